@@ -206,11 +206,9 @@ impl Context {
     /// Whether a write took effect over the row of a ballot. One that only some volumes took, an identity write that
     /// was cut short among them, leaves what the row holds as undecided as it was.
     async fn is_decided_over(&self, key: &RegisterKey, ballot: Ballot) -> bool {
-        let accept = self.cluster.set_of(key).quorums().accept();
-        let held = self.rows_of(key).await.held;
-        let later = || held.iter().filter(|(_, held, _)| *held > ballot);
-        let is_on_a = |one: Ballot| later().filter(|(_, held, _)| *held == one).count() >= accept;
-        later().any(|(_, held, committed)| *committed || is_on_a(*held))
+        let quorums = self.cluster.set_of(key).quorums();
+        let rows = self.rows_of(key).await;
+        rows.held.iter().any(|(_, held, _)| *held > ballot && rows.is_committed(*held, quorums))
     }
 
     /// What can be expected of the rows that are left; `None` where any of them settles, or it is not known what
@@ -244,12 +242,11 @@ impl Context {
 
     /// What can be expected of a row, and whether volumes are sealed for it.
     async fn prospect(&self, key: &RegisterKey) -> (RowProspect, bool) {
-        let needed = self.cluster.set_of(key).quorums().accept();
+        let quorums = self.cluster.set_of(key).quorums();
+        let needed = quorums.accept();
         let mut rows = self.rows_of(key).await;
-        // What A volumes hold is committed without being read. Anything else is proposed anew, by who can read it.
-        if RowProspect::of(&rows, needed) == RowProspect::Settles
-            && !(rows.are_same() && rows.held.len() >= needed)
-        {
+        // What A volumes accepted is committed without being read. Anything else is proposed anew, by who can read it.
+        if RowProspect::of(&rows, needed) == RowProspect::Settles && !rows.are_settled(quorums) {
             rows = self.readable_rows_of(key).await;
         }
         (RowProspect::of(&rows, needed), !rows.sealed.is_empty())

@@ -13,6 +13,7 @@ use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{Answer, Target};
 use sherd_core::record::Value;
+use sherd_core::register::quorum::Quorums;
 use sherd_core::register::{CommitHint, Positions, Refusal, Vote};
 
 use super::look::Look;
@@ -72,6 +73,8 @@ impl HealOutcome {
 pub(crate) struct Rows {
     /// Volumes with a row, its ballot, and whether they know it committed.
     pub(crate) held: Vec<(VolumeId, Ballot, bool)>,
+    /// Those of them whose row is no vote for it: see `Vote::is_accepted`.
+    pub(crate) not_accepted: Vec<VolumeId>,
     /// The values of these rows, where they were read whole.
     pub(crate) values: Vec<(VolumeId, Value)>,
     /// Volumes without one.
@@ -116,6 +119,26 @@ impl Rows {
         let Some((_, first, _)) = self.held.first() else { return self.rotten.is_empty() };
         let one_ballot = self.held.iter().all(|(_, ballot, _)| ballot == first);
         one_ballot && self.without.is_empty() && self.rotten.is_empty()
+    }
+
+    /// The volumes that answered and lack the newest row.
+    pub(crate) fn behind(&self) -> impl Iterator<Item = &VolumeId> {
+        let newest = self.held.iter().map(|(_, ballot, _)| *ballot).max();
+        let older = self.held.iter().filter(move |(_, ballot, _)| Some(*ballot) < newest);
+        self.without.iter().chain(older.map(|(volume, ..)| volume))
+    }
+
+    /// Whether the row of a ballot is committed, as far as the answers show: a holder knows it, or A accepted it.
+    pub(crate) fn is_committed(&self, ballot: Ballot, quorums: Quorums) -> bool {
+        let same = || self.held.iter().filter(move |(_, held, _)| *held == ballot);
+        let accepted_count = same().filter(|(volume, ..)| !self.not_accepted.contains(volume)).count();
+        same().any(|(_, _, committed)| *committed) || accepted_count >= quorums.accept()
+    }
+
+    /// Whether A volumes at least show one row and none shows another, and it is committed.
+    pub(crate) fn are_settled(&self, quorums: Quorums) -> bool {
+        let Some((_, ballot, _)) = self.held.first() else { return false };
+        self.are_same() && self.held.len() >= quorums.accept() && self.is_committed(*ballot, quorums)
     }
 
     /// The volumes that answered and lack the newest row, where that is known to be committed and a full volume
@@ -215,7 +238,9 @@ impl Context {
         if !rows.are_same() && self.are_behind_for_room(key, &rows) {
             return HealOutcome::later(1, "volumes of the set are full");
         }
-        if !rows.are_same() {
+        let quorums = self.cluster.set_of(key).quorums();
+        let is_undecided = rows.held.len() >= quorums.accept() && !rows.are_settled(quorums);
+        if !rows.are_same() || is_undecided {
             match self.registers.finish(key).await {
                 Ok(_) => {}
                 Err(Failure::Sealed) => return self.sealed(key),
@@ -266,7 +291,7 @@ impl Context {
     /// none needs to list it any more.
     pub(crate) fn tell_committed(&self, key: &RegisterKey, rows: &Rows) {
         let set = self.cluster.set_of(key);
-        if !rows.are_same() || rows.held.len() < set.quorums().accept() {
+        if !rows.are_settled(set.quorums()) {
             return;
         }
         let target = self.cluster.target(key.clone());
@@ -321,9 +346,12 @@ impl Context {
         let mut rows = Rows::default();
         for (volume, answer) in answers {
             match answer {
-                Some(Ok(answer)) => match answer.result {
-                    Ok(vote) if lives.counts(volume, &answer.from) => match vote.row {
+                Some(Ok(answer)) => match answer.result.map(|vote| (vote.is_accepted(), vote)) {
+                    Ok((is_accepted, vote)) if lives.counts(volume, &answer.from) => match vote.row {
                         Some(row) => {
+                            if !is_accepted {
+                                rows.not_accepted.push(volume);
+                            }
                             let value = row.value.and_then(|head| Value::decode(head).ok());
                             rows.values.extend(value.map(|value| (volume, value)));
                             rows.held.push((volume, row.head.ballot, row.head.committed));

@@ -124,7 +124,7 @@ impl Context {
 
     pub(super) async fn settle_row(&self, route: &VolumeRoute, key: &RegisterKey, ballot: Ballot) {
         let rows = self.rows_of(key).await;
-        if rows.are_same() && rows.held.len() >= self.cluster.set_of(key).quorums().accept() {
+        if rows.are_settled(self.cluster.set_of(key).quorums()) {
             return self.tell_committed(key, &rows);
         }
         let behind = |spare| (HealEntry { key: key.clone(), data: None, since_ms: 0 }, spare);

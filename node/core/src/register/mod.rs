@@ -164,6 +164,18 @@ pub struct Vote {
     pub floor: Ballot,
 }
 
+impl Vote {
+    /// Whether its row counts as accepted by the volume where nothing says that it is committed.
+    ///
+    /// A row at or below the floor may have been adopted by a volume that had promised a higher ballot before it lost
+    /// its state: its voters showed that promise to it and raised their floors with its own. Such a row is a copy and no
+    /// vote: with it, A volumes may show a ballot that was never accepted by A of them, beside a higher one that is found
+    /// by the next prepare. Guards I-3.
+    pub fn is_accepted(&self) -> bool {
+        self.row.as_ref().is_some_and(|row| row.head.committed || row.head.ballot > self.floor)
+    }
+}
+
 /// Who answered, sent with every vote and every refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answerer {

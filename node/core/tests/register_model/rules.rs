@@ -98,7 +98,8 @@ pub(crate) enum Without {
     RecordThenReport,
     /// Replies of older lives count.
     OldLivesDiscarded,
-    /// Voters are scanned without F as their floor.
+    /// Voters are scanned without F as their floor, and rows at or below a floor count as accepted: either of the two
+    /// rules prevents what these configurations find without both.
     FloorBeforeScan,
     /// The recovering volume does not take F as its floor.
     TakeFloor,

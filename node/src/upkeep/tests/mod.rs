@@ -376,8 +376,12 @@ async fn accept_on(node: &Node, register: &RegisterKey, route: &[VolumeRoute]) -
 
 /// As [`accept_on`], with a ballot of this time.
 async fn accept_at(node: &Node, register: &RegisterKey, route: &[VolumeRoute], time: Timestamp) -> Ballot {
-    let value = Value { changes: Changes::default(), state: State::Tombstone };
-    accept_value(node, register, route, EncodedValue::new(value.encode(), bytes::Bytes::new()), time).await
+    let value = EncodedValue::new(tombstone().encode(), bytes::Bytes::new());
+    accept_value(node, register, route, value, time).await
+}
+
+fn tombstone() -> Value {
+    Value { changes: Changes::default(), state: State::Tombstone }
 }
 
 /// As [`accept_at`], with another value.

@@ -9,9 +9,10 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, RegisterKey, Sequence};
 use sherd_core::message::RowScan;
 use sherd_core::register::position::{OpeningId, Position};
+use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
 use sherd_volume::request::Op;
 
-use super::{DEADLINE, Directories, Node, body, follow, key_of};
+use super::{DEADLINE, Directories, Node, accept_at, body, follow, key_of, tombstone};
 use crate::upkeep::rebuild::Subject;
 use crate::upkeep::recover::Progress;
 use crate::upkeep::recover::stall::RecoveryStall;
@@ -335,6 +336,50 @@ async fn a_wiped_volume_is_adopted_recovered_and_votes_with_its_shards() {
         assert_eq!(node.get(name).await, Some(body(seed as u64, *length)), "{name}");
     }
     node.volumes.close(DEADLINE).await;
+}
+
+/// Five volumes, three of which commit. Two accepted a row, and the later one that excludes it was promised by the
+/// others. One of these loses its state and adopts the earlier row, with the later one out of reach: three show the
+/// earlier row now, and it was never committed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
+    let directories = Directories::new(5);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let register = node.register("contested").await;
+    let set = node.context.cluster.set_of(&register);
+    let target = node.context.cluster.target(register.clone());
+    let [early, late] = [(); 2].map(|()| node.context.clock.tick());
+    let early = accept_at(&node, &register, &set.routes[..2], early).await;
+    let late = accept_at(&node, &register, &set.routes[3..], late).await;
+    let promise =
+        set.routes[2].registers.prepare(set.routes[2].volume, &target, Prepare { ballot: late }, false);
+    promise.await.expect("answered").result.expect("promised");
+
+    node.take_away(set.routes[3].volume).await;
+    let lost = Arc::clone(node.local(set.routes[4].volume));
+    std::fs::remove_dir_all(lost.path()).expect("wiped");
+    node.wait_for(lost.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
+    std::fs::create_dir(lost.path()).expect("an empty directory");
+    node.wait_for(lost.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+    node.context.recover(&lost).await.expect("recovered");
+    node.wait_for(lost.id(), |state| *state == VolumeState::Online).await;
+
+    let rows = node.context.rows_of(&register).await;
+    let shown = rows.held.iter().filter(|(_, ballot, _)| *ballot == early).count();
+    assert_eq!(shown, 3, "the third is a copy: {rows:?}");
+    node.context.tell_committed(&register, &rows);
+    let value = EncodedValue::new(tombstone().encode(), bytes::Bytes::new());
+    let accept =
+        Accept { ballot: early, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
+    let accepted = set.routes[4].registers.accept(lost.id(), &target, &accept, None).await;
+    let accepted = accepted.expect("answered").result;
+    assert!(matches!(accepted, Err(Refusal::Below { .. })), "the one that it copied: {accepted:?}");
+    node.registers().read(&register).await.expect("four of five are there").expect("a row");
+    let rows = node.context.rows_of(&register).await;
+    let above = rows.held.iter().filter(|(_, ballot, _)| *ballot > late).count();
+    assert!(above >= 3, "it is written anew, above what excluded it, before it is shown: {rows:?}");
+    node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -148,7 +148,9 @@ pub fn judge_accept(
         return Err(Refusal::Recovering);
     }
     judge_place(key, asked)?;
-    if key.row.is_some_and(|row| row.ballot == ballot) {
+    // Not where it may have been adopted: see [`Vote::is_accepted`](super::Vote::is_accepted).
+    let is_accepted = |row: &&RowHead| row.committed || ballot > state.floor;
+    if key.row.filter(is_accepted).is_some_and(|row| row.ballot == ballot) {
         return Ok(AcceptVerdict::AlreadyStored);
     }
     let closed = state.floor.max(state.restart_bound);

@@ -61,6 +61,11 @@ fn an_accept_is_taken_at_its_promise_and_again_but_not_below() {
     );
     let floored = AcceptorState { floor: ballot(12), ..voting() };
     assert_eq!(judge(&floored, 12), Err(below(12)));
+    assert_eq!(judge(&floored, 10), Err(below(12)), "the row may be a copy, and no accept");
+    let known = RowHead { committed: true, ..held };
+    let key_known = KeyState { row: Some(&known), ..key };
+    let again = judge_accept(&floored, &key_known, at(20), ballot(10), &[]);
+    assert_eq!(again, Ok(AcceptVerdict::AlreadyStored), "what is known to be committed was accepted by A");
     let restarted = AcceptorState { restart_bound: ballot(13), ..voting() };
     assert_eq!(judge(&restarted, 13), Err(below(13)));
 }

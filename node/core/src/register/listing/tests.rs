@@ -17,16 +17,15 @@ fn key(name: &'static str) -> ObjectKey {
 fn a_key_is_taken_from_p_rows_of_which_the_highest_is_committed() {
     let set = Quorums::of(3);
     assert_eq!(decide_key(&[row(5, true, true), row(4, true, true)], set), KeyDecision::Take { from: 0 });
-    assert_eq!(decide_key(&[row(5, false, true), row(5, false, true)], set), KeyDecision::Take { from: 1 });
+    assert_eq!(
+        decide_key(&[row(5, false, true), row(5, false, true)], set),
+        KeyDecision::Read,
+        "one of them may be a copy that a recovering volume made"
+    );
     assert_eq!(decide_key(&[row(5, false, true), row(4, true, true)], set), KeyDecision::Read);
     assert_eq!(decide_key(&[row(5, true, true), None], set), KeyDecision::Read, "one row of two scans");
     assert_eq!(decide_key(&[None, None], set), KeyDecision::Absent);
     let four = Quorums::of(4);
-    assert_eq!(
-        decide_key(&[row(5, false, true), row(5, false, true)], four),
-        KeyDecision::Read,
-        "P is not A"
-    );
     assert_eq!(decide_key(&[row(5, true, true), row(5, false, true)], four), KeyDecision::Take { from: 1 });
 }
 
@@ -41,7 +40,7 @@ fn a_prefix_is_taken_when_p_scans_name_one_live_witness() {
     assert_eq!(decide_prefix(&apart, set), PrefixDecision::Judge { witness: 1 }, "the lowest first");
     let alone = [None, named(&a, row(6, true, true))];
     assert_eq!(decide_prefix(&alone, set), PrefixDecision::Judge { witness: 1 });
-    let dead = [named(&a, row(6, false, false)), named(&a, row(6, false, false))];
+    let dead = [named(&a, row(6, true, false)), named(&a, row(6, false, false))];
     assert_eq!(decide_prefix(&dead, set), PrefixDecision::Reseek { witness: 0 });
     let unsure = [named(&a, row(6, false, true)), named(&a, row(5, false, true))];
     assert_eq!(decide_prefix(&unsure, set), PrefixDecision::Judge { witness: 0 });

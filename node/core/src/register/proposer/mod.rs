@@ -85,18 +85,11 @@ pub struct HighestRow {
     pub ballot: Ballot,
     /// The hash of the value's head.
     pub digest: Digest,
-    /// Whether it is committed: one of them knows it, or A of them hold it.
+    /// Whether it is committed: one of them knows it, or A of them accepted it, see [`Vote::is_accepted`]. The hint that
+    /// says so comes later, and a key that many write would be settled again and again without the second rule.
     pub committed: bool,
     /// Who holds it, so that its bytes can be asked for.
     pub holders: Vec<VolumeId>,
-}
-
-impl HighestRow {
-    /// Knows it committed where A of the replies carry its ballot: each says so of a durable row, and so did A volumes
-    /// accept it. The hint that says the same comes later, and a key that many write would be settled again and again.
-    pub(super) fn of(self, quorums: Quorums) -> Self {
-        Self { committed: self.committed || self.holders.len() >= quorums.accept(), ..self }
-    }
 }
 
 /// A row that a volume showed with its promise and did not give when it was asked for: its device cannot read the
@@ -202,7 +195,7 @@ pub fn after_prepare(
     let refusals = RefusalSummary::of(replies, asking);
     let outcome = if promises >= needed {
         PrepareOutcome::Prepared(PrepareResult {
-            found: highest(votes.map(|(reply, vote)| (reply.volume, vote))).map(|row| row.of(asking.quorums)),
+            found: highest(votes.map(|(reply, vote)| (reply.volume, vote)), asking.quorums),
             floor: voters(replies, asking.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
         })
     } else if promises + asking.outstanding >= needed {
@@ -279,15 +272,19 @@ pub fn is_skewed(refusal: Refusal, now: Timestamp) -> bool {
 }
 
 /// The highest row among votes.
-pub(super) fn highest<'a>(votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Clone) -> Option<HighestRow> {
-    let rows = votes.filter_map(|(volume, vote)| vote.row.as_ref().map(|row| (volume, row.head)));
-    let top = rows.clone().map(|(_, head)| head).max_by_key(|head| head.ballot)?;
-    let same = rows.filter(|(_, head)| head.ballot == top.ballot);
+pub(super) fn highest<'a>(
+    votes: impl Iterator<Item = (VolumeId, &'a Vote)> + Clone,
+    quorums: Quorums,
+) -> Option<HighestRow> {
+    let rows = votes.filter_map(|(volume, vote)| vote.row.as_ref().map(|row| (volume, row.head, vote)));
+    let top = rows.clone().map(|(_, head, _)| head).max_by_key(|head| head.ballot)?;
+    let same = rows.filter(|(_, head, _)| head.ballot == top.ballot);
+    let accepted_count = same.clone().filter(|(.., vote)| vote.is_accepted()).count();
     Some(HighestRow {
         ballot: top.ballot,
         digest: top.digest,
-        committed: same.clone().any(|(_, head)| head.committed),
-        holders: same.map(|(volume, _)| volume).collect(),
+        committed: accepted_count >= quorums.accept() || same.clone().any(|(_, head, _)| head.committed),
+        holders: same.map(|(volume, ..)| volume).collect(),
     })
 }
 

@@ -65,10 +65,8 @@ pub fn decide_read(replies: &[Reply<Vote>], reading: ReadProgress<'_>) -> ReadDe
     if votes.clone().count() < needed {
         return too_few(replies, reading);
     }
-    let Some(found) = highest(votes.clone().map(|(reply, vote)| (reply.volume, vote))) else {
-        return ReadDecision::Absent;
-    };
-    let found = found.of(reading.quorums);
+    let shown = votes.clone().map(|(reply, vote)| (reply.volume, vote));
+    let Some(found) = highest(shown, reading.quorums) else { return ReadDecision::Absent };
     let outdated = maybe_dropped(votes.clone(), found.ballot);
     if !outdated.is_empty() {
         return ReadDecision::AskOnceMore { volumes: outdated };

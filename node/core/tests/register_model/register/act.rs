@@ -1,6 +1,7 @@
 //! Writers, settlers and readers, and the acceptors' side of their questions.
 
 use sherd_core::id::VolumeId;
+use sherd_core::register::RowHead;
 use sherd_core::register::acceptor::{AcceptVerdict, judge_accept, judge_prepare, judge_read};
 use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, PrepareOutcome, PrepareResult, Tries, UnreadableRow, after_accept,
@@ -289,7 +290,11 @@ impl Register {
             });
             for at in self.columns() {
                 let column = &state.columns[at];
-                let row = head(column.row);
+                // Copies are no votes: that rule stands in for the floor before the scan, and is left out with it.
+                let counts_copies = self.without == Without::FloorBeforeScan;
+                let as_accepted =
+                    |head: RowHead| RowHead { committed: head.committed || counts_copies, ..head };
+                let row = head(column.row).map(as_accepted);
                 let key = key(column, row.as_ref());
                 let verdict = judge_accept(&self.acceptor(column), &key, ASKED, ballot(proposed), &named);
                 // A volume that stored it while it was recovering says so again when it votes.

@@ -175,7 +175,10 @@ impl Register {
 
     pub(super) fn vote(&self, at: usize, slot: &Slot) -> Reply<Vote> {
         let row = head(slot.row).map(|head| WireRow { head, value: None });
-        self.reply(at, slot, Vote { row, floor: ballot(slot.floor) })
+        // As where an accept is judged.
+        let counts_copies = row.is_some() && self.without == Without::FloorBeforeScan;
+        let floor = if counts_copies { Ballot::ZERO } else { ballot(slot.floor) };
+        self.reply(at, slot, Vote { row, floor })
     }
 
     /// What a slot remembers of a report.
