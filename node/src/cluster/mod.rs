@@ -91,14 +91,14 @@ impl SetView {
         durable::are_enough(self.durable_enough, shards, self.places_down(), given_up)
     }
 
-    /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` those of the places that
-    /// failed whose node is. A node that died a moment ago counts as up until it missed its pings, and its shards are
+    /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` the places of each node that
+    /// is, where all of them failed. A node that died a moment ago counts as up until it missed its pings, and its shards are
     /// asked for that long.
     pub(crate) async fn become_enough(&self, shards: Places, failed: Places, given_up: &mut Places) -> bool {
         let [_, with_node_down] = self.durable_enough;
         let deadline = Instant::now() + DOWN_SHOWS;
         loop {
-            *given_up = given_up.and(failed.among(self.places_down()));
+            *given_up = given_up.and(self.lost_to_nodes_down(failed));
             if self.are_enough(shards, *given_up) {
                 return true;
             }
@@ -111,16 +111,24 @@ impl SetView {
 
     /// The places of the volumes whose nodes do not answer.
     fn places_down(&self) -> Places {
-        let mut down = Places::default();
+        self.nodes_down().fold(Places::default(), |all, places| all.and(places))
+    }
+
+    /// Those of the places that failed whose nodes do not answer: of nodes all of whose places failed. One that took a
+    /// shard was there, and its absence at this moment is not why another of its shards failed.
+    fn lost_to_nodes_down(&self, failed: Places) -> Places {
+        let lost = self.nodes_down().filter(|places| places.among(failed) == *places);
+        lost.fold(Places::default(), Places::and)
+    }
+
+    /// The places of each node that does not answer.
+    fn nodes_down(&self) -> impl Iterator<Item = Places> {
         // Almost always none is.
-        if self.remote.any_down(&self.nodes) {
-            for (place, home) in self.homes.iter().enumerate() {
-                if home.id.is_some_and(|node| self.remote.any_down(&[node])) {
-                    down = down.with(place);
-                }
-            }
-        }
-        down
+        let nodes = if self.remote.any_down(&self.nodes) { &self.nodes[..] } else { &[] };
+        nodes.iter().filter(|node| self.remote.any_down(std::slice::from_ref(*node))).map(|node| {
+            let homes = self.homes.iter().enumerate().filter(|(_, home)| home.id == Some(*node));
+            homes.fold(Places::default(), |places, (place, _)| places.with(place))
+        })
     }
 
     /// Whether so many volumes are full that too few would accept what needs room.
@@ -319,6 +327,12 @@ mod tests {
         assert!(set.are_enough(left, given_up), "it is back, and misses what it missed");
         assert!(!set.are_enough(left, Places::default()), "another write may count on it again");
         assert!(!set.are_enough(Places::first(3), given_up));
+        // A volume that hung on a node that took another shard was not lost to the node's blip.
+        let (mut blamed, hung) = (Places::default(), Places::first(5).without(Places::first(4)));
+        remote.node_is_down(nodes[2], "no answer");
+        assert!(!set.become_enough(Places::first(3), hung, &mut blamed).await);
+        assert_eq!(blamed, Places::default());
+        remote.replace(nodes[2], &[]);
         // Another node's blip neither excuses two hung volumes nor takes away what is durable on it.
         remote.node_is_down(nodes[1], "no answer");
         assert!(!set.are_enough(Places::first(2).and(Places::first(4)), given_up));
