@@ -263,10 +263,14 @@ impl Change<'_> {
         let asked = Instant::now();
         let decision = begun.round.decide(self.registers, decide, waits).await;
         self.times.prepare += asked.elapsed();
-        self.times.called(self.registers.count_round(Phase::Prepare, &begun.round));
+        let slowest = self.registers.count_round(Phase::Prepare, &begun.round);
+        // It may have been sent long before it is waited for.
+        let round_took = slowest.as_ref().map(|call| call.took);
+        self.times.called(slowest);
+        let is_sealed = matches!(decision.outcome, PrepareOutcome::Sealed);
         let above = match decision.outcome {
             PrepareOutcome::Prepared(prepared) => {
-                self.registers.inner.contention.prepared(asked.elapsed());
+                round_took.into_iter().for_each(|took| self.registers.inner.contention.prepared(took));
                 self.highest_floor = self.highest_floor.max(prepared.floor);
                 match self.found(&begun, prepared.found).await? {
                     Some(found) => {
@@ -297,7 +301,8 @@ impl Change<'_> {
             | PrepareOutcome::StaleEpoch { .. }
             | PrepareOutcome::Unavailable => return Err(self.failed(begun.round.failure())),
         };
-        self.wait_a_little().await?;
+        // The end of a deletion is waited for, and no other writer: pauses get as long as they may.
+        self.wait_a_little(is_sealed).await?;
         Ok(PrepareRoundOutcome::Again { above })
     }
 
@@ -504,17 +509,17 @@ impl Change<'_> {
             AcceptRoundOutcome::Refused(failure) => return Err(self.failed(failure)),
             AcceptRoundOutcome::Committed | AcceptRoundOutcome::Undecided => Ballot::ZERO,
         };
-        self.wait_a_little().await?;
+        self.wait_a_little(false).await?;
         Ok(above)
     }
 
-    async fn wait_a_little(&mut self) -> Result<(), Failure> {
+    async fn wait_a_little(&mut self, is_sealed: bool) -> Result<(), Failure> {
         if Instant::now() >= self.deadline {
             return Err(self.failed(Failure::Unavailable));
         }
         let Inner { contention, rng, .. } = &*self.registers.inner;
         // Every change of another gateway brings a batch with an accept nearer to an unknown outcome.
-        let most = if self.batch.tries.is_some() { PAUSES_WITH_ACCEPT_MAX } else { u32::MAX };
+        let most = if self.batch.tries.is_some() && !is_sealed { PAUSES_WITH_ACCEPT_MAX } else { u32::MAX };
         let pause = contention.pause(self.pauses.min(most), rng.next_u64());
         tokio::time::sleep(pause).await;
         self.pauses = self.pauses.saturating_add(1);

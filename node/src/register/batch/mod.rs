@@ -116,7 +116,12 @@ impl<'a> BatchRun<'a> {
     /// they were judged on is committed.
     async fn look(&mut self) {
         self.admit();
-        let Some(found) = self.registers.look(self.turn.key()).await else { return };
+        self.let_go();
+        if self.members.is_empty() {
+            return;
+        }
+        let look = tokio::time::timeout_at(self.first_deadline(), self.registers.look(self.turn.key()));
+        let Ok(Some(found)) = look.await else { return };
         let judged = RefusedMember { found_is_certain: true, came_before_asking: true };
         if self.change.batch.may_refuse_at_once(judged) {
             let state = found.as_ref().map(|found| &found.value.state);
