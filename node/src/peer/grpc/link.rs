@@ -156,14 +156,13 @@ impl Link {
         self.0.calls.read().current()
     }
 
-    /// The calls that a commit goes with: those that its accept for that volume may still be among, for it must
-    /// not overtake that.
-    pub(super) fn calls_for_commit(&self, volume: VolumeId) -> Result<Arc<LiveCalls>> {
+    /// The calls that a commit goes with: those that its accept for that volume may be among, for it must not overtake
+    /// that. While a connection is renewed these are two, and the commit goes with both: where it is too early it is
+    /// ignored, and twice is as good as once.
+    pub(super) fn calls_for_commit(&self, volume: VolumeId) -> impl Iterator<Item = Arc<LiveCalls>> {
         let lane = self.0.calls.read();
-        match &lane.retiring {
-            Some(retiring) if retiring.registers.waits_for(volume) => Ok(Arc::clone(retiring)),
-            Some(_) | None => lane.current(),
-        }
+        let retiring = lane.retiring.as_ref().filter(|retiring| retiring.registers.waits_for(volume));
+        retiring.map(Arc::clone).into_iter().chain(lane.current().ok())
     }
 
     pub(super) fn bytes(&self) -> Result<ShardServiceClient<Connection>> {

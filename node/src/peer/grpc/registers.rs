@@ -139,7 +139,7 @@ impl RegisterPeer for GrpcPeer {
     }
 
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
-        if let Ok(live) = self.link.calls_for_commit(volume) {
+        for live in self.link.calls_for_commit(volume) {
             let call = Call::Commit(commit_to_wire(target, commit));
             live.registers.send(self.register_call(volume, call));
         }
