@@ -103,6 +103,8 @@ enum BringOutcome {
     Brought,
     /// Its bucket is being deleted: the row goes with it, or is looked at when the seals have gone.
     Sealed,
+    /// The volumes that lack it are full. That is known without a write, and says nothing about other rows.
+    Full,
     /// A volume is away, or does not answer.
     Away,
     /// A volume that answers did not take it.
@@ -155,7 +157,7 @@ impl Context {
                 missed.behind = Some(row.key);
                 match outcome {
                     Some(BringOutcome::Brought) => missed.brought(),
-                    Some(BringOutcome::Sealed) => {}
+                    Some(BringOutcome::Sealed | BringOutcome::Full) => {}
                     Some(BringOutcome::Away) => {
                         missed.turns.is_away();
                         return missed.failed(self.now_ms(), self.settings.settle_every);
@@ -197,7 +199,12 @@ impl Context {
             HealOutcome::Unnamed => BringOutcome::Sealed,
             HealOutcome::Later { reason, .. } => {
                 tracing::debug!(?key, reason, "a row that a volume missed is not brought to it yet");
-                BringOutcome::Refused
+                let set = self.cluster.set_of(key);
+                let is_full = |volume: &VolumeId| {
+                    let place = set.place_of(*volume);
+                    place.is_some_and(|place| set.routes[place].registers.is_full(*volume))
+                };
+                if rows.behind().all(is_full) { BringOutcome::Full } else { BringOutcome::Refused }
             }
         }
     }

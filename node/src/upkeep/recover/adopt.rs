@@ -215,6 +215,8 @@ impl Context {
                     let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;
                     let Some(row) = vote.row else { return Ok(None) };
                     (chosen.head, chosen.value) = (row.head, row.value);
+                    // Nothing says whether the newer one is everywhere.
+                    chosen.is_missed = true;
                 }
                 Err(message::Error::Corrupt { .. }) => chosen.value = None,
                 Err(error) => return Err(failed(error.to_string())),
