@@ -8,17 +8,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::join_all;
+use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
 use sherd_core::message::{Answer, Control, ListScan, ListedRow, ScannedRow};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
+use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
 
 use super::PhaseError;
 use crate::cluster::SetView;
 use crate::object::{Error, Objects, Result, UnavailableReason};
-use crate::peer::VolumeRoute;
+use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute};
 use crate::register::Failure;
 use crate::upkeep::ask;
 
@@ -174,13 +176,9 @@ impl Objects {
         (decision, in_doubt)
     }
 
-    /// Tells every volume of every set; who does not hear it is told by upkeep.
+    /// Sends it to every volume of every set; upkeep sends it again to those that do not answer.
     async fn tell_all(&self, control: &Control) {
-        let sets = self.inner.cluster.sets().iter();
-        let told = sets
-            .flat_map(|set| &set.routes)
-            .map(|route| ask(route.registers.control(route.volume, control.clone()), CONTROL_PATIENCE));
-        join_all(told).await;
+        join_all(self.inner.cluster.sets().iter().map(|set| controlled(set, control))).await;
     }
 }
 
@@ -192,20 +190,35 @@ fn left_behind(error: Error) -> Error {
     }
 }
 
+/// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it, those that
+/// are late count as silent.
+async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guarantees>)> {
+    let calls = set.routes.iter().map(|route| route.registers.control(route.volume, control.clone()));
+    let mut gather = Gather::new(calls.enumerate());
+    let deadline = Instant::now() + CONTROL_PATIENCE;
+    let mut answers: Vec<(usize, Answer<Guarantees>)> = Vec::with_capacity(set.routes.len());
+    while !gather.is_empty() && Instant::now() < deadline {
+        let done = answers.iter().filter(|(_, answer)| answer.from.votes && answer.result.is_ok()).count();
+        if done >= set.quorums().accept() && gather.places().all(|place| set.is_late(place)) {
+            break;
+        }
+        // Cancel-safe: an answer is taken only in the poll that ends the wait.
+        if let Ok(Some((place, Ok(answer)))) = tokio::time::timeout(LATE_LOOK_EVERY, gather.next()).await {
+            answers.push((place, answer));
+        }
+    }
+    answers
+}
+
 /// Seals the bucket on every volume of a set, and then asks each that did what it still holds.
 async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> SealAnswers {
     let mut sealed = SealAnswers { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new() };
     let seal = Control::Seal { bucket, deletion, epoch };
-    let asked = set
-        .routes
-        .iter()
-        .map(|route| ask(route.registers.control(route.volume, seal.clone()), CONTROL_PATIENCE));
     let mut arrived = 0;
-    for (route, answer) in set.routes.iter().zip(join_all(asked).await) {
-        let Ok(Answer { from, result }) = answer else { continue };
+    for (place, Answer { from, result }) in controlled(set, &seal).await {
         arrived += 1;
-        let order = Order { asked: 0, arrived };
-        sealed.seals.push(Reply { volume: route.volume, from, order, result: result.map(|_| ()) });
+        let (volume, order) = (set.routes[place].volume, Order { asked: 0, arrived });
+        sealed.seals.push(Reply { volume, from, order, result: result.map(|_| ()) });
     }
     let holders: Vec<&VolumeRoute> = set
         .routes
