@@ -111,7 +111,7 @@ impl SetView {
 
     /// The places of the volumes whose nodes do not answer.
     fn places_down(&self) -> Places {
-        self.nodes_down().fold(Places::default(), |all, places| all.and(places))
+        self.nodes_down().fold(Places::default(), Places::and)
     }
 
     /// Those of the places that failed whose nodes do not answer: of nodes all of whose places failed. One that took a

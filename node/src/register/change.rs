@@ -270,7 +270,9 @@ impl Change<'_> {
         let is_sealed = matches!(decision.outcome, PrepareOutcome::Sealed);
         let above = match decision.outcome {
             PrepareOutcome::Prepared(prepared) => {
-                round_took.into_iter().for_each(|took| self.registers.inner.contention.prepared(took));
+                if let Some(took) = round_took {
+                    self.registers.inner.contention.prepared(took);
+                }
                 self.highest_floor = self.highest_floor.max(prepared.floor);
                 match self.found(&begun, prepared.found).await? {
                     Some(found) => {
