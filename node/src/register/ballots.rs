@@ -27,11 +27,17 @@ pub(super) struct Ballots {
 struct Proposer {
     id: ProposerId,
     clock: HybridClock,
+    /// When it was last logged that one began anew, by the clock that never steps.
+    logged_us: Option<u64>,
 }
+
+/// Between two lines that ballots begin anew: while a clock is wrong that happens with each write.
+const LOG_EVERY_US: u64 = 60_000_000;
 
 impl Ballots {
     pub(super) fn new(wall: Arc<dyn Clock>, rng: Arc<dyn Rng>, id: ProposerId) -> Self {
-        let proposer = RwLock::new(Proposer { id, clock: HybridClock::new(Arc::clone(&wall)) });
+        let clock = HybridClock::new(Arc::clone(&wall));
+        let proposer = RwLock::new(Proposer { id, clock, logged_us: None });
         Self { wall, rng, proposer }
     }
 
@@ -58,8 +64,15 @@ impl Ballots {
             return false;
         }
         let id = ProposerId(self.rng.next_u64());
-        *proposer = Proposer { id, clock: HybridClock::new(Arc::clone(&self.wall)) };
-        tracing::warn!("the clock was ahead and was set back; ballots begin at it again");
+        let (now_us, mut logged_us) = (self.wall.monotonic_us(), proposer.logged_us);
+        if logged_us.is_none_or(|logged_us| now_us.saturating_sub(logged_us) >= LOG_EVERY_US) {
+            tracing::warn!(
+                "ballots were ahead of this clock and of the volumes': it was set back, or another node's is ahead; \
+                 they begin at it again"
+            );
+            logged_us = Some(now_us);
+        }
+        *proposer = Proposer { id, clock: HybridClock::new(Arc::clone(&self.wall)), logged_us };
         true
     }
 }
