@@ -73,7 +73,7 @@ impl HealOutcome {
 pub(crate) struct Rows {
     /// Volumes with a row, its ballot, and whether they know it committed.
     pub(crate) held: Vec<(VolumeId, Ballot, bool)>,
-    /// Those of them whose row is no vote for it: see `Vote::is_accepted`.
+    /// Those of them whose row does not count as accepted: see `Vote::is_accepted`.
     pub(crate) not_accepted: Vec<VolumeId>,
     /// The values of these rows, where they were read whole.
     pub(crate) values: Vec<(VolumeId, Value)>,
@@ -119,13 +119,6 @@ impl Rows {
         let Some((_, first, _)) = self.held.first() else { return self.rotten.is_empty() };
         let one_ballot = self.held.iter().all(|(_, ballot, _)| ballot == first);
         one_ballot && self.without.is_empty() && self.rotten.is_empty()
-    }
-
-    /// The volumes that answered and lack the newest row.
-    pub(crate) fn behind(&self) -> impl Iterator<Item = &VolumeId> {
-        let newest = self.held.iter().map(|(_, ballot, _)| *ballot).max();
-        let older = self.held.iter().filter(move |(_, ballot, _)| Some(*ballot) < newest);
-        self.without.iter().chain(older.map(|(volume, ..)| volume))
     }
 
     /// Whether the row of a ballot is committed, as far as the answers show: a holder knows it, or A accepted it.
@@ -262,6 +255,12 @@ impl Context {
         }
     }
 
+    /// Whether the volumes that lack the committed row of a key are full: [`Self::heal_row`] writes nothing then.
+    pub(super) async fn is_missed_for_room(&self, key: &RegisterKey) -> bool {
+        let rows = self.whole_rows_of(key).await;
+        !rows.are_same() && self.are_behind_for_room(key, &rows)
+    }
+
     /// Whether whoever lacks the committed row has no room for it. To write it anew would make it one that is not
     /// known committed, which takes their reserve, for those that have it already.
     fn are_behind_for_room(&self, key: &RegisterKey, rows: &Rows) -> bool {
@@ -287,8 +286,8 @@ impl Context {
         self.whole_rows_of(key).await
     }
 
-    /// Where A volumes hold the same row it is committed: sends the hint to those that do not know it. Where all hold it, all get it:
-    /// none needs to list it any more.
+    /// Where A volumes accepted the same row it is committed: sends the hint to those that do not know it. Where all hold
+    /// it all get the hint, and none needs to list it any more.
     pub(crate) fn tell_committed(&self, key: &RegisterKey, rows: &Rows) {
         let set = self.cluster.set_of(key);
         if !rows.are_settled(set.quorums()) {

@@ -199,12 +199,7 @@ impl Context {
             HealOutcome::Unnamed => BringOutcome::Sealed,
             HealOutcome::Later { reason, .. } => {
                 tracing::debug!(?key, reason, "a row that a volume missed is not brought to it yet");
-                let set = self.cluster.set_of(key);
-                let is_full = |volume: &VolumeId| {
-                    let place = set.place_of(*volume);
-                    place.is_some_and(|place| set.routes[place].registers.is_full(*volume))
-                };
-                if rows.behind().all(is_full) { BringOutcome::Full } else { BringOutcome::Refused }
+                if self.is_missed_for_room(key).await { BringOutcome::Full } else { BringOutcome::Refused }
             }
         }
     }

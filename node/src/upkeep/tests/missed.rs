@@ -159,3 +159,31 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
     drop((gateway, script));
     node.close().await;
 }
+
+/// It may be full for days, and what it lacks is looked at without a write: another volume's row waits for none of it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_a_full_volume_lacks_hold_up_none_behind_them() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let route = node.context.cluster.set_of(&node.register("a").await).routes.clone();
+    for (name, lacking) in [("a", 0), ("b", 0), ("c", 3)] {
+        let lacking = route[lacking].volume;
+        says(&script.accepts, move |volume, _| {
+            let cut = || Fate::Instead(Err(Error::Unreachable { reason: "cut".to_owned() }));
+            if volume == lacking { cut() } else { Fate::Through }
+        });
+        gateway.put(name, &body(1, 1_000)).await;
+    }
+    until(&node, "they are listed", async || missed_on(&route[1]).await.len() == 3).await;
+    says(&script.accepts, |_, _| Fate::Through);
+    script.full.lock().push(route[0].volume);
+    gateway.context.bring_missed_of(route[1].volume, &mut MissedRows::default()).await;
+    assert!(is_everywhere(&node, &node.register("c").await).await, "its volume has room");
+    for name in ["a", "b"] {
+        assert!(!is_everywhere(&node, &node.register(name).await).await, "{name} has no room");
+    }
+    drop((gateway, script));
+    node.close().await;
+}
