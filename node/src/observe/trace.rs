@@ -323,8 +323,8 @@ impl TraceState {
         Duration::from_micros(self.phases_us[phase as usize].load(Ordering::Relaxed))
     }
 
-    /// The time that this node took: until the head, and what a body waited for volumes behind it; until now where there
-    /// is no head.
+    /// The time that this node took: until the head of the answer, and what a body waited for volumes behind it; until
+    /// now where no head was sent.
     fn own_time(&self) -> Duration {
         let Some(answer) = self.answer.get() else {
             return self.begun.elapsed().saturating_sub(self.phase(Phase::Client));

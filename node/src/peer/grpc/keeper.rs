@@ -6,9 +6,9 @@
 //!   +---- pause <- ended
 //! ```
 //! A connection that is renewed is replaced before it is let go, so no caller finds none. What is under way on it
-//! ends there, or is cut: when its certificates were replaced long ago, or too many later ones carry something, too. A connection that cannot be renewed, since the
-//! peer no longer trusts this node's certificates or this node the peer's, is cut at its age, and the link is down
-//! with the reason of the last try.
+//! ends there, or is cut: when its certificates were replaced long ago, or more than 16 later ones carry something,
+//! too. A connection that cannot be renewed, since the peer no longer trusts this node's certificates or this node the
+//! peer's, is cut at its age, and the link is down with the reason of the last try.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

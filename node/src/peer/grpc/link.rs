@@ -68,7 +68,7 @@ pub(super) struct LinkState {
 /// overtake its accept there.
 #[derive(Debug)]
 pub(super) struct CallsLane {
-    /// Takes calls; or why there is no such connection.
+    /// The connection that calls are sent over, or why there is none.
     pub(super) current: Result<Arc<LiveCalls>, Arc<str>>,
     /// The one before it, while calls wait for their answers there.
     pub(super) retiring: Option<Arc<LiveCalls>>,
