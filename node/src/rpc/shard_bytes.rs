@@ -1,14 +1,17 @@
 //! The bytes of shards as peers write and read them: a file frame by frame, a range frame by frame.
 //!
 //! A shard file that is being written belongs to the stream that writes it: when the stream ends without
-//! `finish`, the sink is dropped and the file removed.
+//! `finish`, the sink is dropped and the file removed. The writer may be dead then, and finished shards of its data lie
+//! on other volumes: the sweep looks after them.
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::Stream;
 use futures::stream::{self, BoxStream};
 use tonic::{Status, Streaming};
 
-use sherd_core::id::VolumeId;
+use sherd_core::id::{DataId, RegisterKey, VolumeId};
 use sherd_core::message::Error;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::{Empty, ShardBytes, WriteReply, WriteShard, shard_bytes, write_reply, write_shard};
@@ -16,14 +19,32 @@ use sherd_proto::v1::{Empty, ShardBytes, WriteReply, WriteShard, shard_bytes, wr
 use super::calls::CallFailure;
 use super::error;
 use super::node::{HeldShare, RpcNode};
-use crate::peer::ShardSink;
+use crate::peer::{LocalPeer, ShardSink};
 
 /// Where a shard file is written, and for whom.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct UploadTarget {
+    pub(super) volumes: Arc<LocalPeer>,
     pub(super) volume: VolumeId,
     /// The number of the client's request; 0 for none.
     pub(super) request: u64,
+    /// Whose bytes, and the register that is to name them; `None` for a heal, whose data a register names.
+    pub(super) unnamed: Option<(DataId, RegisterKey)>,
+}
+
+impl UploadTarget {
+    /// The writer got its last answer, and looks after the data.
+    fn is_told(&mut self) {
+        self.unnamed = None;
+    }
+}
+
+impl Drop for UploadTarget {
+    fn drop(&mut self) {
+        if let Some((data, key)) = self.unnamed.take() {
+            self.volumes.note_abandoned(self.volume, data, key);
+        }
+    }
 }
 
 /// Writes a shard file as a peer sends it.
@@ -49,6 +70,7 @@ impl ShardUpload {
     pub(super) fn replies(self) -> BoxStream<'static, Result<WriteReply, Status>> {
         Box::pin(stream::try_unfold(self, |mut upload| async move {
             if upload.sink.is_none() {
+                upload.target.is_told();
                 return Ok(None);
             }
             let Some(WriteShard { step }) = upload.steps.message().await? else { return Ok(None) };
@@ -69,7 +91,7 @@ impl ShardUpload {
             let count = bytes.len();
             return Err(Status::invalid_argument(format!("{count} bytes: {SHARD_FRAME_BYTES_MAX} at most")));
         }
-        let UploadTarget { volume, request } = self.target;
+        let UploadTarget { volume, request, .. } = self.target;
         let result = match (self.sink.as_mut(), self.node.hold(volume, bytes.len())) {
             (Some(sink), Ok(_held)) => self.node.timed(request, sink.append(vec![bytes])).await,
             (_, Err(error)) => Err(error),

@@ -80,13 +80,20 @@ impl ShardRpc {
         Ok(frames(read, held).boxed())
     }
 
-    fn begin(&self, begin: write_shard::Begin) -> CallResult<(VolumeId, Box<dyn ShardSink>), CallFailure> {
+    fn begin(
+        &self,
+        begin: write_shard::Begin,
+    ) -> CallResult<(UploadTarget, Box<dyn ShardSink>), CallFailure> {
         let write_shard::Begin { sender: _, to, target, file, replace } = begin;
+        let request = to.as_ref().map_or(0, |to| to.request);
         // A heal that goes by an earlier life may put an older file over a newer one.
         let (volumes, volume) = self.node.addressed(to, replace)?;
         let target = self::target(target)?;
         let file = file.ok_or_else(|| error::refused("file: missing"))?;
-        Ok((volume, volumes.create_shard(volume, &target, ShardFileHeader::from_wire(file)?, replace)))
+        let header = ShardFileHeader::from_wire(file)?;
+        let unnamed = (!replace).then(|| (header.shard.data, target.key.clone()));
+        let sink = volumes.create_shard(volume, &target, header, replace);
+        Ok((UploadTarget { volumes, volume, request, unnamed }, sink))
     }
 }
 
@@ -123,12 +130,8 @@ impl ShardService for ShardRpc {
             return Err(Status::invalid_argument("step: the first is not `begin`"));
         };
         self.node.check(begin.sender.clone())?;
-        let request = begin.to.as_ref().map_or(0, |to| to.request);
         let replies = match self.count(self.begin(begin)) {
-            Ok((volume, sink)) => {
-                let target = UploadTarget { volume, request };
-                ShardUpload::new(self.node.clone(), target, steps, sink).replies()
-            }
+            Ok((target, sink)) => ShardUpload::new(self.node.clone(), target, steps, sink).replies(),
             Err(failed) => {
                 let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
                 stream::iter([Ok(WriteReply { reply })]).boxed()

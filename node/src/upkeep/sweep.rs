@@ -1,7 +1,7 @@
 //! What nobody needs any more: orphaned shards, old tombstones, parts of closed uploads.
 //!
 //! Orphans are judged soon after the scrubber found them; until then its durable place stays before
-//! them, so that a restart finds them again. The walk of a volume's tombstones has a place of its own.
+//! them, so that a restart finds them again. Data whose writer went away is a suspect as soon as it is old enough. The walk of a volume's tombstones has a place of its own.
 //! Nothing is deleted on suspicion. A suspect goes only when all N volumes of its set vote, refuse
 //! accepts that introduce data as old, and a value committed after that does not name it
 //! (`core::register::sweep`); a tombstone only when all N hold it or nothing (`core::register::drop`).
@@ -18,6 +18,7 @@ use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId, Timestamp, UploadId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{Answer, Control, RowScan};
+use sherd_core::placement;
 use sherd_core::record::{Home, State, put_register_key, take_register_key};
 use sherd_core::register::Vote;
 use sherd_core::register::drop::{is_old_enough, may_drop};
@@ -133,6 +134,20 @@ fn lives_of<R>(replies: &[Reply<R>]) -> Lives {
     lives
 }
 
+/// Whether a volume may still have a shard of a suspect.
+async fn is_held(set: &SetView, suspect: &Suspect) -> bool {
+    let asked = set.routes.iter().enumerate().map(|(place, route)| {
+        let shard = shard_at(set, suspect, place);
+        ask(route.shards.shard_bytes(route.volume, shard, suspect.home), PATIENCE)
+    });
+    join_all(asked).await.iter().any(|found| !matches!(found, Err(message::Error::NotFound)))
+}
+
+/// The suspect's shard that belongs on the volume at a place of its set.
+fn shard_at(set: &SetView, suspect: &Suspect, place: usize) -> ShardId {
+    ShardId { data: suspect.data, index: placement::shard_at(suspect.data, place, set.routes.len()) }
+}
+
 impl Context {
     /// Sweeps until it is told to stop; never at once after the start.
     pub(super) async fn sweep_sets(&self) {
@@ -144,6 +159,7 @@ impl Context {
 
     /// Sweeps what is due in every set that has a volume here.
     pub(crate) async fn sweep(&self) {
+        self.suspect_abandoned();
         for set in self.cluster.sets() {
             let due = self.tombstone_walks_due(set).await;
             if (due.is_empty() && !self.has_suspects(set)) || !self.all_vote(set).await {
@@ -154,6 +170,16 @@ impl Context {
                 if let Err(reason) = self.drop_tombstones(set, route).await {
                     tracing::debug!(volume = %route.volume, reason, "a sweep of tombstones goes on later");
                 }
+            }
+        }
+    }
+
+    /// What writers that went away wrote is suspect once it is old.
+    fn suspect_abandoned(&self) {
+        let horizon = horizon(self.now());
+        for volume in self.volumes.all() {
+            for (data, key) in volume.abandoned().take_older(horizon) {
+                self.swept.suspect(Suspect { key, data, home: Home::File });
             }
         }
     }
@@ -224,7 +250,7 @@ impl Context {
         if looks < turn {
             return false;
         }
-        if turn > 0 && !self.is_held_here(set, suspect).await {
+        if !is_held(set, suspect).await {
             return true;
         }
         match self.is_orphan(suspect, horizon).await {
@@ -232,21 +258,6 @@ impl Context {
             Some(false) => true,
             None => false,
         }
-    }
-
-    /// Whether a volume of this node may still have a shard of a suspect.
-    async fn is_held_here(&self, set: &SetView, suspect: &Suspect) -> bool {
-        let volumes = set.routes.len();
-        let here =
-            set.routes.iter().enumerate().filter(|(_, route)| self.volumes.get(route.volume).is_some());
-        let asked = here.map(|(place, route)| {
-            let shard = ShardId {
-                data: suspect.data,
-                index: sherd_core::placement::shard_at(suspect.data, place, volumes),
-            };
-            ask(route.shards.shard_bytes(route.volume, shard, suspect.home), PATIENCE)
-        });
-        join_all(asked).await.iter().any(|found| !matches!(found, Err(message::Error::NotFound)))
     }
 
     /// Settles every register that could name the suspect, and judges it by what was committed;
@@ -281,10 +292,9 @@ impl Context {
     /// Removes every shard of an orphan; `false` when some volume did not, or a reader still holds it.
     async fn remove_orphan(&self, set: &SetView, suspect: &Suspect) -> bool {
         let Suspect { key, data, home } = suspect;
-        let volumes = set.routes.len();
         let deletes = set.routes.iter().enumerate().map(|(place, route)| {
-            let index = sherd_core::placement::shard_at(*data, place, volumes);
-            ask(route.shards.release_shard(route.volume, ShardId { data: *data, index }, *home), PATIENCE)
+            let shard = shard_at(set, suspect, place);
+            ask(route.shards.release_shard(route.volume, shard, *home), PATIENCE)
         });
         let is_removed = join_all(deletes).await.iter().all(|removed| *removed == Ok(true));
         if is_removed {

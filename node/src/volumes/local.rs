@@ -14,6 +14,7 @@ use tokio::sync::{oneshot, watch};
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message;
 
+use super::abandoned::AbandonedWrites;
 use super::faults::Faults;
 use super::leases::VolumeLeases;
 use super::log_thread::Command;
@@ -33,6 +34,7 @@ pub struct LocalVolume {
     changed: Arc<watch::Sender<u64>>,
     faults: Arc<Faults>,
     leases: VolumeLeases,
+    abandoned: AbandonedWrites,
     opened_count: AtomicU32,
     /// Monotonic microseconds at which the keeper began what it is doing; 0 while it waits.
     keeper_since_us: AtomicU64,
@@ -64,6 +66,7 @@ impl LocalVolume {
             changed,
             faults: Arc::default(),
             leases,
+            abandoned: AbandonedWrites::default(),
             opened_count: AtomicU32::new(0),
             keeper_since_us: AtomicU64::new(0),
         }
@@ -105,6 +108,11 @@ impl LocalVolume {
     /// The leases of readers on its shards.
     pub(crate) const fn leases(&self) -> &VolumeLeases {
         &self.leases
+    }
+
+    /// Data whose writer went away while it wrote a shard file here.
+    pub(crate) const fn abandoned(&self) -> &AbandonedWrites {
+        &self.abandoned
     }
 
     /// How often it was opened since the process started.

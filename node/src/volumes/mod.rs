@@ -11,6 +11,7 @@
 //! A volume that is not there answers `Unreachable` at once. Who waits for a volume to come back
 //! watches [`Volumes::changes`].
 
+mod abandoned;
 mod compaction;
 mod config;
 mod faults;

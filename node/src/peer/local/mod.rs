@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parking_lot::Mutex;
 
-use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::id::{DataId, Incarnation, RegisterKey, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::read::reader::Reader;
@@ -47,6 +47,13 @@ impl LocalPeer {
     /// [`Error::Unreachable`] while it is not open, or not of this node.
     pub(crate) fn life(&self, volume: VolumeId) -> Result<Incarnation> {
         self.serving(volume).map(|serving| serving.reader.answerer().incarnation)
+    }
+
+    /// Lets the sweep look after data whose writer went away while it wrote a shard file.
+    pub(crate) fn note_abandoned(&self, volume: VolumeId, data: DataId, key: RegisterKey) {
+        if let Some(volume) = self.volumes.get(volume) {
+            volume.abandoned().note(data, key);
+        }
     }
 
     fn serving(&self, volume: VolumeId) -> Result<Arc<ServingVolume>> {

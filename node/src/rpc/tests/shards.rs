@@ -84,6 +84,7 @@ async fn a_file_of_several_mebibytes_is_appended_finished_and_read_back() {
         sink.append(piece.chunks(300_000).map(Bytes::copy_from_slice).collect()).await.expect("appended");
     }
     assert_eq!(Ok(sink.finish().await.expect("durable")), pair.local.life(volume));
+    assert_eq!(abandoned(&pair), [], "its writer was told");
     let read = peer.read_shard(volume, range(2, Home::File, BYTES)).await.expect("it is read");
     assert_eq!(read.concat(), bytes);
     let mut middle = range(2, Home::File, 3 << 20);
@@ -116,10 +117,18 @@ async fn a_file_whose_connection_breaks_is_removed_at_the_other_end() {
     let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(4), false);
     sink.append(vec![body(4, 1 << 20)]).await.expect("appended");
     assert_eq!(files(&pair), 1, "the file is begun");
+    let mut heal = pair.peer.create_shard(pair.volume, &target("k"), header(5), true);
+    heal.append(vec![body(5, 1 << 20)]).await.expect("appended");
     pair.relay.cut();
     let failed = tokio::time::timeout(DEADLINE, sink.append(vec![body(4, 1 << 20)])).await;
     reason(failed.expect("it is answered"));
+    drop(heal);
     removed(&pair).await;
+    assert_eq!(
+        abandoned(&pair),
+        [shard(4).data],
+        "the sweep looks after the rest of it; a heal's has a name"
+    );
     pair.close().await;
 }
 
@@ -138,6 +147,11 @@ async fn a_failure_of_the_volume_ends_the_file_and_is_told() {
     let refused = reason(peer.read_shard(volume, too_much).await);
     assert!(refused.contains("length"), "{refused}");
     pair.close().await;
+}
+
+/// Data that waits for the sweep.
+fn abandoned(pair: &Pair) -> Vec<DataId> {
+    pair.volumes.all()[0].abandoned().take_older(Timestamp::MAX).into_keys().collect()
 }
 
 async fn removed(pair: &Pair) {

@@ -28,13 +28,18 @@ pub(super) const HOUR_MS: u64 = 3_600_000;
 
 /// An object that was overwritten without releasing what it replaced, three days ago.
 async fn with_an_orphan(directories: &Directories) -> (Node, RegisterKey, DataRef) {
+    with_an_orphan_of(directories, 100_000).await
+}
+
+/// As [`with_an_orphan`], of so many bytes.
+async fn with_an_orphan_of(directories: &Directories, bytes: usize) -> (Node, RegisterKey, DataRef) {
     let node = directories.start().await;
     node.create_bucket().await;
-    node.put("a", &body(1, 100_000)).await;
+    node.put("a", &body(1, bytes)).await;
     let (register, orphan) = (node.register("a").await, node.data("a").await);
-    node.put("a", &body(2, 100_000)).await;
+    node.put("a", &body(2, bytes)).await;
     node.clock.advance(72 * HOUR_MS);
-    node.put("young", &body(3, 100_000)).await;
+    node.put("young", &body(3, bytes)).await;
     (node, register, orphan)
 }
 
@@ -96,6 +101,33 @@ async fn with_a_killed_upload(directories: &Directories) -> (Node, RegisterKey, 
         std::fs::write(file, stored).expect("writable");
     }
     (directories.start().await, register, kept, files)
+}
+
+/// A gateway died while it wrote: shards are finished on three volumes, and the stream of the fourth broke.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
+    let directories = Directories::new(4);
+    let (node, register, orphan) = with_an_orphan_of(&directories, 2_000_000).await;
+    let kept = node.data("a").await;
+    let abandoned = node.volumes.all()[3].abandoned();
+    for data in [orphan.id, kept.id, node.data("young").await.id] {
+        abandoned.note(data, register.clone());
+    }
+    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    let (fourth, shard) = (&node.volumes.all()[3], ShardId { data: orphan.id, index: 0 });
+    let index =
+        (0..4).find(|index| node.home(&register, &orphan, *index) == fourth.id()).expect("one of four");
+    let route = node.context.route_to(fourth.id()).expect("a route");
+    let removed = route.shards.delete_shard(fourth.id(), ShardId { index, ..shard }, orphan.home).await;
+    assert_eq!(removed, Ok(()));
+    node.context.sweep().await;
+    let status = node.context.swept.status();
+    assert_eq!((status.suspects_len, status.orphans_count), (0, 1));
+    assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of it is gone");
+    assert_eq!(node.get("a").await, Some(body(2, 2_000_000)), "its register names it");
+    let horizon = node.context.now();
+    assert_eq!(abandoned.take_older(horizon).len(), 1, "the young one waits");
+    node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
