@@ -155,6 +155,11 @@ impl<R: Unpin> HedgedGather<R> {
         self.unasked.push_back(place);
     }
 
+    /// The places that have not answered, asked or not.
+    pub fn places(&self) -> impl Iterator<Item = usize> {
+        self.unasked.iter().copied().chain(self.gather.places())
+    }
+
     /// As [`Gather::slowest`].
     pub const fn slowest(&self) -> Option<(usize, Duration)> {
         self.gather.slowest()

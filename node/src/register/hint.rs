@@ -15,9 +15,10 @@ use super::round::Round;
 /// After which a faster proposer has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
 /// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
-/// volume took the row. A volume writes a hint with its next frame, or within as long of itself: no reader learns
-/// of the commit much later than that.
+/// volume took the row; for late volumes it does not wait. A volume writes a hint with its next frame, and one that gets no
+/// other writes within about a second: until then readers ask whether the row is committed.
 const HINT_PATIENCE: Duration = Duration::from_millis(100);
+
 impl Registers {
     /// Sends every volume the hint that the value is committed and whether all have it, and looks after those that may
     /// lack it.
@@ -29,14 +30,14 @@ impl Registers {
         if was_missed {
             self.inner.damage.row(&target.key);
         }
-        let is_told = was_missed || round.outstanding() == 0;
+        let is_told = was_missed || round.waits_for_late_alone();
         if is_told {
             tell_committed(&round, target, ballot);
         }
         if !was_missed && (round.outstanding() > 0 || round.refused().next().is_some()) {
             let (registers, target) = (self.clone(), target.clone());
             self.inner.tasks.spawn(async move {
-                let round = if is_told { round } else { registers.tell_late(round, &target, ballot).await };
+                let round = registers.tell_late(round, &target, ballot, is_told).await;
                 if registers.somebody_lacks(round, &target, ballot).await {
                     registers.inner.damage.row(&target.key);
                 }
@@ -44,11 +45,19 @@ impl Registers {
         }
     }
 
-    /// Waits for the rest of a decided round. Sends the hint when all have answered or it took long, and once more
-    /// where those that took long have the row after all.
-    async fn tell_late(&self, mut round: Round<()>, target: &Target, ballot: Ballot) -> Round<()> {
-        round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
-        tell_committed(&round, target, ballot);
+    /// Waits for the rest of a decided round. Sends the hint, unless it is sent, when all have answered or it took long;
+    /// and once more where those that took long have the row after all.
+    async fn tell_late(
+        &self,
+        mut round: Round<()>,
+        target: &Target,
+        ballot: Ballot,
+        is_told: bool,
+    ) -> Round<()> {
+        if !is_told {
+            round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
+            tell_committed(&round, target, ballot);
+        }
         if round.outstanding() > 0 {
             while round.outstanding() > 0 {
                 round.next(self).await;

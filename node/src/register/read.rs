@@ -192,6 +192,9 @@ impl Registers {
                 }
                 Ok(_) | Err(_) => {}
             }
+            if refusals.are_enough(set, holders.places()) {
+                break;
+            }
         }
         Ok(refusals.together())
     }

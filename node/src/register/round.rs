@@ -131,6 +131,11 @@ impl<R: Unpin> Round<R> {
         self.next_after(registers, 1).await;
     }
 
+    /// Whether no answer is to come but those of late volumes.
+    pub(super) fn waits_for_late_alone(&self) -> bool {
+        self.gather.places().all(|place| self.set.is_late(place))
+    }
+
     /// Waits for the next answer, as long as a quorum of others does not make those that are late unneeded: then
     /// they have failed, as at the deadline.
     pub(super) async fn next_needed(&mut self, registers: &Registers, quorum: usize, enough: usize) {
@@ -142,7 +147,7 @@ impl<R: Unpin> Round<R> {
             if self.replies.iter().filter(counts).count() < quorum {
                 return self.next_after(registers, enough).await;
             }
-            if self.gather.places().all(|place| self.set.is_late(place)) {
+            if self.waits_for_late_alone() {
                 return self.give_up(registers);
             }
             // Cancel-safe: an answer is taken only in the poll that ends the wait.

@@ -199,8 +199,12 @@ async fn work(
         }
         let bucket = format!("{}-{number}", own.replace('/', "-"));
         if work == Work::DeleteBucket {
-            outcome(s3.sdk().create_bucket().bucket(&bucket).send().await)
-                .expect("three of four nodes take it");
+            let sdk = s3.sdk();
+            outcome(sdk.create_bucket().bucket(&bucket).send().await).expect("three of four nodes take it");
+            let put = sdk.put_object().bucket(&bucket).key("was").body(next.bytes().into()).send().await;
+            outcome(put).expect("three of four nodes take it");
+            let deleted = sdk.delete_object().bucket(&bucket).key("was").send().await;
+            outcome(deleted).expect("three of four nodes take it");
         }
         let begun = Instant::now();
         let changed = match work {

@@ -316,6 +316,28 @@ async fn a_hint_says_whether_every_volume_took_the_row() {
     node.close().await;
 }
 
+/// Else a deletion of the bucket, say, finds a row that nothing says is committed.
+#[tokio::test]
+async fn a_hint_does_not_wait_for_a_late_volume() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let one = volumes(&node)[2];
+    let (gateway, script) = node.scripted_gateway(IMPATIENT_ROUND);
+    let registers = gateway.registers();
+    registers.change(registers.begin(&key()), plain(1)).await.expect("it was made");
+    at_rest(&gateway).await;
+    script.commits.lock().clear();
+    *script.late.lock() = vec![one];
+    says(&script.accepts, move |volume, _| if volume == one { Fate::Silence } else { Fate::Through });
+    registers.change(registers.begin(&key()), plain(2)).await.expect("three volumes took it");
+    let told = script.commits.lock().clone();
+    assert_eq!(told.len(), 4, "all were told before the writer was");
+    assert!(told.iter().all(|(.., is_everywhere)| !is_everywhere));
+    at_rest(&gateway).await;
+    assert_eq!(script.commits.lock().len(), 4, "and no more than once");
+    node.close().await;
+}
+
 /// The one that is slow is waited for after the writer was told.
 #[tokio::test]
 async fn a_volume_that_never_answers_an_accept_is_reported_when_its_time_is_over() {

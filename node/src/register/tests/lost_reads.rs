@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicUsize;
 use sherd_core::id::Incarnation;
 use sherd_core::message::{Answer, Error};
 use sherd_core::register::Vote;
+use sherd_core::register::proposer::HighestRow;
 
 use super::lost_answers::{
     IMPATIENT, at_rest, inline, lost, read, rows_behind, until_told_committed, volumes,
@@ -72,6 +73,36 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
         assert_eq!(gateway.registers().inline(&key(), &found).await, heard);
         assert_eq!(rows_behind(&gateway.reported()), damaged);
     }
+    node.close().await;
+}
+
+/// Who shows a row has a newer one now. That is found at once, whatever the others would say.
+#[tokio::test]
+async fn a_row_that_moved_on_is_not_looked_for_on_late_volumes() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let registers = node.registers();
+    registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
+    let volumes = volumes(&node);
+    let found = QuorumRow { holders: volumes[..2].to_vec(), ..read(&node).await };
+    let timeouts = RegisterTimeouts { round: 2 * DEADLINE, ..RegisterTimeouts::default() };
+    let (gateway, script) = node.scripted_gateway(timeouts);
+    *script.late.lock() = volumes[2..].to_vec();
+    let holders = found.holders.clone();
+    says(&script.inlines, move |volume, _| {
+        if holders.contains(&volume) { Fate::Instead(Err(Error::NotFound)) } else { Fate::Silence }
+    });
+    let heard = tokio::time::timeout(DEADLINE, gateway.registers().inline(&key(), &found)).await;
+    assert_eq!(heard, Ok(RowAnswer::MovedOn));
+    let (target, set) = (gateway.registers().inner.cluster.target(key()), found.holders.clone());
+    let head = HighestRow { holders: set, ballot: Ballot::ZERO, digest: found.digest, committed: true };
+    let set = gateway.registers().inner.cluster.set_of(&key());
+    says(&script.reads, {
+        let late = volumes[2..].to_vec();
+        move |volume, _| if late.contains(&volume) { Fate::Silence } else { Fate::Through }
+    });
+    let heard = tokio::time::timeout(DEADLINE, gateway.registers().value_of(&[], &set, &target, &head)).await;
+    assert_eq!(heard.expect("in time"), Ok(RowAnswer::MovedOn));
     node.close().await;
 }
 
