@@ -13,5 +13,9 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// How often a caller that waits for many looks whether all that are left are late.
 pub(crate) const LATE_LOOK_EVERY: Duration = LATE_STEP;
 
+/// Transfers of bytes to one volume while a call to it is overdue. Each may hold a stripe's shard of 1 MiB, which the
+/// bytes of bodies under way no longer count once the write goes on without that volume.
+pub(super) const LATE_TRANSFERS_MAX: usize = 32;
+
 const _: () =
     assert!(LATE_AFTER.as_millis().is_multiple_of(LATE_STEP.as_millis()), "a call is late after whole steps");

@@ -11,8 +11,9 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
+use sherd_core::message::{Error, Result};
 
-use super::limits::{LATE_AFTER, LATE_STEP, RETRY_AFTER};
+use super::limits::{LATE_AFTER, LATE_STEP, LATE_TRANSFERS_MAX, RETRY_AFTER};
 use super::{AnswerSender, Pending};
 
 /// Steps in which a call becomes late.
@@ -57,6 +58,18 @@ struct WatchState {
     /// Until when the volume is avoided since an overdue call to it was given up; an answer ends that. The first call
     /// that begins later is the try, and avoids it for the others.
     avoided_until: Option<Instant>,
+    /// Transfers of bytes that hold these, waited for or not.
+    transfers: usize,
+}
+
+/// A transfer of bytes, held by what does it: its caller may have given it up long before.
+#[derive(Debug)]
+pub(super) struct TransferPlace(CallWatch);
+
+impl Drop for TransferPlace {
+    fn drop(&mut self) {
+        self.0.0.lock().transfers -= 1;
+    }
 }
 
 /// A call that is under way. It ends with its answer, or is given up when dropped.
@@ -76,6 +89,7 @@ impl Default for CallWatch {
             young: [0; STEPS],
             overdue: 0,
             avoided_until: None,
+            transfers: 0,
         })))
     }
 }
@@ -101,6 +115,22 @@ impl CallWatch {
         }
         drop(state);
         Pending::watched(WatchedCall { watch: self.clone(), begun, is_try, is_answered: false })
+    }
+
+    /// A place for bytes on their way to the volume, until they are there or lost.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] where a call to the volume is overdue and as many bytes wait for it as may then: it said
+    /// nothing, and may be down.
+    pub(super) fn transfer(&self) -> Result<TransferPlace> {
+        let mut state = self.0.lock();
+        state.advance();
+        if state.overdue > 0 && state.transfers >= LATE_TRANSFERS_MAX {
+            let reason = "the volume is late, and enough bytes wait for it".to_owned();
+            return Err(Error::Unreachable { reason });
+        }
+        state.transfers += 1;
+        Ok(TransferPlace(self.clone()))
     }
 
     /// Whether the volume keeps callers waiting: a call to it is unanswered for [`LATE_AFTER`], or was until it was

@@ -48,9 +48,6 @@ pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL -
 /// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes 1,024
 /// streams a connection.
 pub(super) const BYTE_STREAMS_MAX: usize = 960;
-/// Of these, while the volume has a call that is overdue: each may hold a stripe's shard of 1 MiB, which the bytes
-/// of bodies under way no longer count.
-pub(super) const LATE_BYTE_STREAMS_MAX: usize = 32;
 
 /// The first pause before a lost connection is made again.
 pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);

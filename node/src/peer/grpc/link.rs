@@ -24,7 +24,7 @@ use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use super::calls::{CallStream, unreachable};
 use super::connection::Connection;
 use super::keeper::{Lane, LinkKeeper};
-use super::limits::{BYTE_STREAMS_MAX, LATE_BYTE_STREAMS_MAX};
+use super::limits::BYTE_STREAMS_MAX;
 use super::registers::RegisterCallService;
 use super::shards::ShardCallService;
 use super::upkeep::UpkeepCallService;
@@ -181,21 +181,20 @@ impl Link {
     /// Runs a transfer of bytes to the volume that `watch` is of, if there is a place for one more.
     ///
     /// # Errors
-    /// Nothing was begun. [`Error::Unreachable`] where the volume is late and its node has as many transfers as it may
-    /// have then: the volume said nothing, and may be down. [`Error::Busy`] where it is not late.
+    /// Nothing was begun. As [`CallWatch::transfer`] where the volume is late; [`Error::Busy`] where too many transfers
+    /// to its node are under way.
     pub(super) fn transfer(
         &self,
         watch: &CallWatch,
         transfer: impl Future<Output = ()> + Send + 'static,
     ) -> Result<()> {
-        let under_way = BYTE_STREAMS_MAX - self.0.byte_streams.available_permits();
-        if under_way >= LATE_BYTE_STREAMS_MAX && watch.has_overdue() {
-            return Err(unreachable("the volume is late, and enough bytes wait for its node"));
-        }
-        let place = Arc::clone(&self.0.byte_streams).try_acquire_owned().map_err(|_| Error::Busy)?;
+        let places = (
+            watch.transfer()?,
+            Arc::clone(&self.0.byte_streams).try_acquire_owned().map_err(|_| Error::Busy)?,
+        );
         self.0.tasks.spawn(async move {
             transfer.await;
-            drop(place);
+            drop(places);
         });
         Ok(())
     }

@@ -130,16 +130,6 @@ impl LocalPeer {
         }
     }
 
-    /// Queues an operation on the log whose answer is the life of the volume that it was queued in.
-    fn on_log_in_its_life(
-        &self,
-        volume: VolumeId,
-        op: impl FnOnce(Completion<()>) -> Op,
-    ) -> Pending<Incarnation> {
-        let life = |serving: &ServingVolume| serving.reader.answerer().incarnation;
-        self.on_log_for(volume, CallLength::Short, life, op)
-    }
-
     /// Queues an operation on the log, and answers what `answer` says of the volume when it is done.
     fn on_log_for<R: Send + 'static>(
         &self,

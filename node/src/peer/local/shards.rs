@@ -14,7 +14,7 @@ use sherd_core::message::{
 use sherd_core::record::Home;
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::read::reader::Reader;
-use sherd_volume::request::Op;
+use sherd_volume::request::{Completion, Op};
 use sherd_volume::shard_file::{FilePage, ShardWriter};
 
 use super::{LocalPeer, finish, run_on};
@@ -34,8 +34,19 @@ impl ShardPeer for LocalPeer {
         target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<Incarnation> {
-        let target = target.clone();
-        self.on_log_in_its_life(volume, |done| Op::PutShard { shard, target, payload, done })
+        let place = match self.watches.of(volume).transfer() {
+            Ok(place) => place,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        let (target, life) =
+            (target.clone(), |serving: &ServingVolume| serving.reader.answerer().incarnation);
+        self.on_log_for(volume, CallLength::Short, life, |done| {
+            let done = Completion::new(move |result| {
+                drop(place);
+                done.complete(result);
+            });
+            Op::PutShard { shard, target, payload, done }
+        })
     }
 
     fn create_shard(
@@ -292,7 +303,15 @@ impl LocalSink {
 
 impl ShardSink for LocalSink {
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
-        self.on_writers(self.file.clone(), move |serving, file| file.append(serving, &bytes))
+        let place = match self.watch.transfer() {
+            Ok(place) => place,
+            Err(error) => return Pending::ready(Err(error)),
+        };
+        self.on_writers(self.file.clone(), move |serving, file| {
+            let appended = file.append(serving, &bytes);
+            drop((bytes, place));
+            appended
+        })
     }
 
     fn finish(mut self: Box<Self>) -> Pending<Incarnation> {

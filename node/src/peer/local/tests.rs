@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
+use futures::FutureExt;
 
 use sherd_core::id::{
     Ballot, BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot, Timestamp,
@@ -16,9 +17,10 @@ use sherd_core::record::Home;
 use sherd_core::register::Refusal;
 
 use super::LocalPeer;
+use crate::peer::limits::LATE_TRANSFERS_MAX;
 use crate::peer::watch::CallLength;
 use crate::peer::{RegisterPeer, ShardPeer};
-use crate::upkeep::tests::{Directories, body};
+use crate::upkeep::tests::{DEADLINE, Directories, body};
 use crate::volumes::{VolumeState, Volumes, WORKERS};
 
 const BYTES: usize = 300_000;
@@ -187,4 +189,49 @@ async fn a_read_whose_caller_is_gone_when_its_turn_comes_is_not_begun() {
     drop(hung);
     assert_eq!(waited_for.await, Ok(()));
     assert_eq!(begun.load(Ordering::SeqCst), 1);
+}
+
+/// Bytes that were given up are in its queue all the same.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_volume_is_unreachable_for_more_bytes_when_enough_wait_for_it() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let serving = volumes.all()[0].serving().expect("it serves");
+    let (hung, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(parking_lot::Mutex::new(wait));
+    for _ in 0..WORKERS {
+        let wait = Arc::clone(&wait);
+        serving.writes.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
+    }
+    let append = |n| {
+        let mut sink = peer.create_shard(volume, &target(), header(n), false);
+        let appended = sink.append(vec![body(1, 1_000)]);
+        (sink, appended)
+    };
+    let put = |n| peer.put_shard(volume, shard(n), &target(), vec![body(1, 1_000)]);
+    let (sink, owed) = append(0);
+    for n in 1..LATE_TRANSFERS_MAX as u64 {
+        drop(append(n));
+    }
+    assert!(put(100).await.is_ok(), "it is not late yet");
+    until(|| peer.has_overdue(volume)).await;
+    let told = |refused: Result<(), Error>| match refused {
+        Err(Error::Unreachable { reason }) => assert!(reason.contains("late"), "{reason}"),
+        other => panic!("{other:?}"),
+    };
+    told(append(200).1.await);
+    told(put(101).await.map(drop));
+    drop((sink, hung));
+    assert_eq!(owed.await, Ok(()));
+    until(|| append(300).1.now_or_never().is_none_or(|appended| appended.is_ok())).await;
+    assert!(put(102).await.is_ok());
+}
+
+async fn until(is_so: impl Fn() -> bool) {
+    let seen = async {
+        while !is_so() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, seen).await.expect("in time");
 }
