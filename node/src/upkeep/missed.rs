@@ -28,11 +28,20 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub(super) struct MissedRows {
     /// The key that was tried last; `None` at the front of the list.
     behind: Option<RegisterKey>,
-    /// Looks in a row that ended with a row that could not be brought, and brought none.
+    /// Looks in a row that ended with a row that could not be brought, or found all of the list to wait for room, and
+    /// brought none.
     failures: u32,
     /// When the next look may be, by the clock that never steps.
     due_ms: u64,
     turns: BringTurns,
+    walk: Walk,
+}
+
+/// What came of the rows of a list since its front.
+#[derive(Debug, Clone, Copy, Default)]
+struct Walk {
+    has_met_full: bool,
+    has_brought: bool,
 }
 
 impl MissedRows {
@@ -43,7 +52,17 @@ impl MissedRows {
         self.failures = self.failures.saturating_add(1);
     }
 
+    /// The list is at its end. Where all of it waits for room on full volumes there is nothing to do for a while.
+    fn walked(&mut self, now_ms: u64, pause: Duration) {
+        let Walk { has_met_full, has_brought } = std::mem::take(&mut self.walk);
+        self.behind = None;
+        if has_met_full && !has_brought {
+            self.failed(now_ms, pause);
+        }
+    }
+
     fn brought(&mut self) {
+        self.walk.has_brought = true;
         self.failures = 0;
         self.turns.own_count = self.turns.own_count.saturating_add(1);
     }
@@ -103,7 +122,7 @@ enum BringOutcome {
     Brought,
     /// Its bucket is being deleted: the row goes with it, or is looked at when the seals have gone.
     Sealed,
-    /// The volumes that lack it are full. That is known without a write, and says nothing about other rows.
+    /// The volumes that lack it are full, which says nothing about other rows.
     Full,
     /// A volume is away, or does not answer.
     Away,
@@ -157,7 +176,8 @@ impl Context {
                 missed.behind = Some(row.key);
                 match outcome {
                     Some(BringOutcome::Brought) => missed.brought(),
-                    Some(BringOutcome::Sealed | BringOutcome::Full) => {}
+                    Some(BringOutcome::Full) => missed.walk.has_met_full = true,
+                    Some(BringOutcome::Sealed) => {}
                     Some(BringOutcome::Away) => {
                         missed.turns.is_away();
                         return missed.failed(self.now_ms(), self.settings.settle_every);
@@ -172,7 +192,7 @@ impl Context {
             }
             after = page.next;
             if after.is_none() && tried_count < MISSED_IN_LOOK_MAX {
-                missed.behind = None;
+                missed.walked(self.now_ms(), self.settings.settle_every);
                 break;
             }
         }
@@ -213,6 +233,8 @@ fn millis(duration: Duration) -> u64 {
 mod tests {
     use super::*;
 
+    use sherd_core::id::{BucketId, ObjectKey};
+
     const EVERY: Duration = Duration::from_secs(2);
 
     #[test]
@@ -227,6 +249,26 @@ mod tests {
         missed.brought();
         missed.failed(1_000, EVERY);
         assert_eq!(missed.due_ms, 3_000);
+    }
+
+    #[test]
+    fn a_list_that_waits_for_room_is_walked_again_after_a_pause() {
+        let mut missed = MissedRows {
+            behind: Some(RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"))),
+            ..MissedRows::default()
+        };
+        missed.walked(1_000, EVERY);
+        assert_eq!((missed.due_ms, &missed.behind), (0, &None), "nothing waits for room");
+        for pause_ms in [2_000, 4_000, 8_000] {
+            missed.walk.has_met_full = true;
+            missed.walked(1_000, EVERY);
+            assert_eq!(missed.due_ms, 1_000 + pause_ms);
+        }
+        missed.walk.has_met_full = true;
+        missed.brought();
+        missed.due_ms = 0;
+        missed.walked(1_000, EVERY);
+        assert_eq!(missed.due_ms, 0, "there is room somewhere");
     }
 
     #[test]
