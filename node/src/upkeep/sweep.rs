@@ -44,6 +44,8 @@ const TRIES_MAX: u32 = 10;
 const TURNS_MAX: u32 = 4;
 /// Between two notes of a walk's place.
 const NOTE_EVERY_MS: u64 = 60_000;
+/// How old data is that its gateway has named or removed by then, as a rule: a request has 20 s for its row.
+const ABANDONED_AFTER_MS: u64 = 60_000;
 /// A part this old that belongs to no open upload came after its upload was closed.
 const PART_AGE_MS: u64 = 24 * 3600 * 1000;
 
@@ -159,7 +161,7 @@ impl Context {
 
     /// Sweeps what is due in every set that has a volume here.
     pub(crate) async fn sweep(&self) {
-        self.suspect_abandoned();
+        self.look_after_abandoned().await;
         for set in self.cluster.sets() {
             let due = self.tombstone_walks_due(set).await;
             if (due.is_empty() && !self.has_suspects(set)) || !self.all_vote(set).await {
@@ -174,12 +176,23 @@ impl Context {
         }
     }
 
-    /// What writers that went away wrote is suspect once it is old.
-    fn suspect_abandoned(&self) {
-        let horizon = horizon(self.now());
+    /// Data whose writers went away is suspect once it is old. What was named all the same, or removed by its writer, is
+    /// forgotten long before.
+    async fn look_after_abandoned(&self) {
+        let done_by_now = self.now().minus_ms(ABANDONED_AFTER_MS);
         for volume in self.volumes.all() {
-            for (data, key) in volume.abandoned().take_older(horizon) {
-                self.swept.suspect(Suspect { key, data, home: Home::File });
+            let abandoned = volume.abandoned();
+            for (data, key) in abandoned.unseen_before(done_by_now) {
+                self.throttle.take(0).await;
+                let is_named = matches!(self.reference(&key, data).await, Ok(Some(_)));
+                let suspect = Suspect { key, data, home: Home::File };
+                let set = self.cluster.set_of(&suspect.key);
+                abandoned.seen(data, !is_named && is_held(&set, &suspect).await);
+            }
+            for (data, key) in abandoned.take_older(horizon(self.now())) {
+                if !matches!(self.reference(&key, data).await, Ok(Some(_))) {
+                    self.swept.suspect(Suspect { key, data, home: Home::File });
+                }
             }
         }
     }

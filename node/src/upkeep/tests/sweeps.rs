@@ -110,8 +110,9 @@ async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
     let (node, register, orphan) = with_an_orphan_of(&directories, 2_000_000).await;
     let kept = node.data("a").await;
     let abandoned = node.volumes.all()[3].abandoned();
-    for data in [orphan.id, kept.id, node.data("young").await.id] {
-        abandoned.note(data, register.clone());
+    let young = node.register("young").await;
+    for (data, key) in [(orphan.id, &register), (kept.id, &register), (node.data("young").await.id, &young)] {
+        abandoned.note(data, key.clone());
     }
     let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
     let (fourth, shard) = (&node.volumes.all()[3], ShardId { data: orphan.id, index: 0 });
@@ -125,8 +126,20 @@ async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
     assert_eq!((status.suspects_len, status.orphans_count), (0, 1));
     assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of it is gone");
     assert_eq!(node.get("a").await, Some(body(2, 2_000_000)), "its register names it");
-    let horizon = node.context.now();
-    assert_eq!(abandoned.take_older(horizon).len(), 1, "the young one waits");
+    assert_eq!(
+        abandoned.unseen_before(Timestamp::MAX).len(),
+        1,
+        "its writer may be about to name the young one"
+    );
+    let (gone, left) = (DataId { proposer: ProposerId(7), ..orphan.id }, node.data("young").await.id);
+    node.clock.advance(120_000);
+    let birth = node.context.now().minus_ms(90_000);
+    abandoned.note(DataId { birth, ..gone }, young.clone());
+    abandoned.note(left, register.clone());
+    node.context.sweep().await;
+    assert_eq!(abandoned.unseen_before(Timestamp::MAX), [], "all were looked up");
+    let held = abandoned.take_older(Timestamp::MAX);
+    assert_eq!(held, [(left, register)], "this register does not name it, and its shards are there");
     node.close().await;
 }
 
