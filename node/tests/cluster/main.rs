@@ -22,6 +22,7 @@ mod intruders;
 mod links;
 mod nodes;
 mod paused;
+mod readers;
 mod renewal;
 mod restarts;
 mod roles;
