@@ -94,14 +94,16 @@ async fn a_row_that_moved_on_is_not_looked_for_on_late_volumes() {
     });
     let heard = tokio::time::timeout(DEADLINE, gateway.registers().inline(&key(), &found)).await;
     assert_eq!(heard, Ok(RowAnswer::MovedOn));
-    let (target, set) = (gateway.registers().inner.cluster.target(key()), found.holders.clone());
-    let head = HighestRow { holders: set, ballot: Ballot::ZERO, digest: found.digest, committed: true };
-    let set = gateway.registers().inner.cluster.set_of(&key());
+    let cluster = &gateway.registers().inner.cluster;
+    let (target, set) = (cluster.target(key()), cluster.set_of(&key()));
+    let QuorumRow { holders, digest, .. } = found;
+    let earlier = HighestRow { holders, ballot: Ballot::ZERO, digest, committed: true };
     says(&script.reads, {
         let late = volumes[2..].to_vec();
         move |volume, _| if late.contains(&volume) { Fate::Silence } else { Fate::Through }
     });
-    let heard = tokio::time::timeout(DEADLINE, gateway.registers().value_of(&[], &set, &target, &head)).await;
+    let heard =
+        tokio::time::timeout(DEADLINE, gateway.registers().value_of(&[], &set, &target, &earlier)).await;
     assert_eq!(heard.expect("in time"), Ok(RowAnswer::MovedOn));
     node.close().await;
 }
