@@ -9,7 +9,7 @@ use crate::rules::Without;
 use Program::{Batch, Delete, Drop, Put, PutThenDelete, Settle};
 
 fn actors(ballots: u8, programs: &[Program]) -> Register {
-    Register { actors: programs.to_vec(), ballots, tries: [2, 1, 1, 1], ..Register::default() }
+    Register { actors: programs.to_vec(), ballots, tries: [2, 1, 1, 1, 1], ..Register::default() }
 }
 
 fn needed(without: Without, model: &Register) {
@@ -52,7 +52,7 @@ fn members_are_answered_as_the_try_judged_them_that_was_found() {
     prefix.push(Step::Accept { ballot: 2, at: 1 });
     prefix.extend(decided(0, 3, [1, 2]));
     let model = actors(5, &[Batch(&[Write::PutIfAbsent(0), Write::Put(1)]), Put(&[2]), Settle]);
-    needed(Without::TryNumbers, &Register { tries: [3, 1, 1, 0], prefix, ..model });
+    needed(Without::TryNumbers, &Register { tries: [3, 1, 1, 0, 1], prefix, ..model });
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn data_of_an_unknown_outcome_waits_for_a_committed_value_without_it() {
     prefix.extend((0..3).map(|at| Step::Drop { actor: 2, at }));
     prefix.push(Step::Accept { ballot: 3, at: 0 });
     let model = actors(5, &[Batch(&[Write::Put(0)]), Delete(1), Drop, Settle]);
-    needed(Without::UnknownKeepsData, &Register { release: true, tries: [3, 1, 1, 1], prefix, ..model });
+    needed(Without::UnknownKeepsData, &Register { release: true, tries: [3, 1, 1, 1, 1], prefix, ..model });
 }
 
 #[test]

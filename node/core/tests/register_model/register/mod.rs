@@ -30,8 +30,8 @@ use crate::rules::Without;
 use crate::search::Model;
 
 /// Most acceptors, actors, ballots and victims.
-pub(crate) const COLUMNS: usize = 4;
-pub(crate) const ACTORS: usize = 4;
+pub(crate) const COLUMNS: usize = 5;
+pub(crate) const ACTORS: usize = 5;
 pub(crate) const BALLOTS: usize = 10;
 pub(crate) const VICTIMS: usize = 2;
 
@@ -326,7 +326,9 @@ impl Eq for State {}
 impl std::hash::Hash for State {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         let Self { columns, labels: _, actors, values, used, committed, acked, .. } = self;
-        (columns, actors, values, used, committed, acked).hash(state);
+        // A column that the configuration does not use has no life.
+        columns.iter().filter(|column| column.life > 0).for_each(|column| column.hash(state));
+        (actors, values, used, committed, acked).hash(state);
         (self.released, self.refused, self.dropped, self.forgotten).hash(state);
         (self.restarts, self.losses, self.rot, self.wrong).hash(state);
     }
@@ -388,8 +390,10 @@ impl Model for Register {
     type Step = Step;
 
     fn start(&self) -> State {
-        let mut state = State { labels: [0, 1, 2, 3], ..State::default() };
-        state.columns.iter_mut().for_each(|column| (column.life, column.knows) = (1, [1; VICTIMS]));
+        let mut state = State { labels: [0, 1, 2, 3, 4], ..State::default() };
+        state.columns[self.columns()]
+            .iter_mut()
+            .for_each(|column| (column.life, column.knows) = (1, [1; VICTIMS]));
         for step in &self.prefix {
             let mut out = Vec::new();
             self.steps(&state, &mut out);
