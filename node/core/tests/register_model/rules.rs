@@ -46,6 +46,12 @@ pub(crate) enum Without {
     RefusedCameBefore,
     /// A refusal on nothing is told without writing a tombstone.
     RefusedTombstone,
+    /// What a read returned before a prepare refuses although an accept of the batch is under way.
+    LookedWithoutAccept,
+    /// What a read saw before a prepare refuses although it may not be committed.
+    LookedOnCertain,
+    /// What a read returned before a prepare refuses members that came after the read was sent.
+    LookedCameBefore,
     /// The changes are counted from the latest accept's count.
     LowestNotLatest,
     /// The changes are counted from the first accept's count.

@@ -344,6 +344,20 @@ impl Register {
             Phase::Preparing | Phase::Accepting => return self.writer_steps(state, actor, out),
             _ => return,
         }
+        self.answer_steps(state, actor, out);
+        let smallest = self.quorums().prepare();
+        for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize >= smallest) {
+            let first = out.len();
+            self.judge(state, actor, mask, out);
+            let from = self.label_mask(state, mask);
+            for (step, _) in &mut out[first..] {
+                *step = Step::Judge { actor: small(actor), from };
+            }
+        }
+    }
+
+    /// Acceptors answer a read.
+    pub(super) fn answer_steps(&self, state: &State, actor: usize, out: &mut Vec<(Step, State)>) {
         for at in self.columns() {
             let column = &state.columns[at];
             let row = head(column.row);
@@ -359,15 +373,6 @@ impl Register {
                 (me.phase, me.before) = (Phase::Reading, state.acked);
             }
             out.push((Step::Answer { actor: small(actor), at: state.labels[at] }, after));
-        }
-        let smallest = self.quorums().prepare();
-        for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize >= smallest) {
-            let first = out.len();
-            self.judge(state, actor, mask, out);
-            let from = self.label_mask(state, mask);
-            for (step, _) in &mut out[first..] {
-                *step = Step::Judge { actor: small(actor), from };
-            }
         }
     }
 

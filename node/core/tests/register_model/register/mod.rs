@@ -20,6 +20,7 @@ pub(crate) mod batch;
 mod check;
 mod drop;
 mod faults;
+mod look;
 mod recover;
 mod sweep;
 mod wire;
@@ -79,6 +80,8 @@ pub(crate) struct Register {
     pub(crate) hints: bool,
     /// Whether superseded data is released.
     pub(crate) release: bool,
+    /// Whether batches look before they prepare.
+    pub(crate) looks: bool,
     /// Steps that are taken before the search begins.
     pub(crate) prefix: Vec<Step>,
 }
@@ -96,6 +99,7 @@ impl Default for Register {
             rot: false,
             hints: false,
             release: false,
+            looks: false,
             prefix: Vec::new(),
         }
     }
@@ -116,8 +120,10 @@ pub(crate) enum Step {
     Count { actor: u8, from: u8 },
     /// An acceptor answers a read.
     Answer { actor: u8, at: u8 },
-    /// A reader decides on these answers.
+    /// A reader, or a batch that looks, decides on these answers.
     Judge { actor: u8, from: u8 },
+    /// A batch begins to look.
+    Look { actor: u8 },
     /// A commit hint arrives.
     Hint { at: u8 },
     /// A writer comes to a batch.
@@ -187,7 +193,7 @@ pub(crate) struct Actor {
     pub(crate) ballot: u8,
     /// The ballot of the value that its prepare found; 0 for nothing.
     pub(crate) found: u8,
-    /// Which of its operations.
+    /// Which of its operations; of a batch, how often it looked.
     pub(crate) op: u8,
     pub(crate) tries: u8,
     /// First accept of the operation, 0 for none; lowest, first and latest count proposed.
