@@ -62,6 +62,7 @@ pub(crate) enum Program {
 }
 
 /// A configuration to search.
+#[expect(clippy::struct_excessive_bools, reason = "what happens beside the actors' steps, each by itself")]
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
     pub(crate) without: Without,
