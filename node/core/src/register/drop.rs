@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! 1. every volume of the set raises its floor to the tombstone's ballot, durably
-//! 2. every volume is then asked for its row: this very tombstone, or nothing; one of them knows it committed
+//! 2. every volume is then asked for its row: this very tombstone, or nothing; one of them holds it as committed
 //! 3. only then each drops it, if its row is still that tombstone (`acceptor::judge_drop`)
 //! ```
 //! All N, not a quorum: a volume that missed the tombstone still holds what it deleted, and once the
@@ -32,12 +32,12 @@ pub fn confirms_drop(vote: &Vote, ballot: Ballot) -> bool {
 }
 
 /// Whether the tombstone at `ballot` may be dropped: all N volumes of the set, voting and in their
-/// current life, confirm, and one of them knows it to be committed. A volume's floor in its vote is durable.
+/// current life, confirm, and one of them holds it as committed. A volume's floor in its vote is durable.
 pub fn may_drop(ballot: Ballot, votes: &[Reply<Vote>], quorums: Quorums, lives: &Lives) -> bool {
     let confirming = voters(votes, lives).filter(|(_, vote)| confirms_drop(vote, ballot));
-    let knows_commit = |vote: &Vote| vote.row.as_ref().is_some_and(|row| row.head.committed);
+    let is_committed = |vote: &Vote| vote.row.as_ref().is_some_and(|row| row.head.committed);
     confirming.clone().count() >= quorums.volumes
-        && confirming.into_iter().any(|(_, vote)| knows_commit(vote))
+        && confirming.into_iter().any(|(_, vote)| is_committed(vote))
 }
 
 #[cfg(test)]
@@ -80,14 +80,14 @@ mod tests {
     }
 
     #[test]
-    fn a_tombstone_that_none_of_them_knows_to_be_committed_is_kept() {
+    fn a_tombstone_that_none_of_them_holds_as_committed_is_kept() {
         let mut votes = [vote(1, Some(5), 5), vote(2, None, 5), vote(3, Some(5), 5)];
         let mut set_committed = |at: usize, committed| {
             let row = votes[at].result.as_mut().ok().and_then(|vote| vote.row.as_mut());
             row.expect("it shows the tombstone").head.committed = committed;
             may_drop(ballot(5), &votes, Quorums::of(3), &Lives::default())
         };
-        assert!(set_committed(0, false), "the other one knows");
+        assert!(set_committed(0, false), "the other one holds it as committed");
         assert!(!set_committed(2, false));
     }
 

@@ -95,7 +95,7 @@ fn a_copy_is_no_vote_in_a_prepare() {
 /// copied it, V3 and V4 show nothing: all five confirm a drop. The accept of the higher ballot comes to V4 after that,
 /// and what was read as deleted is there again.
 #[test]
-fn a_tombstone_that_no_volume_knows_to_be_committed_stays() {
+fn a_tombstone_that_no_volume_holds_as_committed_stays() {
     let (first, recover, dropper) = (0b00111, 3, 2);
     let mut steps = prepared(0, 1, first);
     steps.extend(labels(first).map(|at| Step::Accept { ballot: 1, at }));

@@ -90,7 +90,7 @@ pub(crate) enum Without {
     DropFloors,
     /// A volume with an older row confirms a drop.
     DropThisTombstone,
-    /// A tombstone is dropped that no volume knows to be committed.
+    /// A tombstone is dropped that no volume holds as committed.
     DropKnownCommitted,
     /// A drop erases whatever row is there.
     DropIfStill,
