@@ -2,12 +2,16 @@
 //!
 //! ```text
 //! 1. every volume of the set raises its floor to the tombstone's ballot, durably
-//! 2. every volume is then asked for its row: this very tombstone, or nothing
+//! 2. every volume is then asked for its row: this very tombstone, or nothing; one of them holds it as committed
 //! 3. only then each drops it, if its row is still that tombstone (`acceptor::judge_drop`)
 //! ```
 //! All N, not a quorum: a volume that missed the tombstone still holds what it deleted, and once the
 //! others have forgotten the tombstone, that old row is the highest of all. The floor is what stays:
-//! a late accept from before the deletion is refused by it for ever. Guards I-10.
+//! a late accept from before the deletion is refused by it for ever.
+//!
+//! All N may show a tombstone that is not committed, or nothing: some of the rows are copies that a volume adopted when
+//! it recovered, and an accept of a higher ballot, made from what the tombstone deletes, is under way to a volume that
+//! shows nothing. Dropped then, the key would read as absent and have its earlier value again. Guards I-10.
 
 use crate::id::{Ballot, Timestamp};
 use crate::limits::TOMBSTONE_AGE_MS;
@@ -28,9 +32,12 @@ pub fn confirms_drop(vote: &Vote, ballot: Ballot) -> bool {
 }
 
 /// Whether the tombstone at `ballot` may be dropped: all N volumes of the set, voting and in their
-/// current life, confirm. A volume's floor in its vote is durable.
+/// current life, confirm, and one of them holds it as committed. A volume's floor in its vote is durable.
 pub fn may_drop(ballot: Ballot, votes: &[Reply<Vote>], quorums: Quorums, lives: &Lives) -> bool {
-    voters(votes, lives).filter(|(_, vote)| confirms_drop(vote, ballot)).count() >= quorums.volumes
+    let confirming = voters(votes, lives).filter(|(_, vote)| confirms_drop(vote, ballot));
+    let is_committed = |vote: &Vote| vote.row.as_ref().is_some_and(|row| row.head.committed);
+    confirming.clone().count() >= quorums.volumes
+        && confirming.into_iter().any(|(_, vote)| is_committed(vote))
 }
 
 #[cfg(test)]
@@ -70,6 +77,18 @@ mod tests {
         assert!(!drops(&[vote(1, Some(5), 5), vote(2, None, 4), vote(3, Some(5), 5)]), "a floor below");
         assert!(!drops(&[vote(1, Some(5), 5), vote(2, Some(3), 5), vote(3, Some(5), 5)]), "an older row");
         assert!(!drops(&[vote(1, Some(5), 5), vote(2, Some(9), 5), vote(3, Some(5), 5)]), "a newer row");
+    }
+
+    #[test]
+    fn a_tombstone_that_none_of_them_holds_as_committed_is_kept() {
+        let mut votes = [vote(1, Some(5), 5), vote(2, None, 5), vote(3, Some(5), 5)];
+        let mut set_committed = |at: usize, committed| {
+            let row = votes[at].result.as_mut().ok().and_then(|vote| vote.row.as_mut());
+            row.expect("it shows the tombstone").head.committed = committed;
+            may_drop(ballot(5), &votes, Quorums::of(3), &Lives::default())
+        };
+        assert!(set_committed(0, false), "the other one holds it as committed");
+        assert!(!set_committed(2, false));
     }
 
     #[test]

@@ -3,13 +3,13 @@
 
 use crate::register::batch::Write;
 use crate::register::{ACTORS, Program, Register, Step};
-use crate::report::{breaks, holds};
+use crate::report::{breaks, holds, holds_when_full};
 use crate::rules::Without;
 
 use Program::{Batch, Delete, Drop, Put, PutThenDelete, Settle};
 
 fn actors(ballots: u8, programs: &[Program]) -> Register {
-    Register { actors: programs.to_vec(), ballots, tries: [2, 1, 1, 1], ..Register::default() }
+    Register { actors: programs.to_vec(), ballots, tries: [2, 1, 1, 1, 1], ..Register::default() }
 }
 
 fn needed(without: Without, model: &Register) {
@@ -52,7 +52,7 @@ fn members_are_answered_as_the_try_judged_them_that_was_found() {
     prefix.push(Step::Accept { ballot: 2, at: 1 });
     prefix.extend(decided(0, 3, [1, 2]));
     let model = actors(5, &[Batch(&[Write::PutIfAbsent(0), Write::Put(1)]), Put(&[2]), Settle]);
-    needed(Without::TryNumbers, &Register { tries: [3, 1, 1, 0], prefix, ..model });
+    needed(Without::TryNumbers, &Register { tries: [3, 1, 1, 0, 1], prefix, ..model });
 }
 
 #[test]
@@ -114,7 +114,7 @@ fn data_of_an_unknown_outcome_waits_for_a_committed_value_without_it() {
     prefix.extend((0..3).map(|at| Step::Drop { actor: 2, at }));
     prefix.push(Step::Accept { ballot: 3, at: 0 });
     let model = actors(5, &[Batch(&[Write::Put(0)]), Delete(1), Drop, Settle]);
-    needed(Without::UnknownKeepsData, &Register { release: true, tries: [3, 1, 1, 1], prefix, ..model });
+    needed(Without::UnknownKeepsData, &Register { release: true, tries: [3, 1, 1, 1, 1], prefix, ..model });
 }
 
 #[test]
@@ -151,4 +151,29 @@ fn who_came_after_the_prepare_is_not_refused_by_what_it_found() {
 fn two_gateways_keep_one_history() {
     let model = actors(3, &[Batch(&[Write::PutIfAbsent(0), Write::Put(1)]), Batch(&[Write::PutIfAbsent(2)])]);
     holds("two batches, one with two writers and two tries", &Register { release: true, ..model });
+}
+
+/// A look decides nothing but refusals, and those by the rules of a prepare's: on what is committed, for members that
+/// came before it, while no accept is under way.
+#[test]
+fn a_look_refuses_by_the_rules_of_a_refusal() {
+    let looking = |ballots, programs: &[Program]| Register { looks: true, ..actors(ballots, programs) };
+    let present = Batch(&[Write::PutIfPresent(0), Write::PutIfPresent(1)]);
+    let model = Register { tries: [1; ACTORS], ..looking(2, &[present, Put(&[2])]) };
+    needed(Without::LookedCameBefore, &model);
+    let model = looking(2, &[Batch(&[Write::PutIfAbsent(0)]), Put(&[1])]);
+    needed(Without::LookedOnCertain, &Register { tries: [1; ACTORS], ..model });
+    let model = Register { looks: true, ..refused_on_nothing() };
+    needed(Without::LookedWithoutAccept, &model);
+}
+
+#[test]
+fn gateways_that_look_keep_one_history() {
+    let looking = |ballots, programs: &[Program]| Register { looks: true, ..actors(ballots, programs) };
+    let (absent, both) = (&[Write::PutIfAbsent(0)], &[Write::PutIfAbsent(0), Write::PutIfPresent(1)]);
+    let deleting = PutThenDelete(&[2, 3]);
+    holds("a writer that looks, a put and a delete", &looking(3, &[Batch(absent), deleting]));
+    holds_when_full("a batch that looks, a put and a delete", &looking(4, &[Batch(both), deleting]));
+    let other = Batch(&[Write::PutIfAbsent(2)]);
+    holds_when_full("two batches that look", &looking(3, &[Batch(both), other]));
 }

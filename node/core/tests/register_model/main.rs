@@ -11,6 +11,7 @@ mod bucket;
 mod bucket_rules;
 mod clock_rules;
 mod clocks;
+mod copies_rules;
 mod listing;
 mod listing_rules;
 mod batch_rules;

@@ -12,14 +12,14 @@ fn actors(ballots: u8, programs: &[Program]) -> Register {
 #[test]
 fn retries_and_a_restart_keep_one_history() {
     let model = actors(4, &[Put(&[0]), Put(&[1])]);
-    holds("two writers, two tries each, one restart", &Register { tries: [2; 4], restarts: 1, ..model });
+    holds("two writers, two tries each, one restart", &Register { tries: [2; 5], restarts: 1, ..model });
 }
 
 #[test]
 fn a_read_sees_every_write_that_ended_before_it() {
     let model = actors(3, &[Put(&[0]), Put(&[1]), Read]);
     holds("two writers and a reader", &Register { hints: true, ..model.clone() });
-    let retrying = Register { hints: true, tries: [2, 1, 1, 1], ballots: 4, ..model };
+    let retrying = Register { hints: true, tries: [2, 1, 1, 1, 1], ballots: 4, ..model };
     holds_when_full("two writers, one retrying, and a reader", &retrying);
 }
 
@@ -27,11 +27,11 @@ fn a_read_sees_every_write_that_ended_before_it() {
 fn a_row_that_cannot_be_read_hides_no_write() {
     let rotten =
         |ballots, programs: &[Program]| Register { rot: true, hints: true, ..actors(ballots, programs) };
-    let retrying = Register { tries: [2, 1, 1, 1], ..rotten(3, &[Put(&[0]), Put(&[1])]) };
+    let retrying = Register { tries: [2, 1, 1, 1, 1], ..rotten(3, &[Put(&[0]), Put(&[1])]) };
     holds("two writers, one retrying, and a rotten row", &retrying);
     holds(
         "a writer, a reader and a rotten row",
-        &Register { tries: [1, 2, 1, 1], ..rotten(3, &[Put(&[0]), Read]) },
+        &Register { tries: [1, 2, 1, 1, 1], ..rotten(3, &[Put(&[0]), Read]) },
     );
     holds("two writers, a reader and a rotten row", &rotten(3, &[Put(&[0]), Put(&[1]), Read]));
     let four = Register { volumes: 4, ..rotten(3, &[Put(&[0]), Put(&[1]), Settle]) };
@@ -41,7 +41,7 @@ fn a_row_that_cannot_be_read_hides_no_write() {
 #[test]
 fn a_key_is_written_again_after_its_tombstone_was_dropped() {
     holds("put, delete, drop and another put", &actors(3, &[PutThenDelete(&[0, 1]), Drop, Put(&[2])]));
-    let retry = Register { tries: [2, 1, 1, 1], volumes: 4, ..actors(3, &[Put(&[0]), Delete(1), Drop]) };
+    let retry = Register { tries: [2, 1, 1, 1, 1], volumes: 4, ..actors(3, &[Put(&[0]), Delete(1), Drop]) };
     holds_when_full("a retrying put, a delete and a drop on 4 volumes", &retry);
 }
 
@@ -82,6 +82,9 @@ fn a_volume_may_be_lost_while_a_reader_asks() {
 #[test]
 fn released_and_swept_data_is_never_named_again() {
     let model = actors(3, &[Put(&[0]), Put(&[1]), Settle]);
-    holds("two writers, one retrying, releasing", &Register { release: true, tries: [2, 1, 1, 1], ..model });
+    holds(
+        "two writers, one retrying, releasing",
+        &Register { release: true, tries: [2, 1, 1, 1, 1], ..model },
+    );
     holds_when_full("a writer, a sweep and a drop", &actors(3, &[Put(&[0]), Sweep(0), Drop, Settle]));
 }

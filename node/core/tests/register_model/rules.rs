@@ -46,6 +46,12 @@ pub(crate) enum Without {
     RefusedCameBefore,
     /// A refusal on nothing is told without writing a tombstone.
     RefusedTombstone,
+    /// What a read returned before a prepare refuses although an accept of the batch is under way.
+    LookedWithoutAccept,
+    /// What a read saw before a prepare refuses although it may not be committed.
+    LookedOnCertain,
+    /// What a read returned before a prepare refuses members that came after the read was sent.
+    LookedCameBefore,
     /// The changes are counted from the latest accept's count.
     LowestNotLatest,
     /// The changes are counted from the first accept's count.
@@ -84,6 +90,8 @@ pub(crate) enum Without {
     DropFloors,
     /// A volume with an older row confirms a drop.
     DropThisTombstone,
+    /// A tombstone is dropped that no volume holds as committed.
+    DropKnownCommitted,
     /// A drop erases whatever row is there.
     DropIfStill,
     /// A drop forgets the key's promise.
@@ -98,9 +106,15 @@ pub(crate) enum Without {
     RecordThenReport,
     /// Replies of older lives count.
     OldLivesDiscarded,
-    /// Voters are scanned without F as their floor, and rows at or below a floor count as accepted: either of the two
-    /// rules prevents what these configurations find without both.
+    /// Voters are scanned without F as their floor.
     FloorBeforeScan,
+    /// A row at or below its volume's floor counts as accepted for reads and prepares.
+    CopiesAreNoVotes,
+    /// An accept of a ballot at or below the floor is answered as stored where its row is there.
+    CopiesAreNoAccepts,
+    /// `FloorBeforeScan`, `CopiesAreNoVotes` and `CopiesAreNoAccepts` together: each covers for another on fewer than five
+    /// volumes.
+    FloorAndCopies,
     /// The recovering volume does not take F as its floor.
     TakeFloor,
     /// What it adopts comes from one voter.
@@ -133,4 +147,21 @@ pub(crate) enum Without {
     DataFloorsAreJudged,
     /// Data is born at the gateway's clock.
     BirthsAboveFloors,
+}
+
+impl Without {
+    /// Whether voters are scanned without F as their floor.
+    pub(crate) fn scans_before_floor(self) -> bool {
+        matches!(self, Self::FloorBeforeScan | Self::FloorAndCopies)
+    }
+
+    /// Whether copies count as votes.
+    pub(crate) fn copies_vote(self) -> bool {
+        matches!(self, Self::CopiesAreNoVotes | Self::FloorAndCopies)
+    }
+
+    /// Whether copies count as accepts.
+    pub(crate) fn copies_accept(self) -> bool {
+        matches!(self, Self::CopiesAreNoAccepts | Self::FloorAndCopies)
+    }
 }

@@ -153,12 +153,16 @@ impl Register {
             decision = after_prepare(&replies, &unreadable, asking);
         }
         let PrepareOutcome::Prepared(prepared) = decision.outcome else { return None };
+        // Where copies vote they do so without their floor, which a writer sees all the same.
+        let floors =
+            self.columns().filter(|at| mask & 1 << at != 0).map(|at| state.columns[at].slots[actor].floor);
+        let hidden_floor = floors.max().filter(|_| self.without.copies_vote()).unwrap_or(0);
         let mut after = *state;
         clear(&mut after, actor);
         let me = &mut after.actors[actor];
         let committed = prepared.found.as_ref().is_some_and(|found| found.committed);
         me.found = prepared.found.as_ref().map_or(0, |found| number(found.ballot));
-        me.floors = me.floors.max(number(prepared.floor));
+        me.floors = me.floors.max(number(prepared.floor)).max(hidden_floor);
         match self.change_of(actor, me.op) {
             None if matches!(self.actors[actor], Program::Batch(_)) => {
                 self.decide_batch(&mut after, actor, committed);
@@ -290,8 +294,7 @@ impl Register {
             });
             for at in self.columns() {
                 let column = &state.columns[at];
-                // Copies are no votes: that rule stands in for the floor before the scan, and is left out with it.
-                let counts_copies = self.without == Without::FloorBeforeScan;
+                let counts_copies = self.without.copies_accept();
                 let as_accepted =
                     |head: RowHead| RowHead { committed: head.committed || counts_copies, ..head };
                 let row = head(column.row).map(as_accepted);
@@ -341,6 +344,20 @@ impl Register {
             Phase::Preparing | Phase::Accepting => return self.writer_steps(state, actor, out),
             _ => return,
         }
+        self.answer_steps(state, actor, out);
+        let smallest = self.quorums().prepare();
+        for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize >= smallest) {
+            let first = out.len();
+            self.judge(state, actor, mask, out);
+            let from = self.label_mask(state, mask);
+            for (step, _) in &mut out[first..] {
+                *step = Step::Judge { actor: small(actor), from };
+            }
+        }
+    }
+
+    /// Acceptors answer a read.
+    pub(super) fn answer_steps(&self, state: &State, actor: usize, out: &mut Vec<(Step, State)>) {
         for at in self.columns() {
             let column = &state.columns[at];
             let row = head(column.row);
@@ -356,15 +373,6 @@ impl Register {
                 (me.phase, me.before) = (Phase::Reading, state.acked);
             }
             out.push((Step::Answer { actor: small(actor), at: state.labels[at] }, after));
-        }
-        let smallest = self.quorums().prepare();
-        for mask in self.answered(state, actor, 1).filter(|mask| mask.count_ones() as usize >= smallest) {
-            let first = out.len();
-            self.judge(state, actor, mask, out);
-            let from = self.label_mask(state, mask);
-            for (step, _) in &mut out[first..] {
-                *step = Step::Judge { actor: small(actor), from };
-            }
         }
     }
 

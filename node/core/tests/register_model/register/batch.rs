@@ -26,13 +26,13 @@ pub(crate) enum Write {
 }
 
 impl Write {
-    const fn change(self) -> u8 {
+    pub(super) const fn change(self) -> u8 {
         match self {
             Self::Put(change) | Self::PutIfAbsent(change) | Self::PutIfPresent(change) => change,
         }
     }
 
-    const fn admits(self, kind: Kind) -> bool {
+    pub(super) const fn admits(self, kind: Kind) -> bool {
         match self {
             Self::Put(_) => true,
             Self::PutIfAbsent(_) => !matches!(kind, Kind::Object),
@@ -54,11 +54,11 @@ pub(crate) enum Place {
 /// A writer of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Member {
-    place: Place,
+    pub(super) place: Place,
     /// It came after the prepare under way was sent.
     pub(super) late: bool,
     /// Changes acknowledged before it came.
-    before: u8,
+    pub(super) before: u8,
     /// What was decided last, and by each of the batch's tries (a mask, the first lowest).
     decided: bool,
     made: u8,
@@ -74,7 +74,7 @@ struct Made {
 }
 
 impl Register {
-    fn writes(&self, actor: usize) -> &'static [Write] {
+    pub(super) fn writes(&self, actor: usize) -> &'static [Write] {
         match self.actors[actor] {
             Program::Batch(writes) => writes,
             _ => &[],
@@ -82,7 +82,7 @@ impl Register {
     }
 
     /// Production's view of a batch.
-    fn batch(&self, state: &State, actor: usize) -> Batch {
+    pub(super) fn batch(&self, state: &State, actor: usize) -> Batch {
         let me = &state.actors[actor];
         let change = change(self.writes(actor)[0].change());
         let tries = (me.first_accept > 0).then(|| Tries {
@@ -123,6 +123,9 @@ impl Register {
                 }
                 Place::Away | Place::Left | Place::Told => {}
             }
+        }
+        if self.looks {
+            self.look_steps(state, actor, out);
         }
         self.proposer_steps(state, actor, out);
     }

@@ -102,6 +102,10 @@ impl Register {
                 if self.without == Without::DropFloors {
                     slot.floor = target;
                 }
+                // Where the commit is known its hint may have come to any volume by now.
+                let is_known =
+                    state.committed & 1 << target != 0 || self.without == Without::DropKnownCommitted;
+                slot.row.committed |= is_known && slot.row.ballot == target;
                 if self.without == Without::DropThisTombstone && slot.row.ballot < target {
                     slot.row = Row::default();
                 }

@@ -20,6 +20,7 @@ pub(crate) mod batch;
 mod check;
 mod drop;
 mod faults;
+mod look;
 mod recover;
 mod sweep;
 mod wire;
@@ -30,8 +31,8 @@ use crate::rules::Without;
 use crate::search::Model;
 
 /// Most acceptors, actors, ballots and victims.
-pub(crate) const COLUMNS: usize = 4;
-pub(crate) const ACTORS: usize = 4;
+pub(crate) const COLUMNS: usize = 5;
+pub(crate) const ACTORS: usize = 5;
 pub(crate) const BALLOTS: usize = 10;
 pub(crate) const VICTIMS: usize = 2;
 
@@ -61,6 +62,7 @@ pub(crate) enum Program {
 }
 
 /// A configuration to search.
+#[expect(clippy::struct_excessive_bools, reason = "what happens beside the actors' steps, each by itself")]
 #[derive(Debug, Clone)]
 pub(crate) struct Register {
     pub(crate) without: Without,
@@ -79,6 +81,8 @@ pub(crate) struct Register {
     pub(crate) hints: bool,
     /// Whether superseded data is released.
     pub(crate) release: bool,
+    /// Whether batches look before they prepare.
+    pub(crate) looks: bool,
     /// Steps that are taken before the search begins.
     pub(crate) prefix: Vec<Step>,
 }
@@ -96,6 +100,7 @@ impl Default for Register {
             rot: false,
             hints: false,
             release: false,
+            looks: false,
             prefix: Vec::new(),
         }
     }
@@ -116,8 +121,10 @@ pub(crate) enum Step {
     Count { actor: u8, from: u8 },
     /// An acceptor answers a read.
     Answer { actor: u8, at: u8 },
-    /// A reader decides on these answers.
+    /// A reader, or a batch that looks, decides on these answers.
     Judge { actor: u8, from: u8 },
+    /// A batch begins to look.
+    Look { actor: u8 },
     /// A commit hint arrives.
     Hint { at: u8 },
     /// A writer comes to a batch.
@@ -187,7 +194,7 @@ pub(crate) struct Actor {
     pub(crate) ballot: u8,
     /// The ballot of the value that its prepare found; 0 for nothing.
     pub(crate) found: u8,
-    /// Which of its operations.
+    /// Which of its operations; of a batch, how often it looked.
     pub(crate) op: u8,
     pub(crate) tries: u8,
     /// First accept of the operation, 0 for none; lowest, first and latest count proposed.
@@ -326,7 +333,9 @@ impl Eq for State {}
 impl std::hash::Hash for State {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         let Self { columns, labels: _, actors, values, used, committed, acked, .. } = self;
-        (columns, actors, values, used, committed, acked).hash(state);
+        // A column that the configuration does not use has no life.
+        columns.iter().filter(|column| column.life > 0).for_each(|column| column.hash(state));
+        (actors, values, used, committed, acked).hash(state);
         (self.released, self.refused, self.dropped, self.forgotten).hash(state);
         (self.restarts, self.losses, self.rot, self.wrong).hash(state);
     }
@@ -388,8 +397,10 @@ impl Model for Register {
     type Step = Step;
 
     fn start(&self) -> State {
-        let mut state = State { labels: [0, 1, 2, 3], ..State::default() };
-        state.columns.iter_mut().for_each(|column| (column.life, column.knows) = (1, [1; VICTIMS]));
+        let mut state = State { labels: [0, 1, 2, 3, 4], ..State::default() };
+        state.columns[self.columns()]
+            .iter_mut()
+            .for_each(|column| (column.life, column.knows) = (1, [1; VICTIMS]));
         for step in &self.prefix {
             let mut out = Vec::new();
             self.steps(&state, &mut out);

@@ -148,7 +148,7 @@ impl Register {
         let mut after = *state;
         let goal = state.actors[actor].aux;
         let changed = &mut after.columns[at];
-        if self.without != Without::FloorBeforeScan {
+        if !self.without.scans_before_floor() {
             changed.floor = changed.floor.max(goal);
         }
         let slot = &mut changed.slots[actor];

@@ -175,8 +175,7 @@ impl Register {
 
     pub(super) fn vote(&self, at: usize, slot: &Slot) -> Reply<Vote> {
         let row = head(slot.row).map(|head| WireRow { head, value: None });
-        // As where an accept is judged.
-        let counts_copies = row.is_some() && self.without == Without::FloorBeforeScan;
+        let counts_copies = row.is_some() && self.without.copies_vote();
         let floor = if counts_copies { Ballot::ZERO } else { ballot(slot.floor) };
         self.reply(at, slot, Vote { row, floor })
     }
