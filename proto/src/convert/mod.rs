@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod answer;
 pub mod control;
+mod dropped;
 pub mod page;
 pub mod register;
 pub mod shard;

@@ -14,6 +14,7 @@ mod shards;
 mod sink;
 mod transfers;
 mod upkeep;
+mod waiting;
 
 use std::error::Error;
 

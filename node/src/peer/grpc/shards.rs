@@ -47,8 +47,12 @@ impl CallService for ShardCallService {
         (call.number, call.timeout_ms) = (number, timeout_ms);
     }
 
-    fn frame(sender: Sender, calls: Vec<ShardCall>) -> ShardCalls {
-        ShardCalls { sender: Some(sender), calls }
+    fn ends_when_dropped(call: &ShardCall) -> bool {
+        call.call.as_ref().is_some_and(Call::ends_when_dropped)
+    }
+
+    fn frame(sender: Sender, calls: Vec<ShardCall>, dropped: Vec<u64>) -> ShardCalls {
+        ShardCalls { sender: Some(sender), calls, dropped }
     }
 
     fn replies(frame: ShardReplies) -> Vec<ShardReply> {
@@ -67,6 +71,16 @@ impl CallService for ShardCallService {
             ShardWaiter::Page(to) => deliver(to, reply),
             ShardWaiter::Released(to) => deliver(to, reply),
             ShardWaiter::Leases(to) => deliver(to, reply),
+        }
+    }
+
+    fn is_dropped(waiter: &ShardWaiter) -> bool {
+        match waiter {
+            ShardWaiter::Done(to) => to.is_closed(),
+            ShardWaiter::Bytes(to) => to.is_closed(),
+            ShardWaiter::Page(to) => to.is_closed(),
+            ShardWaiter::Released(to) => to.is_closed(),
+            ShardWaiter::Leases(to) => to.is_closed(),
         }
     }
 }
@@ -89,7 +103,7 @@ impl GrpcPeer {
         };
         let (answering, pending) = self.waiting(volume, time.length);
         let call = ShardCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) };
-        live.shards.submit(volume, call, time.max, waiter(answering));
+        live.shards.submit(volume, call, time, waiter(answering));
         pending
     }
 }

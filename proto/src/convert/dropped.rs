@@ -1,0 +1,52 @@
+//! Which calls of a stream end when their caller drops them, and which run on.
+//!
+//! Both ends ask here, so that the client drops no call that the server runs on with, and a server drops none that a
+//! client names wrongly. The seams of `node` (`peer::{RegisterPeer, ShardPeer, UpkeepPeer}`) promise the same to their
+//! callers, call by call. A kind of call is listed in exactly one arm: a new one does not compile without an answer.
+
+use crate::v1::{register_call, shard_call, upkeep_call};
+
+impl register_call::Call {
+    /// Whether it only reads, so that it may stop when its answer is not waited for any more.
+    pub const fn ends_when_dropped(&self) -> bool {
+        match self {
+            // A promise that was not given binds no volume.
+            Self::Prepare(_)
+            | Self::Read(_)
+            | Self::Inline(_)
+            | Self::VerifyRow(_)
+            | Self::List(_)
+            | Self::Parts(_)
+            | Self::Rows(_)
+            | Self::Unsettled(_) => true,
+            Self::Accept(_) | Self::Commit(_) | Self::Control(_) | Self::Adopt(_) | Self::DropRow(_) => false,
+        }
+    }
+}
+
+impl shard_call::Call {
+    /// Whether it only reads, so that it may stop when its answer is not waited for any more.
+    pub const fn ends_when_dropped(&self) -> bool {
+        match self {
+            Self::Length(_) | Self::Verify(_) | Self::Page(_) => true,
+            Self::Delete(_) | Self::Release(_) | Self::Leases(_) => false,
+        }
+    }
+}
+
+impl upkeep_call::Call {
+    /// Whether it only reads, so that it may stop when its answer is not waited for any more.
+    pub const fn ends_when_dropped(&self) -> bool {
+        match self {
+            Self::Heals(_) | Self::Releases(_) | Self::Guarantees(_) | Self::Position(_) | Self::Seals(_) => {
+                true
+            }
+            // What the asker's openings cover is dropped behind the answer of `Remembers`.
+            Self::HealPut(_)
+            | Self::HealDone(_)
+            | Self::ReleasePut(_)
+            | Self::ReleaseDone(_)
+            | Self::Remembers(_) => false,
+        }
+    }
+}
