@@ -463,8 +463,8 @@ mod tests {
     }
 
     fn under_way(number: u64, deadline: Instant, started: Pending<u64>) -> CallUnderWay<Pending<u64>> {
-        let (slow, _held) = (None, HeldShare::default());
-        CallUnderWay { number, deadline, ends_when_dropped: true, slow, started, _held }
+        let held = HeldShare::default();
+        CallUnderWay { number, deadline, ends_when_dropped: true, slow: None, started, _held: held }
     }
 
     fn look(started: &mut Pending<u64>, _: u64, context: &mut Context<'_>) -> Poll<Result<u64, Error>> {

@@ -10,7 +10,7 @@
 pub mod admin;
 pub mod answer;
 pub mod control;
-mod dropped;
+mod kinds;
 pub mod page;
 pub mod register;
 pub mod shard;

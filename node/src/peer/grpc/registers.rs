@@ -110,7 +110,7 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = self.waiting(volume, time.length);
+        let (answering, pending) = self.waiting(volume, time.length, call.name());
         live.registers.submit(volume, self.register_call(volume, call), time, waiter(answering));
         pending
     }

@@ -86,8 +86,9 @@ impl CallService for ShardCallService {
 }
 
 impl GrpcPeer {
-    fn transfer(&self, volume: VolumeId, length: CallLength) -> Transfer<'_> {
-        Transfer { link: &self.link, to: self.address(volume), watch: self.watches.of(volume), length }
+    fn transfer(&self, volume: VolumeId, length: CallLength, call: &'static str) -> Transfer<'_> {
+        let (to, watch, logged) = (self.address(volume), self.watches.of(volume), self.logged(volume, call));
+        Transfer { link: &self.link, to, watch, length, logged }
     }
 
     fn ask_shard<R>(
@@ -101,7 +102,7 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = self.waiting(volume, time.length);
+        let (answering, pending) = self.waiting(volume, time.length, call.name());
         let call = ShardCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) };
         live.shards.submit(volume, call, time, waiter(answering));
         pending
@@ -116,7 +117,7 @@ impl ShardPeer for GrpcPeer {
         target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<Incarnation> {
-        let transfer = self.transfer(volume, CallLength::Short);
+        let transfer = self.transfer(volume, CallLength::Short, "put_shard");
         transfers::put(transfer, shard, target, payload)
     }
 
@@ -134,7 +135,7 @@ impl ShardPeer for GrpcPeer {
             file: Some(header.to_wire()),
             replace,
         };
-        Box::new(RemoteSink::begin(&self.link, begin, self.watches.of(volume)))
+        Box::new(RemoteSink::begin(self, volume, begin))
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -142,7 +143,7 @@ impl ShardPeer for GrpcPeer {
             ReadPurpose::ByClient => CallLength::Short,
             ReadPurpose::ByUpkeep => CallLength::Long,
         };
-        transfers::read(self.transfer(volume, length), range)
+        transfers::read(self.transfer(volume, length, "read_shard"), range)
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {

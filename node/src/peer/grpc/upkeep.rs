@@ -104,8 +104,10 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = self.waiting(volume, time.length);
-        live.upkeep.submit(volume, self.upkeep_call(volume, request), time, waiter(answering));
+        let call = self.upkeep_call(volume, request);
+        let name = call.call.as_ref().map_or("", Call::name);
+        let (answering, pending) = self.waiting(volume, time.length, name);
+        live.upkeep.submit(volume, call, time, waiter(answering));
         pending
     }
 

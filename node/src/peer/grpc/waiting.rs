@@ -125,7 +125,7 @@ impl<W> WaitingCalls<W> {
             let calls = self.volumes.get_mut(volume).filter(|_| *rule == DropRule::EndsUnlessWatched);
             calls.is_none_or(|calls| *calls.owed.get_or_insert(*number) != *number)
         });
-        let sent: Vec<_> = dropped.into_iter().map(|(number, ..)| number).take_while(send).collect();
-        sent.into_iter().filter_map(|number| self.take(number)).collect()
+        let told: Vec<_> = dropped.into_iter().map(|(number, ..)| number).take_while(send).collect();
+        told.into_iter().filter_map(|number| self.take(number)).collect()
     }
 }

@@ -12,7 +12,7 @@ use sherd_proto::v1::{ShardCall, ShardCalls, shard_reply};
 use super::shards::{BYTES, files, header, shard};
 use super::{Pair, target};
 use crate::peer::ShardPeer;
-use crate::upkeep::tests::body;
+use crate::upkeep::tests::{DEADLINE, body};
 
 fn frame(pair: &Pair, calls: impl IntoIterator<Item = (u64, Call)>, dropped: Vec<u64>) -> ShardCalls {
     let to = VolumeAddress { volume: pair.volume, life: None, request: 0 }.to_wire();
@@ -38,14 +38,17 @@ async fn a_server_ends_what_reads_and_runs_on_with_the_rest_whatever_numbers_a_p
     let mut replies = client.calls(frames).await.expect("it begins").into_inner();
     pair.until("a call is dropped", || pair.metrics.rpc.shard.dropped.get() > 0).await;
     drop(writes);
-    let reply = replies.message().await.expect("it goes on").expect("a frame").replies.remove(0);
+    let mut next = async || {
+        let frame = tokio::time::timeout(DEADLINE, replies.message()).await.expect("in time");
+        frame.expect("it goes on").expect("a frame").replies
+    };
+    let reply = next().await.remove(0);
     assert_eq!((reply.number, reply.reply), (1, Some(shard_reply::Reply::Done(sherd_proto::v1::Empty {}))));
     assert_eq!(files(&pair), 0, "what was dropped in vain is done");
     drop(reads);
     let mut answered = Vec::new();
     while answered.len() < 2 {
-        let frame = replies.message().await.expect("it goes on").expect("a frame");
-        answered.extend(frame.replies.iter().map(|reply| reply.number));
+        answered.extend(next().await.iter().map(|reply| reply.number));
     }
     answered.sort_unstable();
     assert_eq!((answered, pair.metrics.rpc.shard.dropped.get()), (vec![3, 4], 1));

@@ -1,12 +1,31 @@
-//! Which calls of a stream end when their caller drops them, and which run on.
+//! Of each kind of call of a stream: what it is called in logs, and whether it ends when its caller drops it.
 //!
-//! Both ends ask here, so that the client drops no call that the server runs on with, and a server drops none that a
+//! Both ends ask here about the drop, so that the client drops no call that the server runs on with, and a server drops none that a
 //! client names wrongly. The seams of `node` (`peer::{RegisterPeer, ShardPeer, UpkeepPeer}`) promise the same to their
 //! callers, call by call. A kind of call is listed in exactly one arm: a new one does not compile without an answer.
 
 use crate::v1::{register_call, shard_call, upkeep_call};
 
 impl register_call::Call {
+    /// Its name, as the seam calls it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Prepare(_) => "prepare",
+            Self::Accept(_) => "accept",
+            Self::Commit(_) => "commit",
+            Self::Read(_) => "read",
+            Self::Inline(_) => "inline",
+            Self::VerifyRow(_) => "verify_row",
+            Self::List(_) => "list",
+            Self::Parts(_) => "parts",
+            Self::Rows(_) => "rows",
+            Self::Unsettled(_) => "unsettled",
+            Self::Control(_) => "control",
+            Self::Adopt(_) => "adopt",
+            Self::DropRow(_) => "drop_row",
+        }
+    }
+
     /// Whether it only reads, so that it may stop when its answer is not waited for any more.
     pub const fn ends_when_dropped(&self) -> bool {
         match self {
@@ -25,6 +44,18 @@ impl register_call::Call {
 }
 
 impl shard_call::Call {
+    /// Its name, as the seam calls it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Delete(_) => "delete_shard",
+            Self::Length(_) => "shard_bytes",
+            Self::Verify(_) => "verify_shard",
+            Self::Page(_) => "shards",
+            Self::Release(_) => "release_shard",
+            Self::Leases(_) => "lease",
+        }
+    }
+
     /// Whether it only reads, so that it may stop when its answer is not waited for any more.
     pub const fn ends_when_dropped(&self) -> bool {
         match self {
@@ -35,6 +66,22 @@ impl shard_call::Call {
 }
 
 impl upkeep_call::Call {
+    /// Its name, as the seam calls it.
+    pub const fn name(&self) -> &'static str {
+        match self {
+            Self::Heals(_) => "heals",
+            Self::HealPut(_) => "heal_put",
+            Self::HealDone(_) => "heal_done",
+            Self::Releases(_) => "releases",
+            Self::ReleasePut(_) => "release_put",
+            Self::ReleaseDone(_) => "release_done",
+            Self::Guarantees(_) => "guarantees",
+            Self::Remembers(_) => "remembers",
+            Self::Position(_) => "position",
+            Self::Seals(_) => "seals",
+        }
+    }
+
     /// Whether it only reads, so that it may stop when its answer is not waited for any more.
     pub const fn ends_when_dropped(&self) -> bool {
         match self {
