@@ -4,4 +4,5 @@ pub mod health;
 mod limits;
 pub mod log;
 pub mod metrics;
+pub(crate) mod peer_calls;
 pub mod trace;

@@ -5,6 +5,9 @@
 //! for it only reads; one that **runs on** is done to its end, for others rely on it or cannot know that it was
 //! not done. Every call may be repeated: registers by their ballots, shards by their ids.
 //!
+//! Over the network a call that ends is given up at both ends within 100 ms of its drop; of each volume one goes on
+//! all the same, to show whether the volume is late.
+//!
 //! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers wait
 //! is remembered here, for all calls together: [`VolumeRoute::is_late`].
 

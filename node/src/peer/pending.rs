@@ -11,6 +11,7 @@ use tokio::time::Instant;
 use sherd_core::message::{Error, Result};
 
 use super::watch::WatchedCall;
+use crate::observe::peer_calls::LoggedCall;
 
 /// An answer under way.
 #[derive(Debug)]
@@ -30,17 +31,27 @@ pub struct AnswerSender<R> {
     to: oneshot::Sender<(Result<R>, Instant)>,
     /// Ends when the answer comes, or is given up; `None` where it is not watched.
     watched: Option<WatchedCall>,
+    /// `None` where it is not logged.
+    logged: Option<Box<LoggedCall>>,
 }
 
 impl<R> AnswerSender<R> {
     /// Delivers. Nobody may be waiting any more; then the answer is dropped.
     pub fn answer(self, result: Result<R>) {
-        let Self { to, watched } = self;
+        let Self { to, watched, logged } = self;
+        if let Some(mut call) = logged {
+            call.ended(&result);
+        }
         // What was not reached gave no answer.
         if let Some(call) = watched.filter(|_| !matches!(result, Err(Error::Unreachable { .. }))) {
             call.answered();
         }
         drop(to.send((result, Instant::now())));
+    }
+
+    /// Logs the call when it ends.
+    pub(super) fn logging(self, call: Option<Box<LoggedCall>>) -> Self {
+        Self { logged: call, ..self }
     }
 
     /// Whether the answer is no longer waited for.
@@ -63,13 +74,16 @@ impl<R> Pending<R> {
     /// An answer to come, of a call that may take long.
     pub fn waiting() -> (AnswerSender<R>, Self) {
         let (to, receiver) = oneshot::channel();
-        (AnswerSender { to, watched: None }, Self(State::Waiting(receiver, Instant::now())))
+        (AnswerSender { to, watched: None, logged: None }, Self(State::Waiting(receiver, Instant::now())))
     }
 
     /// An answer to come, of a call that is watched.
     pub(super) fn watched(call: WatchedCall) -> (AnswerSender<R>, Self) {
         let (to, receiver) = oneshot::channel();
-        (AnswerSender { to, watched: Some(call) }, Self(State::Waiting(receiver, Instant::now())))
+        (
+            AnswerSender { to, watched: Some(call), logged: None },
+            Self(State::Waiting(receiver, Instant::now())),
+        )
     }
 }
 

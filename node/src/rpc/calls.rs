@@ -5,7 +5,7 @@
 //! a frame. So a peer that does not read its replies sends no more calls. A call has no task; what is under
 //! way stands in slots whose wakers are used again.
 
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Wake, Waker};
@@ -47,7 +47,7 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     type Replies;
 
     /// Takes a frame apart.
-    fn calls(frame: Self::Frame) -> (Option<Sender>, Vec<Self::Call>);
+    fn calls(frame: Self::Frame) -> CallFrame<Self::Call>;
     /// What is said of a call beside what it asks.
     fn head(call: &Self::Call) -> CallHead;
     /// Starts a call; what it holds is counted until it is answered.
@@ -65,6 +65,15 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     fn replies(replies: Vec<Self::Reply>) -> Self::Replies;
 }
 
+/// A frame of calls.
+#[derive(Debug)]
+pub(super) struct CallFrame<C> {
+    pub(super) sender: Option<Sender>,
+    pub(super) calls: Vec<C>,
+    /// The numbers of calls, of this frame or an earlier one, that are not waited for any more.
+    pub(super) dropped: Vec<u64>,
+}
+
 /// What is said of a call beside what it asks.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallHead {
@@ -74,6 +83,8 @@ pub(super) struct CallHead {
     pub(super) timeout_ms: u32,
     /// The number of the request that it is for; 0 for none.
     pub(super) request: u64,
+    /// Whether it stops when its caller drops it. By what it asks, whatever the peer says.
+    pub(super) ends_when_dropped: bool,
 }
 
 /// Why a call was not started.
@@ -157,19 +168,20 @@ impl<S: CallServer> CallReplies<S> {
     }
 
     fn start_calls(&mut self, frame: S::Frame) -> Result<(), Status> {
-        let (sender, calls) = S::calls(frame);
+        let CallFrame { sender, calls, dropped } = S::calls(frame);
         self.node.check(sender)?;
-        check_frame(calls.len()).map_err(|error| error::invalid(&error))?;
+        check_frame(calls.len()).and(check_frame(dropped.len())).map_err(|error| error::invalid(&error))?;
         let now = Instant::now();
         for call in calls {
-            let CallHead { number, timeout_ms, request } = S::head(&call);
+            let CallHead { number, timeout_ms, request, ends_when_dropped } = S::head(&call);
             match S::start(&self.node, call) {
                 // A call without a number has no reply.
                 Ok(_) | Err(_) if number == 0 => {}
                 Ok((started, held)) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
                     let slow = (request != 0).then_some(SlowCall { request, begun: now });
-                    let call = CallUnderWay { number, deadline, slow, started, _held: held };
+                    let call =
+                        CallUnderWay { number, deadline, ends_when_dropped, slow, started, _held: held };
                     if let Some(reply) = self.under_way.add(call, S::poll) {
                         self.reply(number, reply);
                     }
@@ -177,6 +189,9 @@ impl<S: CallServer> CallReplies<S> {
                 Err(failure) => self.reply(number, S::failed(number, failure)),
             }
         }
+        // Behind the calls: one of this frame may be among them.
+        let count = dropped.into_iter().filter(|number| self.under_way.drop_call(*number)).count();
+        self.metrics.dropped.inc_by(count as u64);
         Ok(())
     }
 
@@ -254,6 +269,7 @@ where
 struct CallUnderWay<T> {
     number: u64,
     deadline: Instant,
+    ends_when_dropped: bool,
     /// For a call of a client's request.
     slow: Option<SlowCall>,
     started: T,
@@ -278,6 +294,8 @@ struct Slots<T> {
     slow: SlowRequests,
     places: Vec<Slot<T>>,
     free: Vec<usize>,
+    /// The slots of the calls that end when they are dropped, by their numbers.
+    droppable: HashMap<u64, usize>,
     wakes: Arc<Wakes>,
     /// Woken slots that were taken off the list and not looked at yet.
     woken: Vec<usize>,
@@ -321,7 +339,8 @@ impl Wake for SlotWaker {
 impl<T> Default for Slots<T> {
     fn default() -> Self {
         let slow = SlowRequests::after(Duration::ZERO);
-        Self { slow, places: Vec::new(), free: Vec::new(), wakes: Arc::default(), woken: Vec::new() }
+        let (places, free, woken) = (Vec::new(), Vec::new(), Vec::new());
+        Self { slow, places, free, droppable: HashMap::new(), wakes: Arc::default(), woken }
     }
 }
 
@@ -351,8 +370,13 @@ impl<T> Slots<T> {
             self.places.push(Slot { call: None, waker });
             index
         });
+        let droppable = call.ends_when_dropped.then_some(call.number);
         self.places[index].call = Some(call);
-        self.look(index, poll).map(|(_, reply)| reply)
+        let answered = self.look(index, poll).map(|(_, reply)| reply);
+        if let (Some(number), None) = (droppable, &answered) {
+            self.droppable.insert(number, index);
+        }
+        answered
     }
 
     /// The next reply of a call that was woken.
@@ -381,31 +405,45 @@ impl<T> Slots<T> {
         let number = call.number;
         match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
             Poll::Ready(reply) => {
-                if let Some(call) = &call.slow {
-                    call.ended(&self.slow);
-                }
-                slot.call = None;
-                self.free.push(index);
+                self.give_back(index);
                 Some((number, reply))
             }
             Poll::Pending => None,
         }
     }
 
-    /// Forgets calls whose callers stopped waiting, and says how many: a volume that hangs must not keep the
-    /// places of the others.
+    /// Forgets calls past their deadline, and says how many: a volume that hangs must not keep the places of the
+    /// others.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut count = 0;
-        for (index, slot) in self.places.iter_mut().enumerate() {
-            if let Some(call) = slot.call.take_if(|call| call.deadline <= now) {
-                if let Some(call) = &call.slow {
-                    call.ended(&self.slow);
-                }
-                self.free.push(index);
+        for index in 0..self.places.len() {
+            if self.places[index].call.as_ref().is_some_and(|call| call.deadline <= now) {
+                self.give_back(index);
                 count += 1;
             }
         }
         count
+    }
+
+    /// Forgets a call that ends when it is dropped, and says whether it was under way. One that was answered crossed
+    /// its number on the way.
+    fn drop_call(&mut self, number: u64) -> bool {
+        let found = self.droppable.get(&number).copied();
+        found.inspect(|index| self.give_back(*index)).is_some()
+    }
+
+    /// Ends the call in a slot: with it go the work, which its volume skips where it was not begun, and the bytes
+    /// that it holds.
+    fn give_back(&mut self, index: usize) {
+        let Some(call) = self.places[index].call.take() else { return };
+        if let Some(slow) = &call.slow {
+            slow.ended(&self.slow);
+        }
+        // A peer that gives two calls one number drops the later one by it.
+        if call.ends_when_dropped && self.droppable.get(&call.number) == Some(&index) {
+            self.droppable.remove(&call.number);
+        }
+        self.free.push(index);
     }
 }
 
@@ -421,7 +459,12 @@ mod tests {
 
     fn call(number: u64, deadline: Instant) -> (AnswerSender<u64>, CallUnderWay<Pending<u64>>) {
         let (answering, started) = Pending::waiting();
-        (answering, CallUnderWay { number, deadline, slow: None, started, _held: HeldShare::default() })
+        (answering, under_way(number, deadline, started))
+    }
+
+    fn under_way(number: u64, deadline: Instant, started: Pending<u64>) -> CallUnderWay<Pending<u64>> {
+        let held = HeldShare::default();
+        CallUnderWay { number, deadline, ends_when_dropped: true, slow: None, started, _held: held }
     }
 
     fn look(started: &mut Pending<u64>, _: u64, context: &mut Context<'_>) -> Poll<Result<u64, Error>> {
@@ -452,13 +495,7 @@ mod tests {
         assert_eq!(answered(&mut slots).await, (3, Ok(30)));
         answering.next().expect("the first").answer(Ok(10));
         assert_eq!(answered(&mut slots).await, (1, Ok(10)));
-        let ready = CallUnderWay {
-            number: 4,
-            deadline: soon,
-            slow: None,
-            started: Pending::ready(Ok(40)),
-            _held: HeldShare::default(),
-        };
+        let ready = under_way(4, soon, Pending::ready(Ok(40)));
         assert_eq!(slots.add(ready, look), Some(Ok(40)));
         assert_eq!((slots.len(), slots.places.len()), (1, 3));
     }
@@ -474,5 +511,38 @@ mod tests {
         answering.answer(Ok(2));
         assert_eq!(answered(&mut slots).await, (2, Ok(2)));
         assert!(slots.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_gives_its_slot_back_only_where_it_ends() {
+        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let (mut reads, read) = call(1, soon);
+        let (changes, change) = call(2, soon);
+        assert_eq!(slots.add(read, look), None);
+        assert_eq!(slots.add(CallUnderWay { ends_when_dropped: false, ..change }, look), None);
+        assert_eq!([1, 1, 2, 3].map(|number| slots.drop_call(number)), [true, false, false, false]);
+        reads.closed().await;
+        changes.answer(Ok(2));
+        assert_eq!(answered(&mut slots).await, (2, Ok(2)), "it runs on, and is answered");
+        let (other, next) = call(3, soon);
+        assert_eq!((slots.add(next, look), slots.places.len()), (None, 2), "the slots are used again");
+        other.answer(Ok(3));
+        assert_eq!(answered(&mut slots).await, (3, Ok(3)));
+        assert!(!slots.drop_call(3) && slots.is_empty() && slots.droppable.is_empty());
+    }
+
+    /// As of a peer that numbers wrongly.
+    #[tokio::test]
+    async fn a_number_that_two_calls_have_drops_no_call_that_runs_on() {
+        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let calls = [true, false, true].map(|ends_when_dropped| {
+            let (answering, call) = call(1, soon);
+            assert_eq!(slots.add(CallUnderWay { ends_when_dropped, ..call }, look), None);
+            answering
+        });
+        assert_eq!([1, 1].map(|number| slots.drop_call(number)), [true, false]);
+        let [first, change, last] = calls;
+        assert!(last.is_closed() && !first.is_closed() && !change.is_closed());
+        assert_eq!(slots.len(), 2, "both are answered, or end at their deadline");
     }
 }

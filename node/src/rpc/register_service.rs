@@ -21,9 +21,9 @@ use sherd_proto::limits::PAGE_BYTES_MAX;
 use sherd_proto::v1::register_call::Call;
 use sherd_proto::v1::register_reply::Reply;
 use sherd_proto::v1::register_service_server::RegisterService;
-use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
+use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply};
 
-use super::calls::{CallFailure, CallHead, CallReplies, CallServer, poll};
+use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
 use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use crate::observe::metrics::RpcCallMetrics;
@@ -86,13 +86,15 @@ impl CallServer for RegisterServer {
     type Reply = RegisterReply;
     type Replies = RegisterReplies;
 
-    fn calls(frame: RegisterCalls) -> (Option<Sender>, Vec<RegisterCall>) {
-        (frame.sender, frame.calls)
+    fn calls(frame: RegisterCalls) -> CallFrame<RegisterCall> {
+        let RegisterCalls { sender, calls, dropped } = frame;
+        CallFrame { sender, calls, dropped }
     }
 
     fn head(call: &RegisterCall) -> CallHead {
         let request = call.to.as_ref().map_or(0, |to| to.request);
-        CallHead { number: call.number, timeout_ms: call.timeout_ms, request }
+        let ends_when_dropped = call.call.as_ref().is_some_and(Call::ends_when_dropped);
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request, ends_when_dropped }
     }
 
     fn start(node: &RpcNode, call: RegisterCall) -> Result<(StartedCall, HeldShare), CallFailure> {

@@ -21,11 +21,11 @@ use sherd_proto::v1::shard_call::Call;
 use sherd_proto::v1::shard_reply::Reply;
 use sherd_proto::v1::shard_service_server::ShardService;
 use sherd_proto::v1::{
-    PutReply, PutShard, ReadShard, Sender, ShardBytes, ShardCall, ShardCalls, ShardReplies, ShardReply,
-    WriteReply, WriteShard, put_reply, shard_bytes, write_reply, write_shard,
+    PutReply, PutShard, ReadShard, ShardBytes, ShardCall, ShardCalls, ShardReplies, ShardReply, WriteReply,
+    WriteShard, put_reply, shard_bytes, write_reply, write_shard,
 };
 
-use super::calls::{CallFailure, CallHead, CallReplies, CallServer, poll};
+use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
 use super::error;
 use super::limits::READ_BYTES_MAX;
 use super::node::{HeldShare, RpcNode};
@@ -184,13 +184,15 @@ impl CallServer for ShardServer {
     type Reply = ShardReply;
     type Replies = ShardReplies;
 
-    fn calls(frame: ShardCalls) -> (Option<Sender>, Vec<ShardCall>) {
-        (frame.sender, frame.calls)
+    fn calls(frame: ShardCalls) -> CallFrame<ShardCall> {
+        let ShardCalls { sender, calls, dropped } = frame;
+        CallFrame { sender, calls, dropped }
     }
 
     fn head(call: &ShardCall) -> CallHead {
         let request = call.to.as_ref().map_or(0, |to| to.request);
-        CallHead { number: call.number, timeout_ms: call.timeout_ms, request }
+        let ends_when_dropped = call.call.as_ref().is_some_and(Call::ends_when_dropped);
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request, ends_when_dropped }
     }
 
     fn start(node: &RpcNode, call: ShardCall) -> Result<(StartedCall, HeldShare), CallFailure> {

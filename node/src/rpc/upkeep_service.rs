@@ -23,9 +23,9 @@ use sherd_proto::limits::PAGE_BYTES_MAX;
 use sherd_proto::v1::upkeep_call::Call;
 use sherd_proto::v1::upkeep_reply::Reply;
 use sherd_proto::v1::upkeep_service_server::UpkeepService;
-use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
+use sherd_proto::v1::{UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
-use super::calls::{CallFailure, CallHead, CallReplies, CallServer, poll};
+use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
 use super::error;
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
@@ -83,13 +83,15 @@ impl CallServer for UpkeepServer {
     type Reply = UpkeepReply;
     type Replies = UpkeepReplies;
 
-    fn calls(frame: UpkeepCalls) -> (Option<Sender>, Vec<UpkeepCall>) {
-        (frame.sender, frame.calls)
+    fn calls(frame: UpkeepCalls) -> CallFrame<UpkeepCall> {
+        let UpkeepCalls { sender, calls, dropped } = frame;
+        CallFrame { sender, calls, dropped }
     }
 
     fn head(call: &UpkeepCall) -> CallHead {
         // No client waits for these.
-        CallHead { number: call.number, timeout_ms: call.timeout_ms, request: 0 }
+        let ends_when_dropped = call.call.as_ref().is_some_and(Call::ends_when_dropped);
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request: 0, ends_when_dropped }
     }
 
     fn start(node: &RpcNode, call: UpkeepCall) -> Result<(StartedCall, HeldShare), CallFailure> {

@@ -10,6 +10,7 @@
 pub mod admin;
 pub mod answer;
 pub mod control;
+mod kinds;
 pub mod page;
 pub mod register;
 pub mod shard;

@@ -26,8 +26,10 @@ pub struct RpcCallMetrics {
     pub answered: IntCounter,
     /// Failed: not found, corrupt, busy, full, unreachable.
     pub failed: IntCounter,
-    /// Not answered before their callers stopped waiting.
+    /// Not answered in the time that their callers waited.
     pub expired: IntCounter,
+    /// Given up unanswered since their callers dropped them.
+    pub dropped: IntCounter,
 }
 
 impl RpcMetrics {
@@ -50,6 +52,7 @@ impl RpcMetrics {
 impl RpcCallMetrics {
     fn new(calls: &IntCounterVec, service: &str) -> Self {
         let of = |result| calls.with_label_values(&[service, result]);
-        Self { answered: of("answered"), failed: of("failed"), expired: of("expired") }
+        let (answered, failed) = (of("answered"), of("failed"));
+        Self { answered, failed, expired: of("expired"), dropped: of("dropped") }
     }
 }

@@ -32,15 +32,20 @@ pub(super) const VERIFY_SHARD_CALL: CallTime =
     CallTime { max: Duration::from_mins(1), length: CallLength::Long };
 /// Since the last bytes of a shard moved.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
-/// How often calls past their deadline are looked for.
+/// How often calls past their deadline are looked for, and calls that were dropped. Most of those are losers of a
+/// quorum whose answers are on their way: what is answered within this time costs no frame.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Calls of one stream that wait for their answers. Each volume of the node queues 4,096 operations.
-pub(super) const CALLS_WAITING_MAX: usize = 8192;
+/// Calls of one stream that wait for their answers. Each volume of the node queues 4,096 operations. A frame fewer than
+/// the 8,192 at which the peer reads no further frame (`rpc::limits`): it must read the one that says which were dropped.
+pub(super) const CALLS_WAITING_MAX: usize = 8192 - FRAME_CALLS_MAX;
 /// Of these, calls for one volume: one that hangs must leave the others their places.
 pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 2048;
 /// Calls of one stream that no frame has taken yet.
 pub(super) const CALLS_QUEUED_MAX: usize = 8192;
+/// Entries in that queue beyond which the numbers of dropped calls leave the rest to calls; they are queued by a later
+/// look then.
+pub(super) const DROPS_QUEUED_MAX: usize = CALLS_QUEUED_MAX / 2;
 /// Bytes at which a frame of calls takes no further one.
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest call: a frame holds it behind others.

@@ -14,6 +14,7 @@ mod shards;
 mod sink;
 mod transfers;
 mod upkeep;
+mod waiting;
 
 use std::error::Error;
 
@@ -30,6 +31,7 @@ use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::link::{Link, LinkConfig};
 use super::{AnswerSender, Pending};
+use crate::observe::peer_calls::LoggedCall;
 use crate::observe::trace;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::watch::{CallLength, CallWatches};
@@ -54,8 +56,19 @@ impl GrpcPeer {
     }
 
     /// An answer to come; the volume is late while that of a short call does not.
-    fn waiting<R>(&self, volume: VolumeId, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
-        self.watches.of(volume).begin(length)
+    fn waiting<R>(
+        &self,
+        volume: VolumeId,
+        length: CallLength,
+        call: &'static str,
+    ) -> (AnswerSender<R>, Pending<R>) {
+        let (answering, pending) = self.watches.of(volume).begin(length);
+        (answering.logging(self.logged(volume, call)), pending)
+    }
+
+    /// The line of a call to a volume, where there is to be one.
+    fn logged(&self, volume: VolumeId, call: &'static str) -> Option<Box<LoggedCall>> {
+        LoggedCall::begin(call, &self.link.peer().name, volume)
     }
 
     fn address(&self, volume: VolumeId) -> Addressed {

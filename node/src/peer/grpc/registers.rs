@@ -52,8 +52,12 @@ impl CallService for RegisterCallService {
         (call.number, call.timeout_ms) = (number, timeout_ms);
     }
 
-    fn frame(sender: Sender, calls: Vec<RegisterCall>) -> RegisterCalls {
-        RegisterCalls { sender: Some(sender), calls }
+    fn ends_when_dropped(call: &RegisterCall) -> bool {
+        call.call.as_ref().is_some_and(Call::ends_when_dropped)
+    }
+
+    fn frame(sender: Sender, calls: Vec<RegisterCall>, dropped: Vec<u64>) -> RegisterCalls {
+        RegisterCalls { sender: Some(sender), calls, dropped }
     }
 
     fn replies(frame: RegisterReplies) -> Vec<RegisterReply> {
@@ -78,6 +82,20 @@ impl CallService for RegisterCallService {
             RegisterWaiter::Guarantees(to) => deliver(to, reply),
         }
     }
+
+    fn is_dropped(waiter: &RegisterWaiter) -> bool {
+        match waiter {
+            RegisterWaiter::Vote(to) => to.is_closed(),
+            RegisterWaiter::Done(to) => to.is_closed(),
+            RegisterWaiter::Inline(to) => to.is_closed(),
+            RegisterWaiter::Verified(to) => to.is_closed(),
+            RegisterWaiter::List(to) => to.is_closed(),
+            RegisterWaiter::Parts(to) => to.is_closed(),
+            RegisterWaiter::Rows(to) => to.is_closed(),
+            RegisterWaiter::Unsettled(to) => to.is_closed(),
+            RegisterWaiter::Guarantees(to) => to.is_closed(),
+        }
+    }
 }
 
 impl GrpcPeer {
@@ -92,8 +110,8 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = self.waiting(volume, time.length);
-        live.registers.submit(volume, self.register_call(volume, call), time.max, waiter(answering));
+        let (answering, pending) = self.waiting(volume, time.length, call.name());
+        live.registers.submit(volume, self.register_call(volume, call), time, waiter(answering));
         pending
     }
 

@@ -47,8 +47,12 @@ impl CallService for ShardCallService {
         (call.number, call.timeout_ms) = (number, timeout_ms);
     }
 
-    fn frame(sender: Sender, calls: Vec<ShardCall>) -> ShardCalls {
-        ShardCalls { sender: Some(sender), calls }
+    fn ends_when_dropped(call: &ShardCall) -> bool {
+        call.call.as_ref().is_some_and(Call::ends_when_dropped)
+    }
+
+    fn frame(sender: Sender, calls: Vec<ShardCall>, dropped: Vec<u64>) -> ShardCalls {
+        ShardCalls { sender: Some(sender), calls, dropped }
     }
 
     fn replies(frame: ShardReplies) -> Vec<ShardReply> {
@@ -69,11 +73,22 @@ impl CallService for ShardCallService {
             ShardWaiter::Leases(to) => deliver(to, reply),
         }
     }
+
+    fn is_dropped(waiter: &ShardWaiter) -> bool {
+        match waiter {
+            ShardWaiter::Done(to) => to.is_closed(),
+            ShardWaiter::Bytes(to) => to.is_closed(),
+            ShardWaiter::Page(to) => to.is_closed(),
+            ShardWaiter::Released(to) => to.is_closed(),
+            ShardWaiter::Leases(to) => to.is_closed(),
+        }
+    }
 }
 
 impl GrpcPeer {
-    fn transfer(&self, volume: VolumeId, length: CallLength) -> Transfer<'_> {
-        Transfer { link: &self.link, to: self.address(volume), watch: self.watches.of(volume), length }
+    fn transfer(&self, volume: VolumeId, length: CallLength, call: &'static str) -> Transfer<'_> {
+        let (to, watch, logged) = (self.address(volume), self.watches.of(volume), self.logged(volume, call));
+        Transfer { link: &self.link, to, watch, length, logged }
     }
 
     fn ask_shard<R>(
@@ -87,9 +102,9 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = self.waiting(volume, time.length);
+        let (answering, pending) = self.waiting(volume, time.length, call.name());
         let call = ShardCall { number: 0, timeout_ms: 0, to: Some(self.address(volume)), call: Some(call) };
-        live.shards.submit(volume, call, time.max, waiter(answering));
+        live.shards.submit(volume, call, time, waiter(answering));
         pending
     }
 }
@@ -102,7 +117,7 @@ impl ShardPeer for GrpcPeer {
         target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<Incarnation> {
-        let transfer = self.transfer(volume, CallLength::Short);
+        let transfer = self.transfer(volume, CallLength::Short, "put_shard");
         transfers::put(transfer, shard, target, payload)
     }
 
@@ -120,7 +135,7 @@ impl ShardPeer for GrpcPeer {
             file: Some(header.to_wire()),
             replace,
         };
-        Box::new(RemoteSink::begin(&self.link, begin, self.watches.of(volume)))
+        Box::new(RemoteSink::begin(self, volume, begin))
     }
 
     fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -128,7 +143,7 @@ impl ShardPeer for GrpcPeer {
             ReadPurpose::ByClient => CallLength::Short,
             ReadPurpose::ByUpkeep => CallLength::Long,
         };
-        transfers::read(self.transfer(volume, length), range)
+        transfers::read(self.transfer(volume, length, "read_shard"), range)
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {

@@ -13,7 +13,7 @@ use futures::stream;
 use tokio::sync::mpsc;
 use tonic::Streaming;
 
-use sherd_core::id::Incarnation;
+use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::answer::AnswerIn;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
@@ -23,9 +23,8 @@ use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
-use super::link::Link;
-use super::{answered, told};
-use crate::peer::watch::CallWatch;
+use super::{GrpcPeer, answered, told};
+use crate::peer::watch::CallLength;
 use crate::peer::{AnswerSender, Pending, ShardSink};
 
 /// Steps of a sink that its task has not begun: the caller waits for one before the next.
@@ -35,7 +34,8 @@ const STEPS_QUEUED_MAX: usize = 4;
 #[derive(Debug)]
 pub(super) struct RemoteSink {
     steps: Result<mpsc::Sender<SinkStep>>,
-    watch: CallWatch,
+    peer: GrpcPeer,
+    volume: VolumeId,
 }
 
 /// What the caller asks of the task.
@@ -54,16 +54,17 @@ struct SinkTask {
 
 impl RemoteSink {
     /// Begins a file.
-    pub(super) fn begin(link: &Link, begin: write_shard::Begin, watch: CallWatch) -> Self {
+    pub(super) fn begin(peer: &GrpcPeer, volume: VolumeId, begin: write_shard::Begin) -> Self {
+        let GrpcPeer { link, watches, .. } = peer;
         let steps = link.bytes().and_then(|client| {
             let (sender, steps) = mpsc::channel(STEPS_QUEUED_MAX);
-            link.transfer(&watch, write(client, begin, steps)).map(|()| sender)
+            link.transfer(&watches.of(volume), write(client, begin, steps)).map(|()| sender)
         });
-        Self { steps, watch }
+        Self { steps, peer: peer.clone(), volume }
     }
 
-    fn send<R>(&self, step: impl FnOnce(AnswerSender<R>) -> SinkStep) -> Pending<R> {
-        let (answering, pending) = self.watch.waiting();
+    fn send<R>(&self, call: &'static str, step: impl FnOnce(AnswerSender<R>) -> SinkStep) -> Pending<R> {
+        let (answering, pending) = self.peer.waiting(self.volume, CallLength::Short, call);
         match &self.steps {
             Err(error) => Pending::ready(Err(error.clone())),
             Ok(steps) => match steps.try_send(step(answering)) {
@@ -79,11 +80,11 @@ impl RemoteSink {
 
 impl ShardSink for RemoteSink {
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
-        self.send(|answering| SinkStep::Append(bytes, answering))
+        self.send("append", |answering| SinkStep::Append(bytes, answering))
     }
 
     fn finish(self: Box<Self>) -> Pending<Incarnation> {
-        self.send(SinkStep::Finish)
+        self.send("finish", SinkStep::Finish)
     }
 }
 

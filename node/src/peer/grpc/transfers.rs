@@ -16,6 +16,7 @@ use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
 use super::{answered, told};
+use crate::observe::peer_calls::LoggedCall;
 use crate::peer::watch::{CallLength, CallWatch};
 use crate::peer::{AnswerSender, Pending};
 
@@ -25,6 +26,7 @@ pub(super) struct Transfer<'a> {
     pub(super) to: Addressed,
     pub(super) watch: CallWatch,
     pub(super) length: CallLength,
+    pub(super) logged: Option<Box<LoggedCall>>,
 }
 
 /// Writes a packed shard.
@@ -112,6 +114,7 @@ impl Transfer<'_> {
             Err(error) => return Pending::ready(Err(error)),
         };
         let (answering, pending) = self.watch.begin(self.length);
+        let answering = answering.logging(self.logged);
         match self.link.transfer(&self.watch, run(client, answering)) {
             Ok(()) => pending,
             Err(error) => Pending::<R>::ready(Err::<R, Error>(error)),

@@ -15,6 +15,7 @@ use sherd_core::register::seal::StoredSeals;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::upkeep::UpkeepRequest;
+use sherd_proto::v1::upkeep_call::Call;
 use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
 use super::calls::CallService;
@@ -49,8 +50,12 @@ impl CallService for UpkeepCallService {
         (call.number, call.timeout_ms) = (number, timeout_ms);
     }
 
-    fn frame(sender: Sender, calls: Vec<UpkeepCall>) -> UpkeepCalls {
-        UpkeepCalls { sender: Some(sender), calls }
+    fn ends_when_dropped(call: &UpkeepCall) -> bool {
+        call.call.as_ref().is_some_and(Call::ends_when_dropped)
+    }
+
+    fn frame(sender: Sender, calls: Vec<UpkeepCall>, dropped: Vec<u64>) -> UpkeepCalls {
+        UpkeepCalls { sender: Some(sender), calls, dropped }
     }
 
     fn replies(frame: UpkeepReplies) -> Vec<UpkeepReply> {
@@ -73,6 +78,18 @@ impl CallService for UpkeepCallService {
             UpkeepWaiter::Seals(to) => deliver(to, reply),
         }
     }
+
+    fn is_dropped(waiter: &UpkeepWaiter) -> bool {
+        match waiter {
+            UpkeepWaiter::Heals(to) => to.is_closed(),
+            UpkeepWaiter::Releases(to) => to.is_closed(),
+            UpkeepWaiter::Done(to) => to.is_closed(),
+            UpkeepWaiter::Guarantees(to) => to.is_closed(),
+            UpkeepWaiter::Memory(to) => to.is_closed(),
+            UpkeepWaiter::Position(to) => to.is_closed(),
+            UpkeepWaiter::Seals(to) => to.is_closed(),
+        }
+    }
 }
 
 impl GrpcPeer {
@@ -87,8 +104,10 @@ impl GrpcPeer {
             Ok(live) => live,
             Err(error) => return Pending::ready(Err(error)),
         };
-        let (answering, pending) = self.waiting(volume, time.length);
-        live.upkeep.submit(volume, self.upkeep_call(volume, request), time.max, waiter(answering));
+        let call = self.upkeep_call(volume, request);
+        let name = call.call.as_ref().map_or("", Call::name);
+        let (answering, pending) = self.waiting(volume, time.length, name);
+        live.upkeep.submit(volume, call, time, waiter(answering));
         pending
     }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::FutureExt;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{BucketId, Epoch};
-use sherd_core::message::{Control, Error, ListScan};
+use sherd_core::id::{BucketId, Epoch, Sequence};
+use sherd_core::message::{Control, Error, ListScan, RowScan};
 use sherd_core::record::Home;
 use sherd_core::register::CommitHint;
 
@@ -47,6 +48,11 @@ pub(super) fn list() -> ListScan {
         delimiter: None,
         limit: 10,
     }
+}
+
+fn rows() -> RowScan {
+    let (since, until) = (Sequence(0), Sequence::MAX);
+    RowScan { epoch: Epoch::FIRST, after: None, since, until, limit: 10, want_value: false }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,6 +163,86 @@ async fn a_volume_is_late_while_it_owes_an_answer() {
         drop(hung);
         assert!(pending.await.is_ok_and(|answer| answer.result.is_ok()), "late is not gone");
         assert!(!route.is_late());
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_hung_read_that_is_dropped_leaves_its_place_to_others_long_before_its_deadline() {
+    let pair = Pair::new().await;
+    for (_, VolumeRoute { volume, registers, .. }) in routes(&pair) {
+        let hung = pair.hang_reads();
+        let (every, begun) = (rows(), tokio::time::Instant::now());
+        // Over the network each holds a page of a mebibyte, and 24 are all that one volume's may hold.
+        let reads: Vec<_> = (0..24).map(|_| registers.rows(volume, &every)).collect();
+        // Behind it on the stream, and answered from memory: by then the read has its place, or was refused one.
+        let has_place = async || {
+            let read = registers.rows(volume, &every);
+            assert!(registers.read(volume, &target("absent"), false).await.is_ok());
+            read.now_or_never().is_none()
+        };
+        let before = has_place().await;
+        drop(reads);
+        until("there is a place", has_place).await;
+        assert!(begun.elapsed() < Duration::from_secs(5), "{before}: after {:?}", begun.elapsed());
+        drop(hung);
+        assert!(registers.rows(volume, &every).await.is_ok_and(|answer| answer.result.is_ok()));
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_dropped() {
+    let pair = Pair::new().await;
+    for (number, VolumeRoute { volume, shards, registers, upkeep }) in routes(&pair) {
+        let packed = target(&format!("hung {number}"));
+        let (ballot, stored) = (ballot(number), shard(60 + number));
+        let (log, writes, reads) = (pair.hang_log(), pair.hang_writes(), pair.hang_reads());
+        drop(registers.accept(volume, &packed, &accept(ballot), None));
+        drop(shards.put_shard(volume, stored, &packed, vec![body(number, 5_000)]));
+        let entry = HealEntry { key: key(&format!("hung {number}")), data: None, since_ms: 1 };
+        drop(upkeep.heal_put(volume, &entry));
+        if number == 2 {
+            // Dropped behind the accept, and the peer is told: what ends of the calls before it has ended by then.
+            drop(registers.rows(volume, &rows()));
+            pair.until("the read is dropped", || pair.metrics.rpc.register.dropped.get() > 0).await;
+            let dropped =
+                [&pair.metrics.rpc.register, &pair.metrics.rpc.upkeep].map(|calls| calls.dropped.get());
+            assert_eq!(dropped, [1, 0]);
+        }
+        drop((log, writes, reads));
+        until("the row is accepted", async || {
+            let vote =
+                registers.read(volume, &packed, false).await.ok().and_then(|answer| answer.result.ok());
+            vote.and_then(|vote| vote.row).is_some_and(|row| row.head.ballot == ballot)
+        })
+        .await;
+        until("the shard is put", async || {
+            shards.shard_bytes(volume, stored, Home::Packed).await == Ok(5_000)
+        })
+        .await;
+        until("the heal is queued", async || {
+            let heals = upkeep.heals(volume, None, 10).await.unwrap_or_default();
+            heals.iter().any(|(id, _)| *id == entry.id())
+        })
+        .await;
+    }
+    pair.close().await;
+}
+
+/// A caller who takes what others answered leaves before it could show: the next ones must not wait for it, too.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_is_late_though_every_caller_left_soon() {
+    let pair = Pair::new().await;
+    for (_, route) in routes(&pair) {
+        let hung = pair.hang_reads();
+        for _ in 0..3 {
+            drop(route.registers.list(route.volume, &list()));
+        }
+        assert!(!route.is_late(), "it has its time");
+        until("the volume is late", async || route.is_late()).await;
+        drop(hung);
+        until("it answered", async || !route.is_late()).await;
     }
     pair.close().await;
 }

@@ -6,6 +6,7 @@
 
 mod broken;
 mod conformance;
+mod dropped;
 mod refusals;
 mod registers;
 mod requests;
@@ -29,9 +30,11 @@ use sherd_core::placement;
 use sherd_proto::v1::VolumeReport;
 use sherd_trust::authority::Authority;
 use sherd_volume::options::Durability;
+use sherd_volume::request::{Completion, Op};
 
 use super::{ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
 use crate::machine::system::{SystemClock, SystemRng};
+use crate::machine::workers::Workers;
 use crate::observe::metrics::Metrics;
 use crate::observe::trace::SlowRequests;
 use crate::peer::grpc::{GrpcPeer, Link, LinkConfig};
@@ -191,14 +194,20 @@ impl Pair {
 
     /// Keeps every read worker of the server's volume busy until the returned end is dropped.
     fn hang_reads(&self) -> std::sync::mpsc::Sender<()> {
+        hang(&self.volumes.all()[0].serving().expect("it serves").reads)
+    }
+
+    /// Keeps every write worker of the server's volume busy, as [`Self::hang_reads`].
+    fn hang_writes(&self) -> std::sync::mpsc::Sender<()> {
+        hang(&self.volumes.all()[0].serving().expect("it serves").writes)
+    }
+
+    /// Keeps the log thread of the server's volume busy, as [`Self::hang_reads`].
+    fn hang_log(&self) -> std::sync::mpsc::Sender<()> {
         let serving = self.volumes.all()[0].serving().expect("it serves");
         let (hung, wait) = std::sync::mpsc::channel::<()>();
-        let wait = Arc::new(parking_lot::Mutex::new(wait));
-        for _ in 0..WORKERS {
-            let wait = Arc::clone(&wait);
-            let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
-            serving.reads.run(job).expect("nothing else waits");
-        }
+        let done = Completion::new(move |_| assert!(wait.recv().is_err(), "nothing is ever sent"));
+        serving.submit(Op::Read { target: target("hung"), want_value: false, done }).expect("room");
         hung
     }
 
@@ -223,6 +232,18 @@ impl Pair {
         self.tasks.close();
         tokio::time::timeout(DEADLINE, self.tasks.wait()).await.expect("every task ends");
     }
+}
+
+/// Keeps these workers busy until the returned end is dropped.
+fn hang(workers: &Workers) -> std::sync::mpsc::Sender<()> {
+    let (hung, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(parking_lot::Mutex::new(wait));
+    for _ in 0..WORKERS {
+        let wait = Arc::clone(&wait);
+        let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
+        workers.run(job).expect("nothing else waits");
+    }
+    hung
 }
 
 /// Between client and server: passes bytes on, until it is cut off or held up.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use sherd_core::record::Home;
 
+use super::conformance::list;
 use super::shards::{BYTES, header, range, shard};
 use super::{Pair, target};
 use crate::observe::log::LogBuffer;
@@ -54,5 +55,58 @@ async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for(
         assert!(told(&request) >= 1, "{kind} says {request}: {}", log.text());
     }
     drop(kept);
+    pair.close().await;
+}
+
+/// One thread, so that what it logs is kept.
+#[tokio::test]
+async fn each_call_of_a_request_is_a_line_where_debug_is_logged_and_none_elsewhere() {
+    let pair = Pair::new().await;
+    let (peer, volume) = (&pair.peer, pair.volume);
+    let calls = async || {
+        peer.read(volume, &target("a"), true).await.expect("it answers");
+        peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 1000)]).await.expect("it is stored");
+        peer.read_shard(volume, range(7, Home::Packed, 10)).await.expect_err("there is none");
+        let hung = pair.hang_reads();
+        drop(peer.list(volume, &list()));
+        drop(peer.list(volume, &list()));
+        let before = pair.metrics.rpc.register.dropped.get();
+        pair.until("one is dropped", || pair.metrics.rpc.register.dropped.get() > before).await;
+        drop(hung);
+    };
+    let trace = RequestTrace::begin(&SlowRequests::after(Duration::ZERO));
+    trace.identify(0xB1);
+    for (level, is_request, is_logged) in [
+        ("info", true, false),
+        ("info,peer_calls=debug", false, false),
+        ("info,peer_calls=debug", true, true),
+    ] {
+        let log = LogBuffer::default();
+        let kept = log.keep(level);
+        if is_request {
+            trace.scope(calls()).await;
+        } else {
+            calls().await;
+        }
+        drop(kept);
+        let text = log.text();
+        let lines: Vec<_> = text.lines().filter(|line| line.contains("call to another node")).collect();
+        if !is_logged {
+            assert_eq!(lines.len(), 0, "{text}");
+            continue;
+        }
+        for (call, outcome) in
+            [("read", "answered"), ("put_shard", "answered"), ("read_shard", "failed"), ("list", "dropped")]
+        {
+            let (call, outcome) = (format!("call=\"{call}\""), format!("outcome=\"{outcome}\""));
+            let is_line = |line: &&&str| line.contains(&call) && line.contains(&outcome);
+            let line = lines.iter().find(is_line).unwrap_or_else(|| panic!("{call} {outcome}: {text}"));
+            for word in
+                ["request_id=00000000000000B1", "node=\"n2\"", "took_us=", &format!("volume={volume}")]
+            {
+                assert!(line.contains(word), "{word}: {line}");
+            }
+        }
+    }
     pair.close().await;
 }
