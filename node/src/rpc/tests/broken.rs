@@ -50,7 +50,6 @@ async fn a_volume_that_owes_an_answer_is_unreachable_and_not_busy_when_enough_by
     let owed = peer.list(volume, &list());
     let begin = |n| peer.create_shard(volume, &target("k"), header(n), false);
     let sinks: Vec<_> = (0..32).map(|n| begin(100 + n)).collect();
-    put(1).await.expect("it is not late yet");
     pair.until("a call is overdue", || peer.has_overdue(volume)).await;
     let told = reason(put(2).await);
     assert!(told.contains("late"), "{told}");
