@@ -14,8 +14,10 @@ use crate::harness::raw::Raw;
 use crate::harness::volumes;
 use crate::harness::wait::eventually;
 
-/// The shortest grace there is, and a client that nobody cuts off.
-const LINES: &str = "\n[upkeep]\nrelease_grace = \"2m\"\n[limits]\nstall_timeout = \"10m\"\n";
+/// The shortest there is.
+const GRACE: &str = "release_grace = \"2m\"";
+/// No client is cut off.
+const LINES: &str = "[limits]\nstall_timeout = \"10m\"\n";
 /// More than sockets and the node read ahead.
 const LEN: usize = 32 << 20;
 /// For a lease of five minutes, and the grace.
@@ -28,7 +30,7 @@ const AFTER_GRACE: Duration = Duration::from_mins(6);
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes"]
 async fn what_is_read_slowly_stays_while_it_is_replaced_through_another_node() {
-    let cluster = cluster_of(4).configured(LINES).start().await;
+    let cluster = cluster_of(4).with_upkeep(GRACE).configured(LINES).start().await;
     let clients = cluster.with_bucket().await;
     let [read, new] = [1, 2].map(|id| Body { id, len: LEN });
     for key in ["read", "unread"] {

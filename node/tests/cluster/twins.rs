@@ -22,7 +22,7 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     // The same name and the same addresses, but it listens elsewhere: its own address leads to another process.
     // It has a copy of the volume, too, and so the topology.
     let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
-    let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses));
+    let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses, ""));
     volumes::remove(&twin.volume(1));
     copy(&cluster.member(0).volume(1), &twin.volume(1));
     let mut twin = twin.outsider();
@@ -64,7 +64,7 @@ async fn a_node_of_another_cluster_is_refused_on_both_sides() {
     let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
     let mut seen = cluster.addresses.clone();
     seen[2] = own;
-    let mut stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen)).outsider();
+    let mut stranger = empty().of_volumes(1).serve(&foreign.lines("n3", own, &seen, "")).outsider();
     let said = stranger.until_logged(&["formed=false", "n1.node.", "is of another cluster than"]).await;
     eprintln!("twins: {said}");
     cluster.until_logged(0, &["connection of a peer refused", "it is of another cluster"]).await;

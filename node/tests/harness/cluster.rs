@@ -40,6 +40,7 @@ pub(crate) struct ClusterShape {
     volumes: usize,
     relays: Relays,
     lines: &'static str,
+    upkeep: &'static str,
 }
 
 /// What is between two nodes.
@@ -54,7 +55,7 @@ enum Relays {
 
 /// A cluster of so many nodes with a volume each.
 pub(crate) const fn cluster_of(nodes: usize) -> ClusterShape {
-    ClusterShape { nodes, volumes: 1, relays: Relays::None, lines: "" }
+    ClusterShape { nodes, volumes: 1, relays: Relays::None, lines: "", upkeep: "" }
 }
 
 impl ClusterShape {
@@ -66,6 +67,11 @@ impl ClusterShape {
     /// With more lines of configuration on each node, the first of them in table `[cluster]`.
     pub(crate) const fn configured(self, lines: &'static str) -> Self {
         Self { lines, ..self }
+    }
+
+    /// With more lines in table `[upkeep]` of each node's configuration.
+    pub(crate) const fn with_upkeep(self, upkeep: &'static str) -> Self {
+        Self { upkeep, ..self }
     }
 
     /// With a relay for each node's link to each other node, which records what passes.
@@ -96,8 +102,8 @@ impl ClusterShape {
                 .iter()
                 .enumerate()
                 .map(|(to, address)| relays.get(&(node, to)).map_or(*address, |relay| relay.address));
-            let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>()) + self.lines;
-            members.push(empty().of_volumes(self.volumes).serve(&lines));
+            let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>(), self.upkeep);
+            members.push(empty().of_volumes(self.volumes).serve(&(lines + self.lines)));
         }
         let running = (0..self.nodes).map(|_| None).collect();
         TestCluster { addresses, relays, members, running, pki }
@@ -186,13 +192,14 @@ impl Pki {
     }
 
     /// The configuration of a node that listens at `own` and finds all nodes at `seen`.
-    pub(crate) fn lines(&self, own_name: &str, own: SocketAddr, seen: &[SocketAddr]) -> String {
+    pub(crate) fn lines(&self, own_name: &str, own: SocketAddr, seen: &[SocketAddr], upkeep: &str) -> String {
         let files = self.issue(own_name, Role::Node);
         self.nodes.lock().expect("no test panics here").insert(own_name.to_owned(), files.clone());
         let TrustFiles { ca, cert, key } = files;
         let nodes: Vec<String> =
             seen.iter().enumerate().map(|(node, address)| format!("{}@{address}", name(node))).collect();
-        let mut lines = format!("node_listen = \"{own}\"\n[upkeep]\nadopt_after = \"0s\"\n[cluster]\n");
+        let mut lines =
+            format!("node_listen = \"{own}\"\n[upkeep]\nadopt_after = \"0s\"\n{upkeep}\n[cluster]\n");
         writeln!(lines, "id = \"{}\"\nname = \"harness\"\nnodes = {nodes:?}\nnode = \"{own_name}\"", self.id)
             .expect("a text grows");
         for (name, path) in [("ca", ca), ("cert", cert), ("key", key)] {
