@@ -21,7 +21,7 @@ use super::PhaseError;
 use crate::cluster::SetView;
 use crate::object::{Error, Objects, Result, UnavailableReason};
 use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute};
-use crate::register::Failure;
+use crate::register::{Failure, HINT_PATIENCE};
 use crate::upkeep::ask;
 
 /// Tries before a bucket whose rows never settle is given up.
@@ -33,10 +33,18 @@ const SETTLE_MAX: usize = 1024;
 
 /// How long a volume may take to make a seal durable, or to remove it.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long those that did not answer yet may take once A did it. A seal may take long, so no volume is late for that: one
+/// that hangs and is asked for nothing else would be waited for to the end.
+const REST_PATIENCE: Duration = Duration::from_secs(2);
+/// How long the volumes that answer may take to be sent the hint that what was settled is committed. Beside one that is
+/// silent the hint waits for that one first; a try before it finds the same keys in doubt again.
+const SETTLED_PAUSE: Duration = Duration::from_millis(150);
 /// How often the row of a deletion is written anew: three times before it counts as left behind.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// How long a page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
+
+const _: () = assert!(SETTLED_PAUSE.as_millis() > HINT_PATIENCE.as_millis(), "the hint is on its way then");
 
 /// What the volumes of one set answered.
 struct SealAnswers {
@@ -78,8 +86,11 @@ impl Objects {
                 DeletionDecision::Unavailable => return Err(UnavailableReason::Quorum.into()),
                 DeletionDecision::Settle | DeletionDecision::End => {}
             }
-            for object in in_doubt {
-                self.settle_dead(&RegisterKey::object(id, object)).await?;
+            for object in &in_doubt {
+                self.settle_dead(&RegisterKey::object(id, object.clone())).await?;
+            }
+            if !in_doubt.is_empty() {
+                tokio::time::sleep(SETTLED_PAUSE).await;
             }
         }
         Err(Error::BucketBusy)
@@ -191,15 +202,17 @@ fn left_behind(error: Error) -> Error {
 }
 
 /// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it, those that
-/// are late count as silent.
+/// are late or take long count as silent.
 async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guarantees>)> {
     let calls = set.routes.iter().map(|route| route.registers.control(route.volume, control.clone()));
     let mut gather = Gather::new(calls.enumerate());
-    let deadline = Instant::now() + CONTROL_PATIENCE;
+    let begun = Instant::now();
+    let (rest_until, deadline) = (begun + REST_PATIENCE, begun + CONTROL_PATIENCE);
     let mut answers: Vec<(usize, Answer<Guarantees>)> = Vec::with_capacity(set.routes.len());
     while !gather.is_empty() && Instant::now() < deadline {
         let done = answers.iter().filter(|(_, answer)| answer.from.votes && answer.result.is_ok()).count();
-        if done >= set.quorums().accept() && gather.places().all(|place| set.is_late(place)) {
+        let are_late = || Instant::now() >= rest_until || gather.places().all(|place| set.is_late(place));
+        if done >= set.quorums().accept() && are_late() {
             break;
         }
         // Cancel-safe: an answer is taken only in the poll that ends the wait.

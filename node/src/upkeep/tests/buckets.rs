@@ -8,7 +8,10 @@ use sherd_core::record::BucketPhase;
 use sherd_core::register::seal::Seals;
 
 use super::sweeps::{move_bucket, phase, seal};
-use super::{Directories, Node};
+use super::{Directories, Node, body, key_of};
+use crate::object::{ObjectName, WriteConditions};
+use crate::peer::scripted::{Fate, says};
+use crate::register::RegisterTimeouts;
 
 /// Whatever is done to the bucket's register while the first volume is away.
 async fn while_the_first_is_away(node: &Node, work: impl AsyncFnOnce()) {
@@ -65,5 +68,40 @@ async fn a_seal_becomes_final_though_this_nodes_volume_shows_its_bucket_as_it_wa
         let serving = volume.serving().expect("it serves");
         assert_eq!(serving.reader.seals_of(register.bucket), Seals::Final, "on every volume");
     }
+    node.close().await;
+}
+
+/// The hint of each settled row waits for a volume that is silent and not late yet: tries without a pause would find in
+/// doubt what the one before settled.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bucket_is_deleted_right_after_its_object_beside_a_silent_volume() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let silent = node.volumes.all()[3].id();
+    says(&script.accepts, move |volume, _| if volume == silent { Fate::Silence } else { Fate::Through });
+    for _ in 0..4 {
+        gateway.create_bucket().await;
+        gateway.put("a", &body(1, 100)).await;
+        let a = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+        gateway.objects.delete(a, WriteConditions::default()).await.expect("three volumes take it");
+        gateway.objects.delete_bucket(key_of("bucket")).await.expect("it is empty");
+    }
+    node.close().await;
+}
+
+/// No volume is late for a seal that takes long, so nothing else may show that it hangs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_makes_no_seal_is_not_waited_for_to_the_end() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let silent = node.volumes.all()[3].id();
+    says(&script.controls, move |volume, _| if volume == silent { Fate::Silence } else { Fate::Through });
+    // It would be 10 s for the seal, and 10 s for the one that stays.
+    let deletion = gateway.objects.delete_bucket(key_of("bucket"));
+    let deleted = tokio::time::timeout(Duration::from_secs(15), deletion).await;
+    deleted.expect("in time").expect("three volumes sealed it");
     node.close().await;
 }
