@@ -54,6 +54,7 @@ pub(crate) struct ScriptedPeer {
     pub(crate) reads: Script<bool, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) shard_reads: Script<ShardRange, Vec<Bytes>>,
+    pub(crate) lists: Script<(), Answer<ListPage>>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
     /// Removals of shards that no register names any more.
     pub(crate) releases: Script<ShardId, bool>,
@@ -96,6 +97,7 @@ impl ScriptedPeer {
             reads: Mutex::default(),
             inlines: Mutex::default(),
             shard_reads: Mutex::default(),
+            lists: Mutex::default(),
             controls: Mutex::default(),
             releases: Mutex::default(),
             leases: Mutex::default(),
@@ -260,7 +262,7 @@ impl RegisterPeer for ScriptedPeer {
     }
 
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
-        self.volumes.list(volume, request)
+        self.play(&self.lists, (volume, ()), || self.volumes.list(volume, request))
     }
 
     fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {

@@ -7,7 +7,9 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
@@ -33,9 +35,10 @@ const SETTLE_MAX: usize = 1024;
 
 /// How long a volume may take to make a seal durable, or to remove it.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
-/// How long those that did not answer yet may take once A did it. A seal may take long, so no volume is late for that: one
-/// that hangs and is asked for nothing else would be waited for to the end.
-const REST_PATIENCE: Duration = Duration::from_secs(2);
+/// How long those that did not answer yet may take once A did it; they do it all the same when they can. A seal may take
+/// long, so no volume is late for that: one that hangs and is asked for nothing else would be waited for to the end. A
+/// deletion that settles a row waits four times, and may take two seconds more beside a node that stops.
+const REST_PATIENCE: Duration = Duration::from_millis(500);
 /// How long the volumes that answer may take to be sent the hint that what was settled is committed. Beside one that is
 /// silent the hint waits for that one first; a try before it finds the same keys in doubt again.
 const SETTLED_PAUSE: Duration = Duration::from_millis(150);
@@ -201,18 +204,22 @@ fn left_behind(error: Error) -> Error {
     }
 }
 
+/// Whether the rest of the volumes count as silent: A answered, and those that did not are late or take long.
+fn are_enough(set: &SetView, answered: usize, begun: Instant, mut rest: impl Iterator<Item = usize>) -> bool {
+    answered >= set.quorums().accept()
+        && (begun.elapsed() >= REST_PATIENCE || rest.all(|place| set.is_late(place)))
+}
+
 /// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it, those that
 /// are late or take long count as silent.
 async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guarantees>)> {
     let calls = set.routes.iter().map(|route| route.registers.control(route.volume, control.clone()));
     let mut gather = Gather::new(calls.enumerate());
     let begun = Instant::now();
-    let (rest_until, deadline) = (begun + REST_PATIENCE, begun + CONTROL_PATIENCE);
     let mut answers: Vec<(usize, Answer<Guarantees>)> = Vec::with_capacity(set.routes.len());
-    while !gather.is_empty() && Instant::now() < deadline {
+    while !gather.is_empty() && begun.elapsed() < CONTROL_PATIENCE {
         let done = answers.iter().filter(|(_, answer)| answer.from.votes && answer.result.is_ok()).count();
-        let are_late = || Instant::now() >= rest_until || gather.places().all(|place| set.is_late(place));
-        if done >= set.quorums().accept() && are_late() {
+        if are_enough(set, done, begun, gather.places()) {
             break;
         }
         // Cancel-safe: an answer is taken only in the poll that ends the wait.
@@ -233,19 +240,27 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
         let (volume, order) = (set.routes[place].volume, Order { asked: 0, arrived });
         sealed.seals.push(Reply { volume, from, order, result: result.map(|_| ()) });
     }
-    let holders: Vec<&VolumeRoute> = set
-        .routes
+    let sealed_it = |volume| sealed.seals.iter().any(|seal| seal.volume == volume && seal.result.is_ok());
+    let mut waiting: Vec<usize> =
+        (0..set.routes.len()).filter(|place| sealed_it(set.routes[*place].volume)).collect();
+    let walks = waiting
         .iter()
-        .filter(|route| sealed.seals.iter().any(|seal| seal.volume == route.volume && seal.result.is_ok()))
-        .collect();
-    let listed = join_all(holders.iter().map(|route| remains(route, bucket, deletion, epoch))).await;
-    for (route, listed) in holders.into_iter().zip(listed) {
+        .map(|&place| async move { (place, remains(&set.routes[place], bucket, deletion, epoch).await) });
+    let (mut walks, begun) = (walks.collect::<FuturesUnordered<_>>(), Instant::now());
+    while !walks.is_empty() && !are_enough(set, sealed.remains.len(), begun, waiting.iter().copied()) {
+        // Cancel-safe: an answer is taken only in the poll that ends the wait.
+        let Ok(Some((place, listed))) = tokio::time::timeout(LATE_LOOK_EVERY, walks.next()).await else {
+            continue;
+        };
+        waiting.retain(|other| *other != place);
         let Some((from, remains)) = listed else { continue };
         arrived += 1;
         // Every list was asked for after every seal of this set had arrived.
         let order = Order { asked: arrived, arrived: arrived + 1 };
-        sealed.remains.push(Reply { volume: route.volume, from, order, result: Ok(remains) });
+        let volume = set.routes[place].volume;
+        sealed.remains.push(Reply { volume, from, order, result: Ok(remains) });
     }
+    drop(walks);
     sealed
 }
 

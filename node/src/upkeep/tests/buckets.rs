@@ -103,5 +103,12 @@ async fn a_volume_that_makes_no_seal_is_not_waited_for_to_the_end() {
     let deletion = gateway.objects.delete_bucket(key_of("bucket"));
     let deleted = tokio::time::timeout(Duration::from_secs(15), deletion).await;
     deleted.expect("in time").expect("three volumes sealed it");
+    // A volume that made the seal and then hangs: 30 s for its list.
+    node.create_bucket().await;
+    says(&script.controls, |_, _| Fate::Through);
+    says(&script.lists, move |volume, ()| if volume == silent { Fate::Silence } else { Fate::Through });
+    let deletion = gateway.objects.delete_bucket(key_of("bucket"));
+    let deleted = tokio::time::timeout(Duration::from_secs(15), deletion).await;
+    deleted.expect("in time").expect("three volumes listed it");
     node.close().await;
 }
