@@ -38,7 +38,7 @@ impl LoggedCall {
         (request != 0).then(|| Box::new(logged()))
     }
 
-    /// Says how it ends when it is dropped next: with an answer, or with why there is none.
+    /// Sets the outcome that is logged when this is dropped.
     pub(crate) fn ended<R>(&mut self, result: &Result<R>) {
         self.outcome = match result {
             Ok(_) => "answered",

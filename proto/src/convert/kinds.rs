@@ -1,7 +1,7 @@
 //! Of each kind of call of a stream: what it is called in logs, and whether it ends when its caller drops it.
 //!
-//! Both ends ask here about the drop, so that the client drops no call that the server runs on with, and a server drops none that a
-//! client names wrongly. The seams of `node` (`peer::{RegisterPeer, ShardPeer, UpkeepPeer}`) promise the same to their
+//! The client and the server use the same rule: the client drops no call that runs on, and the server drops none that runs
+//! on though a client sends its number. The seams of `node` (`peer::{RegisterPeer, ShardPeer, UpkeepPeer}`) promise the same to their
 //! callers, call by call. A kind of call is listed in exactly one arm: a new one does not compile without an answer.
 
 use crate::v1::{register_call, shard_call, upkeep_call};

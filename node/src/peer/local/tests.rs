@@ -16,6 +16,7 @@ use sherd_core::record::Home;
 use sherd_core::register::Refusal;
 
 use super::LocalPeer;
+use crate::machine::workers::Workers;
 use crate::peer::limits::LATE_TRANSFERS_MAX;
 use crate::peer::watch::CallLength;
 use crate::peer::{RegisterPeer, ShardPeer};
@@ -167,12 +168,7 @@ async fn a_read_whose_caller_is_gone_when_its_turn_comes_is_not_begun() {
     let directories = Directories::new(1);
     let (volumes, peer, volume) = a_volume(&directories).await;
     let serving = volumes.all()[0].serving().expect("it serves");
-    let (hung, wait) = std::sync::mpsc::channel::<()>();
-    let wait = Arc::new(parking_lot::Mutex::new(wait));
-    for _ in 0..WORKERS {
-        let wait = Arc::clone(&wait);
-        serving.reads.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
-    }
+    let hung = hang(&serving.reads);
     let begun = Arc::new(AtomicUsize::new(0));
     let read = || {
         let begun = Arc::clone(&begun);
@@ -196,12 +192,7 @@ async fn a_hung_volume_is_unreachable_for_more_bytes_when_enough_wait_for_it() {
     let directories = Directories::new(1);
     let (volumes, peer, volume) = a_volume(&directories).await;
     let serving = volumes.all()[0].serving().expect("it serves");
-    let (hung, wait) = std::sync::mpsc::channel::<()>();
-    let wait = Arc::new(parking_lot::Mutex::new(wait));
-    for _ in 0..WORKERS {
-        let wait = Arc::clone(&wait);
-        serving.writes.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
-    }
+    let hung = hang(&serving.writes);
     let append = |n| {
         let mut sink = peer.create_shard(volume, &target(), header(n), false);
         let appended = sink.append(vec![body(1, 1_000)]);
@@ -223,6 +214,17 @@ async fn a_hung_volume_is_unreachable_for_more_bytes_when_enough_wait_for_it() {
     assert_eq!(owed.await, Ok(()));
     until(|| !peer.has_overdue(volume)).await;
     assert!(put(102).await.is_ok(), "it has answered all of them");
+}
+
+/// Keeps all threads of a pool busy until what it gives is dropped.
+fn hang(workers: &Workers) -> std::sync::mpsc::Sender<()> {
+    let (hung, wait) = std::sync::mpsc::channel::<()>();
+    let wait = Arc::new(parking_lot::Mutex::new(wait));
+    for _ in 0..WORKERS {
+        let wait = Arc::clone(&wait);
+        workers.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
+    }
+    hung
 }
 
 async fn until(is_so: impl Fn() -> bool) {
