@@ -24,6 +24,12 @@ pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
 pub const CHECKSUMS_MAX: usize = 5;
 /// Bytes of a bucket's location: the longest name of a region, with room.
 pub const LOCATION_BYTES_MAX: usize = 64;
+/// Tags of one bucket (AWS, "Using cost allocation S3 bucket tags").
+pub const BUCKET_TAGS_MAX: usize = 50;
+/// Characters of a tag's key (AWS, "Using cost allocation S3 bucket tags").
+pub const TAG_KEY_CHARS_MAX: usize = 128;
+/// Characters of a tag's value (AWS, "Using cost allocation S3 bucket tags").
+pub const TAG_VALUE_CHARS_MAX: usize = 256;
 /// Keys on one page of a listing (AWS, "ListObjectsV2").
 pub const LIST_KEYS_MAX: u32 = 1000;
 /// Keys in one DeleteObjects (AWS, "DeleteObjects").
@@ -38,6 +44,9 @@ pub const PARTS_IN_RECORD_MAX: usize = 64;
 /// Ids of its last changes that a value keeps: as many gateways may come between a writer's accept
 /// and its next prepare before its outcome is unknown.
 pub const CHANGE_IDS: usize = 16;
+/// Conditional changes whose tokens a value keeps: as many may come between the first sending of a client's call and
+/// the next before the client is answered by what the register holds then. As many as change ids: about 800 bytes.
+pub const CONDITIONAL_CHANGES: usize = 16;
 /// Writers of one key that one accept commits: deciding one takes microseconds, and all of them wait for the
 /// last.
 pub const BATCH_WRITERS_MAX: usize = 256;
@@ -206,6 +215,9 @@ const _: () = {
     assert!(FRAME_BYTES_MAX as u64 * 4 <= SEGMENT_BYTES, "a segment holds several frames");
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
+    assert!(CHANGE_IDS <= u8::MAX as usize, "a value counts its change ids in a byte");
+    assert!(CONDITIONAL_CHANGES <= u8::MAX as usize, "a value counts its conditional changes in a byte");
+    assert!(BUCKET_TAGS_MAX <= u8::MAX as usize, "a bucket counts its tags in a byte");
     assert!(RELEASE_DATA_MAX <= u8::MAX as usize, "a note counts its data in a byte");
     assert!(
         KEY_WRITERS_BYTES_MAX >= KEY_WRITERS_MAX << 10,

@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use crate::id::SetId;
 use crate::limits;
 use crate::record::{
-    Attributes, Body, Bucket, Changes, Checksum, Content, DataRef, Object, Part, PartRef, State, Upload,
-    Value, Version, VersionKind,
+    Attributes, Body, Bucket, Changes, Checksum, ConditionalChange, Content, DataRef, Object, Part, PartRef,
+    State, Tag, Upload, Value, Version, VersionKind,
 };
 
 /// A value has grown past a limit, or holds what no request can have asked for.
@@ -32,20 +32,26 @@ fn require(holds: bool, field: &'static str) -> Result<(), OverLimit> {
 impl Value {
     /// Whether the value keeps every limit but the two that count encoded bytes.
     pub(super) fn check(&self) -> Result<(), OverLimit> {
-        let Self { changes: Changes { count: _, recent }, state } = self;
+        let Self { changes: Changes { count: _, recent, conditional }, state } = self;
         require(recent.len() <= limits::CHANGE_IDS, "change ids")?;
+        require(conditional.len() <= limits::CONDITIONAL_CHANGES, "conditional changes")?;
+        for ConditionalChange { token: _, etag } in conditional {
+            require(etag.len() <= limits::ETAG_BYTES_MAX, "conditional etag")?;
+        }
         match state {
             State::Tombstone => Ok(()),
             State::Object(Object { versions, uploads }) => {
                 versions.iter().try_for_each(check_version)?;
                 require(uploads.len() <= limits::OPEN_UPLOADS_MAX, "uploads")?;
                 uploads.iter().try_for_each(|Upload { id: _, initiated_ms: _, attributes, checksum: _ }| {
-                    check_attributes(attributes)
+                    attributes.as_ref().map_or(Ok(()), check_attributes)
                 })
             }
             State::Part(Part { modified_ms: _, part }) => check_part(part),
-            State::Bucket(Bucket { id: _, created_ms: _, location, phase: _ }) => {
-                require(location.len() <= limits::LOCATION_BYTES_MAX, "bucket location")
+            State::Bucket(Bucket { id: _, created_ms: _, location, phase: _, tags }) => {
+                require(location.len() <= limits::LOCATION_BYTES_MAX, "bucket location")?;
+                require(tags.len() <= limits::BUCKET_TAGS_MAX, "bucket tags")?;
+                tags.iter().try_for_each(check_tag)
             }
         }
     }
@@ -106,6 +112,12 @@ fn check_attributes(attributes: &Attributes) -> Result<(), OverLimit> {
         bytes = bytes.saturating_add(name.len()).saturating_add(value.len());
     }
     require(bytes <= limits::ATTRIBUTES_BYTES_MAX, "attributes")
+}
+
+fn check_tag(tag: &Tag) -> Result<(), OverLimit> {
+    let Tag { key, value } = tag;
+    require((1..=limits::TAG_KEY_CHARS_MAX).contains(&key.chars().count()), "tag key")?;
+    require(value.chars().count() <= limits::TAG_VALUE_CHARS_MAX, "tag value")
 }
 
 fn check_part(part: &PartRef) -> Result<(), OverLimit> {

@@ -41,7 +41,24 @@ pub struct Changes {
     pub count: u64,
     /// At most [`crate::limits::CHANGE_IDS`], oldest first.
     pub recent: Vec<ChangeTry>,
+    /// The last changes that a client made under a condition, so that a client that sends one of them again is
+    /// not refused for its own success; at most [`crate::limits::CONDITIONAL_CHANGES`], oldest first. A
+    /// tombstone keeps them.
+    pub conditional: Vec<ConditionalChange>,
 }
+
+/// A change that took effect under a condition, as the client that sends it again is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ConditionalChange {
+    /// What all sendings of the client's call have in common, and no other call has.
+    pub token: CallToken,
+    /// The entity tag that it was answered, without quotes; empty for a deletion.
+    pub etag: String,
+}
+
+/// Names one call of one client: a hash of who asks what under which id.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct CallToken(pub [u8; 16]);
 
 /// One proposal of a change: the change has an id over all its tries, and each of them a number.
 /// Found in a history it says which of its proposals went into it, and so how that was judged.
@@ -60,7 +77,7 @@ impl Changes {
         let keep = self.recent.len().saturating_sub(crate::limits::CHANGE_IDS - 1);
         let mut recent: Vec<ChangeTry> = self.recent.iter().skip(keep).copied().collect();
         recent.push(own);
-        Self { count: self.count.saturating_add(1), recent }
+        Self { count: self.count.saturating_add(1), recent, conditional: self.conditional.clone() }
     }
 
     /// Which try of a change is among the last changes.
@@ -311,8 +328,8 @@ pub struct Upload {
     pub id: UploadId,
     /// Milliseconds since the Unix epoch when it was begun.
     pub initiated_ms: u64,
-    /// What the object will carry.
-    pub attributes: Attributes,
+    /// What the object will carry; `None` where a register of the upload's own has it.
+    pub attributes: Option<Attributes>,
     /// The checksum asked for, and whether it covers the full object or the parts' checksums.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
 }
@@ -338,6 +355,17 @@ pub struct Bucket {
     pub location: String,
     /// Whether it takes requests.
     pub phase: BucketPhase,
+    /// What its owner calls it by; at most [`crate::limits::BUCKET_TAGS_MAX`].
+    pub tags: Vec<Tag>,
+}
+
+/// A tag of a bucket.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// Not empty; at most [`crate::limits::TAG_KEY_CHARS_MAX`] characters.
+    pub key: String,
+    /// At most [`crate::limits::TAG_VALUE_CHARS_MAX`] characters.
+    pub value: String,
 }
 
 /// A bucket's life.
@@ -457,6 +485,7 @@ mod tests {
                 created_ms: 0,
                 location: String::new(),
                 phase,
+                tags: Vec::new(),
             }),
         };
         let tombstone = Value { changes: Changes::default(), state: State::Tombstone };

@@ -65,8 +65,14 @@ pub(crate) fn data_id() -> impl Strategy<Value = DataId> {
 }
 
 fn changes() -> impl Strategy<Value = Changes> {
-    (any::<u64>(), vec(change_try(), 0..=limits::CHANGE_IDS))
-        .prop_map(|(count, recent)| Changes { count, recent })
+    let conditional = vec(conditional_change(), 0..=limits::CONDITIONAL_CHANGES);
+    (any::<u64>(), vec(change_try(), 0..=limits::CHANGE_IDS), conditional)
+        .prop_map(|(count, recent, conditional)| Changes { count, recent, conditional })
+}
+
+fn conditional_change() -> impl Strategy<Value = ConditionalChange> {
+    (uniform16(any::<u8>()), "[0-9a-f]{0,40}")
+        .prop_map(|(token, etag)| ConditionalChange { token: CallToken(token), etag })
 }
 
 fn change_try() -> impl Strategy<Value = ChangeTry> {
@@ -166,7 +172,8 @@ fn attributes() -> impl Strategy<Value = Attributes> {
 
 fn upload() -> impl Strategy<Value = Upload> {
     let kind = prop_oneof![Just(ChecksumKind::Composite), Just(ChecksumKind::FullObject)];
-    (uniform16(any::<u8>()), any::<u64>(), attributes(), option::of((algorithm(), kind))).prop_map(
+    let attributes = option::of(attributes());
+    (uniform16(any::<u8>()), any::<u64>(), attributes, option::of((algorithm(), kind))).prop_map(
         |(id, initiated_ms, attributes, checksum)| Upload {
             id: UploadId(id),
             initiated_ms,
@@ -182,7 +189,14 @@ fn bucket() -> impl Strategy<Value = Bucket> {
         change_id().prop_map(|deletion| BucketPhase::Deleting { deletion }),
         Just(BucketPhase::Deleted),
     ];
-    (uniform16(any::<u8>()), any::<u64>(), "[a-z0-9-]{0,20}", phase).prop_map(
-        |(id, created_ms, location, phase)| Bucket { id: BucketId(id), created_ms, location, phase },
+    let tags = vec(("\\PC{1,20}", "\\PC{0,20}").prop_map(|(key, value)| Tag { key, value }), 0..4);
+    (uniform16(any::<u8>()), any::<u64>(), "[a-z0-9-]{0,20}", phase, tags).prop_map(
+        |(id, created_ms, location, phase, tags)| Bucket {
+            id: BucketId(id),
+            created_ms,
+            location,
+            phase,
+            tags,
+        },
     )
 }

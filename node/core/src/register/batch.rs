@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(batch.verdict(&nothing, false, ballot(4)), Some(AfterConflict::TryAgain));
         assert_eq!(batch.verdict(&nothing, false, ballot(5)), Some(AfterConflict::Unknown));
         let own = ChangeTry { change: batch.change, number: 1 };
-        let found = Changes { count: 7, recent: [own].into_iter().collect() };
+        let found = Changes { count: 7, recent: vec![own], ..Changes::default() };
         let verdict = |committed| batch.verdict(&found, committed, ballot(5));
         assert_eq!(verdict(true), Some(AfterConflict::Committed { number: 1 }));
         assert_eq!(verdict(false), Some(AfterConflict::Settle { number: 1 }));

@@ -68,6 +68,7 @@ impl Objects {
                 created_ms,
                 location: location.clone(),
                 phase: BucketPhase::Active,
+                tags: Vec::new(),
             })),
             Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
             Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),

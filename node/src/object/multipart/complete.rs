@@ -65,7 +65,7 @@ impl Objects {
         let content = Content {
             size: total,
             etag: multipart_etag(&stored),
-            attributes: opened.attributes,
+            attributes: opened.attributes.unwrap_or_default(),
             checksums,
             upload: Some(upload),
             body: Body::Parts(Vec::new()),

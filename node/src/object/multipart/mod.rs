@@ -47,7 +47,7 @@ impl Objects {
         let CreateUpload { name, attributes, checksum } = request;
         let key = self.object_key(&name).await?;
         let id = UploadId(self.inner.rng.next_id());
-        let upload = OpenUpload { id, initiated_ms: self.now_ms(), attributes, checksum };
+        let upload = OpenUpload { id, initiated_ms: self.now_ms(), attributes: Some(attributes), checksum };
         let ticket = self.inner.registers.begin(&key);
         let decide = move |state: Option<&State>| {
             let mut object = state.and_then(State::object).cloned().unwrap_or_default();

@@ -401,7 +401,11 @@ pub(crate) fn shard(number: u64, index: u8) -> ShardId {
 
 /// A value that differs from every other number's, with inline bytes.
 pub(crate) fn value(number: u64, inline_bytes: usize) -> EncodedValue {
-    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
+    let changes = Changes {
+        count: number,
+        recent: vec![ChangeTry { change: change(number), number: 1 }],
+        ..Changes::default()
+    };
     let head = Value { changes, state: State::Object(Object::default()) }.encode();
     EncodedValue::new(head, bytes(number, inline_bytes))
 }
@@ -411,25 +415,38 @@ pub(crate) fn large_value(number: u64) -> EncodedValue {
     let upload = |id: u8| Upload {
         id: UploadId([id; 16]),
         initiated_ms: number,
-        attributes: Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".repeat(100))] },
+        attributes: Some(Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".repeat(100))] }),
         checksum: None,
     };
     let object = Object { versions: Vec::new(), uploads: (0..60).map(upload).collect() };
-    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
+    let changes = Changes {
+        count: number,
+        recent: vec![ChangeTry { change: change(number), number: 1 }],
+        ..Changes::default()
+    };
     let head = Value { changes, state: State::Object(object) }.encode();
     assert!(head.len() > 4096);
     EncodedValue::new(head, Bytes::new())
 }
 
 pub(crate) fn tombstone(number: u64) -> EncodedValue {
-    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
+    let changes = Changes {
+        count: number,
+        recent: vec![ChangeTry { change: change(number), number: 1 }],
+        ..Changes::default()
+    };
     EncodedValue::new(Value { changes, state: State::Tombstone }.encode(), Bytes::new())
 }
 
 /// A bucket in a phase.
 pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> EncodedValue {
-    let changes = Changes { count: number, recent: vec![ChangeTry { change: change(number), number: 1 }] };
-    let bucket = Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase };
+    let changes = Changes {
+        count: number,
+        recent: vec![ChangeTry { change: change(number), number: 1 }],
+        ..Changes::default()
+    };
+    let bucket =
+        Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase, tags: Vec::new() };
     EncodedValue::new(Value { changes, state: State::Bucket(bucket) }.encode(), Bytes::new())
 }
 

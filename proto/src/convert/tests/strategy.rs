@@ -150,7 +150,7 @@ fn value() -> impl Strategy<Value = (Value, Bytes)> {
         Just(BucketPhase::Deleted),
     ];
     let bucket = (bucket_id(), phase).prop_map(|(id, phase)| {
-        State::Bucket(Bucket { id, created_ms: 7, location: "here".to_owned(), phase })
+        State::Bucket(Bucket { id, created_ms: 7, location: "here".to_owned(), phase, tags: Vec::new() })
     });
     let state = prop_oneof![
         Just((State::Tombstone, Bytes::new())),
@@ -163,7 +163,7 @@ fn value() -> impl Strategy<Value = (Value, Bytes)> {
     ];
     let made = (change_id(), any::<u16>()).prop_map(|(change, number)| ChangeTry { change, number });
     (any::<u64>(), vec(made, 0..=CHANGE_IDS), state).prop_map(|(count, recent, (state, inline))| {
-        (Value { changes: Changes { count, recent }, state }, inline)
+        (Value { changes: Changes { count, recent, ..Changes::default() }, state }, inline)
     })
 }
 

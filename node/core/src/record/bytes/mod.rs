@@ -1,18 +1,19 @@
-//! The stored form of a [`Value`], version 3, and of a manifest page, version 2.
+//! The stored form of a [`Value`], version 4, and of a manifest page, version 2.
 //!
 //! ```text
-//! value    := version u8 = 3, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
-//! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16)
-//! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted)
+//! value    := version u8 = 4, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
+//! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16),
+//!             n u8 (at most 16), n x (token 16, etag text)
+//! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted),
+//!             n u8 (at most 50), n x (key text, value text)
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
 //! ```
 //!
 //! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`. All numbers are little
 //! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
 //! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
-//! so bytes that are passed on unchanged keep their digest. Versions 1 and 2 of a value and version 1 of a page,
-//! which are still read, have data references without sets; version 1 of a value has no try behind its change ids
-//! either: that is try 0. What a value must keep is said once, in `check.rs`, and asked on both ways.
+//! so bytes that are passed on unchanged keep their digest. Versions 1 to 3 of a value and version 1 of a page are
+//! still read, see [`ValueVersion`]. What a value must keep is said once, in `check.rs`, and asked on both ways.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -33,19 +34,49 @@ use crate::checksum::Digest;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{BucketId, ChangeId, ObjectKey, PartKey, RegisterKey, UploadId};
 use crate::limits;
-use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, OverLimit, State, Value};
+use crate::record::{
+    Bucket, BucketPhase, CallToken, ChangeTry, Changes, ConditionalChange, OverLimit, State, Tag, Value,
+};
 use data_ref::take_optional;
 
 /// The version in which values are stored.
-const VERSION: u8 = 3;
-/// Values whose data references name no set: still read.
-const VERSION_WITHOUT_SETS: u8 = 2;
-/// Values whose changes have no numbered tries: still read.
-const VERSION_UNNUMBERED: u8 = 1;
-/// Change ids that such a value has at most.
+const VERSION: u8 = ValueVersion::Conditional as u8;
+/// Change ids that a value of [`ValueVersion::Unnumbered`] has at most.
 const UNNUMBERED_CHANGE_IDS: usize = 4;
+/// Bytes of a conditional change but for its entity tag.
+const CONDITIONAL_BYTES: usize = 16 + 4;
 /// Bytes that most values fit in, so that their encoding allocates once.
 const USUAL_BYTES: usize = 512;
+
+/// The versions of a value's stored form: all are read, the last one is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(u8)]
+enum ValueVersion {
+    /// Changes have no numbered tries, which is try 0, and there are at most four.
+    Unnumbered = 1,
+    /// Data references name no set.
+    WithoutSets = 2,
+    /// There are no conditional changes and no tags of buckets, and each upload has its attributes.
+    Unconditional = 3,
+    /// With all of it.
+    Conditional = 4,
+}
+
+impl ValueVersion {
+    fn take(reader: &mut Reader) -> Result<Self, DecodeError> {
+        match reader.u8("value")? {
+            1 => Ok(Self::Unnumbered),
+            2 => Ok(Self::WithoutSets),
+            3 => Ok(Self::Unconditional),
+            4 => Ok(Self::Conditional),
+            version => Err(DecodeError::Version { field: "value", version }),
+        }
+    }
+
+    fn data_refs(self) -> DataRefForm {
+        if self >= Self::Unconditional { DataRefForm::WithSet } else { DataRefForm::WithoutSet }
+    }
+}
 
 impl Value {
     /// The stored form.
@@ -64,7 +95,9 @@ impl Value {
     pub fn try_encode(&self) -> Result<Bytes, OverLimit> {
         self.check()?;
         let Self { changes, state } = self;
-        let mut writer = Writer::with_capacity(USUAL_BYTES);
+        let conditional_bytes =
+            changes.conditional.iter().map(|made| CONDITIONAL_BYTES + made.etag.len()).sum::<usize>();
+        let mut writer = Writer::with_capacity(USUAL_BYTES + conditional_bytes);
         writer.u8(VERSION);
         put_changes(&mut writer, changes);
         match state {
@@ -90,18 +123,13 @@ impl Value {
             return Err(DecodeError::Invalid { field: "value" });
         }
         let mut reader = Reader::new(head);
-        let (numbered, form) = match reader.u8("value")? {
-            VERSION => (true, DataRefForm::WithSet),
-            VERSION_WITHOUT_SETS => (true, DataRefForm::WithoutSet),
-            VERSION_UNNUMBERED => (false, DataRefForm::WithoutSet),
-            version => return Err(DecodeError::Version { field: "value", version }),
-        };
-        let changes = take_changes(&mut reader, numbered)?;
+        let version = ValueVersion::take(&mut reader)?;
+        let changes = take_changes(&mut reader, version)?;
         let state = match reader.u8("state")? {
             0 => State::Tombstone,
-            1 => State::Object(object::take_object(&mut reader, form)?),
-            2 => State::Part(part::take_part(&mut reader, form)?),
-            3 => State::Bucket(take_bucket(&mut reader)?),
+            1 => State::Object(object::take_object(&mut reader, version)?),
+            2 => State::Part(part::take_part(&mut reader, version.data_refs())?),
+            3 => State::Bucket(take_bucket(&mut reader, version)?),
             _ => return Err(DecodeError::Invalid { field: "state" }),
         };
         reader.finish("value")?;
@@ -123,15 +151,20 @@ impl From<OverLimit> for DecodeError {
 }
 
 fn put_changes(writer: &mut Writer, changes: &Changes) {
-    let Changes { count, recent } = changes;
+    let Changes { count, recent, conditional } = changes;
     let length = u8::try_from(recent.len()).expect("checked: at most CHANGE_IDS");
     writer.u64(*count).u8(length);
     for ChangeTry { change, number } in recent {
         writer.raw(&change.to_bytes()).u16(*number);
     }
+    writer.u8(u8::try_from(conditional.len()).expect("checked: at most CONDITIONAL_CHANGES"));
+    for ConditionalChange { token, etag } in conditional {
+        writer.raw(&token.0).blob(etag.as_bytes());
+    }
 }
 
-fn take_changes(reader: &mut Reader, numbered: bool) -> Result<Changes, DecodeError> {
+fn take_changes(reader: &mut Reader, version: ValueVersion) -> Result<Changes, DecodeError> {
+    let numbered = version > ValueVersion::Unnumbered;
     let count = reader.u64("changes")?;
     let length = usize::from(reader.u8("change ids")?);
     if length > if numbered { limits::CHANGE_IDS } else { UNNUMBERED_CHANGE_IDS } {
@@ -143,20 +176,39 @@ fn take_changes(reader: &mut Reader, numbered: bool) -> Result<Changes, DecodeEr
         let number = if numbered { reader.u16("change try")? } else { 0 };
         recent.push(ChangeTry { change, number });
     }
-    Ok(Changes { count, recent })
+    let conditional =
+        if version >= ValueVersion::Conditional { take_conditional(reader)? } else { Vec::new() };
+    Ok(Changes { count, recent, conditional })
+}
+
+fn take_conditional(reader: &mut Reader) -> Result<Vec<ConditionalChange>, DecodeError> {
+    let length = usize::from(reader.u8("conditional changes")?);
+    if length > limits::CONDITIONAL_CHANGES {
+        return Err(DecodeError::Invalid { field: "conditional changes" });
+    }
+    let mut conditional = Vec::with_capacity(length);
+    for _ in 0..length {
+        let token = CallToken(reader.array("call token")?);
+        conditional.push(ConditionalChange { token, etag: reader.text("conditional etag")? });
+    }
+    Ok(conditional)
 }
 
 fn put_bucket(writer: &mut Writer, bucket: &Bucket) {
-    let Bucket { id, created_ms, location, phase } = bucket;
+    let Bucket { id, created_ms, location, phase, tags } = bucket;
     writer.raw(&id.0).u64(*created_ms).blob(location.as_bytes());
     match phase {
         BucketPhase::Active => writer.u8(0),
         BucketPhase::Deleting { deletion } => writer.u8(1).raw(&deletion.to_bytes()),
         BucketPhase::Deleted => writer.u8(2),
     };
+    writer.u8(u8::try_from(tags.len()).expect("checked: at most BUCKET_TAGS_MAX"));
+    for Tag { key, value } in tags {
+        writer.blob(key.as_bytes()).blob(value.as_bytes());
+    }
 }
 
-fn take_bucket(reader: &mut Reader) -> Result<Bucket, DecodeError> {
+fn take_bucket(reader: &mut Reader, version: ValueVersion) -> Result<Bucket, DecodeError> {
     Ok(Bucket {
         id: BucketId(reader.array("bucket id")?),
         created_ms: reader.u64("bucket created")?,
@@ -167,7 +219,20 @@ fn take_bucket(reader: &mut Reader) -> Result<Bucket, DecodeError> {
             2 => BucketPhase::Deleted,
             _ => return Err(DecodeError::Invalid { field: "bucket phase" }),
         },
+        tags: if version >= ValueVersion::Conditional { take_tags(reader)? } else { Vec::new() },
     })
+}
+
+fn take_tags(reader: &mut Reader) -> Result<Vec<Tag>, DecodeError> {
+    let length = usize::from(reader.u8("bucket tags")?);
+    if length > limits::BUCKET_TAGS_MAX {
+        return Err(DecodeError::Invalid { field: "bucket tags" });
+    }
+    let mut tags = Vec::with_capacity(length);
+    for _ in 0..length {
+        tags.push(Tag { key: reader.text("tag key")?, value: reader.text("tag value")? });
+    }
+    Ok(tags)
 }
 
 /// Bytes that [`put_register_key`] appends.

@@ -7,9 +7,10 @@
 //! attributes := n u32, n x (name text, value text)
 //! body       := kind u8, (1 inline: blake3 32 | 2 data ref | 3 n u32, n x part ref
 //!                         | 4 manifest: data ref, parts u16)
-//! upload     := id 16, initiated u64, attributes, algorithm u8 (0 none), (kind u8)
+//! upload     := id 16, initiated u64, has attributes u8, (attributes), algorithm u8 (0 none), (kind u8)
 //! ```
 
+use super::ValueVersion;
 use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
 use crate::codec::{DecodeError, Reader, Writer};
@@ -23,7 +24,7 @@ use crate::record::{
 /// Bytes of the shortest version: a delete marker.
 const VERSION_BYTES_MIN: usize = 16 + 8 + 1;
 /// Bytes of the shortest upload: no attributes, no checksum.
-const UPLOAD_BYTES_MIN: usize = 16 + 8 + 4 + 1;
+const UPLOAD_BYTES_MIN: usize = 16 + 8 + 1 + 1;
 /// Bytes of the shortest attribute: two empty texts.
 const PAIR_BYTES_MIN: usize = 4 + 4;
 
@@ -47,13 +48,13 @@ pub(super) fn put_object(writer: &mut Writer, object: &Object) -> Result<(), Ove
     Ok(())
 }
 
-pub(super) fn take_object(reader: &mut Reader, form: DataRefForm) -> Result<Object, DecodeError> {
+pub(super) fn take_object(reader: &mut Reader, stored: ValueVersion) -> Result<Object, DecodeError> {
     let count = reader.count(VERSION_BYTES_MIN, "versions")?;
     let mut versions =
         Vec::with_capacity(count.min(1 + limits::OLDER_VERSIONS_BYTES_MAX / VERSION_BYTES_MIN));
     let mut older_from = reader.remaining();
     for age in 0..count {
-        versions.push(take_version(reader, form)?);
+        versions.push(take_version(reader, stored.data_refs())?);
         if age == 0 {
             older_from = reader.remaining();
         }
@@ -67,7 +68,7 @@ pub(super) fn take_object(reader: &mut Reader, form: DataRefForm) -> Result<Obje
     }
     let mut uploads = Vec::with_capacity(count);
     for _ in 0..count {
-        uploads.push(take_upload(reader)?);
+        uploads.push(take_upload(reader, stored)?);
     }
     Ok(Object { versions, uploads })
 }
@@ -174,19 +175,25 @@ fn take_body(reader: &mut Reader, form: DataRefForm) -> Result<Body, DecodeError
 
 fn put_upload(writer: &mut Writer, upload: &Upload) {
     let Upload { id, initiated_ms, attributes, checksum } = upload;
-    writer.raw(&id.0).u64(*initiated_ms);
-    put_attributes(writer, attributes);
+    writer.raw(&id.0).u64(*initiated_ms).u8(u8::from(attributes.is_some()));
+    if let Some(attributes) = attributes {
+        put_attributes(writer, attributes);
+    }
     match checksum {
         None => writer.u8(0),
         Some((algorithm, kind)) => writer.u8(*algorithm as u8).u8(*kind as u8),
     };
 }
 
-fn take_upload(reader: &mut Reader) -> Result<Upload, DecodeError> {
+fn take_upload(reader: &mut Reader, stored: ValueVersion) -> Result<Upload, DecodeError> {
     Ok(Upload {
         id: UploadId(reader.array("upload id")?),
         initiated_ms: reader.u64("upload initiated")?,
-        attributes: take_attributes(reader)?,
+        attributes: if stored >= ValueVersion::Conditional {
+            take_optional(reader, "upload attributes", take_attributes)?
+        } else {
+            Some(take_attributes(reader)?)
+        },
         checksum: take_upload_checksum(reader)?,
     })
 }

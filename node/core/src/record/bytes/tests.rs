@@ -1,4 +1,4 @@
-//! Golden bytes pin versions 1 to 3; properties hold for values of every shape; no bytes make a decoder
+//! Golden bytes pin versions 1 to 4; properties hold for values of every shape; no bytes make a decoder
 //! panic.
 
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use super::*;
 use crate::id::{DataId, ProposerId, SetId, Timestamp, VersionId};
 use crate::record::{
     Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumKind, Content, DataRef, Home, Object,
-    Part, PartRef, Upload, Version, VersionKind, strategy,
+    Part, PartRef, Tag, Upload, Version, VersionKind, strategy,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -84,7 +84,14 @@ fn version(id: u8, kind: VersionKind) -> Version {
 }
 
 fn of(state: State) -> Value {
-    Value { changes: Changes { count: 3, recent: vec![numbered(1, 1), numbered(2, 0x0203)] }, state }
+    let conditional = vec![
+        ConditionalChange { token: CallToken([0x0c; 16]), etag: "e0".to_owned() },
+        ConditionalChange { token: CallToken([0x0d; 16]), etag: String::new() },
+    ];
+    Value {
+        changes: Changes { count: 3, recent: vec![numbered(1, 1), numbered(2, 0x0203)], conditional },
+        state,
+    }
 }
 
 fn tombstone() -> Value {
@@ -97,6 +104,7 @@ fn bucket() -> Value {
         created_ms: 5,
         location: "eu".to_owned(),
         phase: BucketPhase::Deleting { deletion: change(6) },
+        tags: vec![Tag { key: "k".to_owned(), value: "v2".to_owned() }],
     }))
 }
 
@@ -117,21 +125,25 @@ fn object() -> Value {
             Upload {
                 id: UploadId([1; 16]),
                 initiated_ms: 1,
-                attributes: attributes("n", ""),
+                attributes: Some(attributes("n", "")),
                 checksum: None,
             },
             Upload {
                 id: UploadId([2; 16]),
                 initiated_ms: 2,
-                attributes: Attributes::default(),
+                attributes: Some(Attributes::default()),
                 checksum: Some((ChecksumAlgorithm::Sha256, ChecksumKind::FullObject)),
             },
+            Upload { id: UploadId([3; 16]), initiated_ms: 3, attributes: None, checksum: None },
         ],
     }))
 }
 
 const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0100
      0000000000000002000000000000beef 0302";
+/// What version 4 has behind it.
+const CONDITIONAL: &str = "02 0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c 02000000 6530
+     0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d 00000000";
 const UNNUMBERED: &str =
     "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
 
@@ -154,9 +166,12 @@ fn golden_version(id: &str, rest: &str) -> String {
     format!("{} 2211000000000000 {rest}", id.repeat(16))
 }
 
-fn golden_object() -> String {
+/// The golden object, in a form that has all that version 4 has, or in version 3's.
+fn golden_object(version: u8) -> String {
+    let newest = |text: &'static str| if version == 4 { text } else { "" };
+    let uploads = if version == 4 { "03000000" } else { "02000000" };
     [
-        format!("03 {CHANGES} 01 05000000"),
+        format!("{version:02x} {CHANGES} {} 01 05000000", newest(CONDITIONAL)),
         golden_version("01", &format!("01 {}", golden_content(&format!("01 {}", "44".repeat(32))))),
         golden_version("02", "00"),
         golden_version(
@@ -174,32 +189,62 @@ fn golden_object() -> String {
             "05",
             &format!("01 {}", golden_content(&format!("04 0000000000000002 {DATA_REF_TAIL} 1027"))),
         ),
-        format!("02000000 {} 0100000000000000 01000000 01000000 6e 00000000 00", "01".repeat(16)),
-        format!("{} 0200000000000000 00000000 05 02", "02".repeat(16)),
+        format!(
+            "{uploads} {} 0100000000000000 {} 01000000 01000000 6e 00000000 00",
+            "01".repeat(16),
+            newest("01")
+        ),
+        format!("{} 0200000000000000 {} 00000000 05 02", "02".repeat(16), newest("01")),
+        newest("03030303030303030303030303030303 0300000000000000 00 00").to_owned(),
     ]
     .join(" ")
 }
 
-fn goldens() -> Vec<(Value, Bytes)> {
-    vec![
-        (tombstone(), unhex("03 0000000000000000 00 00")),
-        (
-            bucket(),
-            unhex(&format!(
-                "03 {CHANGES} 03 {id} 0500000000000000 02000000 6575 01 0000000000000006000000000000beef",
-                id = "bb".repeat(16)
-            )),
+fn goldens(version: u8) -> Vec<(Value, Bytes)> {
+    let newest = |text: &'static str| if version == 4 { text } else { "" };
+    let conditional = newest(CONDITIONAL);
+    let texts = [
+        format!("{version:02x} 0000000000000000 00 {} 00", newest("00")),
+        format!(
+            "{version:02x} {CHANGES} {conditional} 03 {id} 0500000000000000 02000000 6575
+             01 0000000000000006000000000000beef {tags}",
+            id = "bb".repeat(16),
+            tags = newest("01 01000000 6b 02000000 7632"),
         ),
-        (uploaded_part(), unhex(&format!("03 {CHANGES} 02 4d00000000000000 {}", golden_part("1027")))),
-        (object(), unhex(&golden_object())),
-    ]
+        format!("{version:02x} {CHANGES} {conditional} 02 4d00000000000000 {}", golden_part("1027")),
+        golden_object(version),
+    ];
+    let values = [tombstone(), bucket(), uploaded_part(), object()];
+    let of_version = |value| if version == 4 { value } else { unconditional(value) };
+    values.into_iter().map(of_version).zip(texts.iter().map(|text| unhex(text))).collect()
+}
+
+/// A value without what came with version 4.
+fn unconditional(mut value: Value) -> Value {
+    value.changes.conditional.clear();
+    match &mut value.state {
+        State::Tombstone | State::Part(_) => {}
+        State::Object(object) => object.uploads.retain(|upload| upload.attributes.is_some()),
+        State::Bucket(bucket) => bucket.tags.clear(),
+    }
+    value
 }
 
 #[test]
-fn version_3_is_these_bytes() {
-    for (value, golden) in goldens() {
+fn version_4_is_these_bytes() {
+    for (value, golden) in goldens(4) {
         assert_eq!(hex(&value.encode()), hex(&golden));
         assert_eq!(Value::decode(golden), Ok(value));
+    }
+}
+
+#[test]
+fn version_3_is_still_read() {
+    for (value, golden) in goldens(3) {
+        assert_eq!(golden.first(), Some(&3));
+        assert_eq!(Value::decode(golden.clone()), Ok(value.clone()));
+        assert_ne!(value.encode(), golden, "it is stored as version 4");
+        assert_eq!(Value::decode(value.encode()), Ok(value));
     }
 }
 
@@ -237,15 +282,16 @@ fn version_2(golden: &Bytes) -> Bytes {
 
 #[test]
 fn version_2_is_still_read() {
-    for (value, golden) in goldens() {
+    for (value, golden) in goldens(3) {
         let golden = version_2(&golden);
         assert_eq!(golden.first(), Some(&2));
         let read = of_no_set(value);
         assert_eq!(Value::decode(golden.clone()), Ok(read.clone()));
-        assert_ne!(read.encode(), golden, "it is stored as version 3");
+        assert_ne!(read.encode(), golden, "it is stored as version 4");
         assert_eq!(Value::decode(read.encode()), Ok(read), "which keeps that no set is named");
     }
-    let [object, old] = [golden_object(), hex(&version_2(&unhex(&golden_object())))].map(|text| unhex(&text));
+    let object = unhex(&golden_object(3));
+    let old = version_2(&object);
     assert_eq!(object.len() - old.len(), 4 * 4, "four data references lie in it");
 }
 
@@ -257,20 +303,20 @@ fn version_1(golden: &Bytes) -> Bytes {
 
 #[test]
 fn version_1_is_still_read() {
-    for (value, golden) in goldens() {
+    for (value, golden) in goldens(3) {
         let recent = value.changes.recent.iter().map(|made| ChangeTry { number: 0, ..*made }).collect();
         let value = of_no_set(value);
         let unnumbered = Value { changes: Changes { recent, ..value.changes }, ..value };
         let golden = version_1(&golden);
         assert_eq!(golden.first(), Some(&1));
         assert_eq!(Value::decode(golden.clone()), Ok(unnumbered.clone()));
-        assert_ne!(unnumbered.encode(), golden, "it is stored as version 3");
+        assert_ne!(unnumbered.encode(), golden, "it is stored as version 4");
         assert_eq!(Value::decode(unnumbered.encode()), Ok(unnumbered));
     }
     let five = format!("01 0000000000000000 05 {} 00", "00".repeat(80));
     assert_eq!(Value::decode(unhex(&five)), Err(DecodeError::Invalid { field: "change ids" }));
     let unknown = |version: u8| Value::decode(unhex(&format!("{version:02x} 0000000000000000 00 00")));
-    for version in [0, 4, 255] {
+    for version in [0, 5, 255] {
         assert_eq!(unknown(version), Err(DecodeError::Version { field: "value", version }));
     }
 }
@@ -319,12 +365,12 @@ fn a_register_key_is_these_bytes() {
 #[test]
 fn the_digest_is_blake3_of_the_head() {
     let head = tombstone().encode();
-    assert_eq!(Value::digest(&head), *blake3::hash(&[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
+    assert_eq!(Value::digest(&head), *blake3::hash(&[4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]).as_bytes());
 }
 
 #[test]
 fn every_truncation_of_a_value_is_refused() {
-    for (_, golden) in goldens() {
+    for (_, golden) in goldens(4) {
         for length in 0..golden.len() {
             assert!(Value::decode(golden.slice(..length)).is_err(), "the first {length} bytes decode");
         }
@@ -333,12 +379,12 @@ fn every_truncation_of_a_value_is_refused() {
 
 #[test]
 fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
-    for (value, golden) in goldens() {
+    for (value, golden) in goldens(4) {
         for at in 0..golden.len() {
             for flip in 1..=255_u8 {
                 let mut bytes = golden.to_vec();
                 bytes[at] ^= flip;
-                if [VERSION_UNNUMBERED, VERSION_WITHOUT_SETS].contains(&bytes[0]) {
+                if (1..VERSION).contains(&bytes[0]) {
                     // A value without changes and data says the same in all versions.
                     continue;
                 }
@@ -371,7 +417,7 @@ fn every_damage_of_a_manifest_page_is_refused_or_is_another_page() {
 #[test]
 fn unknown_versions_are_refused() {
     let unknown = |field, version| DecodeError::Version { field, version };
-    assert_eq!(Value::decode(unhex("04 0000000000000000 00 00")), Err(unknown("value", 4)));
+    assert_eq!(Value::decode(unhex("05 0000000000000000 00 00")), Err(unknown("value", 5)));
     assert_eq!(decode_manifest(unhex("03 00000000")), Err(unknown("manifest", 3)));
 }
 
@@ -492,7 +538,7 @@ fn a_register_past_its_limits_is_refused_before_it_is_stored() {
     assert_eq!(broken(|object| object.uploads = vec![upload(object); 1001]), over("uploads"));
     assert!(broken(|object| object.uploads = vec![upload(object); 1000]).is_ok());
     let large = |object: &mut Object| {
-        let upload = Upload { attributes: attributes("a", &"x".repeat(8000)), ..upload(object) };
+        let upload = Upload { attributes: Some(attributes("a", &"x".repeat(8000))), ..upload(object) };
         object.uploads = vec![upload; 1000];
     };
     assert_eq!(broken(large), over("value"));
@@ -500,19 +546,44 @@ fn a_register_past_its_limits_is_refused_before_it_is_stored() {
     let markers = |count| broken(|object| object.versions = vec![marker.clone(); count]);
     assert!(markers(1 + (16 << 10) / 25).is_ok());
     assert_eq!(markers(2 + (16 << 10) / 25), over("older versions"));
-    let changes = Changes { count: 17, recent: vec![numbered(1, 1); 17] };
-    assert_eq!(Value { changes, ..tombstone() }.try_encode(), over("change ids"));
+    let with = |changes| Value { changes, ..tombstone() }.try_encode();
+    let changes = Changes { count: 17, recent: vec![numbered(1, 1); 17], ..Changes::default() };
+    assert_eq!(with(changes), over("change ids"));
+    let conditional = |count, etag: &str| {
+        let made = ConditionalChange { token: CallToken([1; 16]), etag: etag.to_owned() };
+        with(Changes { conditional: vec![made; count], ..Changes::default() })
+    };
+    assert!(conditional(16, &"e".repeat(64)).is_ok());
+    assert_eq!(conditional(17, ""), over("conditional changes"));
+    assert_eq!(conditional(1, &"e".repeat(65)), over("conditional etag"));
+}
+
+#[test]
+fn a_bucket_past_its_limits_is_refused_before_it_is_stored() {
+    let over = |field| Err(OverLimit { field });
+    let tagged = |count, key: &str, value: &str| {
+        let mut bucket = bucket();
+        let State::Bucket(held) = &mut bucket.state else { unreachable!("it is one") };
+        held.tags = vec![Tag { key: key.to_owned(), value: value.to_owned() }; count];
+        bucket.try_encode().map(|_| ())
+    };
+    // Characters, not bytes.
+    assert_eq!(tagged(50, &"\u{e4}".repeat(128), &"\u{e4}".repeat(256)), Ok(()));
+    assert_eq!(tagged(51, "k", ""), over("bucket tags"));
+    assert_eq!(tagged(1, "", "v"), over("tag key"));
+    assert_eq!(tagged(1, &"k".repeat(129), ""), over("tag key"));
+    assert_eq!(tagged(1, "k", &"v".repeat(257)), over("tag value"));
 }
 
 #[test]
 fn lists_past_their_limits_are_refused_without_being_read() {
     let markers = 2 + (16 << 10) / 25;
     let mut writer = Writer::new();
-    writer.raw(&unhex("03 0000000000000000 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
+    writer.raw(&unhex("04 0000000000000000 00 00 01")).count(markers).raw(&vec![0; markers * 25]).count(0);
     assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "older versions" }));
 
     let mut writer = Writer::new();
-    writer.raw(&unhex("03 0000000000000000 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
+    writer.raw(&unhex("04 0000000000000000 00 00 01")).count(0).count(1001).raw(&vec![0; 1001 * 29]);
     assert_eq!(Value::decode(writer.finish()), Err(DecodeError::Invalid { field: "uploads" }));
 
     let mut writer = Writer::new();
@@ -558,7 +629,7 @@ proptest! {
 
     #[test]
     fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
-        let mut behind_a_header = vec![VERSION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
+        let mut behind_a_header = vec![VERSION, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1];
         behind_a_header.extend_from_slice(&bytes);
         for bytes in [bytes, behind_a_header] {
             let bytes = Bytes::from(bytes);

@@ -356,7 +356,11 @@ fn made_by(number: u64) -> ChangeTry {
 #[test]
 fn a_writer_finds_its_change_or_learns_that_it_cannot_know() {
     let tries = Tries { change: id(1), first_accept: ballot(10), lowest_count: 5, highest_floor: ballot(9) };
-    let found = |count, ids: Vec<u64>| Changes { count, recent: ids.into_iter().map(made_by).collect() };
+    let found = |count, ids: Vec<u64>| Changes {
+        count,
+        recent: ids.into_iter().map(made_by).collect(),
+        ..Changes::default()
+    };
     assert_eq!(after_conflict(&found(6, vec![9, 1]), true, &tries), AfterConflict::Committed { number: 1 });
     assert_eq!(after_conflict(&found(6, vec![9, 1]), false, &tries), AfterConflict::Settle { number: 1 });
     assert_eq!(after_conflict(&found(20, (5..21).collect()), true, &tries), AfterConflict::TryAgain);

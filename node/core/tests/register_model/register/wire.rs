@@ -77,7 +77,7 @@ pub(super) fn changes(value: &Value) -> Changes {
         std::iter::once(own).chain(std::iter::repeat_n(OTHER, CHANGES_EACH - 1))
     };
     let recent = value.ring.iter().filter(|id| **id > 0).flat_map(group).collect();
-    Changes { count: count_of(value.count), recent }
+    Changes { count: count_of(value.count), recent, ..Changes::default() }
 }
 
 /// Count and ring after one more change of the model.
