@@ -1,0 +1,148 @@
+// The steps of e2e/clients/README.md with the AWS SDK for JavaScript v3 at its default settings.
+//
+// SHERD_ENDPOINT names the store; credentials and region come from the environment, as the SDK takes them.
+
+import assert from "node:assert";
+import { randomBytes, randomUUID } from "node:crypto";
+import { crc32 } from "node:zlib";
+import {
+  CopyObjectCommand,
+  CreateBucketCommand,
+  DeleteBucketCommand,
+  DeleteObjectCommand,
+  DeleteObjectsCommand,
+  GetObjectCommand,
+  HeadObjectCommand,
+  ListObjectsV2Command,
+  PutObjectCommand,
+  S3Client,
+  paginateListObjectsV2,
+} from "@aws-sdk/client-s3";
+import { Upload } from "@aws-sdk/lib-storage";
+import { getSignedUrl } from "@aws-sdk/s3-request-presigner";
+
+// An address in place of a name has no place for the bucket but the path.
+const s3 = new S3Client({ endpoint: process.env.SHERD_ENDPOINT, forcePathStyle: true });
+const Bucket = `js-${randomUUID()}`;
+const [small, large, empty] = [Buffer.from("small"), randomBytes(6 << 20), Buffer.alloc(0)];
+let failed = 0;
+
+// Prints one line for a step, and goes on when it fails.
+async function step(name, work) {
+  try {
+    await work();
+    console.log(`${name}\tok`);
+  } catch (error) {
+    failed += 1;
+    console.log(`${name}\tFAILED ${`${error.name} ${error.message}`.replaceAll("\n", " ")}`);
+  }
+}
+
+async function get(Key, Range) {
+  const { Body } = await s3.send(new GetObjectCommand({ Bucket, Key, Range }));
+  return Buffer.from(await Body.transformToByteArray());
+}
+
+function same(found, expected) {
+  assert(found.equals(expected), `found ${found.length} bytes that are not the ${expected.length} expected`);
+}
+
+// What is refused with this status, and by nothing else.
+async function refused(status, command) {
+  await assert.rejects(s3.send(command), (error) => error.$metadata?.httpStatusCode === status);
+}
+
+// A request by a program that knows nothing of S3.
+async function http(method, url, body) {
+  const answer = await fetch(url, { method, body });
+  const bytes = Buffer.from(await answer.arrayBuffer());
+  assert.equal(answer.status, 200, bytes.toString());
+  return bytes;
+}
+
+await step("create bucket", () => s3.send(new CreateBucketCommand({ Bucket })));
+
+await step("put", async () => {
+  await s3.send(new PutObjectCommand({ Bucket, Key: "small", Body: small }));
+  await s3.send(new PutObjectCommand({ Bucket, Key: "large", Body: large }));
+  await s3.send(new PutObjectCommand({ Bucket, Key: "empty", Body: empty }));
+});
+
+await step("get", async () => {
+  same(await get("small"), small);
+  same(await get("large"), large);
+  same(await get("empty"), empty);
+  same(await get("large", "bytes=5-14"), large.subarray(5, 15));
+});
+
+await step("head", async () => {
+  const { ContentLength } = await s3.send(new HeadObjectCommand({ Bucket, Key: "large" }));
+  assert.equal(ContentLength, large.length);
+  await refused(404, new HeadObjectCommand({ Bucket, Key: "missing" }));
+});
+
+await step("checksum", async () => {
+  const sum = Buffer.alloc(4);
+  sum.writeUInt32BE(crc32(small));
+  const ChecksumCRC32 = sum.toString("base64");
+  await s3.send(
+    new PutObjectCommand({ Bucket, Key: "checksum", Body: small, ChecksumAlgorithm: "CRC32", ChecksumCRC32 }),
+  );
+  const got = await s3.send(new GetObjectCommand({ Bucket, Key: "checksum", ChecksumMode: "ENABLED" }));
+  same(Buffer.from(await got.Body.transformToByteArray()), small);
+  assert.equal(got.ChecksumCRC32, ChecksumCRC32);
+});
+
+await step("list", async () => {
+  const expected = [];
+  for (let number = 0; number < 5; number += 1) {
+    await s3.send(new PutObjectCommand({ Bucket, Key: `list/${number}/a`, Body: small }));
+    expected.push(`list/${number}/`);
+  }
+  const found = [];
+  const pages = paginateListObjectsV2({ client: s3, pageSize: 2 }, { Bucket, Prefix: "list/", Delimiter: "/" });
+  for await (const page of pages) {
+    found.push(...page.CommonPrefixes.map((prefix) => prefix.Prefix));
+  }
+  assert.deepEqual(found, expected);
+});
+
+await step("multipart", async () => {
+  const body = randomBytes(20 << 20);
+  await new Upload({ client: s3, params: { Bucket, Key: "multipart", Body: body } }).done();
+  same(await get("multipart"), body);
+});
+
+await step("copy", async () => {
+  await s3.send(new CopyObjectCommand({ Bucket, Key: "copy", CopySource: `${Bucket}/large` }));
+  same(await get("copy"), large);
+});
+
+await step("conditional put", async () => {
+  await s3.send(new PutObjectCommand({ Bucket, Key: "once", Body: small, IfNoneMatch: "*" }));
+  await refused(412, new PutObjectCommand({ Bucket, Key: "once", Body: large, IfNoneMatch: "*" }));
+  same(await get("once"), small);
+});
+
+await step("presigned get", async () => {
+  const url = await getSignedUrl(s3, new GetObjectCommand({ Bucket, Key: "large" }));
+  same(await http("GET", url), large);
+});
+
+await step("presigned put", async () => {
+  const url = await getSignedUrl(s3, new PutObjectCommand({ Bucket, Key: "presigned" }));
+  await http("PUT", url, small);
+  same(await get("presigned"), small);
+});
+
+await step("delete", async () => {
+  await s3.send(new DeleteObjectCommand({ Bucket, Key: "small" }));
+  const { Contents } = await s3.send(new ListObjectsV2Command({ Bucket }));
+  const Objects = Contents.map(({ Key }) => ({ Key }));
+  const { Errors } = await s3.send(new DeleteObjectsCommand({ Bucket, Delete: { Objects } }));
+  assert.equal(Errors, undefined);
+  assert.equal((await s3.send(new ListObjectsV2Command({ Bucket }))).KeyCount, 0);
+});
+
+await step("delete bucket", () => s3.send(new DeleteBucketCommand({ Bucket })));
+process.exitCode = failed > 0 ? 1 : 0;

@@ -1,0 +1,153 @@
+"""The steps of e2e/clients/README.md with boto3 at its default settings.
+
+SHERD_ENDPOINT names the store; credentials and region come from the environment, as boto3 takes them.
+"""
+
+import os
+import tempfile
+import uuid
+import zlib
+from base64 import b64encode
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+import boto3
+from botocore.exceptions import ClientError
+
+s3 = boto3.client("s3", endpoint_url=os.environ["SHERD_ENDPOINT"])
+bucket = f"python-{uuid.uuid4()}"
+small, large, empty = b"small", os.urandom(6 << 20), b""
+failed = 0
+
+
+def step(name, work):
+    """Prints one line for a step, and goes on when it fails."""
+    global failed
+    try:
+        work()
+        print(f"{name}\tok", flush=True)
+    except Exception as error:
+        failed += 1
+        print(f"{name}\tFAILED {type(error).__name__} {error}".replace("\n", " "), flush=True)
+
+
+def get(key):
+    return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
+
+
+def same(found, expected):
+    if found != expected:
+        raise AssertionError(f"found {str(found)[:80]}, expected {str(expected)[:80]}")
+
+
+def refused(code, work):
+    """What is refused with this status, and by nothing else."""
+    try:
+        work()
+    except ClientError as error:
+        return same(error.response["ResponseMetadata"]["HTTPStatusCode"], code)
+    raise AssertionError(f"succeeded, expected {code}")
+
+
+def http(method, url, body=None):
+    """A request by a program that knows nothing of S3, without a type: older signatures cover it."""
+    where = urlsplit(url)
+    connection = HTTPConnection(where.netloc, timeout=60)
+    connection.request(method, f"{where.path}?{where.query}", body)
+    with connection.getresponse() as answer:
+        text = answer.read()
+        if answer.status != 200:
+            raise AssertionError(f"{answer.status} {text.decode()}")
+        return text
+
+
+def put():
+    s3.put_object(Bucket=bucket, Key="small", Body=small)
+    s3.put_object(Bucket=bucket, Key="large", Body=large)
+    s3.put_object(Bucket=bucket, Key="empty", Body=empty)
+
+
+def get_all():
+    same(get("small"), small)
+    same(get("large"), large)
+    same(get("empty"), empty)
+    same(s3.get_object(Bucket=bucket, Key="large", Range="bytes=5-14")["Body"].read(), large[5:15])
+
+
+def head():
+    same(s3.head_object(Bucket=bucket, Key="large")["ContentLength"], len(large))
+    refused(404, lambda: s3.head_object(Bucket=bucket, Key="missing"))
+
+
+def checksum():
+    crc32 = b64encode(zlib.crc32(small).to_bytes(4, "big")).decode()
+    s3.put_object(Bucket=bucket, Key="checksum", Body=small, ChecksumAlgorithm="CRC32", ChecksumCRC32=crc32)
+    same(s3.get_object(Bucket=bucket, Key="checksum", ChecksumMode="ENABLED")["ChecksumCRC32"], crc32)
+
+
+def list_pages():
+    for number in range(5):
+        s3.put_object(Bucket=bucket, Key=f"list/{number}/a", Body=small)
+    pages = s3.get_paginator("list_objects_v2").paginate(
+        Bucket=bucket, Prefix="list/", Delimiter="/", PaginationConfig={"PageSize": 2}
+    )
+    found = [prefix["Prefix"] for page in pages for prefix in page["CommonPrefixes"]]
+    same(found, [f"list/{number}/" for number in range(5)])
+
+
+def multipart():
+    body = os.urandom(20 << 20)
+    with tempfile.NamedTemporaryFile() as file:
+        file.write(body)
+        file.flush()
+        s3.upload_file(file.name, bucket, "multipart")
+        file.truncate(0)
+        s3.download_file(bucket, "multipart", file.name)
+        with open(file.name, "rb") as back:
+            same(back.read(), body)
+
+
+def copy():
+    s3.copy_object(Bucket=bucket, Key="copy", CopySource={"Bucket": bucket, "Key": "large"})
+    same(get("copy"), large)
+
+
+def conditional_put():
+    s3.put_object(Bucket=bucket, Key="once", Body=small, IfNoneMatch="*")
+    refused(412, lambda: s3.put_object(Bucket=bucket, Key="once", Body=large, IfNoneMatch="*"))
+    same(get("once"), small)
+
+
+def presigned_get():
+    url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "large"})
+    same(http("GET", url), large)
+
+
+def presigned_put():
+    url = s3.generate_presigned_url("put_object", Params={"Bucket": bucket, "Key": "presigned"})
+    http("PUT", url, small)
+    same(get("presigned"), small)
+
+
+def delete():
+    s3.delete_object(Bucket=bucket, Key="small")
+    keys = [found["Key"] for found in s3.list_objects_v2(Bucket=bucket)["Contents"]]
+    deleted = s3.delete_objects(Bucket=bucket, Delete={"Objects": [{"Key": key} for key in keys]})
+    same(deleted.get("Errors"), None)
+    same(s3.list_objects_v2(Bucket=bucket)["KeyCount"], 0)
+
+
+step("create bucket", lambda: s3.create_bucket(Bucket=bucket))
+step("put", put)
+step("get", get_all)
+step("head", head)
+step("checksum", checksum)
+step("list", list_pages)
+step("multipart", multipart)
+step("copy", copy)
+step("conditional put", conditional_put)
+step("presigned get", presigned_get)
+step("presigned put", presigned_put)
+step("delete", delete)
+step("delete bucket", lambda: s3.delete_bucket(Bucket=bucket))
+raise SystemExit(failed > 0)

@@ -1,0 +1,272 @@
+//! The steps of e2e/clients/README.md with the AWS SDK for Rust at its default settings.
+//!
+//! SHERD_ENDPOINT names the store; credentials and region come from the environment. The SDK has no manager of
+//! transfers: parts are sent one by one.
+
+use std::env;
+use std::process::ExitCode;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_s3::error::SdkError;
+use aws_sdk_s3::presigning::{PresignedRequest, PresigningConfig};
+use aws_sdk_s3::primitives::ByteStream;
+use aws_sdk_s3::types::{
+    ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier,
+};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+type Outcome<T = ()> = Result<T, Box<dyn std::error::Error>>;
+
+const SMALL: &[u8] = b"small";
+/// Its CRC32, as S3 writes it.
+const SMALL_CRC32: &str = "dUXqEw==";
+const LARGE_BYTES: usize = 6 << 20;
+/// Bytes of every part but the last.
+const PART_BYTES: usize = 8 << 20;
+/// Bytes of what is sent in parts.
+const MULTIPART_BYTES: usize = 20 << 20;
+
+/// A client and its bucket.
+struct Story {
+    s3: Client,
+    bucket: String,
+    large: Vec<u8>,
+}
+
+impl Story {
+    fn new(endpoint: &str) -> Outcome<Self> {
+        let (id, secret) = (env::var("AWS_ACCESS_KEY_ID")?, env::var("AWS_SECRET_ACCESS_KEY")?);
+        let config = aws_sdk_s3::Config::builder()
+            .behavior_version(BehaviorVersion::latest())
+            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .endpoint_url(endpoint)
+            .region(Region::new(env::var("AWS_REGION")?))
+            .credentials_provider(Credentials::new(id, secret, None, None, "environment"))
+            // An address in place of a name has no place for the bucket but the path.
+            .force_path_style(true)
+            .build();
+        let now = SystemTime::now().duration_since(UNIX_EPOCH)?.as_nanos();
+        Ok(Self {
+            s3: Client::from_conf(config),
+            bucket: format!("rust-{now}"),
+            large: bytes_of(1, LARGE_BYTES),
+        })
+    }
+
+    async fn put_body(&self, key: &str, body: &[u8]) -> Outcome {
+        let body = ByteStream::from(body.to_vec());
+        self.s3.put_object().bucket(&self.bucket).key(key).body(body).send().await?;
+        Ok(())
+    }
+
+    async fn holds(&self, key: &str, expected: &[u8]) -> Outcome {
+        let found = self.s3.get_object().bucket(&self.bucket).key(key).send().await?;
+        same(&found.body.collect().await?.into_bytes(), expected)
+    }
+
+    async fn create_bucket(&self) -> Outcome {
+        self.s3.create_bucket().bucket(&self.bucket).send().await?;
+        Ok(())
+    }
+
+    async fn put(&self) -> Outcome {
+        self.put_body("small", SMALL).await?;
+        self.put_body("large", &self.large).await?;
+        self.put_body("empty", b"").await
+    }
+
+    async fn get(&self) -> Outcome {
+        self.holds("small", SMALL).await?;
+        self.holds("large", &self.large).await?;
+        self.holds("empty", b"").await?;
+        let range = self.s3.get_object().bucket(&self.bucket).key("large").range("bytes=5-14").send().await?;
+        same(&range.body.collect().await?.into_bytes(), &self.large[5..15])
+    }
+
+    async fn head(&self) -> Outcome {
+        let found = self.s3.head_object().bucket(&self.bucket).key("large").send().await?;
+        equal(&found.content_length(), &i64::try_from(LARGE_BYTES).ok())?;
+        refused(404, self.s3.head_object().bucket(&self.bucket).key("missing").send().await)
+    }
+
+    async fn checksum(&self) -> Outcome {
+        let put =
+            self.s3.put_object().bucket(&self.bucket).key("checksum").body(ByteStream::from_static(SMALL));
+        put.checksum_algorithm(ChecksumAlgorithm::Crc32).checksum_crc32(SMALL_CRC32).send().await?;
+        let get = self.s3.get_object().bucket(&self.bucket).key("checksum");
+        let found = get.checksum_mode(ChecksumMode::Enabled).send().await?;
+        equal(&found.checksum_crc32(), &Some(SMALL_CRC32))?;
+        same(&found.body.collect().await?.into_bytes(), SMALL)
+    }
+
+    async fn list(&self) -> Outcome {
+        let expected: Vec<_> = (0..5).map(|number| format!("list/{number}/")).collect();
+        for prefix in &expected {
+            self.put_body(&format!("{prefix}a"), SMALL).await?;
+        }
+        let list = self.s3.list_objects_v2().bucket(&self.bucket).prefix("list/").delimiter("/").max_keys(2);
+        let (mut pages, mut found) = (list.into_paginator().send(), Vec::new());
+        while let Some(page) = pages.next().await {
+            found.extend(
+                page?.common_prefixes().iter().filter_map(|prefix| prefix.prefix().map(str::to_owned)),
+            );
+        }
+        equal(&found, &expected)
+    }
+
+    async fn multipart(&self) -> Outcome {
+        let (key, body) = ("multipart", bytes_of(2, MULTIPART_BYTES));
+        let upload = self.s3.create_multipart_upload().bucket(&self.bucket).key(key).send().await?;
+        let upload = upload.upload_id().ok_or("an upload without an id")?;
+        let mut parts = CompletedMultipartUpload::builder();
+        for (number, bytes) in (1..).zip(body.chunks(PART_BYTES)) {
+            let part = self.s3.upload_part().bucket(&self.bucket).key(key).upload_id(upload);
+            let part = part.part_number(number).body(ByteStream::from(bytes.to_vec())).send().await?;
+            // The default checksum of a part is of no use without the others, and need not be named.
+            parts = parts.parts(CompletedPart::builder().part_number(number).set_e_tag(part.e_tag).build());
+        }
+        let complete = self.s3.complete_multipart_upload().bucket(&self.bucket).key(key).upload_id(upload);
+        complete.multipart_upload(parts.build()).send().await?;
+        self.holds(key, &body).await
+    }
+
+    async fn copy(&self) -> Outcome {
+        let source = format!("{}/large", self.bucket);
+        self.s3.copy_object().bucket(&self.bucket).key("copy").copy_source(source).send().await?;
+        self.holds("copy", &self.large).await
+    }
+
+    async fn conditional_put(&self) -> Outcome {
+        let once = || self.s3.put_object().bucket(&self.bucket).key("once").if_none_match("*");
+        once().body(ByteStream::from_static(SMALL)).send().await?;
+        refused(412, once().body(ByteStream::from(self.large.clone())).send().await)?;
+        self.holds("once", SMALL).await
+    }
+
+    async fn presigned_get(&self) -> Outcome {
+        let get = self.s3.get_object().bucket(&self.bucket).key("large");
+        same(&http(&get.presigned(an_hour()?).await?, b"").await?, &self.large)
+    }
+
+    async fn presigned_put(&self) -> Outcome {
+        let put = self.s3.put_object().bucket(&self.bucket).key("presigned");
+        http(&put.presigned(an_hour()?).await?, SMALL).await?;
+        self.holds("presigned", SMALL).await
+    }
+
+    async fn delete(&self) -> Outcome {
+        self.s3.delete_object().bucket(&self.bucket).key("small").send().await?;
+        let listed = self.s3.list_objects_v2().bucket(&self.bucket).send().await?;
+        let mut objects = Delete::builder();
+        for object in listed.contents() {
+            objects = objects.objects(ObjectIdentifier::builder().set_key(object.key.clone()).build()?);
+        }
+        let deleted = self.s3.delete_objects().bucket(&self.bucket).delete(objects.build()?).send().await?;
+        equal(&deleted.errors().len(), &0)?;
+        let left = self.s3.list_objects_v2().bucket(&self.bucket).send().await?;
+        equal(&left.key_count(), &Some(0))
+    }
+
+    async fn delete_bucket(&self) -> Outcome {
+        self.s3.delete_bucket().bucket(&self.bucket).send().await?;
+        Ok(())
+    }
+}
+
+/// Bytes that do not repeat (splitmix64).
+fn bytes_of(seed: u64, len: usize) -> Vec<u8> {
+    let words = (1..).map(|step: u64| {
+        let mut mixed = seed.wrapping_add(step.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)).to_le_bytes()
+    });
+    words.flatten().take(len).collect()
+}
+
+fn an_hour() -> Outcome<PresigningConfig> {
+    Ok(PresigningConfig::expires_in(Duration::from_hours(1))?)
+}
+
+fn same(found: &[u8], expected: &[u8]) -> Outcome {
+    if found == expected {
+        return Ok(());
+    }
+    Err(format!("found {} bytes that are not the {} expected", found.len(), expected.len()).into())
+}
+
+fn equal<T: PartialEq + std::fmt::Debug>(found: &T, expected: &T) -> Outcome {
+    if found == expected { Ok(()) } else { Err(format!("found {found:?}, expected {expected:?}").into()) }
+}
+
+/// Succeeds where a request was refused with this status.
+fn refused<T, E>(status: u16, result: Result<T, SdkError<E>>) -> Outcome
+where
+    SdkError<E>: std::error::Error + 'static,
+{
+    match result {
+        Err(SdkError::ServiceError(error)) => equal(&error.raw().status().as_u16(), &status),
+        Err(error) => Err(error.into()),
+        Ok(_) => Err(format!("succeeded, expected {status}").into()),
+    }
+}
+
+/// Sends a request as a program does that knows nothing of S3, and returns the answer's body.
+async fn http(signed: &PresignedRequest, body: &[u8]) -> Outcome<Vec<u8>> {
+    let address = signed.uri().strip_prefix("http://").ok_or("plain HTTP")?;
+    let (host, path) = address.split_once('/').ok_or("a path")?;
+    let (method, len) = (signed.method(), body.len());
+    let head = format!(
+        "{method} /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len}\r\nConnection: close\r\n\r\n"
+    );
+    let mut stream = TcpStream::connect(host).await?;
+    stream.write_all(head.as_bytes()).await?;
+    stream.write_all(body).await?;
+    let mut answer = Vec::new();
+    stream.read_to_end(&mut answer).await?;
+    let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or("an answer without a head")?;
+    let body = answer.split_off(end + 4);
+    let head = String::from_utf8_lossy(&answer);
+    if head.starts_with("HTTP/1.1 200 ") {
+        return Ok(body);
+    }
+    Err(format!("{head}{}", String::from_utf8_lossy(&body)).into())
+}
+
+/// Prints one line for a step. Returns whether it did what it should.
+fn step(name: &str, outcome: Outcome) -> bool {
+    match outcome {
+        Ok(()) => {
+            println!("{name}\tok");
+            true
+        }
+        Err(error) => {
+            println!("{name}\tFAILED {}", format!("{error:?}").replace('\n', " "));
+            false
+        }
+    }
+}
+
+#[tokio::main]
+async fn main() -> Outcome<ExitCode> {
+    let story = Story::new(&env::var("SHERD_ENDPOINT")?)?;
+    let done = [
+        step("create bucket", story.create_bucket().await),
+        step("put", story.put().await),
+        step("get", story.get().await),
+        step("head", story.head().await),
+        step("checksum", story.checksum().await),
+        step("list", story.list().await),
+        step("multipart", story.multipart().await),
+        step("copy", story.copy().await),
+        step("conditional put", story.conditional_put().await),
+        step("presigned get", story.presigned_get().await),
+        step("presigned put", story.presigned_put().await),
+        step("delete", story.delete().await),
+        step("delete bucket", story.delete_bucket().await),
+    ];
+    Ok(if done.iter().all(|done| *done) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
