@@ -51,7 +51,7 @@ use self::upkeep_service::UpkeepRpc;
 use crate::observe::metrics::RpcMetrics;
 use crate::peer::ConnectionAge;
 use crate::peer::wire::{self, TrackedExecutor};
-use crate::trust::{AcceptError, ConnectedPeer, HandshakePlace, HandshakePlaces, RefusalLog, Trust};
+use crate::trust::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
 
 /// Makes the services that answer for this node's volumes. The admin service is added to them.
 pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
@@ -97,7 +97,7 @@ pub async fn serve(
     let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
     let server = Arc::new(Server { rules, services, metrics, refusals, stop, cut });
     let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
-    let places = HandshakePlaces::new(HANDSHAKES_MAX);
+    let places = ConnectionPlaces::new(HANDSHAKES_MAX);
     let tasks = TaskTracker::new();
     let accept = async {
         loop {
@@ -146,7 +146,7 @@ impl Server {
     async fn serve_connection(
         &self,
         (stream, from): (TcpStream, SocketAddr),
-        place: HandshakePlace,
+        place: ConnectionPlace,
         connections: Arc<Semaphore>,
         executor: TrackedExecutor,
     ) {

@@ -26,7 +26,11 @@ const ALLOWED: ListenerLimits = ListenerLimits {
     // A probe and a scrape, and one of each that is late.
     spare_descriptors: 4,
     idle_timeout: Duration::from_mins(1),
+    // A probe sends its head with its connection.
+    head_timeout: Duration::from_secs(5),
     stall_timeout: Duration::from_secs(10),
+    // A scrape is some 100 KB; a client that takes them byte by byte must not keep its place.
+    answer_timeout: Some(Duration::from_secs(10)),
 };
 
 /// Serves until `life` ends.

@@ -1,6 +1,6 @@
 //! Handshakes of a listener that speaks TLS: within a time, within a number, and logged where they fail.
 //!
-//! A client that connects and says nothing costs a place, and [`HandshakePlaces`] gives it to another when all are
+//! A client that connects and sends nothing costs a place, and [`ConnectionPlaces`] gives it to another when all are
 //! taken. A client that speaks HTTP in clear gets an answer in clear.
 
 use std::net::SocketAddr;
@@ -13,7 +13,7 @@ use tokio_rustls::server::TlsStream;
 
 use super::patient::TimedStream;
 use crate::trust::limits::ACCEPT_TIMEOUT;
-use crate::trust::{ClientRefusal, HandshakePlaces, RefusalLog, ServedCertificate};
+use crate::trust::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate};
 
 /// Handshakes under way at one time: with their buffers 32 MiB.
 const HANDSHAKES_MAX: usize = 1024;
@@ -25,14 +25,14 @@ const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/pla
 #[derive(Debug)]
 pub(super) struct Handshakes {
     certificate: ServedCertificate,
-    places: HandshakePlaces,
+    places: ConnectionPlaces,
     refusals: RefusalLog,
 }
 
 impl Handshakes {
     /// `connections_max` is that of the listener: half of its places are never taken by handshakes.
     pub(super) fn new(certificate: ServedCertificate, connections_max: usize) -> Self {
-        let places = HandshakePlaces::new((connections_max / 2).clamp(1, HANDSHAKES_MAX));
+        let places = ConnectionPlaces::new((connections_max / 2).clamp(1, HANDSHAKES_MAX));
         Self { certificate, places, refusals: RefusalLog::default() }
     }
 

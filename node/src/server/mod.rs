@@ -1,13 +1,15 @@
 //! HTTP listeners: a bounded number of connections, each with deadlines, and an ordered end.
 //!
-//! Generic over what answers: the S3 side and the admin side are two closures. A connection waits
-//! a limited time for a request head and for every move of a response (how long a request body may
-//! stand still is the service's business: it knows whether it asked for bytes). When the process is told to
-//! stop, idle connections close at once and requests under way end by themselves; what is left
-//! when patience ends is cut. A listener with a certificate speaks TLS, and is the same otherwise.
+//! Generic over what answers: the S3 side and the admin side are two closures. A connection has a limited time for a
+//! request head and for every move of a response (how long a request body may stand still is the service's business:
+//! it knows whether it asked for bytes). Where nine places of ten are taken, each connection that is accepted takes
+//! the place of one without a request. When the process is told to stop, idle connections close at once and requests
+//! under way end by themselves; what is left when patience ends is cut. A listener with a certificate speaks TLS, and
+//! is the same otherwise.
 
 pub mod admin;
 mod admission;
+mod exchange;
 mod handshakes;
 mod life;
 mod patient;
@@ -34,21 +36,22 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use prometheus::IntGauge;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
+use self::exchange::Exchange;
 use self::handshakes::Handshakes;
 pub use self::life::{Life, on_signals};
 use self::patient::TimedStream;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
-use self::shortage::AcceptFailures;
+use self::shortage::Shortage;
 use self::spare::SpareDescriptors;
-use self::transport::Transport;
+use self::transport::{Deadlines, Transport};
 use crate::machine::reclaim::{HeldBuffers, Reclaim};
 use crate::observe::metrics::Traffic;
-use crate::trust::ServedCertificate;
+use crate::trust::{ConnectionPlaces, ServedCertificate};
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
 const BUFFER_BYTES_MAX: usize = 64 << 10;
@@ -59,6 +62,10 @@ pub(crate) const ROOMY_CONNECTIONS_MAX: usize = 1024;
 const LINGERS_MAX: usize = 512;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
 const HEAD_BYTES_MAX: usize = 32 << 10;
+/// One place of ten stays free for the next connection, as long as others can give way.
+const PLACES_PER_RESERVED: usize = 10;
+/// How long a client of S3 may take for a request head: one is 1 KiB on average, and comes at once.
+pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long accepting pauses when the system has no descriptor or memory left for a connection.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
@@ -110,7 +117,8 @@ impl Listener {
 /// What a listener allows.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerLimits {
-    /// Connections open at one time; further ones wait in the kernel's queue.
+    /// Connections open at one time. Further ones take the places of those without a request; where all have one,
+    /// they wait in the kernel's queue.
     pub connections_max: usize,
     /// Connections up to which those that read long bodies are kept; beyond, their next answer is their last.
     pub roomy_max: usize,
@@ -118,8 +126,12 @@ pub struct ListenerLimits {
     pub spare_descriptors: usize,
     /// From idle to the end of a request head.
     pub idle_timeout: Duration,
+    /// From the accepted connection to the end of the first head; of a later head from its first byte on.
+    pub head_timeout: Duration,
     /// Between two moves of a response.
     pub stall_timeout: Duration,
+    /// From the moment in which a response has to wait for its client to its end; none where long ones are sent.
+    pub answer_timeout: Option<Duration>,
 }
 
 /// The client's address, among the extensions of every request.
@@ -144,18 +156,31 @@ pub async fn serve<S, F, B>(
 ) where
     S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
     F: Future<Output = Response<B>> + Send + 'static,
-    B: Body<Data = Bytes> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
     let Listener { tcp, name, address, certificate } = listener;
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, allowed.connections_max)));
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
-    let places = Arc::new(Semaphore::new(allowed.connections_max));
+    let reserve = allowed.connections_max / PLACES_PER_RESERVED;
+    let places = ConnectionPlaces::with_reserve(allowed.connections_max, reserve);
     let lingers = Arc::new(Semaphore::new(LINGERS_MAX));
     let tasks = TaskTracker::new();
-    let mut failures = AcceptFailures::default();
-    while let Some((place, stream, client)) = next(name, &tcp, &spares, &places, &life, &mut failures).await {
+    let mut shortage = Shortage::default();
+    while let Some((stream, client)) = next(name, &tcp, &spares, &life, &mut shortage).await {
+        // Cancel-safe: what was accepted ends with the process.
+        let place = tokio::select! {
+            biased;
+            () = life.stopped() => break,
+            place = places.take_when_free(client.ip()) => place,
+        };
+        if let Some(from) = place.taken_from() {
+            traffic.connections_turned_away.inc();
+            shortage.gave_way(name, from);
+        }
+        let exchange = Exchange::new(place);
+        let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
         let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
         let (open, body) = (traffic.connections.clone(), BodyState::default());
         let held = HeldBuffers::new(reclaim.clone());
@@ -168,21 +193,29 @@ pub async fn serve<S, F, B>(
             }
             let patient =
                 TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), body.clone(), lingers);
-            let transport = match handshakes {
-                None => Some(Transport::plain(patient, body)),
-                // Cancel-safe: nothing was asked yet by a connection that is dropped in its handshake.
-                Some(handshakes) => tokio::select! {
-                    biased;
-                    () = life.stopped() => None,
-                    stream = handshakes.accept(patient, client) => stream.map(|stream| Transport::tls(stream, body)),
-                },
+            let served = async {
+                let transport = match handshakes {
+                    None => Transport::plain(patient, body, exchange.clone(), deadlines),
+                    // Cancel-safe: nothing was asked yet by a connection that is dropped in its handshake.
+                    Some(handshakes) => tokio::select! {
+                        biased;
+                        () = life.stopped() => return,
+                        stream = handshakes.accept(patient, client) => match stream {
+                            None => return,
+                            Some(stream) => Transport::tls(stream, body, exchange.clone(), deadlines),
+                        },
+                    },
+                };
+                connection(transport, held, &open, client, allowed, &life, service).await;
             };
-            if let Some(transport) = transport {
-                connection(transport, held, &open, client, allowed, life, service).await;
+            // Cancel-safe: no request is under way on a connection whose place is lost.
+            tokio::select! {
+                biased;
+                () = exchange.lost() => tracing::debug!(%client, "connection gave way"),
+                () = served => {}
             }
             open.dec();
             spares.refill();
-            drop(place);
         });
     }
     drop(tcp);
@@ -191,26 +224,20 @@ pub async fn serve<S, F, B>(
     tasks.wait().await;
 }
 
-/// Waits for a place and then for a connection; `None` when the process was told to stop.
+/// Waits for a connection; `None` when the process was told to stop.
 async fn next(
     name: &'static str,
     tcp: &TcpListener,
     spares: &SpareDescriptors,
-    places: &Arc<Semaphore>,
     life: &Life,
-    failures: &mut AcceptFailures,
-) -> Option<(OwnedSemaphorePermit, TcpStream, SocketAddr)> {
-    // Every arm is cancel-safe: a place not taken and a connection not accepted stay where they are, and a
-    // wait for a refill begins anew.
-    let place = tokio::select! {
-        biased;
-        () = life.stopped() => return None,
-        place = Arc::clone(places).acquire_owned() => place.expect("the semaphore is never closed"),
-    };
+    shortage: &mut Shortage,
+) -> Option<(TcpStream, SocketAddr)> {
     loop {
         let accepted = if spares.are_scarce() {
             Err(io::Error::other("hardly a descriptor is left"))
         } else {
+            // Every arm is cancel-safe: a connection not accepted stays where it is, and a wait for a refill begins
+            // again.
             tokio::select! {
                 biased;
                 () = life.stopped() => return None,
@@ -222,7 +249,7 @@ async fn next(
             }
         };
         match accepted {
-            Ok((stream, client)) => return Some((place, stream, client)),
+            Ok(accepted) => return Some(accepted),
             // The client gave up before it was its turn.
             Err(error)
                 if matches!(
@@ -231,7 +258,7 @@ async fn next(
                 ) => {}
             Err(error) if spares.give_up(&error) => {}
             Err(error) => {
-                failures.failed(name, &error);
+                shortage.accept_failed(name, &error);
                 tokio::select! {
                     biased;
                     () = life.stopped() => return None,
@@ -249,22 +276,26 @@ async fn connection<S, F, B>(
     open: &IntGauge,
     client: SocketAddr,
     allowed: ListenerLimits,
-    life: Life,
+    life: &Life,
     service: S,
 ) where
     S: Fn(Request<RequestBody>) -> F,
     F: Future<Output = Response<B>>,
-    B: Body<Data = Bytes> + 'static,
+    B: Body<Data = Bytes> + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let body_state = transport.body.clone();
+    let (body_state, exchange) = (transport.body.clone(), transport.exchange.clone());
     let io = TokioIo::new(transport);
     let answer = service_fn(|mut request: Request<Incoming>| {
         request.extensions_mut().insert(ClientAddress(client));
         let request = request.map(|body| RequestBody::new(body, body_state.clone()));
-        let answer = service(request);
-        let (body_state, held) = (&body_state, &held);
+        let answer = exchange.begin(&request).then(|| service(request));
+        let (body_state, held, exchange) = (&body_state, &held, &exchange);
         async move {
+            let Some(answer) = answer else {
+                // The place was lost a moment before: nothing was begun, and the connection is about to be dropped.
+                return std::future::pending().await;
+            };
             let mut response = answer.await;
             held.set(response.extensions_mut().remove::<Reclaim>());
             let is_crowded = usize::try_from(open.get()).is_ok_and(|open| open > allowed.roomy_max);
@@ -274,13 +305,14 @@ async fn connection<S, F, B>(
                 body_state.end();
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response)
+            Ok::<_, Infallible>(response.map(|body| exchange.answer(body)))
         }
     });
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // A client that ends its side early still hears what was wrong with its body.
+        // A client that ends its side early is still told what was wrong with its body. A read ends with its client by
+        // the transport.
         .half_close(true)
         .header_read_timeout(allowed.idle_timeout)
         .max_header_size(HEAD_BYTES_MAX)

@@ -3,23 +3,106 @@
 //! ```text
 //! hyper <-> Transport (small reads) <-> [TLS] <-> TimedStream (deadlines, counts, lingering close) <-> socket
 //! ```
+//! Also the deadlines of a head and of an answer, and the end of a read whose client has gone. HTTP polls a flush
+//! whenever the connection is polled, also while the service works: that is where the transport looks at the client.
 
+use std::future::Future as _;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
+use tokio::time::{Instant, Sleep};
 use tokio_rustls::server::TlsStream;
 
+use super::exchange::Exchange;
 use super::patient::TimedStream;
 use super::request_body::BodyState;
+
+/// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has gone.
+const AHEAD_BYTES_MAX: usize = 512;
 
 /// A connection of a client, ready for requests.
 #[derive(Debug)]
 pub(super) struct Transport {
     wire: Wire,
     pub(super) body: BodyState,
+    pub(super) exchange: Exchange,
+    deadlines: Deadlines,
+    ahead: ReadAhead,
+}
+
+/// How long a connection may take for what it does.
+#[derive(Debug)]
+pub(super) struct Deadlines {
+    head_timeout: Duration,
+    answer_timeout: Option<Duration>,
+    /// Until when the head must be whole; none while the connection is idle.
+    head_ends: Option<Instant>,
+    head_timer: Option<Pin<Box<Sleep>>>,
+    /// Until when the answer must be sent, from the first time on that its client let it wait.
+    answer_ends: Option<Instant>,
+}
+
+impl Deadlines {
+    /// Those of a connection that was accepted now: its first head is due already.
+    pub(super) fn of_accepted(head_timeout: Duration, answer_timeout: Option<Duration>) -> Self {
+        let head_ends = Some(Instant::now() + head_timeout);
+        Self { head_timeout, answer_timeout, head_ends, head_timer: None, answer_ends: None }
+    }
+
+    /// Bytes of a head came.
+    fn read_of_head(&mut self) {
+        self.head_ends.get_or_insert_with(|| Instant::now() + self.head_timeout);
+    }
+
+    /// Ready when the head is overdue.
+    fn poll_head(&mut self, cx: &mut Context<'_>) -> Poll<()> {
+        let Some(ends) = self.head_ends else { return Poll::Pending };
+        let timer = self.head_timer.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
+        if timer.deadline() != ends {
+            timer.as_mut().reset(ends);
+        }
+        timer.as_mut().poll(cx)
+    }
+
+    /// Fails where the client has let an answer wait for too long. A write that waits is polled again within a second.
+    fn judge_answer(&mut self) -> io::Result<()> {
+        let Some(timeout) = self.answer_timeout else { return Ok(()) };
+        let now = Instant::now();
+        if now < *self.answer_ends.get_or_insert(now + timeout) {
+            return Ok(());
+        }
+        Err(io::ErrorKind::TimedOut.into())
+    }
+
+    /// The connection is idle from here on.
+    fn answer_ended(&mut self) {
+        (self.head_ends, self.answer_ends) = (None, None);
+    }
+}
+
+/// What was read behind the head of a request that is worked on.
+#[derive(Debug, Default)]
+struct ReadAhead {
+    bytes: Vec<u8>,
+    taken: usize,
+}
+
+impl ReadAhead {
+    /// Gives as many bytes as fit; `false` where there are none.
+    fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
+        let left = &self.bytes[self.taken..];
+        let count = left.len().min(buffer.remaining());
+        buffer.put_slice(&left[..count]);
+        self.taken += count;
+        if self.taken == self.bytes.len() {
+            *self = Self::default();
+        }
+        count > 0
+    }
 }
 
 /// In clear, or not. TLS has a kilobyte of state.
@@ -31,12 +114,62 @@ enum Wire {
 }
 
 impl Transport {
-    pub(super) fn plain(stream: TimedStream<TcpStream>, body: BodyState) -> Self {
-        Self { wire: Wire::Plain(stream), body }
+    pub(super) fn plain(
+        stream: TimedStream<TcpStream>,
+        body: BodyState,
+        exchange: Exchange,
+        deadlines: Deadlines,
+    ) -> Self {
+        Self { wire: Wire::Plain(stream), body, exchange, deadlines, ahead: ReadAhead::default() }
     }
 
-    pub(super) fn tls(stream: TlsStream<TimedStream<TcpStream>>, body: BodyState) -> Self {
-        Self { wire: Wire::Tls(Box::new(stream)), body }
+    pub(super) fn tls(
+        stream: TlsStream<TimedStream<TcpStream>>,
+        body: BodyState,
+        exchange: Exchange,
+        deadlines: Deadlines,
+    ) -> Self {
+        Self { wire: Wire::Tls(Box::new(stream)), body, exchange, deadlines, ahead: ReadAhead::default() }
+    }
+
+    /// Fails where the client of a read that is worked on has ended its side, or its connection. One that sends more
+    /// instead is not looked at any further: its read ends as a whole answer, or with the write that fails.
+    fn look_at_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
+        if !self.ahead.bytes.is_empty() {
+            return Ok(());
+        }
+        let mut bytes = [0; AHEAD_BYTES_MAX];
+        let mut buffer = ReadBuf::new(&mut bytes);
+        match Pin::new(&mut self.wire).poll_read(cx, &mut buffer) {
+            Poll::Pending => Ok(()),
+            Poll::Ready(Ok(())) if buffer.filled().is_empty() => Err(io::ErrorKind::ConnectionAborted.into()),
+            Poll::Ready(Ok(())) => {
+                self.ahead.bytes.extend_from_slice(buffer.filled());
+                Ok(())
+            }
+            Poll::Ready(Err(error)) => Err(error),
+        }
+    }
+
+    /// Reads from the wire, as little as a head needs where no body comes.
+    fn poll_wire(&mut self, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        let most = self.body.read_bytes_max();
+        if buffer.remaining() <= most {
+            return Pin::new(&mut self.wire).poll_read(cx, buffer);
+        }
+        let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
+        ready!(Pin::new(&mut self.wire).poll_read(cx, &mut part))?;
+        let read = part.filled().len();
+        buffer.advance(read);
+        Poll::Ready(Ok(()))
+    }
+
+    /// Turns too long a wait for the client into an error.
+    fn judge(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
+        if written.is_pending() {
+            self.deadlines.judge_answer()?;
+        }
+        written
     }
 }
 
@@ -59,27 +192,32 @@ impl AsyncRead for Transport {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        let Self { wire, body } = &mut *self;
-        let (before, most) = (buffer.filled().len(), body.read_bytes_max());
-        if buffer.remaining() <= most {
-            ready!(Pin::new(wire).poll_read(cx, buffer))?;
-        } else {
-            let mut part = ReadBuf::new(buffer.initialize_unfilled_to(most));
-            ready!(Pin::new(wire).poll_read(cx, &mut part))?;
-            let read = part.filled().len();
-            buffer.advance(read);
+        let before = buffer.filled().len();
+        if !self.ahead.give(buffer) {
+            let read = self.poll_wire(cx, buffer);
+            if read.is_pending() && self.exchange.waits_for_head() {
+                ready!(self.deadlines.poll_head(cx));
+                return Poll::Ready(Err(io::ErrorKind::TimedOut.into()));
+            }
+            ready!(read)?;
         }
-        body.read(buffer.filled().len() - before);
+        let read = &buffer.filled()[before..];
+        if self.exchange.waits_for_head() && !read.is_empty() {
+            self.deadlines.read_of_head();
+            self.exchange.read_of_head(read);
+        }
+        self.body.read(read.len());
         Poll::Ready(Ok(()))
     }
 }
 
 impl AsyncWrite for Transport {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        match &mut self.wire {
+        let written = match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
             Wire::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
-        }
+        };
+        self.judge(written)
     }
 
     fn poll_write_vectored(
@@ -87,10 +225,11 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        match &mut self.wire {
+        let written = match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, buffers),
             Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, buffers),
-        }
+        };
+        self.judge(written)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -101,10 +240,21 @@ impl AsyncWrite for Transport {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        match &mut self.wire {
+        let flushed = match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_flush(cx),
             Wire::Tls(stream) => Pin::new(stream).poll_flush(cx),
+        };
+        if flushed.is_pending() {
+            self.deadlines.judge_answer()?;
         }
+        ready!(flushed)?;
+        if self.exchange.all_is_sent() {
+            self.deadlines.answer_ended();
+        }
+        if self.exchange.ends_with_client() {
+            self.look_at_client(cx)?;
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {

@@ -41,7 +41,7 @@ use crate::trust::files::PemFiles;
 pub use crate::trust::files::{CertificateFiles, TrustFiles};
 use crate::trust::follow::{FollowedFiles, LoadedMaterial, MaterialSource};
 use crate::trust::material::Material;
-pub use crate::trust::places::{HandshakePlace, HandshakePlaces};
+pub use crate::trust::places::{ConnectionPlace, ConnectionPlaces};
 pub use crate::trust::refusal_log::RefusalLog;
 pub use crate::trust::served::ServedCertificate;
 pub use crate::trust::stream::{AcceptedStream, ConnectedPeer};

@@ -2,7 +2,8 @@
 //!
 //! A PUT that ends early shows nowhere and gives its space back; a GET whose reader is gone ends;
 //! a connection that stands still is closed, a half-closed one ends. More requests than the
-//! node works on are told 503 SlowDown, while its memory stays where it was.
+//! node works on are told 503 SlowDown, while its memory stays where it was. Connections that ask for
+//! nothing keep no probe and no signed request out.
 
 use std::time::{Duration, Instant};
 
@@ -207,6 +208,100 @@ async fn a_crowd_is_told_to_slow_down() {
     works(&s3).await;
 }
 
+/// Connections to the admin port, which has 64 places: as many, and far more.
+const ADMIN_FLOODS: [usize; 2] = [64, 200];
+/// Places of an S3 listener that few connections fill.
+const PLACES: usize = 16;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_ask_for_nothing_keep_no_probe_and_no_request_out() {
+    let limits = format!("limits.connections_max = {PLACES}\nlimits.idle_timeout = \"1h\"");
+    let node = empty().serve(&limits).start().await;
+    let s3 = node.with_bucket().await;
+    let mut flood = Vec::new();
+    for count in ADMIN_FLOODS {
+        for _ in 0..count {
+            flood.push(Raw::idle(&node.admin).await);
+        }
+        for path in ["/health/live", "/health/serving", "/health/ready", "/metrics"] {
+            assert_eq!(node.ask(path).await.map(|(status, _)| status), Ok(200), "{path}");
+        }
+    }
+    let body = Body { id: 1, len: 100 << 10 };
+    s3.put("kept", body).await.expect("a healthy node");
+    for _ in 0..4 * PLACES {
+        flood.push(Raw::idle(&node.endpoint).await);
+    }
+    // A new client: it has no connection yet.
+    assert_eq!(node.s3().get("kept").await, Ok(Some(body)));
+    let metrics = node.metrics().await;
+    for listener in ["s3", "admin"] {
+        let turned_away = metrics.get(&format!("sherd_{listener}_connections_turned_away_total"));
+        assert!(turned_away > 0.0, "nothing gave way on {listener}");
+    }
+    for listener in ["S3", "admin"] {
+        let line = format!("listener=\"{listener}\"");
+        let lines =
+            node.log().lines().filter(|found| found.contains("gave way") && found.contains(&line)).count();
+        assert!(lines > 0, "the log says nothing of {listener}: {}", node.log());
+    }
+    drop(flood);
+    works(&node.s3()).await;
+}
+
+/// Reads that wait for a place when their clients go.
+const READS: usize = 128;
+
+/// A request that waits for a place is told after 5 s that there is none. These are not there any more by then.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn reads_whose_clients_went_away_leave_nothing_under_way() {
+    let node = empty().serve("[limits]\nrequests_max = 4\nqueue_max = 1024").start().await;
+    let s3 = node.with_bucket().await;
+    works(&s3).await;
+    // They hold the places.
+    let mut writers = Vec::new();
+    for number in 0..4 {
+        let mut client = Raw::put(&s3, &format!("writer/{number}"), LARGE).await;
+        client.body(&vec![7; LARGE / 2]).await.expect("the node takes bodies");
+        writers.push(client);
+    }
+    eventually("the places are taken", SOON, async || {
+        let under_way = node.metrics().await.get("sherd_s3_requests_in_flight");
+        if under_way >= 4.0 { Ok(()) } else { Err(format!("{under_way} are")) }
+    })
+    .await;
+    let shed = "sherd_s3_requests_shed_total";
+    let before = node.metrics().await.get(shed);
+    for resets in [false, true] {
+        let mut clients = Vec::new();
+        for _ in 0..READS {
+            clients.push(Raw::get(&s3, "works").await);
+        }
+        for client in clients {
+            if resets {
+                client.reset();
+            }
+        }
+        eventually("none of them waits", LATER, async || {
+            let queued = node.metrics().await.get("sherd_s3_requests_queued");
+            if queued == 0.0 { Ok(()) } else { Err(format!("{queued} wait")) }
+        })
+        .await;
+    }
+    let shed = node.metrics().await.get(shed) - before;
+    #[expect(clippy::cast_precision_loss, reason = "some hundreds")]
+    let all = (2 * READS) as f64;
+    assert!(shed < all, "all of them waited to the end");
+    // A client that ends its side of a write goes on to read.
+    let mut client = Raw::put(&s3, "half closed", 100).await;
+    client.body(&[7; 100]).await.expect("the node takes bodies");
+    client.half_close().await;
+    drop(writers);
+    assert_eq!(client.head().await.map(|head| head.status), Some(200));
+    is_idle(&node).await;
+    works(&s3).await;
+}
+
 /// Descriptors of a process that was given few, and clients that take more than that.
 const DESCRIPTORS: u32 = 256;
 /// Objects in files of their own, which volumes keep open: more than there are descriptors for.
@@ -233,14 +328,14 @@ async fn idle_connections_leave_descriptors_to_probes_and_to_volumes() {
     }
     eventually("some of the crowd are let in", SOON, async || {
         let connections = node.metrics().await.get("sherd_s3_connections");
-        if connections >= f64::from(DESCRIPTORS / 4) {
+        // A quarter of the descriptors are places, and one of ten of those stays free.
+        if connections >= f64::from(DESCRIPTORS / 5) {
             Ok(())
         } else {
             Err(format!("{connections} are open"))
         }
     })
     .await;
-    // On the connection that it has.
     works(&s3).await;
     node.until_ready().await;
     assert_eq!(node.log_lines("accept connection"), 0, "no listener lacks a descriptor");

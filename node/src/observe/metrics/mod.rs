@@ -90,6 +90,8 @@ impl Default for ApiName {
 pub struct Traffic {
     /// Connections open.
     pub connections: IntGauge,
+    /// Connections without a request that gave way to others.
+    pub connections_turned_away: IntCounter,
     /// Bytes read from them.
     pub received_bytes: IntCounter,
     /// Bytes written to them.
@@ -345,6 +347,10 @@ fn s3(declare: &MetricDeclarer<'_>) -> S3Metrics {
         ),
         traffic: Traffic {
             connections: declare.gauge("sherd_s3_connections", "S3 connections open."),
+            connections_turned_away: declare.counter(
+                "sherd_s3_connections_turned_away_total",
+                "S3 connections without a request that were closed because places were few.",
+            ),
             received_bytes: bytes.with_label_values(&["received"]),
             sent_bytes: bytes.with_label_values(&["sent"]),
         },
@@ -368,6 +374,10 @@ fn admin(declare: &MetricDeclarer<'_>) -> Traffic {
     );
     Traffic {
         connections: declare.gauge("sherd_admin_connections", "Admin connections open."),
+        connections_turned_away: declare.counter(
+            "sherd_admin_connections_turned_away_total",
+            "Admin connections without a request that were closed because places were few.",
+        ),
         received_bytes: bytes.with_label_values(&["received"]),
         sent_bytes: bytes.with_label_values(&["sent"]),
     }

@@ -33,7 +33,7 @@ use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings
 use self::source::Sources;
 use crate::machine::quantity::{ByteSize, Period};
 use crate::observe::log::{Log, LogFormat, parse_level};
-use crate::server::{ListenerLimits, ROOMY_CONNECTIONS_MAX};
+use crate::server::{HEAD_TIMEOUT, ListenerLimits, ROOMY_CONNECTIONS_MAX};
 use crate::trust::CertificateFiles;
 
 /// The port of the S3 listener where none is given.
@@ -115,7 +115,15 @@ impl From<Limits> for ListenerLimits {
     fn from(limits: Limits) -> Self {
         let Limits { connections_max, requests_max: _, queue_max: _, idle_timeout, stall_timeout } = limits;
         let roomy_max = ROOMY_CONNECTIONS_MAX;
-        Self { connections_max, roomy_max, spare_descriptors: 0, idle_timeout, stall_timeout }
+        Self {
+            connections_max,
+            roomy_max,
+            spare_descriptors: 0,
+            idle_timeout,
+            head_timeout: HEAD_TIMEOUT,
+            stall_timeout,
+            answer_timeout: None,
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! A listener and real sockets: what is served, what is refused, and how it ends.
 
+mod crowd;
+
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use http_body_util::{BodyExt as _, Full};
@@ -19,7 +21,9 @@ const PATIENT: ListenerLimits = ListenerLimits {
     roomy_max: 16,
     spare_descriptors: 1,
     idle_timeout: LONG,
+    head_timeout: LONG,
     stall_timeout: LONG,
+    answer_timeout: None,
 };
 
 /// A listener on a free port, serving `service`.
@@ -67,12 +71,12 @@ impl Served {
 #[tokio::test(start_paused = true)]
 async fn spare_descriptors_are_taken_back_although_nobody_comes() {
     let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-    let (places, life, mut failures) = (Arc::new(Semaphore::new(1)), Life::new(), AcceptFailures::default());
+    let (life, mut shortage) = (Life::new(), Shortage::default());
     let spares = SpareDescriptors::new(2);
     let give_up = || spares.give_up(&rustix::io::Errno::MFILE.into());
     assert!(give_up() && give_up() && !give_up());
-    let nobody = next("test", &tcp, &spares, &places, &life, &mut failures);
-    assert!(tokio::time::timeout(2 * spare::REFILL_EVERY, nobody).await.is_err(), "nobody connects");
+    let accepted = next("test", &tcp, &spares, &life, &mut shortage);
+    assert!(tokio::time::timeout(2 * spare::REFILL_EVERY, accepted).await.is_err(), "nobody connects");
     assert!(give_up() && give_up() && !give_up(), "as many as before, and no more");
 }
 
@@ -120,7 +124,7 @@ async fn a_request_is_answered_and_knows_its_client() {
 }
 
 #[tokio::test]
-async fn connections_beyond_the_limit_wait_for_one_to_close() {
+async fn beyond_the_limit_connections_wait_for_one_that_has_a_request() {
     let one = ListenerLimits { connections_max: 1, ..PATIENT };
     let entered = Arc::new(AtomicUsize::new(0));
     let (seen, go, entered_once) = (Arc::clone(&entered), Arc::new(Notify::new()), Arc::new(Notify::new()));
@@ -135,10 +139,11 @@ async fn connections_beyond_the_limit_wait_for_one_to_close() {
         }
     })
     .await;
-    let (mut first, mut second) = (served.connect().await, served.connect().await);
+    let mut first = served.connect().await;
     first.write_all(GET_CLOSE.as_bytes()).await.expect("accepted");
-    second.write_all(GET_CLOSE.as_bytes()).await.expect("in the kernel's queue");
     entered_once.notified().await;
+    let mut second = served.connect().await;
+    second.write_all(GET_CLOSE.as_bytes()).await.expect("the kernel takes it");
     assert_eq!((entered.load(Ordering::Acquire), served.traffic.connections.get()), (1, 1));
     go.notify_one();
     let mut answer = String::new();

@@ -1,0 +1,211 @@
+//! Where a connection stands between a request and its answer, and what follows for its place.
+//!
+//! ```text
+//! accepted -> Head -- begin --> Work -- answer --> Answer -- its body ends, all is sent --> Head
+//! ```
+//! In `Head` a connection is idle, at its handshake, or has no whole head: its place may be given to another. From
+//! `begin` on a request is under way, and the place is kept. `server::connection` takes the steps around the service;
+//! the transport reads the stage, and ends an answer once its last byte went to the socket.
+
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::task::{Context, Poll};
+
+use http::{Method, Request};
+use http_body::{Body, Frame, SizeHint};
+
+use crate::trust::ConnectionPlace;
+
+/// Lines of a head beside its headers: the request line and the empty one.
+const LINES_BESIDE_HEADERS: usize = 2;
+
+/// The exchange of one connection. Clones are the same.
+#[derive(Debug, Clone)]
+pub(super) struct Exchange(Arc<State>);
+
+#[derive(Debug)]
+struct State {
+    place: ConnectionPlace,
+    stage: AtomicU8,
+    /// Lines that were read since the connection began to wait for a head, and whether the last one is whole.
+    lines: AtomicUsize,
+    ends_with_line: AtomicBool,
+}
+
+/// What a connection does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum Stage {
+    Head,
+    /// A read is worked on, and nothing was read behind its head: it ends when its client goes.
+    Read,
+    /// Another request is worked on, or one with others behind it.
+    Work,
+    /// The answer is sent.
+    Answer,
+    /// The answer's body has ended; bytes of it may wait for the socket.
+    Flush,
+}
+
+impl Exchange {
+    pub(super) fn new(place: ConnectionPlace) -> Self {
+        Self(Arc::new(State {
+            place,
+            stage: AtomicU8::new(Stage::Head as u8),
+            lines: AtomicUsize::new(0),
+            ends_with_line: AtomicBool::new(false),
+        }))
+    }
+
+    fn is_at(&self, stage: Stage) -> bool {
+        self.0.stage.load(Ordering::Acquire) == stage as u8
+    }
+
+    fn go_to(&self, stage: Stage) {
+        self.0.stage.store(stage as u8, Ordering::Release);
+    }
+
+    /// Returns once the connection's place is another's. Cancel-safe.
+    pub(super) async fn lost(&self) {
+        self.0.place.lost().await;
+    }
+
+    /// Takes note of bytes that were read while a head is waited for.
+    #[expect(clippy::naive_bytecount, reason = "a head is a kilobyte: no crate for that")]
+    pub(super) fn read_of_head(&self, bytes: &[u8]) {
+        let lines = bytes.iter().filter(|byte| **byte == b'\n').count();
+        self.0.lines.fetch_add(lines, Ordering::Relaxed);
+        self.0.ends_with_line.store(bytes.last() == Some(&b'\n'), Ordering::Relaxed);
+    }
+
+    /// A request's head is whole: its place is kept. `false` where it was lost a moment before.
+    pub(super) fn begin<B: Body>(&self, request: &Request<B>) -> bool {
+        let lines = self.0.lines.load(Ordering::Relaxed);
+        let is_read =
+            matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
+        // Bytes behind the head are another request's. One that came as the rest of an earlier read has no lines here.
+        let is_last = lines == request.headers().len() + LINES_BESIDE_HEADERS
+            && self.0.ends_with_line.load(Ordering::Relaxed);
+        self.go_to(if is_read && is_last { Stage::Read } else { Stage::Work });
+        self.0.place.keep()
+    }
+
+    /// The head of the answer is there. The place is kept until the answer's body is dropped and all of it sent.
+    pub(super) fn answer<B>(&self, body: B) -> AnswerBody<B> {
+        self.go_to(Stage::Answer);
+        AnswerBody { body, exchange: self.clone() }
+    }
+
+    /// Nothing waits for the socket. `true` where that ends an answer: the connection waits for a head again.
+    pub(super) fn all_is_sent(&self) -> bool {
+        let ends = self.is_at(Stage::Flush);
+        if ends {
+            self.0.lines.store(0, Ordering::Relaxed);
+            self.go_to(Stage::Head);
+            self.0.place.offer();
+        }
+        ends
+    }
+
+    /// Whether the connection is idle, or its head is not whole.
+    pub(super) fn waits_for_head(&self) -> bool {
+        self.is_at(Stage::Head)
+    }
+
+    /// Whether a read is worked on that ends when its client goes.
+    pub(super) fn ends_with_client(&self) -> bool {
+        self.is_at(Stage::Read)
+    }
+}
+
+/// The body of an answer.
+#[derive(Debug)]
+pub(super) struct AnswerBody<B> {
+    body: B,
+    exchange: Exchange,
+}
+
+impl<B> Drop for AnswerBody<B> {
+    fn drop(&mut self) {
+        self.exchange.go_to(Stage::Flush);
+    }
+}
+
+impl<B: Body + Unpin> Body for AnswerBody<B> {
+    type Data = B::Data;
+    type Error = B::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{IpAddr, Ipv4Addr};
+
+    use bytes::Bytes;
+    use http_body_util::Full;
+
+    use super::*;
+    use crate::trust::ConnectionPlaces;
+
+    const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+    fn request(method: Method, body: &'static str) -> Request<Full<Bytes>> {
+        let request = Request::builder().method(method).uri("/").header("host", "a").header("x", "y");
+        request.body(Full::from(body)).expect("a valid request")
+    }
+
+    #[test]
+    fn only_a_read_with_nothing_behind_it_ends_with_its_client() {
+        let head: &[u8] = b"GET / HTTP/1.1\r\nhost: a\r\nx: y\r\n\r\n";
+        let two = [head, head].concat();
+        for (pieces, request, ends) in [
+            (vec![head], request(Method::GET, ""), true),
+            (vec![head], request(Method::HEAD, ""), true),
+            (vec![&head[..20], &head[20..]], request(Method::GET, ""), true),
+            (vec![&two], request(Method::GET, ""), false),
+            (vec![&two[..head.len() + 3]], request(Method::GET, ""), false),
+            (vec![], request(Method::GET, ""), false),
+            (vec![head], request(Method::GET, "body"), false),
+            (vec![head], request(Method::PUT, ""), false),
+            (vec![head], request(Method::DELETE, ""), false),
+        ] {
+            let exchange = Exchange::new(ConnectionPlaces::new(1).take(LOCAL));
+            for piece in &pieces {
+                exchange.read_of_head(piece);
+            }
+            assert!(exchange.begin(&request));
+            assert_eq!(exchange.ends_with_client(), ends, "{pieces:?} {request:?}");
+        }
+    }
+
+    #[test]
+    fn a_place_is_kept_until_the_last_byte_of_the_answer_went_out() {
+        let places = ConnectionPlaces::new(1);
+        let exchange = Exchange::new(places.take(LOCAL));
+        assert!(exchange.waits_for_head() && exchange.begin(&request(Method::GET, "")));
+        let answer = exchange.answer(Full::<Bytes>::from("text"));
+        assert!(!exchange.all_is_sent(), "its body is not read");
+        drop(answer);
+        let kept = places.take(LOCAL);
+        assert_eq!(kept.taken_from(), None);
+        drop(kept);
+        assert!(exchange.all_is_sent() && exchange.waits_for_head());
+        assert_eq!(places.take(LOCAL).taken_from(), Some(LOCAL));
+        assert!(!exchange.begin(&request(Method::GET, "")), "its place is another's");
+    }
+}
