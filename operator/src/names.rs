@@ -17,6 +17,8 @@ pub const POOL_LABEL: &str = "sherd.dev/pool";
 pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
 /// The annotation of a pod that names the configuration that it began with.
 pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
+/// The label of pods that scrape nodes, in any namespace: a person sets it.
+pub const SCRAPER_LABEL: &str = "sherd.dev/scraper";
 /// The label of everything that the operator makes.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value.

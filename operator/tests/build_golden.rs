@@ -117,6 +117,34 @@ fn users_secret() -> ObservedCluster {
     }
 }
 
+/// An empty list of peers would open the port to all.
+#[test]
+fn the_admin_port_is_open_to_scrapers_and_to_the_addresses_that_are_configured() {
+    let mut document = minimal();
+    document["spec"]["networkPolicy"] = json!({"adminCidrs": ["10.0.0.0/8", "fd00::/8"]});
+    for (document, blocks) in [(minimal(), vec![]), (document, vec!["10.0.0.0/8", "fd00::/8"])] {
+        let children = built(document, &ObservedCluster::default());
+        let policy =
+            children.iter().find(|child| child.resource.kind == "NetworkPolicy").expect("it is enabled");
+        let rules = policy.object["spec"]["ingress"].as_array().expect("rules");
+        let of_port = |port: u16| {
+            let has_port = move |rule: &&Value| {
+                rule["ports"].as_array().is_some_and(|ports| ports.iter().any(|found| found["port"] == port))
+            };
+            rules.iter().filter(has_port).collect::<Vec<_>>()
+        };
+        let [admin] = of_port(9200)[..] else { panic!("one rule opens the admin port: {rules:?}") };
+        let mut peers = vec![json!({
+            "namespaceSelector": {},
+            "podSelector": {"matchLabels": {"sherd.dev/scraper": "true"}},
+        })];
+        peers.extend(blocks.iter().map(|cidr| json!({"ipBlock": {"cidr": cidr}})));
+        assert_eq!(admin["from"], json!(peers));
+        let [s3] = of_port(9000)[..] else { panic!("one rule opens S3: {rules:?}") };
+        assert_eq!(s3.get("from"), None, "S3 is open to all");
+    }
+}
+
 /// What is looked at before anything is applied is what will be applied: a child that is left out could be
 /// another person's and be written over.
 #[test]

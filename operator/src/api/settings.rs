@@ -161,11 +161,18 @@ pub struct NodeSettings {
 }
 
 /// Who may reach the nodes.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySettings {
-    /// Whether the node port is closed to all but the cluster's nodes and the operator.
+    /// Whether the node port is closed to all but the cluster's nodes and the operator, and the admin port to all but
+    /// pods with the label sherd.dev/scraper=true.
     #[serde(default = "yes")]
     pub enabled: bool,
+    /// Addresses that may reach the admin port, too, as CIDR blocks: of a scraper outside of the cluster or on a
+    /// host's network, or of the hosts, where the network plugin judges probes of the kubelet.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 64), regex(pattern = "^[0-9a-fA-F.:]+/[0-9]{1,3}$")))]
+    pub admin_cidrs: Vec<String>,
 }
 
 const fn yes() -> bool {
@@ -174,7 +181,7 @@ const fn yes() -> bool {
 
 impl Default for NetworkPolicySettings {
     fn default() -> Self {
-        Self { enabled: true }
+        Self { enabled: true, admin_cidrs: Vec::new() }
     }
 }
 

@@ -1,5 +1,8 @@
-//! Services and the network policy: S3 for clients, names for the nodes before they are ready, and the
-//! node port closed to all but nodes and operator.
+//! Services and the network policy: S3 for clients, names for the nodes before they are ready, the node port closed
+//! to all but nodes and operator, and the admin port to all but scrapers.
+//!
+//! Probes need no rule: a policy never cuts what comes from the host that a pod runs on, and that is where its kubelet
+//! is. A plugin that cuts it nevertheless has `adminCidrs`.
 
 use serde_json::{Value, json};
 
@@ -33,19 +36,25 @@ pub(super) fn s3_service(parts: &Parts<'_>) -> Value {
     body
 }
 
-/// The node port is open to the cluster's nodes and to operators, S3 and metrics to all.
+/// The node port is open to the cluster's nodes and to operators, the admin port to scrapers, S3 to all.
 pub(super) fn policy(parts: &Parts<'_>) -> Value {
     let operator = json!({
         "namespaceSelector": {},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": names::OPERATOR_NAME}},
     });
     let nodes = json!({"podSelector": {"matchLabels": parts.names.selector()}});
+    let scrapers =
+        json!({"namespaceSelector": {}, "podSelector": {"matchLabels": {names::SCRAPER_LABEL: "true"}}});
+    let cidrs = &parts.cluster.spec.network_policy.admin_cidrs;
+    let cidrs = cidrs.iter().map(|cidr| json!({"ipBlock": {"cidr": cidr}}));
+    let scrapers: Vec<Value> = std::iter::once(scrapers).chain(cidrs).collect();
     json!({"spec": {
         "podSelector": {"matchLabels": parts.names.selector()},
         "policyTypes": ["Ingress"],
         "ingress": [
             {"from": [nodes, operator], "ports": [{"port": NODE_PORT, "protocol": "TCP"}]},
-            {"ports": [{"port": S3_PORT, "protocol": "TCP"}, {"port": ADMIN_PORT, "protocol": "TCP"}]},
+            {"from": scrapers, "ports": [{"port": ADMIN_PORT, "protocol": "TCP"}]},
+            {"ports": [{"port": S3_PORT, "protocol": "TCP"}]},
         ],
     }})
 }
