@@ -1,17 +1,17 @@
 //! What a start makes of what it finds.
 //!
 //! After a clean stop everything is there. A volume that is missing or empty is no reason not to
-//! start: the node serves without it, and rebuilds it where an empty folder stands. What is not
-//! this node's — another cluster's volume, one volume twice, folders of a running process, an
-//! unknown format, a folder that cannot be written, another parity, a configuration with a typing mistake — is
-//! refused with an exit code and a line that says which and why.
+//! start: the node serves without it, and rebuilds it where an empty folder stands; nor is one that cannot be
+//! written, unless no other can. What is not this node's — another cluster's volume, one volume twice, folders of
+//! a running process, an unknown format, another parity, a configuration with a typing mistake — is refused with an
+//! exit code and a line that says which and why.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 
 use crate::harness::data::{Body, Dice, Home};
+use crate::harness::mounts::Mounts;
 use crate::harness::wait::{LATER, eventually};
 use crate::harness::{Refused, Stopped, empty, volumes};
 use crate::load::{Load, Step};
@@ -215,21 +215,37 @@ async fn an_unknown_format_version_is_refused() {
     says(&refused, VOLUMES, &[&shown(&stopped.volume(2)), "version 2"]);
 }
 
+/// A disk whose filesystem went read-only, as the kernel does it after an error: the others serve without it, it says
+/// why, and comes back without a restart. A node none of whose folders can be written has nothing to serve with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_folder_that_cannot_be_written_is_refused() {
+async fn a_folder_that_cannot_be_written_is_an_offline_volume_until_it_can() {
     let stopped = formed().await.serve("");
-    let volume = stopped.volume(2);
-    let mode = |mode| fs::set_permissions(&volume, fs::Permissions::from_mode(mode)).expect("my own folder");
-    mode(0o500);
-    let probe = volume.join("probe");
-    if fs::write(&probe, b"").is_ok() {
-        fs::remove_file(&probe).expect("just made");
-        eprintln!("SKIPPED: this user writes into folders that nobody may write into");
-    } else {
-        let refused = stopped.refused().await;
-        says(&refused, CONFIGURATION, &[&shown(&volume), "cannot be written"]);
-    }
-    mode(0o700);
+    let all: Vec<usize> = (1..=stopped.volumes().len()).collect();
+    let folders: Vec<_> = all.iter().map(|number| stopped.volume(*number)).collect();
+    let Some(mounts) = Mounts::over(folders) else {
+        eprintln!("SKIPPED: this user cannot mount");
+        return;
+    };
+    mounts.are_writable(&all, false);
+    let refused = stopped.refused().await;
+    says(&refused, CONFIGURATION, &[&shown(&stopped.volume(1)), "cannot be written"]);
+
+    mounts.are_writable(&[1, 3, 4], true);
+    let node = stopped.start().await;
+    node.until_ready().await;
+    node.until_state(2, "offline").await;
+    let degraded = node.readiness().await["degraded_volumes"].to_string();
+    assert!(degraded.contains("Read-only file system"), "{degraded}");
+    let s3 = node.with_bucket().await;
+    let body = Body { id: 1, len: 1 << 20 };
+    s3.put("without one", body).await.expect("three volumes of four are there");
+
+    mounts.are_writable(&[2], true);
+    node.until_whole().await;
+    assert_eq!(s3.get("without one").await, Ok(Some(body)));
+    let stopped = node.stop().await;
+    drop(mounts);
+    stopped.is_clean();
 }
 
 /// The engine of the index asks for the working directory whenever an index is opened.

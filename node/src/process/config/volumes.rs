@@ -7,6 +7,7 @@
 #![expect(clippy::disallowed_methods, reason = "says whether a directory can be a volume at all")]
 
 use std::collections::HashMap;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -94,31 +95,43 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InvalidVolumes> {
     }
 }
 
-/// Checks on the machine that every path is a directory of its own that this process can use.
+/// Checks on the machine that every path is a directory of its own, and that this process can use one of them at
+/// least. A disk that failed, or whose filesystem went read-only, is an offline volume of a node that serves the
+/// others; it is taken up when it can be written again.
 ///
 /// # Errors
-/// [`InvalidVolumes`] names the first path that is not.
+/// [`InvalidVolumes`] names the first path that is no volume at all, or, where none can be used, the first.
 pub fn check(paths: &[PathBuf]) -> Result<(), InvalidVolumes> {
     let mut seen: HashMap<(u64, u64), &Path> = HashMap::new();
+    let mut unusable: Vec<InvalidVolumes> = Vec::new();
     for path in paths {
+        let unwritable = |source| InvalidVolumes::Unwritable { path: path.clone(), source };
         let metadata = match std::fs::metadata(path) {
             Ok(metadata) => metadata,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Err(error) if error.kind() == ErrorKind::NotFound => {
                 return Err(InvalidVolumes::Absent { path: path.clone() });
             }
-            Err(source) => return Err(InvalidVolumes::Unwritable { path: path.clone(), source }),
+            Err(error) if error.kind() == ErrorKind::NotADirectory => return Err(unwritable(error)),
+            Err(error) => {
+                unusable.push(unwritable(error));
+                continue;
+            }
         };
         if !metadata.is_dir() {
             return Err(InvalidVolumes::NotDirectory { path: path.clone() });
         }
-        rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK)
-            .map_err(|errno| InvalidVolumes::Unwritable { path: path.clone(), source: errno.into() })?;
         // By device and inode, so that neither a symbolic link nor `/data/../data` hides a twin.
         if let Some(first) = seen.insert((metadata.dev(), metadata.ino()), path) {
             return Err(InvalidVolumes::Same { first: first.to_owned(), second: path.clone() });
         }
+        if let Err(errno) = rustix::fs::access(path, Access::READ_OK | Access::WRITE_OK | Access::EXEC_OK) {
+            unusable.push(unwritable(errno.into()));
+        }
     }
-    Ok(())
+    if unusable.len() < paths.len() {
+        return Ok(());
+    }
+    unusable.into_iter().next().map_or(Ok(()), Err)
 }
 
 #[cfg(test)]

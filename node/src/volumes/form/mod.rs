@@ -444,16 +444,33 @@ fn find(config: &FormationConfig, seen: &[SeenDirectory]) -> Result<Formation, F
     let node = our_node(seen, &topology)?;
     let volumes = places(config, seen, &topology, node)?;
     for (place, seen) in volumes.iter().zip(seen) {
-        let Some(identity) = &seen.identity else { continue };
-        if identity.phase == Phase::Forming {
-            say_formed(config, std::slice::from_ref(seen), std::slice::from_ref(place))?;
-        }
-        // One that was adopted when the power went carries none yet.
-        if identity.topology.is_none() {
-            carry(&config.disk, &place.1, &topology)?;
+        match catch_up(config, place, seen, &topology) {
+            // One that cannot be written does not open either. It is offline, and the next start says it.
+            Err(FormationError::Open(error @ OpenError::Io { .. })) => {
+                tracing::warn!(path = %place.1.display(), %error, "volume.json cannot be completed");
+            }
+            caught_up => caught_up?,
         }
     }
     Ok(Formation { cluster: topology.cluster(), node, topology, volumes, warnings: Vec::new() })
+}
+
+/// Says in a volume.json what a crash kept from it.
+fn catch_up(
+    config: &FormationConfig,
+    place: &(VolumeId, PathBuf),
+    seen: &SeenDirectory,
+    topology: &Topology,
+) -> Result<(), FormationError> {
+    let Some(identity) = &seen.identity else { return Ok(()) };
+    if identity.phase == Phase::Forming {
+        say_formed(config, std::slice::from_ref(seen), std::slice::from_ref(place))?;
+    }
+    // One that was adopted when the power went carries none yet.
+    if identity.topology.is_none() {
+        carry(&config.disk, &place.1, topology)?;
+    }
+    Ok(())
 }
 
 /// Whether the sets are what is asked for. They are what they were formed as in any case, and whoever asks for
