@@ -171,6 +171,9 @@ impl HealthReport {
 /// Makes a report of this moment; called for every probe, so it must not wait.
 pub type ReportSource = Arc<dyn Fn() -> HealthReport + Send + Sync>;
 
+/// Lists what is wrong with the cluster at this moment; called for every probe, so it must not wait.
+pub type ProblemSource = Arc<dyn Fn() -> Vec<String> + Send + Sync>;
+
 /// Where the process is in its life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -194,6 +197,9 @@ pub struct Readiness {
     pub writes_refused: String,
     /// Why sets do not come back by themselves, and what ends that: somebody has to decide.
     pub stuck: Vec<String>,
+    /// What is wrong with the cluster as this node sees it, as `status` lists it: other credentials, one volume in two
+    /// places, nodes of one name. It makes no node unready: what serving needs is judged by its votes.
+    pub problems: Vec<String>,
     /// Where the process is in its life.
     pub phase: Phase,
     /// While it is forming: the nodes that it waits for.
@@ -238,6 +244,7 @@ pub struct Health {
     phase: AtomicU8,
     forming: RwLock<Option<FormationWait>>,
     source: RwLock<Option<ReportSource>>,
+    problems: RwLock<Option<ProblemSource>>,
 }
 
 impl std::fmt::Debug for Health {
@@ -252,7 +259,13 @@ impl std::fmt::Debug for Health {
 impl Health {
     /// A process that is opening its volumes.
     pub fn opening(durability: Durability) -> Self {
-        Self { durability, phase: AtomicU8::new(0), forming: RwLock::new(None), source: RwLock::new(None) }
+        let (forming, source, problems) = (RwLock::default(), RwLock::default(), RwLock::default());
+        Self { durability, phase: AtomicU8::new(0), forming, source, problems }
+    }
+
+    /// What is wrong with the cluster comes from `source` from here on: also while it is forming.
+    pub fn know_problems(&self, source: ProblemSource) {
+        *self.problems.write() = Some(source);
     }
 
     /// The cluster is not formed yet, and waits for this; `None` when it is formed.
@@ -316,6 +329,7 @@ impl Health {
             ready: phase == Phase::Serving && any && degraded_sets.is_empty(),
             writes_refused,
             stuck,
+            problems: self.problems.read().as_ref().map_or_else(Vec::new, |problems| problems()),
             phase,
             waiting_for,
             forming: reason,

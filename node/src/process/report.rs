@@ -99,8 +99,11 @@ impl NodeReporter {
         }
     }
 
-    /// Learns where the other nodes' states are. Once.
+    /// Learns where the other nodes' states are. Once. Health lists from here on what is wrong with them.
     pub fn know_membership(&self, membership: &Arc<Membership>) {
+        let known = Arc::downgrade(membership);
+        let problems = move || known.upgrade().map_or_else(Vec::new, |known| known.problems());
+        self.health.know_problems(Arc::new(problems));
         let _first_stays = self.membership.set(Arc::clone(membership));
     }
 
