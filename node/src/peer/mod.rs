@@ -57,6 +57,11 @@ impl VolumeRoute {
         self.registers.is_late(self.volume)
     }
 
+    /// Whether the connection to its node was lost a moment ago: see [`RegisterPeer::is_returning`].
+    pub fn is_returning(&self) -> bool {
+        self.registers.is_returning(self.volume)
+    }
+
     /// Whether a call that was made is no longer waited for: see [`RegisterPeer::has_overdue`].
     pub fn has_overdue(&self) -> bool {
         self.registers.has_overdue(self.volume)

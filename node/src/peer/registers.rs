@@ -46,6 +46,10 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     /// without one is asked by one caller at a time, who waits until this is so.
     fn has_overdue(&self, volume: VolumeId) -> bool;
 
+    /// Whether the connection to the volume's node was lost a moment ago: it is being made again, or has been. Does not
+    /// wait; a hint that who found too few volumes may find more in a moment.
+    fn is_returning(&self, volume: VolumeId) -> bool;
+
     /// Says that a value is committed, whether every volume has it, and how far the logs of the volumes are that
     /// accepted it. Lazy, and lost without harm (the row stays unsettled then), but never before an accept that was
     /// sent before it.

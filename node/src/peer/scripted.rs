@@ -233,6 +233,10 @@ impl RegisterPeer for ScriptedPeer {
         self.full.lock().contains(&volume) || self.volumes.is_full(volume)
     }
 
+    fn is_returning(&self, volume: VolumeId) -> bool {
+        self.volumes.is_returning(volume)
+    }
+
     fn is_late(&self, volume: VolumeId) -> bool {
         self.late.lock().contains(&volume) || self.volumes.is_late(volume)
     }

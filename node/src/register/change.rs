@@ -298,6 +298,12 @@ impl Change<'_> {
                 begun.ballot
             }
             PrepareOutcome::Sealed => return Err(self.failed(Failure::Sealed)),
+            PrepareOutcome::Unavailable
+                if begun.round.failure() == Failure::Unavailable
+                    && self.registers.links_return(&begun.target.key, self.deadline).await =>
+            {
+                begun.ballot
+            }
             PrepareOutcome::Wait
             | PrepareOutcome::TooFarAhead
             | PrepareOutcome::StaleEpoch { .. }

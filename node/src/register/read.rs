@@ -22,9 +22,12 @@ use super::round::Round;
 use super::{Failure, QuorumRow, Registers, RowAnswer, RowRefusals, holders_first};
 use crate::cluster::SetView;
 use crate::observe::trace::{self, Phase};
+use crate::peer::VolumeRoute;
 
 /// The first pause before all volumes are asked again; each further one is twice as long.
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
+/// Between two rounds while connections are made again: the keeper of one pauses as long before it dials.
+const LINK_PAUSE: Duration = Duration::from_millis(50);
 
 impl Registers {
     /// Reads the committed value of a register; `None` when it holds nothing.
@@ -35,7 +38,11 @@ impl Registers {
     async fn read_committed(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
         let deadline = Instant::now() + self.inner.timeouts.operation;
         loop {
-            match self.read_once(key).await? {
+            let read = match self.read_once(key).await {
+                Err(Failure::Unavailable) if self.links_return(key, deadline).await => continue,
+                read => read?,
+            };
+            match read {
                 ReadOutcome::Value(found) => return Ok(Some(*found)),
                 ReadOutcome::Absent => return Ok(None),
                 ReadOutcome::MovedOn if Instant::now() < deadline => {}
@@ -43,6 +50,17 @@ impl Registers {
                 ReadOutcome::Unfinished => return self.finish(key).await,
             }
         }
+    }
+
+    /// Whether too few volumes of a key's set answered because connections to them were lost a moment ago, as those of a
+    /// node that was suspended are: then it waits a little, for they are being made again. Cancel-safe.
+    pub(super) async fn links_return(&self, key: &RegisterKey, deadline: Instant) -> bool {
+        let set = self.inner.cluster.set_of(key);
+        let returns = Instant::now() < deadline && set.routes.iter().any(VolumeRoute::is_returning);
+        if returns {
+            tokio::time::sleep(LINK_PAUSE).await;
+        }
+        returns
     }
 
     /// Reads a key that this gateway is about to write while others do: a write under way is waited for, and not

@@ -6,9 +6,11 @@
 
 use std::fs;
 use std::path::Path;
+use std::pin::pin;
 
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Body, Dice, Home};
+use crate::harness::relay::Relay;
 use crate::harness::s3::Failure;
 use crate::harness::volumes;
 use crate::harness::wait::{LATER, SOON, eventually};
@@ -76,6 +78,57 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
     }
     let refused = clients[0].get_settled("refused").await;
     assert_eq!(refused, None, "a write that was refused is nowhere");
+}
+
+/// Rounds of reads after which a request has surely met the links that are cut.
+const READ_ROUNDS: f64 = 5.0;
+/// Tries: the links must be mended within 2 s, which a busy machine may miss.
+const TRIES: usize = 20;
+
+/// As the end of a suspension finds it: the peers have closed every connection meanwhile.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_gateway_that_lost_its_links_a_moment_ago_waits_for_them() {
+    let mut dice = Dice::of_this_run("lost a moment ago");
+    let cluster = cluster_of(4).with_links().start().await;
+    let clients = cluster.with_bucket().await;
+    let (gateway, body) = (0, dice.body(Home::Packed));
+    clients[gateway].put("key", body).await.expect("a healthy cluster");
+    let rounds =
+        async || cluster.node(gateway).metrics().await.get("sherd_register_rounds_total{kind=\"read\"}");
+    let mut answered = [false; 2];
+    for round in 0..TRIES {
+        cluster.until_ready().await;
+        let before = rounds().await;
+        cluster.relays_of(gateway).for_each(Relay::cut);
+        let is_read = round % 2 == 0;
+        let request = async {
+            if is_read {
+                clients[gateway].get("key").await == Ok(Some(body))
+            } else {
+                clients[gateway].put("other", dice.body(Home::Inline)).await.is_ok()
+            }
+        };
+        let met = eventually("the request meets the links that are cut", SOON, async || {
+            let more = rounds().await - before;
+            if more >= READ_ROUNDS { Ok(()) } else { Err(format!("{more} rounds")) }
+        });
+        let mut request = pin!(request);
+        // Cancel-safe: the request goes on after the links are mended.
+        let is_answered = tokio::select! {
+            biased;
+            is_answered = request.as_mut() => is_answered,
+            () = met => {
+                cluster.relays_of(gateway).for_each(Relay::mend);
+                request.await
+            }
+        };
+        cluster.relays_of(gateway).for_each(Relay::mend);
+        answered[usize::from(!is_read)] |= is_answered;
+        if answered == [true; 2] {
+            return;
+        }
+    }
+    panic!("reads and writes that were answered: {answered:?}");
 }
 
 /// Waits until a node has caught up: what was written without it lies in its folder, too.

@@ -218,6 +218,7 @@ impl LinkKeeper {
         let reason = match &end {
             ConnectionEnd::Closed(reason) | ConnectionEnd::Cut(reason) => reason.clone(),
         };
+        self.link.note_lost();
         match (&open.live, end) {
             (LiveLane::Calls(_, readers), _) => readers.tables.end(&reason),
             // A peer that stops takes no further request, and ends those that are under way.
@@ -363,9 +364,9 @@ impl LinkKeeper {
         let tables =
             CallTables { registers: registers.table(), shards: shards.table(), upkeep: upkeep.table() };
         let readers = CallReaders {
-            registers: reader(&tables.registers, register_replies.into_inner()),
-            shards: reader(&tables.shards, shard_replies.into_inner()),
-            upkeep: reader(&tables.upkeep, upkeep_replies.into_inner()),
+            registers: reader(&self.link, &tables.registers, register_replies.into_inner()),
+            shards: reader(&self.link, &tables.shards, shard_replies.into_inner()),
+            upkeep: reader(&self.link, &tables.upkeep, upkeep_replies.into_inner()),
             tables,
         };
         Ok((LiveCalls { registers, shards, upkeep, admin }, readers))
@@ -432,12 +433,14 @@ impl LiveLane {
 
 /// Reads the replies of a stream until it ends; its calls that wait then are unreachable.
 fn reader<S: CallService>(
+    link: &Link,
     table: &Arc<CallTable<S>>,
     replies: tonic::Streaming<S::Replies>,
 ) -> BoxFuture<'static, String> {
-    let table = Arc::clone(table);
+    let (link, table) = (link.clone(), Arc::clone(table));
     async move {
         let reason = table.answer_calls(replies).await;
+        link.note_lost();
         table.end(&reason);
         reason
     }

@@ -58,6 +58,11 @@ pub(super) const BYTE_STREAMS_MAX: usize = 960;
 pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
 /// The longest.
 pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
+/// How long after the loss of a connection its peer is expected back: a peer that is not there then is down. Connections
+/// of a node that was suspended are made again within 0.2 s of its waking.
+pub(super) const RETURN_MAX: Duration = Duration::from_secs(2);
+/// How often bytes that wait for such a connection look for it.
+pub(super) const RETURN_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours must not keep
 /// one for each renewal. Beyond them the oldest is cut: at a quarter of an hour to half an hour for each it has had four
 /// to eight hours. With sixteen more from each of fifty peers the listener has room for all.

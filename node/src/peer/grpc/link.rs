@@ -8,8 +8,9 @@
 use std::future::Future;
 use std::sync::Arc;
 
-use parking_lot::RwLock;
+use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -24,7 +25,7 @@ use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use super::calls::{CallStream, unreachable};
 use super::connection::Connection;
 use super::keeper::{Lane, LinkKeeper};
-use super::limits::BYTE_STREAMS_MAX;
+use super::limits::{BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX};
 use super::registers::RegisterCallService;
 use super::shards::ShardCallService;
 use super::upkeep::UpkeepCallService;
@@ -61,6 +62,8 @@ pub(super) struct LinkState {
     pub(super) calls: RwLock<CallsLane>,
     pub(super) bytes: RwLock<Result<ShardServiceClient<Connection>, Arc<str>>>,
     byte_streams: Arc<Semaphore>,
+    /// When a connection was lost last.
+    lost: Mutex<Option<Instant>>,
     pub(super) tasks: TaskTracker,
 }
 
@@ -109,6 +112,7 @@ impl Link {
             calls: RwLock::new(CallsLane { current: Err(Arc::clone(&not_yet)), retiring: None }),
             bytes: RwLock::new(Err(not_yet)),
             byte_streams: Arc::new(Semaphore::new(BYTE_STREAMS_MAX)),
+            lost: Mutex::default(),
             tasks: tasks.clone(),
         }));
         let keeper = LinkKeeper { link: link.clone(), trust: trust.clone(), rng: Arc::clone(rng) };
@@ -132,6 +136,16 @@ impl Link {
     /// Says why small calls do not reach the peer at this moment; `None` while they do.
     pub fn down_because(&self) -> Option<Arc<str>> {
         self.0.calls.read().current.as_ref().err().map(Arc::clone)
+    }
+
+    /// Notes that a connection ends, before its calls are answered.
+    pub(super) fn note_lost(&self) {
+        *self.0.lost.lock() = Some(Instant::now());
+    }
+
+    /// Whether such a connection was lost so short a time ago that it is expected back, or is back.
+    pub(super) fn was_lost_lately(&self) -> bool {
+        self.0.lost.lock().is_some_and(|lost| lost.elapsed() < RETURN_MAX)
     }
 
     /// Whether both connections are there.
@@ -170,6 +184,14 @@ impl Link {
             Ok(client) => Ok(client.clone()),
             Err(reason) => Err(unreachable(&**reason)),
         }
+    }
+
+    /// Waits for the next connection for bytes, while one is expected. Cancel-safe.
+    pub(super) async fn bytes_again(&self) -> Result<ShardServiceClient<Connection>> {
+        while self.0.bytes.read().is_err() && self.was_lost_lately() {
+            tokio::time::sleep(RETURN_LOOK_EVERY).await;
+        }
+        self.bytes()
     }
 
     /// A client of bytes that sends messages of any length.

@@ -148,6 +148,10 @@ impl RegisterPeer for GrpcPeer {
         !self.remote.has_room(volume)
     }
 
+    fn is_returning(&self, _volume: VolumeId) -> bool {
+        self.link.was_lost_lately()
+    }
+
     fn is_late(&self, volume: VolumeId) -> bool {
         self.link.calls().is_err() || self.watches.of(volume).is_late()
     }

@@ -104,18 +104,28 @@ async fn in_time<T>(step: impl Future<Output = std::result::Result<T, tonic::Sta
 }
 
 impl Transfer<'_> {
-    /// Runs as a task of the link.
+    /// Runs as a task of the link. Where its connection was lost a moment ago, it waits for the next one.
     fn run<R: Send + 'static, F: Future<Output = ()> + Send + 'static>(
         self,
-        run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F,
+        run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F + Send + 'static,
     ) -> Pending<R> {
         let client = match self.link.bytes() {
-            Ok(client) => client,
-            Err(error) => return Pending::ready(Err(error)),
+            Err(error) if !self.link.was_lost_lately() => return Pending::ready(Err(error)),
+            client => client,
         };
         let (answering, pending) = self.watch.begin(self.length);
-        let answering = answering.logging(self.logged);
-        match self.link.transfer(&self.watch, run(client, answering)) {
+        let (answering, link) = (answering.logging(self.logged), self.link.clone());
+        let transfer = async move {
+            let client = match client {
+                Ok(client) => Ok(client),
+                Err(_lost) => link.bytes_again().await,
+            };
+            match client {
+                Ok(client) => run(client, answering).await,
+                Err(error) => answering.answer(Err(error)),
+            }
+        };
+        match self.link.transfer(&self.watch, transfer) {
             Ok(()) => pending,
             Err(error) => Pending::<R>::ready(Err::<R, Error>(error)),
         }

@@ -54,6 +54,10 @@ impl RegisterPeer for LocalPeer {
         self.serving(volume).is_ok_and(|serving| serving.reader.is_full())
     }
 
+    fn is_returning(&self, _volume: VolumeId) -> bool {
+        false
+    }
+
     fn is_late(&self, volume: VolumeId) -> bool {
         self.watches.of(volume).is_late()
     }
