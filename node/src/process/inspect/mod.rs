@@ -6,6 +6,7 @@
 //! recovering is named, and not compared.
 
 mod command;
+mod unnamed;
 mod verify;
 
 pub use command::{InspectArgs, inspect};
@@ -18,9 +19,11 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::{DataId, Epoch, UploadId, VolumeId};
+use sherd_core::id::{DataId, Epoch, Timestamp, UploadId, VolumeId};
+use sherd_core::limits::ORPHAN_AGE_MS;
 use sherd_core::message::{RowScan, UnsettledKind};
 use sherd_core::register::position::OpeningId;
+use sherd_core::register::sweep::horizon;
 use sherd_core::topology::Topology;
 use sherd_volume::Reader;
 use sherd_volume::buffer::{BufferPool, PoolLimits};
@@ -126,6 +129,9 @@ pub struct Report {
     /// Shards that are not whole and that no register names: what writes left that were cut short.
     /// The sweeper's, and no loss.
     pub unnamed_broken: u64,
+    /// Shards of data that no row on the volumes that were given names: replaced data in its grace, and orphans.
+    /// Upkeep's, and no loss.
+    pub unnamed: UnnamedShards,
     /// Records that are rotten and that nothing needs any more: they were healed or replaced, and go with
     /// compaction.
     pub superseded_rotten: u64,
@@ -142,6 +148,21 @@ pub struct Report {
     /// Whether every object could be read: another may have its upload open.
     #[serde(skip)]
     knows_uploads: bool,
+}
+
+/// Shards that nothing names, packed ones and files.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+pub struct UnnamedShards {
+    /// How many.
+    pub count: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Those of them whose data a note of replaced data on these volumes names: they go after their grace.
+    pub noted_count: u64,
+    /// Those of them that are old enough for the sweep.
+    pub sweepable_count: u64,
+    /// The data that they are of, the first ids.
+    pub data: BTreeSet<String>,
 }
 
 impl Report {
@@ -238,6 +259,8 @@ pub fn run(
     }
     if wanted.verify {
         verify::verify(&opened, topology.as_ref(), &mut report)?;
+        let horizon = horizon(Timestamp::from_ms(clock.wall_ms()));
+        unnamed::count(&opened, topology.as_ref(), horizon, &mut report.unnamed)?;
     }
     write_report(&report, wanted, out)?;
     Ok(report)
@@ -388,6 +411,13 @@ fn write_report(report: &Report, wanted: InspectRequest, out: &mut dyn Write) ->
             report.data_ids,
             report.shards_elsewhere,
             report.unnamed_broken
+        )?;
+        let UnnamedShards { count, bytes, noted_count, sweepable_count, data: _ } = &report.unnamed;
+        let hours = ORPHAN_AGE_MS / 3_600_000;
+        writeln!(
+            out,
+            "unnamed shards: {count}, {bytes} bytes; of them noted for release: {noted_count}, older than {hours} h: \
+             {sweepable_count}"
         )?;
     }
     if report.superseded_rotten > 0 {

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use sherd_core::id::{DataId, Epoch, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
-use sherd_core::limits::KEY_BYTES_MAX;
-use sherd_core::message::Target;
+use sherd_core::limits::{KEY_BYTES_MAX, ORPHAN_AGE_MS};
+use sherd_core::message::{ShardFileHeader, Target};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::options::Options;
@@ -102,6 +102,51 @@ async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
     let replaced = inspect(&directories.paths()).expect("readable");
     assert_eq!(replaced.problems, Vec::<String>::new());
     assert_eq!(replaced.superseded_rotten, 1);
+}
+
+/// Packed shards and shard files that were written for a key, which never came to name them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn shards_that_nothing_names_are_counted_by_age_and_are_no_problem() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put_everywhere("packed", &body(2, 100_000)).await;
+    node.put_everywhere("file", &body(3, 2_000_000)).await;
+    let (_, complete) = releases::uploaded(&node).await;
+    node.objects().complete_upload(complete).await.expect("an object of parts");
+    let key = node.register("packed").await;
+    let (volumes, target) = (node.volumes(), Target::new(key.clone(), Slot(0), Epoch::FIRST));
+    let peer = LocalPeer::new(volumes.clone());
+    let now_ms = SystemClock::new().wall_ms();
+    for (volume, age_ms) in volumes.all().iter().zip([0, 0, 0, ORPHAN_AGE_MS + 60_000]) {
+        let birth = Timestamp::from_ms(now_ms - age_ms);
+        let shard = |index| ShardId { data: DataId { birth, proposer: ProposerId(1) }, index };
+        peer.put_shard(volume.id(), shard(0), &target, vec![body(5, 1_000)]).await.expect("stored");
+        let header = ShardFileHeader {
+            shard: shard(1),
+            key: key.clone(),
+            data_shards: 2,
+            parity_shards: 2,
+            stripe_unit: 1 << 20,
+            shard_bytes: 3_000,
+        };
+        let mut sink = peer.create_shard(volume.id(), &target, header, false);
+        sink.append(vec![body(6, 3_000)]).await.expect("taken");
+        sink.finish().await.expect("stored");
+    }
+    assert_eq!(volumes.close(DEADLINE).await, Vec::new());
+    let found = inspect(&directories.paths()).expect("readable");
+    assert_eq!(found.problems, Vec::<String>::new());
+    let UnnamedShards { count, bytes, noted_count, sweepable_count, data } = &found.unnamed;
+    assert_eq!((*count, *bytes, *noted_count, *sweepable_count), (8, 4 * 4_000, 0, 2), "{data:?}");
+    assert_eq!(data.len(), 2);
+    let arguments = InspectArgs { directories: directories.paths(), verify: true, json: false };
+    let (mut out, mut errors) = (Vec::new(), Vec::new());
+    let code = super::inspect(&arguments, &mut out, &mut errors);
+    assert_eq!(format!("{code:?}"), format!("{:?}", std::process::ExitCode::SUCCESS));
+    let said = String::from_utf8(out).expect("text");
+    let line = "unnamed shards: 8, 16000 bytes; of them noted for release: 0, older than 48 h: 2\n";
+    assert!(said.contains(line) && errors.is_empty(), "{said}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

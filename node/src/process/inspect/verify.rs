@@ -282,7 +282,7 @@ fn verify_value(
 }
 
 /// One data id over the volumes that were given.
-struct Subject<'a> {
+pub(super) struct Subject<'a> {
     key: &'a RegisterKey,
     data: DataRef,
     layout: Layout,
@@ -292,7 +292,7 @@ struct Subject<'a> {
 }
 
 impl<'a> Subject<'a> {
-    fn new(
+    pub(super) fn new(
         volumes: &'a [InspectedVolume],
         topology: &Topology,
         key: &'a RegisterKey,
@@ -383,7 +383,7 @@ impl<'a> Subject<'a> {
     }
 
     /// The bytes themselves, where all data shards can be had; only for manifest pages.
-    fn read(&self) -> Option<Bytes> {
+    pub(super) fn read(&self) -> Option<Bytes> {
         if self.data.size > PAGE_BYTES_MAX {
             return None;
         }

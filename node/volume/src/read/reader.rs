@@ -338,6 +338,25 @@ impl Reader {
         Err(self.shared.corrupt(format!("row of {key:?}")))
     }
 
+    /// The value of the row that the volume holds under a key, without its inline bytes and whatever seals and epochs
+    /// say: for an inspection. `None` where there is no row.
+    ///
+    /// # Errors
+    /// [`Error::Corrupt`], [`Error::Busy`] when the pool has no buffer, [`Error::Failed`].
+    pub fn held_value(&self, key: &RegisterKey) -> Result<Option<Bytes>, Error> {
+        self.shared.check()?;
+        for _ in 0..TRIES {
+            let Some(stored) = self.shared.stored(&row_key(key), Source::Disk)?.told()? else {
+                return Ok(None);
+            };
+            match self.shared.value(key, &stored, Source::Disk) {
+                Err(Error::NotFound) => {}
+                other => return other?.told().map(Some),
+            }
+        }
+        Err(self.shared.corrupt(format!("row of {key:?}")))
+    }
+
     /// MRF entries in the order of their ids, behind `after`.
     ///
     /// # Errors
