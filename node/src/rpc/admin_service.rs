@@ -85,7 +85,8 @@ impl AdminRpc {
             .map_err(|_| Status::invalid_argument("volume: not 16 bytes"))?;
         let volume = VolumeId(id);
         let refused = follow(volume).err().unwrap_or_default();
-        tracing::info!(order = what, %volume, by = by.name, role = %by.role, refused, "order");
+        // An order may cost data: the log keeps by whose certificate it was given.
+        tracing::warn!(order = what, %volume, by = by.name, role = %by.role, refused, "order");
         Ok(Response::new(OrderReply { refused }))
     }
 }

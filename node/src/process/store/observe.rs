@@ -135,9 +135,11 @@ impl Store {
     /// Why not, in words.
     pub(crate) fn replace_volume(&self, volume: VolumeId) -> Result<(), String> {
         let local = self.volumes.get(volume).ok_or_else(|| not_here(volume))?;
+        // Before its state: one that is opened meanwhile needs another order.
+        let opened_count = local.opened_count();
         match local.state() {
             VolumeState::Vacant { .. } => {
-                self.upkeep.adopt_now(volume);
+                self.upkeep.adopt_now(volume, opened_count);
                 Ok(())
             }
             state => {
@@ -152,9 +154,10 @@ impl Store {
     /// Why not, in words.
     pub(crate) fn vouch(&self, volume: VolumeId) -> Result<(), String> {
         let local = self.volumes.get(volume).ok_or_else(|| not_here(volume))?;
+        let opened_count = local.opened_count();
         match local.state() {
             VolumeState::Unconfirmed { .. } => {
-                self.upkeep.vouch(volume);
+                self.upkeep.vouch(volume, opened_count);
                 Ok(())
             }
             state => Err(format!("volume {volume} is {}, and waits for no confirmation", state.name())),

@@ -88,7 +88,7 @@ impl Context {
             }
         }
         if let Some(waits) = waits {
-            if !self.is_vouched(volume.id(), opening) {
+            if !self.is_vouched(volume, opening) {
                 explain(volume, &waits, stuck.as_ref());
                 return false;
             }
@@ -195,9 +195,9 @@ impl Context {
     }
 
     /// Whether an admin lets volumes vote that too few peers confirm, and this one waited for them.
-    fn is_vouched(&self, volume: VolumeId, opening: &OpeningConfirmation) -> bool {
+    fn is_vouched(&self, volume: &LocalVolume, opening: &OpeningConfirmation) -> bool {
         let waited = self.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after);
-        waited || self.volume_orders.is_vouched(volume)
+        waited || self.volume_orders.is_vouched(volume.id(), volume.opened_count())
     }
 
     fn waits_for(

@@ -220,7 +220,7 @@ impl Context {
             let is_vacant = matches!(state, VolumeState::Vacant { .. });
             vacant_since = is_vacant.then(|| vacant_since.unwrap_or_else(Instant::now));
             match state {
-                VolumeState::Vacant { .. } if !self.may_adopt(volume.id(), vacant_since) => {
+                VolumeState::Vacant { .. } if !self.may_adopt(volume, vacant_since) => {
                     volume.explain(&self.waits_for_its_disk());
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => match self.recover(volume).await {
@@ -283,8 +283,8 @@ impl Context {
 
     /// Whether a directory was empty for so long that its disk is not coming back. A disk that does comes
     /// back with all that it had; a rebuild takes hours, and in them the set can lose one volume less.
-    fn may_adopt(&self, volume: VolumeId, vacant_since: Option<Instant>) -> bool {
-        self.volume_orders.is_adopted_now(volume)
+    fn may_adopt(&self, volume: &LocalVolume, vacant_since: Option<Instant>) -> bool {
+        self.volume_orders.is_adopted_now(volume.id(), volume.opened_count())
             || vacant_since.is_some_and(|since| since.elapsed() >= self.settings.adopt_after)
     }
 

@@ -1,43 +1,90 @@
 //! What an admin decided about volumes of this node: which empty directories are rebuilt at once, and which
-//! volumes vote that too few of their peers confirm. An order holds until it was followed, or the process ends.
+//! volumes vote that too few of their peers confirm.
+//!
+//! An order is about what the admin saw: it holds for the opening that the volume was in, until it was followed, ten
+//! minutes have passed, or the process ends. Another disk in the volume's place needs another order.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
+use std::time::Duration;
 
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
+
+/// How long an order holds: what it was given for may have changed by then.
+const ORDER_MAX: Duration = Duration::from_mins(10);
 
 /// Orders that were not followed yet; at most two for each volume of the node.
 #[derive(Debug, Default)]
 pub(crate) struct VolumeOrders {
-    adopt_now: Mutex<BTreeSet<VolumeId>>,
-    vouched: Mutex<BTreeSet<VolumeId>>,
+    adopt_now: Mutex<BTreeMap<VolumeId, VolumeOrder>>,
+    vouched: Mutex<BTreeMap<VolumeId, VolumeOrder>>,
+}
+
+/// One order.
+#[derive(Debug, Clone, Copy)]
+struct VolumeOrder {
+    /// How often the volume had been opened.
+    opened_count: u32,
+    given: Instant,
+}
+
+impl VolumeOrder {
+    fn new(opened_count: u32) -> Self {
+        Self { opened_count, given: Instant::now() }
+    }
+
+    fn holds(&self, opened_count: u32) -> bool {
+        self.opened_count == opened_count && self.given.elapsed() < ORDER_MAX
+    }
 }
 
 impl VolumeOrders {
     /// Orders that an empty directory is rebuilt without waiting for its disk.
-    pub(in crate::upkeep) fn adopt_now(&self, volume: VolumeId) {
-        self.adopt_now.lock().insert(volume);
+    pub(in crate::upkeep) fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
+        self.adopt_now.lock().insert(volume, VolumeOrder::new(opened_count));
     }
 
     /// Orders that a volume votes without its peers.
-    pub(in crate::upkeep) fn vouch(&self, volume: VolumeId) {
-        self.vouched.lock().insert(volume);
+    pub(in crate::upkeep) fn vouch(&self, volume: VolumeId, opened_count: u32) {
+        self.vouched.lock().insert(volume, VolumeOrder::new(opened_count));
     }
 
     /// Whether an empty directory is to be rebuilt at once.
-    pub(super) fn is_adopted_now(&self, volume: VolumeId) -> bool {
-        self.adopt_now.lock().contains(&volume)
+    pub(super) fn is_adopted_now(&self, volume: VolumeId, opened_count: u32) -> bool {
+        self.adopt_now.lock().get(&volume).is_some_and(|order| order.holds(opened_count))
     }
 
     /// Whether a volume is to vote without its peers.
-    pub(super) fn is_vouched(&self, volume: VolumeId) -> bool {
-        self.vouched.lock().contains(&volume)
+    pub(super) fn is_vouched(&self, volume: VolumeId, opened_count: u32) -> bool {
+        self.vouched.lock().get(&volume).is_some_and(|order| order.holds(opened_count))
     }
 
     /// Ends the orders about a volume that votes: the next time is decided by the next order.
     pub(super) fn end(&self, volume: VolumeId) {
         self.adopt_now.lock().remove(&volume);
         self.vouched.lock().remove(&volume);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_order_holds_for_one_opening_and_ten_minutes() {
+        let (orders, volume) = (VolumeOrders::default(), VolumeId([1; 16]));
+        orders.vouch(volume, 3);
+        orders.adopt_now(volume, 3);
+        let hold = |opened| (orders.is_vouched(volume, opened), orders.is_adopted_now(volume, opened));
+        assert_eq!(hold(3), (true, true));
+        assert_eq!(hold(4), (false, false), "another image may be in its place");
+        tokio::time::advance(ORDER_MAX).await;
+        assert_eq!(hold(3), (false, false), "nobody knows any more what it was given for");
+        orders.vouch(volume, 3);
+        assert_eq!(hold(3), (true, false));
+        orders.end(volume);
+        assert_eq!(hold(3), (false, false));
     }
 }
