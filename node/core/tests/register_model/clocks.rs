@@ -12,7 +12,7 @@ use sherd_core::id::{Ballot, DataId, Epoch, Incarnation, ProposerId, Sequence, T
 use sherd_core::limits::{BALLOT_AHEAD_MS_MAX, BODY_MS_MAX, FOLLOW_BOUND_MS_MAX};
 use sherd_core::register::acceptor::{
     AcceptorState, Circumstances, KeyState, VoterStatus, after_restart, judge_accept, judge_data_floor,
-    judge_prepare, next_reading, raise_data_floor, raise_floor,
+    judge_floor, judge_prepare, next_reading, raise_data_floor, raise_floor,
 };
 use sherd_core::register::position::OpeningId;
 use sherd_core::register::proposer::{
@@ -345,7 +345,12 @@ impl Clocks {
         let mut lost =
             Acceptor { floor: found.floor, data_floor: found.guarantees.data_floor, ..Acceptor::default() };
         for at in voters {
+            let clock = self.clock_of(state, at);
             let voter = &mut state.volumes[at];
+            let judged = judge_floor(VoterStatus::Voting, found.floor, voter.floor, clock);
+            if judged.is_err() && self.without != Without::FarAheadIsNoVoter {
+                return false;
+            }
             voter.floor = raise_floor(voter.floor, found.floor);
             if let Some(row) = head(voter.row)
                 && adopt(head(lost.row).as_ref(), &row) == Adoption::Take

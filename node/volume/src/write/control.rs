@@ -15,7 +15,7 @@ use sherd_core::limits;
 use sherd_core::message::{Answer, Control, Target};
 use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{
-    VoterStatus, judge_data_floor, judge_epoch, judge_raise, raise_data_floor, raise_floor,
+    VoterStatus, judge_data_floor, judge_epoch, judge_floor, judge_raise, raise_data_floor, raise_floor,
 };
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
@@ -94,9 +94,8 @@ impl Volume {
     fn change(&mut self, plan: &mut Plan, control: &Control) -> Result<Result<(), Refusal>, Error> {
         let standing = self.working.standing();
         let judged = match control {
-            Control::RecordIncarnation { .. } | Control::RaiseFloor { .. } | Control::RecordEpoch { .. } => {
-                judge_raise(standing)
-            }
+            Control::RecordIncarnation { .. } | Control::RecordEpoch { .. } => judge_raise(standing),
+            Control::RaiseFloor { floor } => judge_floor(standing, *floor, self.working.floor, self.now()),
             Control::RaiseDataFloor { floor } => judge_data_floor(standing, *floor, self.now()),
             Control::Seal { epoch, .. } => {
                 // One that has seen a later topology for any slot does not seal for an older.

@@ -7,6 +7,7 @@
 use crate::id::{Ballot, DataId, Epoch, ProposerId, Timestamp};
 use crate::limits::{
     BALLOT_AHEAD_MS_MAX, BOUND_AHEAD_MS, BOUND_PAST_BALLOT_MS, CLOCK_STEP_MS_MAX, DATA_FLOOR_BEHIND_MS_MIN,
+    FOLLOW_STEP_MS_MAX,
 };
 use crate::register::{Refusal, RowHead};
 
@@ -205,6 +206,23 @@ pub fn raise_data_floor(current: Timestamp, asked: Timestamp) -> Timestamp {
 /// [`Refusal::Recovering`].
 pub fn judge_raise(standing: VoterStatus) -> Result<(), Refusal> {
     if standing.votes() { Ok(()) } else { Err(Refusal::Recovering) }
+}
+
+/// Judges whether the volume may raise its floor so far. Floors never fall, so one that is years ahead would close the
+/// set to every proposer until then. A recovery's floor lies a day ahead at most (`recover::Guarantees::is_far_ahead`), by a
+/// clock that may differ from this volume's; one that the volume has reached already says nothing new.
+///
+/// # Errors
+/// [`Refusal::Recovering`]; [`Refusal::TooFarAhead`].
+pub fn judge_floor(
+    standing: VoterStatus,
+    floor: Ballot,
+    current: Ballot,
+    now: Timestamp,
+) -> Result<(), Refusal> {
+    judge_raise(standing)?;
+    let latest = now.plus_ms(FOLLOW_STEP_MS_MAX).max(current.time);
+    if floor.time > latest { Err(Refusal::TooFarAhead { latest }) } else { Ok(()) }
 }
 
 /// Judges whether the volume may raise its data floor. The horizon of a sweeper whose clock is far

@@ -116,6 +116,19 @@ fn a_data_floor_stays_a_day_behind_the_own_clock() {
 }
 
 #[test]
+fn a_floor_lies_no_further_ahead_than_a_recovery_s() {
+    let ballot = |ms| Ballot { time: Timestamp::from_ms(ms), proposer: ProposerId(1) };
+    let (now_ms, zero) = (1_000_000_000, Ballot::ZERO);
+    let judge = |standing, floor, current| judge_floor(standing, floor, current, Timestamp::from_ms(now_ms));
+    let far_ms = now_ms + FOLLOW_STEP_MS_MAX;
+    assert_eq!(judge(VoterStatus::Voting, ballot(far_ms), zero), Ok(()));
+    let refusal = Refusal::TooFarAhead { latest: Timestamp::from_ms(far_ms) };
+    assert_eq!(judge(VoterStatus::Voting, ballot(far_ms + 1), zero), Err(refusal));
+    assert_eq!(judge(VoterStatus::Voting, ballot(far_ms + 1), ballot(far_ms + 1)), Ok(()), "it is there");
+    assert_eq!(judge(VoterStatus::Refilling, ballot(1), zero), Err(Refusal::Recovering));
+}
+
+#[test]
 fn a_volume_that_lost_its_state_answers_nothing_until_it_may() {
     let key = KeyState::default();
     for standing in [VoterStatus::Unconfirmed, VoterStatus::Lost, VoterStatus::Refilling] {
