@@ -9,8 +9,12 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::record::DataRef;
 
+use crate::peer::Pending;
+
 /// Reports that may wait: what comes faster than they are made durable is dropped.
 const REPORTS_MAX: usize = 16_384;
+/// Data that was given up and may wait to be looked after: with the removals of the largest set a megabyte or two.
+const GIVEN_UP_MAX: usize = 1_024;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
 /// dropped and counted. The volumes are then compared with each other again, and the scrubber finds rotten
@@ -18,6 +22,7 @@ const REPORTS_MAX: usize = 16_384;
 #[derive(Debug, Clone)]
 pub struct Damage {
     reports: mpsc::Sender<Report>,
+    given_up: mpsc::Sender<GivenUpData>,
     counts: Arc<ReportCounts>,
 }
 
@@ -113,14 +118,33 @@ impl<'a> ReportsInHand<'a> {
 #[derive(Debug)]
 pub struct Reports {
     pub(crate) reports: mpsc::Receiver<Report>,
+    /// `None` once it was taken.
+    given_up: Option<mpsc::Receiver<GivenUpData>>,
     counts: Arc<ReportCounts>,
 }
 
 impl Reports {
+    /// Takes out the end that data comes from which writers gave up: the first time.
+    pub(crate) fn take_given_up(&mut self) -> Option<mpsc::Receiver<GivenUpData>> {
+        self.given_up.take()
+    }
+
     /// So many reports of damage were taken out, and are about to be made durable.
     pub(crate) fn in_hand(&self, count: usize) -> ReportsInHand<'_> {
         ReportsInHand::new(&self.counts, count)
     }
+}
+
+/// Data that its writer gave up before any accept named it, and the removals of its shards that are under way.
+#[derive(Debug)]
+pub(crate) struct GivenUpData {
+    /// The register that was to name it.
+    pub(crate) key: RegisterKey,
+    pub(crate) data: DataRef,
+    /// One for each volume that was sent a shard.
+    pub(crate) removals: Vec<Pending<()>>,
+    /// Whether a shard may come to its volume behind its removal.
+    pub(crate) may_come_late: bool,
 }
 
 /// Something that a request found broken, or left behind.
@@ -142,9 +166,11 @@ pub enum Report {
 impl Damage {
     /// Both ends.
     pub fn channel() -> (Self, Reports) {
-        let (sender, receiver) = mpsc::channel(REPORTS_MAX);
+        let (to_reports, reports) = mpsc::channel(REPORTS_MAX);
+        let (to_given_up, given_up) = mpsc::channel(GIVEN_UP_MAX);
         let counts = Arc::default();
-        (Self { reports: sender, counts: Arc::clone(&counts) }, Reports { reports: receiver, counts })
+        let damage = Self { reports: to_reports, given_up: to_given_up, counts: Arc::clone(&counts) };
+        (damage, Reports { reports, given_up: Some(given_up), counts })
     }
 
     /// Reports that rows of a key are behind or rotten on some volume.
@@ -176,6 +202,12 @@ impl Damage {
     pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
         let report = Report::Superseded { key: key.clone(), data, pages };
         let is_taken = self.reports.try_send(report).is_ok();
+        self.counts.dropped_superseded.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
+    }
+
+    /// Has the removals of data that was given up looked after.
+    pub(crate) fn given_up(&self, given_up: GivenUpData) {
+        let is_taken = self.given_up.try_send(given_up).is_ok();
         self.counts.dropped_superseded.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
     }
 

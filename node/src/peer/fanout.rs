@@ -63,6 +63,11 @@ impl<R: Unpin> Gather<R> {
         self.waiting.iter().map(|(place, _)| *place)
     }
 
+    /// Whether a place's answer is known to be there, without a look.
+    pub(crate) fn is_there(&self, place: usize) -> bool {
+        self.waiting.iter().any(|(waiting, pending)| *waiting == place && pending.is_ready())
+    }
+
     /// Waits until `enough` of the answers are there to be taken: all, where fewer are under way.
     /// Cancel-safe.
     pub async fn gathered(&mut self, enough: usize) {

@@ -54,6 +54,10 @@ pub(crate) struct ScriptedPeer {
     pub(crate) reads: Script<bool, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) shard_reads: Script<ShardRange, Vec<Bytes>>,
+    /// Packed shards that are written.
+    pub(crate) shard_puts: Script<ShardId, Incarnation>,
+    /// Removals of shards by their writers.
+    pub(crate) shard_deletes: Script<ShardId, ()>,
     pub(crate) lists: Script<(), Answer<ListPage>>,
     pub(crate) controls: Script<Control, Answer<Guarantees>>,
     /// Removals of shards that no register names any more.
@@ -97,6 +101,8 @@ impl ScriptedPeer {
             reads: Mutex::default(),
             inlines: Mutex::default(),
             shard_reads: Mutex::default(),
+            shard_puts: Mutex::default(),
+            shard_deletes: Mutex::default(),
             lists: Mutex::default(),
             controls: Mutex::default(),
             releases: Mutex::default(),
@@ -164,7 +170,8 @@ impl ShardPeer for ScriptedPeer {
         target: &Target,
         payload: Vec<Bytes>,
     ) -> Pending<Incarnation> {
-        self.volumes.put_shard(volume, shard, target, payload)
+        let put = || self.volumes.put_shard(volume, shard, target, payload);
+        self.play(&self.shard_puts, (volume, shard), put)
     }
 
     fn create_shard(
@@ -182,7 +189,7 @@ impl ShardPeer for ScriptedPeer {
     }
 
     fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        self.volumes.delete_shard(volume, shard, home)
+        self.play(&self.shard_deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
     }
 
     fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {

@@ -29,6 +29,7 @@ use super::digester::{BodyDigester, DigestQueue, DigestWindow};
 use super::encode::{BufferList, cut_stripe, encode};
 use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::SetView;
+use crate::cluster::damage::{Damage, GivenUpData};
 use crate::cluster::durable::Places;
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
@@ -62,7 +63,16 @@ impl From<BudgetExhausted> for WriteError {
 struct UnnamedData {
     set: Arc<SetView>,
     data: DataRef,
+    /// The register that was to name it.
+    key: RegisterKey,
     armed: bool,
+    /// The volumes that were sent a whole shard.
+    sent: Places,
+    /// Those of them that have not said what became of it: a removal goes over the connection of calls, and may
+    /// overtake a shard.
+    unanswered: Places,
+    /// Where removals that fail, or that a shard may come behind, are looked after.
+    damage: Damage,
 }
 
 impl UnnamedData {
@@ -76,6 +86,19 @@ impl UnnamedData {
         placement::home(self.data.id, self.shard(index).index, self.set.routes.len())
     }
 
+    /// Notes what a volume said of its shard. One that cannot be reached may have it, or get it later; one that is full
+    /// or busy did not take it.
+    fn answered<T>(&mut self, place: usize, said: &message::Result<T>) {
+        let only = Places::default().with(place);
+        match said {
+            Ok(_) => self.unanswered = self.unanswered.without(only),
+            Err(message::Error::Full | message::Error::Busy) => {
+                (self.sent, self.unanswered) = (self.sent.without(only), self.unanswered.without(only));
+            }
+            Err(_) => {}
+        }
+    }
+
     fn shard(&self, index: usize) -> ShardId {
         let index = u8::try_from(index).expect("a set has at most 32 volumes");
         ShardId { data: self.data.id, index }
@@ -85,9 +108,18 @@ impl UnnamedData {
 impl Drop for UnnamedData {
     fn drop(&mut self) {
         if self.armed {
+            let mut removals = Vec::with_capacity(self.sent.count());
             for index in 0..self.set.routes.len() {
                 let route = self.route(index);
-                drop(route.shards.delete_shard(route.volume, self.shard(index), self.data.home));
+                let removal = route.shards.delete_shard(route.volume, self.shard(index), self.data.home);
+                if self.sent.has(self.place(index)) {
+                    removals.push(removal);
+                }
+            }
+            if !removals.is_empty() {
+                let may_come_late = self.unanswered.count() > 0;
+                let (key, data) = (self.key.clone(), self.data);
+                self.damage.given_up(GivenUpData { key, data, removals, may_come_late });
             }
         }
     }
@@ -171,7 +203,10 @@ impl Stripes {
             .expect("the size is at least 1 and the topology's geometry is valid");
         let target = self.inner.cluster.target(key.clone());
         let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.routes.len())).await?;
-        let unnamed = UnnamedData { set, data, armed: true };
+        let damage = self.inner.damage.clone();
+        let key = key.clone();
+        let (sent, unanswered) = (Places::default(), Places::default());
+        let unnamed = UnnamedData { set, data, key, armed: true, sent, unanswered, damage };
         let sinks = match home {
             Home::Packed => Vec::new(),
             Home::File => open_sinks(&unnamed, &layout, &target),
@@ -341,6 +376,10 @@ impl StripeWriter {
                 Gather::new(sinks.filter_map(|(index, sink)| Some((index, sink.take()?.finish()))))
             }
         };
+        // A shard takes a sync: an answer that is there already is a refusal, and nothing was sent.
+        let sent = gather.places().filter(|index| !gather.is_there(*index));
+        let sent = sent.fold(Places::default(), |sent, index| sent.with(self.unnamed.place(index)));
+        (self.unnamed.sent, self.unnamed.unanswered) = (sent, sent);
         Ok(SyncingBody {
             timeouts: self.stripes.inner.timeouts,
             stripes: self.stripes,
@@ -496,6 +535,7 @@ impl SyncingBody {
             }
             while let Some((index, finished)) = self.gather.take_now() {
                 let place = self.unnamed.place(index);
+                self.unnamed.answered(place, &finished);
                 match finished {
                     Ok(life) => {
                         durable = durable.with(place);

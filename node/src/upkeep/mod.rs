@@ -270,10 +270,20 @@ impl Upkeep {
 
     /// Starts all of it.
     pub(crate) fn run_all(&self, reports: Reports) {
+        let mut reports = reports;
+        let given_up = Arc::new(tokio::sync::Mutex::new(reports.take_given_up()));
         let reports = Arc::new(tokio::sync::Mutex::new(reports));
         self.run("reports", move |context| {
             let reports = Arc::clone(&reports);
             async move { context.take_reports(&mut *reports.lock().await).await }
+        });
+        self.run("given up", move |context| {
+            let given_up = Arc::clone(&given_up);
+            async move {
+                if let Some(given_up) = &mut *given_up.lock().await {
+                    context.follow_given_up(given_up).await;
+                }
+            }
         });
         self.run("volumes", |context| async move { context.follow_volumes().await });
         for _ in 0..self.context.settings.heal_tasks.max(1) {
@@ -314,14 +324,15 @@ impl Upkeep {
         });
     }
 
-    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered.
-    pub(crate) fn adopt_now(&self, volume: VolumeId) {
-        self.context.volume_orders.adopt_now(volume);
+    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered who saw it after so
+    /// many openings.
+    pub(crate) fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
+        self.context.volume_orders.adopt_now(volume, opened_count);
     }
 
-    /// Lets a volume vote that too few of its peers confirm, as an admin ordered.
-    pub(crate) fn vouch(&self, volume: VolumeId) {
-        self.context.volume_orders.vouch(volume);
+    /// Lets a volume vote that too few of its peers confirm, as an admin ordered who saw it in this opening.
+    pub(crate) fn vouch(&self, volume: VolumeId, opened_count: u32) {
+        self.context.volume_orders.vouch(volume, opened_count);
     }
 
     /// Holds all background work, or lets it go on.

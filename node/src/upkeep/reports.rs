@@ -1,16 +1,30 @@
 //! What the data path reported, on its way into the volumes' logs.
 //!
 //! Reports that came meanwhile share a sync of the logs: what was broken goes to the queue of most
-//! recent failures, what was replaced to the queue of releases.
+//! recent failures, what was replaced to the queue of releases. Data that was given up before an accept named it is
+//! removed by its writer; where that did not reach a volume, or a shard may come behind it, the data is released like
+//! replaced data, again and again until each volume has said that its shard is gone. Guards I-8.
 
+use std::time::Duration;
+
+use futures::StreamExt;
 use futures::future::join_all;
+use futures::stream::FuturesUnordered;
+use tokio::sync::mpsc;
 
-use super::Context;
+use sherd_core::id::RegisterKey;
+use sherd_core::record::DataRef;
+
 use super::mrf::Spare;
-use crate::cluster::damage::{Report, Reports};
+use super::{Context, ask};
+use crate::cluster::damage::{GivenUpData, Report, Reports};
 
 /// Reports that are made durable together.
 const REPORTS_AT_ONCE: usize = 128;
+/// Data whose removals are waited for at one time.
+const REMOVALS_MAX: usize = 256;
+/// How long a removal is waited for.
+const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 
 impl Context {
     /// Takes reports until nobody can make any: as many at one time as share a sync of the logs.
@@ -36,4 +50,36 @@ impl Context {
             in_hand.are_logged(logged);
         }
     }
+
+    /// Looks after data that was given up until nobody can give up any.
+    pub(super) async fn follow_given_up(&self, given_up: &mut mpsc::Receiver<GivenUpData>) {
+        let mut removing: FuturesUnordered<_> = FuturesUnordered::new();
+        loop {
+            // Cancel-safe: what is removed stays among the futures until it is taken, and so does what was received.
+            tokio::select! {
+                biased;
+                Some(removed) = removing.next(), if !removing.is_empty() => {
+                    let (key, data, is_gone): (RegisterKey, DataRef, bool) = removed;
+                    if !is_gone {
+                        self.queue_release(&key, &[data], &[]);
+                    }
+                }
+                next = given_up.recv(), if removing.len() < REMOVALS_MAX => match next {
+                    Some(next) => removing.push(removed(next)),
+                    None => return,
+                },
+            }
+        }
+    }
+}
+
+/// Waits for the removals of data that was given up; whether every shard is gone, and none comes later.
+async fn removed(given_up: GivenUpData) -> (RegisterKey, DataRef, bool) {
+    let GivenUpData { key, data, removals, may_come_late } = given_up;
+    if may_come_late {
+        return (key, data, false);
+    }
+    let removals = removals.into_iter().map(|removal| ask(removal, REMOVAL_PATIENCE));
+    let is_gone = join_all(removals).await.iter().all(Result::is_ok);
+    (key, data, is_gone)
 }

@@ -3,6 +3,7 @@
 //! ```text
 //! a commit without it --> report --> note in two logs, and here --> grace --> read --> deleted, note too
 //!                                       a start, or room here ------^
+//!                                       overdue in a log of this node: its gateway is gone
 //! ```
 //! Whoever replaced a value reports what the new, committed one no longer names: that is proof enough
 //! (`core::register::release`), and is looked at once more here. The logs are the truth: a start reads
@@ -19,7 +20,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 
 use sherd_core::id::{RegisterKey, ShardId, VolumeId};
-use sherd_core::limits::RELEASES_MAX;
+use sherd_core::limits::{RELEASE_GRACE_MS_MIN, RELEASES_MAX};
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 use sherd_core::register::release::grace_left_ms;
@@ -36,10 +37,14 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long pinned data, or data that cannot be judged or removed now, waits for the next try; twice as
 /// long after each further one.
 const AGAIN_MS: u64 = 60_000;
-/// The longest such pause: an hour.
-const AGAIN_MS_MAX: u64 = 3_600_000;
-/// Tries before an entry leaves memory. Its note stays, and is read again when a volume comes back.
+/// The longest such pause: what a volume that was away still holds goes that soon after it is back.
+const AGAIN_MS_MAX: u64 = 600_000;
+/// Tries before an entry leaves memory. Its note stays, and is read again as an overdue one.
 const TRIES_MAX: u32 = 10;
+/// Between two looks for overdue notes.
+const OVERDUE_LOOK_MS: u64 = 10_000;
+/// How long after its grace data is released by a node that only noted it: until then its gateway does it.
+const OVERDUE_AFTER_MS: u64 = 20_000;
 /// Released at one time.
 const CONCURRENT: usize = 32;
 /// How long a volume may take to remove a shard.
@@ -60,6 +65,8 @@ struct WaitingRelease {
     /// What is left of it.
     entry: ReleaseEntry,
     holders: Holders,
+    /// Where it was read from the log of this volume: another node may release it first, and takes the note away then.
+    read_from: Option<VolumeId>,
     tries: u32,
 }
 
@@ -96,6 +103,11 @@ impl ReleaseQueue {
         self.held.insert(id, due_ms);
         self.waiting.insert((due_ms, id), release);
         true
+    }
+
+    /// Whether what was only read from logs may come in: half of the room is for what this node's requests replace.
+    fn has_room_for_notes(&self) -> bool {
+        self.held.len() < self.capacity / 2
     }
 
     /// Hands out what is due, at most [`CONCURRENT`] entries.
@@ -136,6 +148,8 @@ pub(crate) struct Releases {
     queue: Mutex<ReleaseQueue>,
     /// How often each volume of this node was opened when its notes were read.
     read_at: Mutex<HashMap<VolumeId, u32>>,
+    /// When overdue notes are looked for next, in monotonic milliseconds.
+    overdue_look_ms: AtomicU64,
     released_count: AtomicU64,
     dropped_count: AtomicU64,
 }
@@ -145,6 +159,7 @@ impl Default for Releases {
         Self {
             queue: Mutex::new(ReleaseQueue::new(RELEASES_MAX)),
             read_at: Mutex::default(),
+            overdue_look_ms: AtomicU64::new(0),
             released_count: AtomicU64::new(0),
             dropped_count: AtomicU64::new(0),
         }
@@ -197,7 +212,7 @@ impl Context {
             let id = entry.id();
             let holders = self.note_release(&entry, id);
             let is_noted = !holders.is_empty();
-            let release = WaitingRelease { entry, holders, tries: 0 };
+            let release = WaitingRelease { entry, holders, read_from: None, tries: 0 };
             if !self.release.queue.lock().add(id, release, due_ms) && !is_noted {
                 self.release.dropped_count.fetch_add(1, Ordering::Relaxed);
             }
@@ -228,6 +243,7 @@ impl Context {
     pub(super) async fn release_data(&self) {
         loop {
             self.read_notes().await;
+            self.read_overdue_notes().await;
             if !self.release_what_is_due().await {
                 tokio::time::sleep(LOOK_EVERY).await;
             }
@@ -262,15 +278,34 @@ impl Context {
         }
         let mut are_read = true;
         for volume in opened.keys() {
-            are_read &= self.read_notes_of(*volume).await;
+            are_read &= self.read_notes_of(*volume, u64::MAX).await;
         }
         if are_read {
             *self.release.read_at.lock() = opened;
         }
     }
 
-    /// Reads a volume's notes as far as there is room; `false` when it does not answer.
-    async fn read_notes_of(&self, volume: VolumeId) -> bool {
+    /// Reads from the logs of this node's volumes what should have been released by now, whoever replaced it: that
+    /// gateway may be gone, or have given the entry up.
+    pub(super) async fn read_overdue_notes(&self) {
+        let now_ms = self.now_ms();
+        if now_ms < self.release.overdue_look_ms.load(Ordering::Relaxed) {
+            return;
+        }
+        self.release.overdue_look_ms.store(now_ms.saturating_add(OVERDUE_LOOK_MS), Ordering::Relaxed);
+        // A note that is read waits for the shortest grace in any case.
+        let age_ms = self.grace_ms().saturating_sub(RELEASE_GRACE_MS_MIN).saturating_add(OVERDUE_AFTER_MS);
+        let Some(until_ms) = self.wall_ms().checked_sub(age_ms) else { return };
+        for volume in self.volumes.all().iter().filter(|volume| volume.state().votes()) {
+            if !self.release.queue.lock().has_room_for_notes() {
+                return;
+            }
+            self.read_notes_of(volume.id(), until_ms).await;
+        }
+    }
+
+    /// Reads a volume's notes of what was replaced until then, as far as there is room; `false` when it does not answer.
+    async fn read_notes_of(&self, volume: VolumeId, until_ms: u64) -> bool {
         let Some(route) = self.route_to(volume) else { return true };
         let mut after = None;
         loop {
@@ -288,10 +323,15 @@ impl Context {
                         continue;
                     }
                 };
+                // They come in the order of their times.
+                if entry.since_ms > until_ms {
+                    return true;
+                }
                 let left_ms = grace_left_ms(entry.since_ms, self.wall_ms(), self.grace_ms());
                 let holders = std::iter::once(volume).collect();
-                let release = WaitingRelease { entry, holders, tries: 0 };
-                if !self.release.queue.lock().add(id, release, self.now_ms().saturating_add(left_ms)) {
+                let release = WaitingRelease { entry, holders, read_from: Some(volume), tries: 0 };
+                let mut queue = self.release.queue.lock();
+                if !queue.add(id, release, self.now_ms().saturating_add(left_ms)) {
                     return true;
                 }
             }
@@ -301,9 +341,24 @@ impl Context {
         }
     }
 
+    /// Whether the note that an entry was read from is still there.
+    async fn is_still_noted(&self, id: ReleaseId, release: &WaitingRelease) -> bool {
+        let Some(volume) = release.read_from else { return true };
+        let Some(route) = self.route_to(volume) else { return true };
+        let before = u128::from_be_bytes(id.0).checked_sub(1).map(|before| ReleaseId(before.to_be_bytes()));
+        match ask(route.upkeep.releases(volume, before, 1), PAGE_PATIENCE).await {
+            Ok(found) => found.first().is_some_and(|(found, _)| *found == id),
+            // It does no harm to release it twice.
+            Err(_) => true,
+        }
+    }
+
     async fn release_one(&self, id: ReleaseId, mut release: WaitingRelease) {
         let key = release.entry.key.clone();
         let work = async {
+            if !self.is_still_noted(id, &release).await {
+                return ReleaseOutcome::Done;
+            }
             if self.may_be_carried(&key).await {
                 return ReleaseOutcome::InUse;
             }

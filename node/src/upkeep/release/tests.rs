@@ -16,7 +16,7 @@ fn release(name: &str, since_ms: u64, holder: u8) -> (ReleaseId, WaitingRelease)
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new(name.to_owned()).expect("a key"));
     let entry = ReleaseEntry { key, data: Vec::new(), since_ms };
     let holders = std::iter::once(VolumeId([holder; 16])).collect();
-    (entry.id(), WaitingRelease { entry, holders, tries: 0 })
+    (entry.id(), WaitingRelease { entry, holders, read_from: None, tries: 0 })
 }
 
 fn names(due: Vec<(ReleaseId, WaitingRelease)>) -> Vec<String> {
@@ -131,7 +131,7 @@ async fn what_cannot_be_removed_is_tried_more_and_more_rarely_and_then_left_to_i
         assert_eq!(entry.1.entry.data.len(), 1, "it is all there still");
         pauses.extend(minutes_until_again(&gateway, entry).await);
     }
-    assert_eq!(pauses, [1, 2, 4, 8, 16, 32, 60, 60, 60]);
+    assert_eq!(pauses, [1, 2, 4, 8, 10, 10, 10, 10, 10]);
     assert_eq!(files(&directories, data), 1);
     assert_eq!(gateway.context.release.status(), ReleaseStatus::default());
     assert_eq!(*script.released.lock(), [], "a start finds it again");

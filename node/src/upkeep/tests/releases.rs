@@ -1,9 +1,12 @@
 //! Replaced data goes after its grace, when nothing names it, and not before.
 
-use sherd_core::id::{PartKey, RegisterKey, SetId, UploadId};
+use futures::future::join_all;
+
+use sherd_core::id::{PartKey, RegisterKey, SetId, ShardId, UploadId};
 use sherd_core::limits;
+use sherd_core::message;
 use sherd_core::message::Control;
-use sherd_core::record::{Attributes, DataRef, State};
+use sherd_core::record::{Attributes, DataRef, Home, State};
 
 use super::super::heal::HealOutcome;
 use super::super::rebuild::Subject;
@@ -12,7 +15,8 @@ use super::sweeps::{HOUR_MS, seal, tell};
 use super::{Directories, Node, body, key_of};
 use crate::cluster::damage::{Report, Reports};
 use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
-use crate::register::{Proposal, Writer};
+use crate::peer::scripted::{Fate, says};
+use crate::register::{Proposal, RegisterTimeouts, Writer};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
@@ -310,4 +314,192 @@ async fn a_part_that_a_crash_left_open_wants_nothing_healed_that_its_object_let_
     assert_eq!(node.context.heal_data(&part, data.id).await, HealOutcome::Unnamed);
     until_closed(&node, &part).await;
     node.close().await;
+}
+
+/// The gateway that replaced it is gone, and the volumes that have its notes were not opened since.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_only_noted_replaced_data_releases_it_once_its_gateway_does_not() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let (register, old) = (node.register("a").await, node.data("a").await);
+    // The volumes were opened before that, and their notes read.
+    node.context.read_notes().await;
+    node.put("a", &body(2, 100_000)).await;
+    let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
+    let (gateway, _) = node.scripted_gateway(RegisterTimeouts::default());
+    gateway.context.queue_release(&key, &data, &[]);
+    drop(gateway);
+    node.put("b", &body(3, 1_000)).await;
+    until_notes(&node, 2).await;
+    node.context.read_notes().await;
+    node.context.read_overdue_notes().await;
+    assert_eq!(node.context.release.status().len, 0, "its gateway has it");
+    node.clock.advance(limits::RELEASE_GRACE_MS - limits::RELEASE_GRACE_MS_MIN + 30_000);
+    node.clock.pass_us(10_000_000);
+    node.context.read_overdue_notes().await;
+    assert_eq!(node.context.release.status().len, 1, "taken up before its grace is over");
+    assert!(!node.context.release_what_is_due().await, "its gateway comes first");
+    let subject = Subject::new(&node.context, &register, old).expect("fits its set");
+    let released = async {
+        while subject.look(false).await.broken.len() < 4 {
+            if !node.context.release_what_is_due().await {
+                node.clock.pass_us(limits::RELEASE_GRACE_MS_MIN * 1_000);
+            }
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, released).await.expect("its space is given back");
+    node.put("b", &body(4, 1_000)).await;
+    until_notes(&node, 0).await;
+    node.close().await;
+}
+
+/// As above, but the gateway is there and was first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_its_gateway_released_is_not_released_again() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.context.read_notes().await;
+    node.put("a", &body(2, 100_000)).await;
+    let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    gateway.context.queue_release(&key, &data, &[]);
+    node.put("b", &body(3, 1_000)).await;
+    until_notes(&node, 2).await;
+    node.clock.advance(limits::RELEASE_GRACE_MS + 30_000);
+    node.context.read_overdue_notes().await;
+    assert_eq!(node.context.release.status().len, 1);
+    gateway.clock.pass_us((limits::RELEASE_GRACE_MS + 1_000) * 1_000);
+    assert!(gateway.context.release_what_is_due().await);
+    assert_eq!(script.released.lock().len(), 2, "both notes are done");
+    node.put("b", &body(4, 1_000)).await;
+    until_notes(&node, 0).await;
+    node.clock.pass_us(limits::RELEASE_GRACE_MS_MIN * 1_000);
+    let emptied = async {
+        while node.context.release.status().len > 0 {
+            node.context.release_what_is_due().await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, emptied).await.expect("it leaves the queue");
+    assert_eq!(node.context.release.status().released_count, 0);
+    node.close().await;
+}
+
+/// Waits until so many notes of replaced data are in the logs.
+async fn until_notes(node: &Node, count: usize) {
+    let noted = async {
+        while notes(node).await != count {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::time::timeout(super::DEADLINE, noted).await.expect("the notes are there in time");
+}
+
+/// On one volume its removal comes first and the shard after it, or the removal does not get there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let register = node.register("a").await;
+    for is_overtaken in [true, false] {
+        let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        let slow = gateway.context.cluster.set_of(&register).routes[0].volume;
+        says(
+            &script.shard_puts,
+            move |volume, _| {
+                if is_overtaken && volume == slow { Fate::Silence } else { Fate::Through }
+            },
+        );
+        says(&script.shard_deletes, move |volume, _| {
+            let cut_off = message::Error::Unreachable { reason: "cut off".to_owned() };
+            match volume == slow {
+                true if is_overtaken => Fate::Instead(Ok(())),
+                true => Fate::Instead(Err(cut_off)),
+                false => Fate::Through,
+            }
+        });
+        let data = given_up(&gateway, &register).await;
+        let mut from_writers = gateway.reports.as_mut().expect("not taken").take_given_up().expect("once");
+        tokio::time::timeout(super::DEADLINE, async {
+            // Cancel-safe: the test is over with it.
+            tokio::select! {
+                biased;
+                () = gateway.context.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
+                () = async {
+                    while gateway.context.release.status().len == 0 {
+                        tokio::task::yield_now().await;
+                    }
+                } => {}
+            }
+        })
+        .await
+        .expect("it is queued");
+        let is_left = async || {
+            let route = node.context.route_to(slow).expect("a route");
+            let shards = (0..4).map(|index| ShardId { data: data.id, index });
+            let asked = shards.map(|shard| route.shards.shard_bytes(slow, shard, data.home));
+            join_all(asked).await.iter().any(Result::is_ok)
+        };
+        tokio::time::timeout(super::DEADLINE, async {
+            while !is_left().await {
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
+        .expect("the shard comes, and stays");
+        let released = async {
+            while is_left().await {
+                if !gateway.context.release_what_is_due().await {
+                    gateway.clock.pass_us(limits::RELEASE_GRACE_MS * 1_000);
+                }
+            }
+        };
+        tokio::time::timeout(super::DEADLINE, released).await.expect("its space is given back");
+    }
+    assert_eq!(node.get("a").await, Some(body(1, 100_000)));
+    node.close().await;
+}
+
+/// A writer whose every shard and every removal was answered leaves nothing to do.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn data_that_was_given_up_and_removed_is_forgotten() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    let register = node.register("a").await;
+    let (mut gateway, _script) = node.scripted_gateway(RegisterTimeouts::default());
+    let data = given_up(&gateway, &register).await;
+    let Node { context, reports, .. } = &mut gateway;
+    let mut from_writers = reports.take().expect("not taken").take_given_up().expect("once");
+    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    tokio::time::timeout(super::DEADLINE, async {
+        // Cancel-safe: the test is over with it.
+        tokio::select! {
+            biased;
+            () = context.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
+            () = async {
+                while subject.look(false).await.broken.len() < 4 {
+                    tokio::task::yield_now().await;
+                }
+            } => {}
+        }
+    })
+    .await
+    .expect("its writer removes it");
+    assert_eq!(context.release.status().len, 0);
+    node.close().await;
+}
+
+/// Packed data that a gateway writes under a key, and gives up before an accept names it.
+async fn given_up(gateway: &Node, key: &RegisterKey) -> DataRef {
+    let mut writer = gateway.stripes().write(key, 100_000, Home::Packed).await.expect("there is room");
+    writer.push(body(2, 100_000)).await.expect("taken");
+    let staged = writer.seal().await.expect("sent").durable().await.expect("on three volumes");
+    staged.data()
 }
