@@ -18,6 +18,7 @@ mod asleep;
 mod chaos;
 mod conditions;
 mod contention;
+mod emptied;
 mod intruders;
 mod links;
 mod nodes;

@@ -400,12 +400,18 @@ impl TestCluster {
 
     /// Asserts that the volumes of all nodes, none of which runs, verify.
     pub(crate) fn is_clean(&self) {
+        self.inspected();
+    }
+
+    /// What an inspection says of the volumes of all nodes, none of which runs, once it found them clean.
+    pub(crate) fn inspected(&self) -> String {
         assert!(self.running.iter().all(Option::is_none), "a volume is verified while no node has it");
         let mut inspect = Command::new(binary());
         inspect.args(["inspect", "--verify"]).args(self.volumes()).stdin(Stdio::null());
         let output = inspect.output().expect("the binary was built with the tests");
         let said = String::from_utf8_lossy(&output.stdout) + String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success() && said.contains("0 problems"), "the volumes are not clean: {said}");
+        said.into_owned()
     }
 
     /// Waits until a node's log has a line with all of these texts, and returns it.
