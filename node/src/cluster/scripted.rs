@@ -184,6 +184,11 @@ impl Nodes {
         }
     }
 
+    /// Nodes whose volumes get other ids than those of [`Self::new`].
+    pub(crate) fn with_other_ids(count: usize) -> Self {
+        Self { rng: Arc::new(CountingAsker(AtomicU64::new(1_000_000))), ..Self::new(count) }
+    }
+
     pub(crate) fn name(place: usize) -> String {
         format!("n{}", place + 1)
     }

@@ -167,8 +167,32 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
     }
 }
 
+/// Whether a node that holds `own` serves beside nodes that hold `others`: all of these are one topology, or more nodes
+/// hold this one than any other. Two nodes that are wiped during one attempt can leave two topologies of one configuration,
+/// and data stored under one is looked for in vain under the other.
+pub fn may_serve<T: PartialEq>(own: &T, others: &[T]) -> bool {
+    let holders = |held: &T| others.iter().filter(|other| *other == held).count();
+    let own_holders = 1 + holders(own);
+    others.iter().all(|other| other == own || holders(other) < own_holders)
+}
+
 /// The number of the maker's next attempt: above every one that it made or was told of, and not below its clock, so
 /// that a maker that starts again is seldom refused.
 pub fn next_attempt(clock_ms: u64, highest: Option<u64>) -> u64 {
     highest.map_or(clock_ms, |highest| clock_ms.max(highest.saturating_add(1)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_two_topologies_the_one_that_more_nodes_hold_is_served() {
+        assert!(may_serve(&1, &[]));
+        assert!(may_serve(&1, &[1, 1]));
+        assert!(may_serve(&1, &[1, 2]));
+        assert!(!may_serve(&2, &[1, 1]));
+        assert!(!may_serve(&1, &[2]) && !may_serve(&1, &[1, 2, 2]), "nobody can say which");
+        assert!(may_serve(&1, &[1, 2, 3]));
+    }
 }

@@ -4,6 +4,7 @@
 //! ```text
 //! meets itself at its address? -> a peer's ping shows a topology: asks for it
 //!                              -> first node, all up and alike: an attempt
+//!                              -> holds one, and fewer peers hold another: serves
 //! ```
 //! [`run`] goes round until the node's volumes hold the topology; nothing serves a shard or a register before.
 //! [`FormationAnswers`] answers the other nodes meanwhile and afterwards. A node whose volumes are all empty while a
@@ -18,13 +19,14 @@ pub use answers::{FormationAnswers, StepError};
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
 use sherd_core::env::Clock;
 use sherd_core::topology::Topology;
-use sherd_core::topology::formation::{AttemptOutcome, FormAttempt, next_attempt};
+use sherd_core::topology::formation::{AttemptOutcome, FormAttempt, may_serve, next_attempt};
 
 use super::asker::{AskError, Asker, NodeFormAnswer};
 use super::limits::{FORM_ANSWER_MAX, FORM_EVERY};
@@ -79,17 +81,23 @@ pub async fn run(run: FormationRun) -> Formation {
     loop {
         // A copy of this node elsewhere holds the topology, too: the one that does not meet itself stays out.
         let own_address = run.membership.own_address();
-        if let (Some(formation), Ok(())) = (run.answers.formation(), &own_address) {
-            run.say(FormationStatus { formed: true, ..FormationStatus::default() });
-            return formation;
-        }
-        let status = match own_address {
-            Ok(()) => run.turn(&mut highest_attempt).await,
-            Err(reason) => FormationStatus::waits(Vec::new(), reason),
+        let status = match (own_address, run.answers.formation()) {
+            (Err(reason), _) => FormationStatus::waits(Vec::new(), reason),
+            (Ok(()), Some(formation)) => match run.why_not_served(&formation.topology) {
+                None => {
+                    run.say(FormationStatus { formed: true, ..FormationStatus::default() });
+                    return formation;
+                }
+                Some(status) => status,
+            },
+            (Ok(()), None) => {
+                let status = run.turn(&mut highest_attempt).await;
+                if run.answers.formation().is_some() {
+                    continue;
+                }
+                status
+            }
         };
-        if run.answers.formation().is_some() && run.membership.own_address().is_ok() {
-            continue;
-        }
         run.say(status);
         // Cancel-safe: both only wait. A change is worth a turn at once.
         tokio::select! {
@@ -113,20 +121,63 @@ impl FormationRun {
         });
     }
 
+    /// What keeps this node from serving the topology that it holds: nodes that were not asked yet what they hold, or
+    /// as many of them that hold another one.
+    fn why_not_served(&self, topology: &Topology) -> Option<FormationStatus> {
+        let unmet = self.membership.unmet();
+        if !unmet.is_empty() {
+            return Some(FormationStatus::waits(
+                unmet,
+                "not known yet whether they hold a topology".to_owned(),
+            ));
+        }
+        let own = Bytes::copy_from_slice(&topology_digest(topology));
+        let others = self.held_by_others();
+        let held: Vec<Bytes> = others.iter().map(|(_, digest)| digest.clone()).collect();
+        if may_serve(&own, &held) {
+            return None;
+        }
+        let differing = others.into_iter().filter(|(_, digest)| *digest != own);
+        let names: Vec<String> = differing.map(|(name, _)| name).collect();
+        let reason = format!(
+            "this node holds another topology than {}: of one configuration two clusters were formed. It serves nothing. \
+             Where its volumes hold no data that is missed, stop it, empty them, and start it again: it takes the topology \
+             of the others",
+            names.join(", ")
+        );
+        Some(FormationStatus::waits(names, reason))
+    }
+
+    /// The topologies that other nodes hold which answer: name and digest.
+    fn held_by_others(&self) -> Vec<(String, Bytes)> {
+        let own = self.membership.own();
+        let others = self.membership.nodes().into_iter().enumerate().filter(|(place, _)| *place != own);
+        let held = others.filter(|(_, node)| node.is_up).filter_map(|(_, node)| {
+            let digest = node.state.map(|state| state.topology_digest.clone())?;
+            (!digest.is_empty()).then_some((node.name, digest))
+        });
+        held.collect()
+    }
+
     /// Pulls, or attempts; what it waits for.
     async fn turn(&self, highest_attempt: &mut Option<u64>) -> FormationStatus {
         let nodes = self.membership.nodes();
         let own = self.membership.own();
-        let holds = |node: &&NodeView| {
-            node.is_up && node.state.as_ref().is_some_and(|state| !state.topology_digest.is_empty())
-        };
         let peers = || nodes.iter().enumerate().filter(|(place, _)| *place != own).map(|(_, node)| node);
         let mut reason = None;
-        for holder in peers().filter(holds) {
-            match self.pull(&holder.name).await {
+        let holders = self.held_by_others();
+        let held: Vec<Bytes> = holders.iter().map(|(_, digest)| digest.clone()).collect();
+        for (name, digest) in holders {
+            let mut others = held.clone();
+            others.remove(others.iter().position(|other| *other == digest).expect("it is among them"));
+            if !may_serve(&digest, &others) {
+                reason = Some(format!("{name} holds another topology than as many other nodes"));
+                continue;
+            }
+            match self.pull(&name).await {
                 Ok(()) if self.answers.formation().is_some() => return FormationStatus::default(),
                 Ok(()) => {}
-                Err(error) => reason = Some(format!("the topology of {}: {error}", holder.name)),
+                Err(error) => reason = Some(format!("the topology of {name}: {error}")),
             }
         }
         if let Some(reason) = reason {

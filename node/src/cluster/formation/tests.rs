@@ -220,3 +220,27 @@ async fn a_topology_that_contradicts_the_directories_is_refused_and_says_why() {
     let said = refused.expect_err("refused").to_string();
     assert!(said.contains("one volume in two places") && said.contains("n1's"), "{said}");
 }
+
+/// As two wipes during one attempt can leave them.
+#[tokio::test(start_paused = true)]
+async fn a_node_with_another_topology_than_more_of_its_peers_serves_nothing_until_it_is_emptied() {
+    let (mut nodes, elsewhere) = (Nodes::new(3), Nodes::with_other_ids(3));
+    let mut running = started(&nodes, &[0, 1, 2]).await;
+    let first = formed(&mut running).await;
+    let other = formed(&mut started(&elsewhere, &[0, 1, 2]).await).await;
+    assert_ne!(first[0].topology, other[0].topology);
+    for place in [2, 1, 0] {
+        nodes.kill(place, running.remove(place)).await;
+    }
+    nodes.disks[2] = elsewhere.disks[2].clone();
+    let mut running = started(&nodes, &[0, 1, 2]).await;
+    let again = formed(&mut running[..2]).await;
+    assert!(is_one_topology(&again));
+    assert_eq!(again[0].topology, first[0].topology);
+    let said = running[2].says(|status| status.reason.contains("two clusters were formed")).await;
+    assert_eq!((said.formed, said.waiting_for), (false, vec!["n1".to_owned(), "n2".to_owned()]));
+    nodes.kill(2, running.remove(2)).await;
+    nodes.wipe(2);
+    let emptied = nodes.start(2).formed().await;
+    assert_eq!(emptied.topology, first[0].topology);
+}

@@ -34,6 +34,9 @@ use super::asker::AskError;
 use super::limits::{PEER_TEXT_BYTES_MAX, STRANGERS_MAX};
 use crate::peer::remote::{RemoteVolume, RemoteVolumes};
 
+/// Why a node is down that was not asked yet.
+const NOT_MET: &str = "not met yet";
+
 /// A node as it is configured.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConfiguredNode {
@@ -108,7 +111,7 @@ impl Membership {
     /// A table in which no node was met. [`Membership::run`] fills it.
     pub fn new(config: MembershipConfig) -> Self {
         let MembershipConfig { cluster, nodes, own, own_state, volumes } = config;
-        let entry = NodeEntry { reason: "not met yet".to_owned(), ..NodeEntry::default() };
+        let entry = NodeEntry { reason: NOT_MET.to_owned(), ..NodeEntry::default() };
         let entries = RwLock::new(vec![entry; nodes.len()]);
         let nodes = nodes.into_iter().map(|node| (node.clone(), node_id(cluster, &node.name))).collect();
         let strangers = RwLock::default();
@@ -189,6 +192,14 @@ impl Membership {
     /// The volumes of other nodes.
     pub const fn volumes(&self) -> &RemoteVolumes {
         &self.volumes
+    }
+
+    /// Names of the nodes of which it is not known yet whether they answer.
+    pub fn unmet(&self) -> Vec<String> {
+        let entries = self.entries.read();
+        let unmet =
+            self.nodes.iter().zip(&*entries).filter(|(_, entry)| !entry.is_up && entry.reason == NOT_MET);
+        unmet.map(|((node, _), _)| node.name.clone()).collect()
     }
 
     /// Counts changes that somebody may wait for: nodes up and down, their topologies, volumes and problems.
