@@ -18,6 +18,7 @@ mod asleep;
 mod chaos;
 mod conditions;
 mod contention;
+mod crowds;
 mod emptied;
 mod intruders;
 mod links;
