@@ -163,6 +163,9 @@ pub enum UnavailableReason {
     /// A queue or the buffer pool is full.
     #[error("overloaded")]
     Overloaded,
+    /// More lists are under way than the volumes can serve.
+    #[error("too many lists")]
+    ListsBusy,
     /// The bucket is sealed by a deletion that may be undone.
     #[error("bucket sealed")]
     Sealed,

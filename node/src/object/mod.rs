@@ -197,6 +197,7 @@ impl From<Failure> for Error {
             Failure::Unavailable => UnavailableReason::Quorum.into(),
             Failure::Sealed => UnavailableReason::Sealed.into(),
             Failure::Overloaded => UnavailableReason::Overloaded.into(),
+            Failure::ScansBusy => UnavailableReason::ListsBusy.into(),
             Failure::Full => Self::Full,
             Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
             Failure::OutcomeUnknown => Self::OutcomeUnknown,

@@ -13,9 +13,23 @@ pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// How often a caller that waits for many looks whether all that are left are late.
 pub(crate) const LATE_LOOK_EVERY: Duration = LATE_STEP;
 
+/// How long a scan of what a request lists may wait for its turn on a volume: it is refused `Busy` then, so that a
+/// volume with many scans to do is not late for that. Half a second is left for the page before it, and
+/// for the answer's way.
+pub(super) const SCAN_WAIT_MAX: Duration = Duration::from_millis(1000);
+/// The pause before a volume is asked again that answered that its line of scans is full, and the longest: a page
+/// takes a few milliseconds.
+pub(super) const BUSY_PAUSE_MIN: Duration = Duration::from_millis(10);
+pub(super) const BUSY_PAUSE_MAX: Duration = Duration::from_millis(160);
+
 /// Transfers of bytes to one volume while a call to it is overdue. Each may hold a stripe's shard of 1 MiB, which the
 /// bytes of bodies under way no longer count once the write goes on without that volume.
 pub(super) const LATE_TRANSFERS_MAX: usize = 32;
 
-const _: () =
+const _: () = {
     assert!(LATE_AFTER.as_millis().is_multiple_of(LATE_STEP.as_millis()), "a call is late after whole steps");
+    assert!(
+        SCAN_WAIT_MAX.as_millis() + 4 * LATE_STEP.as_millis() < LATE_AFTER.as_millis(),
+        "it is refused before"
+    );
+};

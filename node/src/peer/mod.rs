@@ -16,6 +16,7 @@ use std::sync::Arc;
 use sherd_core::id::VolumeId;
 
 mod limits;
+mod busy;
 mod fanout;
 pub mod grpc;
 mod local;
@@ -29,9 +30,11 @@ mod upkeep;
 mod watch;
 pub(crate) mod wire;
 
+pub(crate) use busy::ask_unless_busy;
 pub use fanout::{Gather, HedgedGather};
 pub(crate) use limits::LATE_LOOK_EVERY;
 pub use local::LocalPeer;
+pub(crate) use local::{CountedPage, PageShare, ScanRoom, entry_bytes, row_bytes};
 pub use pending::{AnswerSender, Pending};
 pub use registers::RegisterPeer;
 pub use shards::{ShardPeer, ShardSink};

@@ -11,6 +11,9 @@ pub(crate) enum Failure {
     /// The volumes' queues are full. Nothing was proposed.
     #[error("overloaded")]
     Overloaded,
+    /// The volumes' lines of scans are full. Nothing was proposed.
+    #[error("too many scans")]
+    ScansBusy,
     /// The volumes are full. Nothing was proposed.
     #[error("volumes full")]
     Full,

@@ -31,7 +31,7 @@ use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, RE
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::observe::trace::SlowRequests;
-use crate::peer::Pending;
+use crate::peer::{PageShare, Pending};
 
 /// A service whose calls come as one stream.
 pub(super) trait CallServer: Send + Sync + Unpin + 'static {
@@ -57,6 +57,10 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Work, HeldShare), CallFailure>;
     /// Whether a call is answered; if not, the context's task is woken when it is.
     fn poll(started: &mut Self::Work, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
+    /// What the page of an answered call counts until the peer reads it.
+    fn page(_: &mut Self::Work) -> PageShare {
+        PageShare::default()
+    }
     /// The reply of a call that was not started, or whose answer cannot be sent.
     fn failed(number: u64, failure: CallFailure) -> Self::Reply;
     /// Whether a reply is a failure.
@@ -110,13 +114,22 @@ pub(super) fn poll<R: ReplyMessage, A: AnswerIn<R> + Unpin>(
     Pin::new(pending).poll(context).map(|result| reply(&result))
 }
 
+/// The reply of a call, once it is there, with what its page counts.
+fn counted<S: CallServer>(
+    started: &mut S::Work,
+    number: u64,
+    context: &mut Context<'_>,
+) -> Poll<(S::Reply, PageShare)> {
+    S::poll(started, number, context).map(|reply| (reply, S::page(started)))
+}
+
 /// The replies of one stream.
 pub(super) struct CallReplies<S: CallServer> {
     node: RpcNode,
     /// `None` when the peer sends no more, or this node stops.
     frames: Option<Streaming<S::Frame>>,
     under_way: Slots<S::Work>,
-    outbox: VecDeque<S::Reply>,
+    outbox: VecDeque<(S::Reply, PageShare)>,
     outbox_bytes: usize,
     sweep: Interval,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -182,11 +195,11 @@ impl<S: CallServer> CallReplies<S> {
                     let slow = (request != 0).then_some(SlowCall { request, begun: now });
                     let call =
                         CallUnderWay { number, deadline, ends_when_dropped, slow, started, _held: held };
-                    if let Some(reply) = self.under_way.add(call, S::poll) {
+                    if let Some(reply) = self.under_way.add(call, counted::<S>) {
                         self.reply(number, reply);
                     }
                 }
-                Err(failure) => self.reply(number, S::failed(number, failure)),
+                Err(failure) => self.reply(number, (S::failed(number, failure), PageShare::default())),
             }
         }
         // Behind the calls: one of this frame may be among them.
@@ -195,7 +208,7 @@ impl<S: CallServer> CallReplies<S> {
         Ok(())
     }
 
-    fn reply(&mut self, number: u64, reply: S::Reply) {
+    fn reply(&mut self, number: u64, (reply, share): (S::Reply, PageShare)) {
         let bytes = reply.encoded_len();
         let reply = if bytes > REPLY_BYTES_MAX {
             let reason = format!("a reply of {bytes} bytes is too long to be sent");
@@ -206,14 +219,14 @@ impl<S: CallServer> CallReplies<S> {
         let counter = if S::is_failure(&reply) { &self.metrics.failed } else { &self.metrics.answered };
         counter.inc();
         self.outbox_bytes += reply.encoded_len();
-        self.outbox.push_back(reply);
+        self.outbox.push_back((reply, share));
     }
 
     /// The next frame of replies, if there is one to send.
     fn take_frame(&mut self) -> Option<S::Replies> {
         let (mut replies, mut bytes) = (Vec::new(), 0);
         while replies.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
-            let Some(reply) = self.outbox.pop_front() else { break };
+            let Some((reply, _share)) = self.outbox.pop_front() else { break };
             let length = reply.encoded_len();
             bytes += length;
             self.outbox_bytes = self.outbox_bytes.saturating_sub(length);
@@ -227,7 +240,7 @@ impl<S: CallServer> CallReplies<S> {
             self.frames = None;
         }
         self.under_way.register(context);
-        while let Some((number, reply)) = self.under_way.next_answered(S::poll) {
+        while let Some((number, reply)) = self.under_way.next_answered(counted::<S>) {
             self.reply(number, reply);
         }
         self.read_frames(context)?;

@@ -20,6 +20,10 @@ pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
 pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 /// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
 pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
+/// Bytes of pages of scans that peers have not read yet. Two pages a volume that are being made come on top.
+pub(super) const PAGES_HELD_MAX: usize = 32 << 20;
+/// Of these, bytes for one peer: one that stopped must leave the others their room. About a hundred pages.
+pub(super) const PEER_PAGES_HELD_MAX: usize = 8 << 20;
 /// Bytes of a shard that one call may read.
 pub(super) const READ_BYTES_MAX: usize = 16 << 20;
 /// Bytes at which a frame of replies takes no further one.

@@ -21,9 +21,11 @@ use sherd_proto::v1::{Addressed, Sender};
 
 use super::calls::CallFailure;
 use super::error;
-use super::limits::{BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, VOLUME_BYTES_HELD_MAX};
+use super::limits::{
+    BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX, VOLUME_BYTES_HELD_MAX,
+};
 use crate::observe::trace::SlowRequests;
-use crate::peer::LocalPeer;
+use crate::peer::{LocalPeer, ScanRoom};
 
 /// Holds the volumes of this node, once they can be asked.
 #[derive(Debug, Clone, Default)]
@@ -52,6 +54,8 @@ pub struct RpcNode {
     volumes: LocalSlot,
     cluster: ClusterId,
     bytes: Arc<HeldBytes>,
+    /// For pages of scans: they take none of the bytes that writes need.
+    scans: ScanRoom,
     slow: SlowRequests,
 }
 
@@ -72,7 +76,19 @@ impl RpcNode {
     /// Makes a node of `cluster` whose volumes are found in `volumes`.
     pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
         let slow = SlowRequests::after(Duration::ZERO);
-        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), slow }
+        let scans = ScanRoom::new(PAGES_HELD_MAX);
+        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), scans, slow }
+    }
+
+    /// The node as one stream of a peer's calls has it: pages of scans take room of that peer's own.
+    #[must_use]
+    pub(super) fn for_peer(&self) -> Self {
+        Self { scans: self.scans.of_peer(PEER_PAGES_HELD_MAX), ..self.clone() }
+    }
+
+    /// Room for the pages of scans.
+    pub(super) const fn scans(&self) -> &ScanRoom {
+        &self.scans
     }
 
     /// Logs a call that is as slow as a slow request.

@@ -4,11 +4,10 @@
 //! for again by `next`; pages whose kind has no `next` have rows that are short by their kind. Called by the
 //! services on a volume's answer.
 
-use sherd_core::message::{ListPage, ListedRow, RowPage, ScannedRow, behind, behind_prefix};
+use sherd_core::message::{ListPage, ListedRow, RowPage, behind, behind_prefix};
 use sherd_proto::limits::PAGE_BYTES_MAX;
 
-/// Bytes of a row besides key and value: ballot, digest, tags.
-const ROW_BYTES_OTHER: usize = 96;
+use crate::peer::{entry_bytes, row_bytes};
 
 /// Ends a page of a listing.
 pub(super) fn end_list(page: &mut ListPage) {
@@ -41,18 +40,6 @@ fn kept(bytes: impl Iterator<Item = usize>) -> Option<usize> {
     None
 }
 
-fn entry_bytes(entry: &ListedRow) -> usize {
-    match entry {
-        ListedRow::Row(row) => row_bytes(row),
-        ListedRow::Prefix { prefix, witness } => prefix.len() + row_bytes(witness),
-    }
-}
-
-fn row_bytes(row: &ScannedRow) -> usize {
-    let value = row.row.value.as_ref().map_or(0, bytes::Bytes::len);
-    row.key.key.as_bytes().len() + value + ROW_BYTES_OTHER
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +47,7 @@ mod tests {
     use bytes::Bytes;
 
     use sherd_core::id::{Ballot, BucketId, ObjectKey, RegisterKey};
+    use sherd_core::message::ScannedRow;
     use sherd_core::register::{Row, RowHead};
 
     fn row(name: &str, bytes: usize) -> ScannedRow {
@@ -99,7 +87,7 @@ mod tests {
             ListedRow::Prefix { prefix: prefix.clone(), witness: row("p/x", 900 << 10) },
             ListedRow::Row(row("q", 900 << 10)),
         ];
-        let mut page = ListPage { entries, next: None };
+        let mut page = ListPage { entries, ..ListPage::default() };
         end_list(&mut page);
         assert_eq!(page.entries.len(), 1);
         assert_eq!(page.next, behind_prefix(&prefix));

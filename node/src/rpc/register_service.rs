@@ -17,7 +17,6 @@ use sherd_core::register::{EncodedValue, Vote};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::answer::{AnswerIn, reply};
 use sherd_proto::convert::register::RegisterRequest;
-use sherd_proto::limits::PAGE_BYTES_MAX;
 use sherd_proto::v1::register_call::Call;
 use sherd_proto::v1::register_reply::Reply;
 use sherd_proto::v1::register_service_server::RegisterService;
@@ -27,7 +26,7 @@ use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, po
 use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use crate::observe::metrics::RpcCallMetrics;
-use crate::peer::{LocalPeer, Pending, RegisterPeer};
+use crate::peer::{CountedPage, LocalPeer, PageShare, Pending, RegisterPeer, ScanRoom};
 
 /// Values up to this length are copied: 64 KiB, which takes a few microseconds.
 const UNSHARED_BYTES_MAX: usize = 64 << 10;
@@ -54,7 +53,7 @@ impl RegisterService for RegisterRpc {
         &self,
         request: Request<Streaming<RegisterCalls>>,
     ) -> Result<Response<Self::CallsStream>, Status> {
-        let (node, metrics, stop) = (self.node.clone(), self.metrics.clone(), self.stop.clone());
+        let (node, metrics, stop) = (self.node.for_peer(), self.metrics.clone(), self.stop.clone());
         Ok(Response::new(CallReplies::new(node, request.into_inner(), metrics, stop)))
     }
 }
@@ -70,13 +69,44 @@ pub(super) enum StartedCall {
     Done(Pending<Answer<()>>),
     Inline(Pending<Bytes>),
     Verified(Pending<()>),
-    List(Pending<Answer<ListPage>>),
-    Parts(Pending<Answer<Vec<ScannedRow>>>),
-    Rows(Pending<Answer<RowPage>>),
+    List(Scan<ListPage>),
+    Parts(Scan<Vec<ScannedRow>>),
+    Rows(Scan<RowPage>),
     Unsettled(Pending<UnsettledPage>),
     Guarantees(Pending<Answer<Guarantees>>),
     /// It has no reply.
     Silent,
+}
+
+/// A scan under way, then the share of its page.
+#[derive(Debug)]
+pub(super) struct Scan<R> {
+    pending: Pending<CountedPage<R>>,
+    share: PageShare,
+}
+
+impl<R> Scan<R> {
+    fn new(pending: Pending<CountedPage<R>>) -> Self {
+        Self { pending, share: PageShare::default() }
+    }
+
+    /// The reply with the page, which ends where a message must.
+    fn poll(&mut self, context: &mut Context<'_>, end: impl FnOnce(&mut R)) -> Poll<Reply>
+    where
+        Answer<R>: AnswerIn<Reply>,
+        CountedPage<R>: Unpin,
+    {
+        Pin::new(&mut self.pending).poll(context).map(|result| {
+            let mut result = result.map(|CountedPage { answer, share }| {
+                self.share = share;
+                answer
+            });
+            if let Ok(Answer { result: Ok(page), .. }) = &mut result {
+                end(page);
+            }
+            reply(&result)
+        })
+    }
 }
 
 impl CallServer for RegisterServer {
@@ -103,7 +133,7 @@ impl CallServer for RegisterServer {
         let in_life = matches!(call, Call::Adopt(_) | Call::DropRow(_));
         let (volumes, volume) = node.addressed(to, in_life)?;
         let held = node.hold(volume, bytes_held(&call))?;
-        Ok((start(&volumes, volume, RegisterRequest::from_wire(call)?), held))
+        Ok((start(&volumes, volume, RegisterRequest::from_wire(call)?, node.scans()), held))
     }
 
     fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<RegisterReply> {
@@ -112,9 +142,9 @@ impl CallServer for RegisterServer {
             StartedCall::Done(pending) => poll(pending, context),
             StartedCall::Inline(pending) => poll(pending, context),
             StartedCall::Verified(pending) => poll(pending, context),
-            StartedCall::List(pending) => poll_page(pending, context, pages::end_list),
-            StartedCall::Parts(pending) => poll(pending, context),
-            StartedCall::Rows(pending) => poll_page(pending, context, pages::end_rows),
+            StartedCall::List(scan) => scan.poll(context, pages::end_list),
+            StartedCall::Parts(scan) => scan.poll(context, |_| ()),
+            StartedCall::Rows(scan) => scan.poll(context, pages::end_rows),
             StartedCall::Unsettled(pending) => poll(pending, context),
             StartedCall::Guarantees(pending) => poll(pending, context),
             StartedCall::Silent => {
@@ -122,6 +152,21 @@ impl CallServer for RegisterServer {
             }
         };
         reply.map(|reply| RegisterReply { number, reply: Some(reply) })
+    }
+
+    fn page(started: &mut StartedCall) -> PageShare {
+        match started {
+            StartedCall::List(scan) => std::mem::take(&mut scan.share),
+            StartedCall::Parts(scan) => std::mem::take(&mut scan.share),
+            StartedCall::Rows(scan) => std::mem::take(&mut scan.share),
+            StartedCall::Vote(_)
+            | StartedCall::Done(_)
+            | StartedCall::Inline(_)
+            | StartedCall::Verified(_)
+            | StartedCall::Unsettled(_)
+            | StartedCall::Guarantees(_)
+            | StartedCall::Silent => PageShare::default(),
+        }
     }
 
     fn failed(number: u64, failure: CallFailure) -> RegisterReply {
@@ -137,23 +182,6 @@ impl CallServer for RegisterServer {
     }
 }
 
-/// The reply with a page, which ends where a message must.
-fn poll_page<P>(
-    pending: &mut Pending<Answer<P>>,
-    context: &mut Context<'_>,
-    end: impl FnOnce(&mut P),
-) -> Poll<Reply>
-where
-    Answer<P>: AnswerIn<Reply> + Unpin,
-{
-    Pin::new(pending).poll(context).map(|mut result| {
-        if let Ok(Answer { result: Ok(page), .. }) = &mut result {
-            end(page);
-        }
-        reply(&result)
-    })
-}
-
 /// Bytes that a call holds until it is answered.
 fn bytes_held(call: &Call) -> usize {
     let value =
@@ -161,12 +189,15 @@ fn bytes_held(call: &Call) -> usize {
     match call {
         Call::Accept(accept) => value(&accept.value),
         Call::Adopt(adopt) => adopt.rows.iter().map(|row| value(&row.value)).sum(),
-        Call::List(_) | Call::Parts(_) | Call::Rows(_) => PAGE_BYTES_MAX,
+        // Its page is counted when it exists.
+        Call::List(list) => {
+            list.prefix.len() + list.from.len() + list.delimiter.as_ref().map_or(0, Bytes::len)
+        }
         _ => 0,
     }
 }
 
-fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> StartedCall {
+fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest, room: &ScanRoom) -> StartedCall {
     match request {
         RegisterRequest::Prepare { target, prepare, want_value } => {
             StartedCall::Vote(volumes.prepare(volume, &target, prepare, want_value))
@@ -186,9 +217,11 @@ fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest) -> Sta
             StartedCall::Inline(volumes.inline(volume, &target, ballot))
         }
         RegisterRequest::VerifyRow { key } => StartedCall::Verified(volumes.verify_row(volume, &key)),
-        RegisterRequest::List(scan) => StartedCall::List(volumes.list(volume, &scan)),
-        RegisterRequest::Parts(scan) => StartedCall::Parts(volumes.parts(volume, &scan)),
-        RegisterRequest::Rows(scan) => StartedCall::Rows(volumes.rows(volume, &scan)),
+        RegisterRequest::List(scan) => StartedCall::List(Scan::new(volumes.list_within(volume, scan, room))),
+        RegisterRequest::Parts(scan) => {
+            StartedCall::Parts(Scan::new(volumes.parts_within(volume, scan, room)))
+        }
+        RegisterRequest::Rows(scan) => StartedCall::Rows(Scan::new(volumes.rows_within(volume, scan, room))),
         RegisterRequest::Unsettled { kind, after, limit } => {
             StartedCall::Unsettled(volumes.unsettled(volume, kind, after.as_ref(), limit))
         }

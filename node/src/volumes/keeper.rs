@@ -43,8 +43,10 @@ use crate::observe::metrics::VolumeFault;
 use crate::volumes::form::directory::{Directory, look_at, marks_of_remains};
 use crate::volumes::form::make_volume;
 
-/// Threads for blocking reads, and for shard files.
+/// Threads for blocking reads, for scans, and for shard files.
 pub(crate) const WORKERS: usize = 2;
+/// Scans that may wait for a thread: each of 256 lists keeps at most four pages of a volume waiting.
+const SCAN_QUEUE_MAX: usize = 1024;
 /// Reads that may wait for a thread.
 const READ_QUEUE_MAX: usize = 1024;
 /// Shard file operations that may wait for a thread.
@@ -247,6 +249,7 @@ impl Keeper {
             reader,
             has_promised,
             reads: Workers::start(host, "volume-read", WORKERS, READ_QUEUE_MAX)?,
+            scans: Workers::start(host, "volume-scan", WORKERS, SCAN_QUEUE_MAX)?,
             writes: Arc::new(Workers::start(host, "volume-write", WORKERS, WRITE_QUEUE_MAX)?),
             queue,
             clock: Arc::clone(&clock),

@@ -5,6 +5,7 @@
 //! keeper       opens, looks after the directory each second, takes offline, opens again
 //! log          owns the Volume: drains the queue, one step after the other
 //! read, write  two threads each: blocking reads, shard files
+//! scan         two threads: pages of listings, parts and rows
 //! maintenance  index flushes and merges
 //! ```
 //!

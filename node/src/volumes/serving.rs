@@ -24,6 +24,8 @@ pub(crate) struct ServingVolume {
     pub(crate) reader: Arc<Reader>,
     /// Blocking reads.
     pub(crate) reads: Workers,
+    /// Pages of listings, parts and rows, in a line of their own: what one key asks never waits behind them.
+    pub(crate) scans: Workers,
     /// Shard files. Those under way keep the threads, not the volume.
     pub(crate) writes: Arc<Workers>,
     pub(super) queue: Sender<Command>,

@@ -22,6 +22,7 @@ mod crowds;
 mod emptied;
 mod intruders;
 mod links;
+mod lists;
 mod nodes;
 mod paused;
 mod readers;

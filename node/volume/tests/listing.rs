@@ -24,6 +24,7 @@ fn scan(prefix: &str, delimiter: Option<&str>) -> ListScan {
         from: Bytes::new(),
         delimiter: delimiter.map(|text| Bytes::copy_from_slice(text.as_bytes())),
         limit: 100,
+        passed_max: sherd_core::message::LIST_PASSED_MAX,
     }
 }
 
@@ -120,6 +121,54 @@ fn a_page_ends_after_enough_bytes_of_values() {
         }
     }
     assert_eq!((keys, pages), (all, 3));
+}
+
+#[test]
+fn a_page_ends_behind_the_tombstones_that_it_may_pass() {
+    let mut volume = Bench::new(1).reopen();
+    let (mut count, mut passed) = (0, 0);
+    for key in 0..30 {
+        count += 1;
+        volume.write(&object(&format!("k{key:02}")), ballot(count), &tombstone(count));
+        volume.commit(&object(&format!("k{key:02}")), ballot(count));
+        // Some are in the index, and some only in the overlay.
+        if key == 17 {
+            volume.settle();
+        }
+    }
+    volume.write(&object("k07x"), ballot(count + 1), &value(1, 10));
+    let mut request = ListScan { passed_max: 5, ..scan("", None) };
+    let (mut seen, mut ends) = (Vec::new(), Vec::new());
+    loop {
+        let page = list(&volume, &request);
+        assert!(page.hidden <= 5);
+        passed += page.hidden;
+        seen.extend(shown(&page));
+        let Some(next) = page.next else { break };
+        ends.push(String::from_utf8(next.to_vec()).unwrap());
+        request.from = next;
+    }
+    assert_eq!((seen, passed), (vec!["k07x".to_owned()], 30));
+    assert_eq!(ends, ["k04\0", "k09\0", "k14\0", "k19\0", "k24\0"], "each behind the last that was passed");
+}
+
+/// A walk takes the overlay piece by piece, and a seek may pass pieces.
+#[test]
+fn a_long_overlay_is_walked_whole() {
+    let mut volume = Bench::new(1).reopen();
+    let mut names = Vec::new();
+    for count in 1..=1300_u64 {
+        let name = format!("{:02}/{count:04}", count / 700);
+        volume.write(&object(&name), ballot(count), &value(count, 10));
+        if count == 40 {
+            volume.settle();
+        }
+        names.push(name);
+    }
+    let limit = 10_000;
+    assert_eq!(shown(&list(&volume, &ListScan { limit, ..scan("", None) })), names);
+    let folders = shown(&list(&volume, &ListScan { limit, ..scan("", Some("/")) }));
+    assert_eq!(folders, ["00/ (00/0001)", "01/ (01/0700)"]);
 }
 
 #[test]

@@ -22,7 +22,7 @@ impl Wire for ListScan {
     type Message = register_call::List;
 
     fn to_wire(&self) -> register_call::List {
-        let Self { bucket, epoch, deletion, prefix, from, delimiter, limit } = self;
+        let Self { bucket, epoch, deletion, prefix, from, delimiter, limit, passed_max } = self;
         register_call::List {
             bucket: bucket.to_wire(),
             epoch: epoch.0,
@@ -31,11 +31,13 @@ impl Wire for ListScan {
             from: from.clone(),
             delimiter: delimiter.clone(),
             limit: limit_to_wire(*limit),
+            passed_max: *passed_max,
         }
     }
 
     fn from_wire(message: register_call::List) -> Result<Self, ConvertError> {
-        let register_call::List { bucket, epoch, deletion, prefix, from, delimiter, limit } = message;
+        let register_call::List { bucket, epoch, deletion, prefix, from, delimiter, limit, passed_max } =
+            message;
         at_most(prefix.len(), LIST_BOUND_BYTES_MAX, "prefix")?;
         at_most(from.len(), LIST_BOUND_BYTES_MAX, "start of a listing")?;
         at_most(delimiter.as_ref().map_or(0, Bytes::len), LIST_BOUND_BYTES_MAX, "delimiter")?;
@@ -47,6 +49,7 @@ impl Wire for ListScan {
             from,
             delimiter,
             limit: limit_from_wire(limit),
+            passed_max,
         })
     }
 }
@@ -188,14 +191,14 @@ impl Wire for ListPage {
     type Message = v1::ListPage;
 
     fn to_wire(&self) -> v1::ListPage {
-        let Self { entries, next } = self;
-        v1::ListPage { entries: list_to_wire(entries), next: next.clone() }
+        let Self { entries, next, hidden } = self;
+        v1::ListPage { entries: list_to_wire(entries), next: next.clone(), hidden: *hidden }
     }
 
     fn from_wire(message: v1::ListPage) -> Result<Self, ConvertError> {
-        let v1::ListPage { entries, next } = message;
+        let v1::ListPage { entries, next, hidden } = message;
         at_most(next.as_ref().map_or(0, Bytes::len), LIST_BOUND_BYTES_MAX, "end of a page")?;
-        Ok(Self { entries: list_from_wire(entries, PAGE_ROWS_MAX, "entries of a page")?, next })
+        Ok(Self { entries: list_from_wire(entries, PAGE_ROWS_MAX, "entries of a page")?, next, hidden })
     }
 }
 

@@ -9,8 +9,8 @@ mod shard;
 
 pub use control::{AdoptedRow, Control};
 pub use scan::{
-    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind, UnsettledPage,
-    UnsettledRow, behind, behind_prefix,
+    LIST_PASSED_MAX, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind,
+    UnsettledPage, UnsettledRow, behind, behind_prefix,
 };
 pub use shard::{
     LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,

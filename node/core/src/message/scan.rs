@@ -5,6 +5,9 @@ use bytes::Bytes;
 use crate::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
 use crate::register::Row;
 
+/// Rows that one page looks at: some tens of milliseconds, since other scans of the volume wait meanwhile.
+pub const LIST_PASSED_MAX: u32 = 20_000;
+
 /// What a listing asks one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListScan {
@@ -22,6 +25,8 @@ pub struct ListScan {
     pub delimiter: Option<Bytes>,
     /// Entries at most.
     pub limit: usize,
+    /// Rows that the page may pass because no listing shows them; [`LIST_PASSED_MAX`] is the most that counts.
+    pub passed_max: u32,
 }
 
 /// Which parts of which upload.
@@ -125,8 +130,10 @@ pub enum ListedRow {
 pub struct ListPage {
     /// In key order.
     pub entries: Vec<ListedRow>,
-    /// Where to go on; `None` when the scan is complete.
+    /// Where to go on, behind the last row that was looked at; `None` when the scan is complete.
     pub next: Option<Bytes>,
+    /// Rows that were looked at and are not listed: tombstones known to be committed.
+    pub hidden: u32,
 }
 
 /// A page of a scan of rows.

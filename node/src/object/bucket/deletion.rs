@@ -13,7 +13,7 @@ use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ChangeId, Epoch, ObjectKey, RegisterKey};
-use sherd_core::message::{Answer, Control, ListScan, ListedRow, ScannedRow};
+use sherd_core::message::{Answer, Control, LIST_PASSED_MAX, ListScan, ListedRow, ScannedRow};
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
@@ -22,9 +22,8 @@ use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers,
 use super::PhaseError;
 use crate::cluster::SetView;
 use crate::object::{Error, Objects, Result, UnavailableReason};
-use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute};
+use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute, ask_unless_busy};
 use crate::register::{Failure, HINT_PATIENCE};
-use crate::upkeep::ask;
 
 /// Tries before a bucket whose rows never settle is given up.
 const TRIES: usize = 8;
@@ -280,10 +279,12 @@ async fn remains(
         delimiter: None,
         limit: PAGE,
         deletion: Some(deletion),
+        passed_max: LIST_PASSED_MAX,
     };
     loop {
-        let Answer { from, result } =
-            ask(route.registers.list(route.volume, &scan), PAGE_PATIENCE).await.ok()?;
+        let deadline = Instant::now() + PAGE_PATIENCE;
+        let listed = ask_unless_busy(deadline, || route.registers.list(route.volume, &scan));
+        let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;
         for listed in page.entries {
             let (ListedRow::Row(row) | ListedRow::Prefix { witness: row, .. }) = listed;

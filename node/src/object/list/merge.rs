@@ -7,31 +7,44 @@
 //!         volume 7      c           \  one decision per set and name    /
 //! ```
 //!
-//! Every set is scanned on P of its volumes, page by page; a volume that fails, that began a new life
+//! Every set is scanned on P of its volumes, page by page, and all sets that lack a page are asked at once. A volume
+//! that is busy is asked again; one that fails, that began a new life
 //! since it answered, or that still holds a seal of a deletion that was undone, is replaced by another
 //! from where the listing is. A deletion that may end the bucket has sealed A of them, which leaves fewer
 //! than P. What one name came to in one set is `sherd_core::register::listing`'s decision.
+//!
+//! A walk ends where enough was looked at that does not show, too: what stands behind is the next page's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::StreamExt as _;
+use futures::future::join_all;
+use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, Incarnation, ObjectKey};
 use sherd_core::message;
-use sherd_core::message::{ListPage, ListScan, ListedRow, ScannedRow};
+use sherd_core::message::{Answer, ListPage, ListScan, ListedRow, ScannedRow, behind, behind_prefix};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
 use sherd_core::register::listing::{KeyDecision, PrefixDecision, ScannedEntry, decide_key, decide_prefix};
 
 use crate::cluster::{Cluster, SetView};
-use crate::peer::{LATE_LOOK_EVERY, Pending};
+use crate::peer::{LATE_LOOK_EVERY, ask_unless_busy};
 use crate::register::{Failure, Registers};
 
-/// Rows asked of one volume at one time.
-const SCAN_ROWS: usize = 256;
+/// Rows asked of one volume at one time, at most and at least.
+const SCAN_ROWS_MAX: usize = 256;
+const SCAN_ROWS_MIN: usize = 2;
+/// Rows of all volumes together for each row that is wanted, when the walk begins: of a set with P = 2 each volume gives
+/// twice the set's share of the names. The room that a list takes counts a row as 4 KiB, eight rows of 512 bytes.
+const ROWS_FOR_WANTED: usize = 4;
+/// What a key counts that only a register read shows not to show, in names that the scans alone show so: a read is a
+/// round trip, a name some microseconds.
+pub(super) const READ_COST: usize = 50;
 
 /// What to scan.
 #[derive(Debug, Clone)]
@@ -41,12 +54,16 @@ pub(super) struct Query {
     pub(super) delimiter: Option<Bytes>,
     /// Only names at or behind this.
     pub(super) from: Bytes,
+    /// Which place of each set is asked first: lists of one bucket are spread over its volumes.
+    pub(super) start: usize,
     /// Whether a value shows in this listing.
     pub(super) shows: fn(&Value) -> bool,
     /// Rows worth asking for at one time.
     pub(super) wanted: usize,
     /// Names that may be looked at and not show; then the walk stops where it is.
     pub(super) hidden_max: usize,
+    /// Rows that one volume may pass because no listing shows them; then the walk stops where it is, too.
+    pub(super) passed_max: u64,
     /// How long a volume may take for a page, before another is asked.
     pub(super) timeout: Duration,
 }
@@ -82,7 +99,7 @@ pub(super) enum Name {
         /// Which set said so.
         set: usize,
     },
-    /// None, but enough was looked at: nothing up to here is left out.
+    /// No name, but enough was looked at: nothing up to here, this name included, is left out.
     Enough(Bytes),
 }
 
@@ -91,6 +108,8 @@ struct SetScan {
     set: Arc<SetView>,
     registers: Registers,
     query: Query,
+    /// Rows asked of a volume at one time.
+    rows: usize,
     epoch: sherd_core::id::Epoch,
     volumes: Vec<VolumeScan>,
     spare: VecDeque<usize>,
@@ -107,15 +126,19 @@ struct VolumeScan {
     rows: VecDeque<ListedRow>,
     /// Where the next page begins.
     from: Bytes,
+    /// The last name before that, where a page ended there.
+    up_to: Option<Bytes>,
     /// Whether there is no next page.
     complete: bool,
+    /// Rows that it passed because no listing shows them.
+    passed_rows: u64,
     /// In which life the volume answered.
     life: Option<Incarnation>,
 }
 
 impl VolumeScan {
     const fn new(place: usize, from: Bytes) -> Self {
-        Self { place, rows: VecDeque::new(), from, complete: false, life: None }
+        Self { place, rows: VecDeque::new(), from, up_to: None, complete: false, passed_rows: 0, life: None }
     }
 
     /// Whether a page has to be fetched before its next name is known.
@@ -134,20 +157,18 @@ fn name_of(listed: &ListedRow) -> &[u8] {
 impl Merge {
     /// Begins the scans.
     pub(super) fn new(cluster: &Cluster, registers: &Registers, query: &Query) -> Self {
-        let sets = cluster.sets().iter().map(|set| SetScan::new(set, registers, cluster.epoch(), query));
-        Self { sets: sets.collect(), hidden_left: query.hidden_max }
+        let sets = cluster.sets();
+        let scan = |set| SetScan::new(set, registers, cluster.epoch(), (query, sets.len()));
+        Self { sets: sets.iter().map(scan).collect(), hidden_left: query.hidden_max }
     }
 
     /// The next name that some set holds, in order.
     pub(super) async fn next(&mut self) -> Result<Option<Name>, Failure> {
         loop {
-            for set in &mut self.sets {
-                set.fill().await?;
+            if let Some(up_to) = self.fill().await? {
+                return Ok(Some(Name::Enough(up_to)));
             }
-            let Some(name) = self.sets.iter().filter_map(SetScan::lowest).min().map(Bytes::copy_from_slice)
-            else {
-                return Ok(None);
-            };
+            let Some(name) = self.lowest() else { return Ok(None) };
             match self.judge(&name) {
                 Verdict::Show(shown) => {
                     self.pass(&name);
@@ -157,13 +178,13 @@ impl Merge {
                     return Ok(Some(Name::UnsurePrefix { prefix: name, witness, set }));
                 }
                 Verdict::Reseek { after } => {
-                    if self.hide() {
+                    if self.hide(1) {
                         return Ok(Some(Name::Enough(Bytes::copy_from_slice(after.as_bytes()))));
                     }
                 }
                 Verdict::Nothing => {
                     self.pass(&name);
-                    if self.hide() {
+                    if self.hide(1) {
                         return Ok(Some(Name::Enough(name)));
                     }
                 }
@@ -171,9 +192,49 @@ impl Merge {
         }
     }
 
-    /// Counts a name that does not show; whether that is enough of them.
-    pub(super) const fn hide(&mut self) -> bool {
-        self.hidden_left = self.hidden_left.saturating_sub(1);
+    /// Fetches pages until the lowest name is known, from all sets at once that may hold a lower one. Gives a name where
+    /// enough was looked at before: nothing up to there is left out.
+    async fn fill(&mut self) -> Result<Option<Bytes>, Failure> {
+        loop {
+            for set in &mut self.sets {
+                set.leave_former_lives()?;
+            }
+            let lowest = self.lowest();
+            let lacks = |set: &SetScan| set.lacks(lowest.as_deref());
+            if !self.sets.iter().any(lacks) {
+                return Ok(None);
+            }
+            let is_enough =
+                self.hidden_left == 0 || self.sets.iter().any(|set| lacks(set) && set.passed_enough());
+            if is_enough && let Some(up_to) = self.looked_up_to() {
+                return Ok(Some(up_to));
+            }
+            let mut fetches: FuturesUnordered<_> =
+                self.sets.iter_mut().filter(|set| lacks(set)).map(SetScan::fetch).collect();
+            while let Some(fetched) = fetches.next().await {
+                fetched?;
+            }
+        }
+    }
+
+    fn lowest(&self) -> Option<Bytes> {
+        self.sets.iter().filter_map(SetScan::lowest).min().map(Bytes::copy_from_slice)
+    }
+
+    /// The last name before the first that was not looked at; `None` where a row is known that was not judged, or
+    /// where the name before cannot be told.
+    fn looked_up_to(&self) -> Option<Bytes> {
+        let volumes = || self.sets.iter().flat_map(|set| &set.volumes);
+        let first =
+            volumes().filter(|volume| volume.is_dry()).min_by(|one, other| one.from.cmp(&other.from))?;
+        let is_before = |listed: &ListedRow| row_of(listed).key.key.as_bytes() < &first.from[..];
+        let is_unjudged = volumes().filter_map(|volume| volume.rows.front()).any(is_before);
+        first.up_to.clone().filter(|_| !is_unjudged)
+    }
+
+    /// Counts what was looked at and does not show, in names; whether that is enough.
+    pub(super) const fn hide(&mut self, names: usize) -> bool {
+        self.hidden_left = self.hidden_left.saturating_sub(names);
         self.hidden_left == 0
     }
 
@@ -187,7 +248,15 @@ impl Merge {
             }
             match self.sets[index].judge(name) {
                 SetVerdict::Show(shown) => return Verdict::Show(shown),
-                SetVerdict::Ask(witness) => together = Verdict::Ask { witness, set: index },
+                // The lowest witness first: looking goes upwards.
+                SetVerdict::Ask(witness) => {
+                    together = match together {
+                        Verdict::Ask { witness: other, set } if other <= witness => {
+                            Verdict::Ask { witness: other, set }
+                        }
+                        _ => Verdict::Ask { witness, set: index },
+                    }
+                }
                 SetVerdict::Reseek(after) => {
                     self.sets[index].reseek(name, &after);
                     // Nothing shows up to the lowest of the dead witnesses.
@@ -233,14 +302,23 @@ enum SetVerdict {
 }
 
 impl SetScan {
-    fn new(set: &Arc<SetView>, registers: &Registers, epoch: sherd_core::id::Epoch, query: &Query) -> Self {
-        let mut places: VecDeque<usize> = set.prompt_first(0).into_iter().collect();
-        let voters = places.drain(..set.quorums().prepare());
-        let volumes = voters.map(|place| VolumeScan::new(place, query.from.clone())).collect();
+    fn new(
+        set: &Arc<SetView>,
+        registers: &Registers,
+        epoch: sherd_core::id::Epoch,
+        (query, sets): (&Query, usize),
+    ) -> Self {
+        let start = query.start % set.routes.len();
+        let mut places: VecDeque<usize> = set.prompt_first(start).into_iter().collect();
+        let voters = set.quorums().prepare();
+        let volumes =
+            places.drain(..voters).map(|place| VolumeScan::new(place, query.from.clone())).collect();
+        let rows = query.wanted.saturating_mul(ROWS_FOR_WANTED) / (voters * sets);
         Self {
             set: Arc::clone(set),
             registers: registers.clone(),
             query: query.clone(),
+            rows: rows.clamp(SCAN_ROWS_MIN, SCAN_ROWS_MAX),
             epoch,
             volumes,
             spare: places,
@@ -253,68 +331,82 @@ impl SetScan {
         self.volumes.iter().filter_map(|volume| volume.rows.front()).map(name_of).min()
     }
 
-    /// Whether some volume has to be asked before the next name is known.
-    fn reseeking(&self) -> bool {
-        self.volumes.iter().any(VolumeScan::is_dry)
+    /// Whether a volume has to be asked before the lowest name of all sets is known: it may hold that one or one below.
+    fn lacks(&self, lowest: Option<&[u8]>) -> bool {
+        let may_hold = |from: &[u8]| lowest.is_none_or(|lowest| self.least_name(from) <= lowest);
+        self.volumes.iter().any(|volume| volume.is_dry() && may_hold(&volume.from))
+    }
+
+    /// The least name that a page from here on may hold: the common prefix that it begins in, if it does in one.
+    fn least_name<'a>(&self, from: &'a [u8]) -> &'a [u8] {
+        let (prefix, delimiter) =
+            (&self.query.prefix[..], self.query.delimiter.as_deref().unwrap_or_default());
+        let Some(rest) = from.strip_prefix(prefix).filter(|_| !delimiter.is_empty()) else { return from };
+        let found = rest.windows(delimiter.len()).position(|window| window == delimiter);
+        found.map_or(from, |at| &from[..prefix.len() + at + delimiter.len()])
+    }
+
+    /// Whether a volume that has to be asked again has passed enough rows that no listing shows.
+    fn passed_enough(&self) -> bool {
+        self.volumes.iter().any(|volume| volume.is_dry() && volume.passed_rows >= self.query.passed_max)
     }
 
     /// Fetches a page for every volume that ran dry.
-    async fn fill(&mut self) -> Result<(), Failure> {
-        loop {
-            self.leave_former_lives()?;
-            if !self.reseeking() {
-                return Ok(());
-            }
-            let dry = self.volumes.iter().enumerate().filter(|(_, scan)| scan.is_dry());
-            let asked: Vec<_> = dry
-                .map(|(index, scan)| {
-                    let request = ListScan {
-                        bucket: self.query.bucket,
-                        epoch: self.epoch,
-                        prefix: self.query.prefix.clone(),
-                        from: scan.from.clone(),
-                        delimiter: self.query.delimiter.clone(),
-                        limit: self.query.wanted.clamp(1, SCAN_ROWS),
-                        deletion: None,
-                    };
-                    let route = &self.set.routes[scan.place];
-                    (index, route.registers.list(route.volume, &request))
-                })
-                .collect();
-            let deadline = Instant::now() + self.query.timeout;
-            for (index, pending) in asked {
-                let place = self.volumes[index].place;
-                let volume = self.set.routes[place].volume;
-                let Some(Ok(answer)) = self.answer_of(place, pending, deadline).await else {
+    async fn fetch(&mut self) -> Result<(), Failure> {
+        let deadline = Instant::now() + self.query.timeout;
+        let dry = self.volumes.iter().enumerate().filter(|(_, scan)| scan.is_dry());
+        let asked = dry.map(async |(index, scan)| (index, self.page_of(scan, deadline).await));
+        for (index, answer) in join_all(asked).await {
+            let volume = self.set.routes[self.volumes[index].place].volume;
+            let answer = match answer {
+                Some(Ok(answer)) => answer,
+                // All of the set would be as busy soon.
+                Some(Err(message::Error::Busy)) => return Err(Failure::ScansBusy),
+                Some(Err(_)) | None => {
                     self.replace(index)?;
                     continue;
-                };
-                self.registers.learn(volume, &answer.from);
-                match answer.result {
-                    Ok(page) if answer.from.votes => self.take(index, answer.from.incarnation, page),
-                    Err(Refusal::Sealed) => {
-                        self.met_seal = true;
-                        self.replace(index)?;
-                    }
-                    Ok(_) | Err(_) => self.replace(index)?,
                 }
+            };
+            self.registers.learn(volume, &answer.from);
+            match answer.result {
+                Ok(page) if answer.from.votes => self.take(index, answer.from.incarnation, page),
+                Err(Refusal::Sealed) => {
+                    self.met_seal = true;
+                    self.replace(index)?;
+                }
+                Ok(_) | Err(_) => self.replace(index)?,
             }
         }
+        Ok(())
     }
 
-    /// Waits for a volume's answer until the deadline; where another can be asked instead, until it is late.
-    async fn answer_of<R: Unpin>(
+    /// A volume's next page. A busy one is asked again until the deadline; `None` where no answer came until then, or,
+    /// where another can be asked instead, until it is late.
+    async fn page_of(
         &self,
-        place: usize,
-        mut pending: Pending<R>,
+        scan: &VolumeScan,
         deadline: Instant,
-    ) -> Option<message::Result<R>> {
+    ) -> Option<message::Result<Answer<ListPage>>> {
+        let request = ListScan {
+            bucket: self.query.bucket,
+            epoch: self.epoch,
+            prefix: self.query.prefix.clone(),
+            from: scan.from.clone(),
+            delimiter: self.query.delimiter.clone(),
+            limit: self.rows,
+            passed_max: u32::try_from(self.query.passed_max.saturating_sub(scan.passed_rows))
+                .unwrap_or(u32::MAX),
+            deletion: None,
+        };
+        let route = &self.set.routes[scan.place];
+        let mut answer =
+            std::pin::pin!(ask_unless_busy(deadline, || route.registers.list(route.volume, &request)));
         loop {
             let look = deadline.min(Instant::now() + LATE_LOOK_EVERY);
-            if let Ok(answer) = tokio::time::timeout_at(look, &mut pending).await {
+            if let Ok(answer) = tokio::time::timeout_at(look, answer.as_mut()).await {
                 return Some(answer);
             }
-            if look == deadline || (!self.spare.is_empty() && self.set.is_late(place)) {
+            if look == deadline || (!self.spare.is_empty() && self.set.is_late(scan.place)) {
                 return None;
             }
         }
@@ -325,9 +417,11 @@ impl SetScan {
     fn take(&mut self, index: usize, life: Incarnation, page: ListPage) {
         let passed =
             |listed: &ListedRow| self.passed.as_ref().is_some_and(|passed| name_of(listed) <= &passed[..]);
+        let up_to = page.next.as_ref().and_then(|next| name_before(next, page.entries.last()));
         let rows = page.entries.into_iter().skip_while(passed).collect();
         let scan = &mut self.volumes[index];
-        (scan.rows, scan.life) = (rows, Some(life));
+        (scan.rows, scan.up_to, scan.life) = (rows, up_to, Some(life));
+        scan.passed_rows += u64::from(page.hidden);
         scan.complete = page.next.is_none();
         scan.from = page.next.unwrap_or_default();
     }
@@ -368,15 +462,16 @@ impl SetScan {
     /// Asks the volumes whose witness is at or before `after` again, from behind it.
     fn reseek(&mut self, prefix: &[u8], after: &ObjectKey) {
         for volume in &mut self.volumes {
-            let behind = match volume.rows.front() {
+            let is_behind = match volume.rows.front() {
                 Some(ListedRow::Prefix { prefix: named, witness }) => {
                     named == prefix && witness.key.key <= *after
                 }
                 Some(ListedRow::Row(_)) | None => false,
             };
-            if behind {
+            if is_behind {
                 volume.rows.clear();
-                volume.from = sherd_core::message::behind(after.as_bytes());
+                volume.from = behind(after.as_bytes());
+                volume.up_to = Some(Bytes::copy_from_slice(after.as_bytes()));
                 volume.complete = false;
             }
         }
@@ -437,6 +532,17 @@ impl SetScan {
     }
 }
 
+/// The last name before where a page goes on: the key that it goes on behind, or the common prefix.
+fn name_before(next: &Bytes, last: Option<&ListedRow>) -> Option<Bytes> {
+    match (next.split_last(), last) {
+        (Some((0, key)), _) => Some(next.slice(..key.len())),
+        (_, Some(ListedRow::Prefix { prefix, .. })) if behind_prefix(prefix).as_ref() == Some(next) => {
+            Some(prefix.clone())
+        }
+        _ => None,
+    }
+}
+
 fn row_of(listed: &ListedRow) -> &ScannedRow {
     match listed {
         ListedRow::Row(row) => row,
@@ -484,9 +590,11 @@ mod tests {
             prefix: Bytes::new(),
             delimiter: Some(Bytes::from_static(b"/")),
             from: Bytes::new(),
+            start: 0,
             shows: shows_object,
             wanted: 1,
             hidden_max: 10,
+            passed_max: 10,
             timeout: SCAN_PATIENCE,
         };
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);

@@ -17,10 +17,13 @@ use super::{
     SEALED_TRIES, UnavailableReason, UploadEntry, UploadPage,
 };
 use crate::register::Failure;
-use merge::{Merge, Name, Query, shows_bucket, shows_object, shows_uploads};
+use merge::{Merge, Name, Query, READ_COST, shows_bucket, shows_object, shows_uploads};
 
-/// Keys without an open upload that one page of uploads looks at, at most: about a second of work.
-const HIDDEN_KEYS_MAX: usize = 10_000;
+/// Names that do not show that one page looks at, at most: some tenths of a second of work on one gateway.
+const HIDDEN_NAMES_MAX: usize = 10_000;
+/// Tombstones known to be committed that one volume passes for one page, at most: a volume passes a million of them in
+/// about a second. A bucket that was just emptied holds all of its keys as such for a day.
+const PASSED_ROWS_MAX: u64 = 100_000;
 
 /// What a walk found.
 struct Walk<E> {
@@ -38,9 +41,15 @@ enum ListedName {
 impl Objects {
     /// Lists one page of a bucket's keys.
     ///
+    /// A page ends after enough tombstones, too: it may be short or empty and still have a next one.
+    ///
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.list_among(request, HIDDEN_NAMES_MAX, PASSED_ROWS_MAX).await
+    }
+
+    async fn list_among(&self, request: ListRequest, hidden_max: usize, passed_max: u64) -> Result<ListPage> {
         let ListRequest { bucket, prefix, delimiter, after, max_keys } = request;
         let max = page_size(max_keys);
         let mut page = ListPage { entries: Vec::new(), next: None };
@@ -48,11 +57,16 @@ impl Objects {
             self.bucket_id(&bucket).await?;
             return Ok(page);
         }
-        let query = Self::query(&prefix, delimiter.as_deref(), after, shows_object, max + 1);
-        let Walk { mut entries, stopped: _ } = self.page(&bucket, query, object_entry).await?;
+        let query = Query {
+            hidden_max,
+            passed_max,
+            ..Self::query(&prefix, delimiter.as_deref(), after, shows_object, max + 1)
+        };
+        let Walk { mut entries, stopped } = self.page(&bucket, query, object_entry).await?;
         let more = entries.len() > max;
         entries.truncate(max);
         page.entries = entries;
+        page.next = stopped;
         if more {
             page.next = page.entries.last().map(|entry| match entry {
                 ListEntry::Object { key, .. } => key.as_str().to_owned(),
@@ -71,7 +85,7 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn list_uploads(&self, request: ListUploads) -> Result<UploadPage> {
-        self.list_uploads_among(request, HIDDEN_KEYS_MAX).await
+        self.list_uploads_among(request, HIDDEN_NAMES_MAX).await
     }
 
     async fn list_uploads_among(&self, request: ListUploads, hidden_max: usize) -> Result<UploadPage> {
@@ -129,7 +143,12 @@ impl Objects {
     ) -> Result<BucketPage> {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(10_000);
         let after = after.map(str::to_owned);
-        let query = Self::query(prefix, None, after, shows_bucket, max.saturating_add(1));
+        // Clients that ask for all buckets in one page know of no next one.
+        let query = Query {
+            hidden_max: usize::MAX,
+            passed_max: u64::MAX,
+            ..Self::query(prefix, None, after, shows_bucket, max.saturating_add(1))
+        };
         let Walk { entries: mut buckets, stopped: _ } = self.names(query, bucket_info).await?;
         let more = buckets.len() > max;
         buckets.truncate(max);
@@ -168,9 +187,11 @@ impl Objects {
             prefix: Bytes::copy_from_slice(prefix.as_bytes()),
             delimiter: delimiter.map(|delimiter| Bytes::copy_from_slice(delimiter.as_bytes())),
             from: after.map(|after| behind(prefix, delimiter, after)).unwrap_or_default(),
+            start: 0,
             shows,
             wanted,
-            hidden_max: usize::MAX,
+            hidden_max: HIDDEN_NAMES_MAX,
+            passed_max: PASSED_ROWS_MAX,
             timeout: SCAN_PATIENCE,
         }
     }
@@ -182,6 +203,9 @@ impl Objects {
         query: Query,
         entries: fn(ListedName) -> I,
     ) -> std::result::Result<Walk<E>, Failure> {
+        let mut start = [0];
+        self.inner.rng.fill(&mut start);
+        let query = Query { start: usize::from(start[0]), ..query };
         let mut merge = Merge::new(&self.inner.cluster, &self.inner.registers, &query);
         let mut walk = Walk { entries: Vec::new(), stopped: None };
         while walk.entries.len() < query.wanted {
@@ -196,7 +220,7 @@ impl Objects {
                         self.inner.registers.read(&RegisterKey::object(query.bucket, key.clone())).await?;
                     match found.filter(|found| (query.shows)(&found.value)) {
                         Some(found) => walk.entries.extend(entries(ListedName::Key(key, found.value))),
-                        None if merge.hide() => {
+                        None if merge.hide(READ_COST) => {
                             walk.stopped = Some(key.as_str().to_owned());
                             break;
                         }
@@ -215,7 +239,8 @@ impl Objects {
                         merge.pass(&prefix);
                     } else {
                         merge.dead_witness(set, &prefix, &witness);
-                        merge.hide();
+                        // The walk ends with the next name, where that is enough.
+                        merge.hide(READ_COST);
                     }
                 }
                 Name::Enough(up_to) => {
@@ -289,8 +314,17 @@ fn bucket_info(shown: ListedName) -> Option<BucketInfo> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::Ordering;
+    use std::time::Duration;
+
+    use futures::FutureExt as _;
+    use sherd_core::message::Error;
+
     use super::*;
-    use crate::object::{CreateUpload, ObjectName};
+    use crate::object::{CreateUpload, ObjectName, WriteConditions};
+    use crate::peer::scripted::{Fate, says};
+    use crate::register::RegisterTimeouts;
     use crate::upkeep::tests::{Directories, body, key_of};
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -353,6 +387,110 @@ mod tests {
         let page = node.objects().list_uploads_among(request, 1).await.expect("a page");
         assert!(page.entries.is_empty());
         assert!(page.next.is_some(), "one key was looked at, and that was enough");
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn pages_end_after_enough_deleted_keys_and_lead_to_what_is_behind_them() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        for n in 0..40 {
+            let key = format!("p{}/k{n:02}", n / 20);
+            node.put(&key, &body(n, 10)).await;
+            let name = ObjectName { bucket: key_of("bucket"), key: key_of(&key) };
+            node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
+            // Half of the tombstones are known to be committed, so that the volumes pass them.
+            if n % 2 == 0 {
+                node.registers().finish(&node.register(&key).await).await.expect("all volumes have it");
+            }
+        }
+        for key in ["p0/k05x", "p1/k39x", "p1/z"] {
+            node.put(key, &body(1, 10)).await;
+        }
+        for (delimiter, wanted) in
+            [(None, vec!["p0/k05x", "p1/k39x", "p1/z"]), (Some("/"), vec!["p0/", "p1/"])]
+        {
+            let (mut found, mut after, mut empty, mut pages) = (Vec::new(), None, 0, 0);
+            loop {
+                let request = ListRequest {
+                    bucket: key_of("bucket"),
+                    prefix: String::new(),
+                    delimiter: delimiter.map(str::to_owned),
+                    after: after.clone(),
+                    max_keys: 10,
+                };
+                let page = node.objects().list_among(request, 100, 4).await.expect("a page");
+                pages += 1;
+                empty += usize::from(page.entries.is_empty());
+                found.extend(page.entries.into_iter().map(|entry| match entry {
+                    ListEntry::Object { key, .. } => key.as_str().to_owned(),
+                    ListEntry::Prefix(prefix) => prefix,
+                }));
+                let Some(next) = page.next else { break };
+                assert!(after.as_ref().is_none_or(|after| *after < next), "{after:?}, then {next}");
+                after = Some(next);
+            }
+            assert_eq!(found, wanted);
+            assert!(empty > 0 && pages > 2, "{empty} of {pages} pages were empty");
+        }
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn volumes_that_are_busy_are_asked_again_and_never_taken_for_volumes_that_cannot_be_reached() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        node.put_everywhere("a", &body(1, 10)).await;
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        let left = std::sync::atomic::AtomicUsize::new(20);
+        says(&script.lists, move |_, ()| {
+            let busy = left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
+            if busy.is_ok() { Fate::Instead(Err(Error::Busy)) } else { Fate::Through }
+        });
+        let request = || ListRequest {
+            bucket: key_of("bucket"),
+            prefix: String::new(),
+            delimiter: None,
+            after: None,
+            max_keys: 10,
+        };
+        let page = gateway.objects().list(request()).await.expect("they answer in the end");
+        assert_eq!(page.entries.len(), 1);
+        says(&script.lists, |_, ()| Fate::Instead(Err(Error::Busy)));
+        let id = gateway.objects().bucket_id(&key_of("bucket")).await.expect("it is there");
+        let query = Objects::query("", None, None, shows_object, 1);
+        let query = Query { bucket: id, timeout: Duration::from_millis(100), ..query };
+        let refused = gateway.objects().names(query, object_entry).await.map(|walk| walk.entries.len());
+        assert_eq!(refused, Err(Failure::ScansBusy));
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn all_sets_are_asked_before_any_has_answered() {
+        let directories = Directories::new(16);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        let inner = &gateway.objects().inner;
+        assert_eq!(inner.cluster.sets().len(), 2);
+        let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
+        says(&script.lists, {
+            let asked = Arc::clone(&asked);
+            move |volume, ()| {
+                asked.lock().push(volume);
+                Fate::Silence
+            }
+        });
+        let id = gateway.objects().bucket_id(&key_of("bucket")).await.expect("it is there");
+        let query = Query { bucket: id, ..Objects::query("", None, None, shows_object, 1) };
+        let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
+        assert!(merge.next().now_or_never().is_none(), "none answers");
+        for set in inner.cluster.sets() {
+            let of_set = set.routes.iter().filter(|route| asked.lock().contains(&route.volume)).count();
+            assert_eq!(of_set, set.quorums().prepare());
+        }
         node.close().await;
     }
 

@@ -2,11 +2,13 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
+use sherd_core::message;
 use sherd_core::message::{Answer, PartsScan, ScannedRow, Target};
 use sherd_core::record::{DataRef, Part, State, Value};
 
@@ -18,6 +20,8 @@ use crate::upkeep::kept_by;
 
 /// Parts that are looked at, and then tombstoned, at one time.
 const PAGE: usize = 100;
+/// Before a volume is asked again whose line of scans is full: a page takes a few milliseconds.
+const BUSY_PAUSE: Duration = Duration::from_millis(20);
 
 /// What S3 shows of a part.
 pub(super) fn info(part: Part) -> PartInfo {
@@ -81,7 +85,7 @@ impl Objects {
         let set = self.inner.cluster.set_of(object);
         let Target { slot, epoch, .. } = self.inner.cluster.target(object.clone());
         let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
-        let mut scans = Vec::new();
+        let (mut scans, mut is_busy) = (Vec::new(), false);
         let voters = set.quorums().prepare();
         let mut asked = HedgedGather::new(set.prompt_first(0), SCAN_HEDGE, Instant::now() + SCAN_PATIENCE);
         let parts = |place: usize| {
@@ -90,6 +94,13 @@ impl Objects {
         };
         while let Some((place, answer)) = asked.next(voters - scans.len(), parts).await {
             let route = &set.routes[place];
+            if matches!(answer, Err(message::Error::Busy)) {
+                // It is up: it is asked again, behind the others and after a moment.
+                is_busy = true;
+                tokio::time::sleep(BUSY_PAUSE).await;
+                asked.ask_again(place);
+                continue;
+            }
             let Ok(Answer { from, result: Ok(rows) }) = answer else { continue };
             self.inner.registers.learn(route.volume, &from);
             scans.push((route.volume, from, rows));
@@ -100,7 +111,7 @@ impl Objects {
                 return Ok(numbers_in(scans.iter().map(|(_, _, rows)| rows.as_slice()), SCAN_ROWS));
             }
         }
-        Err(UnavailableReason::Quorum.into())
+        Err(if is_busy { UnavailableReason::ListsBusy } else { UnavailableReason::Quorum }.into())
     }
 
     /// Tombstones the parts of a closed upload, in the background; data that the object does not

@@ -19,9 +19,12 @@ use super::{AnswerSender, Pending};
 use crate::machine::workers::Workers;
 use crate::volumes::{ServingVolume, Volumes, unreachable_because};
 
+mod scans;
 mod registers;
 mod shards;
 mod upkeep;
+
+pub(crate) use scans::{CountedPage, PageShare, ScanRoom, entry_bytes, row_bytes};
 
 /// The volumes of this node, without a network.
 #[derive(Debug, Clone)]

@@ -13,7 +13,7 @@ use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
 use sherd_volume::lookup::Source;
 use sherd_volume::request::Op;
 
-use super::{LocalPeer, look_up};
+use super::{LocalPeer, look_up, scans};
 use crate::peer::watch::CallLength;
 use crate::peer::{Pending, RegisterPeer};
 use crate::volumes::ServingVolume;
@@ -102,28 +102,17 @@ impl RegisterPeer for LocalPeer {
 
     fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
         let request = request.clone();
-        self.on_readers(volume, CallLength::Short, move |reader| reader.list(&request))
+        self.in_line(volume, CallLength::Short, move |reader| reader.list(&request))
     }
 
     fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
         let request = *request;
-        self.on_readers(volume, CallLength::Short, move |reader| reader.parts(&request))
+        self.in_line(volume, CallLength::Short, move |reader| reader.parts(&request))
     }
 
     fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
         let request = request.clone();
-        self.on_readers(volume, CallLength::Long, move |reader| {
-            let before = reader.answerer();
-            let result = match reader.rows(&request) {
-                Ok(page) => Ok(page),
-                Err(sherd_volume::error::Error::Refused(refusal)) => Err(refusal),
-                Err(error) => return Err(error),
-            };
-            // Rows that were read before the volume voted may be without some that it got before it did.
-            let mut from = reader.answerer();
-            from.votes &= before.votes && before.incarnation == from.incarnation;
-            Ok(Answer { from, result })
-        })
+        self.in_line(volume, CallLength::Long, move |reader| scans::rows(reader, &request))
     }
 
     fn unsettled(
@@ -134,7 +123,7 @@ impl RegisterPeer for LocalPeer {
         limit: usize,
     ) -> Pending<UnsettledPage> {
         let after = after.cloned();
-        self.on_readers(volume, CallLength::Long, move |reader| reader.unsettled(kind, after.as_ref(), limit))
+        self.in_line(volume, CallLength::Long, move |reader| reader.unsettled(kind, after.as_ref(), limit))
     }
 
     fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {

@@ -192,14 +192,15 @@ impl Pair {
         self.metrics.link("n2").peer_certificate_expiry_s.get()
     }
 
-    /// Keeps every read worker of the server's volume busy until the returned end is dropped.
+    /// Keeps every worker for reads and scans of the server's volume busy until the returned end is dropped.
     fn hang_reads(&self) -> std::sync::mpsc::Sender<()> {
-        hang(&self.volumes.all()[0].serving().expect("it serves").reads)
+        let serving = self.volumes.all()[0].serving().expect("it serves");
+        hang(&[&serving.reads, &serving.scans])
     }
 
     /// Keeps every write worker of the server's volume busy, as [`Self::hang_reads`].
     fn hang_writes(&self) -> std::sync::mpsc::Sender<()> {
-        hang(&self.volumes.all()[0].serving().expect("it serves").writes)
+        hang(&[&self.volumes.all()[0].serving().expect("it serves").writes])
     }
 
     /// Keeps the log thread of the server's volume busy, as [`Self::hang_reads`].
@@ -235,10 +236,10 @@ impl Pair {
 }
 
 /// Keeps these workers busy until the returned end is dropped.
-fn hang(workers: &Workers) -> std::sync::mpsc::Sender<()> {
+fn hang(workers: &[&Workers]) -> std::sync::mpsc::Sender<()> {
     let (hung, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(parking_lot::Mutex::new(wait));
-    for _ in 0..WORKERS {
+    for workers in workers.iter().flat_map(|workers| [*workers; WORKERS]) {
         let wait = Arc::clone(&wait);
         let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
         workers.run(job).expect("nothing else waits");

@@ -80,6 +80,7 @@ async fn pages_of_rows_over_the_wire_are_those_of_the_volume() {
         from: Bytes::new(),
         delimiter: Some(Bytes::from_static(b"/")),
         limit: 100,
+        passed_max: sherd_core::message::LIST_PASSED_MAX,
     };
     let listed = peer.list(volume, &list).await.expect("it answers");
     assert_eq!(listed, local.list(volume, &list).await.expect("it answers"));

@@ -1,8 +1,8 @@
 //! ListObjects, versions 1 and 2: a page of keys and common prefixes.
 //!
 //! Both ask the store the same; they differ in how a page is continued. Version 1 names the last
-//! key or prefix openly, and only where a delimiter hides it from the client; version 2 hands out
-//! an opaque token.
+//! key or prefix openly, and only where the client cannot tell it from the page; version 2 hands out
+//! an opaque token. A page that passed many deleted keys ends there: it may be short or empty, and go on.
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{
@@ -41,6 +41,11 @@ pub(in crate::s3) async fn list(
             max_keys,
         })
         .await?;
+    // A client goes on behind the last key, unless a delimiter hides what is last, or the page ended behind it.
+    let is_behind_last = !page.entries.last().is_some_and(|last| match last {
+        ListEntry::Object { key, .. } => page.next.as_deref() == Some(key.as_str()),
+        ListEntry::Prefix(_) => false,
+    });
     let Page { contents, common_prefixes, next, key_count: _ } = Page::of(page, max_keys, encoding, true);
     Ok(S3Response::new(ListObjectsOutput {
         name: Some(input.bucket),
@@ -48,7 +53,7 @@ pub(in crate::s3) async fn list(
         marker: Some(encoding.text(marker)),
         max_keys: i32::try_from(max_keys).ok(),
         is_truncated: Some(next.is_some()),
-        next_marker: next.filter(|_| delimiter.is_some()).map(|next| encoding.text(next)),
+        next_marker: next.filter(|_| delimiter.is_some() || is_behind_last).map(|next| encoding.text(next)),
         contents: Some(contents),
         common_prefixes: Some(common_prefixes),
         delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),

@@ -250,6 +250,9 @@ fn of_unavailable(unavailable: UnavailableReason) -> S3Error {
             "Too few shards of the object can be reached. Please try again.",
         ),
         UnavailableReason::Overloaded => (S3ErrorCode::SlowDown, "Please reduce your request rate."),
+        UnavailableReason::ListsBusy => {
+            (S3ErrorCode::SlowDown, "Too many lists are under way. Please reduce your rate of list requests.")
+        }
         UnavailableReason::Sealed => {
             (S3ErrorCode::ServiceUnavailable, "A deletion of the bucket is under way. Please try again.")
         }

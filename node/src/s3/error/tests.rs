@@ -42,6 +42,7 @@ fn is_in_the_table(error: &Error) {
             UnavailableReason::Quorum
             | UnavailableReason::Data
             | UnavailableReason::Overloaded
+            | UnavailableReason::ListsBusy
             | UnavailableReason::Sealed,
         )
         | Error::Full
@@ -81,6 +82,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (UnavailableReason::Quorum.into(), "SlowDown", 503),
         (UnavailableReason::Data.into(), "ServiceUnavailable", 503),
         (UnavailableReason::Overloaded.into(), "SlowDown", 503),
+        (UnavailableReason::ListsBusy.into(), "SlowDown", 503),
         (UnavailableReason::Sealed.into(), "ServiceUnavailable", 503),
         (Error::Full, "InsufficientStorage", 507),
         (Error::OutcomeUnknown, "InternalError", 500),
@@ -135,6 +137,7 @@ fn not_modified_carries_what_a_cache_keeps() {
 fn whoever_may_try_again_is_told_when() {
     for unavailable in [
         UnavailableReason::Overloaded,
+        UnavailableReason::ListsBusy,
         UnavailableReason::Quorum,
         UnavailableReason::Data,
         UnavailableReason::Sealed,

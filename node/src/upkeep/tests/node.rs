@@ -206,15 +206,17 @@ impl Node {
         pages.into_iter().flatten().flatten().map(|(id, _)| id).collect()
     }
 
-    /// Lets a volume's blocking reads hang until what this gives is dropped.
+    /// Lets a volume's blocking reads and scans hang until what this gives is dropped.
     pub(crate) fn hang_reads(&self, volume: VolumeId) -> std::sync::mpsc::Sender<()> {
         let serving = self.local(volume).serving().expect("it serves");
         let (hung, wait) = std::sync::mpsc::channel::<()>();
         let wait = Arc::new(parking_lot::Mutex::new(wait));
-        for _ in 0..WORKERS {
-            let wait = Arc::clone(&wait);
-            let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
-            serving.reads.run(job).expect("nothing else waits");
+        for workers in [&serving.reads, &serving.scans] {
+            for _ in 0..WORKERS {
+                let wait = Arc::clone(&wait);
+                let job = move || assert!(wait.lock().recv().is_err(), "nothing is ever sent");
+                workers.run(job).expect("nothing else waits");
+            }
         }
         hung
     }

@@ -42,6 +42,13 @@ const ORIGIN_BYTES: usize = 3 * 8 + 8 + 4 + 4;
 /// Where the ballot stands in a row's stored entry: behind its kind and flags.
 const BALLOT_AT: usize = ORIGIN_BYTES + 1 + 1;
 
+/// Where a row's flags stand in its stored entry, and its kind before them.
+const FLAGS_AT: usize = ORIGIN_BYTES + 1;
+/// The kind of a row's entry.
+const ROW_KIND: u8 = 1;
+/// The flags of a tombstone known to be committed.
+const GONE_FLAGS: u8 = 1 | 1 << 1;
+
 /// Behind the ballot of a listed row that is committed.
 const COMMITTED_MARK: u8 = 1;
 
@@ -229,6 +236,12 @@ impl Entry {
             },
         })
     }
+}
+
+/// Whether a stored entry is a tombstone known to be committed, by its flags alone: a listing passes many of them.
+pub(crate) fn is_gone(entry: &[u8]) -> bool {
+    entry.get(FLAGS_AT - 1) == Some(&ROW_KIND)
+        && entry.get(FLAGS_AT).is_some_and(|flags| flags & GONE_FLAGS == GONE_FLAGS)
 }
 
 /// The ballot in the stored form of a row's entry, as it is stored for a row that waits to be settled.

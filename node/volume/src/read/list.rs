@@ -8,8 +8,8 @@ use bytes::Bytes;
 
 use sherd_core::id::{RegisterKey, Sequence};
 use sherd_core::message::{
-    Answer, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind,
-    UnsettledPage, UnsettledRow, behind, behind_prefix,
+    Answer, LIST_PASSED_MAX, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow,
+    UnsettledKind, UnsettledPage, UnsettledRow, behind, behind_prefix,
 };
 use sherd_core::register::acceptor::judge_epoch;
 use sherd_core::register::listing::is_listed;
@@ -17,7 +17,9 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
-use crate::index::table::{OBJECT, PART, UNSETTLED, parse_listed, parse_row_key, row_key, unsettled_key};
+use crate::index::table::{
+    OBJECT, PART, UNSETTLED, is_gone, parse_listed, parse_row_key, row_key, unsettled_key,
+};
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::Reader;
 use crate::read::scan::Walk;
@@ -25,7 +27,7 @@ use crate::read::view::{StoredRow, VolumeShared, as_stored};
 use crate::state::promises::judge_bucket;
 
 /// Rows that one call looks at before it hands back what it has.
-const LOOKED_AT_MAX: usize = 20_000;
+const LOOKED_AT_MAX: usize = LIST_PASSED_MAX as usize;
 
 /// Bytes of values after which one call hands back what it has: a value may have some mebibytes, and a page is
 /// in memory as a whole.
@@ -68,24 +70,39 @@ impl Reader {
         let rows_after = self.shared.view.read().small.rows_after();
         let mut page = ListPage::default();
         let (mut looked_at, mut values_bytes) = (0, 0);
+        let passed_max = scan.passed_max.clamp(1, LIST_PASSED_MAX);
+        // Where to go on is behind what was looked at: a lister that stops there names it to its client.
+        let mut next = None;
         while let Some((key, value)) = walk.next()? {
-            let name = key.slice(1 + scan.bucket.0.len()..);
             let is_full = page.entries.len() >= scan.limit || values_bytes >= VALUES_BYTES_MAX;
-            if is_full || looked_at >= LOOKED_AT_MAX {
-                page.next = Some(name);
+            if is_full || looked_at >= LOOKED_AT_MAX || page.hidden >= passed_max {
+                let name = || key.slice(1 + scan.bucket.0.len()..);
+                page.next = Some(next.unwrap_or_else(name));
                 break;
             }
             looked_at += 1;
-            let Some(row) = self.listed_row(&key, value, rows_after)? else { continue };
+            let name = key.slice(1 + scan.bucket.0.len()..);
+            let row = if is_gone(&value) { None } else { self.listed_row(&key, value, rows_after)? };
+            let Some(row) = row else {
+                page.hidden += 1;
+                if looked_at >= LOOKED_AT_MAX || page.hidden >= passed_max {
+                    next = Some(behind(&name));
+                }
+                continue;
+            };
             values_bytes += value_bytes(&row);
             match common_prefix(&name, scan) {
                 Some(prefix) => {
                     let past = behind_prefix(&table(&prefix));
+                    next = behind_prefix(&prefix);
                     page.entries.push(ListedRow::Prefix { prefix, witness: row });
                     let Some(past) = past else { break };
                     walk.seek(&past);
                 }
-                None => page.entries.push(ListedRow::Row(row)),
+                None => {
+                    next = Some(behind(&name));
+                    page.entries.push(ListedRow::Row(row));
+                }
             }
         }
         Ok(page)

@@ -1,8 +1,10 @@
 //! Ordered walks over what is visible: the overlay merged over the index.
 //!
-//! The overlay's share of the range is taken first and the index is walked then: an entry leaves the
-//! overlay only when the index has it, so whatever was durable before the walk began is seen.
+//! The overlay's share of a range is taken first and the index is walked then: an entry leaves the
+//! overlay only when the index has it, so whatever was durable before the walk began is seen. A long
+//! range is walked piece by piece, each in this order: a page of few rows copies few entries.
 
+use std::cmp::Ordering;
 use std::iter::Peekable;
 use std::vec;
 
@@ -19,34 +21,64 @@ const PASSED_MAX: usize = 8;
 /// Of jumps that pass entries in vain, one of so many tries it again.
 const RETRY: u32 = 32;
 
+/// Entries of the overlay that are taken at one time, under the view's lock: about 50 us.
+const OVERLAY_TAKEN_MAX: usize = 512;
+
 /// A walk in key order that can jump ahead.
 pub(crate) struct Walk<'a> {
     shared: &'a VolumeShared,
     overlay: Peekable<vec::IntoIter<(Bytes, Option<Bytes>)>>,
+    /// The first entry of the overlay that was not taken; `None` when all were.
+    overlay_to: Option<Bytes>,
     index: Peekable<IndexScan<'a>>,
     to: Option<Bytes>,
     /// Jumps since the last one that ended among the next entries.
     far_jumps: u32,
 }
 
+/// Where the next entry is.
+enum NextEntry {
+    Overlay,
+    /// In both: the overlay's counts.
+    Both,
+    Index,
+    /// Behind the entries of the overlay that were taken.
+    NextPiece(Bytes),
+    Nowhere,
+}
+
 impl<'a> Walk<'a> {
     /// Walks `from..to`.
     pub(crate) fn new(shared: &'a VolumeShared, from: &[u8], to: Option<Bytes>) -> Self {
-        let view = shared.view.read();
-        let start = Bytes::copy_from_slice(from);
-        let overlay: Vec<_> = view
+        let index: IndexScan<'a> = Box::new(std::iter::empty());
+        let overlay = Vec::new().into_iter().peekable();
+        let mut walk = Self { shared, overlay, overlay_to: None, index: index.peekable(), to, far_jumps: 0 };
+        walk.begin_piece(from);
+        walk
+    }
+
+    /// Takes the overlay's next entries, and then walks the index from there.
+    fn begin_piece(&mut self, from: &[u8]) {
+        let is_within = |key: &Bytes| self.to.as_ref().is_none_or(|to| key < to);
+        let view = self.shared.view.read();
+        let mut entries = view
             .overlay
-            .range(start..)
-            .take_while(|(key, _)| to.as_ref().is_none_or(|to| *key < to))
-            .map(|(key, value)| (key.clone(), value.clone()))
-            .collect();
+            .range(Bytes::copy_from_slice(from)..)
+            .take_while(|(key, _)| is_within(key))
+            .map(|(key, value)| (key.clone(), value.clone()));
+        let taken: Vec<_> = entries.by_ref().take(OVERLAY_TAKEN_MAX).collect();
+        self.overlay_to = entries.next().map(|(key, _)| key);
         drop(view);
-        let index = shared.index.scan(from, to.as_deref()).peekable();
-        Self { shared, overlay: overlay.into_iter().peekable(), index, to, far_jumps: 0 }
+        self.overlay = taken.into_iter().peekable();
+        self.index = self.shared.index.scan(from, self.to.as_deref()).peekable();
     }
 
     /// Goes on at `from`, which lies ahead.
     pub(crate) fn seek(&mut self, from: &[u8]) {
+        if self.overlay_to.as_ref().is_some_and(|to| to.as_ref() <= from) {
+            self.begin_piece(from);
+            return;
+        }
         while self.overlay.next_if(|(key, _)| key.as_ref() < from).is_some() {}
         let lies_before = |pair: &Result<Pair, IndexError>| pair.as_ref().is_ok_and(|(key, _)| key < from);
         if self.far_jumps.is_multiple_of(RETRY) {
@@ -68,12 +100,16 @@ impl<'a> Walk<'a> {
             if let Some(Err(error)) = self.index.next_if(Result::is_err) {
                 return Err(self.shared.index_failed(&error));
             }
-            let below = self.index.peek().and_then(|pair| pair.as_ref().ok()).map(|(key, _)| key.clone());
-            let above = self.overlay.peek().map(|(key, _)| key.clone());
-            match (above, below) {
-                (None, None) => return Ok(None),
-                (Some(above), below) if below.as_ref().is_none_or(|below| above <= *below) => {
-                    if below.as_ref() == Some(&above) {
+            match self.next_entry() {
+                NextEntry::Nowhere => return Ok(None),
+                NextEntry::NextPiece(from) => self.begin_piece(&from),
+                NextEntry::Index => {
+                    if let Some(Ok(pair)) = self.index.next() {
+                        return Ok(Some(pair));
+                    }
+                }
+                side @ (NextEntry::Overlay | NextEntry::Both) => {
+                    if matches!(side, NextEntry::Both) {
                         self.index.next();
                     }
                     // `None` is an entry that was removed: whatever the index holds is gone.
@@ -81,12 +117,24 @@ impl<'a> Walk<'a> {
                         return Ok(Some((key, value)));
                     }
                 }
-                _ => {
-                    if let Some(Ok(pair)) = self.index.next() {
-                        return Ok(Some(pair));
-                    }
-                }
             }
+        }
+    }
+
+    fn next_entry(&mut self) -> NextEntry {
+        let above = self.overlay.peek().map(|(key, _)| key);
+        let below = self.index.peek().and_then(|pair| pair.as_ref().ok()).map(|(key, _)| key);
+        match (above, below, &self.overlay_to) {
+            (Some(above), Some(below), _) => match above.cmp(below) {
+                Ordering::Less => NextEntry::Overlay,
+                Ordering::Equal => NextEntry::Both,
+                Ordering::Greater => NextEntry::Index,
+            },
+            (Some(_), None, _) => NextEntry::Overlay,
+            (None, Some(below), Some(to)) if below < to => NextEntry::Index,
+            (None, _, Some(to)) => NextEntry::NextPiece(to.clone()),
+            (None, Some(_), None) => NextEntry::Index,
+            (None, None, None) => NextEntry::Nowhere,
         }
     }
 }

@@ -147,6 +147,7 @@ fn a_row_with_another_value_than_its_head_names_is_refused_wherever_it_stands() 
     let page = v1::ListPage {
         entries: vec![v1::ListedRow { prefix: None, row: Some(scanned.clone()) }],
         next: None,
+        hidden: 0,
     };
     let page = v1::ListAnswer { from: from.clone(), result: Some(v1::list_answer::Result::Page(page)) };
     let read = answer::<_, Answer<message::ListPage>>(Some(Reply::List(page)));
@@ -241,6 +242,7 @@ fn bounds_of_a_listing_have_a_limit() {
         from: Bytes::new(),
         delimiter: None,
         limit: 1,
+        passed_max: sherd_core::message::LIST_PASSED_MAX,
     };
     let message = scan.to_wire();
     assert_eq!(ListScan::from_wire(message.clone()), Ok(scan));

@@ -259,8 +259,9 @@ fn control() -> impl Strategy<Value = Control> {
 
 fn list_scan() -> impl Strategy<Value = ListScan> {
     let text = || bytes(0..20);
-    (bucket_id(), epoch(), option::of(change_id()), text(), text(), option::of(text()), limit()).prop_map(
-        |(bucket, epoch, deletion, prefix, from, delimiter, limit)| ListScan {
+    let bounds = (limit(), any::<u32>());
+    (bucket_id(), epoch(), option::of(change_id()), text(), text(), option::of(text()), bounds).prop_map(
+        |(bucket, epoch, deletion, prefix, from, delimiter, (limit, passed_max))| ListScan {
             bucket,
             epoch,
             deletion,
@@ -268,6 +269,7 @@ fn list_scan() -> impl Strategy<Value = ListScan> {
             from,
             delimiter,
             limit,
+            passed_max,
         },
     )
 }
@@ -385,7 +387,11 @@ pub(super) fn list_page() -> impl Strategy<Value = ListPage> {
         scanned_row().prop_map(ListedRow::Row),
         (bytes(0..20), scanned_row()).prop_map(|(prefix, witness)| ListedRow::Prefix { prefix, witness }),
     ];
-    (vec(entry, 0..4), option::of(bytes(0..20))).prop_map(|(entries, next)| ListPage { entries, next })
+    (vec(entry, 0..4), option::of(bytes(0..20)), any::<u32>()).prop_map(|(entries, next, hidden)| ListPage {
+        entries,
+        next,
+        hidden,
+    })
 }
 
 pub(super) fn scanned_rows() -> impl Strategy<Value = Vec<ScannedRow>> {
