@@ -16,7 +16,7 @@ pub(crate) const LATE_LOOK_EVERY: Duration = LATE_STEP;
 /// How long a scan of what a request lists may wait for its turn on a volume: it is refused `Busy` then, so that a
 /// volume with many scans to do is not late for that. Half a second is left for the page before it, and
 /// for the answer's way.
-pub(super) const SCAN_WAIT_MAX: Duration = Duration::from_millis(1000);
+pub(super) const SCAN_WAIT_MAX: Duration = Duration::from_secs(1);
 /// The pause before a volume is asked again that answered that its line of scans is full, and the longest: a page
 /// takes a few milliseconds.
 pub(super) const BUSY_PAUSE_MIN: Duration = Duration::from_millis(10);

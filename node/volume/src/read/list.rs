@@ -91,18 +91,15 @@ impl Reader {
                 continue;
             };
             values_bytes += value_bytes(&row);
-            match common_prefix(&name, scan) {
-                Some(prefix) => {
-                    let past = behind_prefix(&table(&prefix));
-                    next = behind_prefix(&prefix);
-                    page.entries.push(ListedRow::Prefix { prefix, witness: row });
-                    let Some(past) = past else { break };
-                    walk.seek(&past);
-                }
-                None => {
-                    next = Some(behind(&name));
-                    page.entries.push(ListedRow::Row(row));
-                }
+            if let Some(prefix) = common_prefix(&name, scan) {
+                let past = behind_prefix(&table(&prefix));
+                next = behind_prefix(&prefix);
+                page.entries.push(ListedRow::Prefix { prefix, witness: row });
+                let Some(past) = past else { break };
+                walk.seek(&past);
+            } else {
+                next = Some(behind(&name));
+                page.entries.push(ListedRow::Row(row));
             }
         }
         Ok(page)
