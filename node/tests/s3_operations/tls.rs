@@ -149,6 +149,57 @@ async fn a_request_in_clear_is_told_and_silent_clients_keep_no_other_waiting() {
     drop(silent);
 }
 
+/// Reads that wait for a place when their clients go.
+const READS: usize = 32;
+
+/// Their farewell is a record of TLS before it is the end of a socket's bytes.
+#[tokio::test]
+async fn reads_whose_clients_ended_their_tls_are_given_up() {
+    let pki = S3Pki::new();
+    let lines = format!("[limits]\nrequests_max = 1\nqueue_max = 1024\n{}", pki.lines());
+    let node = empty().serve(&lines).start().await;
+    node.until_ready().await;
+    let (tls, at) = (pki.client(&[&TLS13]), address(&node.endpoint));
+    let tunnel = Tunnel::start(pki.client(&[&TLS13]), &node.endpoint).await;
+    let client = node.client_at(&tunnel.endpoint);
+    client.create_bucket().bucket(BUCKET).send().await.expect("a new bucket");
+    let hour = aws_sdk_s3::presigning::PresigningConfig::expires_in(std::time::Duration::from_hours(1));
+    let put = client.put_object().bucket(BUCKET).key("held").presigned(hour.expect("a valid time")).await;
+    let url = put.expect("signing needs no server").uri().to_owned();
+    let (host, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
+    // It holds the one place.
+    let (mut writer, _) = connect(&tls, at).await.expect("a handshake");
+    let head = format!("PUT /{path} HTTP/1.1\r\nHost: {host}\r\nContent-Length: 2\r\n\r\nx");
+    writer.write_all(head.as_bytes()).await.expect("it reads");
+    let gauge = async |name: &str| node.metrics().await.get(name);
+    let is = async |name: &'static str, is: f64| {
+        eventually(name, SOON, async || {
+            let now = gauge(name).await;
+            if (now - is).abs() < 0.5 { Ok(()) } else { Err(format!("{now}, not {is}")) }
+        })
+        .await;
+    };
+    is("sherd_s3_requests_in_flight", 1.0).await;
+    let mut readers = Vec::new();
+    for _ in 0..READS {
+        let (mut reader, _) = connect(&tls, at).await.expect("a handshake");
+        reader.write_all(b"GET /a/b HTTP/1.1\r\nHost: x\r\n\r\n").await.expect("it reads");
+        readers.push(reader);
+    }
+    for reader in &mut readers {
+        reader.shutdown().await.expect("it is open");
+    }
+    is("sherd_s3_requests_queued", 0.0).await;
+    let shed = gauge("sherd_s3_requests_shed_total").await;
+    #[expect(clippy::cast_precision_loss, reason = "a few")]
+    let all = READS as f64;
+    assert!(shed < all, "all of them waited to the end");
+    writer.write_all(b"y").await.expect("it reads");
+    let mut answer = [0; 12];
+    bounded("an answer", SOON, writer.read_exact(&mut answer)).await.expect("answered");
+    assert_eq!(&answer, b"HTTP/1.1 200");
+}
+
 #[tokio::test]
 async fn a_probe_trusts_the_authority_that_it_is_given() {
     let pki = S3Pki::new();
