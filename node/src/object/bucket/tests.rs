@@ -11,7 +11,9 @@ use sherd_core::register::seal::DeletionDecision;
 use sherd_core::register::{CommitHint, Positions};
 
 use super::*;
-use crate::object::{ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
+use crate::object::{
+    ListRequest, ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions,
+};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, body, key_of, upload};
@@ -114,6 +116,26 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
             other => panic!("{sealed_count} volumes are sealed: {other:?}"),
         }
     }
+    node.close().await;
+}
+
+/// A gateway remembers the id of a bucket that another has deleted, for a moment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (objects, bucket) = (node.objects(), key_of("bucket"));
+    objects.create_bucket(bucket.clone(), String::new()).await.expect("created");
+    let id = objects.bucket_id(&bucket).await.expect("it is there");
+    let list = || {
+        let (prefix, delimiter, after) = (String::new(), None, None);
+        objects.list(ListRequest { bucket: bucket.clone(), prefix, delimiter, after, max_keys: 0 })
+    };
+    assert!(list().await.is_ok_and(|page| page.entries.is_empty()));
+    objects.delete_bucket(bucket.clone()).await.expect("deleted");
+    objects.inner.buckets.put(bucket.clone(), id);
+    let listed = list().await;
+    assert!(matches!(listed, Err(Error::Missing(MissingResource::Bucket))), "{listed:?}");
     node.close().await;
 }
 

@@ -54,7 +54,8 @@ impl Objects {
         let max = page_size(max_keys);
         let mut page = ListPage { entries: Vec::new(), next: None };
         if max == 0 {
-            self.bucket_id(&bucket).await?;
+            // Nothing else asks whether it is there; a remembered id says that it was.
+            self.head_bucket(bucket).await?;
             return Ok(page);
         }
         let query = Query {
@@ -93,7 +94,8 @@ impl Objects {
         let max = page_size(max_uploads);
         let mut page = UploadPage { entries: Vec::new(), next: None };
         if max == 0 {
-            self.bucket_id(&bucket).await?;
+            // Nothing else asks whether it is there; a remembered id says that it was.
+            self.head_bucket(bucket).await?;
             return Ok(page);
         }
         let mut entries = Vec::new();
