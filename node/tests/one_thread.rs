@@ -310,8 +310,15 @@ async fn upload_in_parts(world: &mut World, store: Store) {
     }
     assert!(is_missing(&get(objects, "parts").await), "before it is completed");
     let conditions = WriteConditions::default();
-    let complete =
-        CompleteUpload { name: name("parts"), upload: id, parts, checksum: None, size: None, conditions };
+    let complete = CompleteUpload {
+        name: name("parts"),
+        upload: id,
+        parts,
+        checksum: None,
+        checksum_kind: None,
+        size: None,
+        conditions,
+    };
     objects.complete_upload(complete).await.expect("completed");
     world.stored.insert("parts".to_owned(), bytes);
     world.read_all(objects).await;

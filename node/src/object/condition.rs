@@ -1,6 +1,6 @@
 //! Conditions on reads and writes, judged on what a register holds.
 
-use sherd_core::record::Object;
+use sherd_core::record::{Content, Object};
 
 use super::{Error, MissingResource, ReadConditions, Result, WriteConditions};
 
@@ -24,7 +24,8 @@ pub(super) fn judge_write(conditions: &WriteConditions, object: Option<&Object>)
 
 /// Judges a read's conditions in the order of RFC 9110, section 13.2.2: an entity tag that is
 /// asked for decides alone, times only where no tag was given.
-pub(super) fn judge_read(conditions: &ReadConditions, etag: &str, modified_ms: u64) -> Result<()> {
+pub(super) fn judge_read(conditions: &ReadConditions, content: &Content, modified_ms: u64) -> Result<()> {
+    let etag = content.etag.as_str();
     let modified = modified_ms / 1000;
     if let Some(wanted) = &conditions.if_match {
         if !wanted.matches(Some(etag)) {
@@ -37,13 +38,30 @@ pub(super) fn judge_read(conditions: &ReadConditions, etag: &str, modified_ms: u
         Some(known) => known.matches(Some(etag)),
         None => conditions.if_modified_since.is_some_and(|since| modified <= since),
     };
-    if not_modified { Err(Error::NotModified { etag: etag.to_owned(), modified_ms }) } else { Ok(()) }
+    if not_modified {
+        let attributes = content.attributes.clone();
+        return Err(Error::NotModified { etag: etag.to_owned(), modified_ms, attributes });
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::record::{Attributes, Body, Checksums};
+
     use super::*;
     use crate::object::EtagMatch;
+
+    fn content(etag: &str) -> Content {
+        Content {
+            size: 1,
+            etag: etag.to_owned(),
+            attributes: Attributes::default(),
+            checksums: Checksums::new(),
+            upload: None,
+            body: Body::Inline { hash: [0; 32] },
+        }
+    }
 
     fn one(tag: &str) -> EtagMatch {
         EtagMatch::OneOf(vec![tag.to_owned()])
@@ -56,8 +74,8 @@ mod tests {
             if_unmodified_since: Some(1),
             ..ReadConditions::default()
         };
-        assert!(judge_read(&conditions, "a", 5_000).is_ok());
-        assert!(matches!(judge_read(&conditions, "b", 500), Err(Error::PreconditionFailed { .. })));
+        assert!(judge_read(&conditions, &content("a"), 5_000).is_ok());
+        assert!(matches!(judge_read(&conditions, &content("b"), 500), Err(Error::PreconditionFailed { .. })));
     }
 
     #[test]
@@ -67,8 +85,8 @@ mod tests {
             if_modified_since: Some(9),
             ..ReadConditions::default()
         };
-        assert!(judge_read(&conditions, "b", 1_000).is_ok());
-        assert!(matches!(judge_read(&conditions, "a", 99_000), Err(Error::NotModified { .. })));
+        assert!(judge_read(&conditions, &content("b"), 1_000).is_ok());
+        assert!(matches!(judge_read(&conditions, &content("a"), 99_000), Err(Error::NotModified { .. })));
     }
 
     #[test]

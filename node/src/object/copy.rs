@@ -4,6 +4,8 @@ use futures::StreamExt;
 
 use sherd_core::id::RegisterKey;
 
+use super::digest::DEFAULT_ALGORITHM;
+use super::multipart::PartOrigin;
 use super::put::NewContent;
 use super::{
     CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, WriteOutcome,
@@ -25,7 +27,7 @@ impl Objects {
         let key = RegisterKey::object(bucket, target.key);
         let kept = info.checksums.first().map(|checksum| checksum.algorithm);
         let upload = Upload { size: info.size, body: stream_on(body), md5: None, checksum: None };
-        let received = self.receive(&key, upload, checksum.or(kept)).await?;
+        let received = self.receive(&key, upload, checksum.or(kept).or(Some(DEFAULT_ALGORITHM))).await?;
         let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let content = NewContent {
@@ -53,7 +55,7 @@ impl Objects {
         }
         let size = range.end - range.start;
         let upload = Upload { size, body: stream_on(body), md5: None, checksum: None };
-        self.put_part(part, upload).await
+        self.store_part(part, upload, PartOrigin::Copy).await
     }
 }
 

@@ -4,19 +4,24 @@
 //! is never joined to its neighbours. The values are what S3 compares, stores and returns: MD5 for
 //! the entity tag, and the five `x-amz-checksum-*` algorithms.
 
-use bytes::Bytes;
 use crc_fast::{CrcAlgorithm, Digest as Crc};
 use sha1::Sha1;
 use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
 
 use sherd_core::md5::Md5;
-use sherd_core::record::{Checksum, ChecksumAlgorithm};
+use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Checksums};
+
+/// The checksum of a body whose client sent none, and whose upload names no algorithm (AWS, "Checking object
+/// integrity"): the one that is joined out of those of parts.
+pub(crate) const DEFAULT_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
 
 /// Digests in the making.
 #[derive(Debug)]
 pub struct Digests {
     md5: Option<Md5>,
-    checksums: Vec<(ChecksumAlgorithm, Hasher)>,
+    // Most bodies have one: no allocation.
+    checksums: SmallVec<[(ChecksumAlgorithm, Hasher); 1]>,
 }
 
 /// One checksum in the making.
@@ -40,8 +45,8 @@ impl std::fmt::Debug for Hasher {
 pub struct DigestValues {
     /// Its MD5, unless it was left out.
     pub md5: Option<[u8; 16]>,
-    /// The checksums asked for.
-    pub checksums: Vec<Checksum>,
+    /// The checksums asked for, in the order in which they were.
+    pub checksums: Checksums,
 }
 
 impl Digests {
@@ -79,7 +84,7 @@ impl Digests {
 }
 
 /// Computes the checksum of bytes at hand.
-pub(crate) fn checksum(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Bytes {
+pub(crate) fn checksum(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> ChecksumBytes {
     let mut hasher = Hasher::new(algorithm);
     hasher.update(bytes);
     hasher.finish()
@@ -89,8 +94,8 @@ pub(crate) fn checksum(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> Bytes {
 /// the bytes. `None` for an algorithm that cannot, or checksums of the wrong length.
 pub(crate) fn join_checksums<'a>(
     algorithm: ChecksumAlgorithm,
-    parts: impl Iterator<Item = (&'a Bytes, u64)>,
-) -> Option<Bytes> {
+    parts: impl Iterator<Item = (&'a ChecksumBytes, u64)>,
+) -> Option<ChecksumBytes> {
     let crc = match algorithm {
         ChecksumAlgorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
         ChecksumAlgorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
@@ -106,7 +111,7 @@ pub(crate) fn join_checksums<'a>(
         joined = crc_fast::checksum_combine(crc, joined, value, length);
     }
     let wide = joined.to_be_bytes();
-    Some(Bytes::copy_from_slice(&wide[wide.len() - algorithm.bytes()..]))
+    Some(ChecksumBytes::from_slice(&wide[wide.len() - algorithm.bytes()..]))
 }
 
 impl Hasher {
@@ -131,15 +136,15 @@ impl Hasher {
     }
 
     /// Ends; the value as S3 sends it: big endian.
-    pub fn finish(self) -> Bytes {
+    pub fn finish(self) -> ChecksumBytes {
         match self.0 {
             Inner::Crc32(crc) => {
                 let value = u32::try_from(crc.finalize()).expect("a 32-bit CRC fits 32 bits");
-                Bytes::copy_from_slice(&value.to_be_bytes())
+                ChecksumBytes::from_slice(&value.to_be_bytes())
             }
-            Inner::Crc64(crc) => Bytes::copy_from_slice(&crc.finalize().to_be_bytes()),
-            Inner::Sha1(sha) => Bytes::copy_from_slice(&sha.finalize()),
-            Inner::Sha256(sha) => Bytes::copy_from_slice(&sha.finalize()),
+            Inner::Crc64(crc) => ChecksumBytes::from_slice(&crc.finalize().to_be_bytes()),
+            Inner::Sha1(sha) => ChecksumBytes::from_slice(&sha.finalize()),
+            Inner::Sha256(sha) => ChecksumBytes::from_slice(&sha.finalize()),
         }
     }
 }
@@ -159,7 +164,7 @@ mod tests {
             (ChecksumAlgorithm::Crc64Nvme, &[0xae, 0x8b, 0x14, 0x86, 0x0a, 0x79, 0x98, 0x88]),
         ];
         for (algorithm, expected) in cases {
-            assert_eq!(checksum(algorithm, b"123456789"), expected, "{algorithm:?}");
+            assert_eq!(checksum(algorithm, b"123456789").as_slice(), expected, "{algorithm:?}");
         }
         assert_eq!(
             hex::encode(checksum(ChecksumAlgorithm::Sha1, b"abc")),
@@ -177,7 +182,7 @@ mod tests {
         let body = b"one part, another part, and the last";
         for algorithm in [Crc32, Crc32c, Crc64Nvme] {
             let parts = [&body[..8], &body[8..8], &body[8..30], &body[30..]];
-            let sums: Vec<(Bytes, u64)> =
+            let sums: Vec<(ChecksumBytes, u64)> =
                 parts.iter().map(|part| (checksum(algorithm, part), part.len() as u64)).collect();
             let joined = join_checksums(algorithm, sums.iter().map(|(sum, length)| (sum, *length)));
             assert_eq!(joined, Some(checksum(algorithm, body)), "{algorithm:?}");

@@ -1,7 +1,7 @@
 //! Why a verb of the store failed, by what the client is told. `s3/error.rs` holds the one match
 //! from here to S3's codes.
 
-use sherd_core::record::ChecksumAlgorithm;
+use sherd_core::record::{Attributes, ChecksumAlgorithm, ChecksumKind};
 
 /// A verb failed. Unless it says otherwise, nothing changed.
 #[derive(Debug, thiserror::Error)]
@@ -28,6 +28,8 @@ pub enum Error {
         etag: String,
         /// When it was made, in milliseconds since the Unix epoch.
         modified_ms: u64,
+        /// What a read of it would say beside its bytes.
+        attributes: Attributes,
     },
     /// The bucket's name is taken by this owner already.
     #[error("bucket already owned by you")]
@@ -89,6 +91,38 @@ pub enum Invalid {
     Part {
         /// The number it was listed under.
         number: u16,
+        /// The ETag it was listed with.
+        etag: String,
+    },
+    /// Complete lists a part without its checksum, though the object's is made of its parts'.
+    #[error("the {algorithm:?} of part {number} is missing")]
+    PartChecksumMissing {
+        /// The part's number.
+        number: u16,
+        /// The upload's algorithm.
+        algorithm: ChecksumAlgorithm,
+    },
+    /// A part comes with another checksum than its upload's.
+    #[error("checksum {actual:?} where the upload has {expected:?}")]
+    PartChecksumAlgorithm {
+        /// The upload's.
+        expected: ChecksumAlgorithm,
+        /// The part's, where it has one.
+        actual: Option<ChecksumAlgorithm>,
+    },
+    /// Complete names another kind of checksum than its upload's.
+    #[error("the upload's checksum is of the kind {upload:?}")]
+    ChecksumKind {
+        /// The upload's, where it has one.
+        upload: Option<ChecksumKind>,
+    },
+    /// Complete announces another size than its parts have together.
+    #[error("{announced} bytes announced, the parts have {computed}")]
+    ObjectSize {
+        /// Announced.
+        announced: u64,
+        /// What the parts have together.
+        computed: u64,
     },
     /// Complete lists parts out of order.
     #[error("parts out of order")]
@@ -137,6 +171,9 @@ pub enum BodyError {
     /// A checksum header or trailer differs.
     #[error("{0:?} differs")]
     ChecksumMismatch(ChecksumAlgorithm),
+    /// The checksum of a multipart object differs from the one that Complete announces.
+    #[error("{0:?} of the whole differs")]
+    WholeChecksumMismatch(ChecksumAlgorithm),
     /// Fewer or more bytes than announced.
     #[error("{got} bytes instead of {expected}")]
     Length {

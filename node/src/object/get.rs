@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::{StreamExt, stream};
 
 use sherd_core::id::RegisterKey;
-use sherd_core::record::{self, Body, Content, DataRef, PartRef, Version};
+use sherd_core::record::{self, Body, Checksum, Content, DataRef, PartRef, Version};
 
 use super::condition::judge_read;
 use super::{
@@ -113,7 +113,7 @@ impl Objects {
     ) -> Result<ResolvedVersion> {
         let object = found.object().ok_or(MissingResource::Key)?;
         let (version, content) = object.current().ok_or(MissingResource::Key)?;
-        judge_read(&request.conditions, &content.etag, version.modified_ms)?;
+        judge_read(&request.conditions, content, version.modified_ms)?;
         let parts = self.parts_of(key, content).await?;
         let mut info = info_of(version, content);
         let range = range_of(request.span, content.size, parts.as_deref())?;
@@ -201,6 +201,7 @@ pub(super) fn info_of(version: &Version, content: &Content) -> ObjectInfo {
         modified_ms: version.modified_ms,
         attributes: content.attributes.clone(),
         checksums: content.checksums.clone(),
+        checksum_kind: content.checksums.first().map(Checksum::kind),
         parts: match &content.body {
             Body::Inline { .. } | Body::Data(_) => None,
             Body::Parts(parts) => Some(u16::try_from(parts.len()).unwrap_or(u16::MAX)),

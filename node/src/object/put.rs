@@ -2,11 +2,11 @@
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VersionId};
-use sherd_core::record::{Attributes, Body, Checksum, Content, Object, State, Version, VersionKind};
+use sherd_core::record::{Attributes, Body, Checksums, Content, Object, State, Version, VersionKind};
 
 use super::body::StoredBody;
 use super::condition::judge_write;
-use super::digest::DigestValues;
+use super::digest::{DEFAULT_ALGORITHM, DigestValues};
 use super::{Objects, PutRequest, Result, WriteConditions, WriteOutcome};
 use crate::register::{Inline, Proposal, WriteTicket, Writer};
 
@@ -20,7 +20,8 @@ impl Objects {
         let size = upload.size;
         let bucket = self.bucket_id(&name.bucket).await?;
         let key = RegisterKey::object(bucket, name.key);
-        let received = self.receive(&key, upload, None).await?;
+        let computed = upload.checksum.is_none().then_some(DEFAULT_ALGORITHM);
+        let received = self.receive(&key, upload, computed).await?;
         // Prepare goes out beside the last syncs.
         let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
@@ -68,7 +69,7 @@ pub(super) struct NewContent {
     pub(super) size: u64,
     pub(super) etag: String,
     pub(super) attributes: Attributes,
-    pub(super) checksums: Vec<Checksum>,
+    pub(super) checksums: Checksums,
     pub(super) upload: Option<sherd_core::id::UploadId>,
 }
 

@@ -5,7 +5,7 @@ use futures::stream::BoxStream;
 use std::ops::Range;
 
 use sherd_core::id::{ObjectKey, UploadId};
-use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm, ChecksumKind};
+use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums};
 
 /// A body on its way in. Its errors are the protocol layer's own.
 pub type BodyStream =
@@ -74,7 +74,7 @@ pub enum ExpectedChecksum {
         /// Computed how.
         algorithm: ChecksumAlgorithm,
         /// Asked after the last byte; `None` when the trailer never came.
-        value: Box<dyn FnOnce() -> Option<Bytes> + Send>,
+        value: Box<dyn FnOnce() -> Option<ChecksumBytes> + Send>,
     },
 }
 
@@ -122,8 +122,8 @@ pub struct WriteOutcome {
     pub etag: String,
     /// When, in milliseconds since the Unix epoch.
     pub modified_ms: u64,
-    /// The checksums stored.
-    pub checksums: Vec<Checksum>,
+    /// The checksum that the client sent, or else the one that was computed.
+    pub checksums: Checksums,
 }
 
 /// What a version is, without its bytes.
@@ -138,7 +138,9 @@ pub struct ObjectInfo {
     /// System headers and user metadata.
     pub attributes: Attributes,
     /// The checksums stored; those of the part when one part was asked for.
-    pub checksums: Vec<Checksum>,
+    pub checksums: Checksums,
+    /// What the checksum of the whole object covers, also where one part was asked for.
+    pub checksum_kind: Option<ChecksumKind>,
     /// Parts of a multipart object.
     pub parts: Option<u16>,
 }
@@ -243,7 +245,7 @@ pub struct CopyRequest {
     pub conditions: WriteConditions,
     /// New headers and metadata; `None` copies the source's.
     pub attributes: Option<Attributes>,
-    /// A checksum to compute anew.
+    /// The checksum to compute; `None` for the source's algorithm.
     pub checksum: Option<ChecksumAlgorithm>,
 }
 
@@ -362,6 +364,8 @@ pub struct CompleteUpload {
     pub parts: Vec<ListedPart>,
     /// The checksum of the whole, where the client sent it.
     pub checksum: Option<Checksum>,
+    /// What that checksum covers, where the client says so.
+    pub checksum_kind: Option<ChecksumKind>,
     /// The size of the whole (x-amz-mp-object-size), where the client sent it.
     pub size: Option<u64>,
     /// Conditions, judged atomically with the completion.

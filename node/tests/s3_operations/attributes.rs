@@ -38,18 +38,25 @@ async fn an_object_says_the_attributes_that_are_asked_for() {
 }
 
 #[tokio::test]
-async fn parts_are_listed_where_the_checksum_is_made_of_theirs() {
+async fn the_parts_of_a_multipart_object_are_listed() {
     let (_node, client) = a_bucket().await;
     let ask = || {
         let ask = client.get_object_attributes().bucket(BUCKET).key("k");
         ask.object_attributes(ObjectAttributes::ObjectParts)
     };
     complete_upload(&client, "k", &[some_bytes(PART), b"tail".to_vec()]).await;
-    let counted = ask().send().await.unwrap();
-    let counted = counted.object_parts().expect("parts");
-    assert_eq!((counted.total_parts_count(), counted.parts().len()), (Some(2), 0));
+    let listed = ask().send().await.unwrap();
+    let listed = listed.object_parts().expect("parts");
+    let sizes: Vec<_> =
+        listed.parts().iter().filter_map(|part| Some((part.part_number()?, part.size()?))).collect();
+    assert_eq!((listed.total_parts_count(), sizes), (Some(2), vec![(1, 5 << 20), (2, 4)]));
 
-    let (_, parts) = upload_with_checksums(&client, "k", &ChecksumType::Composite).await;
+    let (whole, parts) = upload_with_checksums(&client, "k", &ChecksumType::Composite).await;
+    let checksum = client.get_object_attributes().bucket(BUCKET).key("k");
+    let checksum = checksum.object_attributes(ObjectAttributes::Checksum).send().await.unwrap();
+    let checksum = checksum.checksum().expect("a checksum");
+    assert_eq!(checksum.checksum_crc32(), whole.strip_suffix("-2"), "as on AWS, without the number of parts");
+    assert_eq!(checksum.checksum_type(), Some(&ChecksumType::Composite));
     let first = ask().max_parts(1).send().await.unwrap();
     let first = first.object_parts().expect("parts");
     assert_eq!((first.total_parts_count(), first.is_truncated()), (Some(2), Some(true)));

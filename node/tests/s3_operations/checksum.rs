@@ -1,8 +1,59 @@
 //! Checksums in header and trailer: verified, stored, returned when asked for.
 
-use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumMode, ChecksumType};
+use aws_sdk_s3::config::RequestChecksumCalculation;
+use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumMode, ChecksumType, ObjectAttributes};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use crc_fast::CrcAlgorithm;
 
 use super::*;
+
+/// A client that sends a checksum only where it is told to; the SDK adds one of its own else.
+pub(crate) fn without_checksums(client: &Client) -> Client {
+    let config = client.config().to_builder();
+    Client::from_conf(config.request_checksum_calculation(RequestChecksumCalculation::WhenRequired).build())
+}
+
+/// The CRC-64/NVME of a body, as S3 writes it.
+pub(crate) fn crc64(body: &[u8]) -> String {
+    STANDARD.encode(crc_fast::checksum(CrcAlgorithm::Crc64Nvme, body).to_be_bytes())
+}
+
+#[tokio::test]
+async fn an_object_that_is_sent_without_a_checksum_gets_a_crc64() {
+    let (_node, client) = a_bucket().await;
+    let client = without_checksums(&client);
+    assert_eq!(crc64(b"123456789"), "rosUhgp5mIg=");
+    // Empty, in its row, packed, in files.
+    for size in [0, 9, 4096, 300_000, 3 << 20] {
+        let body = some_bytes(size);
+        let expected = crc64(&body);
+        let put = client.put_object().bucket(BUCKET).key("k").body(body.clone().into()).send().await.unwrap();
+        assert_eq!(put.checksum_crc64_nvme(), Some(expected.as_str()), "{size}");
+        assert_eq!(put.checksum_type(), Some(&ChecksumType::FullObject), "{size}");
+        let copy = client.copy_object().bucket(BUCKET).key("copy").copy_source(format!("{BUCKET}/k"));
+        let copied = copy.send().await.unwrap().copy_object_result.unwrap();
+        assert_eq!(copied.checksum_crc64_nvme(), Some(expected.as_str()), "{size}");
+        for key in ["k", "copy"] {
+            let head = client.head_object().bucket(BUCKET).key(key).checksum_mode(ChecksumMode::Enabled);
+            assert_eq!(head.send().await.unwrap().checksum_crc64_nvme(), Some(expected.as_str()), "{size}");
+            let object = client.get_object().bucket(BUCKET).key(key).checksum_mode(ChecksumMode::Enabled);
+            let object = object.send().await.unwrap();
+            assert_eq!(object.checksum_crc64_nvme(), Some(expected.as_str()), "{size}");
+            // The SDK verifies the body against it as it reads.
+            assert_eq!(object.body.collect().await.unwrap().to_vec(), body, "{size}");
+            let said = client.get_object_attributes().bucket(BUCKET).key(key);
+            let said = said.object_attributes(ObjectAttributes::Checksum).send().await.unwrap();
+            let said = said.checksum().expect("a checksum").checksum_crc64_nvme();
+            assert_eq!(said, Some(expected.as_str()), "{size}");
+        }
+    }
+    let listed = client.list_objects_v2().bucket(BUCKET).send().await.unwrap();
+    for object in listed.contents() {
+        assert_eq!(object.checksum_algorithm(), [ChecksumAlgorithm::Crc64Nvme]);
+        assert_eq!(object.checksum_type(), Some(&ChecksumType::FullObject));
+    }
+}
 
 #[tokio::test]
 async fn every_algorithm_is_verified_stored_and_returned() {

@@ -43,6 +43,28 @@ async fn reads_obey_all_four_conditions() {
     }
 }
 
+/// RFC 9110, section 15.4.5.
+#[tokio::test]
+async fn an_answer_that_nothing_changed_says_how_long_a_copy_may_be_kept() {
+    let (_node, client) = a_bucket().await;
+    let put = client.put_object().bucket(BUCKET).key("k").cache_control("max-age=9").metadata("m", "1");
+    let put = put.expires(DateTime::from_secs(4_000_000_000)).content_type("a/b").send().await.unwrap();
+    let etag = put.e_tag().unwrap();
+    for unmodified in [
+        refused(client.get_object().bucket(BUCKET).key("k").if_none_match(etag).send().await),
+        refused(client.head_object().bucket(BUCKET).key("k").if_none_match(etag).send().await),
+    ] {
+        assert_eq!(unmodified.status, 304);
+        assert_eq!(unmodified.header("cache-control"), Some("max-age=9"));
+        assert_eq!(unmodified.header("expires"), Some("Tue, 02 Oct 2096 07:06:40 GMT"));
+        assert_eq!(unmodified.header("etag"), Some(etag));
+        assert_eq!(unmodified.header("x-amz-meta-m"), None);
+    }
+    let overridden = client.get_object().bucket(BUCKET).key("k").response_cache_control("no-store");
+    let overridden = refused(overridden.if_none_match(etag).send().await);
+    assert_eq!((overridden.status, overridden.header("cache-control")), (304, Some("no-store")));
+}
+
 #[tokio::test]
 async fn conditions_on_tags_win_over_dates() {
     let (_node, client) = a_bucket().await;

@@ -18,6 +18,7 @@ mod keys;
 mod listing;
 mod metrics;
 mod multipart;
+mod multipart_checksums;
 mod multipart_listing;
 mod object;
 mod read;

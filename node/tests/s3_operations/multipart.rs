@@ -27,7 +27,7 @@ pub(crate) async fn send_part(
     CompletedPart::builder().part_number(number).set_e_tag(part.e_tag).build()
 }
 
-fn complete(
+pub(crate) fn complete(
     client: &Client,
     key: &str,
     upload: &str,
@@ -170,6 +170,30 @@ async fn a_completion_that_is_repeated_succeeds_again() {
 }
 
 #[tokio::test]
+async fn a_completion_that_is_repeated_with_another_list_is_none() {
+    let (_node, client) = a_bucket().await;
+    let upload = begin(&client, "k").await;
+    let mut parts = Vec::new();
+    for (number, body) in [(1, some_bytes(PART)), (2, some_bytes(PART)), (3, b"tail".to_vec())] {
+        parts.push(send_part(&client, "k", &upload, number, body).await);
+    }
+    complete(&client, "k", &upload, parts.clone()).send().await.unwrap();
+    let renumbered = |number: i32, part: &CompletedPart| {
+        CompletedPart::builder().part_number(number).set_e_tag(part.e_tag().map(str::to_owned)).build()
+    };
+    for other in [
+        parts[..2].to_vec(),
+        parts[1..].to_vec(),
+        vec![parts[0].clone(), parts[1].clone(), renumbered(4, &parts[2])],
+        vec![parts[0].clone(), parts[1].clone(), renumbered(3, &parts[1])],
+    ] {
+        let repeated = complete(&client, "k", &upload, other).send().await;
+        assert_eq!(code(repeated), is(404, "NoSuchUpload"));
+    }
+    complete(&client, "k", &upload, parts).send().await.unwrap();
+}
+
+#[tokio::test]
 async fn a_completion_obeys_conditions() {
     let (_node, client) = a_bucket().await;
     let etag = put(&client, "k", "there").await;
@@ -269,7 +293,9 @@ async fn an_upload_has_a_composite_or_a_full_checksum() {
         assert_eq!(head.unwrap().checksum_crc32(), Some(value.as_str()));
         let part =
             client.head_object().bucket(BUCKET).key("k").part_number(2).checksum_mode(ChecksumMode::Enabled);
-        assert_eq!(part.send().await.unwrap().checksum_crc32(), Some("y/Q5Jg=="));
+        let part = part.send().await.unwrap();
+        assert_eq!(part.checksum_crc32(), Some("y/Q5Jg=="), "the part's own");
+        assert_eq!(part.checksum_type(), Some(&kind), "the object's");
     }
 }
 

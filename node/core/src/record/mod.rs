@@ -18,7 +18,7 @@ pub use bytes::{
 };
 pub use check::OverLimit;
 
-use ::bytes::Bytes;
+use smallvec::SmallVec;
 
 use crate::checksum::Digest;
 use crate::erasure::Geometry;
@@ -138,7 +138,7 @@ pub struct Content {
     /// What was asked for when it was stored.
     pub attributes: Attributes,
     /// The checksums stored with it.
-    pub checksums: Vec<Checksum>,
+    pub checksums: Checksums,
     /// The upload it was completed from, so that a retried Complete succeeds again.
     pub upload: Option<UploadId>,
     /// Where the bytes are.
@@ -190,6 +190,12 @@ impl ChecksumAlgorithm {
     }
 }
 
+/// The raw bytes of a checksum, without an allocation of their own: the longest is a SHA-256.
+pub type ChecksumBytes = SmallVec<[u8; 32]>;
+
+/// The checksums of one body, without an allocation of their own: nearly every body has one.
+pub type Checksums = SmallVec<[Checksum; 1]>;
+
 /// A checksum of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Checksum {
@@ -198,7 +204,17 @@ pub struct Checksum {
     /// For a composite checksum (a checksum of the parts' checksums): of how many parts.
     pub composite_of: Option<u16>,
     /// The raw bytes, as long as the algorithm says.
-    pub value: Bytes,
+    pub value: ChecksumBytes,
+}
+
+impl Checksum {
+    /// What it covers.
+    pub const fn kind(&self) -> ChecksumKind {
+        match self.composite_of {
+            Some(_) => ChecksumKind::Composite,
+            None => ChecksumKind::FullObject,
+        }
+    }
 }
 
 /// Where the bytes of a version are.

@@ -1,6 +1,5 @@
 //! Values of every shape for property tests: each variant of each enum, each option both ways.
 
-use ::bytes::Bytes;
 use proptest::array::uniform16;
 use proptest::collection::vec;
 use proptest::option;
@@ -122,7 +121,7 @@ fn content() -> impl Strategy<Value = Content> {
             size,
             etag,
             attributes,
-            checksums,
+            checksums: checksums.into(),
             upload,
             body,
         })
@@ -151,7 +150,7 @@ fn checksum() -> impl Strategy<Value = Checksum> {
         |(algorithm, composite_of, bytes)| Checksum {
             algorithm,
             composite_of,
-            value: Bytes::copy_from_slice(&bytes[..algorithm.bytes()]),
+            value: ChecksumBytes::from_slice(&bytes[..algorithm.bytes()]),
         },
     )
 }

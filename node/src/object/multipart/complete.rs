@@ -1,14 +1,13 @@
 //! Complete: one compare-and-set that closes the upload and adds the version.
 
-use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
 
 use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId, VersionId};
 use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
-    self, Body, Checksum, ChecksumAlgorithm, ChecksumKind, Content, Object, PartRef, State, Version,
-    VersionKind,
+    self, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Content, Object, PartRef, State,
+    Version, VersionKind,
 };
 
 use super::parts::{part_in, part_key};
@@ -35,43 +34,41 @@ enum CompletionConflict {
 }
 
 impl Objects {
-    /// Completes an upload. A repeated Complete of what is already the current version succeeds.
+    /// Completes an upload. A repeated Complete of what is already the current version succeeds, where it lists the
+    /// same parts.
     ///
     /// # Errors
     /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.
     pub async fn complete_upload(&self, request: CompleteUpload) -> Result<WriteOutcome> {
-        let CompleteUpload { name, upload, parts, checksum, size, conditions } = request;
+        let CompleteUpload { name, upload, parts, checksum, checksum_kind, size, conditions } = request;
         let key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &key).await?;
         let object = found.as_ref().and_then(QuorumRow::object);
         let opened = match open_upload(object, upload) {
             Ok(opened) => opened.clone(),
             Err(missing) => {
-                let written = completed(object, upload).ok_or(missing)?;
+                let written = self.completed_before(&key, object, upload, &parts).await?.ok_or(missing)?;
                 // Whoever made it may have gone before it closed the parts.
                 self.close_upload(name.bucket, key, upload);
                 return Ok(written);
             }
         };
+        judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
         let stored = self.listed_parts(&name.bucket, &key, upload, &parts).await?;
         let total = total_size(&stored, size)?;
-        let checksums = object_checksum(&stored, opened.checksum)?;
-        if let Some(announced) = &checksum
-            && !checksums.iter().any(|computed| is_announced(computed, announced))
-        {
-            return Err(BodyError::ChecksumMismatch(announced.algorithm).into());
-        }
+        let computed = object_checksum(&stored, opened.checksum)?;
+        judge_whole(checksum.as_ref(), computed.as_ref(), opened.checksum)?;
         let kept: Vec<DataId> = stored.iter().filter_map(|part| part.data.map(|data| data.id)).collect();
         let content = Content {
             size: total,
-            etag: multipart_etag(&stored),
+            etag: multipart_etag(stored.iter().map(|part| part.tag)),
             attributes: opened.attributes.unwrap_or_default(),
-            checksums,
+            checksums: computed.into_iter().collect(),
             upload: Some(upload),
             body: Body::Parts(Vec::new()),
         };
         let (body, staged) = self.name_parts(&key, stored).await?;
-        let completion = Completion { upload, content: Content { body, ..content }, kept };
+        let completion = Completion { upload, content: Content { body, ..content }, kept, listed: parts };
         let objects = self.clone();
         let close = async move {
             let written = objects.close_with(&name.bucket, &key, completion, staged, conditions).await?;
@@ -79,6 +76,22 @@ impl Objects {
             Ok(written)
         };
         self.to_the_end("upload completed", close).await
+    }
+
+    /// What an earlier Complete of this upload made of the same list of parts, while it is still the current version.
+    async fn completed_before(
+        &self,
+        key: &RegisterKey,
+        object: Option<&Object>,
+        upload: UploadId,
+        listed: &[ListedPart],
+    ) -> Result<Option<WriteOutcome>> {
+        let Some((_, content)) = object.and_then(Object::current).filter(|(_, it)| it.upload == Some(upload))
+        else {
+            return Ok(None);
+        };
+        let parts = self.parts_of(key, content).await?;
+        Ok(completed(object, upload, listed, parts.as_deref()))
     }
 
     async fn close_with(
@@ -89,7 +102,7 @@ impl Objects {
         staged: Option<StagedData>,
         conditions: WriteConditions,
     ) -> Result<WriteOutcome> {
-        let Completion { upload, content, kept } = completion;
+        let Completion { upload, content, kept, listed } = completion;
         let modified_ms = self.now_ms();
         let written =
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
@@ -98,7 +111,7 @@ impl Objects {
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             if let Err(missing) = open_upload(object, upload) {
-                return Err(completed(object, upload)
+                return Err(completed(object, upload, &listed, None)
                     .map_or(CompletionConflict::Refused(missing), CompletionConflict::Done));
             }
             judge_write(&conditions, object).map_err(CompletionConflict::Refused)?;
@@ -121,16 +134,14 @@ impl Objects {
         upload: UploadId,
         listed: &[ListedPart],
     ) -> Result<Vec<PartRef>> {
-        if listed.is_empty() || !listed.is_sorted_by(|one, next| one.number < next.number) {
-            return Err(Invalid::PartOrder.into());
-        }
         stream::iter(listed.iter().cloned())
             .map(|listed| async move {
                 let key = part_key(object, upload, listed.number);
                 let found = self.find(bucket, &key).await?;
                 let part = found.as_ref().and_then(|found| part_in(&found.value)).map(|part| &part.part);
                 let same = part.is_some_and(|part| is_listed(part, &listed));
-                part.filter(|_| same).cloned().ok_or(Error::Invalid(Invalid::Part { number: listed.number }))
+                let ListedPart { number, etag, .. } = listed;
+                part.filter(|_| same).cloned().ok_or(Error::Invalid(Invalid::Part { number, etag }))
             })
             .buffered(CONCURRENT_READS)
             .try_collect()
@@ -162,16 +173,89 @@ struct Completion {
     content: Content,
     /// The data of its parts, which their own registers name until the upload is closed.
     kept: Vec<DataId>,
+    /// Its parts, as the client listed them.
+    listed: Vec<ListedPart>,
 }
 
-/// What an earlier Complete of this upload made, while it is still the current version.
-fn completed(object: Option<&Object>, upload: UploadId) -> Option<WriteOutcome> {
+/// What an earlier Complete of this upload made of the same list of parts, while it is still the current version.
+/// Without the object's `parts` at hand the list is known by the entity tag, which is made of theirs.
+fn completed(
+    object: Option<&Object>,
+    upload: UploadId,
+    listed: &[ListedPart],
+    parts: Option<&[PartRef]>,
+) -> Option<WriteOutcome> {
     let (version, content) = object?.current()?;
-    (content.upload == Some(upload)).then(|| WriteOutcome {
+    let parts = match &content.body {
+        Body::Parts(parts) => Some(parts.as_slice()),
+        Body::Manifest { .. } | Body::Inline { .. } | Body::Data(_) => parts,
+    };
+    let is_same = if let Some(parts) = parts {
+        parts.len() == listed.len()
+            && parts
+                .iter()
+                .zip(listed)
+                .all(|(part, listed)| part.number == listed.number && is_listed(part, listed))
+    } else {
+        let tags: Option<Vec<[u8; 16]>> = listed.iter().map(|listed| tag_of(&listed.etag)).collect();
+        tags.is_some_and(|tags| multipart_etag(tags.into_iter()) == content.etag)
+    };
+    (content.upload == Some(upload) && is_same).then(|| WriteOutcome {
         etag: content.etag.clone(),
         modified_ms: version.modified_ms,
         checksums: content.checksums.clone(),
     })
+}
+
+/// The sixteen bytes that the entity tag of a part shows.
+fn tag_of(etag: &str) -> Option<[u8; 16]> {
+    let digits = etag.strip_suffix("-1").unwrap_or(etag);
+    let mut tag = [0; 16];
+    hex::decode_to_slice(digits, &mut tag).ok().map(|()| tag)
+}
+
+/// Judges what Complete says before any part is read: the order of its parts, the kind of checksum that it names, and
+/// the parts' checksums where the object's is made of them.
+fn judge_list(
+    listed: &[ListedPart],
+    announced: Option<&Checksum>,
+    kind: Option<ChecksumKind>,
+    declared: Option<(ChecksumAlgorithm, ChecksumKind)>,
+) -> Result<()> {
+    if listed.is_empty() || !listed.is_sorted_by(|one, next| one.number < next.number) {
+        return Err(Invalid::PartOrder.into());
+    }
+    let upload_kind = declared.map(|(_, kind)| kind);
+    // Where the upload names no algorithm, its object gets the default one over all bytes.
+    if kind.is_some_and(|kind| kind != upload_kind.unwrap_or(ChecksumKind::FullObject)) {
+        return Err(Invalid::ChecksumKind { upload: upload_kind }.into());
+    }
+    let Some((algorithm, ChecksumKind::Composite)) = declared else { return Ok(()) };
+    let sums = listed.iter().map(|listed| {
+        let sum = listed.checksum.as_ref().filter(|sum| sum.algorithm == algorithm);
+        let number = listed.number;
+        sum.map(|sum| &sum.value).ok_or(Error::Invalid(Invalid::PartChecksumMissing { number, algorithm }))
+    });
+    let computed = composite(algorithm, sums)?;
+    judge_whole(announced, Some(&computed), declared)
+}
+
+/// Judges the checksum of the whole that Complete announces. Where the upload names no algorithm, as on AWS, only the
+/// default one is looked at: no other was computed.
+fn judge_whole(
+    announced: Option<&Checksum>,
+    computed: Option<&Checksum>,
+    declared: Option<(ChecksumAlgorithm, ChecksumKind)>,
+) -> Result<()> {
+    let Some(announced) = announced else { return Ok(()) };
+    let algorithm = declared.map_or(digest::DEFAULT_ALGORITHM, |(algorithm, _)| algorithm);
+    if declared.is_none() && announced.algorithm != algorithm {
+        return Ok(());
+    }
+    match computed {
+        Some(computed) if is_announced(computed, announced) => Ok(()),
+        Some(_) | None => Err(BodyError::WholeChecksumMismatch(algorithm).into()),
+    }
 }
 
 fn is_listed(part: &PartRef, listed: &ListedPart) -> bool {
@@ -201,7 +285,7 @@ fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
     }
     match announced {
         Some(announced) if announced != total => {
-            Err(Invalid::Argument { name: "x-amz-mp-object-size" }.into())
+            Err(Invalid::ObjectSize { announced, computed: total }.into())
         }
         Some(_) | None => Ok(total),
     }
@@ -209,42 +293,51 @@ fn total_size(parts: &[PartRef], announced: Option<u64>) -> Result<u64> {
 
 /// The ETag of a multipart object: the MD5 of its parts' MD5s, and their number (AWS, "Checking
 /// object integrity").
-fn multipart_etag(parts: &[PartRef]) -> String {
+fn multipart_etag(tags: impl ExactSizeIterator<Item = [u8; 16]>) -> String {
+    let count = tags.len();
     let mut md5 = Md5::new();
-    for part in parts {
-        md5.update(&part.tag);
+    for tag in tags {
+        md5.update(&tag);
     }
-    format!("{}-{}", hex::encode(md5.finish()), parts.len())
+    format!("{}-{count}", hex::encode(md5.finish()))
 }
 
-/// The checksum of the whole, from those of its parts.
+/// The checksum of the whole, from those of its parts; `None` where the upload names no algorithm and a part was
+/// stored before every part had the default one.
 fn object_checksum(
     parts: &[PartRef],
-    wanted: Option<(ChecksumAlgorithm, ChecksumKind)>,
-) -> Result<Vec<Checksum>> {
-    let Some((algorithm, kind)) = wanted else { return Ok(Vec::new()) };
-    let sums: Vec<(&Bytes, u64)> = parts
-        .iter()
-        .map(|part| {
-            let sum = part.checksum.as_ref().filter(|sum| sum.algorithm == algorithm);
-            let sum = sum.ok_or(Error::Invalid(Invalid::Part { number: part.number }))?;
-            Ok((&sum.value, part.size()))
-        })
-        .collect::<Result<_>>()?;
-    let count = u16::try_from(parts.len()).expect("an upload has at most 10,000 parts");
-    let checksum = match kind {
-        ChecksumKind::FullObject => {
-            let joined = join_checksums(algorithm, sums.into_iter());
-            let value = joined.ok_or(Error::Invalid(Invalid::Argument { name: "x-amz-checksum-type" }))?;
-            Checksum { algorithm, composite_of: None, value }
-        }
-        ChecksumKind::Composite => {
-            let all: Vec<u8> = sums.iter().flat_map(|(sum, _)| sum.iter().copied()).collect();
-            let value = digest::checksum(algorithm, &all);
-            Checksum { algorithm, composite_of: Some(count), value }
-        }
+    declared: Option<(ChecksumAlgorithm, ChecksumKind)>,
+) -> Result<Option<Checksum>> {
+    let (algorithm, kind) = declared.unwrap_or((digest::DEFAULT_ALGORITHM, ChecksumKind::FullObject));
+    let sum_of = |part: &PartRef| part.checksum.clone().filter(|sum| sum.algorithm == algorithm);
+    let Some(sums) = parts.iter().map(sum_of).collect::<Option<Vec<Checksum>>>() else {
+        let bare = parts.iter().find(|part| sum_of(part).is_none()).filter(|_| declared.is_some());
+        return bare
+            .map_or(Ok(None), |part| Err(Invalid::Part { number: part.number, etag: part.etag() }.into()));
     };
-    Ok(vec![checksum])
+    let values = sums.iter().map(|sum| &sum.value);
+    match kind {
+        ChecksumKind::FullObject => {
+            let joined = join_checksums(algorithm, values.zip(parts.iter().map(PartRef::size)));
+            let value = joined.ok_or(Error::Invalid(Invalid::Argument { name: "x-amz-checksum-type" }))?;
+            Ok(Some(Checksum { algorithm, composite_of: None, value }))
+        }
+        ChecksumKind::Composite => composite(algorithm, values.map(Ok)).map(Some),
+    }
+}
+
+/// The checksum of parts' checksums, in order.
+fn composite<'a>(
+    algorithm: ChecksumAlgorithm,
+    parts: impl Iterator<Item = Result<&'a ChecksumBytes>>,
+) -> Result<Checksum> {
+    let mut count = 0_u16;
+    let mut all = Vec::new();
+    for part in parts {
+        all.extend_from_slice(part?);
+        count = count.saturating_add(1);
+    }
+    Ok(Checksum { algorithm, composite_of: Some(count), value: digest::checksum(algorithm, &all) })
 }
 
 impl From<MissingResource> for CompletionConflict {
@@ -273,9 +366,50 @@ mod tests {
     #[test]
     fn the_etag_is_the_md5_of_the_md5s() {
         // MD5 of 32 bytes: 16 x 0x00, 16 x 0xff.
-        let etag = multipart_etag(&[part(1, 1, 0), part(2, 1, 0xff)]);
+        let etag = multipart_etag([[0; 16], [0xff; 16]].into_iter());
         let both: Vec<u8> = [[0_u8; 16], [0xff; 16]].concat();
         assert_eq!(etag, format!("{}-2", hex::encode(Md5::digest(&both))));
+    }
+
+    /// A list on a manifest page is not at hand where the compare-and-set decides.
+    #[test]
+    fn a_repeated_list_is_known_by_its_entity_tag() {
+        let upload = UploadId([7; 16]);
+        let tags = [[1; 16], [2; 16]];
+        let object = |body| {
+            let content = Content {
+                size: 2,
+                etag: multipart_etag(tags.into_iter()),
+                attributes: record::Attributes::default(),
+                checksums: record::Checksums::new(),
+                upload: Some(upload),
+                body,
+            };
+            let kind = VersionKind::Content(content);
+            Object {
+                versions: vec![Version { id: VersionId::NULL, modified_ms: 1, kind }],
+                uploads: Vec::new(),
+            }
+        };
+        let page = part(1, 1, 0).data.expect("a part has data");
+        let listed = |tags: &[[u8; 16]]| {
+            let listed = (1..).zip(tags).map(|(number, tag)| ListedPart {
+                number,
+                etag: hex::encode(tag),
+                checksum: None,
+            });
+            listed.collect::<Vec<_>>()
+        };
+        let parts = vec![part(1, 1, 1), part(2, 1, 2)];
+        for body in [Body::Manifest { page, parts: 2 }, Body::Parts(parts)] {
+            let object = object(body);
+            let again = |listed: &[ListedPart]| completed(Some(&object), upload, listed, None).is_some();
+            assert!(again(&listed(&tags)));
+            assert!(!again(&listed(&tags[..1])));
+            assert!(!again(&listed(&[[1; 16], [3; 16]])));
+            assert!(!again(&[]));
+            assert!(completed(Some(&object), UploadId([8; 16]), &listed(&tags), None).is_none());
+        }
     }
 
     #[test]
@@ -283,7 +417,7 @@ mod tests {
         let checksum = |composite_of, byte| Checksum {
             algorithm: ChecksumAlgorithm::Crc32,
             composite_of,
-            value: vec![byte; 4].into(),
+            value: ChecksumBytes::from_slice(&[byte; 4]),
         };
         let computed = checksum(Some(3), 7);
         assert!(is_announced(&computed, &checksum(Some(3), 7)));

@@ -6,13 +6,15 @@ mod parts;
 
 use sherd_core::id::{ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
-use sherd_core::record::{ChecksumAlgorithm, Object, Part, PartRef, State, Upload as OpenUpload};
+use sherd_core::record::{
+    ChecksumAlgorithm, ChecksumKind, Object, Part, PartRef, State, Upload as OpenUpload,
+};
 
 use super::body::StoredBody;
-use super::digest::DigestValues;
+use super::digest::{DEFAULT_ALGORITHM, DigestValues};
 use super::{
-    CreateUpload, Error, Invalid, MissingResource, ObjectName, Objects, PartName, PartPage, Result, Upload,
-    WriteOutcome,
+    CreateUpload, Error, Invalid, MissingResource, ObjectName, Objects, PartInfo, PartName, PartPage, Result,
+    Upload, WriteOutcome,
 };
 use crate::register::{Inline, Proposal, QuorumRow, Writer};
 
@@ -66,25 +68,32 @@ impl Objects {
     /// # Errors
     /// Any of [`Error`].
     pub async fn put_part(&self, part: PartName, upload: Upload) -> Result<WriteOutcome> {
+        self.store_part(part, upload, PartOrigin::Client).await
+    }
+
+    pub(super) async fn store_part(
+        &self,
+        part: PartName,
+        upload: Upload,
+        origin: PartOrigin,
+    ) -> Result<WriteOutcome> {
         let PartName { name, upload: id, number } = part;
         if number == 0 || number > limits::PARTS_MAX {
             return Err(Invalid::Argument { name: "partNumber" }.into());
         }
         let object_key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &object_key).await?;
-        let wanted = open_upload(found.as_ref().and_then(QuorumRow::object), id)?.checksum;
-        let wanted = wanted.map(|(algorithm, _)| algorithm);
+        let declared = open_upload(found.as_ref().and_then(QuorumRow::object), id)?.checksum;
         let announced = upload.checksum.as_ref().map(super::ExpectedChecksum::algorithm);
-        if wanted.is_some() && announced.is_some_and(|announced| Some(announced) != wanted) {
-            return Err(Invalid::Argument { name: "x-amz-checksum-algorithm" }.into());
-        }
+        judge_algorithm(declared, announced, origin)?;
+        let kept = declared.map_or(DEFAULT_ALGORITHM, |(algorithm, _)| algorithm);
         let part_key = PartKey { upload: id, number };
         let key = RegisterKey::part(object_key.bucket, object_key.key.clone(), part_key);
-        let received = self.receive(&key, upload, wanted).await?;
+        let received = self.receive(&key, upload, Some(kept)).await?;
         let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let modified_ms = self.now_ms();
-        let part = part_of(number, &digests, wanted, &stored);
+        let part = part_of(number, &digests, kept, &stored);
         let etag = part.etag();
         let missing = stored.missing();
         let heal = missing.then(|| sherd_core::heal::HealEntry {
@@ -107,7 +116,9 @@ impl Objects {
             Ok(())
         };
         self.to_the_end("part put", commit).await?;
-        Ok(WriteOutcome { etag, modified_ms, checksums: digests.checksums })
+        // The client's own comes first.
+        let checksums = digests.checksums.into_iter().take(1).collect();
+        Ok(WriteOutcome { etag, modified_ms, checksums })
     }
 
     /// Gives an upload up.
@@ -153,16 +164,42 @@ impl Objects {
         let more = parts.len() > max;
         parts.truncate(max);
         let next = parts.last().filter(|_| more).map(|part| part.part.number);
-        Ok(PartPage { parts: parts.into_iter().map(parts::info).collect(), checksum, next })
+        let mut parts: Vec<PartInfo> = parts.into_iter().map(parts::info).collect();
+        if checksum.is_none() {
+            // S3 shows the checksums that were asked for; the default one belongs to the object.
+            for part in &mut parts {
+                part.checksum = None;
+            }
+        }
+        Ok(PartPage { parts, checksum, next })
     }
 }
 
-fn part_of(
-    number: u16,
-    digests: &DigestValues,
-    wanted: Option<ChecksumAlgorithm>,
-    stored: &StoredBody,
-) -> PartRef {
-    let checksum = digests.checksums.iter().find(|checksum| Some(checksum.algorithm) == wanted).cloned();
+/// Who sends the bytes of a part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum PartOrigin {
+    /// A client, with what it says of them.
+    Client,
+    /// The store itself, out of an object.
+    Copy,
+}
+
+/// Judges the checksum of a part by its upload's. Where the object's checksum is made of its parts', a client has to
+/// send each; where the upload names no algorithm, it may send any.
+fn judge_algorithm(
+    declared: Option<(ChecksumAlgorithm, ChecksumKind)>,
+    announced: Option<ChecksumAlgorithm>,
+    origin: PartOrigin,
+) -> std::result::Result<(), Invalid> {
+    let Some((expected, kind)) = declared else { return Ok(()) };
+    let fits = match announced {
+        Some(actual) => actual == expected,
+        None => kind == ChecksumKind::FullObject || origin == PartOrigin::Copy,
+    };
+    if fits { Ok(()) } else { Err(Invalid::PartChecksumAlgorithm { expected, actual: announced }) }
+}
+
+fn part_of(number: u16, digests: &DigestValues, kept: ChecksumAlgorithm, stored: &StoredBody) -> PartRef {
+    let checksum = digests.checksums.iter().find(|checksum| checksum.algorithm == kept).cloned();
     PartRef { number, tag: stored.tag(digests.md5), checksum, data: stored.data() }
 }

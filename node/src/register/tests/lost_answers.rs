@@ -374,7 +374,7 @@ pub(super) fn inline(content_type: &str, bytes: &'static [u8]) -> Writer<()> {
         size: bytes.len() as u64,
         etag: "tag".to_owned(),
         attributes: attributes(content_type),
-        checksums: Vec::new(),
+        checksums: sherd_core::record::Checksums::new(),
         upload: None,
         body: Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
     };
@@ -417,7 +417,7 @@ fn naming_inline() -> State {
         size: 0,
         etag: String::new(),
         attributes: Attributes::default(),
-        checksums: Vec::new(),
+        checksums: sherd_core::record::Checksums::new(),
         upload: None,
         body: Body::Inline { hash: *blake3::hash(b"").as_bytes() },
     };

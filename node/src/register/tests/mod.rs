@@ -203,7 +203,7 @@ pub(crate) fn naming(data: DataRef, number: u64) -> State {
         size: data.size,
         etag: number.to_string(),
         attributes: Attributes::default(),
-        checksums: Vec::new(),
+        checksums: sherd_core::record::Checksums::new(),
         upload: None,
         body: Body::Data(data),
     };

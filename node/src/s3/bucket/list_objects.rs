@@ -191,7 +191,7 @@ impl Page {
 mod tests {
     use s3s::S3ErrorCode;
     use sherd_core::id::ObjectKey;
-    use sherd_core::record::Attributes;
+    use sherd_core::record::{Attributes, Checksums};
 
     use super::*;
     use crate::object::ObjectInfo;
@@ -205,7 +205,8 @@ mod tests {
             etag: "0123".to_owned(),
             modified_ms: 1,
             attributes: Attributes::default(),
-            checksums: Vec::new(),
+            checksums: Checksums::new(),
+            checksum_kind: None,
             parts: None,
         };
         let key = ObjectKey::new("a b/ä+\n").unwrap();

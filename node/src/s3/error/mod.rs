@@ -9,11 +9,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use http::StatusCode;
-use http::header::{CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LAST_MODIFIED, RETRY_AFTER};
+use http::header::{
+    CACHE_CONTROL, CONTENT_LOCATION, CONTENT_RANGE, ETAG, EXPIRES, HeaderMap, HeaderName, HeaderValue,
+    LAST_MODIFIED, RETRY_AFTER, VARY,
+};
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use s3s::{S3Error, S3ErrorCode, S3Request};
+use sherd_core::record::Attributes;
 
-use super::header::{checksum, timestamp};
+use super::header::{attributes, checksum, timestamp};
 use super::names;
 use crate::machine::quantity::Period;
 use crate::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
@@ -97,7 +101,7 @@ fn to_s3(error: Error, release_grace: Duration) -> S3Error {
         )
         .detail("Condition", &header)
         .build(),
-        Error::NotModified { etag, modified_ms } => not_modified(&etag, modified_ms),
+        Error::NotModified { etag, modified_ms, attributes } => not_modified(&etag, modified_ms, &attributes),
         Error::BucketAlreadyOwnedByYou => S3Error::with_message(
             S3ErrorCode::BucketAlreadyOwnedByYou,
             "Your previous request to create the named bucket succeeded and you already own it.",
@@ -158,13 +162,20 @@ pub(super) fn of_invalid(invalid: Invalid) -> S3Error {
             StatusCode::RANGE_NOT_SATISFIABLE,
             "The requested partnumber is not satisfiable",
         ),
-        Invalid::Part { number } => Builder::new(
+        Invalid::Part { number, etag } => Builder::new(
             S3ErrorCode::InvalidPart,
             "One or more of the specified parts could not be found.  The part may not have been uploaded, or \
              the specified entity tag may not match the part's entity tag.",
         )
         .detail("PartNumber", &number)
+        .detail("ETag", &etag)
         .build(),
+        Invalid::PartChecksumMissing { .. }
+        | Invalid::PartChecksumAlgorithm { .. }
+        | Invalid::ChecksumKind { .. }
+        | Invalid::ObjectSize { .. } => {
+            S3Error::with_message(S3ErrorCode::InvalidRequest, mismatch_text(&invalid))
+        }
         Invalid::PartOrder => S3Error::with_message(
             S3ErrorCode::InvalidPartOrder,
             "The list of parts was not in ascending order. Parts must be ordered by part number.",
@@ -202,6 +213,31 @@ pub(super) fn of_invalid(invalid: Invalid) -> S3Error {
     }
 }
 
+/// What S3 says of a part or a Complete that does not fit its upload.
+fn mismatch_text(invalid: &Invalid) -> String {
+    let lower = |algorithm| checksum::name(algorithm).to_ascii_lowercase();
+    match invalid {
+        Invalid::PartChecksumMissing { number, algorithm } => format!(
+            "The upload was created using a {} checksum. The complete request must include the checksum for each \
+             part. It was missing for part {number} in the request.",
+            lower(*algorithm)
+        ),
+        Invalid::PartChecksumAlgorithm { expected, actual } => format!(
+            "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
+            lower(*expected),
+            actual.map_or_else(|| "null".to_owned(), lower)
+        ),
+        Invalid::ChecksumKind { upload } => format!(
+            "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
+            upload.map_or("null", checksum::kind_text)
+        ),
+        Invalid::ObjectSize { announced, computed } => format!(
+            "The provided 'x-amz-mp-object-size' header value {announced} does not match what was computed: {computed}"
+        ),
+        other => other.to_string(),
+    }
+}
+
 fn of_body(body: BodyError) -> S3Error {
     match body {
         BodyError::BadDigest => S3Error::with_message(
@@ -211,6 +247,13 @@ fn of_body(body: BodyError) -> S3Error {
         BodyError::ChecksumMismatch(algorithm) => S3Error::with_message(
             S3ErrorCode::BadDigest,
             format!("The {} you specified did not match the calculated checksum.", checksum::name(algorithm)),
+        ),
+        BodyError::WholeChecksumMismatch(algorithm) => S3Error::with_message(
+            S3ErrorCode::BadDigest,
+            format!(
+                "The {} you specified did not match the calculated checksum.",
+                checksum::name(algorithm).to_ascii_lowercase()
+            ),
         ),
         BodyError::Length { expected, got } if got < expected => incomplete_body(),
         BodyError::Length { .. } => S3Error::with_message(
@@ -260,9 +303,15 @@ fn of_unavailable(unavailable: UnavailableReason) -> S3Error {
     Builder::new(code, message).retry_later().build()
 }
 
-/// 304, with what a cache needs to keep its copy.
-fn not_modified(etag: &str, modified_ms: u64) -> S3Error {
+/// 304, with what a cache needs to keep its copy: the headers of a 200 that RFC 9110, section 15.4.5, lists.
+fn not_modified(etag: &str, modified_ms: u64, stored: &Attributes) -> S3Error {
     let mut builder = Builder::new(S3ErrorCode::NotModified, "Not Modified");
+    let mut stored = attributes::to_headers(stored, 0);
+    for name in [CACHE_CONTROL, EXPIRES, VARY, CONTENT_LOCATION] {
+        if let Some(value) = stored.remove(&name) {
+            builder = builder.header(name, value);
+        }
+    }
     if let Ok(etag) = HeaderValue::try_from(format!("\"{etag}\"")) {
         builder = builder.header(ETAG, etag);
     }

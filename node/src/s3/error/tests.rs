@@ -1,6 +1,7 @@
 //! Every variant of the store's errors, and what S3 says for it.
 
-use sherd_core::record::ChecksumAlgorithm;
+use sherd_core::record::ChecksumAlgorithm::{self, Crc32, Sha256};
+use sherd_core::record::ChecksumKind;
 
 use super::*;
 
@@ -21,6 +22,10 @@ fn is_in_the_table(error: &Error) {
             | Invalid::Part { .. }
             | Invalid::PartOrder
             | Invalid::PartTooSmall { .. }
+            | Invalid::PartChecksumMissing { .. }
+            | Invalid::PartChecksumAlgorithm { .. }
+            | Invalid::ChecksumKind { .. }
+            | Invalid::ObjectSize { .. }
             | Invalid::TooLarge { .. }
             | Invalid::TooManyUploads
             | Invalid::CopyOntoItself
@@ -30,6 +35,7 @@ fn is_in_the_table(error: &Error) {
         | Error::Body(
             BodyError::BadDigest
             | BodyError::ChecksumMismatch(_)
+            | BodyError::WholeChecksumMismatch(_)
             | BodyError::Length { .. }
             | BodyError::Stream(_),
         )
@@ -61,21 +67,30 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (MissingResource::Upload.into(), "NoSuchUpload", 404),
         (Invalid::Range { size: 7 }.into(), "InvalidRange", 416),
         (Invalid::PartNumber.into(), "InvalidPartNumber", 416),
-        (Invalid::Part { number: 2 }.into(), "InvalidPart", 400),
+        (Invalid::Part { number: 2, etag: etag() }.into(), "InvalidPart", 400),
         (Invalid::PartOrder.into(), "InvalidPartOrder", 400),
         (Invalid::PartTooSmall { number: 1, size: 9, etag: etag() }.into(), "EntityTooSmall", 400),
         (Invalid::TooLarge { size: 9, max: 5 }.into(), "EntityTooLarge", 400),
+        (Invalid::PartChecksumMissing { number: 1, algorithm: Sha256 }.into(), "InvalidRequest", 400),
+        (Invalid::PartChecksumAlgorithm { expected: Sha256, actual: None }.into(), "InvalidRequest", 400),
+        (Invalid::ChecksumKind { upload: Some(ChecksumKind::Composite) }.into(), "InvalidRequest", 400),
+        (Invalid::ObjectSize { announced: 1, computed: 2 }.into(), "InvalidRequest", 400),
         (Invalid::TooManyUploads.into(), "InvalidRequest", 400),
         (Invalid::CopyOntoItself.into(), "InvalidRequest", 400),
         (Invalid::BucketName.into(), "InvalidBucketName", 400),
         (Invalid::Argument { name: "max-keys" }.into(), "InvalidArgument", 400),
         (BodyError::BadDigest.into(), "BadDigest", 400),
         (BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc32c).into(), "BadDigest", 400),
+        (BodyError::WholeChecksumMismatch(Sha256).into(), "BadDigest", 400),
         (BodyError::Length { expected: 2, got: 1 }.into(), "IncompleteBody", 400),
         (BodyError::Length { expected: 1, got: 2 }.into(), "UnexpectedContent", 400),
         (BodyError::Stream(lost()).into(), "IncompleteBody", 400),
         (Error::PreconditionFailed { header: "If-Match" }, "PreconditionFailed", 412),
-        (Error::NotModified { etag: etag(), modified_ms: 0 }, "NotModified", 304),
+        (
+            Error::NotModified { etag: etag(), modified_ms: 0, attributes: Attributes::default() },
+            "NotModified",
+            304,
+        ),
         (Error::BucketAlreadyOwnedByYou, "BucketAlreadyOwnedByYou", 409),
         (Error::BucketNotEmpty, "BucketNotEmpty", 409),
         (Error::BucketBusy, "OperationAborted", 409),
@@ -127,10 +142,19 @@ fn details_survive_any_text() {
 
 #[test]
 fn not_modified_carries_what_a_cache_keeps() {
-    let headers = headers(Error::NotModified { etag: "0123".to_owned(), modified_ms: 784_111_777_999 });
+    let pairs =
+        [("content-type", "a/b"), ("cache-control", "max-age=9"), ("expires", "soon"), ("x-amz-meta-a", "1")];
+    let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+    let headers = headers(Error::NotModified {
+        etag: "0123".to_owned(),
+        modified_ms: 784_111_777_999,
+        attributes: Attributes { pairs },
+    });
     assert_eq!(headers.get(ETAG).unwrap(), "\"0123\"");
     assert_eq!(headers.get(LAST_MODIFIED).unwrap(), "Sun, 06 Nov 1994 08:49:37 GMT");
-    assert_eq!(headers.len(), 2);
+    assert_eq!(headers.get(CACHE_CONTROL).unwrap(), "max-age=9");
+    assert_eq!(headers.get(EXPIRES).unwrap(), "soon");
+    assert_eq!(headers.len(), 4, "what describes the bytes stays with them");
 }
 
 #[test]
@@ -166,6 +190,37 @@ fn an_answer_of_the_protocol_layer_passes_through() {
 fn a_checksum_that_differs_is_named() {
     let answer = to_s3(BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc64Nvme).into(), GRACE);
     assert_eq!(answer.message(), Some("The CRC64NVME you specified did not match the calculated checksum."));
+}
+
+/// The sentences are AWS's.
+#[test]
+fn what_does_not_fit_an_upload_is_said_in_the_words_of_s3() {
+    let said =
+        |invalid: Invalid| to_s3(invalid.into(), GRACE).message().map(str::to_owned).unwrap_or_default();
+    assert_eq!(
+        said(Invalid::PartChecksumMissing { number: 1, algorithm: Sha256 }),
+        "The upload was created using a sha256 checksum. The complete request must include the checksum for each part. \
+         It was missing for part 1 in the request."
+    );
+    assert_eq!(
+        said(Invalid::PartChecksumAlgorithm { expected: Sha256, actual: Some(Crc32) }),
+        "Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum Type: crc32"
+    );
+    assert_eq!(
+        said(Invalid::PartChecksumAlgorithm { expected: Crc32, actual: None }),
+        "Checksum Type mismatch occurred, expected checksum Type: crc32, actual checksum Type: null"
+    );
+    assert_eq!(
+        said(Invalid::ChecksumKind { upload: Some(ChecksumKind::FullObject) }),
+        "The upload was created using the FULL_OBJECT checksum mode. The complete request must use the same checksum \
+         mode."
+    );
+    assert_eq!(
+        said(Invalid::ObjectSize { announced: 1, computed: 2 }),
+        "The provided 'x-amz-mp-object-size' header value 1 does not match what was computed: 2"
+    );
+    let whole = to_s3(BodyError::WholeChecksumMismatch(Crc32).into(), GRACE);
+    assert_eq!(whole.message(), Some("The crc32 you specified did not match the calculated checksum."));
 }
 
 #[test]

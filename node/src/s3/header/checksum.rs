@@ -5,13 +5,13 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bytes::Bytes;
 use http::{HeaderMap, HeaderValue};
 use s3s::dto::{ChecksumAlgorithm as AlgorithmName, ChecksumType};
 use s3s::{S3Error, S3Result, s3_error};
 use sherd_core::limits::PARTS_MAX;
-use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
+use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind};
 
+use crate::s3::error::bad_argument;
 use crate::s3::protocol::checksum::{ALGORITHMS, decoded, of_header, of_name};
 pub(in crate::s3) use crate::s3::protocol::checksum::{header, name};
 
@@ -97,7 +97,10 @@ fn agrees_with_sdk_header(headers: &HeaderMap, found: Option<&ChecksumAnnounceme
 }
 
 /// The raw checksum in a trailer; a value that is none matches no body.
-pub(in crate::s3) fn of_trailer(algorithm: ChecksumAlgorithm, value: impl AsRef<[u8]>) -> Option<Bytes> {
+pub(in crate::s3) fn of_trailer(
+    algorithm: ChecksumAlgorithm,
+    value: impl AsRef<[u8]>,
+) -> Option<ChecksumBytes> {
     let text = std::str::from_utf8(value.as_ref()).ok()?;
     of_whole(algorithm, text.trim()).map(|checksum| checksum.value)
 }
@@ -141,17 +144,25 @@ pub(in crate::s3) fn algorithm_header(headers: &HeaderMap) -> S3Result<Option<Ch
     headers.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
 }
 
+/// What `x-amz-checksum-type` says that a checksum covers.
+///
+/// # Errors
+/// InvalidRequest for any other.
+pub(in crate::s3) fn kind_header(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
+    match headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) {
+        None => Ok(None),
+        Some(b"COMPOSITE") => Ok(Some(ChecksumKind::Composite)),
+        Some(b"FULL_OBJECT") => Ok(Some(ChecksumKind::FullObject)),
+        Some(_) => Err(bad_value("x-amz-checksum-type")),
+    }
+}
+
 /// The checksum that an upload asks for: its algorithm, and what it covers.
 ///
 /// # Errors
 /// InvalidRequest for a kind without an algorithm, or one that the algorithm does not know.
 pub(in crate::s3) fn of_upload(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorithm, ChecksumKind)>> {
-    let kind = match headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) {
-        None => None,
-        Some(b"COMPOSITE") => Some(ChecksumKind::Composite),
-        Some(b"FULL_OBJECT") => Some(ChecksumKind::FullObject),
-        Some(_) => return Err(s3_error!(InvalidRequest, "Value for x-amz-checksum-type header is invalid.")),
-    };
+    let kind = kind_header(headers)?;
     let Some(algorithm) = algorithm_header(headers)? else {
         return match kind {
             None => Ok(None),
@@ -184,20 +195,20 @@ pub(in crate::s3) fn of_upload(headers: &HeaderMap) -> S3Result<Option<(Checksum
 /// The checksum of a part as CompleteMultipartUpload lists it.
 ///
 /// # Errors
-/// InvalidRequest for several, or for a value that is none.
+/// InvalidArgument for several, or for a value that is none, with what was sent.
 pub(in crate::s3) fn of_listed_part(values: [Option<String>; 5]) -> S3Result<Option<Checksum>> {
-    let mut found = None;
-    for ((algorithm, _, header), value) in ALGORITHMS.into_iter().zip(values) {
-        let Some(value) = value else { continue };
-        once(
-            &mut found,
-            ChecksumAnnouncement::Value(of_whole(algorithm, &value).ok_or_else(|| bad_value(header))?),
-        )?;
-    }
-    Ok(found.and_then(|announced| match announced {
-        ChecksumAnnouncement::Value(checksum) => Some(checksum),
-        ChecksumAnnouncement::Trailer(_) => None,
-    }))
+    let sent = ALGORITHMS.into_iter().zip(values);
+    let sent: Vec<_> = sent.filter_map(|((algorithm, ..), value)| Some((algorithm, value?))).collect();
+    let checksum = match sent.as_slice() {
+        [] => return Ok(None),
+        [(algorithm, value)] => of_whole(*algorithm, value),
+        _ => None,
+    };
+    checksum.map(Some).ok_or_else(|| {
+        let sent: Vec<String> =
+            sent.iter().map(|(algorithm, value)| format!("{}:{value};", name(*algorithm))).collect();
+        bad_argument("Invalid Base64 or multiple checksums present in request", "Checksum", &sent.concat())
+    })
 }
 
 fn bad_value(header: &str) -> S3Error {
@@ -236,14 +247,9 @@ pub(in crate::s3) fn kind_text(kind: ChecksumKind) -> &'static str {
     }
 }
 
-/// What a stored checksum covers.
-fn kind(checksum: &Checksum) -> ChecksumKind {
-    if checksum.composite_of.is_some() { ChecksumKind::Composite } else { ChecksumKind::FullObject }
-}
-
 /// What the checksums of an object cover, as S3 writes it.
 pub(in crate::s3) fn type_of(checksums: &[Checksum]) -> Option<ChecksumType> {
-    checksums.first().map(|checksum| ChecksumType::from_static(kind_text(kind(checksum))))
+    checksums.first().map(|checksum| ChecksumType::from_static(kind_text(checksum.kind())))
 }
 
 /// The algorithms of an object's checksums, for listings.
@@ -252,15 +258,20 @@ pub(in crate::s3) fn algorithm_names(checksums: &[Checksum]) -> Option<Vec<Algor
     (!checksums.is_empty()).then(|| names.collect())
 }
 
-/// Adds the headers of an object's checksums, and of what they cover.
-pub(in crate::s3) fn add_headers(checksums: &[Checksum], headers: &mut HeaderMap) {
+/// Adds the headers of an object's checksums, and of what that of the whole covers: of a part of an object with a
+/// composite checksum, S3 gives the part's own and says `COMPOSITE`.
+pub(in crate::s3) fn add_headers(
+    checksums: &[Checksum],
+    kind: Option<ChecksumKind>,
+    headers: &mut HeaderMap,
+) {
     for checksum in checksums {
         let value =
             HeaderValue::try_from(text(checksum)).expect("base64, a hyphen and digits are a header value");
         headers.insert(header(checksum.algorithm), value);
     }
-    if let Some(checksum) = checksums.first() {
-        headers.insert("x-amz-checksum-type", HeaderValue::from_static(kind_text(kind(checksum))));
+    if let Some(kind) = kind.filter(|_| !checksums.is_empty()) {
+        headers.insert("x-amz-checksum-type", HeaderValue::from_static(kind_text(kind)));
     }
 }
 
@@ -285,6 +296,7 @@ pub(in crate::s3) use fill_checksums;
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::s3::error::take_details;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -295,7 +307,7 @@ mod tests {
     }
 
     fn crc32() -> Checksum {
-        let value = Bytes::from_static(&[0; 4]);
+        let value = ChecksumBytes::from_slice(&[0; 4]);
         Checksum { algorithm: ChecksumAlgorithm::Crc32, composite_of: None, value }
     }
 
@@ -390,21 +402,28 @@ mod tests {
         let value = || Some("AAAAAA==".to_owned());
         assert_eq!(of_listed_part([const { None }; 5]).unwrap(), None);
         assert_eq!(of_listed_part([value(), None, None, None, None]).unwrap(), Some(crc32()));
-        assert!(of_listed_part([value(), value(), None, None, None]).is_err());
-        assert!(of_listed_part([None, None, None, value(), None]).is_err());
+        for (sent, argument) in [
+            ([value(), value(), None, None, None], "CRC32:AAAAAA==;CRC32C:AAAAAA==;"),
+            ([None, None, None, value(), None], "SHA1:AAAAAA==;"),
+        ] {
+            let refused = of_listed_part(sent).unwrap_err();
+            assert_eq!(refused.code(), &s3s::S3ErrorCode::InvalidArgument);
+            let details = take_details(&mut refused.headers().unwrap().clone());
+            assert!(details.contains(&("ArgumentValue".to_owned(), argument.to_owned())), "{details:?}");
+        }
     }
 
     #[test]
     fn stored_checksums_come_back_as_headers() {
         let mut answer = HeaderMap::new();
-        add_headers(&[crc32()], &mut answer);
+        add_headers(&[crc32()], Some(ChecksumKind::FullObject), &mut answer);
         assert_eq!(answer.get("x-amz-checksum-crc32").unwrap(), "AAAAAA==");
         assert_eq!(answer.get("x-amz-checksum-type").unwrap(), "FULL_OBJECT");
         let composite = Checksum { composite_of: Some(2), ..crc32() };
-        add_headers(&[composite], &mut answer);
+        add_headers(&[composite], Some(ChecksumKind::Composite), &mut answer);
         assert_eq!(answer.get("x-amz-checksum-crc32").unwrap(), "AAAAAA==-2");
         assert_eq!(answer.get("x-amz-checksum-type").unwrap(), "COMPOSITE");
-        add_headers(&[], &mut answer);
+        add_headers(&[], None, &mut answer);
         assert_eq!(answer.len(), 2);
     }
 }

@@ -106,7 +106,8 @@ mod tests {
             etag: "now".to_owned(),
             modified_ms: 784_111_777_999,
             attributes: Attributes::default(),
-            checksums: Vec::new(),
+            checksums: sherd_core::record::Checksums::new(),
+            checksum_kind: None,
             parts: None,
         };
         let verb = |request: ReadRequest| {

@@ -32,6 +32,7 @@ pub(in crate::s3) async fn complete(
         upload: names::upload(&input.upload_id)?,
         parts,
         checksum: checksum::announced_whole(headers)?,
+        checksum_kind: checksum::kind_header(headers)?,
         size: input.mpu_object_size.map(object_size).transpose()?,
         conditions: conditions::of_write(headers)?,
     };

@@ -102,7 +102,11 @@ mod tests {
 
     #[test]
     fn a_source_that_is_not_modified_fails_the_copy() {
-        let failure = source_failure(Error::NotModified { etag: String::new(), modified_ms: 0 });
+        let failure = source_failure(Error::NotModified {
+            etag: String::new(),
+            modified_ms: 0,
+            attributes: Attributes::default(),
+        });
         assert!(matches!(failure, Failure::Store(Error::PreconditionFailed { .. })));
         let failure = source_failure(Invalid::TooLarge { size: 2, max: 1 }.into());
         let Failure::Request(error) = failure else { panic!("a request that S3 refuses") };

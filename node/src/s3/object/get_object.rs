@@ -11,7 +11,7 @@ use http::header::{
 use s3s::dto::{GetObjectInput, GetObjectOutput};
 use s3s::{S3Request, S3Response, S3Result, s3_error};
 
-use crate::object::{ObjectInfo, ObjectRead, ReadRequest, Span};
+use crate::object::{Error, ObjectInfo, ObjectRead, ReadRequest, Span};
 use crate::s3::error::{Outcome, request_id};
 use crate::s3::header::if_range::{self, Validator};
 use crate::s3::protocol::query::{Pair, Query};
@@ -83,7 +83,8 @@ impl GetRequest<'_> {
     {
         let (read, overrides) = (self.read_request()?, self.overrides()?);
         let validator = Validator::of(self.headers);
-        let (span, found) = if_range::read(read, validator, |found| about(found).0, verb).await?;
+        let read = if_range::read(read, validator, |found| about(found).0, verb).await;
+        let (span, found) = read.map_err(|error| with_overrides(error, &overrides))?;
         let (info, range) = about(&found);
         let described = describe(self, span, info, range, overrides);
         Ok((found, described))
@@ -145,6 +146,17 @@ fn quoted(etag: &str) -> String {
     text
 }
 
+/// An answer without a body says what the one with it would: the overrides, too.
+fn with_overrides(error: Error, overrides: &HeaderMap) -> Error {
+    let Error::NotModified { etag, modified_ms, mut attributes } = error else { return error };
+    for (name, value) in overrides {
+        attributes.pairs.retain(|(stored, _)| stored != name.as_str());
+        let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        attributes.pairs.push((name.as_str().to_owned(), text));
+    }
+    Error::NotModified { etag, modified_ms, attributes }
+}
+
 /// Describes an object, or the `range` of it that was read for `span`.
 fn describe(
     asked: &GetRequest<'_>,
@@ -168,7 +180,7 @@ fn describe(
     }
     // A range has no checksum of its own, and clients would check the whole's against it.
     if asked.wants_checksums() && !ranged {
-        checksum::add_headers(&info.checksums, &mut headers);
+        checksum::add_headers(&info.checksums, info.checksum_kind, &mut headers);
     }
     if let (Some(_), Some(parts)) = (asked.part, info.parts) {
         headers.insert(HeaderName::from_static("x-amz-mp-parts-count"), HeaderValue::from(parts));
@@ -181,9 +193,10 @@ fn describe(
 
 #[cfg(test)]
 mod tests {
-    use bytes::Bytes;
     use s3s::S3ErrorCode;
-    use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm};
+    use sherd_core::record::{
+        Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
+    };
 
     use super::*;
 
@@ -196,11 +209,12 @@ mod tests {
             attributes: Attributes {
                 pairs: vec![pair("content-type", "text/plain"), pair("x-amz-meta-a", "1")],
             },
-            checksums: vec![Checksum {
+            checksums: Checksums::from_iter([Checksum {
                 algorithm: ChecksumAlgorithm::Crc32,
                 composite_of: None,
-                value: Bytes::from_static(&[0; 4]),
-            }],
+                value: ChecksumBytes::from_slice(&[0; 4]),
+            }]),
+            checksum_kind: Some(ChecksumKind::FullObject),
             parts,
         }
     }

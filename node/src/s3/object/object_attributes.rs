@@ -1,7 +1,7 @@
 //! GetObjectAttributes: what an object is, by the names that a request lists, as a document.
 //!
-//! As on AWS the entity tag stands without quotes here (the protocol layer takes them off), and the
-//! parts of a multipart object are listed where its checksum is made of theirs; else they are counted.
+//! As on AWS the entity tag stands without quotes here (the protocol layer takes them off), a composite checksum
+//! without the number of its parts, and the parts of a multipart object are listed with their checksums.
 
 use http::HeaderMap;
 use http::header::LAST_MODIFIED;
@@ -11,6 +11,7 @@ use s3s::dto::{
 };
 use s3s::{S3Request, S3Response, S3Result};
 use sherd_core::limits::LIST_KEYS_MAX;
+use sherd_core::record::{Checksum as StoredChecksum, Checksums};
 
 use crate::object::{ObjectDescription, PartDescription};
 use crate::s3::error::{Outcome, bad_argument};
@@ -30,14 +31,15 @@ pub(in crate::s3) async fn get(
     let described = gateway.objects.describe(names::object(&input.bucket, &input.key)?).await?;
     let ObjectDescription { info, parts } = described;
     let mut whole = Checksum { checksum_type: checksum::type_of(&info.checksums), ..Checksum::default() };
-    checksum::fill_checksums!(whole, &info.checksums);
-    let composite = info.checksums.iter().any(|checksum| checksum.composite_of.is_some());
+    let bare: Checksums =
+        info.checksums.iter().map(|sum| StoredChecksum { composite_of: None, ..sum.clone() }).collect();
+    checksum::fill_checksums!(whole, &bare);
     let output = GetObjectAttributesOutput {
         checksum: (wanted.has(ObjectAttributes::CHECKSUM) && !info.checksums.is_empty()).then_some(whole),
         e_tag: wanted.has(ObjectAttributes::ETAG).then(|| body::etag(&info.etag)),
         object_parts: parts
             .filter(|_| wanted.has(ObjectAttributes::OBJECT_PARTS))
-            .map(|parts| page.of_parts(&parts, composite)),
+            .map(|parts| page.of_parts(&parts)),
         object_size: i64::try_from(info.size).ok().filter(|_| wanted.has(ObjectAttributes::OBJECT_SIZE)),
         storage_class: wanted
             .has(ObjectAttributes::STORAGE_CLASS)
@@ -93,11 +95,7 @@ impl PartsAsked {
         Ok(Self { after, max: usize::try_from(max.min(LIST_KEYS_MAX)).expect("a page is small") })
     }
 
-    fn of_parts(&self, parts: &[PartDescription], listed: bool) -> GetObjectAttributesParts {
-        let total_parts_count = i32::try_from(parts.len()).ok();
-        if !listed {
-            return GetObjectAttributesParts { total_parts_count, ..GetObjectAttributesParts::default() };
-        }
+    fn of_parts(&self, parts: &[PartDescription]) -> GetObjectAttributesParts {
         let behind: Vec<&PartDescription> = parts.iter().filter(|part| part.number > self.after).collect();
         let page = behind.get(..self.max).unwrap_or(&behind);
         let last = page.last().map_or(self.after, |part| part.number);
@@ -107,7 +105,7 @@ impl PartsAsked {
             next_part_number_marker: Some(i32::from(last)),
             part_number_marker: Some(i32::from(self.after)),
             parts: Some(page.iter().map(|part| described(part)).collect()),
-            total_parts_count,
+            total_parts_count: i32::try_from(parts.len()).ok(),
         }
     }
 }
@@ -142,20 +140,19 @@ mod tests {
     }
 
     #[test]
-    fn parts_are_counted_and_listed_in_pages_where_they_have_checksums() {
+    fn parts_are_counted_and_listed_in_pages() {
         let parts: Vec<PartDescription> =
             [2, 5, 9].map(|number| PartDescription { number, size: 7, checksum: None }).into();
-        let counted = PartsAsked { after: 0, max: 1000 }.of_parts(&parts, false);
-        assert_eq!((counted.total_parts_count, counted.parts.is_none()), (Some(3), true));
         let numbers = |page: &GetObjectAttributesParts| {
             page.parts.iter().flatten().filter_map(|part| part.part_number).collect::<Vec<_>>()
         };
-        let first = PartsAsked { after: 0, max: 2 }.of_parts(&parts, true);
+        let first = PartsAsked { after: 0, max: 2 }.of_parts(&parts);
         assert_eq!((numbers(&first), first.is_truncated), (vec![2, 5], Some(true)));
+        assert_eq!(first.total_parts_count, Some(3));
         let after = u16::try_from(first.next_part_number_marker.unwrap()).unwrap();
-        let rest = PartsAsked { after, max: 2 }.of_parts(&parts, true);
+        let rest = PartsAsked { after, max: 2 }.of_parts(&parts);
         assert_eq!((numbers(&rest), rest.is_truncated), (vec![9], Some(false)));
-        let none = PartsAsked { after: 9, max: 2 }.of_parts(&parts, true);
+        let none = PartsAsked { after: 9, max: 2 }.of_parts(&parts);
         assert_eq!((numbers(&none), none.next_part_number_marker), (vec![], Some(9)));
     }
 }

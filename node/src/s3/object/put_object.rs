@@ -2,6 +2,7 @@
 
 use s3s::dto::{PutObjectInput, PutObjectOutput};
 use s3s::{S3Request, S3Response, S3Result};
+use sherd_core::record::Checksum;
 
 use crate::object::{PutRequest, WriteOutcome};
 use crate::s3::error::Outcome;
@@ -35,6 +36,7 @@ fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
 fn answer(written: &WriteOutcome) -> S3Response<PutObjectOutput> {
     let e_tag = Some(body::etag(&written.etag));
     let mut response = S3Response::new(PutObjectOutput { e_tag, ..PutObjectOutput::default() });
-    checksum::add_headers(&written.checksums, &mut response.headers);
+    let kind = written.checksums.first().map(Checksum::kind);
+    checksum::add_headers(&written.checksums, kind, &mut response.headers);
     response
 }

@@ -179,7 +179,8 @@ async fn a_replaced_part_that_a_complete_carried_stays() {
         node.objects.put_part(part, super::upload(&body(1, 100_000))).await.expect("a part is stored");
     let parts = vec![ListedPart { number: 1, etag: stored.etag, checksum: None }];
     let conditions = WriteConditions::default();
-    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
+    let complete =
+        CompleteUpload { name, upload, parts, checksum: None, checksum_kind: None, size: None, conditions };
     node.objects.complete_upload(complete).await.expect("an object");
     let key = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
     let carried = node.context.registers.read(&node.register("a").await).await.expect("readable");
@@ -200,7 +201,8 @@ pub(crate) async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
     let etag = stored.expect("a part is stored").etag;
     let parts = vec![ListedPart { number: 1, etag, checksum: None }];
     let conditions = WriteConditions::default();
-    let complete = CompleteUpload { name, upload, parts, checksum: None, size: None, conditions };
+    let complete =
+        CompleteUpload { name, upload, parts, checksum: None, checksum_kind: None, size: None, conditions };
     let part = PartKey { upload, number: 1 };
     (RegisterKey { part: Some(part), ..node.register("a").await }, complete)
 }

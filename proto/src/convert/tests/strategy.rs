@@ -46,7 +46,7 @@ pub(super) fn inline_object(versions: &[&[u8]]) -> (Value, Bytes) {
             size: bytes.len() as u64,
             etag: "e".to_owned(),
             attributes: Attributes::default(),
-            checksums: Vec::new(),
+            checksums: sherd_core::record::Checksums::new(),
             upload: None,
             body: Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
         }),

@@ -17,8 +17,8 @@ use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{UploadId, VersionId};
 use crate::limits;
 use crate::record::{
-    Attributes, Body, ChecksumAlgorithm, ChecksumKind, Content, Object, OverLimit, Upload, Version,
-    VersionKind,
+    Attributes, Body, ChecksumAlgorithm, ChecksumKind, Checksums, Content, Object, OverLimit, Upload,
+    Version, VersionKind,
 };
 
 /// Bytes of the shortest version: a delete marker.
@@ -119,7 +119,7 @@ fn take_content(reader: &mut Reader, form: DataRefForm) -> Result<Content, Decod
     if count > limits::CHECKSUMS_MAX {
         return Err(DecodeError::Invalid { field: "checksums" });
     }
-    let mut checksums = Vec::with_capacity(count);
+    let mut checksums = Checksums::with_capacity(count);
     for _ in 0..count {
         checksums.push(take_checksum(reader)?);
     }

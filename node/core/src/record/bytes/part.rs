@@ -15,7 +15,7 @@ use super::data_ref::{DATA_REF_BYTES, DataRefForm, put_data_ref, take_data_ref, 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits;
 use crate::record::check::check_parts;
-use crate::record::{Checksum, ChecksumAlgorithm, Part, PartRef};
+use crate::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Part, PartRef};
 
 /// The version in which manifest pages are stored.
 const MANIFEST_VERSION: u8 = 2;
@@ -128,7 +128,8 @@ pub(super) fn take_checksum(reader: &mut Reader) -> Result<Checksum, DecodeError
         0 => None,
         parts => Some(parts),
     };
-    Ok(Checksum { algorithm, composite_of, value: reader.bytes(algorithm.bytes(), "checksum")? })
+    let value = ChecksumBytes::from_slice(&reader.bytes(algorithm.bytes(), "checksum")?);
+    Ok(Checksum { algorithm, composite_of, value })
 }
 
 pub(super) fn algorithm_of(number: u8) -> Result<ChecksumAlgorithm, DecodeError> {

@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use super::*;
 use crate::id::{DataId, ProposerId, SetId, Timestamp, VersionId};
 use crate::record::{
-    Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumKind, Content, DataRef, Home, Object,
-    Part, PartRef, Tag, Upload, Version, VersionKind, strategy,
+    Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
+    Content, DataRef, Home, Object, Part, PartRef, Tag, Upload, Version, VersionKind, strategy,
 };
 
 fn hex(bytes: &[u8]) -> String {
@@ -54,7 +54,7 @@ fn part(number: u16) -> PartRef {
         checksum: Some(Checksum {
             algorithm: ChecksumAlgorithm::Crc32c,
             composite_of: None,
-            value: Bytes::from_static(&[1, 2, 3, 4]),
+            value: ChecksumBytes::from_slice(&[1, 2, 3, 4]),
         }),
         data: Some(data(9)),
     }
@@ -69,11 +69,11 @@ fn content(body: Body) -> Content {
         size: 4096,
         etag: "e1".to_owned(),
         attributes: attributes("a", "bc"),
-        checksums: vec![Checksum {
+        checksums: Checksums::from_iter([Checksum {
             algorithm: ChecksumAlgorithm::Crc64Nvme,
             composite_of: Some(2),
-            value: Bytes::from_static(&[8; 8]),
-        }],
+            value: ChecksumBytes::from_slice(&[8; 8]),
+        }]),
         upload: Some(UploadId([0x0b; 16])),
         body,
     }
@@ -464,10 +464,10 @@ fn a_body_past_its_limits_is_refused_before_it_is_stored() {
         over("attributes")
     );
     assert_eq!(broken_content(|content| content.attributes = attributes("", "x")), over("attribute name"));
-    let shorter = |content: &mut Content| content.checksums[0].value = Bytes::from_static(&[0; 4]);
+    let shorter = |content: &mut Content| content.checksums[0].value = ChecksumBytes::from_slice(&[0; 4]);
     assert_eq!(broken_content(shorter), over("checksum"));
     assert_eq!(broken_content(|content| content.checksums[0].composite_of = Some(0)), over("checksum parts"));
-    let six = |content: &mut Content| content.checksums = vec![content.checksums[0].clone(); 6];
+    let six = |content: &mut Content| content.checksums = vec![content.checksums[0].clone(); 6].into();
     assert_eq!(broken_content(six), over("checksums"));
     assert_eq!(broken_content(|content| content.body = Body::Parts(Vec::new())), over("parts"));
     let twice = |content: &mut Content| content.body = Body::Parts(vec![part(2), part(2)]);
