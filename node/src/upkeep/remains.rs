@@ -8,7 +8,7 @@
 //! volume is looked through once for each of its sealed buckets, and again where the scrubber meets a row of
 //! one. Data without a row is the sweeper's. Guards I-15.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Duration;
 
 use futures::future::join_all;
@@ -53,55 +53,70 @@ enum BucketClearing {
     Done,
 }
 
-/// The opening of a volume, and what is to be done in it for each bucket that is sealed for ever there.
-type OpeningClearings = (u32, BTreeMap<BucketId, BucketClearing>);
+/// An opening of a volume, and what is to be done in it for each bucket that is sealed for ever there.
+#[derive(Debug, Default)]
+struct OpeningClearings {
+    opening: u32,
+    /// How many buckets were sealed for ever at the last look at their seals. None of those ever goes: as many of them
+    /// are the same ones.
+    sealed_count: usize,
+    /// The buckets that something is left of, and from when on each is looked through.
+    due: BTreeMap<BucketId, u64>,
+    /// The others, as many as were ever deleted: 16 bytes each, and never walked.
+    done: HashSet<BucketId>,
+}
 
 /// The buckets that are sealed for ever on the volumes of this node.
 #[derive(Debug, Default)]
 pub(crate) struct BucketRemains(Mutex<HashMap<VolumeId, OpeningClearings>>);
 
 impl BucketRemains {
-    /// Takes note of the buckets that are sealed for ever now. Gives those that are due.
+    /// Takes note of the buckets that are sealed for ever now; their seals are read only where there are more than at
+    /// the last look. Gives those that are due.
     fn due(
         &self,
         (volume, opening): (VolumeId, u32),
-        sealed: impl Iterator<Item = BucketId>,
+        (sealed_count, sealed): (usize, impl Iterator<Item = BucketId>),
         (now_ms, grace_ms): (u64, u64),
     ) -> Vec<BucketId> {
         let mut known = self.0.lock();
-        let (known_opening, buckets) = known.entry(volume).or_default();
-        if *known_opening != opening {
-            *known_opening = opening;
-            buckets.clear();
+        let known = known.entry(volume).or_default();
+        if known.opening != opening {
+            *known = OpeningClearings { opening, ..OpeningClearings::default() };
         }
-        for bucket in sealed {
-            buckets.entry(bucket).or_insert(BucketClearing::Due(now_ms.saturating_add(grace_ms)));
+        if known.sealed_count != sealed_count {
+            for bucket in sealed.filter(|bucket| !known.done.contains(bucket)) {
+                known.due.entry(bucket).or_insert(now_ms.saturating_add(grace_ms));
+            }
+            known.sealed_count = sealed_count;
         }
-        let since = |clearing: &BucketClearing| match clearing {
-            BucketClearing::Due(due_ms) if *due_ms <= now_ms => Some(*due_ms),
-            BucketClearing::Due(_) | BucketClearing::Done => None,
-        };
-        let mut due: Vec<(u64, BucketId)> =
-            buckets.iter().filter_map(|(bucket, clearing)| Some((since(clearing)?, *bucket))).collect();
+        let waiting = known.due.iter().map(|(bucket, due_ms)| (*due_ms, *bucket));
+        let mut due: Vec<(u64, BucketId)> = waiting.filter(|(due_ms, _)| *due_ms <= now_ms).collect();
         // Those that wait longest come first: some that cannot go must not keep others back.
         due.sort_unstable();
         due.into_iter().take(BUCKETS_PER_LOOK).map(|(_, bucket)| bucket).collect()
     }
 
     fn looked_through(&self, (volume, opening): (VolumeId, u32), bucket: BucketId, clearing: BucketClearing) {
-        if let Some((known, buckets)) = self.0.lock().get_mut(&volume)
-            && *known == opening
+        if let Some(known) = self.0.lock().get_mut(&volume)
+            && known.opening == opening
         {
-            buckets.insert(bucket, clearing);
+            match clearing {
+                BucketClearing::Due(due_ms) => drop(known.due.insert(bucket, due_ms)),
+                BucketClearing::Done => {
+                    known.due.remove(&bucket);
+                    known.done.insert(bucket);
+                }
+            }
         }
     }
 
     /// A row of a bucket was met that was said to be cleared.
     pub(super) fn look_again(&self, volume: VolumeId, bucket: BucketId) {
-        if let Some((_, buckets)) = self.0.lock().get_mut(&volume)
-            && let Some(clearing @ BucketClearing::Done) = buckets.get_mut(&bucket)
+        if let Some(known) = self.0.lock().get_mut(&volume)
+            && known.done.remove(&bucket)
         {
-            *clearing = BucketClearing::Due(0);
+            known.due.insert(bucket, 0);
         }
     }
 }
@@ -130,8 +145,10 @@ impl Context {
             let Some(serving) = local.state().votes().then(|| local.serving().ok()).flatten() else {
                 continue;
             };
+            // The count first: what is sealed behind it is looked at by the next look.
+            let sealed_count = serving.reader.final_seals_count();
             let sealed = serving.reader.all_seals().filter(is_final).map(|(bucket, _)| bucket);
-            for bucket in self.remains.due(opening, sealed, (self.now_ms(), grace_ms)) {
+            for bucket in self.remains.due(opening, (sealed_count, sealed), (self.now_ms(), grace_ms)) {
                 self.throttle.take(0).await;
                 let clearing = if self.clear_bucket(own, bucket).await {
                     BucketClearing::Done
@@ -372,7 +389,7 @@ mod tests {
         let (remains, volume) = (BucketRemains::default(), VolumeId([1; 16]));
         let [first, second] = [BucketId([1; 16]), BucketId([2; 16])];
         let due = |opening, sealed: &[BucketId], now_ms| {
-            remains.due((volume, opening), sealed.iter().copied(), (now_ms, 600))
+            remains.due((volume, opening), (sealed.len(), sealed.iter().copied()), (now_ms, 600))
         };
         assert_eq!(due(1, &[first], 1_000), []);
         assert_eq!(due(1, &[first, second], 1_599), []);
@@ -386,6 +403,11 @@ mod tests {
         assert_eq!(due(2, &[first, second], 4_000), [], "another opening may hold what this one did not");
         remains.looked_through((volume, 1), first, BucketClearing::Done);
         assert_eq!(due(2, &[first, second], 4_600), [first, second], "the walk began before that");
+        remains.looked_through((volume, 2), first, BucketClearing::Done);
+        remains.looked_through((volume, 2), second, BucketClearing::Done);
+        let unread = std::iter::from_fn(|| panic!("as many are sealed as before"));
+        assert_eq!(remains.due((volume, 2), (2, unread), (9_000, 600)), []);
+        assert_eq!(remains.0.lock()[&volume].due.len(), 0, "what is done is not walked again");
     }
 
     #[test]

@@ -422,6 +422,11 @@ impl Reader {
         self.shared.view.read().small.seals_page(after, limit)
     }
 
+    /// How many buckets are sealed for ever. It never falls while the volume is open.
+    pub fn final_seals_count(&self) -> usize {
+        self.shared.view.read().small.final_seals_count()
+    }
+
     /// All seals, read page by page, so that none waits long for the volume's state.
     pub fn all_seals(&self) -> impl Iterator<Item = StoredSeals> + '_ {
         let page = |after| Some(self.seals(after, SEALS_PAGE_MAX)).filter(|page| !page.is_empty());

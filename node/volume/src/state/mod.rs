@@ -248,6 +248,11 @@ impl SmallState {
         page
     }
 
+    /// How many buckets are sealed for ever.
+    pub(crate) fn final_seals_count(&self) -> usize {
+        self.seals.len() - self.held.len()
+    }
+
     /// The deletions whose seals are held, by bucket, of buckets that are not sealed for ever.
     pub(crate) fn held_seals(&self) -> Vec<StoredSeals> {
         let held = |bucket: &BucketId| self.seals_of(*bucket).to_stored().map(|stored| (*bucket, stored));
@@ -471,6 +476,7 @@ mod tests {
 
         seal(&mut small, 4, None);
         assert_eq!(small.held_seals(), [all[1].clone()], "it is final");
+        assert_eq!(small.final_seals_count(), small.seals_page(None, 9).len() - 1);
         for deletion in [7, 8].map(change) {
             let sealed = Subject::Seal { bucket: bucket(2), deletion: Some(deletion) };
             small.forget(&crate::index::table::key_of(&sealed).expect("a seal has one"));
