@@ -127,12 +127,12 @@ async fn until_forgotten(node: &Node) {
     tokio::time::timeout(super::DEADLINE, forgotten).await.expect("the notes go, too");
 }
 
-/// Notes of replaced data on all volumes.
+/// Notes of replaced data on all volumes; one where a volume does not answer.
 async fn notes(node: &Node) -> usize {
     let mut count = 0;
     for volume in node.volumes.all() {
         let route = node.context.route_to(volume.id()).expect("a route");
-        count += route.upkeep.releases(volume.id(), None, 100).await.expect("readable").len();
+        count += route.upkeep.releases(volume.id(), None, 100).await.map_or(1, |page| page.len());
     }
     count
 }
