@@ -18,6 +18,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod data_ref;
+mod version;
 mod object;
 mod part;
 
@@ -38,6 +39,7 @@ use crate::record::{
     Bucket, BucketPhase, CallToken, ChangeTry, Changes, ConditionalChange, OverLimit, State, Tag, Value,
 };
 use data_ref::take_optional;
+use version::ValueVersion;
 
 /// The version in which values are stored.
 const VERSION: u8 = ValueVersion::Conditional as u8;
@@ -47,36 +49,6 @@ const UNNUMBERED_CHANGE_IDS: usize = 4;
 const CONDITIONAL_BYTES: usize = 16 + 4;
 /// Bytes that most values fit in, so that their encoding allocates once.
 const USUAL_BYTES: usize = 512;
-
-/// The versions of a value's stored form: all are read, the last one is written.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(u8)]
-enum ValueVersion {
-    /// Changes have no numbered tries, which is try 0, and there are at most four.
-    Unnumbered = 1,
-    /// Data references name no set.
-    WithoutSets = 2,
-    /// There are no conditional changes and no tags of buckets, and each upload has its attributes.
-    Unconditional = 3,
-    /// With all of it.
-    Conditional = 4,
-}
-
-impl ValueVersion {
-    fn take(reader: &mut Reader) -> Result<Self, DecodeError> {
-        match reader.u8("value")? {
-            1 => Ok(Self::Unnumbered),
-            2 => Ok(Self::WithoutSets),
-            3 => Ok(Self::Unconditional),
-            4 => Ok(Self::Conditional),
-            version => Err(DecodeError::Version { field: "value", version }),
-        }
-    }
-
-    fn data_refs(self) -> DataRefForm {
-        if self >= Self::Unconditional { DataRefForm::WithSet } else { DataRefForm::WithoutSet }
-    }
-}
 
 impl Value {
     /// The stored form.

@@ -10,9 +10,9 @@
 //! upload     := id 16, initiated u64, has attributes u8, (attributes), algorithm u8 (0 none), (kind u8)
 //! ```
 
-use super::ValueVersion;
 use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
+use super::version::ValueVersion;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{UploadId, VersionId};
 use crate::limits;
