@@ -1,8 +1,11 @@
-"""Conditional writes whose answers are lost, with boto3 at its default settings.
+"""Conditional writes whose answers are lost, with boto3.
 
 A relay before each node forwards everything, and cuts the connection where a conditional write has succeeded, before a
 byte of its answer is forwarded. boto3 sends the request once more, and it must succeed for its own writer: what it
 finds in the store is its own write.
+
+boto3 sends the id of a call unsigned, where the store does not believe it; a handler sends it as a token, which is
+signed (docs/s3.md, "Retries of conditional writes"). All else is at its default settings.
 
 SHERD_ENDPOINTS names the nodes; credentials and region come from the environment, as boto3 takes them.
 """
@@ -106,8 +109,14 @@ def step(name, work):
         print(f"{name}\tFAILED {type(error).__name__} {error}".replace("\n", " "), flush=True)
 
 
+def name_call(request, **_):
+    request.headers["x-amz-client-token"] = request.context["retries"]["invocation-id"]
+
+
 def client(endpoint):
-    return boto3.client("s3", endpoint_url=endpoint)
+    made = boto3.client("s3", endpoint_url=endpoint)
+    made.meta.events.register("before-sign.s3", name_call)
+    return made
 
 
 def same(found, expected):

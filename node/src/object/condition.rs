@@ -1,8 +1,61 @@
-//! Conditions on reads and writes, judged on what a register holds.
+//! Conditions on reads and writes, judged on what a register holds; and how a write under conditions is recognised when
+//! its client sends it again.
 
-use sherd_core::record::{Content, Object};
+use sherd_core::record::{ConditionalChange, Content, Object};
 
-use super::{Error, MissingResource, ReadConditions, Result, WriteConditions};
+use super::{Error, EtagMatch, MissingResource, ReadConditions, Result, WriteConditions, WriteOutcome};
+
+/// Why a write makes nothing.
+#[derive(Debug)]
+pub(super) enum WriteRefusal {
+    /// An earlier sending of its call made it.
+    Repeated(EarlierWrite),
+    /// It cannot be made.
+    Refused(Error),
+}
+
+/// What an earlier sending of a call made.
+#[derive(Debug)]
+pub(super) struct EarlierWrite {
+    etag: String,
+    /// When, while its version is the current one.
+    modified_ms: Option<u64>,
+}
+
+impl EarlierWrite {
+    /// By the etag that is remembered, and what the register holds.
+    pub(super) fn of(etag: &str, object: Option<&Object>) -> Self {
+        let current = object.and_then(Object::current).filter(|(_, content)| content.etag == etag);
+        Self { etag: etag.to_owned(), modified_ms: current.map(|(version, _)| version.modified_ms) }
+    }
+
+    /// Its answer: what is not remembered is as a sending that stores the same now would be answered.
+    pub(super) fn answer(self, written: WriteOutcome) -> WriteOutcome {
+        let Self { etag, modified_ms } = self;
+        WriteOutcome { etag, modified_ms: modified_ms.unwrap_or(written.modified_ms), ..written }
+    }
+}
+
+impl WriteConditions {
+    /// The change as it is remembered, unless there is no condition or no call: `wanted` tells what it stores from
+    /// everything else that the same call could store, `etag` is what its client is answered.
+    pub(super) fn change(&self, etag: &str, wanted: &[&[u8]]) -> Option<ConditionalChange> {
+        let Self { if_match, if_none_match, call } = self;
+        let call = call.as_ref().filter(|_| if_match.is_some() || if_none_match.is_some())?;
+        let mut pieces: Vec<&[u8]> = Vec::new();
+        for (name, condition) in [("if-match", if_match), ("if-none-match", if_none_match)] {
+            let Some(condition) = condition else { continue };
+            pieces.push(name.as_bytes());
+            match condition {
+                EtagMatch::Any => pieces.push(b"*"),
+                EtagMatch::OneOf(tags) => pieces.extend(tags.iter().map(String::as_bytes)),
+            }
+        }
+        pieces.push(b"wanted");
+        pieces.extend_from_slice(wanted);
+        Some(ConditionalChange { token: call.token(&pieces), etag: etag.to_owned() })
+    }
+}
 
 /// Judges a write's conditions on the current version. Called inside the register's
 /// compare-and-set, so what it says holds at the moment of the write.
@@ -48,9 +101,9 @@ pub(super) fn judge_read(conditions: &ReadConditions, content: &Content, modifie
 #[cfg(test)]
 mod tests {
     use sherd_core::record::{Attributes, Body, Checksums};
+    use sherd_core::register::call::ClientCall;
 
     use super::*;
-    use crate::object::EtagMatch;
 
     fn content(etag: &str) -> Content {
         Content {
@@ -91,9 +144,39 @@ mod tests {
 
     #[test]
     fn a_match_on_nothing_is_a_missing_key() {
-        let conditions = WriteConditions { if_match: Some(EtagMatch::Any), if_none_match: None };
+        let conditions = WriteConditions { if_match: Some(EtagMatch::Any), ..WriteConditions::default() };
         assert!(matches!(judge_write(&conditions, None), Err(Error::Missing(MissingResource::Key))));
-        let conditions = WriteConditions { if_match: None, if_none_match: Some(EtagMatch::Any) };
+        let conditions =
+            WriteConditions { if_none_match: Some(EtagMatch::Any), ..WriteConditions::default() };
         assert!(judge_write(&conditions, None).is_ok());
+    }
+
+    #[test]
+    fn a_write_is_remembered_by_its_call_its_conditions_and_what_it_stores() {
+        let call = Some(ClientCall::new("key", "PutObject", b"id"));
+        let absent =
+            || WriteConditions { if_none_match: Some(EtagMatch::Any), call, ..WriteConditions::default() };
+        let token = |conditions: WriteConditions, body: &[u8]| {
+            conditions.change("etag", &[body]).map(|change| change.token)
+        };
+        let first = token(absent(), b"body");
+        assert!(first.is_some());
+        assert_eq!(token(absent(), b"body"), first);
+        assert_ne!(token(absent(), b"other body"), first);
+        let matching = |tags: &[&str]| WriteConditions {
+            if_match: Some(EtagMatch::OneOf(tags.iter().map(ToString::to_string).collect())),
+            call,
+            ..WriteConditions::default()
+        };
+        let tokens = [&["a"][..], &["b"], &["a", "b"], &["ab"]].map(|tags| token(matching(tags), b"body"));
+        for (at, token) in tokens.iter().enumerate() {
+            assert!(token.is_some() && *token != first && !tokens[..at].contains(token));
+        }
+        assert_eq!(
+            token(WriteConditions { call, ..WriteConditions::default() }, b"body"),
+            None,
+            "no condition"
+        );
+        assert_eq!(token(absent().in_call(None), b"body"), None, "no call");
     }
 }

@@ -33,9 +33,9 @@ impl Objects {
         let content = NewContent {
             size: info.size,
             etag: stored.etag(digests.md5),
+            md5: digests.md5,
             attributes: attributes.unwrap_or(info.attributes),
             checksums: digests.checksums,
-            upload: None,
         };
         self.store_version(&target.bucket, key, ticket, content, stored, conditions).await
     }

@@ -16,7 +16,7 @@ const CONCURRENT_DELETES: usize = 64;
 /// Why a delete changes nothing.
 #[derive(Debug)]
 enum DeleteRefusal {
-    /// Nothing is there to delete.
+    /// Nothing is there to delete, or an earlier sending of the call has deleted it.
     Nothing,
     /// A condition does not hold.
     Refused(Error),
@@ -31,6 +31,7 @@ impl Objects {
         let bucket = self.bucket_id(&name.bucket).await?;
         let key = RegisterKey::object(bucket, name.key);
         let ticket = self.inner.registers.begin(&key);
+        let change = conditions.change("", &[]);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             judge_write(&conditions, object).map_err(DeleteRefusal::Refused)?;
@@ -42,7 +43,8 @@ impl Objects {
             };
             Ok(Proposal::of(state))
         };
-        match self.change_or(&name.bucket, &key, ticket, Writer::new(decide)).await? {
+        let writer = Writer::new(decide).sent_by(change, |_, _| DeleteRefusal::Nothing);
+        match self.change_or(&name.bucket, &key, ticket, writer).await? {
             Ok(()) | Err(DeleteRefusal::Nothing) => Ok(()),
             Err(DeleteRefusal::Refused(error)) => Err(error),
         }

@@ -2,10 +2,12 @@
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VersionId};
-use sherd_core::record::{Attributes, Body, Checksums, Content, Object, State, Version, VersionKind};
+use sherd_core::record::{
+    Attributes, Body, Checksums, ConditionalChange, Content, Object, State, Version, VersionKind,
+};
 
 use super::body::StoredBody;
-use super::condition::judge_write;
+use super::condition::{EarlierWrite, WriteRefusal, judge_write};
 use super::digest::{DEFAULT_ALGORITHM, DigestValues};
 use super::{Objects, PutRequest, Result, WriteConditions, WriteOutcome};
 use crate::register::{Inline, Proposal, WriteTicket, Writer};
@@ -26,7 +28,7 @@ impl Objects {
         let ticket = self.inner.registers.begin(&key);
         let (digests, stored) = received.durable().await?;
         let DigestValues { md5, checksums } = digests;
-        let content = NewContent { size, etag: stored.etag(md5), attributes, checksums, upload: None };
+        let content = NewContent { size, etag: stored.etag(md5), md5, attributes, checksums };
         self.store_version(&name.bucket, key, ticket, content, stored, conditions).await
     }
 
@@ -51,15 +53,22 @@ impl Objects {
         let inline = if bytes.is_empty() { Inline::Nothing } else { Inline::New };
         let written =
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
+        let change = content.change(&conditions);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
-            judge_write(&conditions, object)?;
+            judge_write(&conditions, object).map_err(WriteRefusal::Refused)?;
             let state = State::Object(with_version(object, content.version(modified_ms, body.clone())));
             Ok(Proposal { inline, heal: heal.clone(), ..Proposal::of(state) })
         };
-        let writer = Writer::new(decide).naming(staged).carrying(bytes);
-        self.change(bucket, &key, ticket, writer).await?;
-        Ok(written)
+        let repeated = |etag: &str, state: Option<&State>| {
+            WriteRefusal::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
+        };
+        let writer = Writer::new(decide).sent_by(change, repeated).naming(staged).carrying(bytes);
+        match self.change_or(bucket, &key, ticket, writer).await? {
+            Ok(()) => Ok(written),
+            Err(WriteRefusal::Repeated(earlier)) => Ok(earlier.answer(written)),
+            Err(WriteRefusal::Refused(error)) => Err(error),
+        }
     }
 }
 
@@ -68,14 +77,30 @@ impl Objects {
 pub(super) struct NewContent {
     pub(super) size: u64,
     pub(super) etag: String,
+    pub(super) md5: Option<[u8; 16]>,
     pub(super) attributes: Attributes,
     pub(super) checksums: Checksums,
-    pub(super) upload: Option<sherd_core::id::UploadId>,
 }
 
 impl NewContent {
+    /// The change as it is remembered. Its bytes are told from others by their MD5, or by the client's checksum where
+    /// no MD5 is computed.
+    fn change(&self, conditions: &WriteConditions) -> Option<ConditionalChange> {
+        conditions.call?;
+        let Self { size, etag, md5, attributes, checksums } = self;
+        let size = size.to_le_bytes();
+        let mut wanted: Vec<&[u8]> = vec![&size[..]];
+        match md5 {
+            Some(md5) => wanted.push(md5),
+            None => wanted.extend(checksums.iter().map(|checksum| checksum.value.as_slice())),
+        }
+        wanted.push(b"attributes");
+        wanted.extend(attributes.pairs.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+        conditions.change(etag, &wanted)
+    }
+
     fn version(&self, modified_ms: u64, body: Body) -> Version {
-        let Self { size, etag, attributes, checksums, upload } = self;
+        let Self { size, etag, md5: _, attributes, checksums } = self;
         Version {
             id: VersionId::NULL,
             modified_ms,
@@ -84,7 +109,7 @@ impl NewContent {
                 etag: etag.clone(),
                 attributes: attributes.clone(),
                 checksums: checksums.clone(),
-                upload: *upload,
+                upload: None,
                 body,
             }),
         }

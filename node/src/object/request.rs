@@ -6,6 +6,7 @@ use std::ops::Range;
 
 use sherd_core::id::{ObjectKey, UploadId};
 use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums};
+use sherd_core::register::call::ClientCall;
 
 /// A body on its way in. Its errors are the protocol layer's own.
 pub type BodyStream =
@@ -50,6 +51,16 @@ pub struct WriteConditions {
     pub if_match: Option<EtagMatch>,
     /// The current version must be none of these.
     pub if_none_match: Option<EtagMatch>,
+    /// The call that the write is a sending of, where it can be told from others.
+    pub call: Option<ClientCall>,
+}
+
+impl WriteConditions {
+    /// As they came in a call.
+    #[must_use]
+    pub fn in_call(self, call: Option<ClientCall>) -> Self {
+        Self { call, ..self }
+    }
 }
 
 /// Conditions on a read (RFC 9110, section 13), times in seconds since the Unix epoch.

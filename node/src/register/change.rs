@@ -15,7 +15,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
 use sherd_core::message::Target;
-use sherd_core::record::{Changes, DataRef, State, Value};
+use sherd_core::record::{Changes, ConditionalChange, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
     AcceptOutcome, AfterConflict, HighestRow, PrepareOutcome, PrepareProgress, UnreadableRow, after_accept,
@@ -46,6 +46,8 @@ pub(super) struct Draft {
     /// Data of the states that it passed through, the found one first, and the manifest pages among it.
     pub(super) passed: Vec<DataRef>,
     pub(super) passed_pages: Vec<DataRef>,
+    /// The changes of members that are remembered for when their clients send them again, in order.
+    pub(super) conditional: Vec<ConditionalChange>,
 }
 
 /// Where a draft's inline bytes come from.
@@ -391,7 +393,9 @@ impl Change<'_> {
         let own = self.batch.next_try().ok_or(Failure::OutcomeUnknown)?;
         let Some(state) = draft.state.take() else { return Ok(None) };
         let before = ready.found.as_ref().map(|found| &found.value);
-        let changes = before.map_or_else(Changes::default, |value| value.changes.clone()).after(own);
+        let mut changes =
+            before.map_or_else(|| Changes::default().after(own), |value| value.changes.after(own));
+        changes.remember(&draft.conditional);
         let value = Value { changes, state };
         let judged = ready.judge_value(draft, &value);
         draft.state = Some(value.state);

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId};
-use sherd_core::record::{DataRef, State};
+use sherd_core::record::{ConditionalChange, DataRef, State};
+use sherd_core::register::call::earlier_success;
 use sherd_core::register::quorum::Lives;
 
 use super::failure::Failure;
@@ -34,12 +35,21 @@ pub(crate) struct Proposal {
     pub(crate) handed_over: Vec<DataId>,
     /// What is still to be mended about the data, made durable together with the value.
     pub(crate) heal: Option<HealEntry>,
+    /// How the writer is recognised when its client sends it again. The register adds it, see [`Writer::sent_by`].
+    pub(crate) conditional: Option<ConditionalChange>,
 }
 
 impl Proposal {
     /// A state that names no inline bytes and no data of other registers.
     pub(crate) const fn of(state: State) -> Self {
-        Self { state, inline: Inline::Nothing, carried: Vec::new(), handed_over: Vec::new(), heal: None }
+        Self {
+            state,
+            inline: Inline::Nothing,
+            carried: Vec::new(),
+            handed_over: Vec::new(),
+            heal: None,
+            conditional: None,
+        }
     }
 }
 
@@ -57,11 +67,31 @@ pub(crate) enum Inline {
 /// Turns what a register holds into what it shall be, or refuses.
 type Decide<E> = Box<dyn FnMut(Option<&State>) -> Result<Proposal, E> + Send>;
 
+/// The answer where an earlier sending of a writer's call has made its change: from that change's etag, and what the
+/// register holds.
+type AnswerRepeated<E> = Box<dyn Fn(&str, Option<&State>) -> E + Send>;
+
+/// The call that a writer is a sending of.
+struct WriterCall<E> {
+    change: ConditionalChange,
+    repeated: AnswerRepeated<E>,
+}
+
+/// What a writer is judged on: the value that a prepare or a read found, and what members before it made of that.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DecisionBasis<'a> {
+    pub(super) state: Option<&'a State>,
+    /// The conditional changes of the found value, and those of the members before.
+    pub(super) kept: &'a [ConditionalChange],
+    pub(super) drafted: &'a [ConditionalChange],
+}
+
 /// A change that somebody wants to make, and the data that it names.
 pub(crate) struct Writer<E> {
     staged: Option<StagedData>,
     inline: Bytes,
     decide: Decide<E>,
+    call: Option<WriterCall<E>>,
 }
 
 impl<E> std::fmt::Debug for Writer<E> {
@@ -74,7 +104,19 @@ impl<E> Writer<E> {
     /// A writer without data of its own. `decide` is asked once in each try: for a state that other writers
     /// of the key may just have made.
     pub(crate) fn new(decide: impl FnMut(Option<&State>) -> Result<Proposal, E> + Send + 'static) -> Self {
-        Self { staged: None, inline: Bytes::new(), decide: Box::new(decide) }
+        Self { staged: None, inline: Bytes::new(), decide: Box::new(decide), call: None }
+    }
+
+    /// As a sending of a client's call, which its change is remembered by. Where an earlier sending has made that
+    /// change, this one makes nothing and is refused with what `repeated` says.
+    pub(crate) fn sent_by(
+        self,
+        call: Option<ConditionalChange>,
+        repeated: impl Fn(&str, Option<&State>) -> E + Send + 'static,
+    ) -> Self {
+        let call =
+            call.map(|change| WriterCall { change, repeated: Box::new(repeated) as AnswerRepeated<E> });
+        Self { call, ..self }
     }
 
     /// With data that its proposal will name.
@@ -179,7 +221,7 @@ impl MemberData {
 /// A writer's wish, whatever its refusals look like.
 trait WriteRequest: Send + std::fmt::Debug {
     fn has_left(&self) -> bool;
-    fn decide(&mut self, state: Option<&State>) -> Option<Proposal>;
+    fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal>;
     fn fail(&mut self, failure: Failure);
     fn has_failed(&self) -> bool;
     fn note_try(&mut self);
@@ -197,6 +239,7 @@ enum Verdict<E> {
 
 struct PendingWrite<E> {
     decide: Decide<E>,
+    call: Option<WriterCall<E>>,
     decided: Verdict<E>,
     /// By the numbers of the tries, from 1.
     tried: SmallVec<[Verdict<E>; 1]>,
@@ -205,7 +248,7 @@ struct PendingWrite<E> {
 
 impl<E: std::fmt::Debug> std::fmt::Debug for PendingWrite<E> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Self { decide: _, decided, tried, reply: _ } = self;
+        let Self { decide: _, call: _, decided, tried, reply: _ } = self;
         f.debug_struct("PendingWrite").field("decided", decided).field("tried", tried).finish_non_exhaustive()
     }
 }
@@ -219,9 +262,9 @@ impl Member {
         came: u64,
         deadline: Instant,
     ) -> (Self, Reply<E>) {
-        let Writer { staged, inline, decide } = writer;
+        let Writer { staged, inline, decide, call } = writer;
         let (reply, heard) = oneshot::channel();
-        let request = PendingWrite { decide, decided: Verdict::Made, tried: SmallVec::new(), reply };
+        let request = PendingWrite { decide, call, decided: Verdict::Made, tried: SmallVec::new(), reply };
         (
             Self {
                 came,
@@ -250,9 +293,9 @@ impl Member {
         self.request.has_left()
     }
 
-    /// Judges it on a state; a refusal is remembered.
-    pub(super) fn decide(&mut self, state: Option<&State>) -> Option<Proposal> {
-        self.request.decide(state)
+    /// Judges it on what was found; a refusal is remembered.
+    pub(super) fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal> {
+        self.request.decide(found)
     }
 
     /// Overrules what was just decided.
@@ -286,8 +329,18 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
         self.reply.is_closed()
     }
 
-    fn decide(&mut self, state: Option<&State>) -> Option<Proposal> {
-        let (verdict, proposal) = match (self.decide)(state) {
+    fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal> {
+        let Self { decide, call, .. } = self;
+        let DecisionBasis { state, kept, drafted } = found;
+        let token = call.as_ref().map(|call| call.change.token);
+        let judged = match (call, earlier_success(token, kept, drafted)) {
+            (Some(call), Some(earlier)) => Err((call.repeated)(&earlier.etag, state)),
+            (call, _) => decide(state).map(|proposal| {
+                let conditional = call.as_ref().map(|call| call.change.clone());
+                Proposal { conditional, ..proposal }
+            }),
+        };
+        let (verdict, proposal) = match judged {
             Ok(proposal) => (Verdict::Made, Some(proposal)),
             Err(refusal) => (Verdict::Refused(refusal), None),
         };
@@ -308,7 +361,7 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
     }
 
     fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes) {
-        let Self { decide, decided, mut tried, reply } = *self;
+        let Self { decide, call, decided, mut tried, reply } = *self;
         let verdict = match answer {
             Answer::AsDecided => decided,
             Answer::AsTried { number } => {
@@ -318,7 +371,7 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
             }
             Answer::Failed(Failure::Sealed) => {
                 // Who has left does not come again; its data goes with it.
-                let writer = Writer { staged, inline, decide };
+                let writer = Writer { staged, inline, decide, call };
                 return drop(reply.send(Err(ChangeError::Sealed(writer))));
             }
             Answer::Failed(failure) => Verdict::Failed(failure),

@@ -21,7 +21,7 @@ use crate::harness::chain::Chain;
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Dice, Home};
 use crate::harness::s3::{Failure, S3};
-use crate::harness::wait::{SOON, bounded};
+use crate::harness::wait::{LATER, SOON, bounded};
 
 /// Writers of the key.
 const WRITERS: usize = 16;
@@ -30,6 +30,8 @@ const TURNS: usize = 3;
 const TURNS_LONG: usize = 20;
 /// How long a turn is.
 const TURN: Duration = Duration::from_millis(1500);
+/// How long each of the figures is taken.
+const FIGURES: Duration = Duration::from_secs(10);
 /// Accept rounds that a link may cost all gateways together. One is its own; the others are of writers that were
 /// overtaken, and of refusals that had to commit first what they were judged on.
 const ACCEPTS_A_LINK_MAX: usize = 8;
@@ -65,6 +67,51 @@ async fn sixteen_writers_of_one_key_are_no_slower_than_one_alone() {
             "{WRITERS} writers of one key on {nodes} nodes: {many} writes, one alone: {one}"
         );
     }
+}
+
+/// What writers of one key get done: figures for a quiet machine and a release build, judged by nobody. None is refused.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "figures"]
+async fn figures_of_writers_of_one_key() {
+    for nodes in [1, 4] {
+        let mut dice = Dice::of_this_run(&format!("figures on {nodes} nodes"));
+        let cluster = cluster_of(nodes).start().await;
+        let clients = cluster.with_bucket().await;
+        for writers in [1, WRITERS, 4 * WRITERS] {
+            let (mut took, mut in_doubt) = (Vec::new(), 0);
+            let end = Instant::now() + FIGURES;
+            let mut running = JoinSet::new();
+            for writer in 0..writers {
+                let (s3, dice) = (clients[writer % clients.len()].clone(), dice.split());
+                running.spawn(timed_writes(s3, dice, end));
+            }
+            for (times, some) in bounded("the writers", LATER, running.join_all()).await {
+                took.extend(times);
+                in_doubt += some;
+            }
+            took.sort_unstable();
+            let rate = took.len() as u64 / FIGURES.as_secs();
+            let [median, p99] = [50, 99].map(|share| took[(took.len() - 1) * share / 100]);
+            eprintln!(
+                "{nodes} nodes, {writers} writers of one key: {rate} writes a second, median {median:.1?}, \
+                 p99 {p99:.1?}, {in_doubt} in doubt"
+            );
+        }
+    }
+}
+
+/// How long each write of one writer took, and how many are in doubt.
+async fn timed_writes(s3: S3, mut dice: Dice, end: Instant) -> (Vec<Duration>, usize) {
+    let (mut took, mut in_doubt) = (Vec::new(), 0);
+    while Instant::now() < end {
+        let began = Instant::now();
+        match s3.put(WRITTEN, dice.body(Home::Inline)).await {
+            Ok(()) => took.push(began.elapsed()),
+            Err(Failure::Unavailable { status: 500, .. }) => in_doubt += 1,
+            Err(refused) => panic!("a writer is refused for the others: {refused:?}"),
+        }
+    }
+    (took, in_doubt)
 }
 
 /// What one writer got done in its turns, and what many did in theirs.

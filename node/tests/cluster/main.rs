@@ -23,6 +23,7 @@ mod emptied;
 mod intruders;
 mod links;
 mod lists;
+mod lost_answers;
 mod nodes;
 mod paused;
 mod readers;

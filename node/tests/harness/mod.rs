@@ -252,6 +252,12 @@ impl Node {
         self.client_with(endpoint, RetryConfig::standard().with_max_attempts(attempts))
     }
 
+    /// As [`Self::client_with_attempts`], for many requests that are answered by nothing: a pause is short.
+    pub(crate) fn client_that_insists(&self, endpoint: &str) -> Client {
+        let retries = RetryConfig::standard().with_max_attempts(10);
+        self.client_with(endpoint, retries.with_initial_backoff(Duration::from_millis(20)))
+    }
+
     fn client_with(&self, endpoint: &str, retries: RetryConfig) -> Client {
         let credentials = Credentials::new(&self.access_key, &self.secret_key, None, None, "harness");
         let config = aws_sdk_s3::Config::builder()

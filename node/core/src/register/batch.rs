@@ -25,6 +25,8 @@ pub struct Batch {
     pub tries: Option<Tries>,
     /// How many proposals of its own were sent.
     pub tries_count: u16,
+    /// The highest ballot of one of them.
+    pub highest_accept: Ballot,
     /// Whether nobody may join any more.
     pub is_closed: bool,
 }
@@ -87,7 +89,7 @@ pub fn decide_in_order<M, S>(
 impl Batch {
     /// A batch that has sent nothing.
     pub const fn new(change: ChangeId) -> Self {
-        Self { change, tries: None, tries_count: 0, is_closed: false }
+        Self { change, tries: None, tries_count: 0, highest_accept: Ballot::ZERO, is_closed: false }
     }
 
     /// How the next proposal of its own stands in a value's history; `None` when the numbers are used up.
@@ -102,6 +104,7 @@ impl Batch {
         self.is_closed = true;
         let Some(count) = count else { return };
         self.tries_count = self.tries_count.saturating_add(1);
+        self.highest_accept = self.highest_accept.max(ballot);
         let tries = self.tries.get_or_insert(Tries {
             change: self.change,
             first_accept: ballot,
@@ -117,6 +120,16 @@ impl Batch {
     pub fn verdict(&self, found: &Changes, found_committed: bool, floor: Ballot) -> Option<AfterConflict> {
         let tries = Tries { highest_floor: floor, ..self.tries? };
         Some(after_conflict(found, found_committed, &tries))
+    }
+
+    /// Forgets its tries once they have all come to nothing: the value that was found lacks the change, whose verdict is
+    /// to try again, is committed, and lies above each of them. What is committed later is made from that value, so no
+    /// try of before can go into it. The changes that may come before the outcome is unknown are counted from the next
+    /// accept then, and a member that leaves before that has changed nothing.
+    pub fn forget_tries(&mut self, found: Ballot, found_committed: bool) {
+        if found_committed && found > self.highest_accept {
+            self.tries = None;
+        }
     }
 
     /// Whether a failed condition may be answered without a write of what it was judged on: only then can
@@ -203,6 +216,23 @@ mod tests {
         let verdict = |committed| batch.verdict(&found, committed, ballot(5));
         assert_eq!(verdict(true), Some(AfterConflict::Committed { number: 1 }));
         assert_eq!(verdict(false), Some(AfterConflict::Settle { number: 1 }));
+    }
+
+    #[test]
+    fn tries_are_forgotten_by_a_committed_value_above_all_of_them() {
+        let mut batch = batch();
+        batch.note_accept(ballot(5), Some(7));
+        batch.note_accept(ballot(9), Some(8));
+        for (found, committed) in [(ballot(7), true), (ballot(9), true), (ballot(10), false)] {
+            batch.forget_tries(found, committed);
+            assert_eq!(batch.leaving(), LeaveReply::Unknown);
+        }
+        batch.forget_tries(ballot(10), true);
+        assert_eq!((batch.tries, batch.leaving()), (None, LeaveReply::NothingChanged));
+        assert!(batch.is_closed, "what it proposed is decided again by the same members");
+        assert_eq!(batch.next_try().map(|own| own.number), Some(3));
+        batch.note_accept(ballot(11), Some(20));
+        assert_eq!(batch.tries.map(|tries| tries.lowest_count), Some(20));
     }
 
     #[test]

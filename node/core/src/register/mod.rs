@@ -17,6 +17,7 @@
 
 pub mod acceptor;
 pub mod batch;
+pub mod call;
 pub mod drop;
 pub mod listing;
 pub mod position;

@@ -99,19 +99,19 @@ fn data_of_who_has_left_waits_for_a_committed_value_without_it() {
     needed(Without::LeftDataWaits, &Register { release: true, tries: [1; ACTORS], ..model });
 }
 
-/// A first try that nobody got; a tombstone above it, from which the second is made; the tombstone is dropped
-/// everywhere, and the second try lies on one volume. The third finds nothing but floors above the first.
+/// A first try that nobody got; a tombstone above it, from which the second is made, before two volumes show it; the
+/// tombstone is dropped everywhere, and the second try lies on one volume. The third finds nothing but floors above the
+/// first.
 #[test]
 fn data_of_an_unknown_outcome_waits_for_a_committed_value_without_it() {
     let mut prefix = vec![Step::Come { actor: 0, member: 0 }];
     prefix.extend(decided(0, 1, [0, 1]));
     prefix.extend(written(1, 2, [0, 1]));
-    prefix.push(Step::Accept { ballot: 2, at: 2 });
-    prefix.extend(decided(0, 3, [0, 1]));
+    prefix.extend(decided(0, 3, [0, 2]));
     prefix.push(Step::Pick { actor: 2, ballot: 2 });
     prefix.extend((0..3).flat_map(|at| [Step::Raise { actor: 2, at }, Step::Confirm { actor: 2, at }]));
     prefix.push(Step::Authorise { actor: 2 });
-    prefix.extend((0..3).map(|at| Step::Drop { actor: 2, at }));
+    prefix.extend((0..2).map(|at| Step::Drop { actor: 2, at }));
     prefix.push(Step::Accept { ballot: 3, at: 0 });
     let model = actors(5, &[Batch(&[Write::Put(0)]), Delete(1), Drop, Settle]);
     needed(Without::UnknownKeepsData, &Register { release: true, tries: [3, 1, 1, 1, 1], prefix, ..model });
@@ -151,6 +151,30 @@ fn who_came_after_the_prepare_is_not_refused_by_what_it_found() {
 fn two_gateways_keep_one_history() {
     let model = actors(3, &[Batch(&[Write::PutIfAbsent(0), Write::Put(1)]), Batch(&[Write::PutIfAbsent(2)])]);
     holds("two batches, one with two writers and two tries", &Register { release: true, ..model });
+}
+
+/// A batch whose tries came to nothing knows that by a committed value above them that lacks its change.
+#[test]
+fn tries_are_forgotten_by_a_committed_value_above_them() {
+    let model = actors(4, &[Batch(&[Write::PutIfAbsent(0)]), Put(&[1]), Settle]);
+    needed(Without::ForgottenCommitted, &model);
+    // A committed tombstone; then a try that makes both and lies on one volume. One member leaves, and the other is
+    // refused on the tombstone.
+    let mut prefix = written(1, 1, [0, 1]);
+    prefix.push(Step::Accept { ballot: 1, at: 2 });
+    prefix.extend(first_try(2, [0, 1]));
+    prefix.push(Step::Accept { ballot: 2, at: 0 });
+    let model = actors(4, &[Batch(&[Write::Put(0), Write::PutIfPresent(1)]), Delete(2), Settle]);
+    needed(Without::ForgottenAbove, &Register { prefix, ..model });
+}
+
+#[test]
+fn batches_that_forget_their_tries_keep_one_history() {
+    let model = actors(4, &[Batch(&[Write::PutIfAbsent(0), Write::Put(1)]), Put(&[2, 3])]);
+    holds("a batch of two tries, two puts, data released", &Register { release: true, ..model.clone() });
+    holds_when_full("three tries", &Register { ballots: 5, tries: [3, 1, 1, 1, 1], ..model });
+    let dropping = actors(4, &[Batch(&[Write::Put(0)]), PutThenDelete(&[1, 2]), Drop]);
+    holds_when_full("two tries, a put, a delete and a drop", &dropping);
 }
 
 /// A look decides nothing but refusals, and those by the rules of a prepare's: on what is committed, for members that

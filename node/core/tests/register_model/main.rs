@@ -9,6 +9,7 @@
 
 mod bucket;
 mod bucket_rules;
+mod call_rules;
 mod clock_rules;
 mod clocks;
 mod copies_rules;

@@ -20,6 +20,10 @@ pub(crate) enum Without {
     SettleFailed,
     /// An absent id counts as "not made", however many changes there were.
     RingOverflow,
+    /// A batch forgets its tries by a value above them that may not be committed.
+    ForgottenCommitted,
+    /// A batch forgets its tries by a committed value below one of them.
+    ForgottenAbove,
     /// Members of a batch are answered as its latest try judged them, whichever was found.
     TryNumbers,
     /// Writers join a batch after its first accept.
@@ -46,6 +50,16 @@ pub(crate) enum Without {
     RefusedCameBefore,
     /// A refusal on nothing is told without writing a tombstone.
     RefusedTombstone,
+    /// A condition is judged without looking whether the call has made its change already.
+    CallsLookedUp,
+    /// What members before it in the batch made is not looked at either.
+    DraftedCalls,
+    /// A sending of a call that has made its change is answered although that may not be committed.
+    RepeatedOnCertain,
+    /// A tombstone keeps no tokens of calls.
+    TombstoneCalls,
+    /// Of the members of a batch only the last one's token goes into the value.
+    EachBringsItsOwn,
     /// What a read returned before a prepare refuses although an accept of the batch is under way.
     LookedWithoutAccept,
     /// What a read saw before a prepare refuses although it may not be committed.

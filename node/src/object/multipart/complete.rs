@@ -6,13 +6,14 @@ use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId, VersionId};
 use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
-    self, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Content, Object, PartRef, State,
-    Version, VersionKind,
+    self, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, ConditionalChange,
+    Content, Object, PartRef, State, Version, VersionKind,
 };
+use sherd_core::register::call::earlier_success;
 
 use super::parts::{part_in, part_key};
 use super::{open_upload, without_upload};
-use crate::object::condition::judge_write;
+use crate::object::condition::{EarlierWrite, judge_write};
 use crate::object::digest::{self, join_checksums};
 use crate::object::{
     BodyError, CompleteUpload, Error, Invalid, ListedPart, MissingResource, Objects, Result, WriteConditions,
@@ -29,6 +30,8 @@ const CONCURRENT_READS: usize = 32;
 enum CompletionConflict {
     /// An earlier try of this Complete was the one that did it.
     Done(WriteOutcome),
+    /// So it was, and it is remembered although another version is the current one by now.
+    Repeated(EarlierWrite),
     /// It cannot be done.
     Refused(Error),
 }
@@ -44,10 +47,19 @@ impl Objects {
         let key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &key).await?;
         let object = found.as_ref().and_then(QuorumRow::object);
+        let change = remembered(&conditions, upload, &parts);
         let opened = match open_upload(object, upload) {
             Ok(opened) => opened.clone(),
             Err(missing) => {
-                let written = self.completed_before(&key, object, upload, &parts).await?.ok_or(missing)?;
+                let earlier = found.as_ref().and_then(|found| earlier_completion(found, change.as_ref()?));
+                let earlier = earlier.map(|(earlier, checksums)| {
+                    let (etag, modified_ms) = (String::new(), self.now_ms());
+                    earlier.answer(WriteOutcome { etag, modified_ms, checksums })
+                });
+                let written = match earlier {
+                    Some(earlier) => earlier,
+                    None => self.completed_before(&key, object, upload, &parts).await?.ok_or(missing)?,
+                };
                 // Whoever made it may have gone before it closed the parts.
                 self.close_upload(name.bucket, key, upload);
                 return Ok(written);
@@ -68,7 +80,9 @@ impl Objects {
             body: Body::Parts(Vec::new()),
         };
         let (body, staged) = self.name_parts(&key, stored).await?;
-        let completion = Completion { upload, content: Content { body, ..content }, kept, listed: parts };
+        let change = change.map(|change| ConditionalChange { etag: content.etag.clone(), ..change });
+        let completion =
+            Completion { upload, content: Content { body, ..content }, kept, listed: parts, change };
         let objects = self.clone();
         let close = async move {
             let written = objects.close_with(&name.bucket, &key, completion, staged, conditions).await?;
@@ -102,7 +116,7 @@ impl Objects {
         staged: Option<StagedData>,
         conditions: WriteConditions,
     ) -> Result<WriteOutcome> {
-        let Completion { upload, content, kept, listed } = completion;
+        let Completion { upload, content, kept, listed, change } = completion;
         let modified_ms = self.now_ms();
         let written =
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
@@ -119,9 +133,14 @@ impl Objects {
             object.versions = vec![version.clone()];
             Ok(Proposal { carried: kept.clone(), ..Proposal::of(State::Object(object)) })
         };
-        match self.change_or(bucket, key, ticket, Writer::new(decide).naming(staged)).await? {
+        let repeated = |etag: &str, state: Option<&State>| {
+            CompletionConflict::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
+        };
+        let writer = Writer::new(decide).sent_by(change, repeated).naming(staged);
+        match self.change_or(bucket, key, ticket, writer).await? {
             Ok(()) => Ok(written),
             Err(CompletionConflict::Done(written)) => Ok(written),
+            Err(CompletionConflict::Repeated(earlier)) => Ok(earlier.answer(written)),
             Err(CompletionConflict::Refused(error)) => Err(error),
         }
     }
@@ -175,6 +194,30 @@ struct Completion {
     kept: Vec<DataId>,
     /// Its parts, as the client listed them.
     listed: Vec<ListedPart>,
+    /// How it is recognised when its client sends it again.
+    change: Option<ConditionalChange>,
+}
+
+/// A completion as it is remembered, but for its etag: once the upload is closed, its parts are not there to tell.
+fn remembered(
+    conditions: &WriteConditions,
+    upload: UploadId,
+    parts: &[ListedPart],
+) -> Option<ConditionalChange> {
+    let numbers: Vec<[u8; 2]> = parts.iter().map(|part| part.number.to_le_bytes()).collect();
+    let mut wanted: Vec<&[u8]> = vec![&upload.0[..]];
+    wanted.extend(parts.iter().zip(&numbers).flat_map(|(part, number)| [&number[..], part.etag.as_bytes()]));
+    conditions.change("", &wanted)
+}
+
+/// What an earlier sending of a Complete made, and its checksums while it is the current version, as a read tells that
+/// found the upload closed.
+fn earlier_completion(found: &QuorumRow, change: &ConditionalChange) -> Option<(EarlierWrite, Checksums)> {
+    let earlier = earlier_success(Some(change.token), &found.value.changes.conditional, &[])?;
+    let current =
+        found.object().and_then(Object::current).filter(|(_, content)| content.etag == earlier.etag);
+    let checksums = current.map(|(_, content)| content.checksums.clone()).unwrap_or_default();
+    Some((EarlierWrite::of(&earlier.etag, found.object()), checksums))
 }
 
 /// What an earlier Complete of this upload made of the same list of parts, while it is still the current version.

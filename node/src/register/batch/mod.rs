@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
-use sherd_core::record::{DataRef, State};
+use sherd_core::record::{DataRef, State, Value};
 use sherd_core::register::Accept;
 use sherd_core::register::batch::{
     BatchDecision, GiveBack, LeaveReply, RefusedMember, decide_in_order, give_back,
@@ -22,7 +22,7 @@ use super::change::{
 };
 use super::failure::Failure;
 use super::turn::{KeyTurn, OrderedPrepare};
-use super::writer::{Answer, Inline, Member, MemberData, Proposal};
+use super::writer::{Answer, DecisionBasis, Inline, Member, MemberData, Proposal};
 use crate::observe::trace::{self, RequestTrace};
 
 /// A batch at work.
@@ -87,7 +87,10 @@ impl<'a> BatchRun<'a> {
     async fn tries(mut self, ahead: Option<OrderedPrepare>) {
         let (mut prepare, mut above) = (ahead, Ballot::ZERO);
         loop {
-            if prepare.is_none() && self.registers.inner.contention.is_noted(self.turn.key.hash) {
+            // With an accept under way each change of another gateway brings it nearer to an unknown outcome: those
+            // that have none wait for it, and it waits for none.
+            let may_wait = self.change.batch.tries.is_none();
+            if prepare.is_none() && may_wait && self.registers.inner.contention.is_noted(self.turn.key.hash) {
                 // In a box: the future of every write is kept small.
                 Box::pin(self.look()).await;
             }
@@ -124,8 +127,11 @@ impl<'a> BatchRun<'a> {
         let Ok(Some(found)) = look.await else { return };
         let judged = RefusedMember { found_is_certain: true, came_before_asking: true };
         if self.change.batch.may_refuse_at_once(judged) {
-            let state = found.as_ref().map(|found| &found.value.state);
-            for member in self.members.extract_if(.., |member| member.decide(state).is_none()) {
+            let found = found.as_ref().map_or_else(DecisionBasis::default, |found| found_in(&found.value));
+            // Data that was proposed is given back after a commit.
+            let is_refused =
+                |member: &mut Member| member.data.named().is_none() && member.decide(found).is_none();
+            for member in self.members.extract_if(.., is_refused) {
                 member.answer(Answer::AsDecided);
             }
         }
@@ -164,7 +170,12 @@ impl<'a> BatchRun<'a> {
             return Ok(Step::Ended);
         }
         match self.change.verdict(ready.found.as_ref()) {
-            None | Some(AfterConflict::TryAgain) => {}
+            None => {}
+            Some(AfterConflict::TryAgain) => {
+                if let Some(found) = &ready.found {
+                    self.change.batch.forget_tries(found.ballot, found.committed);
+                }
+            }
             Some(AfterConflict::Unknown) => return Err(Failure::OutcomeUnknown),
             Some(AfterConflict::Committed { number }) => {
                 let found = ready.found.as_ref().expect("a change in a value's history has a value");
@@ -191,13 +202,14 @@ impl<'a> BatchRun<'a> {
     /// exceeded, `one_by_one` finds whose proposals do that.
     fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> BatchDecision<Draft> {
         let change = &self.change;
-        let found = ready.found.as_ref().map(|found| &found.value.state);
+        let found = ready.found.as_ref().map_or_else(DecisionBasis::default, |found| found_in(&found.value));
         // The prepare was answered by somebody who knows of every life that began before its ballot could be accepted.
         let lives = self.registers.known_lives();
         let since_ms = ready.round.ballot.time.as_ms();
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
-            let before = draft.state.as_ref().or(found);
-            let proposal = member.decide(before)?;
+            let before = draft.state.as_ref().or(found.state);
+            let proposal =
+                member.decide(DecisionBasis { state: before, drafted: &draft.conditional, ..found })?;
             let outlived = member.data.outlived(&lives).map(|data| heal_of(self.turn.key(), data, since_ms));
             let mut next = draft.after(before, proposal, member);
             next.heals.splice(..0, outlived);
@@ -215,12 +227,15 @@ impl<'a> BatchRun<'a> {
         let found_is_certain = batch.tries.is_none() && self.change.is_certain(ready).await;
         let at_once = |member: &Member| {
             let refused = RefusedMember { found_is_certain, came_before_asking: member.came < order };
-            batch.may_refuse_at_once(refused) || (member.has_failed() && batch.tries.is_none())
+            // Data that was proposed is given back after a commit.
+            let is_alone = member.data.named().is_none();
+            is_alone && (batch.may_refuse_at_once(refused) || (member.has_failed() && batch.tries.is_none()))
         };
         for member in self.members.extract_if(.., |member| at_once(member)) {
             member.answer(Answer::AsDecided);
         }
-        if !self.members.is_empty() && found_is_certain {
+        let are_alone = self.members.iter().all(|member| member.data.named().is_none());
+        if !self.members.is_empty() && found_is_certain && are_alone {
             // They came after the prepare: a read tells them as much as a write would.
             Box::pin(self.look()).await;
             if !self.members.is_empty() {
@@ -268,8 +283,8 @@ impl<'a> BatchRun<'a> {
         let accept = Accept { ballot, value: encoded, introduces, finishes: false, positions };
         let accepted = self.change.propose(ready, &accept, count, heal.as_ref()).await;
         self.count_rounds();
-        if self.change.batch.tries.is_none() {
-            // No volume took it.
+        if self.change.batch.tries.is_none() && self.change.batch.tries_count == 1 {
+            // No volume took it, and none another.
             self.members.iter_mut().for_each(|member| member.data.set_unnamed());
         }
         match accepted {
@@ -347,7 +362,7 @@ impl<'a> BatchRun<'a> {
         };
         for member in self.members.extract_if(.., |member| member.has_left() || member.deadline <= now) {
             let mut member = member;
-            if failure == Failure::OutcomeUnknown {
+            if failure == Failure::OutcomeUnknown || member.data.named().is_some() {
                 self.left.push(std::mem::take(&mut member.data));
             }
             member.answer(Answer::Failed(failure));
@@ -372,7 +387,7 @@ impl CommittedData {
 impl Draft {
     /// What a member makes of it.
     fn after(&self, before: Option<&State>, proposal: Proposal, member: &Member) -> Self {
-        let Proposal { state, inline, carried, handed_over, heal } = proposal;
+        let Proposal { state, inline, carried, handed_over, heal, conditional } = proposal;
         let inline = match inline {
             Inline::Nothing => DraftInline::Nothing,
             Inline::New => DraftInline::New(member.inline.clone()),
@@ -387,12 +402,22 @@ impl Draft {
             heals: heal.into_iter().chain(self.heals.iter().cloned()).collect(),
             passed: self.passed.iter().copied().chain(data).collect(),
             passed_pages: self.passed_pages.iter().copied().chain(pages).collect(),
+            conditional: self.conditional.iter().cloned().chain(conditional).collect(),
         }
     }
 
     /// What it takes out of the register, where it becomes the value that names `named`.
     fn replaced(self, named: &[DataRef]) -> ReplacedValue {
-        let Self { state: _, inline: _, carried: _, handed_over, heals, passed, passed_pages } = self;
+        let Self {
+            state: _,
+            inline: _,
+            carried: _,
+            handed_over,
+            heals,
+            passed,
+            passed_pages,
+            conditional: _,
+        } = self;
         let is_gone = |data: &DataRef| !named.contains(data);
         let mut data: Vec<DataRef> = passed.into_iter().filter(is_gone).collect();
         data.sort_unstable_by_key(|data| data.id);
@@ -407,6 +432,11 @@ impl Draft {
 
 fn heal_of(key: &RegisterKey, data: DataRef, since_ms: u64) -> HealEntry {
     HealEntry { key: key.clone(), data: Some(data.into()), since_ms }
+}
+
+/// What the first member is judged on.
+fn found_in(value: &Value) -> DecisionBasis<'_> {
+    DecisionBasis { state: Some(&value.state), kept: &value.changes.conditional, drafted: &[] }
 }
 
 fn data_and_pages(state: Option<&State>) -> (Vec<DataRef>, Vec<DataRef>) {

@@ -4,6 +4,7 @@
 mod late_volumes;
 mod lost_answers;
 mod lost_reads;
+mod repeated_calls;
 mod unreadable_rows;
 
 use std::future::{Future, poll_fn};

@@ -61,7 +61,7 @@ pub(in crate::s3) fn of_write(headers: &HeaderMap) -> S3Result<WriteConditions> 
              only with *"
         ));
     }
-    Ok(WriteConditions { if_match, if_none_match })
+    Ok(WriteConditions { if_match, if_none_match, call: None })
 }
 
 /// Conditions of DeleteObject.
@@ -75,13 +75,14 @@ pub(in crate::s3) fn of_delete(headers: &HeaderMap) -> S3Result<WriteConditions>
             "A header you provided implies functionality that is not implemented: If-None-Match on a delete"
         ));
     }
-    Ok(WriteConditions { if_match: etags(headers, &IF_MATCH, Comparison::Strong)?, if_none_match: None })
+    let if_match = etags(headers, &IF_MATCH, Comparison::Strong)?;
+    Ok(WriteConditions { if_match, ..WriteConditions::default() })
 }
 
 /// The condition of one key in DeleteObjects.
 pub(in crate::s3) fn of_deleted_key(etag: Option<ETag>) -> WriteConditions {
     let if_match = etag.map(|etag| EtagMatch::OneOf(etag.into_strong().into_iter().collect()));
-    WriteConditions { if_match, if_none_match: None }
+    WriteConditions { if_match, ..WriteConditions::default() }
 }
 
 /// How entity tags are compared (RFC 9110, section 8.8.3.2): a weak tag never matches strongly.

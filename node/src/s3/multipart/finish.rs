@@ -15,6 +15,7 @@ use sherd_core::limits::PARTS_MAX;
 
 use crate::object::{CompleteUpload, ListedPart};
 use crate::s3::error::Outcome;
+use crate::s3::protocol::context::RequestContext;
 use crate::s3::{body, gateway::Gateway, header::checksum, header::conditions, header::raw_headers, names};
 
 /// What a URL's path leaves as it is.
@@ -34,7 +35,7 @@ pub(in crate::s3) async fn complete(
         checksum: checksum::announced_whole(headers)?,
         checksum_kind: checksum::kind_header(headers)?,
         size: input.mpu_object_size.map(object_size).transpose()?,
-        conditions: conditions::of_write(headers)?,
+        conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
     };
     let location = location(headers, &input.bucket, &input.key);
     let written = gateway.objects.complete_upload(complete).await?;

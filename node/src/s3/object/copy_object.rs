@@ -8,6 +8,7 @@ use sherd_core::record::Attributes;
 
 use crate::object::{CopyRequest, Error, Invalid, WriteOutcome};
 use crate::s3::error::{Failure, Outcome};
+use crate::s3::protocol::context::RequestContext;
 use crate::s3::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
     header::raw_headers, header::timestamp, names,
@@ -23,7 +24,7 @@ pub(in crate::s3) async fn copy(
         source: source.name,
         source_conditions: conditions::of_copy_source(headers)?,
         target: names::object(&request.input.bucket, &request.input.key)?,
-        conditions: conditions::of_write(headers)?,
+        conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
         attributes: new_attributes(headers)?,
         checksum: checksum::algorithm_header(headers)?,
     };

@@ -16,6 +16,7 @@ use sherd_core::limits::DELETE_KEYS_MAX;
 
 use crate::object::WriteConditions;
 use crate::s3::error::{Outcome, logged, request_id};
+use crate::s3::protocol::context::RequestContext;
 use crate::s3::{gateway::Gateway, header::conditions, header::raw_headers, names};
 
 pub(in crate::s3) async fn delete(
@@ -25,7 +26,8 @@ pub(in crate::s3) async fn delete(
     let headers = raw_headers::of(&request);
     let null_version = names::version(request.input.version_id.as_deref())?;
     let name = names::object(&request.input.bucket, &request.input.key)?;
-    gateway.objects.delete(name, conditions::of_delete(headers)?).await?;
+    let conditions = conditions::of_delete(headers)?.in_call(RequestContext::call_of(&request.extensions));
+    gateway.objects.delete(name, conditions).await?;
     let version_id = null_version.then(|| "null".to_owned());
     Ok(S3Response::new(DeleteObjectOutput { version_id, ..DeleteObjectOutput::default() }))
 }
@@ -40,6 +42,8 @@ pub(in crate::s3) async fn delete_many(
     let bucket = names::bucket(&request.input.bucket)?;
     let quiet = request.input.delete.quiet.unwrap_or_default();
     let Batch { keys, null_versions, mut errors } = Batch::asked(request.input.delete)?;
+    let call = RequestContext::call_of(&request.extensions);
+    let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
     let outcomes = gateway.objects.delete_many(bucket, keys).await?;
     let mut deleted = Vec::new();
     for outcome in outcomes {

@@ -6,6 +6,7 @@ use sherd_core::record::Checksum;
 
 use crate::object::{PutRequest, WriteOutcome};
 use crate::s3::error::Outcome;
+use crate::s3::protocol::context::RequestContext;
 use crate::s3::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::raw_headers, names,
 };
@@ -28,7 +29,7 @@ fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
     Ok(PutRequest {
         name: names::object(&request.input.bucket, &request.input.key)?,
         attributes: attributes::of_request(headers)?,
-        conditions: conditions::of_write(headers)?,
+        conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
         upload: body::upload(headers, &request.extensions, stream)?,
     })
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use http::{Extensions, HeaderValue};
 use sherd_core::record::ChecksumAlgorithm;
+use sherd_core::register::call::ClientCall;
 
 use crate::s3::auth::Caller;
 
@@ -91,11 +92,18 @@ pub struct RequestContext {
     pub trailers: Trailers,
     /// What s3s' input lacks.
     pub extras: RequestExtras,
+    /// The call that it is a sending of, where its signature vouches for that.
+    pub call: Option<ClientCall>,
 }
 
 impl RequestContext {
     /// The context of a request; there in every request that came through the layer.
     pub fn of(extensions: &Extensions) -> Option<&Self> {
         extensions.get()
+    }
+
+    /// The call that a request is a sending of.
+    pub fn call_of(extensions: &Extensions) -> Option<ClientCall> {
+        Self::of(extensions)?.call
     }
 }

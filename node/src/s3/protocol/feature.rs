@@ -175,6 +175,7 @@ fn is_accepted(rest: &str, value: &HeaderValue) -> bool {
         | "checksum-algorithm"
         | "checksum-mode"
         | "checksum-type"
+        | "client-token"
         | "copy-source"
         | "copy-source-if-match"
         | "copy-source-if-none-match"
@@ -263,6 +264,8 @@ mod tests {
             ("x-amz-expected-bucket-owner", owner::ACCOUNT),
             ("x-amz-source-expected-bucket-owner", owner::ACCOUNT),
             ("x-amzn-trace-id", "Root=1"),
+            ("x-amz-client-token", "mine"),
+            ("amz-sdk-invocation-id", "1d2c"),
             ("content-type", "x-amz"),
         ] {
             checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));

@@ -19,10 +19,12 @@ use s3s::Body;
 use sherd_core::limits::{DELETE_KEYS_MAX, KEY_BYTES_MAX, PARTS_MAX, PUT_BYTES_MAX};
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
+use sherd_core::register::call::ClientCall;
 
 use crate::machine::budget::Share;
 use crate::observe::metrics::ApiName;
 use crate::observe::trace;
+use crate::s3::auth::Caller;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
 use crate::s3::auth::presigned;
@@ -111,7 +113,7 @@ impl Inner {
         if let Ok(operation) = classify(&parts.method, level, &query, copies(&parts.headers)) {
             *named = ApiName(operation.name());
         }
-        let VerifiedRequest { caller, payload, frames } = self.verifier.verify(&parts, &query)?;
+        let VerifiedRequest { caller, payload, frames, call_id } = self.verifier.verify(&parts, &query)?;
         let rewritten = simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
         // Who may not ask is not told what is served; and what a presigned request asks for may be among the headers
         // that stood in its query.
@@ -142,6 +144,7 @@ impl Inner {
         trace::name_bucket(parts.uri.path().split('/').nth(1).unwrap_or_default());
         (self.adapter.before)(&mut parts);
         let context = RequestContext {
+            call: call_of(&parts.headers, call_id, &caller, operation),
             request_id,
             caller,
             operation,
@@ -450,6 +453,17 @@ fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -
 }
 
 /// Whether a request uploads an object with a form, as browsers do: a POST to a bucket.
+/// The call that a write is a sending of: of who signed it, by the id that it names in a header that is signed.
+fn call_of(
+    headers: &HeaderMap,
+    call_id: Option<&'static str>,
+    caller: &Caller,
+    operation: Operation,
+) -> Option<ClientCall> {
+    let id = headers.get(call_id?).filter(|id| operation.takes_conditions() && !id.is_empty())?;
+    Some(ClientCall::new(caller.access_key(), operation.name(), id.as_bytes()))
+}
+
 fn is_form_upload(parts: &Parts, level: Level, query: &Query<'_>) -> bool {
     level == Level::Bucket && is_form(parts) && !query.has("delete")
 }

@@ -109,6 +109,20 @@ operations! {
     GetObjectLegalHold: None,
 }
 
+impl Operation {
+    /// Whether it is a write that is judged by conditions.
+    pub const fn takes_conditions(self) -> bool {
+        matches!(
+            self,
+            Self::PutObject
+                | Self::CopyObject
+                | Self::CompleteMultipartUpload
+                | Self::DeleteObject
+                | Self::DeleteObjects
+        )
+    }
+}
+
 /// What a request asks for that is not here.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UnservedRequest {

@@ -240,7 +240,11 @@ impl Register {
         let found = Value { history, ..after.values[usize::from(me.found)] };
         let deletes = self.deletes(actor, me.op);
         let ids = if deletes && self.without == Without::TombstoneHistory { Value::default() } else { found };
-        let (count, ring) = wire::after(&changes(&ids), own, me.tries);
+        let mut changes = changes(&ids);
+        if deletes && self.without == Without::TombstoneCalls {
+            changes.conditional.clear();
+        }
+        let wire::Kept { count, ring, calls } = wire::after(&changes, own, me.tries, &[]);
         let data = if deletes { 0 } else { own + 1 };
         let named = (data > 0).then(|| self.data_id(own));
         let found_named: Vec<_> =
@@ -250,6 +254,7 @@ impl Register {
             history: found.history | 1 << own,
             count,
             ring,
+            calls,
             data,
             introduces: !introduced(named, &found_named, &[]).is_empty(),
             twice: found.history & 1 << own != 0,

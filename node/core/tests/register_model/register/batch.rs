@@ -4,13 +4,15 @@
 //! Beside the answers runs a ghost: a change whose writer was refused, or told that nothing changed, must
 //! never be seen; one whose writer was told that it was made must be in what was committed.
 
+use sherd_core::record::ConditionalChange;
 use sherd_core::register::batch::{Batch, GiveBack, LeaveReply, RefusedMember, decide_in_order, give_back};
+use sherd_core::register::call::earlier_success;
 use sherd_core::register::proposer::{AfterConflict, Tries};
 use sherd_core::register::release::CommittedValue;
 
 use super::act::{clear, found_value, small};
 use super::check::{history_of, observe};
-use super::wire::{after as after_change, ballot, change, changes, count_of};
+use super::wire::{Kept, after as after_change, ballot, change, changes, conditional, count_of, token};
 use super::{Kind, Phase, Program, Register, State, Step, Value};
 use crate::rules::Without;
 
@@ -23,20 +25,43 @@ pub(crate) enum Write {
     Put(u8),
     PutIfAbsent(u8),
     PutIfPresent(u8),
+    /// A sending of a client's call, which others may be sendings of, too: the change, and the call.
+    CallIfAbsent(u8, u8),
+    CallIfPresent(u8, u8),
+    /// The same, to delete.
+    CallDelete(u8, u8),
 }
 
 impl Write {
     pub(super) const fn change(self) -> u8 {
         match self {
             Self::Put(change) | Self::PutIfAbsent(change) | Self::PutIfPresent(change) => change,
+            Self::CallIfAbsent(change, _) | Self::CallIfPresent(change, _) | Self::CallDelete(change, _) => {
+                change
+            }
         }
+    }
+
+    pub(super) const fn call(self) -> Option<u8> {
+        match self {
+            Self::Put(_) | Self::PutIfAbsent(_) | Self::PutIfPresent(_) => None,
+            Self::CallIfAbsent(_, call) | Self::CallIfPresent(_, call) | Self::CallDelete(_, call) => {
+                Some(call)
+            }
+        }
+    }
+
+    const fn deletes(self) -> bool {
+        matches!(self, Self::CallDelete(..))
     }
 
     pub(super) const fn admits(self, kind: Kind) -> bool {
         match self {
             Self::Put(_) => true,
-            Self::PutIfAbsent(_) => !matches!(kind, Kind::Object),
-            Self::PutIfPresent(_) => matches!(kind, Kind::Object),
+            Self::PutIfAbsent(_) | Self::CallIfAbsent(..) => !matches!(kind, Kind::Object),
+            Self::PutIfPresent(_) | Self::CallIfPresent(..) | Self::CallDelete(..) => {
+                matches!(kind, Kind::Object)
+            }
         }
     }
 }
@@ -62,6 +87,10 @@ pub(crate) struct Member {
     /// What was decided last, and by each of the batch's tries (a mask, the first lowest).
     decided: bool,
     made: u8,
+    /// By which of them it found that another sending of its call had made its change; the highest bit is what was
+    /// decided last. And the ghost: by which it was refused although another sending had.
+    repeats: u8,
+    wronged: u8,
     /// The ballot of the last accept that named its data; 0 for none.
     named: u8,
 }
@@ -71,7 +100,12 @@ pub(crate) struct Member {
 struct Made {
     value: Value,
     members: u8,
+    /// The calls that they are sendings of.
+    calls: u8,
 }
+
+/// The bit of a mask of tries that stands for what was decided last.
+const LAST: u8 = 1 << 7;
 
 impl Register {
     pub(super) fn writes(&self, actor: usize) -> &'static [Write] {
@@ -79,6 +113,21 @@ impl Register {
             Program::Batch(writes) => writes,
             _ => &[],
         }
+    }
+
+    /// The changes of all sendings of a call.
+    pub(super) fn sendings(&self, call: Option<u8>) -> u8 {
+        let writes = (0..self.actors.len()).flat_map(|actor| self.writes(actor));
+        let sendings = writes.filter(|write| call.is_some() && write.call() == call);
+        sendings.fold(0, |changes, write| changes | 1 << write.change())
+    }
+
+    /// Whether another sending of a write's call is known to have made its change: by a found value, which keeps these,
+    /// or a member before it in its batch.
+    pub(super) fn has_made(&self, write: Write, kept: &[ConditionalChange], drafted: u8) -> bool {
+        let drafted = if self.without == Without::DraftedCalls { 0 } else { drafted };
+        let looks = self.without != Without::CallsLookedUp;
+        looks && earlier_success(write.call().map(token), kept, &conditional(drafted)).is_some()
     }
 
     /// Production's view of a batch.
@@ -91,7 +140,8 @@ impl Register {
             lowest_count: count_of(me.counts[0]),
             highest_floor: ballot(0),
         });
-        Batch { change, tries, tries_count: u16::from(me.sent), is_closed: me.closed }
+        let highest_accept = ballot(me.last_accept);
+        Batch { change, tries, tries_count: u16::from(me.sent), highest_accept, is_closed: me.closed }
     }
 
     pub(super) fn batch_steps(&self, state: &State, actor: usize, out: &mut Vec<(Step, State)>) {
@@ -185,7 +235,26 @@ impl Register {
                 }
                 after.actors[actor].phase = Phase::Done;
             }
-            None | Some(AfterConflict::TryAgain) => self.judge_members(after, actor, committed),
+            None => self.judge_members(after, actor, committed),
+            Some(AfterConflict::TryAgain) => {
+                self.forget_tries(after, actor, committed);
+                self.judge_members(after, actor, committed);
+            }
+        }
+    }
+
+    fn forget_tries(&self, after: &mut State, actor: usize, committed: bool) {
+        let found = after.actors[actor].found;
+        let mut batch = self.batch(after, actor);
+        if self.without == Without::ForgottenAbove && found > 0 {
+            batch.highest_accept = ballot(0);
+        }
+        let committed = committed || self.without == Without::ForgottenCommitted;
+        if found > 0 {
+            batch.forget_tries(ballot(found), committed);
+        }
+        if batch.tries.is_none() {
+            (after.actors[actor].first_accept, after.actors[actor].counts) = (0, [0; 3]);
         }
     }
 
@@ -200,25 +269,41 @@ impl Register {
             Place::Away | Place::Told => false,
         };
         let writes = self.writes(actor).iter().enumerate().filter(|(at, _)| takes_part(&me.members[*at]));
-        let decided = decide_in_order(writes, Made { value: found, members: 0 }, |(at, write), made| {
-            let holds = write.admits(made.value.kind);
-            let is_made = if again { me.members[at].decided } else { holds };
-            if !is_made {
-                return None;
-            }
-            let own = write.change();
-            let value = Value {
-                kind: Kind::Object,
-                history: made.value.history | 1 << own,
-                data: own + 1,
-                twice: made.value.twice || made.value.history & 1 << own != 0,
-                overruled: made.value.overruled || !holds,
-                ..made.value
-            };
-            Some(Made { value, members: made.members | 1 << at })
-        });
+        let kept = conditional(found.calls);
+        let (mut repeats, mut wronged) = (0, 0);
+        let decided =
+            decide_in_order(writes, Made { value: found, members: 0, calls: 0 }, |(at, write), made| {
+                if self.has_made(*write, &kept, made.calls) {
+                    repeats |= 1 << at;
+                    return None;
+                }
+                let holds = write.admits(made.value.kind);
+                if !holds && made.value.history & self.sendings(write.call()) != 0 {
+                    wronged |= 1 << at;
+                }
+                let is_made = if again { me.members[at].decided } else { holds };
+                if !is_made {
+                    return None;
+                }
+                let own = write.change();
+                let value = Value {
+                    kind: if write.deletes() { Kind::Tombstone } else { Kind::Object },
+                    history: made.value.history | 1 << own,
+                    data: if write.deletes() { 0 } else { own + 1 },
+                    twice: made.value.twice || made.value.history & 1 << own != 0,
+                    overruled: made.value.overruled || !holds,
+                    ..made.value
+                };
+                let calls = write.call().map_or(0, |call| 1 << call);
+                let calls =
+                    if self.without == Without::EachBringsItsOwn { calls } else { made.calls | calls };
+                Some(Made { value, members: made.members | 1 << at, calls })
+            });
         for (at, member) in after.actors[actor].members.iter_mut().enumerate() {
             member.decided = decided.state.members & 1 << at != 0;
+            let last = |mask: u8| if mask & 1 << at != 0 { LAST } else { 0 };
+            member.repeats = member.repeats & !LAST | last(repeats);
+            member.wronged = member.wronged & !LAST | last(wronged);
         }
         if decided.made_count == 0 {
             self.refuse_members(after, actor, committed);
@@ -234,8 +319,11 @@ impl Register {
             batch.tries = None;
         }
         let at_once = me.members.iter().filter(|member| member.place == Place::In).all(|member| {
+            let is_repeated = member.repeats & LAST != 0;
+            let overruled = self.without == Without::RefusedOnCertain
+                || (is_repeated && self.without == Without::RepeatedOnCertain);
             batch.may_refuse_at_once(RefusedMember {
-                found_is_certain: committed || me.found == 0 || self.without == Without::RefusedOnCertain,
+                found_is_certain: committed || me.found == 0 || overruled,
                 came_before_asking: !member.late || self.without == Without::RefusedCameBefore,
             })
         });
@@ -252,14 +340,22 @@ impl Register {
         let found = found_value(after, me.found);
         let own = self.writes(actor)[0].change();
         let number = me.sent + 1;
-        let (count, ring) = after_change(&changes(&found), own, number);
-        let value = Value { count, ring, introduces: made.value.data != found.data, ..made.value };
+        let mut changes = changes(&found);
+        let mut drafted = conditional(made.calls);
+        if made.value.kind == Kind::Tombstone && self.without == Without::TombstoneCalls {
+            (changes.conditional, drafted) = (Vec::new(), Vec::new());
+        }
+        let Kept { count, ring, calls } = after_change(&changes, own, number, &drafted);
+        let introduces = made.value.data > 0 && made.value.data != found.data;
+        let value = Value { count, ring, calls, introduces, ..made.value };
         after.values[usize::from(me.ballot)] = value;
         let early = |without| self.without == without;
         for (at, write) in self.writes(actor).iter().enumerate() {
             let member = &mut after.actors[actor].members[at];
             let bit = 1 << write.change();
             member.made |= u8::from(member.decided) << (number - 1);
+            member.repeats |= u8::from(member.repeats & LAST != 0) << (number - 1);
+            member.wronged |= u8::from(member.wronged & LAST != 0) << (number - 1);
             if value.data == write.change() + 1 {
                 member.named = me.ballot;
             } else if self.release && early(Without::GiveBackAfterCommit) && member.place == Place::In {
@@ -276,6 +372,7 @@ impl Register {
         if me.first_accept == 0 {
             (me.first_accept, me.counts) = (me.ballot, [count; 3]);
         }
+        me.last_accept = me.ballot;
         me.counts = [me.counts[0].min(count), me.counts[1], count];
         (me.sent, me.closed) = (number, true);
         (me.phase, me.settling) = (Phase::Accepting, false);
@@ -290,7 +387,15 @@ impl Register {
         for (write, member) in self.writes(actor).iter().zip(me.members) {
             let bit = 1 << write.change();
             if member.place == Place::In {
-                let made = if number == 0 { member.decided } else { member.made & 1 << (number - 1) != 0 };
+                let by = if number == 0 { LAST } else { 1 << (number - 1) };
+                let made = if number == 0 { member.decided } else { member.made & by != 0 };
+                if member.repeats & by != 0 && history & self.sendings(write.call()) == 0 {
+                    state.wrong =
+                        Some("a call was answered with success, and none of its sendings made its change");
+                }
+                if !made && member.wronged & by != 0 {
+                    state.wrong = Some("a call was refused for its own success");
+                }
                 if member.before & !history != 0 {
                     state.wrong = Some("a writer was judged on a value from before it came");
                 }

@@ -56,6 +56,10 @@ impl Register {
         if state.refused & state.acked != 0 {
             return Some("a change took effect whose writer was told that it did not".to_owned());
         }
+        let twice = |call| (state.acked & self.sendings(Some(call))).count_ones() > 1;
+        if (0..8).any(twice) {
+            return Some("a call took effect twice".to_owned());
+        }
         let voting =
             |at: &usize| state.columns[*at].standing == VoterStatus::Voting && !state.columns[*at].rotten;
         let all: u8 = self.columns().filter(voting).map(|at| 1 << at).sum();

@@ -8,7 +8,7 @@ use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
 use super::act::{clear, found_value, small};
 use super::batch::Place;
 use super::check::{history_of, observe};
-use super::wire::number;
+use super::wire::{conditional, number};
 use super::{Phase, Register, Slot, State, Step};
 use crate::rules::Without;
 
@@ -88,7 +88,7 @@ impl Register {
         }
         let history = history_of(after, found);
         let is_gone = found > 0 && after.forgotten & 1 << found != 0;
-        let kind = found_value(after, if is_gone { 0 } else { found }).kind;
+        let value = found_value(after, if is_gone { 0 } else { found });
         let mut has_refused = false;
         for (at, write) in self.writes(actor).iter().enumerate() {
             let member = &mut after.actors[actor].members[at];
@@ -96,8 +96,13 @@ impl Register {
                 found_is_certain: true,
                 came_before_asking: !member.late || self.without == Without::LookedCameBefore,
             };
-            if member.place != Place::In || write.admits(kind) || !batch.may_refuse_at_once(judged) {
+            let repeated = self.has_made(*write, &conditional(value.calls), 0);
+            let is_made = write.admits(value.kind) && !repeated;
+            if member.place != Place::In || is_made || !batch.may_refuse_at_once(judged) {
                 continue;
+            }
+            if !repeated && history & self.sendings(write.call()) != 0 {
+                after.wrong = Some("a call was refused for its own success");
             }
             has_refused = true;
             member.place = Place::Told;

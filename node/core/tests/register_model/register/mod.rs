@@ -197,8 +197,10 @@ pub(crate) struct Actor {
     /// Which of its operations; of a batch, how often it looked.
     pub(crate) op: u8,
     pub(crate) tries: u8,
-    /// First accept of the operation, 0 for none; lowest, first and latest count proposed.
+    /// First accept of the operation that is not forgotten, 0 for none; of a batch, the latest of all; lowest, first and
+    /// latest count proposed.
     pub(crate) first_accept: u8,
+    pub(crate) last_accept: u8,
     pub(crate) counts: [u8; 3],
     /// The highest floor seen in the operation.
     pub(crate) floors: u8,
@@ -277,6 +279,8 @@ pub(crate) struct Value {
     pub(crate) count: u8,
     /// The last changes, oldest first, zeros before: the id plus one, and above its four bits the try.
     pub(crate) ring: [u8; 4],
+    /// The calls whose tokens it keeps.
+    pub(crate) calls: u8,
     /// The data that it names, as the change's number plus one; 0 for none.
     pub(crate) data: u8,
     /// Whether its accept introduces that data.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use sherd_core::id::{Ballot, ChangeId, DataId, Incarnation, ProposerId, Sequence, Timestamp, VolumeId};
 use sherd_core::limits::CHANGE_IDS;
-use sherd_core::record::{ChangeTry, Changes};
+use sherd_core::record::{CallToken, ChangeTry, Changes, ConditionalChange};
 use sherd_core::register::acceptor::{AcceptorState, Circumstances, KeyState, VoterStatus as Stands};
 use sherd_core::register::position::OpeningId;
 use sherd_core::register::proposer::PrepareProgress;
@@ -77,13 +77,32 @@ pub(super) fn changes(value: &Value) -> Changes {
         std::iter::once(own).chain(std::iter::repeat_n(OTHER, CHANGES_EACH - 1))
     };
     let recent = value.ring.iter().filter(|id| **id > 0).flat_map(group).collect();
-    Changes { count: count_of(value.count), recent, ..Changes::default() }
+    Changes { count: count_of(value.count), recent, conditional: conditional(value.calls) }
 }
 
-/// Count and ring after one more change of the model.
-pub(super) fn after(before: &Changes, own: u8, number: u8) -> (u8, [u8; RING]) {
+/// The token of a call.
+pub(super) const fn token(call: u8) -> CallToken {
+    CallToken([call; 16])
+}
+
+/// What is remembered of the calls of a mask.
+pub(super) fn conditional(calls: u8) -> Vec<ConditionalChange> {
+    let calls = (0..8).filter(|call| calls & 1 << call != 0);
+    calls.map(|call| ConditionalChange { token: token(call), etag: String::new() }).collect()
+}
+
+/// What a value keeps of its changes: count, ring, and the calls as a mask.
+pub(super) struct Kept {
+    pub(super) count: u8,
+    pub(super) ring: [u8; RING],
+    pub(super) calls: u8,
+}
+
+/// After one more change of the model, which sendings of these calls made.
+pub(super) fn after(before: &Changes, own: u8, number: u8, drafted: &[ConditionalChange]) -> Kept {
     let own = ChangeTry { change: change(own), number: u16::from(number) };
-    let next = (1..CHANGES_EACH).fold(before.after(own), |next, _| next.after(OTHER));
+    let mut next = (1..CHANGES_EACH).fold(before.after(own), |next, _| next.after(OTHER));
+    next.remember(drafted);
     let count = u8::try_from(next.count / CHANGES_EACH as u64).expect("few changes");
     let id = |made: &ChangeTry| {
         let change = u8::try_from(made.change.made.as_ms() + 1).expect("few changes");
@@ -92,7 +111,8 @@ pub(super) fn after(before: &Changes, own: u8, number: u8) -> (u8, [u8; RING]) {
     let ids: Vec<u8> = next.recent.iter().filter(|made| **made != OTHER).map(id).collect();
     let mut ring = [0; RING];
     ring.iter_mut().rev().zip(ids.into_iter().rev()).for_each(|(place, id)| *place = id);
-    (count, ring)
+    let calls = next.conditional.iter().fold(0, |calls, made| calls | 1 << made.token.0[0]);
+    Kept { count, ring, calls }
 }
 
 impl Register {

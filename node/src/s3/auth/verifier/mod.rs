@@ -52,7 +52,14 @@ pub struct VerifiedRequest {
     pub payload: PayloadForm,
     /// What signs the frames of its body, when they are signed.
     pub frames: Option<FrameSigner>,
+    /// The header that has the id of the client's call, where the signature covers one: anybody could have put another
+    /// there.
+    pub call_id: Option<&'static str>,
 }
+
+/// Headers that name a client's call over all times that it is sent: what the client chose itself, and what AWS's SDKs
+/// send with everything.
+const CALL_IDS: [&str; 2] = ["x-amz-client-token", "amz-sdk-invocation-id"];
 
 /// Signs the frames and the trailer of an aws-chunked body, each over the one before.
 #[derive(Clone)]
@@ -243,7 +250,8 @@ impl Verifier {
         }
         let frames = matches!(payload, PayloadForm::SignedFrames { .. })
             .then(|| FrameSigner::new(key, date, credential.scope, signature));
-        Ok(VerifiedRequest { caller: Caller::new(credential.access_key), payload, frames })
+        let call_id = signed_call_id(&head.headers, claim.signed_headers);
+        Ok(VerifiedRequest { caller: Caller::new(credential.access_key), payload, frames, call_id })
     }
 }
 
@@ -320,6 +328,12 @@ fn request_date(head: &Parts) -> Result<AmzDate, AuthError> {
     }
     let date = head.headers.get(DATE).ok_or(AuthError::MissingDate)?;
     AmzDate::parse_http(date.as_bytes()).ok_or(AuthError::MissingDate)
+}
+
+/// Which of a request's headers names the client's call, and is signed.
+fn signed_call_id(headers: &http::HeaderMap, signed: &str) -> Option<&'static str> {
+    let is_signed = |name: &str| signed.split(';').any(|signed| signed == name);
+    CALL_IDS.into_iter().find(|name| headers.contains_key(*name) && is_signed(name))
 }
 
 fn are_header_names(list: &str) -> bool {

@@ -75,6 +75,31 @@ fn the_published_get_object_verifies() {
 }
 
 #[test]
+fn a_call_is_named_by_a_signed_header_alone() {
+    let unsigned = get(
+        "/test.txt",
+        "host;range;x-amz-content-sha256;x-amz-date",
+        "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41",
+        &[("range", "bytes=0-9"), ("amz-sdk-invocation-id", "1d2c")],
+    );
+    let proof =
+        verify(&verifier("us-east-1", EXAMPLE_MS), &unsigned).expect("what is not signed changes nothing");
+    assert_eq!(proof.call_id, None);
+    assert_eq!(
+        signed_call_id(&unsigned.headers, "amz-sdk-invocation-id;host"),
+        Some("amz-sdk-invocation-id")
+    );
+    assert_eq!(signed_call_id(&unsigned.headers, "host;x-amz-client-token"), None, "it was not sent");
+    let both = get("/", "", "", &[("amz-sdk-invocation-id", "1d2c"), ("x-amz-client-token", "mine")]);
+    let signed = "amz-sdk-invocation-id;host;x-amz-client-token";
+    assert_eq!(
+        signed_call_id(&both.headers, signed),
+        Some("x-amz-client-token"),
+        "the client's own comes first"
+    );
+}
+
+#[test]
 fn the_published_put_object_verifies() {
     let authorization = authorization(
         "date;host;x-amz-content-sha256;x-amz-date;x-amz-storage-class",

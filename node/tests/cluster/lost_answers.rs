@@ -1,0 +1,277 @@
+//! Answers to conditional writes that are lost on their way: the SDK sends the call again, by itself and through another
+//! node, and is told of its own success (I-19).
+//!
+//! A front deals connections to the nodes in turn, and cuts one when an answer comes back on it: the write is committed,
+//! and its client does not know. Writes of each kind succeed so, whatever became of the key meanwhile; and writers that
+//! increment one number under `If-Match`, with every tenth answer cut, end at the number of their successes: none was
+//! refused for its own success, and none counted twice.
+//!
+//! The SDK for Rust adds its own id of a call after it has signed, where it does not count: an interceptor sends one that is
+//! signed.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use aws_sdk_s3::Client;
+use aws_sdk_s3::config::interceptors::BeforeTransmitInterceptorContextMut;
+use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
+use aws_sdk_s3::error::BoxError;
+use aws_sdk_s3::primitives::{ByteStream, DateTime};
+use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinSet;
+
+use crate::harness::cluster::{TestCluster, cluster_of};
+use crate::harness::s3::{BUCKET, Failure, outcome};
+use crate::harness::wait::{LATER, SOON, bounded};
+
+/// Writers of the number.
+const WRITERS: usize = 8;
+/// Increments of all of them together, in the short story and in the long one.
+const INCREMENTS: usize = 240;
+const INCREMENTS_LONG: usize = 10_000;
+/// Of so many answers one is cut.
+const CUT_EVERY: usize = 10;
+/// How long the long story may take.
+const LONG: std::time::Duration = std::time::Duration::from_mins(30);
+/// The key of the number.
+const NUMBER: &str = "lost/number";
+
+/// Names each call once, before its first attempt is signed.
+#[derive(Debug, Default)]
+struct CallNames {
+    given: AtomicUsize,
+}
+
+impl Intercept for CallNames {
+    fn name(&self) -> &'static str {
+        "CallNames"
+    }
+
+    fn modify_before_retry_loop(
+        &self,
+        context: &mut BeforeTransmitInterceptorContextMut<'_>,
+        _runtime_components: &RuntimeComponents,
+        _config: &mut ConfigBag,
+    ) -> Result<(), BoxError> {
+        let number = self.given.fetch_add(1, Ordering::Relaxed);
+        // No two clients of a story have the same address.
+        let name = format!("{:p} {number}", std::ptr::from_ref(self));
+        context.request_mut().headers_mut().insert("x-amz-client-token", name);
+        Ok(())
+    }
+}
+
+/// Forwards connections to the nodes, one after the other; it ends with the value.
+#[derive(Debug)]
+struct Front {
+    endpoint: String,
+    cuts: Arc<Cuts>,
+    _tasks: JoinSet<()>,
+}
+
+/// Which answers are cut.
+#[derive(Debug, Default)]
+struct Cuts {
+    /// Answers still to be cut, whatever their number.
+    next: AtomicUsize,
+    /// Every so many; 0 for none.
+    every: AtomicUsize,
+    answers: AtomicUsize,
+    done: AtomicUsize,
+}
+
+impl Cuts {
+    /// Whether the answer that has just come is cut.
+    fn takes(&self) -> bool {
+        let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
+        let take_one = |left: usize| left.checked_sub(1);
+        let is_next = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok();
+        let every = self.every.load(Ordering::Relaxed);
+        let is_cut = is_next || (every > 0 && number.is_multiple_of(every));
+        self.done.fetch_add(usize::from(is_cut), Ordering::Relaxed);
+        is_cut
+    }
+}
+
+impl Front {
+    async fn start(cluster: &TestCluster) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
+        let address = |endpoint: &str| endpoint.trim_start_matches("http://").parse().expect("an address");
+        let nodes: Vec<SocketAddr> = cluster.running().map(|node| address(&node.endpoint)).collect();
+        let cuts = Arc::new(Cuts::default());
+        let mut tasks = JoinSet::new();
+        tasks.spawn(accept(listener, nodes, Arc::clone(&cuts)));
+        Self { endpoint, cuts, _tasks: tasks }
+    }
+
+    /// A client whose calls have names, and which sends each until it is answered.
+    fn client(&self, cluster: &TestCluster) -> Client {
+        let client = cluster.node(0).client_that_insists(&self.endpoint);
+        Client::from_conf(client.config().to_builder().interceptor(CallNames::default()).build())
+    }
+
+    /// Cuts the next answer.
+    fn cut_next(&self) {
+        self.cuts.next.store(1, Ordering::Relaxed);
+    }
+
+    fn cuts(&self) -> usize {
+        self.cuts.done.load(Ordering::Relaxed)
+    }
+}
+
+async fn accept(listener: TcpListener, nodes: Vec<SocketAddr>, cuts: Arc<Cuts>) {
+    let mut connections = JoinSet::new();
+    for node in nodes.iter().cycle() {
+        let Ok((client, _)) = listener.accept().await else { continue };
+        let Ok(server) = TcpStream::connect(node).await else { continue };
+        let (from_client, to_client) = client.into_split();
+        let (from_server, to_server) = server.into_split();
+        let cuts = Arc::clone(&cuts);
+        connections.spawn(async move {
+            // Cancel-safe: what is under way when one direction ends is lost, as it should be.
+            tokio::select! {
+                biased;
+                () = forward(from_client, to_server, None) => {}
+                () = forward(from_server, to_client, Some(&cuts)) => {}
+            }
+        });
+        while connections.try_join_next().is_some() {}
+    }
+}
+
+/// Forwards bytes until an answer is cut, where they are answers.
+async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, cuts: Option<&Cuts>) {
+    let mut buffer = vec![0; 64 << 10];
+    loop {
+        let count = from.read(&mut buffer).await.unwrap_or(0);
+        let bytes = &buffer[..count];
+        let is_answer = bytes.starts_with(b"HTTP/1.1 ") && !bytes.starts_with(b"HTTP/1.1 100");
+        let is_cut = is_answer && cuts.is_some_and(Cuts::takes);
+        if count == 0 || is_cut || to.write_all(bytes).await.is_err() {
+            return;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_conditional_write_whose_answer_is_lost_succeeds() {
+    let cluster = cluster_of(4).start().await;
+    cluster.with_bucket().await;
+    let front = Front::start(&cluster).await;
+    let client = front.client(&cluster);
+    let put = |key: &str, body: &'static [u8]| {
+        client.put_object().bucket(BUCKET).key(key).body(ByteStream::from_static(body))
+    };
+
+    front.cut_next();
+    let created = bounded("a PUT", SOON, put("lost/put", b"one").if_none_match("*").send()).await;
+    let created = outcome(created).expect("it is its own");
+    let etag = created.e_tag().expect("an entity tag").to_owned();
+    front.cut_next();
+    let replaced = bounded("a PUT", SOON, put("lost/put", b"two").if_match(&etag).send()).await;
+    let replaced = outcome(replaced).expect("it is its own");
+    let etag = replaced.e_tag().expect("an entity tag").to_owned();
+    // Another call with the same condition and the same body is judged as ever.
+    let other = bounded("a PUT", SOON, put("lost/put", b"one").if_none_match("*").send()).await;
+    assert!(matches!(outcome(other), Err(Failure::Refused { status: 412, .. })));
+
+    front.cut_next();
+    let copy = client.copy_object().bucket(BUCKET).key("lost/copy").copy_source(format!("{BUCKET}/lost/put"));
+    let copied =
+        outcome(bounded("a copy", SOON, copy.if_none_match("*").send()).await).expect("it is its own");
+    let result = copied.copy_object_result().expect("what it made");
+    assert_eq!(result.e_tag(), Some(etag.as_str()));
+    let shown = client.head_object().bucket(BUCKET).key("lost/copy").send();
+    let shown = outcome(bounded("a HEAD", SOON, shown).await).expect("it is there");
+    assert_eq!(result.last_modified().map(DateTime::secs), shown.last_modified().map(DateTime::secs));
+
+    front.cut_next();
+    let delete = client.delete_object().bucket(BUCKET).key("lost/put").if_match(&etag).send();
+    outcome(bounded("a DELETE", SOON, delete).await).expect("it is its own");
+    let delete = client.delete_object().bucket(BUCKET).key("lost/put").if_match(&etag).send();
+    let gone = outcome(bounded("a DELETE", SOON, delete).await);
+    assert!(matches!(gone, Err(Failure::Refused { status: 404, .. })), "{gone:?}");
+
+    let create = client.create_multipart_upload().bucket(BUCKET).key("lost/upload").send();
+    let created = outcome(bounded("a new upload", SOON, create).await).expect("an upload");
+    let id = created.upload_id().expect("an upload has an id").to_owned();
+    let part = client.upload_part().bucket(BUCKET).key("lost/upload").upload_id(&id).part_number(1);
+    let part = part.body(ByteStream::from_static(b"part")).send();
+    let part = outcome(bounded("a part", SOON, part).await).expect("a part");
+    let parts = CompletedPart::builder().part_number(1).set_e_tag(part.e_tag).build();
+    let parts = CompletedMultipartUpload::builder().parts(parts).build();
+    front.cut_next();
+    let complete = client.complete_multipart_upload().bucket(BUCKET).key("lost/upload").upload_id(id);
+    let complete = complete.multipart_upload(parts).if_none_match("*").send();
+    outcome(bounded("a completion", SOON, complete).await).expect("it is its own");
+    assert_eq!(front.cuts(), 5, "each answer was lost once");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn increments_with_every_tenth_answer_lost_count_once() {
+    count_once(INCREMENTS, LATER * 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "minutes"]
+async fn ten_thousand_increments_with_every_tenth_answer_lost_count_once() {
+    count_once(INCREMENTS_LONG, LONG).await;
+}
+
+async fn count_once(increments: usize, patience: std::time::Duration) {
+    let cluster = cluster_of(4).start().await;
+    cluster.with_bucket().await;
+    let front = Front::start(&cluster).await;
+    let client = front.client(&cluster);
+    let first =
+        client.put_object().bucket(BUCKET).key(NUMBER).body(ByteStream::from_static(b"0 none")).send();
+    outcome(bounded("a PUT", SOON, first).await).expect("a healthy cluster");
+    front.cuts.every.store(CUT_EVERY, Ordering::Relaxed);
+    let mut writers = JoinSet::new();
+    for writer in 0..WRITERS {
+        // Each its own connections.
+        let client = front.client(&cluster);
+        writers.spawn(async move { increment(&client, writer, increments / WRITERS).await });
+    }
+    let refused: usize = bounded("the writers", patience, writers.join_all()).await.into_iter().sum();
+    front.cuts.every.store(0, Ordering::Relaxed);
+    let (number, _) = read(&client).await;
+    let cuts = front.cuts();
+    eprintln!("{increments} increments, {cuts} answers lost, {refused} refused for another's");
+    assert_eq!(number, increments, "each success counted once, and nothing else did");
+    assert!(cuts > 0, "answers were lost");
+}
+
+/// Increments the number this often; says how often it was refused, for others were faster.
+async fn increment(client: &Client, writer: usize, times: usize) -> usize {
+    let (mut done, mut refused) = (0, 0);
+    while done < times {
+        let (number, etag) = read(client).await;
+        // Each body is written once: an entity tag names one write.
+        let body = format!("{} {writer} {done} {refused}", number + 1).into_bytes();
+        let put =
+            client.put_object().bucket(BUCKET).key(NUMBER).if_match(etag).body(ByteStream::from(body)).send();
+        match outcome(bounded("an increment", LATER, put).await) {
+            Ok(_) => done += 1,
+            Err(Failure::Refused { status: 412, .. }) => refused += 1,
+            Err(other) => panic!("writer {writer}: {other:?}"),
+        }
+    }
+    refused
+}
+
+/// The number, and the entity tag that it has.
+async fn read(client: &Client) -> (usize, String) {
+    let get = client.get_object().bucket(BUCKET).key(NUMBER).send();
+    let object = outcome(bounded("a GET", LATER, get).await).expect("it is there");
+    let etag = object.e_tag.clone().expect("an entity tag");
+    let bytes = bounded("a body", LATER, object.body.collect()).await.expect("a whole body").into_bytes();
+    let text = String::from_utf8(bytes.to_vec()).expect("text");
+    let number = text.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
+    (number, etag)
+}
