@@ -264,7 +264,7 @@ async fn all_online(store: &Store) {
 
 async fn write_and_race(world: &mut World, store: Store) {
     let objects = store.objects();
-    objects.create_bucket(key_of("bucket"), String::new()).await.expect("created");
+    objects.create_bucket(key_of("bucket"), String::new(), Vec::new()).await.expect("created");
     for (key, length) in
         [("inline", 1000), ("folder/packed", 300_000), ("folder/striped", 3 << 20), ("empty", 0)]
     {

@@ -16,5 +16,7 @@ mod admission;
 mod answers;
 #[path = "s3_protocol/bodies.rs"]
 mod bodies;
+#[path = "s3_protocol/presigned.rs"]
+mod presigned;
 #[path = "s3_protocol/sdk.rs"]
 mod sdk;

@@ -9,10 +9,29 @@ use sherd_core::record::{
 use super::body::StoredBody;
 use super::condition::{EarlierWrite, WriteRefusal, judge_write};
 use super::digest::{DEFAULT_ALGORITHM, DigestValues};
-use super::{Objects, PutRequest, Result, WriteConditions, WriteOutcome};
-use crate::register::{Inline, Proposal, WriteTicket, Writer};
+use super::{Error, ObjectName, Objects, PutRequest, Result, WriteConditions, WriteOutcome};
+use crate::register::{Inline, Proposal, QuorumRow, WriteTicket, Writer};
 
 impl Objects {
+    /// Judges the conditions of a put on what is there now, so that one which cannot succeed is refused before its
+    /// body is taken. [`Self::put`] judges them again inside its compare-and-set. Where the register remembers
+    /// conditional changes, one of them may be this put's own, sent before, and only its body tells.
+    ///
+    /// # Errors
+    /// What the conditions come to; none where the object cannot be read now.
+    pub async fn foresee(&self, name: &ObjectName, conditions: &WriteConditions) -> Result<()> {
+        let WriteConditions { if_match, if_none_match, call } = conditions;
+        if if_match.is_none() && if_none_match.is_none() {
+            return Ok(());
+        }
+        match self.find_object(name).await {
+            Ok((_, Some(found))) if call.is_some() && !found.value.changes.conditional.is_empty() => Ok(()),
+            Ok((_, found)) => judge_write(conditions, found.as_ref().and_then(QuorumRow::object)),
+            Err(error @ Error::Missing(_)) => Err(error),
+            Err(_) => Ok(()),
+        }
+    }
+
     /// Stores an object.
     ///
     /// # Errors

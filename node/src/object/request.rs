@@ -5,7 +5,9 @@ use futures::stream::BoxStream;
 use std::ops::Range;
 
 use sherd_core::id::{ObjectKey, UploadId};
-use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums};
+use sherd_core::record::{
+    Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Tag,
+};
 use sherd_core::register::call::ClientCall;
 
 /// A body on its way in. Its errors are the protocol layer's own.
@@ -307,6 +309,8 @@ pub struct BucketInfo {
     pub created_ms: u64,
     /// Where it says it is; empty for the default region.
     pub location: String,
+    /// Its tags, in the order in which they were given.
+    pub tags: Vec<Tag>,
 }
 
 /// A page of buckets.

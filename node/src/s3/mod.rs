@@ -23,15 +23,21 @@ mod object;
 
 use std::sync::Arc;
 
-use self::bucket::{configuration, list_objects};
+use self::bucket::{configuration, list_objects, list_versions, tags};
 use self::header::raw_headers;
 use self::object::{copy_object, delete_object, get_object, head_object, object_attributes, put_object};
 
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
     CompleteMultipartUploadOutput, CopyObjectInput, CopyObjectOutput, CreateBucketInput, CreateBucketOutput,
-    CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketInput, DeleteBucketOutput,
-    DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput,
+    CreateMultipartUploadInput, CreateMultipartUploadOutput, DeleteBucketCorsInput, DeleteBucketCorsOutput,
+    DeleteBucketEncryptionInput, DeleteBucketEncryptionOutput, DeleteBucketInput, DeleteBucketLifecycleInput,
+    DeleteBucketLifecycleOutput, DeleteBucketOutput, DeleteBucketOwnershipControlsInput,
+    DeleteBucketOwnershipControlsOutput, DeleteBucketPolicyInput, DeleteBucketPolicyOutput,
+    DeleteBucketReplicationInput, DeleteBucketReplicationOutput, DeleteBucketTaggingInput,
+    DeleteBucketTaggingOutput, DeleteBucketWebsiteInput, DeleteBucketWebsiteOutput, DeleteObjectInput,
+    DeleteObjectOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput, DeleteObjectsInput,
+    DeleteObjectsOutput, DeletePublicAccessBlockInput, DeletePublicAccessBlockOutput,
     GetBucketAccelerateConfigurationInput, GetBucketAccelerateConfigurationOutput, GetBucketAclInput,
     GetBucketAclOutput, GetBucketCorsInput, GetBucketCorsOutput, GetBucketEncryptionInput,
     GetBucketEncryptionOutput, GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
@@ -47,10 +53,10 @@ use s3s::dto::{
     GetObjectLockConfigurationOutput, GetObjectOutput, GetObjectRetentionInput, GetObjectRetentionOutput,
     GetObjectTaggingInput, GetObjectTaggingOutput, GetPublicAccessBlockInput, GetPublicAccessBlockOutput,
     HeadBucketInput, HeadBucketOutput, HeadObjectInput, HeadObjectOutput, ListBucketsInput,
-    ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectsInput,
-    ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output, ListPartsInput, ListPartsOutput,
-    PutObjectInput, PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput,
-    UploadPartOutput,
+    ListBucketsOutput, ListMultipartUploadsInput, ListMultipartUploadsOutput, ListObjectVersionsInput,
+    ListObjectVersionsOutput, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
+    ListPartsInput, ListPartsOutput, PutBucketTaggingInput, PutBucketTaggingOutput, PutObjectInput,
+    PutObjectOutput, UploadPartCopyInput, UploadPartCopyOutput, UploadPartInput, UploadPartOutput,
 };
 use s3s::{S3, S3Request, S3Response, S3Result};
 use sherd_core::env::Clock;
@@ -71,7 +77,7 @@ impl Gateway {
         clock: Arc<dyn Clock>,
     ) -> Protocol {
         let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
-        let gateway = Self::new(objects, config.region.clone());
+        let gateway = Self::new(objects, config.region.clone(), config.is_tls);
         Protocol::with_adapter(config, credentials, clock, gateway, adapter)
     }
 }
@@ -115,7 +121,7 @@ operations! {
     list_multipart_uploads(ListMultipartUploadsInput) -> ListMultipartUploadsOutput = multipart::list_uploads;
     get_object_attributes(GetObjectAttributesInput) -> GetObjectAttributesOutput = object_attributes::get;
     get_bucket_versioning(GetBucketVersioningInput) -> GetBucketVersioningOutput = configuration::versioning;
-    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = configuration::tagging;
+    get_bucket_tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput = tags::get;
     get_bucket_policy(GetBucketPolicyInput) -> GetBucketPolicyOutput = configuration::policy;
     get_bucket_policy_status(GetBucketPolicyStatusInput) -> GetBucketPolicyStatusOutput = configuration::policy_status;
     get_bucket_cors(GetBucketCorsInput) -> GetBucketCorsOutput = configuration::cors;
@@ -135,4 +141,16 @@ operations! {
     get_object_tagging(GetObjectTaggingInput) -> GetObjectTaggingOutput = configuration::object_tagging;
     get_object_retention(GetObjectRetentionInput) -> GetObjectRetentionOutput = configuration::retention;
     get_object_legal_hold(GetObjectLegalHoldInput) -> GetObjectLegalHoldOutput = configuration::legal_hold;
+    delete_bucket_policy(DeleteBucketPolicyInput) -> DeleteBucketPolicyOutput = configuration::delete_policy;
+    delete_bucket_cors(DeleteBucketCorsInput) -> DeleteBucketCorsOutput = configuration::delete_cors;
+    delete_bucket_lifecycle(DeleteBucketLifecycleInput) -> DeleteBucketLifecycleOutput = configuration::delete_lifecycle;
+    delete_bucket_tagging(DeleteBucketTaggingInput) -> DeleteBucketTaggingOutput = tags::delete;
+    put_bucket_tagging(PutBucketTaggingInput) -> PutBucketTaggingOutput = tags::put;
+    delete_bucket_website(DeleteBucketWebsiteInput) -> DeleteBucketWebsiteOutput = configuration::delete_website;
+    delete_bucket_encryption(DeleteBucketEncryptionInput) -> DeleteBucketEncryptionOutput = configuration::delete_encryption;
+    delete_bucket_replication(DeleteBucketReplicationInput) -> DeleteBucketReplicationOutput = configuration::delete_replication;
+    delete_bucket_ownership_controls(DeleteBucketOwnershipControlsInput) -> DeleteBucketOwnershipControlsOutput = configuration::delete_ownership_controls;
+    delete_public_access_block(DeletePublicAccessBlockInput) -> DeletePublicAccessBlockOutput = configuration::delete_public_access_block;
+    delete_object_tagging(DeleteObjectTaggingInput) -> DeleteObjectTaggingOutput = configuration::delete_object_tagging;
+    list_object_versions(ListObjectVersionsInput) -> ListObjectVersionsOutput = list_versions::list;
 }

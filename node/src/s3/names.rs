@@ -58,6 +58,15 @@ pub(super) fn object(bucket_name: &str, object_key: &str) -> S3Result<ObjectName
     Ok(ObjectName { bucket: bucket(bucket_name)?, key: key(object_key)? })
 }
 
+/// An object that a request makes or replaces. XML has no way to write NUL, so a name with one would break the
+/// list that it stands in; one that is there can still be read and deleted.
+pub(super) fn new_object(bucket_name: &str, object_key: &str) -> S3Result<ObjectName> {
+    if object_key.contains('\0') {
+        return Err(s3_error!(InvalidURI, "Couldn't parse the specified URI."));
+    }
+    object(bucket_name, object_key)
+}
+
 /// The version that a request names: `true` when it is `null`, which is the only one there is
 /// without versioning; `false` when it names none.
 ///
@@ -147,6 +156,13 @@ mod tests {
             assert_eq!(key(name).unwrap().as_str(), name);
         }
         assert_eq!(key(&"k".repeat(1025)).unwrap_err().code(), &S3ErrorCode::KeyTooLongError);
+    }
+
+    #[test]
+    fn no_new_key_has_a_nul() {
+        assert_eq!(new_object("bucket", "a\0b").unwrap_err().code(), &S3ErrorCode::InvalidURI);
+        assert_eq!(new_object("bucket", "a\u{1}b").unwrap().key.as_str(), "a\u{1}b");
+        assert_eq!(object("bucket", "a\0b").unwrap().key.as_str(), "a\0b", "what is there can be deleted");
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What a bucket and an object are not configured with, as tools ask before they do anything else.
 
-use aws_sdk_s3::types::{ObjectOwnership, Payer, Permission};
+use aws_sdk_s3::types::{CreateBucketConfiguration, ObjectOwnership, Payer, Permission, Tag, Tagging};
 
 use super::*;
 
@@ -76,4 +76,68 @@ async fn an_object_has_no_tags_no_lock_and_its_owners_control() {
     assert_eq!(code(nothing), is(404, "NoSuchKey"));
     let nothing = client.get_object_acl().bucket(BUCKET).key("none").send().await;
     assert_eq!(code(nothing), is(404, "NoSuchKey"));
+}
+
+/// Deletes a piece of configuration that is not there, of the bucket there is and of one that is not there.
+macro_rules! deleted {
+    ($client:expr, $($verb:ident)*) => {{
+        $(
+            $client.$verb().bucket(BUCKET).send().await.expect(stringify!($verb));
+            let nowhere = code($client.$verb().bucket("nowhere").send().await);
+            assert_eq!(nowhere, is(404, "NoSuchBucket"), stringify!($verb));
+        )*
+    }};
+}
+
+#[tokio::test]
+async fn what_is_not_there_is_deleted() {
+    let (_node, client) = a_bucket().await;
+    deleted! {
+        client,
+        delete_bucket_policy
+        delete_bucket_cors
+        delete_bucket_lifecycle
+        delete_bucket_tagging
+        delete_bucket_website
+        delete_bucket_encryption
+        delete_bucket_replication
+        delete_bucket_ownership_controls
+        delete_public_access_block
+    }
+    put(&client, "k", "v").await;
+    client.delete_object_tagging().bucket(BUCKET).key("k").send().await.expect("no tags");
+    let nothing = client.delete_object_tagging().bucket(BUCKET).key("none").send().await;
+    assert_eq!(code(nothing), is(404, "NoSuchKey"));
+    assert_eq!(get(&client, "k").await, b"v", "the bucket and the object stay");
+}
+
+fn tag(key: &str, value: &str) -> Tag {
+    Tag::builder().key(key).value(value).build().expect("key and value")
+}
+
+#[tokio::test]
+async fn a_bucket_keeps_the_tags_that_it_was_made_with_until_it_gets_others() {
+    let node = node().await;
+    let client = node.client();
+    let made = CreateBucketConfiguration::builder().tags(tag("team", "blue")).tags(tag("é", "")).build();
+    let create = client.create_bucket().bucket(BUCKET).create_bucket_configuration(made);
+    create.send().await.expect("a new bucket");
+    let tags = async || client.get_bucket_tagging().bucket(BUCKET).send().await.map(|answer| answer.tag_set);
+    assert_eq!(tags().await.unwrap(), [tag("team", "blue"), tag("é", "")]);
+    let put = |tags: Vec<Tag>| {
+        let tagging = Tagging::builder().set_tag_set(Some(tags)).build().expect("a set");
+        client.put_bucket_tagging().bucket(BUCKET).tagging(tagging).send()
+    };
+    put(vec![tag("cost", "7")]).await.unwrap();
+    assert_eq!(tags().await.unwrap(), [tag("cost", "7")]);
+    assert_eq!(code(put(vec![tag("a", "1"), tag("a", "2")]).await), is(400, "InvalidTag"));
+    let many = (0..51).map(|number| tag(&number.to_string(), "v")).collect();
+    assert_eq!(code(put(many).await), is(400, "BadRequest"));
+    assert_eq!(tags().await.unwrap(), [tag("cost", "7")], "a refused change changes nothing");
+    client.delete_bucket_tagging().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(code(tags().await), is(404, "NoSuchTagSet"));
+    let refused = CreateBucketConfiguration::builder().tags(tag("aws:x", "1")).build();
+    let create = client.create_bucket().bucket("other").create_bucket_configuration(refused);
+    assert_eq!(code(create.send().await), is(400, "InvalidTag"));
+    assert_eq!(code(client.head_bucket().bucket("other").send().await), is(404, "NotFound"));
 }

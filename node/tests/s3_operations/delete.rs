@@ -84,12 +84,12 @@ async fn a_batch_names_keys_exactly() {
     client.delete_bucket().bucket(BUCKET).send().await.unwrap();
 }
 
-/// XML has no way to write them; what can be put and listed can be deleted.
+/// XML has no way to write them; what can be put and listed can be deleted, and what once could be put.
 #[tokio::test]
 async fn a_batch_deletes_keys_that_xml_cannot_write() {
     let (_node, client) = a_bucket().await;
     let keys = ["a\u{1}b", "a\u{1f}b", "a\u{FFFE}b", "a\u{FFFF}b", "a\0b"];
-    for key in keys {
+    for key in keys.into_iter().filter(|key| !key.contains('\0')) {
         put(&client, key, "v").await;
     }
     let output = delete(&client, keys.map(listed).into()).await;

@@ -107,3 +107,17 @@ async fn line_ends_in_keys_survive_a_plain_listing() {
     let listed: Vec<&str> = listed.contents().iter().filter_map(|object| object.key()).collect();
     assert_eq!(listed, keys);
 }
+
+/// XML cannot write it, so a list with such a key could not be read.
+#[tokio::test]
+async fn a_new_key_has_no_nul() {
+    let (_node, client) = a_bucket().await;
+    let (key, refused) = ("a\0b", is(400, "InvalidURI"));
+    let body = ByteStream::from_static(b"v");
+    assert_eq!(code(client.put_object().bucket(BUCKET).key(key).body(body).send().await), refused);
+    assert_eq!(code(client.create_multipart_upload().bucket(BUCKET).key(key).send().await), refused);
+    put(&client, "source", "v").await;
+    let copy = client.copy_object().bucket(BUCKET).key(key).copy_source(format!("{BUCKET}/source"));
+    assert_eq!(code(copy.send().await), refused);
+    assert_eq!(code(client.head_object().bucket(BUCKET).key(key).send().await), is(404, "NotFound"));
+}

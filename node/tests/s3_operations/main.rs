@@ -24,6 +24,7 @@ mod object;
 mod read;
 mod restart;
 mod tls;
+mod versions;
 mod wire;
 
 use std::fmt::Debug;

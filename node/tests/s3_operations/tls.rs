@@ -46,6 +46,12 @@ async fn the_sdk_works_over_either_version_of_tls() {
         let parts = [some_bytes(PART), b"tail".to_vec()];
         multipart::complete_upload(&client, "parts", &parts).await;
         assert_eq!(get(&client, "parts").await, parts.concat());
+        let upload = multipart::begin(&client, "short").await;
+        let part = multipart::send_part(&client, "short", &upload, 1, b"part".to_vec()).await;
+        let completed =
+            multipart::complete(&client, "short", &upload, vec![part]).send().await.expect("one part");
+        let location = completed.location().expect("where it is");
+        assert!(location.starts_with("https://") && location.ends_with("/bucket/short"), "{location}");
         assert!(tunnel.shown().iter().all(|shown| shown.version == version.version), "{:?}", tunnel.shown());
     }
 }

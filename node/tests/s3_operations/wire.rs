@@ -154,3 +154,47 @@ async fn a_body_that_ends_early_stores_nothing() {
     assert!(!answer.starts_with(b"HTTP/1.1 200"));
     assert_eq!(code(client.head_object().bucket(BUCKET).key("k").send().await), is(404, "NotFound"));
 }
+
+/// Sends a PUT's head with more lines, and no byte of its body of 100 MB; returns all that is answered.
+async fn answer_to_the_head(put: &PresignedRequest, lines: &str) -> String {
+    let uri: http::Uri = put.uri().parse().unwrap();
+    let authority = uri.authority().unwrap();
+    let target = uri.path_and_query().unwrap();
+    let head =
+        format!("PUT {target} HTTP/1.1\r\nhost: {authority}\r\ncontent-length: 100000000\r\n{lines}\r\n");
+    let mut connection = TcpStream::connect(authority.as_str()).await.unwrap();
+    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await.unwrap();
+    String::from_utf8(answer).unwrap()
+}
+
+#[tokio::test]
+async fn a_condition_that_fails_is_answered_before_the_body_is_taken() {
+    let (_node, client) = a_bucket().await;
+    let etag = put(&client, "k", "v").await;
+    let presigned = |key: &'static str| {
+        let put = client.put_object().bucket(BUCKET).key(key);
+        async move { put.presigned(an_hour()).await.unwrap() }
+    };
+    let there = presigned("k").await;
+    let absent = presigned("none").await;
+    for expect in ["", "expect: 100-continue\r\n"] {
+        for (put, condition, refusal) in [
+            (&there, "if-none-match: *\r\n", "412"),
+            (&there, "if-match: \"other\"\r\n", "412"),
+            (&absent, "if-match: *\r\n", "404"),
+        ] {
+            let answer = answer_to_the_head(put, &format!("{expect}{condition}")).await;
+            assert!(answer.starts_with(&format!("HTTP/1.1 {refusal}")), "{expect}{condition}: {answer}");
+            assert!(!answer.contains("100 Continue"), "{answer}");
+        }
+    }
+    // A condition that holds lets the body come.
+    let same = format!("if-match: {etag}");
+    let (head, _) = exchange(&there, &[&same, "expect: 100-continue"], b"body").await;
+    assert!(head.starts_with("HTTP/1.1 100"), "{head}");
+    assert_eq!(get(&client, "k").await, b"body");
+    let (head, _) = exchange(&absent, &["if-none-match: *"], b"new").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+}

@@ -158,12 +158,55 @@ async fn trailers_are_what_was_declared() {
         ("x-amz-checksum-crc32:y/Q5", code(400, "InvalidRequest")),
         ("x-amz-checksum-crc32c:y/Q5Jg==", code(400, "MalformedTrailerError")),
         ("nonsense", code(400, "MalformedTrailerError")),
-        ("", code(400, "IncompleteBody")),
+        ("", code(400, "MalformedTrailerError")),
     ] {
         assert_eq!(server.send(&unsigned_framed(trailer)).await.refusal(), expected, "{trailer}");
     }
     let undeclared = put().body(b"a").header("x-amz-trailer", "x-amz-checksum-crc32");
     assert_eq!(server.send(&undeclared).await.refusal(), code(400, "InvalidRequest"));
+    assert!(server.memory.object("bucket", "k").is_none());
+}
+
+/// The SDK for Java announces a trailer over http and sends none: the header has the checksum.
+#[tokio::test]
+async fn a_trailer_may_be_announced_for_the_checksum_of_the_header() {
+    let server = Server::start().await;
+    let signed = |name: &str, value: &str| {
+        let mut request = put()
+            .header("x-amz-checksum-crc32", value)
+            .header("x-amz-trailer", name)
+            .header("x-amz-decoded-content-length", "9")
+            .payload(SIGNED);
+        let mut signature = request.seed();
+        let mut framed = String::new();
+        for payload in ["123456789", ""] {
+            signature = request.frame(&signature, payload.as_bytes());
+            write!(framed, "{:x};chunk-signature={signature}\r\n{payload}\r\n", payload.len())
+                .expect("a string");
+        }
+        request.body = framed.into_bytes();
+        let length = request.body.len().to_string();
+        request.unsigned("content-length", &length)
+    };
+    let same = server.send(&signed("x-amz-checksum-crc32", "y/Q5Jg==")).await;
+    assert_eq!(same.status, 200, "{}", same.text());
+    assert_eq!(server.memory.object("bucket", "k").expect("stored").bytes, "123456789");
+    let (headers, _) = server.memory.last_seen();
+    assert!(!headers.contains_key("x-amz-trailer"), "operations wait for no trailer");
+    assert_eq!(headers["x-amz-checksum-crc32"], "y/Q5Jg==");
+    let other = server.send(&signed("x-amz-checksum-crc32c", "y/Q5Jg==")).await;
+    assert_eq!(other.refusal(), code(400, "InvalidRequest"));
+    let both = unsigned_framed(CRC32).header("x-amz-checksum-crc32", "y/Q5Jg==");
+    assert_eq!(server.send(&both).await.refusal(), code(400, "InvalidRequest"), "a trailer that comes");
+}
+
+#[tokio::test]
+async fn frames_that_are_none_are_incomplete_bodies() {
+    let server = Server::start().await;
+    for framed in ["3\r\nhello\r\n0\r\n\r\n", "5\r\nhello0\r\n\r\n", "x\r\nhello\r\n0\r\n\r\n", "hello"] {
+        let request = put().framed(UNSIGNED_TRAILER, 5, framed.as_bytes());
+        assert_eq!(server.send(&request).await.refusal(), code(400, "IncompleteBody"), "{framed:?}");
+    }
     assert!(server.memory.object("bucket", "k").is_none());
 }
 

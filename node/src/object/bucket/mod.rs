@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
-use sherd_core::record::{Bucket, BucketPhase, State};
+use sherd_core::record::{Bucket, BucketPhase, State, Tag};
 
 use super::{BucketInfo, BucketPage, Error, MissingResource, Objects, Result, UnavailableReason};
 use crate::register::{Proposal, QuorumRow, Writer};
@@ -58,7 +58,7 @@ impl Objects {
     ///
     /// # Errors
     /// [`Error::BucketAlreadyOwnedByYou`] when it is there; any of [`Error`].
-    pub async fn create_bucket(&self, name: ObjectKey, location: String) -> Result<()> {
+    pub async fn create_bucket(&self, name: ObjectKey, location: String, tags: Vec<Tag>) -> Result<()> {
         let key = RegisterKey::bucket(name);
         let created_ms = self.now_ms();
         let id = BucketId(self.inner.rng.next_id());
@@ -68,7 +68,7 @@ impl Objects {
                 created_ms,
                 location: location.clone(),
                 phase: BucketPhase::Active,
-                tags: Vec::new(),
+                tags: tags.clone(),
             })),
             Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
             Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),
@@ -93,7 +93,23 @@ impl Objects {
         let key = RegisterKey::bucket(name.clone());
         let found = self.inner.registers.read(&key).await?;
         let bucket = living(found.as_ref()).ok_or(MissingResource::Bucket)?;
-        Ok(BucketInfo { name, created_ms: bucket.created_ms, location: bucket.location.clone() })
+        let Bucket { id: _, created_ms, location, phase: _, tags } = bucket.clone();
+        Ok(BucketInfo { name, created_ms, location, tags })
+    }
+
+    /// Gives a bucket other tags, or none.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn set_bucket_tags(&self, name: ObjectKey, tags: Vec<Tag>) -> Result<()> {
+        let decide = move |state: Option<&State>| match living_in(state) {
+            Some(bucket) if bucket.phase == BucketPhase::Active => {
+                Ok(proposal(Bucket { tags: tags.clone(), ..bucket.clone() }))
+            }
+            Some(_) => Err(Error::BucketBusy),
+            None => Err(MissingResource::Bucket.into()),
+        };
+        self.change_bucket(&RegisterKey::bucket(name), decide).await
     }
 
     /// Lists buckets by name: those that begin with `prefix` and come behind `after`.

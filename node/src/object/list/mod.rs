@@ -9,7 +9,7 @@ use bytes::Bytes;
 
 use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
 use sherd_core::limits;
-use sherd_core::record::{State, Value};
+use sherd_core::record::{Bucket, State, Value};
 
 use super::get::info_of;
 use super::{
@@ -308,7 +308,8 @@ fn upload_entries(shown: ListedName) -> Vec<UploadEntry> {
 fn bucket_info(shown: ListedName) -> Option<BucketInfo> {
     match shown {
         ListedName::Key(name, Value { state: State::Bucket(bucket), .. }) => {
-            Some(BucketInfo { name, created_ms: bucket.created_ms, location: bucket.location })
+            let Bucket { id: _, created_ms, location, phase: _, tags } = bucket;
+            Some(BucketInfo { name, created_ms, location, tags })
         }
         ListedName::Key(..) | ListedName::Prefix(_) => None,
     }

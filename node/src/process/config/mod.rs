@@ -70,6 +70,8 @@ pub struct Config {
     pub domains: Vec<String>,
     /// The root credentials.
     pub credentials: Credentials,
+    /// Whether URLs presigned with Signature Version 2 are taken.
+    pub sigv2_presigned: bool,
     /// When a write is answered.
     pub durability: Durability,
     /// What the `ETag` of an object is.
@@ -171,6 +173,7 @@ impl Config {
             shutdown_delay,
             shutdown_timeout,
             tls,
+            auth,
             cluster,
             limits,
             upkeep,
@@ -189,11 +192,7 @@ impl Config {
         judge.addresses(listen, admin_listen, cluster.as_ref())?;
         let region = judge.region(region)?;
         let domains = judge.domains(domains.unwrap_or_default().0)?;
-        let credentials = match (credentials, credentials_file) {
-            (Some(credentials), _) => credentials,
-            (None, Some(path)) => Credentials::from_file(&path, CREDENTIALS_MODE)?,
-            (None, None) => return Err(credentials::InvalidCredentials::Absent.into()),
-        };
+        let credentials = credentials.map_or_else(|| root_credentials(credentials_file), Ok)?;
 
         Ok(Self {
             volumes,
@@ -206,6 +205,7 @@ impl Config {
             region,
             domains,
             credentials,
+            sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
             durability: durability.map_or(Durability::Fsync, Durability::from),
             etag: etag.unwrap_or(EtagForm::Md5),
             inline_bytes_max: judge.bytes_32("inline_max", inline_max, INLINE_BYTES_MAX)?,
@@ -253,6 +253,14 @@ impl Config {
             hasher.update(&(count as u64).to_le_bytes());
         }
         *hasher.finalize().as_bytes()
+    }
+}
+
+/// The root credentials in the file that is named for them.
+fn root_credentials(file: Option<PathBuf>) -> Result<Credentials, ConfigError> {
+    match file {
+        Some(path) => Ok(Credentials::from_file(&path, CREDENTIALS_MODE)?),
+        None => Err(credentials::InvalidCredentials::Absent.into()),
     }
 }
 

@@ -74,6 +74,9 @@ pub struct Settings {
     /// Table `[tls]`.
     #[command(flatten)]
     pub tls: TlsSettings,
+    /// Table `[auth]`.
+    #[command(flatten)]
+    pub auth: AuthSettings,
     /// Table `[cluster]`.
     #[command(flatten)]
     pub cluster: ClusterSettings,
@@ -99,6 +102,21 @@ pub struct TlsSettings {
     /// The key of that certificate, closed to others
     #[arg(id = "tls_key", long = "tls-key", env = "SHERD_TLS_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
+}
+
+/// Table `[auth]`: which signatures are taken beside Signature Version 4.
+#[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AuthSettings {
+    /// Whether URLs presigned with Signature Version 2 are taken, as boto3 and the AWS command line make them
+    /// in us-east-1 [default: true]
+    #[arg(
+        id = "auth_sigv2_presigned",
+        long = "auth-sigv2-presigned",
+        env = "SHERD_AUTH_SIGV2_PRESIGNED",
+        value_name = "BOOL"
+    )]
+    pub sigv2_presigned: Option<bool>,
 }
 
 /// Table `[cluster]`: the nodes that store together. Without it a node stores alone.
@@ -288,6 +306,7 @@ impl Settings {
             shutdown_delay: self.shutdown_delay.or(lower.shutdown_delay),
             shutdown_timeout: self.shutdown_timeout.or(lower.shutdown_timeout),
             tls: TlsSettings { cert: self.tls.cert.or(lower.tls.cert), key: self.tls.key.or(lower.tls.key) },
+            auth: AuthSettings { sigv2_presigned: self.auth.sigv2_presigned.or(lower.auth.sigv2_presigned) },
             cluster: ClusterSettings {
                 id: self.cluster.id.or(lower.cluster.id),
                 name: self.cluster.name.or(lower.cluster.name),

@@ -91,7 +91,7 @@ fn verify(head: &str) {
     let (parts, ()) = request.body(()).expect("a request").into_parts();
     let credentials = Arc::new(StaticCredentials::single("root", Secret::new(SECRET)));
     let verifier = Verifier::new("eu-test-1", credentials, Arc::new(SystemClock::new()));
-    verifier.verify(&parts, &Query::default()).expect("signed");
+    verifier.verify(&parts, &Query::default(), None).expect("signed");
 }
 
 async fn run(answers: Vec<Answer>) -> (Result<(), ProbeError>, Vec<String>) {

@@ -64,8 +64,8 @@ pub struct Mismatch {
     pub access_key: Box<str>,
     /// What to sign.
     pub string_to_sign: String,
-    /// The canonical request inside it.
-    pub canonical_request: String,
+    /// The canonical request inside it; SigV2 has none.
+    pub canonical_request: Option<String>,
     /// The signature that was sent.
     pub signature: Box<str>,
 }
@@ -79,7 +79,7 @@ pub enum AuthError {
     /// It carries a signature in the header and one in the query.
     #[error("the request is signed twice")]
     TwoMechanisms,
-    /// It is signed with SigV2 or SigV4A.
+    /// It is signed with SigV4A, or with SigV2 where that is not taken.
     #[error("the signing mechanism is not supported")]
     UnsupportedMechanism,
     /// Its `Authorization` is not AWS's at all.
@@ -95,6 +95,21 @@ pub enum AuthError {
         place: Place,
         /// What.
         reason: MalformedAuth,
+    },
+    /// A SigV2 URL lacks one of its three parameters, or has one twice.
+    #[error("a parameter of the signature is missing")]
+    MissingV2Parameters,
+    /// The expiry of a SigV2 URL is no second since the Unix epoch.
+    #[error("the expiry is no number")]
+    InvalidV2Expiry {
+        /// What was sent.
+        given: Box<str>,
+    },
+    /// A SigV2 URL has parameters that its signature does not cover.
+    #[error("parameters are not signed")]
+    ParametersNotSigned {
+        /// Their names, separated by commas.
+        names: String,
     },
     /// Neither `x-amz-date` nor `Date` says when it was signed.
     #[error("the request has no valid date")]
@@ -130,8 +145,8 @@ pub enum AuthError {
     /// A presigned URL's time is over.
     #[error("the presigned url has expired")]
     Expired {
-        /// How long it held, in seconds.
-        expires_seconds: u64,
+        /// How long it held, in seconds; SigV2 says only when it ended.
+        expires_seconds: Option<u64>,
         /// When it ended.
         ended_ms: u64,
         /// Our time.

@@ -1,7 +1,7 @@
 //! Who asks: access keys, their secrets, and the proof that a request was made with one.
 //!
 //! SigV4 in full, as AWS publishes it: the `Authorization` header, presigned URLs, signed frames
-//! of aws-chunked bodies and signed trailers. Nothing here reads a body: a request that is not
+//! of aws-chunked bodies and signed trailers; SigV2 in presigned URLs alone. Nothing here reads a body: a request that is not
 //! who it says it is costs its sender a header and us one hash. Secrets have no `Display`, and
 //! their `Debug` says nothing.
 
@@ -12,6 +12,7 @@ pub mod credential_scope;
 pub mod error;
 pub mod payload;
 pub mod presigned;
+pub mod presigned_v2;
 pub mod signing_key;
 pub mod verifier;
 

@@ -1,25 +1,31 @@
 //! Reads of what a bucket or an object can be configured with, answered as AWS answers for "none".
 //!
-//! Nothing of it can be set here yet: writes of it are not implemented. But nearly every tool asks
+//! Nothing of it can be set here yet but a bucket's tags, which are in `tags`: writes of it are not implemented. But nearly every tool asks
 //! before it does anything else, and takes an answer other than AWS's for a failure. Where AWS has an
-//! empty answer, that is given; where AWS has an error that says "none", that error.
+//! empty answer, that is given; where AWS has an error that says "none", that error. Deletions are
+//! answered as AWS answers them where nothing is there, with 204: tools that clean up send them blindly.
 
 use http::StatusCode;
 use s3s::dto::{
-    GetBucketAccelerateConfigurationInput, GetBucketAccelerateConfigurationOutput, GetBucketAclInput,
-    GetBucketAclOutput, GetBucketCorsInput, GetBucketCorsOutput, GetBucketEncryptionInput,
-    GetBucketEncryptionOutput, GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput,
-    GetBucketLoggingInput, GetBucketLoggingOutput, GetBucketNotificationConfigurationInput,
+    DeleteBucketCorsInput, DeleteBucketCorsOutput, DeleteBucketEncryptionInput, DeleteBucketEncryptionOutput,
+    DeleteBucketLifecycleInput, DeleteBucketLifecycleOutput, DeleteBucketOwnershipControlsInput,
+    DeleteBucketOwnershipControlsOutput, DeleteBucketPolicyInput, DeleteBucketPolicyOutput,
+    DeleteBucketReplicationInput, DeleteBucketReplicationOutput, DeleteBucketWebsiteInput,
+    DeleteBucketWebsiteOutput, DeleteObjectTaggingInput, DeleteObjectTaggingOutput,
+    DeletePublicAccessBlockInput, DeletePublicAccessBlockOutput, GetBucketAccelerateConfigurationInput,
+    GetBucketAccelerateConfigurationOutput, GetBucketAclInput, GetBucketAclOutput, GetBucketCorsInput,
+    GetBucketCorsOutput, GetBucketEncryptionInput, GetBucketEncryptionOutput,
+    GetBucketLifecycleConfigurationInput, GetBucketLifecycleConfigurationOutput, GetBucketLoggingInput,
+    GetBucketLoggingOutput, GetBucketNotificationConfigurationInput,
     GetBucketNotificationConfigurationOutput, GetBucketOwnershipControlsInput,
     GetBucketOwnershipControlsOutput, GetBucketPolicyInput, GetBucketPolicyOutput,
     GetBucketPolicyStatusInput, GetBucketPolicyStatusOutput, GetBucketReplicationInput,
     GetBucketReplicationOutput, GetBucketRequestPaymentInput, GetBucketRequestPaymentOutput,
-    GetBucketTaggingInput, GetBucketTaggingOutput, GetBucketVersioningInput, GetBucketVersioningOutput,
-    GetBucketWebsiteInput, GetBucketWebsiteOutput, GetObjectAclInput, GetObjectAclOutput,
-    GetObjectLegalHoldInput, GetObjectLegalHoldOutput, GetObjectLockConfigurationInput,
-    GetObjectLockConfigurationOutput, GetObjectRetentionInput, GetObjectRetentionOutput,
-    GetObjectTaggingInput, GetObjectTaggingOutput, GetPublicAccessBlockInput, GetPublicAccessBlockOutput,
-    ObjectOwnership, OwnershipControls, OwnershipControlsRule, Payer,
+    GetBucketVersioningInput, GetBucketVersioningOutput, GetBucketWebsiteInput, GetBucketWebsiteOutput,
+    GetObjectAclInput, GetObjectAclOutput, GetObjectLegalHoldInput, GetObjectLegalHoldOutput,
+    GetObjectLockConfigurationInput, GetObjectLockConfigurationOutput, GetObjectRetentionInput,
+    GetObjectRetentionOutput, GetObjectTaggingInput, GetObjectTaggingOutput, GetPublicAccessBlockInput,
+    GetPublicAccessBlockOutput, ObjectOwnership, OwnershipControls, OwnershipControlsRule, Payer,
 };
 use s3s::{S3Request, S3Response, s3_error};
 
@@ -44,8 +50,6 @@ macro_rules! refused {
 }
 
 refused! {
-    tagging(GetBucketTaggingInput) -> GetBucketTaggingOutput =
-        "NoSuchTagSet", "The TagSet does not exist";
     policy(GetBucketPolicyInput) -> GetBucketPolicyOutput =
         "NoSuchBucketPolicy", "The bucket policy does not exist";
     policy_status(GetBucketPolicyStatusInput) -> GetBucketPolicyStatusOutput =
@@ -96,6 +100,22 @@ answered! {
         GetBucketAclOutput { grants: Some(vec![owner::full_control()]), owner: Some(owner::owner()) };
 }
 
+answered! {
+    delete_policy(DeleteBucketPolicyInput) -> DeleteBucketPolicyOutput = DeleteBucketPolicyOutput::default();
+    delete_cors(DeleteBucketCorsInput) -> DeleteBucketCorsOutput = DeleteBucketCorsOutput::default();
+    delete_lifecycle(DeleteBucketLifecycleInput) -> DeleteBucketLifecycleOutput =
+        DeleteBucketLifecycleOutput::default();
+    delete_website(DeleteBucketWebsiteInput) -> DeleteBucketWebsiteOutput = DeleteBucketWebsiteOutput::default();
+    delete_encryption(DeleteBucketEncryptionInput) -> DeleteBucketEncryptionOutput =
+        DeleteBucketEncryptionOutput::default();
+    delete_replication(DeleteBucketReplicationInput) -> DeleteBucketReplicationOutput =
+        DeleteBucketReplicationOutput::default();
+    delete_ownership_controls(DeleteBucketOwnershipControlsInput) -> DeleteBucketOwnershipControlsOutput =
+        DeleteBucketOwnershipControlsOutput::default();
+    delete_public_access_block(DeletePublicAccessBlockInput) -> DeletePublicAccessBlockOutput =
+        DeletePublicAccessBlockOutput::default();
+}
+
 /// Access control lists decide nothing: what a new bucket of AWS's has, and what every bucket has here.
 fn owner_enforced() -> OwnershipControls {
     let object_ownership = ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_ENFORCED);
@@ -123,6 +143,16 @@ pub(in crate::s3) async fn object_tagging(
     let null_version = found(gateway, bucket, key, version_id.as_deref()).await?;
     let version_id = null_version.then(|| "null".to_owned());
     Ok(S3Response::new(GetObjectTaggingOutput { tag_set: Vec::new(), version_id }))
+}
+
+pub(in crate::s3) async fn delete_object_tagging(
+    gateway: &Gateway,
+    request: S3Request<DeleteObjectTaggingInput>,
+) -> Outcome<S3Response<DeleteObjectTaggingOutput>> {
+    let DeleteObjectTaggingInput { bucket, key, version_id, .. } = &request.input;
+    let null_version = found(gateway, bucket, key, version_id.as_deref()).await?;
+    let version_id = null_version.then(|| "null".to_owned());
+    Ok(S3Response::new(DeleteObjectTaggingOutput { version_id }))
 }
 
 pub(in crate::s3) async fn retention(

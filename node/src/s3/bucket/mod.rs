@@ -6,6 +6,8 @@
 
 pub(in crate::s3) mod configuration;
 pub(in crate::s3) mod list_objects;
+pub(in crate::s3) mod list_versions;
+pub(in crate::s3) mod tags;
 pub(in crate::s3) mod token;
 
 use http::HeaderValue;
@@ -31,13 +33,14 @@ pub(in crate::s3) async fn create(
     request: S3Request<CreateBucketInput>,
 ) -> Outcome<S3Response<CreateBucketOutput>> {
     let name = names::new_bucket(&request.input.bucket)?;
+    let tags = tags::of_new_bucket(&request.extensions)?;
     let configuration = request.input.create_bucket_configuration.unwrap_or_default();
     if configuration.bucket.is_some() || configuration.location.is_some() {
         return Err(s3_error!(NotImplemented, "Directory buckets are not implemented").into());
     }
     let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
     let location = location_of(&gateway.region, constraint)?;
-    match gateway.objects.create_bucket(name.clone(), location).await {
+    match gateway.objects.create_bucket(name.clone(), location, tags).await {
         Ok(()) => {}
         Err(Error::BucketAlreadyOwnedByYou) if gateway.region == REGION_DEFAULT => {}
         Err(error) => return Err(error.into()),

@@ -95,6 +95,8 @@ static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         domains: vec!["s3.test".to_owned()],
         host_id: "node".to_owned(),
         request_id_seed: 1,
+        sigv2_presigned: true,
+        is_tls: false,
         limits: Limits::default(),
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));

@@ -16,7 +16,7 @@ pub(in crate::s3) async fn create(
     let upload = gateway
         .objects
         .create_upload(object::CreateUpload {
-            name: names::object(&request.input.bucket, &request.input.key)?,
+            name: names::new_object(&request.input.bucket, &request.input.key)?,
             attributes: attributes::of_request(headers)?,
             checksum: asked,
         })

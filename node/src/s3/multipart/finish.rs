@@ -3,8 +3,7 @@
 //! Order, sizes and tags of the listed parts are the store's to judge; here a list only has to be
 //! one. The answer comes when the completion is done, so its status is its result.
 
-use http::HeaderMap;
-use http::header::HOST;
+use http::header::{HOST, HeaderMap, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{
     AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
@@ -37,7 +36,8 @@ pub(in crate::s3) async fn complete(
         size: input.mpu_object_size.map(object_size).transpose()?,
         conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
     };
-    let location = location(headers, &input.bucket, &input.key);
+    let scheme = scheme(gateway, headers);
+    let location = location(scheme, headers, &input.bucket, &input.key);
     let written = gateway.objects.complete_upload(complete).await?;
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(request.input.bucket),
@@ -99,10 +99,16 @@ fn object_size(size: i64) -> S3Result<u64> {
         .map_err(|_| s3_error!(InvalidRequest, "Value for x-amz-mp-object-size header is invalid."))
 }
 
+/// How the client reached us: a proxy that ends its TLS says so, and changes no more than this answer by it.
+fn scheme(gateway: &Gateway, headers: &HeaderMap) -> &'static str {
+    let forwarded = headers.get("x-forwarded-proto").map(HeaderValue::as_bytes);
+    if gateway.is_tls || forwarded == Some(b"https") { "https" } else { "http" }
+}
+
 /// Where the object is, by the name under which the client reached us.
-fn location(headers: &HeaderMap, bucket: &str, key: &str) -> String {
+fn location(scheme: &str, headers: &HeaderMap, bucket: &str, key: &str) -> String {
     let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let origin = host.map(|host| format!("http://{host}")).unwrap_or_default();
+    let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
     // A client that named the bucket by host finds it there, without a path.
     let by_host = host.and_then(|host| host.strip_prefix(bucket)).is_some_and(|rest| rest.starts_with('.'));
     let key = utf8_percent_encode(key, PATH);
@@ -111,7 +117,6 @@ fn location(headers: &HeaderMap, bucket: &str, key: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderValue;
     use s3s::S3ErrorCode;
     use s3s::dto::ETag;
 
@@ -156,14 +161,14 @@ mod tests {
 
     #[test]
     fn the_location_is_where_the_client_finds_the_object() {
-        let at = |host| {
+        let at = |scheme, host| {
             let mut headers = HeaderMap::new();
             headers.insert(HOST, HeaderValue::from_static(host));
-            location(&headers, "bucket", "a b/c")
+            location(scheme, &headers, "bucket", "a b/c")
         };
-        assert_eq!(at("s3.example.com:9000"), "http://s3.example.com:9000/bucket/a%20b/c");
-        assert_eq!(at("bucket.s3.example.com"), "http://bucket.s3.example.com/a%20b/c");
-        assert_eq!(location(&HeaderMap::new(), "bucket", "k"), "/bucket/k");
+        assert_eq!(at("http", "s3.example.com:9000"), "http://s3.example.com:9000/bucket/a%20b/c");
+        assert_eq!(at("https", "bucket.s3.example.com"), "https://bucket.s3.example.com/a%20b/c");
+        assert_eq!(location("http", &HeaderMap::new(), "bucket", "k"), "/bucket/k");
     }
 
     #[test]

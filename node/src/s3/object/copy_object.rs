@@ -23,7 +23,7 @@ pub(in crate::s3) async fn copy(
     let copy = CopyRequest {
         source: source.name,
         source_conditions: conditions::of_copy_source(headers)?,
-        target: names::object(&request.input.bucket, &request.input.key)?,
+        target: names::new_object(&request.input.bucket, &request.input.key)?,
         conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
         attributes: new_attributes(headers)?,
         checksum: checksum::algorithm_header(headers)?,

@@ -18,7 +18,9 @@ pub(in crate::s3) fn put(
 ) -> impl Future<Output = Outcome<S3Response<PutObjectOutput>>> + Send {
     let asked = asked(request);
     async move {
-        let written = gateway.objects.put(asked?).await?;
+        let asked = asked?;
+        gateway.objects.foresee(&asked.name, &asked.conditions).await?;
+        let written = gateway.objects.put(asked).await?;
         Ok(answer(&written))
     }
 }
@@ -27,7 +29,7 @@ fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
     let stream = request.input.body.take();
     let headers = raw_headers::of(&request);
     Ok(PutRequest {
-        name: names::object(&request.input.bucket, &request.input.key)?,
+        name: names::new_object(&request.input.bucket, &request.input.key)?,
         attributes: attributes::of_request(headers)?,
         conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
         upload: body::upload(headers, &request.extensions, stream)?,

@@ -1,7 +1,7 @@
 //! The one match from why a request is not believed to what S3 answers.
 
 use crate::s3::auth::amz_date::AmzDate;
-use crate::s3::auth::error::{AuthError, MalformedAuth, Place};
+use crate::s3::auth::error::{AuthError, MalformedAuth, Mismatch, Place};
 
 use super::code::Code;
 use super::refusal::Refusal;
@@ -25,6 +25,19 @@ impl From<AuthError> for Refusal {
             }
             AuthError::Token => Self::new(Code::InvalidToken),
             AuthError::Malformed { place, reason } => malformed(place, reason),
+            AuthError::MissingV2Parameters => Self::says(
+                Code::AccessDenied,
+                "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters",
+            ),
+            AuthError::InvalidV2Expiry { given } => Self::says(
+                Code::AccessDenied,
+                format!("Invalid date (should be seconds since epoch): {given}"),
+            ),
+            AuthError::ParametersNotSigned { names } => Self::says(
+                Code::AccessDenied,
+                "There were parameters present in the request which Signature Version 2 does not sign",
+            )
+            .with("ParametersNotSigned", names),
             AuthError::MissingDate => Self::says(
                 Code::AccessDenied,
                 "AWS authentication requires a valid Date or x-amz-date header",
@@ -54,22 +67,38 @@ impl From<AuthError> for Refusal {
                 .with("ServerTime", AmzDate::from_ms(server_ms).extended())
                 .with("MaxAllowedSkewMilliseconds", skew_ms_max.to_string()),
             AuthError::Expired { expires_seconds, ended_ms, server_ms } => {
-                Self::says(Code::AccessDenied, "Request has expired")
-                    .with("X-Amz-Expires", expires_seconds.to_string())
-                    .with("Expires", AmzDate::from_ms(ended_ms).extended())
-                    .with("ServerTime", AmzDate::from_ms(server_ms).extended())
+                expired(expires_seconds, ended_ms, server_ms)
             }
             AuthError::NotYetValid => Self::says(Code::AccessDenied, "Request is not yet valid"),
             AuthError::UnknownAccessKey { access_key } => {
                 Self::new(Code::InvalidAccessKeyId).with("AWSAccessKeyId", access_key)
             }
-            AuthError::SignatureMismatch(mismatch) => Self::new(Code::SignatureDoesNotMatch)
-                .with("AWSAccessKeyId", mismatch.access_key)
-                .with("StringToSign", mismatch.string_to_sign)
-                .with("SignatureProvided", mismatch.signature)
-                .with("CanonicalRequest", mismatch.canonical_request),
+            AuthError::SignatureMismatch(mismatch) => mismatched(*mismatch),
             AuthError::BadUri => Self::new(Code::InvalidURI),
         }
+    }
+}
+
+fn expired(expires_seconds: Option<u64>, ended_ms: u64, server_ms: u64) -> Refusal {
+    let refusal = Refusal::says(Code::AccessDenied, "Request has expired");
+    let refusal = match expires_seconds {
+        Some(seconds) => refusal.with("X-Amz-Expires", seconds.to_string()),
+        None => refusal,
+    };
+    refusal
+        .with("Expires", AmzDate::from_ms(ended_ms).extended())
+        .with("ServerTime", AmzDate::from_ms(server_ms).extended())
+}
+
+fn mismatched(mismatch: Mismatch) -> Refusal {
+    let Mismatch { access_key, string_to_sign, canonical_request, signature } = mismatch;
+    let refusal = Refusal::new(Code::SignatureDoesNotMatch)
+        .with("AWSAccessKeyId", access_key)
+        .with("StringToSign", string_to_sign)
+        .with("SignatureProvided", signature);
+    match canonical_request {
+        Some(request) => refusal.with("CanonicalRequest", request),
+        None => refusal,
     }
 }
 

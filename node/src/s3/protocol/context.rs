@@ -7,6 +7,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use bytes::Bytes;
 use http::{Extensions, HeaderValue};
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_core::register::call::ClientCall;
@@ -77,6 +78,8 @@ pub struct RequestExtras {
     /// The Content-Type of a CreateMultipartUpload that says `multipart/form-data`: s3s would take
     /// it for a form and is not shown it. Nothing in every other case.
     pub content_type: Option<HeaderValue>,
+    /// The document of a CreateBucket: s3s skips elements of it that it does not know.
+    pub document: Option<Bytes>,
 }
 
 /// A request that passed the layer.

@@ -1,10 +1,12 @@
-//! Headers that ask for something: what is known is checked, what is not is refused.
+//! `x-amz-*` headers: [`HEADERS`] says which are taken, which are ignored and which are refused.
 //!
-//! AWS answers 501 to an `x-amz-*` header it does not know, and so do we: a header that is ignored
-//! is a wish that is denied with a 200. One pass over the headers does it all, weighs the user
-//! metadata on the way, and compares the owner that a bucket is expected to have with the one there is.
+//! A write with a header that is not known is answered 501: ignoring it would answer 200 for bytes or
+//! properties that were not stored. A read changes no stored byte, so there an unknown header is ignored,
+//! as S3 ignores it: SDKs add headers to reads by default (`x-amz-te: append-md5`). One pass over the
+//! headers does it all, weighs the user metadata on the way, and compares the owner that a bucket is
+//! expected to have with the one there is.
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use sherd_core::limits::METADATA_BYTES_MAX;
 use sherd_core::record::ChecksumAlgorithm;
 
@@ -28,19 +30,26 @@ fn not_implemented(name: &str) -> Refusal {
         .with("Header", name)
 }
 
-/// Checks every `x-amz-*` header of a request for `operation`.
+/// Checks every `x-amz-*` header of a request for `operation`, whose body is followed by a trailer or not.
 ///
 /// # Errors
 /// [`Refusal`]: `NotImplemented` for features that are lacking, `MetadataTooLarge`, and
 /// `InvalidRequest` for checksums that contradict each other.
-pub fn check(headers: &HeaderMap, operation: Operation) -> Result<DeclaredChecksum, Refusal> {
+pub fn check(
+    headers: &HeaderMap,
+    operation: Operation,
+    has_trailer: bool,
+) -> Result<DeclaredChecksum, Refusal> {
     let mut declared = DeclaredChecksum::default();
     let mut metadata_bytes = 0;
     let mut asked = None;
+    let is_read = operation.is_read();
     for (name, value) in headers {
         let Some(rest) = name.as_str().strip_prefix("x-amz-") else { continue };
         if let Some(key) = rest.strip_prefix("meta-") {
             metadata_bytes += key.len() + value.len();
+        } else if is_read && rest.starts_with("checksum-") {
+            // A checksum of the body that a read does not have.
         } else if rest.starts_with("checksum-") && !is_about_checksums(rest) {
             let algorithm = checksum::of_header(name.as_str());
             let algorithm = algorithm.ok_or_else(|| not_implemented(name.as_str()))?;
@@ -54,18 +63,30 @@ pub fn check(headers: &HeaderMap, operation: Operation) -> Result<DeclaredChecks
             asked = Some(value);
         } else if matches!(rest, "expected-bucket-owner" | "source-expected-bucket-owner") {
             check_owner(value)?;
-        } else if !is_accepted(rest, value) {
+        } else if !is_taken(rest, value, is_read) {
             return Err(not_implemented(name.as_str()));
         }
     }
     if headers.get_all("x-amz-trailer").iter().nth(1).is_some() {
         return Err(several_checksums());
     }
+    if !has_trailer && declared.header.is_some() && declared.header == declared.trailer {
+        // The SDK for Java announces a trailer over http that it does not send: the header has the checksum.
+        declared.trailer = None;
+    }
     if declared.header.is_some() && declared.trailer.is_some() {
         return Err(several_checksums());
     }
-    check_asked(asked, &declared, operation)?;
-    check_copy_source(headers)?;
+    if declared.trailer.is_some() && !has_trailer {
+        return Err(Refusal::says(
+            Code::InvalidRequest,
+            "The x-amz-trailer header is only allowed with a payload that has a trailer",
+        ));
+    }
+    if !is_read {
+        check_asked(asked, &declared, operation)?;
+        check_copy_source(headers)?;
+    }
     if metadata_bytes > METADATA_BYTES_MAX {
         return Err(Refusal::new(Code::MetadataTooLarge)
             .with("Size", metadata_bytes.to_string())
@@ -163,51 +184,69 @@ fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// Whether a header, without its `x-amz-`, asks for nothing that is lacking.
-fn is_accepted(rest: &str, value: &HeaderValue) -> bool {
-    let value = value.as_bytes();
-    match rest {
-        // Read by this layer or by s3s, or of no consequence.
-        "date"
-        | "api-version"
-        | "content-sha256"
-        | "decoded-content-length"
-        | "checksum-algorithm"
-        | "checksum-mode"
-        | "checksum-type"
-        | "client-token"
-        | "copy-source"
-        | "copy-source-if-match"
-        | "copy-source-if-none-match"
-        | "copy-source-if-modified-since"
-        | "copy-source-if-unmodified-since"
-        | "copy-source-range"
-        | "metadata-directive"
-        | "mp-object-size"
-        | "object-attributes"
-        | "max-parts"
-        | "part-number-marker"
-        | "optional-object-attributes"
-        | "request-payer"
-        | "user-agent" => true,
-        // Features with one value that is no feature.
-        "acl" => matches!(value, b"private" | b"bucket-owner-full-control"),
-        "storage-class" => value == b"STANDARD",
-        "object-ownership" => value == b"BucketOwnerEnforced",
-        "bucket-object-lock-enabled" | "bypass-governance-retention" => value.eq_ignore_ascii_case(b"false"),
-        "tagging" => value.is_empty(),
-        "tagging-directive" => matches!(value, b"COPY" | b"REPLACE"),
-        _ => false,
-    }
+/// What becomes of a header.
+enum Treatment {
+    /// Read by this layer or by the operations, or of no consequence.
+    Taken,
+    /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by reads.
+    WrittenAs(&'static [&'static str]),
+    /// Refused by reads and writes: it changes what a read is answered.
+    Refused,
 }
 
-/// Whether a query parameter is a header that a presigned URL carries for its user.
-pub(super) fn hoisted(name: &str) -> Option<HeaderName> {
-    let start = name.as_bytes().first_chunk::<6>()?;
-    if !start.eq_ignore_ascii_case(b"x-amz-") {
-        return None;
+/// What becomes of each `x-amz-*` header, without that start; a name that ends in `*` stands for all that begin so.
+/// Writes refuse a header that is not here with 501, reads ignore it. Beside it stand `x-amz-meta-*`,
+/// `x-amz-checksum-*`, `x-amz-trailer` and the expected owners, which [`check`] reads itself.
+const HEADERS: &[(&str, Treatment)] = &[
+    ("date", Treatment::Taken),
+    ("api-version", Treatment::Taken),
+    ("content-sha256", Treatment::Taken),
+    ("decoded-content-length", Treatment::Taken),
+    ("checksum-algorithm", Treatment::Taken),
+    ("checksum-mode", Treatment::Taken),
+    ("checksum-type", Treatment::Taken),
+    // Names the client's call, see `ClientCall`.
+    ("client-token", Treatment::Taken),
+    ("copy-source", Treatment::Taken),
+    ("copy-source-if-match", Treatment::Taken),
+    ("copy-source-if-none-match", Treatment::Taken),
+    ("copy-source-if-modified-since", Treatment::Taken),
+    ("copy-source-if-unmodified-since", Treatment::Taken),
+    ("copy-source-range", Treatment::Taken),
+    ("metadata-directive", Treatment::Taken),
+    ("mp-object-size", Treatment::Taken),
+    ("object-attributes", Treatment::Taken),
+    ("max-parts", Treatment::Taken),
+    ("part-number-marker", Treatment::Taken),
+    ("optional-object-attributes", Treatment::Taken),
+    ("request-payer", Treatment::Taken),
+    ("user-agent", Treatment::Taken),
+    // Nothing is locked here, so there is nothing to bypass.
+    ("bypass-governance-retention", Treatment::Taken),
+    ("acl", Treatment::WrittenAs(&["private", "bucket-owner-full-control"])),
+    ("storage-class", Treatment::WrittenAs(&["STANDARD"])),
+    ("object-ownership", Treatment::WrittenAs(&["BucketOwnerEnforced"])),
+    ("bucket-object-lock-enabled", Treatment::WrittenAs(&["false", "False", "FALSE"])),
+    ("tagging", Treatment::WrittenAs(&[""])),
+    ("tagging-directive", Treatment::WrittenAs(&["COPY", "REPLACE"])),
+    // With a customer's key a read is answered with other bytes, or with an error where nothing is encrypted.
+    ("server-side-encryption*", Treatment::Refused),
+];
+
+/// Whether a request is served that has this header, named without its `x-amz-`.
+fn is_taken(rest: &str, value: &HeaderValue, is_read: bool) -> bool {
+    let row = HEADERS.iter().find(|(name, _)| match name.strip_suffix('*') {
+        Some(start) => rest.starts_with(start),
+        None => *name == rest,
+    });
+    match row {
+        None => is_read,
+        Some((_, Treatment::Taken)) => true,
+        Some((_, Treatment::WrittenAs(values))) => {
+            is_read || values.iter().any(|taken| taken.as_bytes() == value.as_bytes())
+        }
+        Some((_, Treatment::Refused)) => false,
     }
-    HeaderName::from_bytes(name.as_bytes()).ok()
 }
 
 #[cfg(test)]
@@ -219,7 +258,12 @@ mod tests {
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
-        check(&map, operation)
+        check(&map, operation, has_trailer(headers))
+    }
+
+    /// Whether the payload of these headers is followed by a trailer.
+    fn has_trailer(headers: &[(&'static str, &str)]) -> bool {
+        !headers.contains(&("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"))
     }
 
     #[test]
@@ -231,7 +275,7 @@ mod tests {
             ("x-amz-object-lock-mode", "GOVERNANCE"),
             ("x-amz-object-lock-legal-hold", "ON"),
             ("x-amz-bucket-object-lock-enabled", "true"),
-            ("x-amz-bypass-governance-retention", "true"),
+            ("x-amz-te", "append-md5"),
             ("x-amz-tagging", "a=b"),
             ("x-amz-acl", "public-read"),
             ("x-amz-grant-read", "id=1"),
@@ -258,6 +302,7 @@ mod tests {
             ("x-amz-storage-class", "STANDARD"),
             ("x-amz-tagging", ""),
             ("x-amz-bucket-object-lock-enabled", "false"),
+            ("x-amz-bypass-governance-retention", "true"),
             ("x-amz-copy-source", "/b/k?versionId=null"),
             ("x-amz-user-agent", "aws-sdk-js/3"),
             ("x-amz-api-version", "2006-03-01"),
@@ -269,6 +314,53 @@ mod tests {
             ("content-type", "x-amz"),
         ] {
             checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        }
+    }
+
+    #[test]
+    fn reads_ignore_what_changes_no_stored_byte() {
+        let reads =
+            [Operation::GetObject, Operation::HeadObject, Operation::ListObjectsV2, Operation::HeadBucket];
+        for operation in reads {
+            for (name, value) in [
+                ("x-amz-te", "append-md5"),
+                ("x-amz-something-new", "1"),
+                ("x-amz-acl", "public-read"),
+                ("x-amz-storage-class", "GLACIER"),
+                ("x-amz-object-lock-mode", "GOVERNANCE"),
+                ("x-amz-sdk-checksum-algorithm", "CRC32"),
+                ("x-amz-checksum-sha512", "AA=="),
+                ("x-amz-checksum-crc32", "no checksum"),
+            ] {
+                let declared = checked(operation, &[(name, value)]);
+                assert_eq!(declared, Ok(DeclaredChecksum::default()), "{operation:?} {name}");
+            }
+            for name in [
+                "x-amz-server-side-encryption-customer-algorithm",
+                "x-amz-server-side-encryption-customer-key",
+                "x-amz-server-side-encryption-customer-key-md5",
+                "x-amz-server-side-encryption",
+            ] {
+                let refusal = checked(operation, &[(name, "AES256")]).expect_err(name);
+                assert_eq!(refusal.code, Code::NotImplemented, "{operation:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_trailer_that_is_announced_and_not_sent_is_its_header() {
+        let frames = ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
+        let header = ("x-amz-checksum-crc32", "y/Q5Jg==");
+        let twice = checked(Operation::PutObject, &[frames, header, ("x-amz-trailer", header.0)]);
+        let expected = DeclaredChecksum { header: Some(ChecksumAlgorithm::Crc32), trailer: None };
+        assert_eq!(twice, Ok(expected));
+        for headers in [
+            &[header, ("x-amz-trailer", header.0)][..],
+            &[frames, header, ("x-amz-trailer", "x-amz-checksum-crc32c")],
+            &[frames, ("x-amz-trailer", header.0)],
+        ] {
+            let refusal = checked(Operation::PutObject, headers).expect_err("contradictory");
+            assert_eq!(refusal.code, Code::InvalidRequest, "{headers:?}");
         }
     }
 

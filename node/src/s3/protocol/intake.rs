@@ -11,9 +11,9 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{AUTHORIZATION, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Uri, Version};
+use http::{HeaderMap, Method, Request, Version};
 use http_body::Body as HttpBody;
 use s3s::Body;
 use sherd_core::limits::{DELETE_KEYS_MAX, KEY_BYTES_MAX, PARTS_MAX, PUT_BYTES_MAX};
@@ -27,10 +27,9 @@ use crate::observe::trace;
 use crate::s3::auth::Caller;
 use crate::s3::auth::error::AuthError;
 use crate::s3::auth::payload::PayloadForm;
-use crate::s3::auth::presigned;
 use crate::s3::auth::verifier::VerifiedRequest;
 
-use super::address::{self, Address, BadAddress};
+use super::address::{Address, BadAddress};
 use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
 use super::checksum;
@@ -38,13 +37,14 @@ use super::code::Code;
 use super::context::{RequestContext, RequestExtras, RequestId, Trailers};
 use super::feature::{self, DeclaredChecksum};
 use super::operation::{BodyUse, Level, NoOperation, Operation, UnservedRequest, classify};
-use super::query::{Pair, Query};
+use super::query::Query;
 use super::refusal::Refusal;
-use super::{Inner, Limits, cors, xml};
+use super::{Inner, Limits, cors, hoisted, xml};
 
 /// Bytes of a body that is taken and dropped where there should be none.
 const UNWANTED_BYTES_MAX: u64 = 64 << 10;
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
+const TRAILER: &str = "x-amz-trailer";
 /// The SHA-256 of nothing.
 const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
@@ -66,11 +66,13 @@ struct IntakeBody {
     outcome: Option<Arc<BodyOutcome>>,
     /// Room for it, where it is a document.
     room: Option<Share>,
+    /// The document again, where s3s does not read all of it.
+    document: Option<Bytes>,
 }
 
 impl IntakeBody {
     const fn of(body: Body, outcome: Option<Arc<BodyOutcome>>) -> Self {
-        Self { body, outcome, room: None }
+        Self { body, outcome, room: None, document: None }
     }
 }
 
@@ -113,20 +115,25 @@ impl Inner {
         if let Ok(operation) = classify(&parts.method, level, &query, copies(&parts.headers)) {
             *named = ApiName(operation.name());
         }
-        let VerifiedRequest { caller, payload, frames, call_id } = self.verifier.verify(&parts, &query)?;
-        let rewritten = simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
+        let VerifiedRequest { caller, payload, frames, call_id } =
+            self.verifier.verify(&parts, &query, host_bucket.as_deref())?;
+        let without_body = hoisted::empty_checksums(&parts.headers, &query);
+        let rewritten = hoisted::simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
         // Who may not ask is not told what is served; and what a presigned request asks for may be among the headers
         // that stood in its query.
         let operation = classify(&parts.method, level, &query, copies(&parts.headers))?;
         *named = ApiName(operation.name());
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
-        let checksum = feature::check(&parts.headers, operation)?;
-        if checksum.trailer.is_some() && !payload.has_trailer() {
-            return Err(Refusal::says(
-                Code::InvalidRequest,
-                "The x-amz-trailer header is only allowed with a payload that has a trailer",
-            ));
+        if operation.body_use() == BodyUse::Object && has_body(&parts.headers) {
+            for name in &without_body {
+                parts.headers.remove(name);
+            }
+        }
+        let checksum = feature::check(&parts.headers, operation, payload.has_trailer())?;
+        if checksum.trailer.is_none() {
+            // Announces nothing that comes: the operations are not to wait for it.
+            parts.headers.remove(TRAILER);
         }
         let framing = payload.is_framed().then(|| ChunkedFraming {
             signer: frames,
@@ -135,7 +142,7 @@ impl Inner {
         });
         let head = Head { operation, payload, checksum };
         let taken = self.take_body(&mut parts, body, &head, framing).await?;
-        let IntakeBody { body, outcome, room: document_room } = taken;
+        let IntakeBody { body, outcome, room: document_room, document } = taken;
         let list_room = self.xml_room.for_list(operation, &query).await?;
         if let Some(rewritten) = rewritten {
             parts.uri = rewritten;
@@ -153,6 +160,7 @@ impl Inner {
                 header_checksum: head.checksum.header,
                 trailer_checksum: head.checksum.trailer,
                 content_type: take_form_type(&mut parts),
+                document,
             },
         };
         parts.extensions.insert(context);
@@ -246,7 +254,8 @@ impl Inner {
         if readable.len() as u64 != length {
             headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));
         }
-        Ok(IntakeBody { room: Some(room), ..IntakeBody::of(Body::from(readable), Some(outcome)) })
+        let document = (head.operation == Operation::CreateBucket).then(|| readable.clone());
+        Ok(IntakeBody { room: Some(room), document, ..IntakeBody::of(Body::from(readable), Some(outcome)) })
     }
 }
 
@@ -278,52 +287,10 @@ fn check_host(parts: &Parts) -> Result<(), Refusal> {
     }
 }
 
-/// Takes the signature off a request: headers that a presigned URL carries in its query become
-/// headers, the host's bucket becomes part of the path. Returns the new URI, when it changes.
-fn simplify(
-    headers: &mut HeaderMap,
-    uri: &Uri,
-    host_bucket: Option<&str>,
-    query: &Query<'_>,
-) -> Result<Option<Uri>, Refusal> {
-    headers.remove(AUTHORIZATION);
-    let mut changed = host_bucket.is_some();
-    for pair in query.pairs() {
-        if presigned::PARAMETERS.contains(&&*pair.name) {
-            changed = true;
-            continue;
-        }
-        let Some(name) = feature::hoisted(&pair.name) else { continue };
-        changed = true;
-        let invalid = || {
-            Refusal::says(Code::InvalidArgument, "Invalid query parameter").with("ArgumentName", &*pair.name)
-        };
-        let value = pair.value().map_err(|_| invalid())?;
-        let value = HeaderValue::try_from(&*value).map_err(|_| invalid())?;
-        match headers.get(&name) {
-            Some(present) if *present != value => return Err(invalid()),
-            Some(_) => {}
-            None => {
-                headers.insert(name, value);
-            }
-        }
-    }
-    if !changed {
-        return Ok(None);
-    }
-    let is_kept = |pair: &&Pair<'_>| {
-        !presigned::PARAMETERS.contains(&&*pair.name) && feature::hoisted(&pair.name).is_none()
-    };
-    let mut kept = String::new();
-    for pair in query.pairs().iter().filter(is_kept) {
-        if !kept.is_empty() {
-            kept.push('&');
-        }
-        kept.push_str(pair.raw_name);
-        kept.push('=');
-        kept.push_str(pair.raw_value);
-    }
-    Ok(Some(address::rewritten(uri, host_bucket, &kept)?))
+/// Whether a request says that it has bytes.
+fn has_body(headers: &HeaderMap) -> bool {
+    let length = headers.get(DECODED_LENGTH).or_else(|| headers.get(CONTENT_LENGTH));
+    length.is_some_and(|length| length != "0")
 }
 
 /// The length of the body without its frames; nothing when none is declared.

@@ -18,6 +18,7 @@ pub mod context;
 mod cors;
 pub mod feature;
 mod gate;
+mod hoisted;
 mod intake;
 mod lacking;
 pub mod operation;
@@ -35,8 +36,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, CONTENT_LENGTH, EXPECT};
-use http::{HeaderValue, Method, Request, Response, StatusCode};
+use http::header::{CONNECTION, EXPECT};
+use http::{HeaderName, HeaderValue, Method, Request, Response, StatusCode};
 use http_body::Body as HttpBody;
 use s3s::service::S3Service;
 use s3s::{Body, S3};
@@ -52,9 +53,14 @@ use crate::s3::auth::verifier::Verifier;
 use body::{BodyTimeouts, TransportError};
 use context::RequestId;
 use lacking::LackingFeatures;
+use operation::Operation;
 use refusal::Refusal;
 use respond::RespondContext;
 use room::XmlRoom;
+
+/// Says where a bucket is. An SDK that signed for another region looks for it, and signs again: in the answer of
+/// HeadBucket, and in that of a HEAD, which has no document to say it in.
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
 
 /// What one request may take.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -107,6 +113,10 @@ pub struct Config {
     pub host_id: String,
     /// A random number, different in every run: request ids start from it.
     pub request_id_seed: u64,
+    /// Whether URLs that are presigned with Signature Version 2 are taken.
+    pub sigv2_presigned: bool,
+    /// Whether clients reach the layer over TLS.
+    pub is_tls: bool,
     /// Limits of a request.
     pub limits: Limits,
 }
@@ -135,6 +145,7 @@ pub struct Protocol {
 
 struct Inner {
     domains: Vec<String>,
+    region: HeaderValue,
     host_id: HeaderValue,
     limits: Limits,
     timeouts: BodyTimeouts,
@@ -171,15 +182,16 @@ impl Protocol {
         s3: impl S3,
         adapter: Adapter,
     ) -> Self {
-        let Config { region, domains, host_id, request_id_seed, limits } = config;
+        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, is_tls: _, limits } = config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         let inner = Inner {
             domains,
+            region: HeaderValue::try_from(&region).expect("a region is letters, digits and hyphens"),
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
             timeouts: BodyTimeouts { idle: limits.body_idle, whole: limits.body_whole },
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
-            verifier: Verifier::new(&region, credentials, clock),
+            verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
             service: gate::service(s3, &limits),
             adapter,
             request_number: AtomicU64::new(request_id_seed),
@@ -223,7 +235,7 @@ impl Inner {
         B::Error: Into<TransportError>,
     {
         let is_head = request.method() == Method::HEAD;
-        let expects = ContinueExpectation::of(&request);
+        let expects_continue = request.headers().contains_key(EXPECT);
         let uri = request.uri().clone();
         let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head };
         let mut api = ApiName::default();
@@ -236,12 +248,17 @@ impl Inner {
                     tracing::debug!(code = refusal.code.name(), "refused");
                 }
                 let mut response = asked.refuse(&refusal);
-                close_if(expects != ContinueExpectation::Nothing, &mut response);
+                if refusal.is_for_region() || api.0 == Operation::HeadBucket.name() {
+                    response.headers_mut().insert(BUCKET_REGION, self.region.clone());
+                }
+                close_if(expects_continue, &mut response);
                 return (api, response);
             }
         };
+        let outcome = admitted.outcome.clone();
         let mut response = self.perform(admitted, &asked).await;
-        close_if(expects == ContinueExpectation::ContinueForNothing, &mut response);
+        let is_asked_for = outcome.is_some_and(|outcome| outcome.is_asked_for());
+        close_if(expects_continue && !is_asked_for, &mut response);
         (api, response)
     }
 
@@ -278,32 +295,10 @@ impl Inner {
     }
 }
 
-/// Whether a client waits for `100 Continue` before it sends its body.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum ContinueExpectation {
-    Nothing,
-    Continue,
-    /// The body that it would send is empty.
-    ContinueForNothing,
-}
-
-impl ContinueExpectation {
-    fn of<B>(request: &Request<B>) -> Self {
-        let headers = request.headers();
-        match headers.get(EXPECT) {
-            None => Self::Nothing,
-            Some(_) if headers.get(CONTENT_LENGTH).is_some_and(|length| length == "0") => {
-                Self::ContinueForNothing
-            }
-            Some(_) => Self::Continue,
-        }
-    }
-}
-
 /// Ends the connection behind an answer.
 ///
 /// hyper says `100 Continue` when a body is asked for, so it never does for an empty one, and not
-/// for a refused request. A client may take such an early answer for that of its next request on
+/// for a request that is refused before. A client may take such an early answer for that of its next request on
 /// the connection, as botocore does, and wait for a body that never comes.
 fn close_if(condition: bool, response: &mut Response<Body>) {
     if condition {

@@ -107,6 +107,25 @@ operations! {
     GetObjectTagging: None,
     GetObjectRetention: None,
     GetObjectLegalHold: None,
+    ListObjectVersions: None,
+    DeleteBucketPolicy: None,
+    DeleteBucketCors: None,
+    DeleteBucketLifecycle: None,
+    PutBucketTagging: Xml,
+    DeleteBucketTagging: None,
+    DeleteBucketWebsite: None,
+    DeleteBucketEncryption: None,
+    DeleteBucketReplication: None,
+    DeleteBucketOwnershipControls: None,
+    DeletePublicAccessBlock: None,
+    DeleteObjectTagging: None,
+}
+
+impl Operation {
+    /// Whether it changes nothing that is stored.
+    pub fn is_read(self) -> bool {
+        ["Get", "Head", "List"].iter().any(|verb| self.name().starts_with(verb))
+    }
 }
 
 impl Operation {
@@ -191,6 +210,8 @@ struct Rule {
 const LIST_V1: &[&str] = &["prefix", "delimiter", "marker", "max-keys", "encoding-type"];
 const LIST_V2: &[&str] =
     &["prefix", "delimiter", "max-keys", "encoding-type", "start-after", "continuation-token", "fetch-owner"];
+const LIST_VERSIONS: &[&str] =
+    &["prefix", "delimiter", "key-marker", "version-id-marker", "max-keys", "encoding-type"];
 const LIST_UPLOADS: &[&str] =
     &["prefix", "delimiter", "max-uploads", "encoding-type", "key-marker", "upload-id-marker"];
 const READ: &[&str] = &[
@@ -243,10 +264,28 @@ const RULES: &[Rule] = &[
     rule(Method::GET, Level::Bucket, &["ownershipControls"], &[], Operation::GetBucketOwnershipControls),
     rule(Method::GET, Level::Bucket, &["acl"], &[], Operation::GetBucketAcl),
     rule(Method::GET, Level::Bucket, &["uploads"], LIST_UPLOADS, Operation::ListMultipartUploads),
+    rule(Method::GET, Level::Bucket, &["versions"], LIST_VERSIONS, Operation::ListObjectVersions),
     rule(Method::GET, Level::Bucket, &["list-type"], LIST_V2, Operation::ListObjectsV2),
     rule(Method::GET, Level::Bucket, &[], LIST_V1, Operation::ListObjects),
     rule(Method::HEAD, Level::Bucket, &[], &[], Operation::HeadBucket),
+    rule(Method::PUT, Level::Bucket, &["tagging"], &[], Operation::PutBucketTagging),
     rule(Method::PUT, Level::Bucket, &[], &[], Operation::CreateBucket),
+    // There is none of it, so a deletion is done.
+    rule(Method::DELETE, Level::Bucket, &["policy"], &[], Operation::DeleteBucketPolicy),
+    rule(Method::DELETE, Level::Bucket, &["cors"], &[], Operation::DeleteBucketCors),
+    rule(Method::DELETE, Level::Bucket, &["lifecycle"], &[], Operation::DeleteBucketLifecycle),
+    rule(Method::DELETE, Level::Bucket, &["tagging"], &[], Operation::DeleteBucketTagging),
+    rule(Method::DELETE, Level::Bucket, &["website"], &[], Operation::DeleteBucketWebsite),
+    rule(Method::DELETE, Level::Bucket, &["encryption"], &[], Operation::DeleteBucketEncryption),
+    rule(Method::DELETE, Level::Bucket, &["replication"], &[], Operation::DeleteBucketReplication),
+    rule(
+        Method::DELETE,
+        Level::Bucket,
+        &["ownershipControls"],
+        &[],
+        Operation::DeleteBucketOwnershipControls,
+    ),
+    rule(Method::DELETE, Level::Bucket, &["publicAccessBlock"], &[], Operation::DeletePublicAccessBlock),
     rule(Method::DELETE, Level::Bucket, &[], &[], Operation::DeleteBucket),
     rule(Method::POST, Level::Bucket, &["delete"], &[], Operation::DeleteObjects),
     rule(
@@ -280,6 +319,7 @@ const RULES: &[Rule] = &[
         from_copy: Some(Operation::CopyObject),
     },
     rule(Method::DELETE, Level::Object, &["uploadId"], &[], Operation::AbortMultipartUpload),
+    rule(Method::DELETE, Level::Object, &["tagging"], &["versionId"], Operation::DeleteObjectTagging),
     rule(Method::DELETE, Level::Object, &[], &["versionId"], Operation::DeleteObject),
     rule(Method::POST, Level::Object, &["uploads"], &[], Operation::CreateMultipartUpload),
     rule(Method::POST, Level::Object, &["uploadId"], &[], Operation::CompleteMultipartUpload),
@@ -476,7 +516,7 @@ mod tests {
         assert_eq!(named("GET", Level::Object, "versionId=null"), Ok(Operation::GetObject));
         assert_eq!(lacks("GET", Level::Object, "versionId=3sL4kqtJlcpXroDTDmJ"), "versionId");
         assert_eq!(lacks("DELETE", Level::Object, "versionId="), "versionId");
-        assert_eq!(lacks("GET", Level::Bucket, "versions"), "versions");
+        assert_eq!(named("GET", Level::Bucket, "versions&prefix=a"), Ok(Operation::ListObjectVersions));
     }
 
     #[test]

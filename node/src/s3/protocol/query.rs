@@ -16,6 +16,8 @@ pub struct Pair<'a> {
     pub raw_name: &'a str,
     /// Its value as it came; empty when there is none.
     pub raw_value: &'a str,
+    /// Whether an equals sign stands behind its name.
+    pub has_value: bool,
 }
 
 impl<'a> Pair<'a> {
@@ -51,7 +53,8 @@ impl<'a> Query<'a> {
             .filter(|pair| !pair.is_empty())
             .map(|pair| {
                 let (raw_name, raw_value) = pair.split_once('=').unwrap_or((pair, ""));
-                Ok(Pair { name: decode(raw_name)?, raw_name, raw_value })
+                let has_value = raw_name.len() < pair.len();
+                Ok(Pair { name: decode(raw_name)?, raw_name, raw_value, has_value })
             })
             .collect::<Result<_, BadQuery>>()?;
         Ok(Self { pairs })

@@ -44,6 +44,11 @@ impl Refusal {
         Some((kind, name))
     }
 
+    /// Whether the reason is the region that the request was signed for.
+    pub(super) fn is_for_region(&self) -> bool {
+        self.details.iter().any(|(name, _)| *name == "Region")
+    }
+
     /// Writes the document up to, and without, Resource.
     pub(super) fn open(&self) -> String {
         let mut xml = String::with_capacity(512);

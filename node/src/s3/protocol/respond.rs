@@ -192,8 +192,9 @@ impl From<&BodyError> for Refusal {
 
 fn framing(error: FramingError) -> Refusal {
     match error {
-        FramingError::Malformed | FramingError::Trailing => {
-            Refusal::says(Code::InvalidRequest, "The aws-chunked framing of the request body is malformed")
+        FramingError::Malformed => Refusal::new(Code::IncompleteBody),
+        FramingError::Trailing => {
+            Refusal::says(Code::InvalidRequest, "Bytes follow the end of the aws-chunked request body")
         }
         FramingError::FrameTooLong { bytes } => Refusal::says(
             Code::InvalidChunkSizeError,

@@ -119,7 +119,7 @@ fn in_memory(bytes: u64) -> usize {
 /// How many rows an operation lists at most.
 fn listed_rows(operation: Operation, query: &Query<'_>) -> Option<u32> {
     let limit = match operation {
-        Operation::ListObjects | Operation::ListObjectsV2 => "max-keys",
+        Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions => "max-keys",
         Operation::ListMultipartUploads => "max-uploads",
         Operation::ListParts => "max-parts",
         Operation::ListBuckets => "max-buckets",
@@ -216,6 +216,7 @@ mod tests {
         assert_eq!(rows(Operation::ListObjectsV2, "max-keys=x&prefix=a"), Some(1000));
         assert_eq!(rows(Operation::ListMultipartUploads, "uploads&max-uploads=0"), Some(1));
         assert_eq!(rows(Operation::ListParts, "max-keys=3&max-parts=2000"), Some(1000));
+        assert_eq!(rows(Operation::ListObjectVersions, "versions&max-keys=7"), Some(7));
         assert_eq!(rows(Operation::GetObject, "max-keys=3"), None);
     }
 }

@@ -28,7 +28,10 @@ use crate::volumes::{LocalVolume, VolumeState, Volumes, WORKERS};
 
 impl Node {
     pub(crate) async fn create_bucket(&self) {
-        self.objects.create_bucket(key_of("bucket"), String::new()).await.expect("a bucket is created");
+        self.objects
+            .create_bucket(key_of("bucket"), String::new(), Vec::new())
+            .await
+            .expect("a bucket is created");
     }
 
     pub(crate) async fn put(&self, key: &str, bytes: &Bytes) {

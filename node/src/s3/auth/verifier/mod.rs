@@ -1,4 +1,5 @@
-//! Verifies that a request was signed by the key it names, from its head alone.
+//! Verifies that a request was signed by the key it names, from its head alone. What SigV2 signs is in
+//! `presigned_v2`.
 //!
 //! ```text
 //! query or header -> scope -> clock -> secret -> canonical request -> signature
@@ -24,8 +25,9 @@ use super::credential_scope::CredentialScope;
 use super::error::{AuthError, MalformedAuth, Mismatch, Place};
 use super::payload::PayloadForm;
 use super::presigned::{PresignedQuery, SIGNATURE};
+use super::presigned_v2::{self, PresignedV2};
 use super::signing_key::{KeyCache, Signature, SigningKey};
-use super::{Caller, Credentials};
+use super::{Caller, Credentials, Secret};
 
 /// How far a request's clock may be from ours: 15 minutes (AWS, "Common errors").
 pub const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
@@ -41,6 +43,7 @@ pub struct Verifier {
     credentials: Arc<dyn Credentials>,
     clock: Arc<dyn Clock>,
     keys: KeyCache,
+    sigv2_presigned: bool,
 }
 
 /// A request that is who it says it is.
@@ -126,26 +129,44 @@ thread_local! {
 }
 
 impl Verifier {
-    /// Makes a verifier for a region.
+    /// Makes a verifier for a region. It takes SigV4 alone.
     pub fn new(region: &str, credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>) -> Self {
-        Self { region: region.into(), credentials, clock, keys: KeyCache::default() }
+        Self { region: region.into(), credentials, clock, keys: KeyCache::default(), sigv2_presigned: false }
     }
 
-    /// Verifies a request by its head.
+    /// Takes URLs that are presigned with SigV2, too, or does not.
+    #[must_use]
+    pub fn with_sigv2_presigned(self, taken: bool) -> Self {
+        Self { sigv2_presigned: taken, ..self }
+    }
+
+    /// Verifies a request by its head; `host_bucket` is the bucket that its host names.
     ///
     /// # Errors
     /// [`AuthError`] with the reason; none of them is worth a retry of the same request.
-    pub fn verify(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
+    pub fn verify(
+        &self,
+        head: &Parts,
+        query: &Query<'_>,
+        host_bucket: Option<&str>,
+    ) -> Result<VerifiedRequest, AuthError> {
         let header = head.headers.get(AUTHORIZATION);
         let presigned = PresignedQuery::is_in(query);
-        if query.has("Signature") || query.has("AWSAccessKeyId") {
+        let presigned_v2 = presigned_v2::is_in(query);
+        if presigned_v2 && !self.sigv2_presigned {
             return Err(AuthError::UnsupportedMechanism);
         }
-        if presigned && header.is_some() {
+        if [presigned, presigned_v2, header.is_some()].into_iter().filter(|there| *there).count() > 1 {
             return Err(AuthError::TwoMechanisms);
         }
-        if head.headers.contains_key("x-amz-security-token") || query.has("X-Amz-Security-Token") {
+        let is_token = |name: &str| name.eq_ignore_ascii_case("x-amz-security-token");
+        if head.headers.contains_key("x-amz-security-token")
+            || query.pairs().iter().any(|pair| is_token(&pair.name))
+        {
             return Err(AuthError::Token);
+        }
+        if presigned_v2 {
+            return self.verify_presigned_v2(head, query, host_bucket);
         }
         if presigned {
             return self.verify_presigned(head, query);
@@ -201,9 +222,29 @@ impl Verifier {
         }
         let ended_ms = url.date.as_ms().saturating_add(url.expires_seconds * 1000);
         if server_ms > ended_ms {
-            return Err(AuthError::Expired { expires_seconds: url.expires_seconds, ended_ms, server_ms });
+            let expires_seconds = Some(url.expires_seconds);
+            return Err(AuthError::Expired { expires_seconds, ended_ms, server_ms });
         }
         self.check_signature(head, query, &claim)
+    }
+
+    fn verify_presigned_v2(
+        &self,
+        head: &Parts,
+        query: &Query<'_>,
+        host_bucket: Option<&str>,
+    ) -> Result<VerifiedRequest, AuthError> {
+        let url = PresignedV2::parse(&head.method, query)?;
+        url.check_time(self.clock.wall_ms())?;
+        let payload = PresignedV2::payload(head, query)?;
+        let secret = self.secret(&url.access_key)?;
+        url.check_signature(head, query, host_bucket, &secret)?;
+        Ok(VerifiedRequest { caller: Caller::new(&url.access_key), payload, frames: None, call_id: None })
+    }
+
+    fn secret(&self, access_key: &str) -> Result<Secret, AuthError> {
+        let secret = self.credentials.secret(access_key);
+        secret.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
     }
 
     /// Checks what the signature is for: this day, region, service.
@@ -235,10 +276,7 @@ impl Verifier {
         let payload = PayloadForm::parse(claim.payload)
             .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() })?;
         let Claim { credential, date, .. } = claim;
-        let secret = self
-            .credentials
-            .secret(credential.access_key)
-            .ok_or_else(|| AuthError::UnknownAccessKey { access_key: credential.access_key.into() })?;
+        let secret = self.secret(credential.access_key)?;
         let kept = self.keys.get(credential.access_key, &secret, credential.day, credential.region);
         let fresh = kept.is_none();
         let key = kept.unwrap_or_else(|| {
@@ -291,7 +329,7 @@ fn compare(
             access_key: claim.credential.access_key.into(),
             string_to_sign: String::from_utf8_lossy(&string_to_sign(claim, &hex_sha256(canonical)).concat())
                 .into(),
-            canonical_request: String::from_utf8_lossy(canonical).into(),
+            canonical_request: Some(String::from_utf8_lossy(canonical).into()),
             signature: claim.signature.into(),
         };
         if !head.uri.path().bytes().all(is_plain) {

@@ -42,7 +42,7 @@ fn authorization(signed: &str, signature: &str) -> String {
 
 fn verify(verifier: &Verifier, head: &Parts) -> Result<VerifiedRequest, AuthError> {
     let query = Query::parse(head.uri.query()).expect("a query");
-    verifier.verify(head, &query)
+    verifier.verify(head, &query, None)
 }
 
 /// A GET as in AWS's examples, with the header values given.
@@ -147,7 +147,7 @@ fn the_published_presigned_url_verifies_until_it_expires() {
         assert_eq!(proof.payload, PayloadForm::Unsigned);
     }
     let late = verify(&verifier("us-east-1", EXAMPLE_MS + day_ms + 1), &head);
-    assert!(matches!(late, Err(AuthError::Expired { expires_seconds: 86_400, .. })));
+    assert!(matches!(late, Err(AuthError::Expired { expires_seconds: Some(86_400), .. })));
     let early = verify(&verifier("us-east-1", EXAMPLE_MS - SKEW_MS_MAX - 1), &head);
     assert!(matches!(early, Err(AuthError::NotYetValid)));
 }
@@ -237,7 +237,8 @@ fn a_changed_request_does_not_match() {
     let verifier = verifier("us-east-1", EXAMPLE_MS);
     let changed = refused(&verifier, &get("/?max-keys=3&prefix=J", SIGNED, SIGNATURE_OF_LIST, &[]));
     let AuthError::SignatureMismatch(mismatch) = changed else { panic!("{changed}") };
-    assert!(mismatch.canonical_request.starts_with("GET\n/\nmax-keys=3&prefix=J\n"));
+    let canonical = mismatch.canonical_request.expect("SigV4 has one");
+    assert!(canonical.starts_with("GET\n/\nmax-keys=3&prefix=J\n"));
     assert!(mismatch.string_to_sign.starts_with("AWS4-HMAC-SHA256\n20130524T000000Z\n"));
     for signature in ["", "34b4", &SIGNATURE_OF_LIST.to_uppercase()] {
         let refusal = refused(&verifier, &get(LIST, SIGNED, signature, &[]));
@@ -341,4 +342,33 @@ fn other_ways_in_are_closed() {
     let mut body = get(LIST, SIGNED, SIGNATURE_OF_LIST, &[]);
     body.headers.insert("x-amz-content-sha256", "nonsense".parse().expect("a value"));
     assert!(matches!(refused(&verifier, &body), AuthError::InvalidPayloadHash { .. }));
+}
+
+#[test]
+fn signature_version_2_is_taken_in_the_query_where_it_is_allowed() {
+    let target = "/photos/puppy.jpg?AWSAccessKeyId=AKIAIOSFODNN7EXAMPLE&Signature=NpgCjnDzrM%2BWFzoENXmpNDUsSn8%3D\
+                  &Expires=1175139620";
+    let url = head("GET", target, &[("host", "johnsmith.s3.amazonaws.com")]);
+    let query = Query::parse(url.uri.query()).expect("a query");
+    let at = |ms| verifier("us-east-1", ms);
+    let taken = at(1_175_139_620_000).with_sigv2_presigned(true);
+    let proof = taken.verify(&url, &query, Some("johnsmith")).expect("AWS's own example");
+    assert_eq!((proof.caller.access_key(), proof.payload), ("AKIAIOSFODNN7EXAMPLE", PayloadForm::Unsigned));
+    assert!(proof.frames.is_none());
+    let refused = at(1_175_139_620_000).verify(&url, &query, Some("johnsmith"));
+    assert_eq!(refused.map(drop), Err(AuthError::UnsupportedMechanism));
+    let late = at(1_175_139_620_001).with_sigv2_presigned(true).verify(&url, &query, Some("johnsmith"));
+    assert!(matches!(late, Err(AuthError::Expired { expires_seconds: None, .. })));
+    let header = head(
+        "GET",
+        "/photos/puppy.jpg",
+        &[("authorization", "AWS AKIAIOSFODNN7EXAMPLE:NpgCjnDzrM+WFzoENXmpNDUsSn8=")],
+    );
+    assert_eq!(verify(&taken, &header).map(drop), Err(AuthError::UnsupportedMechanism));
+    let twice = head("GET", target, &[("host", "h"), ("authorization", "AWS a:b")]);
+    assert_eq!(verify(&taken, &twice).map(drop), Err(AuthError::TwoMechanisms));
+    for more in ["x-amz-security-token=t", "X-Amz-Security-Token=t"] {
+        let with_token = head("GET", &format!("{target}&{more}"), &[("host", "h")]);
+        assert_eq!(verify(&taken, &with_token).map(drop), Err(AuthError::Token));
+    }
 }

@@ -139,6 +139,11 @@ impl Decoder {
         matches!(self.state, State::Done { .. })
     }
 
+    /// Whether the frames ended and the trailer that was declared is not whole.
+    pub const fn lacks_trailer(&self) -> bool {
+        matches!(self.state, State::Trailer) && self.framing.trailer.is_some()
+    }
+
     /// The trailer, once the body ended.
     pub const fn take_trailer(&mut self) -> Option<TrailerChecksum> {
         self.trailer.take()

@@ -7,6 +7,7 @@
 
 use std::fmt;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
@@ -59,11 +60,17 @@ pub enum BodyError {
 /// What became of a body; shared with the operation and with who writes the answer.
 #[derive(Debug, Default)]
 pub struct BodyOutcome {
+    is_asked_for: AtomicBool,
     fault: OnceLock<BodyError>,
     trailer: OnceLock<TrailerChecksum>,
 }
 
 impl BodyOutcome {
+    /// Whether any of it was asked for: only then has a client that waits for `100 Continue` been told to send.
+    pub fn is_asked_for(&self) -> bool {
+        self.is_asked_for.load(Ordering::Relaxed)
+    }
+
     /// Why the body failed, if it did.
     pub fn fault(&self) -> Option<&BodyError> {
         self.fault.get()
@@ -211,6 +218,9 @@ where
                 Ok(None)
             }
             Shape::Framed { decoder, held, .. } => {
+                if decoder.lacks_trailer() {
+                    return Err(FramingError::Trailer.into());
+                }
                 if !decoder.is_done() {
                     return Err(BodyError::Truncated { missing: 0 });
                 }
@@ -283,6 +293,7 @@ where
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let this = self.get_mut();
+        this.outcome.is_asked_for.store(true, Ordering::Relaxed);
         if let Some(fault) = this.outcome.fault.get() {
             return Poll::Ready(Some(Err(fault.clone())));
         }
