@@ -8,6 +8,7 @@ boto3 sends the id of a call unsigned, where the store does not believe it; a ha
 signed (docs/s3.md, "Retries of conditional writes"). All else is at its default settings.
 
 SHERD_ENDPOINTS names the nodes; credentials and region come from the environment, as boto3 takes them.
+SHERD_LOST_INCREMENTS is how many increments there are (200).
 """
 
 import os
@@ -21,7 +22,7 @@ import boto3
 from botocore.exceptions import ClientError
 
 WRITES = 20
-INCREMENTS = 500
+INCREMENTS = int(os.environ.get("SHERD_LOST_INCREMENTS", "200"))
 WRITERS = 8
 failed = 0
 
