@@ -125,7 +125,7 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (objects, bucket) = (node.objects(), key_of("bucket"));
-    objects.create_bucket(bucket.clone(), String::new()).await.expect("created");
+    objects.create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
     let id = objects.bucket_id(&bucket).await.expect("it is there");
     let list = || {
         let (prefix, delimiter, after) = (String::new(), None, None);
