@@ -170,7 +170,7 @@ impl Objects {
                 Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
                 Err(ChangeError::Sealed(sealed)) => {
                     self.same_bucket(bucket, key).await?;
-                    writer = sealed;
+                    writer = *sealed;
                     ticket = self.inner.registers.begin(key);
                 }
                 Err(ChangeError::Failed(failure)) => return Err(failure.into()),

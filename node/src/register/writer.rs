@@ -91,7 +91,7 @@ pub(crate) struct Writer<E> {
     staged: Option<StagedData>,
     inline: Bytes,
     decide: Decide<E>,
-    call: Option<WriterCall<E>>,
+    call: Option<Box<WriterCall<E>>>,
 }
 
 impl<E> std::fmt::Debug for Writer<E> {
@@ -114,8 +114,7 @@ impl<E> Writer<E> {
         call: Option<ConditionalChange>,
         repeated: impl Fn(&str, Option<&State>) -> E + Send + 'static,
     ) -> Self {
-        let call =
-            call.map(|change| WriterCall { change, repeated: Box::new(repeated) as AnswerRepeated<E> });
+        let call = call.map(|change| Box::new(WriterCall { change, repeated: Box::new(repeated) }));
         Self { call, ..self }
     }
 
@@ -137,7 +136,7 @@ pub(crate) enum ChangeError<E> {
     Refused(E),
     /// The bucket is sealed: its register tells what became of it. No volume took anything of the writer, which
     /// may come again.
-    Sealed(Writer<E>),
+    Sealed(Box<Writer<E>>),
     /// The rounds failed.
     Failed(Failure),
 }
@@ -239,7 +238,7 @@ enum Verdict<E> {
 
 struct PendingWrite<E> {
     decide: Decide<E>,
-    call: Option<WriterCall<E>>,
+    call: Option<Box<WriterCall<E>>>,
     decided: Verdict<E>,
     /// By the numbers of the tries, from 1.
     tried: SmallVec<[Verdict<E>; 1]>,
@@ -371,7 +370,7 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
             }
             Answer::Failed(Failure::Sealed) => {
                 // Who has left does not come again; its data goes with it.
-                let writer = Writer { staged, inline, decide, call };
+                let writer = Box::new(Writer { staged, inline, decide, call });
                 return drop(reply.send(Err(ChangeError::Sealed(writer))));
             }
             Answer::Failed(failure) => Verdict::Failed(failure),

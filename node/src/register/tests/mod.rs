@@ -291,7 +291,7 @@ async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
         tell_all(registers, Control::Seal { bucket, deletion, epoch }).await;
         let told = registers.change(ticket, writer.naming(Some(staged))).await;
         let Err(ChangeError::Sealed(writer)) = told else { panic!("not sealed: {told:?}") };
-        sent_back.push(writer);
+        sent_back.push(*writer);
         tell_all(registers, Control::Unseal { bucket, deletion }).await;
     }
     let again = sent_back.remove(1);
