@@ -56,6 +56,9 @@ pub const KEY_WRITERS_MAX: usize = 4 * BATCH_WRITERS_MAX;
 pub const KEY_WRITERS_BYTES_MAX: usize = 16 << 20;
 /// Bytes of one encoded register value: open uploads at their limit, each with metadata of its own, fit.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
+/// Bytes of a value that an answer carries although nothing was said of its length: more than any value has whose uploads
+/// keep their attributes in registers of their own. A longer one is asked for by its length, when there is room for it.
+pub const VALUE_UNASKED_BYTES_MAX: usize = 64 << 10;
 
 /// Slots of the key space; every set owns some.
 pub const SLOTS: u16 = 16_384;

@@ -19,6 +19,26 @@ use crate::machine::reclaim::{ASK_EVERY, Reclaim};
 /// What one permit stands for.
 const PERMIT_BYTES: usize = 4 << 10;
 
+/// How the cap of the buffer pool is divided among what is in flight: none of them can starve another. Values lie in memory
+/// of their own, so the pool hands out less by what they may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct CapShares {
+    /// Bodies that arrive.
+    pub(crate) uploads: usize,
+    /// Bodies that are sent.
+    pub(crate) downloads: usize,
+    /// Register values that are longer than an answer carries without being asked for their length.
+    pub(crate) values: usize,
+}
+
+impl CapShares {
+    /// Half for uploads, an eighth for values, and the rest for downloads.
+    pub(crate) const fn of(cap_bytes: usize) -> Self {
+        let (uploads, values) = (cap_bytes / 2, cap_bytes / 8);
+        Self { uploads, downloads: cap_bytes - uploads - values, values }
+    }
+}
+
 /// Bytes that may be in flight.
 #[derive(Debug, Clone)]
 pub(crate) struct Budget {

@@ -128,7 +128,7 @@ impl Objects {
             let key = self.object_key(name).await?;
             match self.inner.registers.read(&key).await {
                 Err(Failure::Sealed) => drop(self.wait_unsealed(&name.bucket, key.bucket).await?),
-                found => return Ok((key, found?)),
+                found => return Ok((key, found?.map(QuorumRow::for_reading))),
             }
         }
         Err(UnavailableReason::Sealed.into())

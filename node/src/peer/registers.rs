@@ -6,7 +6,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledKind, UnsettledPage,
+    UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
@@ -21,7 +21,7 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
         volume: VolumeId,
         target: &Target,
         prepare: Prepare,
-        want_value: bool,
+        values: ValueLimit,
     ) -> Pending<Answer<Vote>>;
 
     /// Asks to accept a value; an MRF entry becomes durable with it. Runs on: one without an answer is unknown.
@@ -56,7 +56,7 @@ pub trait RegisterPeer: Send + Sync + std::fmt::Debug {
     fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint);
 
     /// Reads a row. Ends.
-    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>>;
+    fn read(&self, volume: VolumeId, target: &Target, values: ValueLimit) -> Pending<Answer<Vote>>;
 
     /// Reads the inline bytes of the row accepted at `ballot`, verified. Ends.
     fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes>;

@@ -16,6 +16,7 @@ use sherd_core::message;
 use sherd_core::message::{
     AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
     ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledKind, UnsettledPage,
+    ValueLimit,
 };
 use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
@@ -50,8 +51,8 @@ pub(crate) struct ScriptedPeer {
     /// With the ballot.
     pub(crate) prepares: Script<Ballot, Answer<Vote>>,
     pub(crate) accepts: Script<Accept, Answer<()>>,
-    /// With whether the value is wanted.
-    pub(crate) reads: Script<bool, Answer<Vote>>,
+    /// With which value is wanted.
+    pub(crate) reads: Script<ValueLimit, Answer<Vote>>,
     pub(crate) inlines: Script<Ballot, Bytes>,
     pub(crate) shard_reads: Script<ShardRange, Vec<Bytes>>,
     /// Packed shards that are written.
@@ -219,9 +220,9 @@ impl RegisterPeer for ScriptedPeer {
         volume: VolumeId,
         target: &Target,
         prepare: Prepare,
-        want_value: bool,
+        values: ValueLimit,
     ) -> Pending<Answer<Vote>> {
-        let ask = || self.volumes.prepare(volume, target, prepare, want_value);
+        let ask = || self.volumes.prepare(volume, target, prepare, values);
         self.play(&self.prepares, (volume, prepare.ballot), ask)
     }
 
@@ -259,9 +260,9 @@ impl RegisterPeer for ScriptedPeer {
         }
     }
 
-    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
-        let ask = || self.volumes.read(volume, target, want_value);
-        self.play(&self.reads, (volume, want_value), ask)
+    fn read(&self, volume: VolumeId, target: &Target, values: ValueLimit) -> Pending<Answer<Vote>> {
+        let ask = || self.volumes.read(volume, target, values);
+        self.play(&self.reads, (volume, values), ask)
     }
 
     fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
-use sherd_core::message::Target;
+use sherd_core::message::{Target, ValueLimit};
 use sherd_core::record::{Changes, ConditionalChange, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
@@ -196,7 +196,8 @@ impl Registers {
         let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
         for place in 0..round.set.routes.len() {
             let route = round.set.routes[place].clone();
-            let pending = route.registers.prepare(route.volume, &target, Prepare { ballot }, place == start);
+            let values = if place == start { ValueLimit::USUAL } else { ValueLimit::NOTHING };
+            let pending = route.registers.prepare(route.volume, &target, Prepare { ballot }, values);
             round.ask(place, pending);
         }
         self.inner.metrics.register.prepare_rounds.inc();

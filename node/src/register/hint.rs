@@ -6,7 +6,7 @@ use futures::future::join_all;
 use tokio::time::Instant;
 
 use sherd_core::id::Ballot;
-use sherd_core::message::{Answer, Target};
+use sherd_core::message::{Answer, Target, ValueLimit};
 use sherd_core::register::{CommitHint, Refusal};
 
 use super::Registers;
@@ -89,7 +89,7 @@ impl Registers {
         };
         tokio::time::sleep(FASTER_ONE_ENDS).await;
         let looks = round.refused().map(|(route, _)| async move {
-            let pending = route.registers.read(route.volume, target, false);
+            let pending = route.registers.read(route.volume, target, ValueLimit::NOTHING);
             match tokio::time::timeout(self.inner.timeouts.round, pending).await {
                 Ok(Ok(Answer { result: Ok(vote), .. })) => {
                     vote.row.is_none_or(|row| row.head.ballot < ballot)

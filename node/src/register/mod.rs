@@ -16,6 +16,7 @@ mod ballots;
 mod contention;
 mod change;
 mod hint;
+mod room;
 mod read;
 mod round;
 
@@ -33,12 +34,15 @@ use sherd_core::checksum::Digest;
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
 use sherd_core::message;
-use sherd_core::record::{Body, Content, Object, Value};
+use sherd_core::record::{Body, Content, Object, State, Value};
 use sherd_core::register::Answerer;
 use sherd_core::register::quorum::Lives;
+use sherd_volume::buffer::BufferPool;
 
 use crate::cluster::damage::Damage;
 use crate::cluster::{Cluster, SetView};
+use crate::machine::budget::{Budget, CapShares};
+use crate::machine::reclaim::Reclaim;
 use crate::observe::metrics::Metrics;
 use crate::observe::trace::{self, Phase};
 use crate::peer::HedgedGather;
@@ -50,12 +54,16 @@ pub(crate) use writers::WriteTicket;
 
 use contention::Contention;
 use key_writers::Writers;
+use room::ValueRoom;
 
 /// A volume whose clock is far from this node's is named so often in the log.
 const SKEW_TOLD_EVERY: Duration = Duration::from_mins(1);
 /// Rounds that wait at one time to look once more at volumes that refused what others took, of a few hundred bytes
 /// each.
 const SECOND_LOOKS_MAX: usize = 4096;
+
+/// How long a caller waits for room for a long value, as for a share of the buffers.
+const VALUE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long the rounds wait.
 #[derive(Debug, Clone, Copy)]
@@ -96,6 +104,8 @@ pub(crate) struct QuorumRow {
     pub(crate) head: Bytes,
     /// What it says.
     pub(crate) value: Value,
+    /// What both take of the memory for values.
+    pub(crate) room: ValueRoom,
 }
 
 /// What the volumes that showed a row gave, when they were asked for the rest of it.
@@ -112,7 +122,7 @@ pub(crate) enum RowAnswer<T> {
 }
 
 /// What the volumes that did not give a row said instead.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Copy, Default)]
 struct RowRefusals {
     moved_on: bool,
     corrupt: bool,
@@ -147,6 +157,18 @@ impl QuorumRow {
         contents.next().is_some() || (bytes.len() as u64 == *size && blake3::hash(bytes).as_bytes() == hash)
     }
 
+    /// The row without what only the writers of its key need: its open uploads, its stored head, and the room of both.
+    /// A reader holds this while it waits for other answers.
+    #[must_use]
+    pub(crate) fn for_reading(mut self) -> Self {
+        if let State::Object(object) = &mut self.value.state {
+            object.uploads = Vec::new();
+        }
+        self.head = Bytes::new();
+        self.room = ValueRoom::default();
+        self
+    }
+
     /// The object, unless the key was deleted.
     pub(crate) fn object(&self) -> Option<&Object> {
         self.value.state.object()
@@ -178,6 +200,15 @@ struct Inner {
     damage: Damage,
     metrics: Arc<Metrics>,
     tasks: TaskTracker,
+    /// For long values.
+    values: Budget,
+}
+
+/// The budget for long values that a pool's cap leaves. Those that wait for it ask no connection for anything: it is
+/// given back within a request's time.
+pub(crate) fn value_budget(pool: &BufferPool) -> Budget {
+    let bytes = CapShares::of(pool.usage().cap_bytes).values;
+    Budget::new(bytes, VALUE_PATIENCE, Reclaim::default())
 }
 
 /// What the registers are built from.
@@ -194,13 +225,15 @@ pub(crate) struct RegistersConfig {
     pub(crate) metrics: Arc<Metrics>,
     /// Where stragglers of decided rounds are waited for.
     pub(crate) tasks: TaskTracker,
+    /// What long values may take of memory.
+    pub(crate) values: Budget,
 }
 
 impl Registers {
     /// Builds the proposer.
     pub(crate) fn new(config: RegistersConfig) -> Self {
-        let RegistersConfig { cluster, clock, rng, proposer, births, timeouts, damage, metrics, tasks } =
-            config;
+        let RegistersConfig { cluster, clock, rng, proposer, births, timeouts, .. } = config;
+        let RegistersConfig { damage, metrics, tasks, values, .. } = config;
         let inner = Inner {
             ballots: ballots::Ballots::new(Arc::clone(clock.wall()), Arc::clone(&rng), proposer),
             lives: RwLock::new(Arc::new(Lives::default())),
@@ -217,6 +250,7 @@ impl Registers {
             damage,
             metrics,
             tasks,
+            values,
         };
         Self { inner: Arc::new(inner) }
     }

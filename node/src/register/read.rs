@@ -9,7 +9,7 @@ use tokio::time::Instant;
 
 use sherd_core::id::RegisterKey;
 use sherd_core::message;
-use sherd_core::message::{Answer, Target};
+use sherd_core::message::{Answer, Target, ValueLimit};
 use sherd_core::record::Value;
 use sherd_core::register::proposer::HighestRow;
 use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
@@ -18,6 +18,7 @@ use sherd_core::register::{Refusal, Vote};
 use bytes::Bytes;
 use std::time::Duration;
 
+use super::room::ValueRoom;
 use super::round::Round;
 use super::{Failure, QuorumRow, Registers, RowAnswer, RowRefusals, holders_first};
 use crate::cluster::SetView;
@@ -28,6 +29,8 @@ use crate::peer::VolumeRoute;
 const FIRST_PAUSE: Duration = Duration::from_millis(2);
 /// Between two rounds while connections are made again: the keeper of one pauses as long before it dials.
 const LINK_PAUSE: Duration = Duration::from_millis(50);
+/// The longest pause before volumes without room for an answer are asked again.
+const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Registers {
     /// Reads the committed value of a register; `None` when it holds nothing.
@@ -82,7 +85,7 @@ impl Registers {
         let quorum = set.quorums().prepare();
         let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
         for (n, place) in unasked.by_ref().take(quorum).enumerate() {
-            ask(&mut round, place, &target, n == 0);
+            ask(&mut round, place, &target, if n == 0 { ValueLimit::USUAL } else { ValueLimit::NOTHING });
         }
         let asked = Instant::now();
         let patience = asked + self.inner.contention.patience(self.inner.timeouts.commit);
@@ -113,13 +116,13 @@ impl Registers {
                 ReadDecision::Wait => {
                     round.note_late();
                     for place in unasked.by_ref() {
-                        ask(&mut round, place, &target, false);
+                        ask(&mut round, place, &target, ValueLimit::NOTHING);
                     }
                 }
                 ReadDecision::AskOnceMore { volumes } => {
                     for volume in volumes {
                         let place = round.set.place_of(volume).expect("replies come from the set");
-                        ask(&mut round, place, &target, false);
+                        ask(&mut round, place, &target, ValueLimit::NOTHING);
                     }
                     while round.outstanding() > 0 {
                         round.next_needed(self, quorum, 1).await;
@@ -129,7 +132,7 @@ impl Registers {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                     for place in order.iter().copied() {
-                        ask(&mut round, place, &target, false);
+                        ask(&mut round, place, &target, ValueLimit::NOTHING);
                     }
                     while round.outstanding() > 0 {
                         round.next_needed(self, quorum, 1).await;
@@ -171,7 +174,8 @@ impl Registers {
         }
     }
 
-    /// The value behind a found head: from a reply that carries it, else asked for.
+    /// The value behind a found head: from a reply that carries it, else asked for. A long one is asked for by its length
+    /// once there is room for it, here and at a volume that has it.
     pub(super) async fn value_of(
         &self,
         replies: &[sherd_core::register::quorum::Reply<Vote>],
@@ -180,45 +184,92 @@ impl Registers {
         head: &HighestRow,
     ) -> Result<RowAnswer<QuorumRow>, Failure> {
         let mut refusals = RowRefusals::default();
+        let mut value_bytes = 0;
         for reply in replies {
-            if let Some(bytes) = reply.result.as_ref().ok().and_then(|vote| value_at(vote, head)) {
-                match self.decoded(target, bytes, head) {
+            match reply.result.as_ref().map(|vote| shown_value(vote, head)) {
+                Ok(ShownValue::Bytes(bytes)) => match self.decoded(target, bytes, head, ValueRoom::default())
+                {
                     Some(found) => return Ok(RowAnswer::Given(found)),
                     None => refusals.corrupt = true,
-                }
+                },
+                Ok(ShownValue::Length(bytes)) => value_bytes = value_bytes.max(bytes),
+                Ok(ShownValue::OtherRow) | Err(_) => {}
             }
         }
+        let deadline = Instant::now() + self.inner.timeouts.round;
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let room = ValueRoom::take(&self.inner.values, value_bytes as usize).await?;
+            let values = ValueLimit::of(value_bytes).max(ValueLimit::USUAL);
+            match self.ask_holders(set, target, head, (values, room), refusals).await? {
+                HoldersAnswer::Row(answer) => return Ok(answer),
+                HoldersAnswer::NoRoom if Instant::now() >= deadline => return Err(Failure::Overloaded),
+                HoldersAnswer::NoRoom => {
+                    // Other values have the room of the volumes; this one waits without the gateway's.
+                    tokio::time::sleep(pause).await;
+                    pause = (pause * 2).min(LONGEST_PAUSE);
+                }
+                HoldersAnswer::Longer(bytes) => value_bytes = bytes,
+            }
+        }
+    }
+
+    /// Asks those that hold a row for its value, one after the other.
+    async fn ask_holders(
+        &self,
+        set: &SetView,
+        target: &Target,
+        head: &HighestRow,
+        (values, room): (ValueLimit, ValueRoom),
+        mut refusals: RowRefusals,
+    ) -> Result<HoldersAnswer, Failure> {
+        let mut lacked_room = false;
         let mut holders = self.hedged(holders_first(set, &head.holders));
         let read = |place: usize| {
             let route = &set.routes[place];
-            route.registers.read(route.volume, target, true)
+            route.registers.read(route.volume, target, values)
         };
         while let Some((place, answer)) = holders.next(1, read).await {
             let route = &set.routes[place];
             match answer {
-                Ok(Answer { result: Ok(vote), .. }) => {
-                    match value_at(&vote, head).map(|bytes| self.decoded(target, bytes, head)) {
-                        Some(Some(found)) => return Ok(RowAnswer::Given(found)),
-                        Some(None) => refusals.corrupt = true,
-                        None => refusals.moved_on |= head.holders.contains(&route.volume),
+                Ok(Answer { result: Ok(vote), .. }) => match shown_value(&vote, head) {
+                    ShownValue::Bytes(bytes) => match self.decoded(target, bytes, head, room.clone()) {
+                        Some(found) => return Ok(HoldersAnswer::Row(RowAnswer::Given(found))),
+                        None => refusals.corrupt = true,
+                    },
+                    ShownValue::Length(bytes) if !values.takes(bytes) => {
+                        return Ok(HoldersAnswer::Longer(bytes));
                     }
-                }
+                    ShownValue::Length(_) => lacked_room = true,
+                    ShownValue::OtherRow => refusals.moved_on |= head.holders.contains(&route.volume),
+                },
                 Ok(Answer { result: Err(Refusal::Sealed), .. }) => return Err(Failure::Sealed),
                 Err(message::Error::Corrupt { .. }) => {
                     refusals.corrupt = true;
                     self.inner.damage.row(&target.key);
                 }
+                // A short value needs no room: that volume answers nobody.
+                Err(message::Error::Busy) if values > ValueLimit::USUAL => lacked_room = true,
                 Ok(_) | Err(_) => {}
             }
             if refusals.are_enough(set, holders.places()) {
                 break;
             }
         }
-        Ok(refusals.together())
+        Ok(match refusals.together() {
+            RowAnswer::Corrupt | RowAnswer::Late if lacked_room => HoldersAnswer::NoRoom,
+            answer => HoldersAnswer::Row(answer),
+        })
     }
 
     /// A found row; `None` where it is no value.
-    fn decoded(&self, target: &Target, bytes: Bytes, head: &HighestRow) -> Option<QuorumRow> {
+    fn decoded(
+        &self,
+        target: &Target,
+        bytes: Bytes,
+        head: &HighestRow,
+        room: ValueRoom,
+    ) -> Option<QuorumRow> {
         match Value::decode(bytes.clone()) {
             Ok(value) => Some(QuorumRow {
                 ballot: head.ballot,
@@ -227,6 +278,7 @@ impl Registers {
                 holders: head.holders.clone(),
                 head: bytes,
                 value,
+                room,
             }),
             Err(error) => {
                 tracing::error!(key = ?target.key, ?error, "a verified row does not decode");
@@ -235,6 +287,24 @@ impl Registers {
             }
         }
     }
+}
+
+/// What the volumes that hold a row gave of its value.
+enum HoldersAnswer {
+    Row(RowAnswer<QuorumRow>),
+    /// One of them at least had no room for the answer, and no other gave it.
+    NoRoom,
+    /// The value has so many bytes, more than were asked for.
+    Longer(u32),
+}
+
+/// What a vote shows of the value of a found row.
+enum ShownValue {
+    Bytes(Bytes),
+    /// So many bytes, which it does not carry.
+    Length(u32),
+    /// The volume holds another row, or none.
+    OtherRow,
 }
 
 /// What one read came to.
@@ -247,11 +317,14 @@ enum ReadOutcome {
     Unfinished,
 }
 
-fn ask(round: &mut Round<Vote>, place: usize, target: &Target, want_value: bool) {
+fn ask(round: &mut Round<Vote>, place: usize, target: &Target, values: ValueLimit) {
     let route = round.set.routes[place].clone();
-    round.ask(place, route.registers.read(route.volume, target, want_value));
+    round.ask(place, route.registers.read(route.volume, target, values));
 }
 
-fn value_at(vote: &Vote, head: &HighestRow) -> Option<Bytes> {
-    vote.row.as_ref().filter(|row| row.head.ballot == head.ballot)?.value.clone()
+fn shown_value(vote: &Vote, head: &HighestRow) -> ShownValue {
+    let Some(row) = vote.row.as_ref().filter(|row| row.head.ballot == head.ballot) else {
+        return ShownValue::OtherRow;
+    };
+    row.value.clone().map_or(ShownValue::Length(row.value_bytes), ShownValue::Bytes)
 }

@@ -65,6 +65,8 @@ pub(super) trait CallServer: Send + Sync + Unpin + 'static {
     fn failed(number: u64, failure: CallFailure) -> Self::Reply;
     /// Whether a reply is a failure.
     fn is_failure(reply: &Self::Reply) -> bool;
+    /// Takes from a reply what its peer can ask for once more, by its length. Says whether there was any.
+    fn leave_out(reply: &mut Self::Reply) -> bool;
     /// Puts replies into a frame.
     fn replies(replies: Vec<Self::Reply>) -> Self::Replies;
 }
@@ -129,7 +131,8 @@ pub(super) struct CallReplies<S: CallServer> {
     /// `None` when the peer sends no more, or this node stops.
     frames: Option<Streaming<S::Frame>>,
     under_way: Slots<S::Work>,
-    outbox: VecDeque<(S::Reply, PageShare)>,
+    /// Each with what it holds until its peer takes it: of pages, or of the bytes for all else.
+    outbox: VecDeque<(S::Reply, PageShare, HeldShare)>,
     outbox_bytes: usize,
     sweep: Interval,
     stopped: Pin<Box<WaitForCancellationFutureOwned>>,
@@ -193,13 +196,15 @@ impl<S: CallServer> CallReplies<S> {
                 Ok((started, held)) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
                     let slow = (request != 0).then_some(SlowCall { request, begun: now });
-                    let call =
-                        CallUnderWay { number, deadline, ends_when_dropped, slow, started, _held: held };
-                    if let Some(reply) = self.under_way.add(call, counted::<S>) {
-                        self.reply(number, reply);
+                    let call = CallUnderWay { number, deadline, ends_when_dropped, slow, started, held };
+                    if let Some((reply, held)) = self.under_way.add(call, counted::<S>) {
+                        self.reply(number, reply, held);
                     }
                 }
-                Err(failure) => self.reply(number, (S::failed(number, failure), PageShare::default())),
+                Err(failure) => {
+                    let failed = (S::failed(number, failure), PageShare::default());
+                    self.reply(number, failed, HeldShare::default());
+                }
             }
         }
         // Behind the calls: one of this frame may be among them.
@@ -208,25 +213,30 @@ impl<S: CallServer> CallReplies<S> {
         Ok(())
     }
 
-    fn reply(&mut self, number: u64, (reply, share): (S::Reply, PageShare)) {
+    fn reply(&mut self, number: u64, (mut reply, page): (S::Reply, PageShare), held: HeldShare) {
         let bytes = reply.encoded_len();
-        let reply = if bytes > REPLY_BYTES_MAX {
+        if bytes > REPLY_BYTES_MAX {
             let reason = format!("a reply of {bytes} bytes is too long to be sent");
-            S::failed(number, Error::Unreachable { reason }.into())
-        } else {
-            reply
-        };
+            reply = S::failed(number, Error::Unreachable { reason }.into());
+        }
+        let uncounted = if page.is_taken() { 0 } else { reply.encoded_len() };
+        let held = self.node.hold_reply(held, uncounted).unwrap_or_else(|busy| {
+            if !S::leave_out(&mut reply) {
+                reply = S::failed(number, busy.into());
+            }
+            HeldShare::default()
+        });
         let counter = if S::is_failure(&reply) { &self.metrics.failed } else { &self.metrics.answered };
         counter.inc();
         self.outbox_bytes += reply.encoded_len();
-        self.outbox.push_back((reply, share));
+        self.outbox.push_back((reply, page, held));
     }
 
     /// The next frame of replies, if there is one to send.
     fn take_frame(&mut self) -> Option<S::Replies> {
         let (mut replies, mut bytes) = (Vec::new(), 0);
         while replies.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
-            let Some((reply, _share)) = self.outbox.pop_front() else { break };
+            let Some((reply, _page, _held)) = self.outbox.pop_front() else { break };
             let length = reply.encoded_len();
             bytes += length;
             self.outbox_bytes = self.outbox_bytes.saturating_sub(length);
@@ -240,8 +250,8 @@ impl<S: CallServer> CallReplies<S> {
             self.frames = None;
         }
         self.under_way.register(context);
-        while let Some((number, reply)) = self.under_way.next_answered(counted::<S>) {
-            self.reply(number, reply);
+        while let Some((number, reply, held)) = self.under_way.next_answered(counted::<S>) {
+            self.reply(number, reply, held);
         }
         self.read_frames(context)?;
         while !self.under_way.is_empty() {
@@ -286,7 +296,7 @@ struct CallUnderWay<T> {
     /// For a call of a client's request.
     slow: Option<SlowCall>,
     started: T,
-    _held: HeldShare,
+    held: HeldShare,
 }
 
 /// What tells a call that was slow.
@@ -376,7 +386,7 @@ impl<T> Slots<T> {
         &mut self,
         call: CallUnderWay<T>,
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
-    ) -> Option<R> {
+    ) -> Option<(R, HeldShare)> {
         let index = self.free.pop().unwrap_or_else(|| {
             let index = self.places.len();
             let waker = Arc::new(SlotWaker { slot: index, wakes: Arc::clone(&self.wakes) }).into();
@@ -385,7 +395,7 @@ impl<T> Slots<T> {
         });
         let droppable = call.ends_when_dropped.then_some(call.number);
         self.places[index].call = Some(call);
-        let answered = self.look(index, poll).map(|(_, reply)| reply);
+        let answered = self.look(index, poll).map(|(_, reply, held)| (reply, held));
         if let (Some(number), None) = (droppable, &answered) {
             self.droppable.insert(number, index);
         }
@@ -396,7 +406,7 @@ impl<T> Slots<T> {
     fn next_answered<R>(
         &mut self,
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
-    ) -> Option<(u64, R)> {
+    ) -> Option<(u64, R, HeldShare)> {
         loop {
             if self.woken.is_empty() {
                 std::mem::swap(&mut self.woken, &mut *self.wakes.woken.lock());
@@ -412,14 +422,15 @@ impl<T> Slots<T> {
         &mut self,
         index: usize,
         poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
-    ) -> Option<(u64, R)> {
+    ) -> Option<(u64, R, HeldShare)> {
         let slot = &mut self.places[index];
         let call = slot.call.as_mut()?;
         let number = call.number;
         match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
             Poll::Ready(reply) => {
+                let held = std::mem::take(&mut call.held);
                 self.give_back(index);
-                Some((number, reply))
+                Some((number, reply, held))
             }
             Poll::Pending => None,
         }
@@ -475,9 +486,14 @@ mod tests {
         (answering, under_way(number, deadline, started))
     }
 
+    /// Adds a call; gives its reply where that is there at once.
+    fn add(slots: &mut Slots<Pending<u64>>, call: CallUnderWay<Pending<u64>>) -> Option<Result<u64, Error>> {
+        slots.add(call, look).map(|(reply, _held)| reply)
+    }
+
     fn under_way(number: u64, deadline: Instant, started: Pending<u64>) -> CallUnderWay<Pending<u64>> {
         let held = HeldShare::default();
-        CallUnderWay { number, deadline, ends_when_dropped: true, slow: None, started, _held: held }
+        CallUnderWay { number, deadline, ends_when_dropped: true, slow: None, started, held }
     }
 
     fn look(started: &mut Pending<u64>, _: u64, context: &mut Context<'_>) -> Poll<Result<u64, Error>> {
@@ -485,9 +501,10 @@ mod tests {
     }
 
     async fn answered(slots: &mut Slots<Pending<u64>>) -> (u64, Result<u64, Error>) {
+        let next = |slots: &mut Slots<_>| slots.next_answered(look).map(|(number, reply, _)| (number, reply));
         poll_fn(|context| {
             slots.register(context);
-            slots.next_answered(look).map_or(Poll::Pending, Poll::Ready)
+            next(slots).map_or(Poll::Pending, Poll::Ready)
         })
         .await
     }
@@ -498,7 +515,7 @@ mod tests {
         let answering: Vec<_> = (1..=3)
             .map(|number| {
                 let (answering, call) = call(number, soon);
-                assert_eq!(slots.add(call, look), None);
+                assert_eq!(add(&mut slots, call), None);
                 answering
             })
             .collect();
@@ -509,7 +526,7 @@ mod tests {
         answering.next().expect("the first").answer(Ok(10));
         assert_eq!(answered(&mut slots).await, (1, Ok(10)));
         let ready = under_way(4, soon, Pending::ready(Ok(40)));
-        assert_eq!(slots.add(ready, look), Some(Ok(40)));
+        assert_eq!(add(&mut slots, ready), Some(Ok(40)));
         assert_eq!((slots.len(), slots.places.len()), (1, 3));
     }
 
@@ -518,7 +535,7 @@ mod tests {
         let (mut slots, now) = (Slots::default(), Instant::now());
         let (hangs, first) = call(1, now);
         let (answering, second) = call(2, now + Duration::from_secs(5));
-        assert_eq!((slots.add(first, look), slots.add(second, look)), (None, None));
+        assert_eq!((add(&mut slots, first), add(&mut slots, second)), (None, None));
         assert_eq!(slots.expire(now), 1);
         hangs.answer(Ok(1));
         answering.answer(Ok(2));
@@ -531,14 +548,14 @@ mod tests {
         let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
         let (mut reads, read) = call(1, soon);
         let (changes, change) = call(2, soon);
-        assert_eq!(slots.add(read, look), None);
-        assert_eq!(slots.add(CallUnderWay { ends_when_dropped: false, ..change }, look), None);
+        assert_eq!(add(&mut slots, read), None);
+        assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped: false, ..change }), None);
         assert_eq!([1, 1, 2, 3].map(|number| slots.drop_call(number)), [true, false, false, false]);
         reads.closed().await;
         changes.answer(Ok(2));
         assert_eq!(answered(&mut slots).await, (2, Ok(2)), "it runs on, and is answered");
         let (other, next) = call(3, soon);
-        assert_eq!((slots.add(next, look), slots.places.len()), (None, 2), "the slots are used again");
+        assert_eq!((add(&mut slots, next), slots.places.len()), (None, 2), "the slots are used again");
         other.answer(Ok(3));
         assert_eq!(answered(&mut slots).await, (3, Ok(3)));
         assert!(!slots.drop_call(3) && slots.is_empty() && slots.droppable.is_empty());
@@ -550,7 +567,7 @@ mod tests {
         let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
         let calls = [true, false, true].map(|ends_when_dropped| {
             let (answering, call) = call(1, soon);
-            assert_eq!(slots.add(CallUnderWay { ends_when_dropped, ..call }, look), None);
+            assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped, ..call }), None);
             answering
         });
         assert_eq!([1, 1].map(|number| slots.drop_call(number)), [true, false]);

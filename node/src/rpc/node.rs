@@ -69,7 +69,8 @@ struct HeldBytes {
 /// Bytes that are counted until this is dropped; none where they are too few to be counted.
 #[derive(Debug, Default)]
 pub(super) struct HeldShare {
-    _permits: Option<(OwnedSemaphorePermit, OwnedSemaphorePermit)>,
+    of_volume: Option<OwnedSemaphorePermit>,
+    of_node: Option<OwnedSemaphorePermit>,
 }
 
 impl RpcNode {
@@ -130,7 +131,31 @@ impl RpcNode {
         // Its own bound first: a volume that takes nothing must leave the others their room.
         let own = self.bytes.of(volume).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
         let all = Arc::clone(&self.bytes.all).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
-        Ok(HeldShare { _permits: Some((own, all)) })
+        Ok(HeldShare { of_volume: Some(own), of_node: Some(all) })
+    }
+
+    /// Counts a reply until its peer takes it, in place of what its call held. The volume is done with it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when there is no room for it.
+    pub(super) fn hold_reply(&self, call: HeldShare, bytes: usize) -> Result<HeldShare> {
+        let HeldShare { of_volume, of_node } = call;
+        drop(of_volume);
+        if bytes <= BYTES_UNCOUNTED_MAX {
+            return Ok(HeldShare::default());
+        }
+        let held = of_node.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let missing = u32::try_from(bytes.saturating_sub(held)).map_err(|_| Error::Busy)?;
+        let more = Arc::clone(&self.bytes.all).try_acquire_many_owned(missing).map_err(|_| Error::Busy)?;
+        let of_node = match of_node {
+            Some(mut held) => {
+                drop(held.split(held.num_permits().saturating_sub(bytes)));
+                held.merge(more);
+                held
+            }
+            None => more,
+        };
+        Ok(HeldShare { of_volume: None, of_node: Some(of_node) })
     }
 
     /// The volumes and the one that is asked, in the life that the caller believes it to be in where `in_life` says that

@@ -55,7 +55,7 @@ mod tests {
         let head = RowHead { ballot: Ballot::ZERO, digest: [0; 32], committed: true };
         ScannedRow {
             key,
-            row: Row { head, value: Some(Bytes::from(vec![0; bytes])) },
+            row: Row { head, value_bytes: 0, value: Some(Bytes::from(vec![0; bytes])) },
             tombstone: false,
             is_missed: false,
         }

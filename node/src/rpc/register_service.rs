@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use sherd_core::id::VolumeId;
+use sherd_core::limits::VALUE_UNASKED_BYTES_MAX;
 use sherd_core::message::{Answer, ListPage, RowPage, ScannedRow, UnsettledPage};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{EncodedValue, Vote};
@@ -20,7 +21,8 @@ use sherd_proto::convert::register::RegisterRequest;
 use sherd_proto::v1::register_call::Call;
 use sherd_proto::v1::register_reply::Reply;
 use sherd_proto::v1::register_service_server::RegisterService;
-use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply};
+use sherd_proto::v1::vote_answer::Result as VoteResult;
+use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, VoteAnswer};
 
 use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
 use super::node::{HeldShare, RpcNode};
@@ -177,6 +179,14 @@ impl CallServer for RegisterServer {
         matches!(reply.reply, Some(Reply::Failure(_)))
     }
 
+    fn leave_out(reply: &mut RegisterReply) -> bool {
+        let Some(Reply::Vote(VoteAnswer { result: Some(VoteResult::Vote(vote)), .. })) = &mut reply.reply
+        else {
+            return false;
+        };
+        vote.row.as_mut().is_some_and(|row| row.value.take().is_some())
+    }
+
     fn replies(replies: Vec<RegisterReply>) -> RegisterReplies {
         RegisterReplies { replies }
     }
@@ -193,14 +203,22 @@ fn bytes_held(call: &Call) -> usize {
         Call::List(list) => {
             list.prefix.len() + list.from.len() + list.delimiter.as_ref().map_or(0, Bytes::len)
         }
+        Call::Prepare(prepare) => long_value(prepare.value_bytes_max),
+        Call::Read(read) => long_value(read.value_bytes_max),
         _ => 0,
     }
 }
 
+/// Bytes that a call holds for the value that it asks for: none for a short one, which is counted when it is there.
+const fn long_value(value_bytes_max: u32) -> usize {
+    let bytes = value_bytes_max as usize;
+    if bytes > VALUE_UNASKED_BYTES_MAX { bytes } else { 0 }
+}
+
 fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest, room: &ScanRoom) -> StartedCall {
     match request {
-        RegisterRequest::Prepare { target, prepare, want_value } => {
-            StartedCall::Vote(volumes.prepare(volume, &target, prepare, want_value))
+        RegisterRequest::Prepare { target, prepare, values } => {
+            StartedCall::Vote(volumes.prepare(volume, &target, prepare, values))
         }
         RegisterRequest::Accept { target, mut accept, heal } => {
             unshare(&mut accept.value);
@@ -210,9 +228,7 @@ fn start(volumes: &LocalPeer, volume: VolumeId, request: RegisterRequest, room: 
             volumes.commit(volume, &target, &commit);
             StartedCall::Silent
         }
-        RegisterRequest::Read { target, want_value } => {
-            StartedCall::Vote(volumes.read(volume, &target, want_value))
-        }
+        RegisterRequest::Read { target, values } => StartedCall::Vote(volumes.read(volume, &target, values)),
         RegisterRequest::Inline { target, ballot } => {
             StartedCall::Inline(volumes.inline(volume, &target, ballot))
         }

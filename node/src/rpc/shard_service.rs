@@ -222,6 +222,10 @@ impl CallServer for ShardServer {
         matches!(reply.reply, Some(Reply::Failure(_)))
     }
 
+    fn leave_out(_: &mut ShardReply) -> bool {
+        false
+    }
+
     fn replies(replies: Vec<ShardReply>) -> ShardReplies {
         ShardReplies { replies }
     }

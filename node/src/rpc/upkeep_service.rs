@@ -128,6 +128,10 @@ impl CallServer for UpkeepServer {
         matches!(reply.reply, Some(Reply::Failure(_)))
     }
 
+    fn leave_out(_: &mut UpkeepReply) -> bool {
+        false
+    }
+
     fn replies(replies: Vec<UpkeepReply>) -> UpkeepReplies {
         UpkeepReplies { replies }
     }

@@ -27,7 +27,7 @@ use sherd_volume::buffer::{Buffer, BufferPool};
 use crate::cluster::damage::Damage;
 use crate::cluster::pins::{PinGuard, Pins};
 use crate::cluster::{Cluster, SetView};
-use crate::machine::budget::{Budget, BudgetExhausted};
+use crate::machine::budget::{Budget, BudgetExhausted, CapShares};
 use crate::machine::reclaim::Reclaim;
 use crate::observe::metrics::ShardMetrics;
 
@@ -143,15 +143,14 @@ pub(crate) enum Placement {
 }
 
 impl Stripes {
-    /// Builds the data path. Uploads and downloads share the pool's cap half and half, so neither
-    /// can starve the other.
+    /// Builds the data path. Uploads and downloads have shares of the pool's cap, so neither can starve the other.
     pub(crate) fn new(config: StripesConfig) -> Self {
         let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
         let StripesConfig { timeouts, damage, pins, digests, metrics, reclaim, .. } = config;
-        let half = pool.usage().cap_bytes / 2;
+        let shares = CapShares::of(pool.usage().cap_bytes);
         // An upload that waits gets nothing from who reads slowly: nobody looks at this one.
-        let uploads = Budget::new(half, timeouts.budget, Reclaim::default());
-        let downloads = Budget::new(half, timeouts.budget, reclaim);
+        let uploads = Budget::new(shares.uploads, timeouts.budget, Reclaim::default());
+        let downloads = Budget::new(shares.downloads, timeouts.budget, reclaim);
         let released = Arc::new(Notify::new());
         let notified = Arc::clone(&released);
         pool.set_release_hook(move || notified.notify_waiters());

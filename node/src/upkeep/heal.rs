@@ -11,7 +11,7 @@ use futures::stream::FuturesUnordered;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
-use sherd_core::message::{Answer, Target};
+use sherd_core::message::{Answer, Target, ValueLimit};
 use sherd_core::record::Value;
 use sherd_core::register::quorum::Quorums;
 use sherd_core::register::{CommitHint, Positions, Refusal, Vote};
@@ -20,7 +20,7 @@ use super::look::Look;
 use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
 use super::refs::RefsError;
-use super::{Context, ask};
+use super::{Context, ask, read_whole};
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
 
@@ -326,8 +326,11 @@ impl Context {
             let target = &target;
             async move {
                 let whole = check != RowCheck::Head;
-                let pending = route.registers.read(route.volume, target, whole);
-                let answer = match tokio::time::timeout(ROW_PATIENCE, pending).await {
+                let head = || route.registers.read(route.volume, target, ValueLimit::NOTHING);
+                let asking = async {
+                    if whole { read_whole(route, target, ROW_PATIENCE).await } else { head().await }
+                };
+                let answer = match tokio::time::timeout(ROW_PATIENCE, asking).await {
                     Ok(Ok(answer)) if whole => Some(verify_value(route, target, answer, check).await),
                     Ok(answer) => Some(answer),
                     Err(_elapsed) => None,

@@ -42,11 +42,13 @@ use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{Timestamp, VolumeId};
 use sherd_core::limits;
 use sherd_core::message;
+use sherd_core::message::{Answer, Target, ValueLimit};
+use sherd_core::register::Vote;
 
 use crate::cluster::Cluster;
 use crate::cluster::damage::{ReportCounts, Reports};
 use crate::cluster::pins::Pins;
-use crate::peer::Pending;
+use crate::peer::{Pending, VolumeRoute};
 use crate::register::Registers;
 use crate::stripe::Stripes;
 use crate::volumes::Volumes;
@@ -227,6 +229,24 @@ impl Context {
 pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, timeout: Duration) -> message::Result<R> {
     let late = || message::Error::Unreachable { reason: "no answer in time".to_owned() };
     tokio::time::timeout(timeout, pending).await.unwrap_or_else(|_elapsed| Err(late()))
+}
+
+/// Reads a row with its value. A long one is asked for by its length, so that the volume's node counts it.
+pub(crate) async fn read_whole(
+    route: &VolumeRoute,
+    target: &Target,
+    timeout: Duration,
+) -> message::Result<Answer<Vote>> {
+    let mut values = ValueLimit::USUAL;
+    loop {
+        let answer = ask(route.registers.read(route.volume, target, values), timeout).await?;
+        let row = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref());
+        match row.filter(|row| row.value.is_none()).map(|row| row.value_bytes) {
+            None => return Ok(answer),
+            Some(bytes) if values.takes(bytes) => return Err(message::Error::Busy),
+            Some(bytes) => values = ValueLimit::of(bytes),
+        }
+    }
 }
 
 /// Everything that upkeep is doing, for metrics and health.

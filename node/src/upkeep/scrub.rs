@@ -31,7 +31,7 @@ use super::rebuild::Subject;
 use super::recover::ScrubProgress;
 use super::refs::RefsError;
 use super::sweep::Suspect;
-use super::{Context, ask};
+use super::{Context, ask, read_whole};
 use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
@@ -483,7 +483,7 @@ impl Context {
     /// Whether the volume's own row names data: then nobody else has to be asked.
     async fn is_named_here(&self, own: &VolumeRoute, key: &RegisterKey, data: DataId) -> bool {
         let target = self.cluster.target(key.clone());
-        let Ok(answer) = ask(own.registers.read(own.volume, &target, true), PATIENCE).await else {
+        let Ok(answer) = read_whole(own, &target, PATIENCE).await else {
             return false;
         };
         let row = answer.result.ok().and_then(|vote| vote.row);

@@ -17,7 +17,7 @@ use parking_lot::Mutex;
 use sherd_core::codec::{Reader, Writer};
 use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId, Timestamp, UploadId, VolumeId};
 use sherd_core::message;
-use sherd_core::message::{Answer, Control, RowScan};
+use sherd_core::message::{Answer, Control, RowScan, ValueLimit};
 use sherd_core::placement;
 use sherd_core::record::{Home, State, put_register_key, take_register_key};
 use sherd_core::register::Vote;
@@ -373,7 +373,8 @@ impl Context {
             self.throttle.take(0).await;
             let target = self.cluster.target(key.clone());
             let votes: Vec<Reply<Vote>> =
-                ask_all(set, 1, |route| route.registers.read(route.volume, &target, false)).await;
+                ask_all(set, 1, |route| route.registers.read(route.volume, &target, ValueLimit::NOTHING))
+                    .await;
             let mut lives = lives_of(&raised);
             for vote in &votes {
                 lives.learn_from(vote.volume, &vote.from);
@@ -497,6 +498,7 @@ mod tests {
         };
         let row = time.map(|time| Row {
             head: RowHead { ballot: ballot(time), digest: [0; 32], committed: true },
+            value_bytes: 1,
             value: None,
         });
         let result = Ok(Vote { row, floor: Ballot::ZERO });

@@ -17,7 +17,7 @@ use shuttle::scheduler::RandomScheduler;
 use shuttle::{Config, Runner, thread};
 
 use sherd_core::id::Ballot;
-use sherd_core::message::{AdoptedRow, Control};
+use sherd_core::message::{AdoptedRow, Control, ValueLimit};
 use sherd_core::register::{Accept, Prepare, RowHead, Vote};
 
 use crate::lookup::{Lookup, Source};
@@ -111,7 +111,9 @@ impl SharedQueue {
         let known = reader.prepare(&target, &prepare, false, Source::Disk).expect("the disk is sound");
         let answer = match known {
             Lookup::Immediate(answer) => answer,
-            Lookup::Pending => self.ask(|done| Op::Prepare { target, prepare, want_value: false, done }),
+            Lookup::Pending => {
+                self.ask(|done| Op::Prepare { target, prepare, values: ValueLimit::NOTHING, done })
+            }
         };
         let vote = answer.result.ok()?;
         self.answers.lock().promised.push((at, vote.clone()));

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ShardId, VolumeId};
-use sherd_core::message::{AdoptedRow, Answer, Control, Target};
+use sherd_core::message::{AdoptedRow, Answer, Control, Target, ValueLimit};
 use sherd_core::register::position::Position;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Asker;
@@ -50,7 +50,7 @@ pub enum Op {
         /// The ballot.
         prepare: Prepare,
         /// Whether the answer carries the row's value.
-        want_value: bool,
+        values: ValueLimit,
         /// Takes the vote.
         done: Completion<Answer<Vote>>,
     },
@@ -81,7 +81,7 @@ pub enum Op {
         /// The register.
         target: Target,
         /// Whether the answer carries the row's value.
-        want_value: bool,
+        values: ValueLimit,
         /// Takes the vote.
         done: Completion<Answer<Vote>>,
     },

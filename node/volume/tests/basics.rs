@@ -6,7 +6,7 @@
 mod support;
 
 use sherd_core::id::{Epoch, Incarnation, Sequence, Slot, VolumeId};
-use sherd_core::message::{Answer, Control, Target, UnsettledKind, UnsettledRow};
+use sherd_core::message::{Answer, Control, Target, UnsettledKind, UnsettledRow, ValueLimit};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, Positions, Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
@@ -431,7 +431,11 @@ fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
     newer.epoch = Epoch(2);
     assert_eq!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Pending);
     let (answer, done) = slot();
-    volume.volume.submit(sherd_volume::request::Op::Read { target: newer.clone(), want_value: false, done });
+    volume.volume.submit(sherd_volume::request::Op::Read {
+        target: newer.clone(),
+        values: ValueLimit::NOTHING,
+        done,
+    });
     volume.run();
     assert!(answer.lock().take().unwrap().unwrap().result.is_ok());
     assert!(matches!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Immediate(_)));

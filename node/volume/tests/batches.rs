@@ -11,7 +11,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, ChangeId, Epoch, ProposerId, Timestamp};
 use sherd_core::limits::{HASH_BLOCK_BYTES, INLINE_BYTES_MAX, VALUE_BYTES_MAX};
-use sherd_core::message::{AdoptedRow, Answer, Control, RowScan, UnsettledKind};
+use sherd_core::message::{AdoptedRow, Answer, Control, RowScan, UnsettledKind, ValueLimit};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, RowHead, Vote};
 use sherd_volume::disk::Disk;
@@ -45,13 +45,13 @@ fn is_full<R>(answer: &Held<R>) -> bool {
 fn submit_prepare(volume: &mut Driver, name: &str, ballot: Ballot) -> Held<Answer<Vote>> {
     let (held, done) = slot();
     let (target, prepare) = (target(&object(name)), Prepare { ballot });
-    volume.volume.submit(Op::Prepare { target, prepare, want_value: false, done });
+    volume.volume.submit(Op::Prepare { target, prepare, values: ValueLimit::NOTHING, done });
     held
 }
 
 fn submit_read(volume: &mut Driver, name: &str) -> Held<Answer<Vote>> {
     let (held, done) = slot();
-    volume.volume.submit(Op::Read { target: target(&object(name)), want_value: false, done });
+    volume.volume.submit(Op::Read { target: target(&object(name)), values: ValueLimit::NOTHING, done });
     held
 }
 
@@ -159,7 +159,7 @@ fn a_known_epoch_is_not_written_again() {
     let before = volume.reader.status().frame_records.count();
     for frames in [1, 1] {
         let (held, done) = slot();
-        volume.volume.submit(Op::Read { target: later.clone(), want_value: false, done });
+        volume.volume.submit(Op::Read { target: later.clone(), values: ValueLimit::NOTHING, done });
         volume.volume.step();
         assert!(matches!(held.lock().take(), Some(Ok(Answer { result: Ok(_), .. }))));
         assert_eq!(volume.reader.status().frame_records.count() - before, frames);
@@ -177,10 +177,10 @@ fn an_answer_under_a_new_epoch_waits_for_its_record() {
         let fault = failing_sync(&bench);
         let (held, done) = slot();
         volume.volume.submit(if epoch == Epoch(4) {
-            Op::Read { target: later, want_value: false, done }
+            Op::Read { target: later, values: ValueLimit::NOTHING, done }
         } else {
             let prepare = Prepare { ballot: ballot(9) };
-            Op::Prepare { target: later, prepare, want_value: false, done }
+            Op::Prepare { target: later, prepare, values: ValueLimit::NOTHING, done }
         });
         volume.volume.step();
         assert!(is_full(&held), "{epoch:?}");

@@ -5,7 +5,7 @@
 
 mod support;
 
-use sherd_core::message::Control;
+use sherd_core::message::{Control, ValueLimit};
 use sherd_core::record::BucketPhase;
 use sherd_core::register::{Accept, Prepare};
 use sherd_volume::disk::faulty::{Call, Failure, Fault, InjectedFault, Keep};
@@ -63,10 +63,10 @@ fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
     let (stored, done) = slot();
     volume.volume.submit(Op::Accept { target: key.clone(), accept: accept(), heal: None, done });
     let (read, done) = slot();
-    volume.volume.submit(Op::Read { target: key.clone(), want_value: false, done });
+    volume.volume.submit(Op::Read { target: key.clone(), values: ValueLimit::NOTHING, done });
     let (promised, done) = slot();
     let prepare = Prepare { ballot: ballot(3) };
-    volume.volume.submit(Op::Prepare { target: key.clone(), prepare, want_value: false, done });
+    volume.volume.submit(Op::Prepare { target: key.clone(), prepare, values: ValueLimit::NOTHING, done });
     let (again, done) = slot();
     volume.volume.submit(Op::Accept { target: key, accept: accept(), heal: None, done });
     volume.run();

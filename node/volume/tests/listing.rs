@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use sherd_core::id::{BucketId, Epoch, UploadId};
 use sherd_core::message::{
-    Control, ListPage, ListScan, ListedRow, PartsScan, RowScan, Target, behind, behind_prefix,
+    Control, ListPage, ListScan, ListedRow, PartsScan, RowScan, Target, ValueLimit, behind, behind_prefix,
 };
 use sherd_core::register::Refusal;
 use sherd_volume::lookup::{Lookup, Source};
@@ -223,7 +223,8 @@ fn what_is_judged_and_not_durable_is_not_listed() {
     };
     volume.volume.submit(Op::Accept { target: target(&object("new")), accept, heal: None, done });
     assert!(!shown(&list(&volume, &scan("", None))).contains(&"new".to_owned()));
-    let Lookup::Immediate(vote) = volume.reader.row(&target(&object("new")), true, Source::Disk).unwrap()
+    let Lookup::Immediate(vote) =
+        volume.reader.row(&target(&object("new")), ValueLimit::USUAL, Source::Disk).unwrap()
     else {
         panic!("nothing is judged yet");
     };

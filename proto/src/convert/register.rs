@@ -10,7 +10,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledKind, UnsettledPage,
+    UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
@@ -36,7 +36,7 @@ pub enum RegisterRequest {
         /// The ballot to promise.
         prepare: Prepare,
         /// Whether the answer carries the value of its row.
-        want_value: bool,
+        values: ValueLimit,
     },
     /// Asks to accept a value.
     Accept {
@@ -59,7 +59,7 @@ pub enum RegisterRequest {
         /// The register.
         target: Target,
         /// Whether the answer carries its value.
-        want_value: bool,
+        values: ValueLimit,
     },
     /// Reads the inline bytes of a row.
     Inline {
@@ -109,18 +109,17 @@ impl Wire for RegisterRequest {
 
     fn to_wire(&self) -> Call {
         match self {
-            Self::Prepare { target, prepare, want_value } => Call::Prepare(register_call::Prepare {
+            Self::Prepare { target, prepare, values } => Call::Prepare(register_call::Prepare {
                 target: Some(target.to_wire()),
                 ballot: prepare.ballot.to_wire(),
-                want_value: *want_value,
+                want_value: *values != ValueLimit::NOTHING,
+                value_bytes_max: values.bytes(),
             }),
             Self::Accept { target, accept, heal } => {
                 Call::Accept(accept_to_wire(target, accept, heal.as_ref()))
             }
             Self::Commit { target, commit } => Call::Commit(commit_to_wire(target, commit)),
-            Self::Read { target, want_value } => {
-                Call::Read(register_call::Read { target: Some(target.to_wire()), want_value: *want_value })
-            }
+            Self::Read { target, values } => Call::Read(read_to_wire(target, *values)),
             Self::Inline { target, ballot } => Call::Inline(register_call::Inline {
                 target: Some(target.to_wire()),
                 ballot: ballot.to_wire(),
@@ -145,9 +144,10 @@ impl Wire for RegisterRequest {
 
     fn from_wire(message: Call) -> Result<Self, ConvertError> {
         Ok(match message {
-            Call::Prepare(register_call::Prepare { target, ballot, want_value }) => {
+            Call::Prepare(register_call::Prepare { target, ballot, want_value, value_bytes_max }) => {
+                let values = value_limit(want_value, value_bytes_max);
                 let prepare = Prepare { ballot: Ballot::from_wire(ballot)? };
-                Self::Prepare { target: target_of(target)?, prepare, want_value }
+                Self::Prepare { target: target_of(target)?, prepare, values }
             }
             Call::Accept(accept) => {
                 let (target, accept, heal) = accept_from_wire(accept)?;
@@ -159,8 +159,9 @@ impl Wire for RegisterRequest {
                 let commit = CommitHint { ballot, is_everywhere, positions };
                 Self::Commit { target: target_of(target)?, commit }
             }
-            Call::Read(register_call::Read { target, want_value }) => {
-                Self::Read { target: target_of(target)?, want_value }
+            Call::Read(register_call::Read { target, want_value, value_bytes_max }) => {
+                let values = value_limit(want_value, value_bytes_max);
+                Self::Read { target: target_of(target)?, values }
             }
             Call::Inline(register_call::Inline { target, ballot }) => {
                 Self::Inline { target: target_of(target)?, ballot: Ballot::from_wire(ballot)? }
@@ -182,6 +183,21 @@ impl Wire for RegisterRequest {
                 Self::DropRow { target: target_of(target)?, ballot: Ballot::from_wire(ballot)? }
             }
         })
+    }
+}
+
+/// A read as it travels.
+pub fn read_to_wire(target: &Target, values: ValueLimit) -> register_call::Read {
+    let want_value = values != ValueLimit::NOTHING;
+    register_call::Read { target: Some(target.to_wire()), want_value, value_bytes_max: values.bytes() }
+}
+
+/// Nodes of before say no length: they take a value of any.
+fn value_limit(want_value: bool, bytes_max: u32) -> ValueLimit {
+    match (want_value, bytes_max) {
+        (false, _) => ValueLimit::NOTHING,
+        (true, 0) => ValueLimit::ANY,
+        (true, bytes) => ValueLimit::of(bytes),
     }
 }
 

@@ -316,17 +316,21 @@ impl Wire for Row {
     type Message = v1::Row;
 
     fn to_wire(&self) -> v1::Row {
-        let Self { head, value } = self;
-        v1::Row { head: Some(head.to_wire()), value: value.clone() }
+        let Self { head, value_bytes, value } = self;
+        v1::Row { head: Some(head.to_wire()), value: value.clone(), value_bytes: *value_bytes }
     }
 
     fn from_wire(message: v1::Row) -> Result<Self, ConvertError> {
-        let v1::Row { head, value } = message;
+        let v1::Row { head, value, value_bytes } = message;
         let head = RowHead::from_wire(required(head, "head of a row")?)?;
+        let mut bytes = value_bytes as usize;
         if let Some(value) = &value {
             check_digest(value, &head)?;
+            bytes = value.len();
         }
-        Ok(Self { head, value })
+        at_most(bytes, VALUE_BYTES_MAX, "value")?;
+        let value_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        Ok(Self { head, value_bytes, value })
     }
 }
 

@@ -17,6 +17,7 @@ pub use shard::{
 };
 
 use crate::id::{Epoch, RegisterKey, Slot};
+use crate::limits::{VALUE_BYTES_MAX, VALUE_UNASKED_BYTES_MAX};
 use crate::record::row_key::RowKeys;
 use crate::register::{Answerer, Refusal};
 
@@ -59,6 +60,35 @@ pub struct Answer<R> {
     pub from: Answerer,
     /// The vote.
     pub result: Result<R, Refusal>,
+}
+
+/// Which values an answer carries: those up to a length. Of a longer one it says the length.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ValueLimit(u32);
+
+impl ValueLimit {
+    /// None: only the row's head is asked for.
+    pub const NOTHING: Self = Self(0);
+    /// Those that are asked for before their length is known.
+    pub const USUAL: Self = Self::of(VALUE_UNASKED_BYTES_MAX as u32);
+    /// Of any length.
+    pub const ANY: Self = Self::of(VALUE_BYTES_MAX as u32);
+
+    /// Values up to so many bytes.
+    pub const fn of(bytes: u32) -> Self {
+        let bytes_max = VALUE_BYTES_MAX as u32;
+        Self(if bytes > bytes_max { bytes_max } else { bytes })
+    }
+
+    /// The longest value, in bytes.
+    pub const fn bytes(self) -> u32 {
+        self.0
+    }
+
+    /// Whether an answer carries a value of so many bytes. No value is empty.
+    pub const fn takes(self, value_bytes: u32) -> bool {
+        value_bytes <= self.0
+    }
 }
 
 /// Which register, and by which topology the caller found this volume.

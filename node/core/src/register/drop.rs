@@ -62,6 +62,7 @@ mod tests {
         };
         let row = row.map(|time| Row {
             head: RowHead { ballot: ballot(time), digest: [0; 32], committed: true },
+            value_bytes: 1,
             value: None,
         });
         let result = Ok(Vote { row, floor: ballot(floor) });

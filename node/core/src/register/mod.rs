@@ -112,7 +112,9 @@ impl Eq for EncodedValue {}
 pub struct Row {
     /// Ballot, digest and committed flag.
     pub head: RowHead,
-    /// The encoded value without its inline bytes; absent where only the head was asked for.
+    /// Bytes of the encoded value; 0 where a volume of before does not say it.
+    pub value_bytes: u32,
+    /// The encoded value without its inline bytes; absent where it was not asked for, or is longer than was asked for.
     pub value: Option<Bytes>,
 }
 

@@ -238,7 +238,7 @@ impl Clocks {
             changed.durable_bound = changed.durable_bound.max(bound);
             changed.reading = next_reading(changed.reading, clock).unwrap_or(changed.reading);
         }
-        Ok(Vote { row: row.map(|head| Row { head, value: None }), floor: volume.floor })
+        Ok(Vote { row: row.map(|head| Row { head, value_bytes: 1, value: None }), floor: volume.floor })
     }
 
     fn accept(&self, state: &mut State, at: usize, ballot: Ballot, data: &[DataId]) -> Result<(), Refusal> {

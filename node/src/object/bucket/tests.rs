@@ -5,7 +5,7 @@ use futures::future::join_all;
 
 use sherd_core::id::VolumeId;
 use sherd_core::message;
-use sherd_core::message::{Control, UnsettledKind};
+use sherd_core::message::{Control, UnsettledKind, ValueLimit};
 use sherd_core::record::Object;
 use sherd_core::register::seal::DeletionDecision;
 use sherd_core::register::{CommitHint, Positions};
@@ -231,7 +231,8 @@ async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
         let route = set.routes.iter().find(|route| route.volume == away).expect("of the set");
         let is_told = async {
             loop {
-                let vote = route.registers.read(away, &target, false).await.expect("it answers");
+                let vote =
+                    route.registers.read(away, &target, ValueLimit::NOTHING).await.expect("it answers");
                 let head = vote.result.expect("it votes").row.expect("it has it").head;
                 if head.committed {
                     return;

@@ -65,6 +65,7 @@ impl Objects {
                 return Ok(written);
             }
         };
+        drop(found);
         judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
         let stored = self.listed_parts(&name.bucket, &key, upload, &parts).await?;
         let total = total_size(&stored, size)?;

@@ -63,6 +63,12 @@ impl Objects {
         Ok(id)
     }
 
+    /// What an object's register says of an upload, while it is open. Nothing else of its value is kept.
+    async fn upload_of(&self, bucket: &ObjectKey, object: &RegisterKey, id: UploadId) -> Result<OpenUpload> {
+        let found = self.find(bucket, object).await?;
+        open_upload(found.as_ref().and_then(QuorumRow::object), id).cloned()
+    }
+
     /// Stores a part, in place of an earlier one of its number.
     ///
     /// # Errors
@@ -82,8 +88,7 @@ impl Objects {
             return Err(Invalid::Argument { name: "partNumber" }.into());
         }
         let object_key = self.object_key(&name).await?;
-        let found = self.find(&name.bucket, &object_key).await?;
-        let declared = open_upload(found.as_ref().and_then(QuorumRow::object), id)?.checksum;
+        let declared = self.upload_of(&name.bucket, &object_key, id).await?.checksum;
         let announced = upload.checksum.as_ref().map(super::ExpectedChecksum::algorithm);
         judge_algorithm(declared, announced, origin)?;
         let kept = declared.map_or(DEFAULT_ALGORITHM, |(algorithm, _)| algorithm);
@@ -157,8 +162,7 @@ impl Objects {
         max: u32,
     ) -> Result<PartPage> {
         let key = self.object_key(&name).await?;
-        let found = self.find(&name.bucket, &key).await?;
-        let checksum = open_upload(found.as_ref().and_then(QuorumRow::object), id)?.checksum;
+        let checksum = self.upload_of(&name.bucket, &key, id).await?.checksum;
         let max = usize::try_from(max.min(limits::LIST_KEYS_MAX)).expect("at most 1000");
         let mut parts = self.parts_behind(&name.bucket, &key, id, after, max + 1).await?;
         let more = parts.len() > max;

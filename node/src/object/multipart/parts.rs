@@ -144,6 +144,7 @@ impl Objects {
         }
         let found = self.find(bucket, object).await?;
         let kept = self.kept_data(object, found.as_ref()).await?;
+        drop(found);
         while let Some(last) = parts.last().map(|part| part.part.number) {
             let kept = &kept;
             let changes = parts.into_iter().map(|part| async move {
@@ -208,6 +209,7 @@ impl Objects {
             return Ok(());
         }
         let kept = self.kept_data(object, found.as_ref()).await?;
+        drop(found);
         self.tombstone_part(bucket, &part_key(object, part.upload, part.number), &kept).await
     }
 }

@@ -9,12 +9,12 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, Error, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledKind, UnsettledPage,
+    UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
 use sherd_proto::convert::Wire;
-use sherd_proto::convert::register::{RegisterRequest, accept_to_wire, commit_to_wire};
+use sherd_proto::convert::register::{RegisterRequest, accept_to_wire, commit_to_wire, read_to_wire};
 use sherd_proto::v1::register_call::{self, Call};
 use sherd_proto::v1::{RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
@@ -126,10 +126,11 @@ impl RegisterPeer for GrpcPeer {
         volume: VolumeId,
         target: &Target,
         prepare: Prepare,
-        want_value: bool,
+        values: ValueLimit,
     ) -> Pending<Answer<Vote>> {
         let (target, ballot) = (Some(target.to_wire()), prepare.ballot.to_wire());
-        let call = Call::Prepare(register_call::Prepare { target, ballot, want_value });
+        let (want_value, value_bytes_max) = (values != ValueLimit::NOTHING, values.bytes());
+        let call = Call::Prepare(register_call::Prepare { target, ballot, want_value, value_bytes_max });
         self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Vote)
     }
 
@@ -167,8 +168,8 @@ impl RegisterPeer for GrpcPeer {
         }
     }
 
-    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
-        let call = Call::Read(register_call::Read { target: Some(target.to_wire()), want_value });
+    fn read(&self, volume: VolumeId, target: &Target, values: ValueLimit) -> Pending<Answer<Vote>> {
+        let call = Call::Read(read_to_wire(target, values));
         self.ask_register(volume, SMALL_CALL, call, RegisterWaiter::Vote)
     }
 

@@ -6,7 +6,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
-    UnsettledKind, UnsettledPage,
+    UnsettledKind, UnsettledPage, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, Prepare, Vote};
@@ -24,17 +24,16 @@ impl RegisterPeer for LocalPeer {
         volume: VolumeId,
         target: &Target,
         prepare: Prepare,
-        want_value: bool,
+        values: ValueLimit,
     ) -> Pending<Answer<Vote>> {
-        let known =
-            |serving: &ServingVolume| serving.reader.prepare(target, &prepare, want_value, Source::Cache);
+        let known = |serving: &ServingVolume| serving.reader.prepare(target, &prepare, values, Source::Cache);
         if let Some(answer) = self.answer_at_once(volume, known) {
             return Pending::ready(Ok(answer));
         }
         let target = target.clone();
         self.answer_on_readers(volume, CallLength::Short, move |serving, answering| {
-            let found = serving.reader.prepare(&target, &prepare, want_value, Source::Disk);
-            look_up(serving, answering, found, |done| Op::Prepare { target, prepare, want_value, done });
+            let found = serving.reader.prepare(&target, &prepare, values, Source::Disk);
+            look_up(serving, answering, found, |done| Op::Prepare { target, prepare, values, done });
         })
     }
 
@@ -71,15 +70,15 @@ impl RegisterPeer for LocalPeer {
         self.tell_log(volume, Op::Commit { target: target.clone(), ballot, is_everywhere, positions });
     }
 
-    fn read(&self, volume: VolumeId, target: &Target, want_value: bool) -> Pending<Answer<Vote>> {
-        let known = |serving: &ServingVolume| serving.reader.row(target, want_value, Source::Cache);
+    fn read(&self, volume: VolumeId, target: &Target, values: ValueLimit) -> Pending<Answer<Vote>> {
+        let known = |serving: &ServingVolume| serving.reader.row(target, values, Source::Cache);
         if let Some(answer) = self.answer_at_once(volume, known) {
             return Pending::ready(Ok(answer));
         }
         let target = target.clone();
         self.answer_on_readers(volume, CallLength::Short, move |serving, answering| {
-            let found = serving.reader.row(&target, want_value, Source::Disk);
-            look_up(serving, answering, found, |done| Op::Read { target, want_value, done });
+            let found = serving.reader.row(&target, values, Source::Disk);
+            look_up(serving, answering, found, |done| Op::Read { target, values, done });
         })
     }
 

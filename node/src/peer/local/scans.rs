@@ -46,6 +46,13 @@ struct HeldPages {
 #[derive(Debug, Default)]
 pub(crate) struct PageShare(Option<(ScanRoom, usize)>);
 
+impl PageShare {
+    /// Whether it counts anything.
+    pub(crate) const fn is_taken(&self) -> bool {
+        self.0.is_some()
+    }
+}
+
 /// What a scan found, and the bytes that it holds.
 #[derive(Debug)]
 pub(crate) struct CountedPage<R> {

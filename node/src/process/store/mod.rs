@@ -31,7 +31,7 @@ use crate::observe::metrics::Metrics;
 use crate::peer::grpc::GrpcPeer;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
-use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
+use crate::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::upkeep::{Deletions, Settings, Upkeep, UpkeepConfig};
 use crate::volumes::form::{self, Formation, FormationConfig, FormationError};
@@ -266,6 +266,7 @@ impl Store {
             damage,
             metrics: Arc::clone(metrics),
             tasks: tasks.clone(),
+            values: value_budget(&pool),
         });
         let release_grace = upkeep.release_grace;
         let upkeep = Upkeep::new(UpkeepConfig {

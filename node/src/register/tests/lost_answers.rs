@@ -5,7 +5,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::DataId;
 use sherd_core::limits::ETAG_BYTES_MAX;
 use sherd_core::message;
-use sherd_core::message::{Answer, Error};
+use sherd_core::message::{Answer, Error, ValueLimit};
 use sherd_core::register::proposer::is_skewed;
 use sherd_core::register::{Refusal, Vote};
 
@@ -533,7 +533,10 @@ pub(super) async fn until_told_committed(node: &Node) {
     let told = async {
         loop {
             registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
-            let votes = set.routes.iter().map(|route| route.registers.read(route.volume, &target, false));
+            let votes = set
+                .routes
+                .iter()
+                .map(|route| route.registers.read(route.volume, &target, ValueLimit::NOTHING));
             let is_committed = |vote: message::Result<Answer<Vote>>| {
                 let row = vote.expect("answered").result.expect("a vote").row;
                 row.is_some_and(|row| row.head.committed)

@@ -156,8 +156,8 @@ async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
         let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
         let nothing = Answer { from, result: Ok(Vote { row: None, floor: Ballot::ZERO }) };
         let mut moved = 0;
-        says(&script.reads, move |_, want_value| {
-            if !want_value || moved >= moves {
+        says(&script.reads, move |_, values| {
+            if values == ValueLimit::NOTHING || moved >= moves {
                 return Fate::Through;
             }
             moved += 1;

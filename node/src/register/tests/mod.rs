@@ -2,6 +2,7 @@
 //! has come before the task of the first batch is asked to go on.
 
 mod late_volumes;
+mod long_values;
 mod lost_answers;
 mod lost_reads;
 mod repeated_calls;
@@ -18,7 +19,7 @@ use futures::future::join_all;
 
 use sherd_core::id::{BucketId, ChangeId, VersionId};
 use sherd_core::limits::KEY_WRITERS_MAX;
-use sherd_core::message::Control;
+use sherd_core::message::{Control, ValueLimit};
 use sherd_core::record::{Attributes, Body, Content, DataRef, Home, State, Version, VersionKind};
 use sherd_core::register::Prepare;
 
@@ -314,7 +315,8 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let set = registers.inner.cluster.set_of(&key());
     let (target, late) = (registers.inner.cluster.target(key()), set.routes[0].clone());
     let row_on_it = async || {
-        let answer = late.registers.read(late.volume, &target, false).await.expect("it answers");
+        let answer =
+            late.registers.read(late.volume, &target, ValueLimit::NOTHING).await.expect("it answers");
         answer.result.expect("it votes").row.map(|row| row.head.ballot)
     };
     // Three of four were enough for the change: the fourth may still be about it.
@@ -327,7 +329,8 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let before = row_on_it().await;
     let time = registers.now().plus_ms(30_000);
     let prepare = Prepare { ballot: Ballot { time, proposer: registers.proposer() } };
-    let promised = late.registers.prepare(late.volume, &target, prepare, false).await.expect("it answers");
+    let promised =
+        late.registers.prepare(late.volume, &target, prepare, ValueLimit::NOTHING).await.expect("it answers");
     promised.result.expect("nobody promised more");
     registers.change(registers.begin(&key()), plain(2)).await.expect("three of four take it");
     assert_eq!(row_on_it().await, before);

@@ -1,6 +1,6 @@
 //! A write that was cut short, on volumes that show its row and cannot give it: the key goes on without it.
 
-use sherd_core::message::Error;
+use sherd_core::message::{Error, ValueLimit};
 
 use super::lost_answers::{IMPATIENT, inline, lost, read, until_told_committed, volumes};
 use super::*;
@@ -38,8 +38,12 @@ fn with_rot_on(node: &Node, rotten: VolumeId) -> (Node, Arc<ScriptedPeer>) {
             if fate(volume) { Fate::Instead(Err(corrupt())) } else { Fate::Through }
         },
     );
-    says(&script.reads, move |volume, want_value| {
-        if fate(volume) && want_value { Fate::Instead(Err(corrupt())) } else { Fate::Through }
+    says(&script.reads, move |volume, values| {
+        if fate(volume) && values != ValueLimit::NOTHING {
+            Fate::Instead(Err(corrupt()))
+        } else {
+            Fate::Through
+        }
     });
     (gateway, script)
 }
@@ -179,7 +183,7 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
     let (set, target) = (registers.inner.cluster.set_of(&key()), registers.inner.cluster.target(key()));
     let route = set.routes.iter().find(|route| route.volume == rotten).expect("of the set");
     let row = async || {
-        let vote = route.registers.read(rotten, &target, false).await.expect("it answers");
+        let vote = route.registers.read(rotten, &target, ValueLimit::NOTHING).await.expect("it answers");
         vote.result.expect("it votes").row.map(|row| row.head)
     };
     let told = async {

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use sherd_core::message::ValueLimit;
 use sherd_core::record::Home;
 
 use super::conformance::list;
@@ -16,7 +17,7 @@ async fn a_broken_connection_answers_its_calls_at_once_and_comes_back() {
     let (peer, volume) = (&pair.peer, pair.volume);
     // The answers stay on the way: no call is answered before the connection breaks.
     pair.relay.hold(true);
-    let waiting: Vec<_> = (0..100).map(|_| peer.read(volume, &target("a"), true)).collect();
+    let waiting: Vec<_> = (0..100).map(|_| peer.read(volume, &target("a"), ValueLimit::USUAL)).collect();
     let broke = Instant::now();
     pair.relay.cut();
     for pending in waiting {
@@ -26,7 +27,7 @@ async fn a_broken_connection_answers_its_calls_at_once_and_comes_back() {
     pair.until("the link sees it", || pair.link.down_because().is_some() || pair.link.is_up()).await;
     pair.relay.hold(false);
     let back = async {
-        while peer.read(volume, &target("a"), true).await.is_err() {
+        while peer.read(volume, &target("a"), ValueLimit::USUAL).await.is_err() {
             tokio::task::yield_now().await;
         }
     };
@@ -71,7 +72,7 @@ async fn a_peer_that_stopped_costs_no_more_than_its_pings() {
     let (peer, volume) = (&pair.peer, pair.volume);
     pair.relay.hold(true);
     let stopped = Instant::now();
-    let call = peer.read(volume, &target("a"), true);
+    let call = peer.read(volume, &target("a"), ValueLimit::USUAL);
     let read = peer.read_shard(volume, range(1, Home::Packed, 10));
     reason(call.await);
     reason(read.await);
@@ -79,7 +80,7 @@ async fn a_peer_that_stopped_costs_no_more_than_its_pings() {
     // While it is down each call is answered at once, and nothing queues behind it.
     pair.until("the link sees it", || pair.link.down_because().is_some()).await;
     let asked = Instant::now();
-    reason(peer.read(volume, &target("a"), true).await);
+    reason(peer.read(volume, &target("a"), ValueLimit::USUAL).await);
     assert!(asked.elapsed() < Duration::from_millis(500));
     pair.relay.hold(false);
     pair.connected().await;
@@ -91,6 +92,6 @@ async fn a_server_that_stops_ends_its_streams_and_all_its_tasks() {
     let pair = Pair::new().await;
     pair.stop_server.cancel();
     pair.until("the link is down", || pair.link.down_because().is_some()).await;
-    reason(pair.peer.read(pair.volume, &target("a"), true).await);
+    reason(pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await);
     pair.close().await;
 }

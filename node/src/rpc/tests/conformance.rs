@@ -12,7 +12,7 @@ use futures::FutureExt;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{BucketId, Epoch, Sequence};
-use sherd_core::message::{Control, Error, ListScan, RowScan};
+use sherd_core::message::{Control, Error, ListScan, RowScan, ValueLimit};
 use sherd_core::record::Home;
 use sherd_core::register::CommitHint;
 
@@ -66,7 +66,11 @@ async fn what_changes_a_volume_is_done_though_nobody_waits_for_it() {
         let hint = CommitHint { ballot, is_everywhere: true, positions: Arc::default() };
         registers.commit(volume, &name, &hint);
         until("the row is accepted, and its commit did not overtake it", async || {
-            let vote = registers.read(volume, &name, false).await.ok().and_then(|answer| answer.result.ok());
+            let vote = registers
+                .read(volume, &name, ValueLimit::NOTHING)
+                .await
+                .ok()
+                .and_then(|answer| answer.result.ok());
             vote.and_then(|vote| vote.row).is_some_and(|row| row.head.ballot == ballot && row.head.committed)
         })
         .await;
@@ -91,7 +95,10 @@ async fn what_changes_a_volume_is_done_though_nobody_waits_for_it() {
         let stale = target(&format!("epoch {number}"));
         drop(registers.control(volume, Control::RecordEpoch { slot: stale.slot, epoch: Epoch(2) }));
         until("the epoch is recorded", async || {
-            registers.read(volume, &stale, false).await.is_ok_and(|answer| answer.result.is_err())
+            registers
+                .read(volume, &stale, ValueLimit::NOTHING)
+                .await
+                .is_ok_and(|answer| answer.result.is_err())
         })
         .await;
     }
@@ -234,8 +241,11 @@ async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_droppe
         }
         drop((log, writes, reads));
         until("the row is accepted", async || {
-            let vote =
-                registers.read(volume, &packed, false).await.ok().and_then(|answer| answer.result.ok());
+            let vote = registers
+                .read(volume, &packed, ValueLimit::NOTHING)
+                .await
+                .ok()
+                .and_then(|answer| answer.result.ok());
             vote.and_then(|vote| vote.row).is_some_and(|row| row.head.ballot == ballot)
         })
         .await;
@@ -274,12 +284,12 @@ async fn a_peer_that_stopped_is_late_and_used_again_when_it_goes_on() {
     let pair = Pair::new().await;
     let [_, (_, route)] = routes(&pair);
     pair.relay.hold(true);
-    let pending = route.registers.read(route.volume, &target("a"), true);
+    let pending = route.registers.read(route.volume, &target("a"), ValueLimit::USUAL);
     until("the volume is late", async || route.is_late()).await;
     pair.relay.hold(false);
     drop(pending.await);
     until("it answers again", async || {
-        route.registers.read(route.volume, &target("a"), true).await.is_ok() && !route.is_late()
+        route.registers.read(route.volume, &target("a"), ValueLimit::USUAL).await.is_ok() && !route.is_late()
     })
     .await;
     pair.close().await;

@@ -12,6 +12,7 @@ mod registers;
 mod requests;
 mod renewal;
 mod shards;
+mod values;
 
 use std::net::SocketAddr;
 use std::os::unix::fs::PermissionsExt;
@@ -25,7 +26,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::Clock;
 use sherd_core::id::{BucketId, ClusterId, Epoch, NodeId, ObjectKey, RegisterKey, VolumeId};
-use sherd_core::message::{Error, Target};
+use sherd_core::message::{Error, Target, ValueLimit};
 use sherd_core::placement;
 use sherd_proto::v1::VolumeReport;
 use sherd_trust::authority::Authority;
@@ -102,6 +103,8 @@ struct Pair {
     local: LocalPeer,
     volume: VolumeId,
     slot: LocalSlot,
+    /// The server's.
+    node: RpcNode,
     served_at: SocketAddr,
     relay: Relay,
     link: Link,
@@ -168,6 +171,7 @@ impl Pair {
             local,
             volume,
             slot,
+            node,
             served_at,
             relay,
             link,
@@ -208,7 +212,7 @@ impl Pair {
         let serving = self.volumes.all()[0].serving().expect("it serves");
         let (hung, wait) = std::sync::mpsc::channel::<()>();
         let done = Completion::new(move |_| assert!(wait.recv().is_err(), "nothing is ever sent"));
-        serving.submit(Op::Read { target: target("hung"), want_value: false, done }).expect("room");
+        serving.submit(Op::Read { target: target("hung"), values: ValueLimit::NOTHING, done }).expect("room");
         hung
     }
 

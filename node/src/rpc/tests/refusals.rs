@@ -6,6 +6,7 @@ use tokio::net::TcpStream;
 use bytes::Bytes;
 
 use sherd_core::id::ClusterId;
+use sherd_core::message::ValueLimit;
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::{PutShard, Sender};
 
@@ -18,7 +19,7 @@ use crate::upkeep::tests::body;
 async fn another_cluster_is_refused_by_name() {
     let pair = Pair::unconnected(ClusterId([8; 16]), Role::Node).await;
     pair.connected().await;
-    let refused = reason(pair.peer.read(pair.volume, &target("a"), true).await);
+    let refused = reason(pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await);
     assert!(refused.contains("cluster"), "{refused}");
     let refused =
         reason(put(&pair, Sender { wire: WIRE_VERSION, cluster: cluster([8; 16]), epoch: 1 }, 10).await);
@@ -34,7 +35,7 @@ async fn an_admin_reaches_no_volume() {
     let pair = Pair::unconnected(CLUSTER, Role::Admin).await;
     let refused = || pair.link.down_because().is_some_and(|reason| reason.contains("may not call"));
     pair.until("the role is refused", refused).await;
-    let refused = reason(pair.peer.read(pair.volume, &target("a"), true).await);
+    let refused = reason(pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await);
     assert!(refused.contains("admin"), "{refused}");
     pair.close().await;
 }
@@ -51,7 +52,7 @@ async fn garbage_and_oversize_leave_other_callers_alone() {
     let sender = Sender { wire: WIRE_VERSION, cluster: cluster(CLUSTER.0), epoch: 1 };
     let refused = reason(put(&pair, sender, 9 << 20).await);
     assert!(refused.contains("OutOfRange") || refused.contains("too large"), "{refused}");
-    let read = pair.peer.read(pair.volume, &target("a"), true).await;
+    let read = pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await;
     assert!(read.is_ok(), "{read:?}");
     for closed in [plain.read(&mut [0; 64]).await, secret.read_to_end(&mut Vec::new()).await] {
         drop(closed);

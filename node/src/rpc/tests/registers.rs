@@ -6,7 +6,7 @@ use bytes::Bytes;
 use futures::future::join_all;
 
 use sherd_core::id::{Ballot, BucketId, Epoch, ProposerId, Sequence, Timestamp};
-use sherd_core::message::{Control, Error, ListScan, ListedRow, RowScan, UnsettledKind};
+use sherd_core::message::{Control, Error, ListScan, ListedRow, RowScan, UnsettledKind, ValueLimit};
 use sherd_core::record::{Changes, State, Value};
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal};
 
@@ -37,23 +37,24 @@ async fn a_row_is_prepared_accepted_read_committed_and_listed_over_the_wire() {
     let pair = Pair::new().await;
     let (peer, volume, target) = (&pair.peer, pair.volume, target("a"));
     let ballot = ballot(0);
-    let vote = peer.prepare(volume, &target, Prepare { ballot }, true).await.expect("it answers");
+    let vote =
+        peer.prepare(volume, &target, Prepare { ballot }, ValueLimit::USUAL).await.expect("it answers");
     assert!(vote.from.votes);
     assert_eq!(vote.result.expect("a promise").row, None);
     let done = peer.accept(volume, &target, &accept(ballot), None).await.expect("it answers");
     assert_eq!(done.result, Ok(()));
-    let refused = peer.prepare(volume, &target, Prepare { ballot: Ballot::ZERO }, true).await;
+    let refused = peer.prepare(volume, &target, Prepare { ballot: Ballot::ZERO }, ValueLimit::USUAL).await;
     assert!(matches!(refused.expect("it answers").result, Err(Refusal::Below { .. })));
 
-    let read = peer.read(volume, &target, true).await.expect("it answers");
-    assert_eq!(read, pair.local.read(volume, &target, true).await.expect("it answers"));
+    let read = peer.read(volume, &target, ValueLimit::USUAL).await.expect("it answers");
+    assert_eq!(read, pair.local.read(volume, &target, ValueLimit::USUAL).await.expect("it answers"));
     let row = read.result.expect("a vote").row.expect("a row");
     assert_eq!((row.head.ballot, row.value.as_deref()), (ballot, Some(&*tombstone().head)));
     let commit = CommitHint { ballot, is_everywhere: true, positions: Arc::default() };
     peer.commit(volume, &target, &commit);
     let committed = async {
         loop {
-            let read = peer.read(volume, &target, false).await.expect("it answers");
+            let read = peer.read(volume, &target, ValueLimit::NOTHING).await.expect("it answers");
             if read.result.expect("a vote").row.is_some_and(|row| row.head.committed) {
                 return;
             }
@@ -108,7 +109,7 @@ async fn guarantees_and_queues_over_the_wire_are_those_of_the_volume() {
     let record = Control::RecordEpoch { slot: target("a").slot, epoch: Epoch(2) };
     let answer = peer.control(volume, record).await.expect("it answers");
     assert!(answer.result.is_ok());
-    let stale = peer.read(volume, &target("a"), true).await.expect("it answers").result;
+    let stale = peer.read(volume, &target("a"), ValueLimit::USUAL).await.expect("it answers").result;
     assert_eq!(stale, Err(Refusal::StaleEpoch { epoch: Epoch(2) }));
     let guarantees = peer.guarantees(volume).await.expect("it answers");
     assert_eq!(guarantees.result, local.guarantees(volume).await.expect("it answers").result);
@@ -132,7 +133,7 @@ async fn thousands_of_calls_at_once_are_each_answered_with_their_own_answer() {
     for accepted in join_all(accepts).await {
         assert_eq!(accepted, Ok(Ok(())));
     }
-    let reads = join_all(names.iter().map(|name| peer.read(volume, &target(name), true))).await;
+    let reads = join_all(names.iter().map(|name| peer.read(volume, &target(name), ValueLimit::USUAL))).await;
     let mut ballots: Vec<_> = reads
         .into_iter()
         .map(|read| read.expect("it answers").result.expect("a vote").row.expect("a row").head.ballot)
@@ -148,10 +149,10 @@ async fn thousands_of_calls_at_once_are_each_answered_with_their_own_answer() {
 async fn a_volume_that_is_not_there_and_a_node_that_forms_say_so() {
     let pair = Pair::new().await;
     let unknown = sherd_core::id::VolumeId([9; 16]);
-    let absent = reason(pair.peer.read(unknown, &target("a"), true).await);
+    let absent = reason(pair.peer.read(unknown, &target("a"), ValueLimit::USUAL).await);
     assert!(absent.contains("not on this node"), "{absent}");
     pair.slot.empty();
-    let forming = reason(pair.peer.read(pair.volume, &target("a"), true).await);
+    let forming = reason(pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await);
     assert!(forming.contains("forming"), "{forming}");
     assert!(!pair.peer.is_full(pair.volume));
     pair.believe(0, false);

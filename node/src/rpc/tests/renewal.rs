@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use sherd_core::env::Clock;
-use sherd_core::message::Error;
+use sherd_core::message::{Error, ValueLimit};
 use sherd_core::record::Home;
 use sherd_trust::authority::Authority;
 
@@ -32,7 +32,7 @@ async fn no_call_fails_while_connections_and_certificates_are_renewed() {
         load.spawn(async move {
             while !is_over.load(Ordering::Relaxed) {
                 let n = numbers.fetch_add(1, Ordering::Relaxed);
-                peer.read(volume, &target("a"), true).await.expect("a small call");
+                peer.read(volume, &target("a"), ValueLimit::USUAL).await.expect("a small call");
                 let payload = body(n, 50_000);
                 peer.put_shard(volume, shard(n), &target("k"), vec![payload.clone()])
                     .await
@@ -107,7 +107,7 @@ async fn a_connection_ends_at_its_age_where_the_peer_is_not_trusted_any_more() {
     pair.authorities.issue_by(&other, "n2", Role::Node, LONG);
     pair.until("the link is down", || pair.link.down_because().is_some()).await;
     assert!(replaced.elapsed() < AGE * 4, "it went on for {:?}", replaced.elapsed());
-    reason(pair.peer.read(pair.volume, &target("a"), true).await);
+    reason(pair.peer.read(pair.volume, &target("a"), ValueLimit::USUAL).await);
     // A read of what is not there is answered while there is a connection.
     let bytes_end = async {
         while pair.peer.read_shard(pair.volume, range(1, Home::Packed, 10)).await == Err(Error::NotFound) {

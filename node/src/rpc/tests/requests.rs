@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use sherd_core::message::ValueLimit;
 use sherd_core::record::Home;
 
 use super::conformance::list;
@@ -24,7 +25,7 @@ async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for(
         let lines = text.lines().filter(|line| line.contains("slow call for another node's request"));
         lines.filter(|line| line.contains(request)).count()
     };
-    peer.read(volume, &target("a"), true).await.expect("it answers");
+    peer.read(volume, &target("a"), ValueLimit::USUAL).await.expect("it answers");
     assert_eq!(told(""), 0, "upkeep's calls are for no request: {}", log.text());
 
     let calls = async |id: u64, kind: &str| {
@@ -32,7 +33,7 @@ async fn a_slow_call_is_told_where_it_was_slow_with_the_request_that_it_was_for(
         trace.identify(id);
         let work = async {
             match kind {
-                "row" => drop(peer.read(volume, &target("a"), true).await.expect("it answers")),
+                "row" => drop(peer.read(volume, &target("a"), ValueLimit::USUAL).await.expect("it answers")),
                 "put" => {
                     let put = peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 1000)]);
                     put.await.expect("it is stored");
@@ -64,7 +65,7 @@ async fn each_call_of_a_request_is_a_line_where_debug_is_logged_and_none_elsewhe
     let pair = Pair::new().await;
     let (peer, volume) = (&pair.peer, pair.volume);
     let calls = async || {
-        peer.read(volume, &target("a"), true).await.expect("it answers");
+        peer.read(volume, &target("a"), ValueLimit::USUAL).await.expect("it answers");
         peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 1000)]).await.expect("it is stored");
         peer.read_shard(volume, range(7, Home::Packed, 10)).await.expect_err("there is none");
         let hung = pair.hang_reads();

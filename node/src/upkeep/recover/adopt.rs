@@ -15,7 +15,7 @@ use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, EncodedValue, RowHead};
 
-use super::super::{Context, ask};
+use super::super::{Context, ask, read_whole};
 use super::RecoveryTry;
 use super::stall::RecoveryStall;
 use crate::peer::VolumeRoute;
@@ -209,7 +209,7 @@ impl Context {
                 self.write_anew(&chosen.key).await.map_err(failed)?;
             }
             // The row moved on; what stands there now is above it.
-            let answer = ask(holder.registers.read(holder.volume, &target, true), PATIENCE).await;
+            let answer = read_whole(&holder, &target, PATIENCE).await;
             match answer {
                 Ok(answer) => {
                     let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;

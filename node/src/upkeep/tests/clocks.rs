@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use sherd_core::id::{Ballot, ProposerId, Timestamp};
 use sherd_core::limits::FOLLOW_BOUND_MS_MAX;
+use sherd_core::message::ValueLimit;
 use sherd_core::register::Prepare;
 
 use super::{Directories, Node, body};
@@ -34,7 +35,7 @@ async fn with_promise_ahead(directories: &Directories, volume: usize, ahead_ms: 
     let route =
         set.routes.iter().find(|route| route.volume == node.volumes.all()[volume].id()).expect("in it");
     let target = node.context.cluster.target(register.clone());
-    let promised = route.registers.prepare(route.volume, &target, Prepare { ballot }, false);
+    let promised = route.registers.prepare(route.volume, &target, Prepare { ballot }, ValueLimit::NOTHING);
     assert!(ask(promised, DEADLINE).await.expect("it answers").result.is_ok(), "its own clock allows it");
     node.clock.set(0);
     node

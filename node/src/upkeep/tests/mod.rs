@@ -31,6 +31,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{Ballot, ObjectKey, ProposerId, RegisterKey, Timestamp, VolumeId};
+use sherd_core::message::ValueLimit;
 use sherd_core::record::{Changes, State, Value};
 use sherd_core::register::{Accept, EncodedValue, Prepare};
 use sherd_core::topology::GeometryRequest;
@@ -51,7 +52,7 @@ use crate::object::{ObjectName, Objects, ObjectsConfig, Upload};
 use crate::observe::metrics::Metrics;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
-use crate::register::{RegisterTimeouts, Registers, RegistersConfig};
+use crate::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
 use crate::stripe::{StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use crate::volumes::form::{FormationConfig, FormationError, form_or_find};
 use crate::volumes::{LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
@@ -287,6 +288,7 @@ fn build_over(
         damage: damage.clone(),
         metrics: Arc::clone(&metrics),
         tasks: TaskTracker::new(),
+        values: value_budget(&pool),
     });
     let pins = Pins::default();
     let deletions = Deletions::default();
@@ -397,7 +399,8 @@ async fn accept_value(
     let (introduces, positions) = (Vec::new(), Arc::default());
     let accept = Accept { ballot, value, introduces, finishes: false, positions };
     for one in route {
-        let promise = one.registers.prepare(one.volume, &target, Prepare { ballot }, false).await;
+        let promise =
+            one.registers.prepare(one.volume, &target, Prepare { ballot }, ValueLimit::NOTHING).await;
         promise.expect("answered").result.expect("promised");
         let accepted = one.registers.accept(one.volume, &target, &accept, None).await;
         accepted.expect("answered").result.expect("accepted");

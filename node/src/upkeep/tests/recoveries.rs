@@ -7,7 +7,7 @@ use futures::future::join_all;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Incarnation, RegisterKey, Sequence};
-use sherd_core::message::RowScan;
+use sherd_core::message::{RowScan, ValueLimit};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
 use sherd_volume::request::Op;
@@ -352,8 +352,12 @@ async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     let [early, late] = [(); 2].map(|()| node.context.clock.tick());
     let early = accept_at(&node, &register, &set.routes[..2], early).await;
     let late = accept_at(&node, &register, &set.routes[3..], late).await;
-    let promise =
-        set.routes[2].registers.prepare(set.routes[2].volume, &target, Prepare { ballot: late }, false);
+    let promise = set.routes[2].registers.prepare(
+        set.routes[2].volume,
+        &target,
+        Prepare { ballot: late },
+        ValueLimit::NOTHING,
+    );
     promise.await.expect("answered").result.expect("promised");
 
     node.take_away(set.routes[3].volume).await;

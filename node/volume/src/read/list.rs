@@ -240,7 +240,8 @@ impl VolumeShared {
         let read = || self.value(&key, stored, Source::Disk).and_then(Lookup::told).ok();
         let value = want_value.then(read).flatten();
         let (tombstone, is_missed) = (stored.row.tombstone, stored.row.is_missed);
-        ScannedRow { row: Row { head: stored.head(), value }, tombstone, is_missed, key }
+        let row = Row { head: stored.head(), value_bytes: stored.row.head_bytes, value };
+        ScannedRow { row, tombstone, is_missed, key }
     }
 }
 

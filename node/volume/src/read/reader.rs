@@ -12,7 +12,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, Sequence, ShardId, VolumeId};
 use sherd_core::limits::SEALS_PAGE_MAX;
-use sherd_core::message::{Answer, SeenShard, Target, behind};
+use sherd_core::message::{Answer, SeenShard, Target, ValueLimit, behind};
 use sherd_core::register::acceptor::{judge_epoch, judge_prepare, judge_read};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
@@ -61,7 +61,7 @@ impl Reader {
     pub fn row(
         &self,
         target: &Target,
-        want_value: bool,
+        values: ValueLimit,
         source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
         let key = target.rows().row();
@@ -69,7 +69,7 @@ impl Reader {
             if self.shared.promises.lock().is_busy(key) {
                 return Ok(Lookup::Pending);
             }
-            let (version, row) = match self.current(target, key, want_value, source)? {
+            let (version, row) = match self.current(target, key, values, source)? {
                 CurrentRow::Row(version, row) => (version, row),
                 CurrentRow::Moved => continue,
                 CurrentRow::OnDisk => return Ok(Lookup::Pending),
@@ -104,12 +104,12 @@ impl Reader {
         &self,
         target: &Target,
         prepare: &Prepare,
-        want_value: bool,
+        values: ValueLimit,
         source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
         let key = target.rows().row();
         for _ in 0..TRIES {
-            let (version, row) = match self.current(target, key, want_value, source)? {
+            let (version, row) = match self.current(target, key, values, source)? {
                 CurrentRow::Row(version, row) => (version, row),
                 CurrentRow::Moved => continue,
                 CurrentRow::OnDisk => return Ok(Lookup::Pending),
@@ -149,7 +149,7 @@ impl Reader {
         &self,
         target: &Target,
         key: &Bytes,
-        want_value: bool,
+        values: ValueLimit,
         source: Source,
     ) -> Result<CurrentRow, Error> {
         self.shared.check()?;
@@ -160,14 +160,15 @@ impl Reader {
             Lookup::Pending => return Ok(CurrentRow::OnDisk),
         };
         let head = stored.head();
-        if !want_value {
-            return Ok(CurrentRow::Row(version, Some(Row { head, value: None })));
+        let value_bytes = stored.row.head_bytes;
+        if !values.takes(value_bytes) {
+            return Ok(CurrentRow::Row(version, Some(Row { head, value_bytes, value: None })));
         }
         match self.shared.value(&target.key, &stored, source) {
             Err(Error::NotFound) => Ok(CurrentRow::Moved),
             Err(error) => Err(error),
             Ok(Lookup::Immediate(value)) => {
-                Ok(CurrentRow::Row(version, Some(Row { head, value: Some(value) })))
+                Ok(CurrentRow::Row(version, Some(Row { head, value_bytes, value: Some(value) })))
             }
             Ok(Lookup::Pending) => Ok(CurrentRow::OnDisk),
         }

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, ShardId};
 use sherd_core::limits;
-use sherd_core::message::{AdoptedRow, Answer, Target};
+use sherd_core::message::{AdoptedRow, Answer, Target, ValueLimit};
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
     AcceptVerdict, AcceptorState, VoterStatus, judge_accept, judge_commit, judge_drop, judge_epoch,
@@ -23,7 +23,7 @@ use crate::error::Error;
 use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
 use crate::index::table::{RowKeys, shard_key};
 use crate::log::append::{KnownRows, LearntCommit, NewRecord, ReplacedEntry};
-use crate::lookup::Source;
+use crate::lookup::{Lookup, Source};
 use crate::read::view::StoredRow;
 use crate::request::{Completion, Op};
 use crate::state::promises::{asked, key_state};
@@ -37,6 +37,7 @@ const RECORD_OVERHEAD_BYTES: usize = 2048;
 /// The row of a key, as this batch sees it.
 struct KnownRow {
     head: Option<RowHead>,
+    value_bytes: u32,
     value: Option<Bytes>,
     stored: Option<StoredRow>,
     /// The entry in the index; not looked for where the batch has a newer row.
@@ -54,7 +55,7 @@ struct NewRow<'a> {
 
 impl KnownRow {
     fn row(self) -> Option<Row> {
-        self.head.map(|head| Row { head, value: self.value })
+        self.head.map(|head| Row { head, value_bytes: self.value_bytes, value: self.value })
     }
 }
 
@@ -107,15 +108,15 @@ impl Volume {
     /// Judges one operation.
     pub(crate) fn judge(&mut self, plan: &mut Plan, op: Op) -> JudgedPlace {
         match op {
-            Op::Prepare { target, prepare, want_value, done } => {
-                self.prepare(plan, &target, prepare, want_value, done);
+            Op::Prepare { target, prepare, values, done } => {
+                self.prepare(plan, &target, prepare, values, done);
             }
             Op::Accept { target, accept, heal, done } => self.accept(plan, &target, accept, heal, done),
             Op::Commit { target, ballot, is_everywhere, positions } => {
                 self.lazy_hint(&target, ballot, is_everywhere);
                 self.see_positions(&positions);
             }
-            Op::Read { target, want_value, done } => self.read(plan, &target, want_value, done),
+            Op::Read { target, values, done } => self.read(plan, &target, values, done),
             Op::PutShard { shard, target, payload, done } => {
                 self.put_shard(plan, shard, &target, payload, done);
             }
@@ -141,15 +142,19 @@ impl Volume {
         plan: &Plan,
         key: &RegisterKey,
         row: &Bytes,
-        want_value: bool,
+        values: ValueLimit,
     ) -> Result<KnownRow, Error> {
         if let Some(pending) = plan.rows.get(row) {
-            let (head, value) = match pending {
-                Some(PendingRow { head, value }) => (Some(*head), want_value.then(|| value.clone())),
-                None => (None, None),
+            let (head, value_bytes, value) = match pending {
+                Some(PendingRow { head, value }) => {
+                    let bytes = u32::try_from(value.len()).expect("values are checked against their limit");
+                    (Some(*head), bytes, values.takes(bytes).then(|| value.clone()))
+                }
+                None => (None, 0, None),
             };
             return Ok(KnownRow {
                 head,
+                value_bytes,
                 value,
                 stored: None,
                 before: ReplacedEntry::Unknown,
@@ -163,11 +168,20 @@ impl Volume {
             is_missed: entry.is_missed(),
         });
         let Some(stored) = entry.and_then(|entry| crate::read::view::as_stored(entry, rows_after)) else {
-            return Ok(KnownRow { head: None, value: None, stored: None, before, is_pending: false });
+            return Ok(KnownRow {
+                head: None,
+                value_bytes: 0,
+                value: None,
+                stored: None,
+                before,
+                is_pending: false,
+            });
         };
-        let value =
-            if want_value { Some(self.shared.value(key, &stored, Source::Disk)?.told()?) } else { None };
-        Ok(KnownRow { head: Some(stored.head()), value, stored: Some(stored), before, is_pending: false })
+        let value_bytes = stored.row.head_bytes;
+        let read = || self.shared.value(key, &stored, Source::Disk).and_then(Lookup::told);
+        let value = values.takes(value_bytes).then(read).transpose()?;
+        let head = Some(stored.head());
+        Ok(KnownRow { head, value_bytes, value, stored: Some(stored), before, is_pending: false })
     }
 
     /// The acceptor's state: everything that is decided, but only the bound and the reading of the clock
@@ -192,11 +206,11 @@ impl Volume {
         plan: &mut Plan,
         target: &Target,
         Prepare { ballot }: Prepare,
-        want_value: bool,
+        values: ValueLimit,
         done: Completion<Answer<Vote>>,
     ) {
         let row = target.rows().row();
-        let known = match self.known(plan, &target.key, row, want_value) {
+        let known = match self.known(plan, &target.key, row, values) {
             Ok(known) => known,
             Err(error) => return done.complete(Err(error)),
         };
@@ -229,9 +243,9 @@ impl Volume {
         self.answer(plan, waits, done, result);
     }
 
-    fn read(&mut self, plan: &mut Plan, target: &Target, want_value: bool, done: Completion<Answer<Vote>>) {
+    fn read(&mut self, plan: &mut Plan, target: &Target, values: ValueLimit, done: Completion<Answer<Vote>>) {
         let row = target.rows().row();
-        let known = match self.known(plan, &target.key, row, want_value) {
+        let known = match self.known(plan, &target.key, row, values) {
             Ok(known) => known,
             Err(error) => return done.complete(Err(error)),
         };
@@ -257,7 +271,7 @@ impl Volume {
         let row = target.rows().row();
         let Accept { ballot, value, introduces, finishes, positions } = accept;
         self.see_positions(&positions);
-        let judged = self.known(plan, &target.key, row, false).and_then(|known| {
+        let judged = self.known(plan, &target.key, row, ValueLimit::NOTHING).and_then(|known| {
             let brief = self.check_value(&value)?;
             Ok((known, brief))
         });
@@ -409,7 +423,7 @@ impl Volume {
             self.answer(plan, false, done, judged);
             return JudgedPlace::Done;
         }
-        let known = match self.known(plan, &target.key, &row, false) {
+        let known = match self.known(plan, &target.key, &row, ValueLimit::NOTHING) {
             Ok(known) => known,
             Err(error) => {
                 done.complete(Err(error));
@@ -479,7 +493,7 @@ impl Volume {
         }
         let keys = RowKeys::of(&key);
         let row = keys.row();
-        let known = self.known(plan, &key, row, false)?;
+        let known = self.known(plan, &key, row, ValueLimit::NOTHING)?;
         let own = known.head;
         let ballot = head.ballot;
         match adopt(own.as_ref(), &head) {

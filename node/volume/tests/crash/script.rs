@@ -8,7 +8,7 @@ use sherd_core::env::Clock;
 use sherd_core::heal::HealId;
 use sherd_core::id::{Ballot, RegisterKey, Timestamp};
 use sherd_core::limits::DATA_FLOOR_BEHIND_MS_MIN;
-use sherd_core::message::{Answer, Control};
+use sherd_core::message::{Answer, Control, ValueLimit};
 use sherd_core::register::{Accept, EncodedValue, Prepare};
 use sherd_volume::error::Error;
 use sherd_volume::request::{Completion, Op};
@@ -152,7 +152,7 @@ impl Script {
         let name = ledger.name(key);
         let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
         let prepare = Prepare { ballot };
-        volume.volume.submit(Op::Prepare { target: target(key), prepare, want_value: false, done });
+        volume.volume.submit(Op::Prepare { target: target(key), prepare, values: ValueLimit::NOTHING, done });
         notes.push((
             heard,
             Box::new(move |ledger, yes| {

@@ -18,7 +18,7 @@ use sherd_core::id::{
     Ballot, BucketId, ChangeId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, PartKey, ProposerId,
     RegisterKey, ShardId, Slot, Timestamp, UploadId, VolumeId,
 };
-use sherd_core::message::{Answer, Control, Target};
+use sherd_core::message::{Answer, Control, Target, ValueLimit};
 use sherd_core::record::{Attributes, Bucket, BucketPhase, ChangeTry, Changes, Object, State, Upload, Value};
 use sherd_core::register::position::OpeningId;
 use sherd_core::register::recover::Guarantees;
@@ -263,7 +263,7 @@ impl Driver {
 
     pub(crate) fn prepare(&mut self, key: &RegisterKey, ballot: Ballot) -> Result<Answer<Vote>, Error> {
         let (target, prepare) = (target(key), Prepare { ballot });
-        self.ask(|done| Op::Prepare { target, prepare, want_value: true, done })
+        self.ask(|done| Op::Prepare { target, prepare, values: ValueLimit::USUAL, done })
     }
 
     pub(crate) fn accept(
@@ -314,7 +314,7 @@ impl Driver {
 
     pub(crate) fn read(&mut self, key: &RegisterKey) -> Result<Answer<Vote>, Error> {
         let target = target(key);
-        self.ask(|done| Op::Read { target, want_value: true, done })
+        self.ask(|done| Op::Read { target, values: ValueLimit::USUAL, done })
     }
 
     pub(crate) fn put_shard(&mut self, shard: ShardId, bytes: &Bytes) -> Result<(), Error> {

@@ -49,6 +49,7 @@ fn row() -> Row {
     let value = value.encode();
     Row {
         head: RowHead { ballot: ballot(), digest: Value::digest(&value), committed: true },
+        value_bytes: u32::try_from(value.len()).expect("within its limits"),
         value: Some(value),
     }
 }
@@ -327,7 +328,11 @@ fn what_must_be_there_is_missed_by_name() {
         assert_eq!(fault, FieldFault::Missing);
         field
     };
-    let read = v1::register_call::Call::Read(v1::register_call::Read { target: None, want_value: true });
+    let read = v1::register_call::Call::Read(v1::register_call::Read {
+        target: None,
+        want_value: true,
+        value_bytes_max: 1,
+    });
     assert_eq!(missing(RegisterRequest::from_wire(read)), "target");
     let control = v1::register_call::Call::Control(v1::Control { change: None });
     assert_eq!(missing(RegisterRequest::from_wire(control)), "change of a guarantee");

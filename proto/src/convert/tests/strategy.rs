@@ -17,7 +17,7 @@ use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_
 use sherd_core::message::{
     self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose,
     ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
-    Target, UnsettledKind, UnsettledPage, UnsettledRow,
+    Target, UnsettledKind, UnsettledPage, UnsettledRow, ValueLimit,
 };
 use sherd_core::placement;
 use sherd_core::record::{
@@ -179,6 +179,7 @@ fn row() -> impl Strategy<Value = Row> {
     (encoded_value(), ballot(), any::<bool>(), any::<bool>()).prop_map(
         |(value, ballot, committed, want_value)| Row {
             head: head_of(&value.head, ballot, committed),
+            value_bytes: u32::try_from(value.head.len()).expect("within its limits"),
             value: want_value.then_some(value.head),
         },
     )
@@ -300,15 +301,19 @@ fn row_scan() -> impl Strategy<Value = RowScan> {
     )
 }
 
+fn value_limit() -> impl Strategy<Value = ValueLimit> {
+    any::<u32>().prop_map(ValueLimit::of)
+}
+
 /// Every call to a register.
 pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
     use RegisterRequest as Request;
     let named = || (target(), ballot());
     prop_oneof![
-        (named(), any::<bool>()).prop_map(|((target, ballot), want_value)| Request::Prepare {
+        (named(), value_limit()).prop_map(|((target, ballot), values)| Request::Prepare {
             target,
             prepare: Prepare { ballot },
-            want_value,
+            values,
         }),
         (target(), accept(), option::of(heal_entry())).prop_map(|(target, accept, heal)| Request::Accept {
             target,
@@ -318,7 +323,7 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
         (named(), positions(), any::<bool>()).prop_map(|((target, ballot), positions, is_everywhere)| {
             Request::Commit { target, commit: CommitHint { ballot, is_everywhere, positions } }
         }),
-        (target(), any::<bool>()).prop_map(|(target, want_value)| Request::Read { target, want_value }),
+        (target(), value_limit()).prop_map(|(target, values)| Request::Read { target, values }),
         named().prop_map(|(target, ballot)| Request::Inline { target, ballot }),
         register_key().prop_map(|key| Request::VerifyRow { key }),
         list_scan().prop_map(Request::List),

@@ -26,7 +26,7 @@ fn reply<T>(volume: u8, result: Result<T, Refusal>) -> Reply<T> {
 
 fn promise(volume: u8, row: Option<(u64, bool)>, floor: u64) -> Reply<Vote> {
     let head = |(seconds, committed)| RowHead { ballot: ballot(seconds), digest: [7; 32], committed };
-    let row = row.map(|row| Row { head: head(row), value: None });
+    let row = row.map(|row| Row { head: head(row), value_bytes: 1, value: None });
     reply(volume, Ok(Vote { row, floor: ballot(floor) }))
 }
 

@@ -19,7 +19,7 @@ fn vote(volume: u8, row: Option<(u64, bool)>, floor: u64) -> Reply<Vote> {
         durable: Sequence(0),
     };
     let head = |(time, committed)| RowHead { ballot: ballot(time), digest: [0; 32], committed };
-    let row = row.map(|row| Row { head: head(row), value: None });
+    let row = row.map(|row| Row { head: head(row), value_bytes: 1, value: None });
     let result = Ok(Vote { row, floor: ballot(floor) });
     Reply { volume: VolumeId([volume; 16]), from, order: Order { asked: 0, arrived: 1 }, result }
 }

@@ -194,7 +194,7 @@ impl Register {
     }
 
     pub(super) fn vote(&self, at: usize, slot: &Slot) -> Reply<Vote> {
-        let row = head(slot.row).map(|head| WireRow { head, value: None });
+        let row = head(slot.row).map(|head| WireRow { head, value_bytes: 1, value: None });
         let counts_copies = row.is_some() && self.without.copies_vote();
         let floor = if counts_copies { Ballot::ZERO } else { ballot(slot.floor) };
         self.reply(at, slot, Vote { row, floor })
