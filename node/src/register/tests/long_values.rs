@@ -15,7 +15,7 @@ fn with_uploads() -> Writer<()> {
     let upload = move |n: u8| Upload {
         id: UploadId([n; 16]),
         initiated_ms: 1,
-        attributes: Attributes { pairs: pairs.clone() },
+        attributes: Some(Attributes { pairs: pairs.clone() }),
         checksum: None,
     };
     let object = Object { versions: Vec::new(), uploads: (0..40).map(upload).collect() };
@@ -40,7 +40,8 @@ async fn a_long_value_waits_for_room_and_gives_it_back_with_its_row() {
     let values = &registers.inner.values;
     let whole = values.free_bytes();
     let taken = values.take(whole).await.expect("free");
-    let mut reading = Box::pin(registers.read(&key()));
+    let key = key();
+    let mut reading = Box::pin(registers.read(&key));
     let soon = tokio::time::timeout(std::time::Duration::from_millis(300), &mut reading).await;
     assert!(soon.is_err() && !asked.load(Ordering::SeqCst), "no volume is asked without room");
     drop(taken);
@@ -52,7 +53,7 @@ async fn a_long_value_waits_for_room_and_gives_it_back_with_its_row() {
     assert_eq!(values.free_bytes(), whole);
     assert!(light.object().is_some_and(|object| object.uploads.is_empty()));
     // A change finds it, too.
-    registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
+    registers.change(registers.begin(&key), plain(1)).await.expect("a healthy node");
     assert_eq!(values.free_bytes(), whole);
     assert_eq!(number_of(Some(&read(&node).await.value.state)), Some(1));
     gateway.close().await;

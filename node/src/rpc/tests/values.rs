@@ -22,7 +22,7 @@ fn value(uploads: usize) -> EncodedValue {
     let upload = |n: usize| Upload {
         id: UploadId([u8::try_from(n).expect("few"); 16]),
         initiated_ms: PART_BYTES_MIN,
-        attributes: Attributes { pairs: pairs.clone() },
+        attributes: Some(Attributes { pairs: pairs.clone() }),
         checksum: None,
     };
     let object = Object { versions: Vec::new(), uploads: (0..uploads).map(upload).collect() };
