@@ -131,12 +131,12 @@ struct RowRefusals {
 impl RowRefusals {
     /// Whether the row is known to have moved on, and none but late volumes could still give it: a look at the newer
     /// row takes less time than they do.
-    fn are_enough(&self, set: &SetView, mut left: impl Iterator<Item = usize>) -> bool {
+    fn are_enough(self, set: &SetView, mut left: impl Iterator<Item = usize>) -> bool {
         self.moved_on && left.all(|place| set.is_late(place))
     }
 
     /// The answer of all of them together.
-    const fn together<T>(&self) -> RowAnswer<T> {
+    const fn together<T>(self) -> RowAnswer<T> {
         match self {
             Self { moved_on: true, corrupt: _ } => RowAnswer::MovedOn,
             Self { moved_on: false, corrupt: true } => RowAnswer::Corrupt,

@@ -202,7 +202,7 @@ impl Registers {
             let room = ValueRoom::take(&self.inner.values, value_bytes as usize).await?;
             let values = ValueLimit::of(value_bytes).max(ValueLimit::USUAL);
             match self.ask_holders(set, target, head, (values, room), refusals).await? {
-                HoldersAnswer::Row(answer) => return Ok(answer),
+                HoldersAnswer::Row(answer) => return Ok(*answer),
                 HoldersAnswer::NoRoom if Instant::now() >= deadline => return Err(Failure::Overloaded),
                 HoldersAnswer::NoRoom => {
                     // Other values have the room of the volumes; this one waits without the gateway's.
@@ -234,7 +234,7 @@ impl Registers {
             match answer {
                 Ok(Answer { result: Ok(vote), .. }) => match shown_value(&vote, head) {
                     ShownValue::Bytes(bytes) => match self.decoded(target, bytes, head, room.clone()) {
-                        Some(found) => return Ok(HoldersAnswer::Row(RowAnswer::Given(found))),
+                        Some(found) => return Ok(HoldersAnswer::Row(Box::new(RowAnswer::Given(found)))),
                         None => refusals.corrupt = true,
                     },
                     ShownValue::Length(bytes) if !values.takes(bytes) => {
@@ -258,7 +258,7 @@ impl Registers {
         }
         Ok(match refusals.together() {
             RowAnswer::Corrupt | RowAnswer::Late if lacked_room => HoldersAnswer::NoRoom,
-            answer => HoldersAnswer::Row(answer),
+            answer => HoldersAnswer::Row(Box::new(answer)),
         })
     }
 
@@ -291,7 +291,7 @@ impl Registers {
 
 /// What the volumes that hold a row gave of its value.
 enum HoldersAnswer {
-    Row(RowAnswer<QuorumRow>),
+    Row(Box<RowAnswer<QuorumRow>>),
     /// One of them at least had no room for the answer, and no other gave it.
     NoRoom,
     /// The value has so many bytes, more than were asked for.

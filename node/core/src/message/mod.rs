@@ -62,6 +62,12 @@ pub struct Answer<R> {
     pub result: Result<R, Refusal>,
 }
 
+#[expect(clippy::cast_possible_truncation, reason = "asserted")]
+const fn word(bytes: usize) -> u32 {
+    assert!(bytes <= u32::MAX as usize, "a bound of values fits");
+    bytes as u32
+}
+
 /// Which values an answer carries: those up to a length. Of a longer one it says the length.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ValueLimit(u32);
@@ -70,14 +76,13 @@ impl ValueLimit {
     /// None: only the row's head is asked for.
     pub const NOTHING: Self = Self(0);
     /// Those that are asked for before their length is known.
-    pub const USUAL: Self = Self::of(VALUE_UNASKED_BYTES_MAX as u32);
+    pub const USUAL: Self = Self(word(VALUE_UNASKED_BYTES_MAX));
     /// Of any length.
-    pub const ANY: Self = Self::of(VALUE_BYTES_MAX as u32);
+    pub const ANY: Self = Self(word(VALUE_BYTES_MAX));
 
     /// Values up to so many bytes.
     pub const fn of(bytes: u32) -> Self {
-        let bytes_max = VALUE_BYTES_MAX as u32;
-        Self(if bytes > bytes_max { bytes_max } else { bytes })
+        if bytes > Self::ANY.0 { Self::ANY } else { Self(bytes) }
     }
 
     /// The longest value, in bytes.

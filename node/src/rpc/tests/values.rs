@@ -80,12 +80,12 @@ async fn a_long_value_is_refused_while_its_volume_has_no_room_and_given_then() {
     let target = target("long");
     let head = stored(&pair, &target, 40).await;
     let limit = ValueLimit::of(length(&head));
-    let held = pair.node.hold(pair.volume, VOLUME_BYTES_HELD_MAX - head.len()).expect("nothing is held");
+    let others = pair.node.hold(pair.volume, VOLUME_BYTES_HELD_MAX - head.len()).expect("nothing is held");
     assert_eq!(row_of(&pair, &target, limit).await.value, Some(head.clone()), "it fits beside it");
     let more = pair.node.hold(pair.volume, 16 << 10).expect("what a reply held came back");
     assert_eq!(pair.peer.read(pair.volume, &target, limit).await, Err(Error::Busy));
     assert_eq!(row_of(&pair, &target, ValueLimit::USUAL).await.value_bytes, length(&head), "it votes");
-    drop((held, more));
+    drop((others, more));
     assert_eq!(row_of(&pair, &target, limit).await.value, Some(head));
     pair.close().await;
 }

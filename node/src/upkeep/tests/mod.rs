@@ -290,8 +290,7 @@ fn build_over(
         tasks: TaskTracker::new(),
         values: value_budget(&pool),
     });
-    let pins = Pins::default();
-    let deletions = Deletions::default();
+    let (pins, deletions) = (Pins::default(), Deletions::default());
     let stripes = Stripes::new(StripesConfig {
         digests: crate::stripe::DigestPool::start(&ThreadHost).expect("threads start"),
         pins: pins.clone(),
