@@ -15,7 +15,9 @@ const TIMES_ITS_BYTES: usize = 3;
 
 /// What a long value takes of the budget, until the row that has it is dropped. A short one takes nothing.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct ValueRoom(Option<Arc<Share>>);
+pub(crate) struct ValueRoom {
+    _share: Option<Arc<Share>>,
+}
 
 /// Room says nothing of the row that takes it.
 impl PartialEq for ValueRoom {
@@ -33,9 +35,9 @@ impl ValueRoom {
     /// [`Failure::Overloaded`] where there was none in time.
     pub(super) async fn take(values: &Budget, value_bytes: usize) -> Result<Self, Failure> {
         if value_bytes <= limits::VALUE_UNASKED_BYTES_MAX {
-            return Ok(Self(None));
+            return Ok(Self::default());
         }
         let share = values.take(value_bytes * TIMES_ITS_BYTES).await;
-        share.map(|share| Self(Some(Arc::new(share)))).map_err(|_| Failure::Overloaded)
+        share.map(|share| Self { _share: Some(Arc::new(share)) }).map_err(|_| Failure::Overloaded)
     }
 }
