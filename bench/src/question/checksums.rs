@@ -68,7 +68,7 @@ impl RunningDigest {
 
     fn finish(self) -> Vec<u8> {
         match self {
-            Self::S3(hasher) => hasher.finish().into(),
+            Self::S3(hasher) => hasher.finish().to_vec(),
             Self::Md5(digests) => digests.finish().md5.expect("not left out").into(),
             Self::Blake3(hasher) => hasher.finish().concat(),
         }

@@ -117,7 +117,7 @@ impl<'a> ReportsInHand<'a> {
 /// The other end of [`Damage`]: what upkeep drains.
 #[derive(Debug)]
 pub struct Reports {
-    pub(crate) reports: mpsc::Receiver<Report>,
+    pub(crate) received: mpsc::Receiver<Report>,
     /// `None` once it was taken.
     given_up: Option<mpsc::Receiver<GivenUpData>>,
     counts: Arc<ReportCounts>,
@@ -166,11 +166,11 @@ pub enum Report {
 impl Damage {
     /// Both ends.
     pub fn channel() -> (Self, Reports) {
-        let (to_reports, reports) = mpsc::channel(REPORTS_MAX);
+        let (to_received, received) = mpsc::channel(REPORTS_MAX);
         let (to_given_up, given_up) = mpsc::channel(GIVEN_UP_MAX);
         let counts = Arc::default();
-        let damage = Self { reports: to_reports, given_up: to_given_up, counts: Arc::clone(&counts) };
-        (damage, Reports { reports, given_up: Some(given_up), counts })
+        let damage = Self { reports: to_received, given_up: to_given_up, counts: Arc::clone(&counts) };
+        (damage, Reports { received, given_up: Some(given_up), counts })
     }
 
     /// Reports that rows of a key are behind or rotten on some volume.
@@ -238,7 +238,7 @@ mod tests {
         damage.clone().row(&key);
         assert_eq!(counts(&damage), (2, 1));
         assert_eq!(damage.counts().waiting_heals_count(), REPORTS_MAX);
-        reports.reports.try_recv().expect("a report");
+        reports.received.try_recv().expect("a report");
         damage.superseded(&key, Vec::new(), Vec::new());
         assert_eq!(counts(&damage), (2, 1), "it found its place");
     }
@@ -266,7 +266,7 @@ mod tests {
         let made = counts.made_heals_count();
         let mut take = |logged: usize| {
             let mut taken = 0;
-            while reports.reports.try_recv().is_ok() {
+            while reports.received.try_recv().is_ok() {
                 taken += 1;
             }
             ReportsInHand::new(&counts, taken).are_logged(taken.min(logged));

@@ -67,7 +67,7 @@ struct UnnamedData {
     key: RegisterKey,
     armed: bool,
     /// The volumes that were sent a whole shard.
-    sent: Places,
+    sent_to: Places,
     /// Those of them that have not said what became of it: a removal goes over the connection of calls, and may
     /// overtake a shard.
     unanswered: Places,
@@ -93,7 +93,7 @@ impl UnnamedData {
         match said {
             Ok(_) => self.unanswered = self.unanswered.without(only),
             Err(message::Error::Full | message::Error::Busy) => {
-                (self.sent, self.unanswered) = (self.sent.without(only), self.unanswered.without(only));
+                (self.sent_to, self.unanswered) = (self.sent_to.without(only), self.unanswered.without(only));
             }
             Err(_) => {}
         }
@@ -108,11 +108,11 @@ impl UnnamedData {
 impl Drop for UnnamedData {
     fn drop(&mut self) {
         if self.armed {
-            let mut removals = Vec::with_capacity(self.sent.count());
+            let mut removals = Vec::with_capacity(self.sent_to.count());
             for index in 0..self.set.routes.len() {
                 let route = self.route(index);
                 let removal = route.shards.delete_shard(route.volume, self.shard(index), self.data.home);
-                if self.sent.has(self.place(index)) {
+                if self.sent_to.has(self.place(index)) {
                     removals.push(removal);
                 }
             }
@@ -205,8 +205,8 @@ impl Stripes {
         let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.routes.len())).await?;
         let damage = self.inner.damage.clone();
         let key = key.clone();
-        let (sent, unanswered) = (Places::default(), Places::default());
-        let unnamed = UnnamedData { set, data, key, armed: true, sent, unanswered, damage };
+        let (sent_to, unanswered) = (Places::default(), Places::default());
+        let unnamed = UnnamedData { set, data, key, armed: true, sent_to, unanswered, damage };
         let sinks = match home {
             Home::Packed => Vec::new(),
             Home::File => open_sinks(&unnamed, &layout, &target),
@@ -379,7 +379,7 @@ impl StripeWriter {
         // A shard takes a sync: an answer that is there already is a refusal, and nothing was sent.
         let sent = gather.places().filter(|index| !gather.is_there(*index));
         let sent = sent.fold(Places::default(), |sent, index| sent.with(self.unnamed.place(index)));
-        (self.unnamed.sent, self.unnamed.unanswered) = (sent, sent);
+        (self.unnamed.sent_to, self.unnamed.unanswered) = (sent, sent);
         Ok(SyncingBody {
             timeouts: self.stripes.inner.timeouts,
             stripes: self.stripes,

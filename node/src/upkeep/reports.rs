@@ -31,7 +31,7 @@ impl Context {
     pub(super) async fn take_reports(&self, reports: &mut Reports) {
         let mut taken = Vec::with_capacity(REPORTS_AT_ONCE);
         loop {
-            if reports.reports.recv_many(&mut taken, REPORTS_AT_ONCE).await == 0 {
+            if reports.received.recv_many(&mut taken, REPORTS_AT_ONCE).await == 0 {
                 return;
             }
             let count = taken.iter().filter(|report| matches!(report, Report::Heal(_))).count();

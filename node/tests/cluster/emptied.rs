@@ -18,7 +18,7 @@ const GRACE: &str = "release_grace = \"2m\"";
 /// For the grace, and what comes after it.
 const AFTER_GRACE: Duration = Duration::from_mins(6);
 /// Large objects, and as many small ones.
-const OBJECTS: u64 = 12;
+const OBJECTS: u32 = 12;
 /// Kills of the longer story, and its writers at one time.
 const KILLS: usize = 8;
 const WRITERS: usize = 6;
@@ -30,7 +30,7 @@ async fn an_emptied_bucket_gives_its_space_back_though_its_nodes_were_killed() {
     for id in 0..2 * OBJECTS {
         for (home, len) in [("file", 2 << 20), ("packed", 100_000)] {
             let key = format!("{home}/{}", id % OBJECTS);
-            clients[0].put(&key, Body { id, len }).await.expect("a healthy cluster");
+            clients[0].put(&key, Body { id: id.into(), len }).await.expect("a healthy cluster");
         }
     }
     until_noted(&cluster, 0).await;
@@ -89,14 +89,14 @@ async fn until_noted(cluster: &TestCluster, node: usize) {
     let wanted = 2 * OBJECTS;
     eventually("what was replaced is queued", SOON, async || {
         match cluster.node(node).metrics().await.get("sherd_release_queue_length") {
-            queued if queued >= wanted as f64 => Ok(()),
+            queued if queued >= f64::from(wanted) => Ok(()),
             queued => Err(format!("{queued} of {wanted}")),
         }
     })
     .await;
     let s3 = &cluster.clients()[node];
     for id in 0..OBJECTS {
-        s3.put("small", Body { id, len: 100 }).await.expect("a healthy cluster");
+        s3.put("small", Body { id: id.into(), len: 100 }).await.expect("a healthy cluster");
     }
     s3.delete("small").await.expect("a healthy cluster");
 }

@@ -4,19 +4,14 @@
 //! A front deals connections to the nodes in turn, and cuts one when an answer comes back on it: the write is committed,
 //! and its client does not know. Writes of each kind succeed so, whatever became of the key meanwhile; and writers that
 //! increment one number under `If-Match`, with every tenth answer cut, end at the number of their successes: none was
-//! refused for its own success, and none counted twice.
-//!
-//! The SDK for Rust adds its own id of a call after it has signed, where it does not count: an interceptor sends one that is
-//! signed.
+//! refused for its own success, and none counted twice. The SDK is at its default settings but for the pauses between its
+//! attempts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use aws_sdk_s3::Client;
-use aws_sdk_s3::config::interceptors::BeforeTransmitInterceptorContextMut;
-use aws_sdk_s3::config::{ConfigBag, Intercept, RuntimeComponents};
-use aws_sdk_s3::error::BoxError;
 use aws_sdk_s3::primitives::{ByteStream, DateTime};
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
@@ -38,31 +33,6 @@ const CUT_EVERY: usize = 10;
 const LONG: std::time::Duration = std::time::Duration::from_mins(30);
 /// The key of the number.
 const NUMBER: &str = "lost/number";
-
-/// Names each call once, before its first attempt is signed.
-#[derive(Debug, Default)]
-struct CallNames {
-    given: AtomicUsize,
-}
-
-impl Intercept for CallNames {
-    fn name(&self) -> &'static str {
-        "CallNames"
-    }
-
-    fn modify_before_retry_loop(
-        &self,
-        context: &mut BeforeTransmitInterceptorContextMut<'_>,
-        _runtime_components: &RuntimeComponents,
-        _config: &mut ConfigBag,
-    ) -> Result<(), BoxError> {
-        let number = self.given.fetch_add(1, Ordering::Relaxed);
-        // No two clients of a story have the same address.
-        let name = format!("{:p} {number}", std::ptr::from_ref(self));
-        context.request_mut().headers_mut().insert("x-amz-client-token", name);
-        Ok(())
-    }
-}
 
 /// Forwards connections to the nodes, one after the other; it ends with the value.
 #[derive(Debug)]
@@ -108,10 +78,9 @@ impl Front {
         Self { endpoint, cuts, _tasks: tasks }
     }
 
-    /// A client whose calls have names, and which sends each until it is answered.
+    /// A client that sends each call until it is answered.
     fn client(&self, cluster: &TestCluster) -> Client {
-        let client = cluster.node(0).client_that_insists(&self.endpoint);
-        Client::from_conf(client.config().to_builder().interceptor(CallNames::default()).build())
+        cluster.node(0).client_that_insists(&self.endpoint)
     }
 
     /// Cuts the next answer.

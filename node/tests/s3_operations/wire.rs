@@ -157,16 +157,16 @@ async fn a_body_that_ends_early_stores_nothing() {
 
 /// Sends a PUT's head with more lines, and no byte of its body of 100 MB; returns all that is answered.
 async fn answer_to_the_head(put: &PresignedRequest, lines: &str) -> String {
-    let uri: http::Uri = put.uri().parse().unwrap();
-    let authority = uri.authority().unwrap();
-    let target = uri.path_and_query().unwrap();
+    let uri: http::Uri = put.uri().parse().expect("an address");
+    let authority = uri.authority().expect("it names a node");
+    let target = uri.path_and_query().expect("it is signed");
     let head =
         format!("PUT {target} HTTP/1.1\r\nhost: {authority}\r\ncontent-length: 100000000\r\n{lines}\r\n");
-    let mut connection = TcpStream::connect(authority.as_str()).await.unwrap();
-    connection.write_all(head.as_bytes()).await.unwrap();
+    let mut connection = TcpStream::connect(authority.as_str()).await.expect("it listens");
+    connection.write_all(head.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
-    connection.read_to_end(&mut answer).await.unwrap();
-    String::from_utf8(answer).unwrap()
+    connection.read_to_end(&mut answer).await.expect("it answers");
+    String::from_utf8(answer).expect("a text")
 }
 
 #[tokio::test]

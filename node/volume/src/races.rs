@@ -108,7 +108,8 @@ impl SharedQueue {
     /// Asks for a promise, at once where it can be given so.
     fn prepare(&self, reader: &Reader, at: Ballot) -> Option<Vote> {
         let (target, prepare) = (target(&object("key")), Prepare { ballot: at });
-        let known = reader.prepare(&target, &prepare, false, Source::Disk).expect("the disk is sound");
+        let known =
+            reader.prepare(&target, &prepare, ValueLimit::NOTHING, Source::Disk).expect("the disk is sound");
         let answer = match known {
             Lookup::Immediate(answer) => answer,
             Lookup::Pending => {
@@ -252,7 +253,7 @@ fn an_answer_to_a_read_is_of_one_moment() {
                 assert!(SharedQueue::answer(&raised).result.is_ok());
             },
             |_, reader| {
-                let found = reader.row(&target(&object("key")), false, Source::Disk);
+                let found = reader.row(&target(&object("key")), ValueLimit::NOTHING, Source::Disk);
                 let Lookup::Immediate(answer) = found.expect("the disk is sound") else { return };
                 let vote = answer.result.expect("it votes");
                 let shown = vote.row.map_or(Ballot::ZERO, |row| row.head.ballot);

@@ -243,9 +243,13 @@ fn a_promise_is_given_without_the_queue_once_the_bound_covers_it() {
     let mut volume = bench.reopen();
     let prepare = |count| sherd_core::register::Prepare { ballot: ballot(count) };
     let key = target(&object("a"));
-    assert_eq!(volume.reader.prepare(&key, &prepare(1), true, Source::Disk).unwrap(), Lookup::Pending);
+    assert_eq!(
+        volume.reader.prepare(&key, &prepare(1), ValueLimit::USUAL, Source::Disk).unwrap(),
+        Lookup::Pending
+    );
     volume.prepare(&object("a"), ballot(1)).unwrap().result.unwrap();
-    let Lookup::Immediate(answer) = volume.reader.prepare(&key, &prepare(2), true, Source::Disk).unwrap()
+    let Lookup::Immediate(answer) =
+        volume.reader.prepare(&key, &prepare(2), ValueLimit::USUAL, Source::Disk).unwrap()
     else {
         panic!("the bound covers it");
     };
@@ -418,7 +422,7 @@ fn a_prepare_under_the_first_epoch_is_answered_from_memory() {
     volume.write(&object("a"), ballot(1), &value(1, 0));
     let elsewhere = Target::new(object("b"), Slot(9), Epoch::FIRST);
     let prepare = Prepare { ballot: ballot(2) };
-    let answer = volume.reader.prepare(&elsewhere, &prepare, false, Source::Disk).unwrap();
+    let answer = volume.reader.prepare(&elsewhere, &prepare, ValueLimit::NOTHING, Source::Disk).unwrap();
     assert!(matches!(answer, Lookup::Immediate(Answer { result: Ok(_), .. })));
 }
 
@@ -429,7 +433,7 @@ fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
     volume.write(&object("a"), ballot(1), &value(1, 0));
     let mut newer = target(&object("a"));
     newer.epoch = Epoch(2);
-    assert_eq!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Pending);
+    assert_eq!(volume.reader.row(&newer, ValueLimit::NOTHING, Source::Disk).unwrap(), Lookup::Pending);
     let (answer, done) = slot();
     volume.volume.submit(sherd_volume::request::Op::Read {
         target: newer.clone(),
@@ -438,7 +442,10 @@ fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
     });
     volume.run();
     assert!(answer.lock().take().unwrap().unwrap().result.is_ok());
-    assert!(matches!(volume.reader.row(&newer, false, Source::Disk).unwrap(), Lookup::Immediate(_)));
+    assert!(matches!(
+        volume.reader.row(&newer, ValueLimit::NOTHING, Source::Disk).unwrap(),
+        Lookup::Immediate(_)
+    ));
     bench.kill();
     let mut volume = bench.reopen();
     let stale = volume.read(&object("a")).unwrap().result;

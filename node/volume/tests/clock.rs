@@ -7,7 +7,7 @@ mod support;
 use sherd_core::env::Clock;
 use sherd_core::id::{Ballot, ProposerId, Timestamp};
 use sherd_core::limits::{BALLOT_AHEAD_MS_MAX, DATA_FLOOR_BEHIND_MS_MIN};
-use sherd_core::message::Control;
+use sherd_core::message::{Control, ValueLimit};
 use sherd_core::register::{Prepare, Refusal};
 use sherd_volume::lookup::{Lookup, Source};
 use support::{Bench, Driver, START_MS, object, target, value};
@@ -64,7 +64,8 @@ fn promises_ahead_of_the_clock_wait_for_no_bound_of_their_own() {
     for count in 1..1_000 {
         let time = Timestamp::from_u64(at_ms(START_MS + HOUR_MS + 3_000).time.as_u64() + count);
         let prepare = Prepare { ballot: Ballot { time, proposer: ProposerId(5) } };
-        let promised = driver.reader.prepare(&target(&object("b")), &prepare, true, Source::Disk).unwrap();
+        let promised =
+            driver.reader.prepare(&target(&object("b")), &prepare, ValueLimit::USUAL, Source::Disk).unwrap();
         assert!(matches!(promised, Lookup::Immediate(answer) if answer.result.is_ok()), "at once: {count}");
     }
 }

@@ -12,6 +12,7 @@ use parking_lot::Mutex;
 
 use sherd_core::env::Clock;
 use sherd_core::limits;
+use sherd_core::message::ValueLimit;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, DiskFile, OpenMode};
 use sherd_volume::error::OpenError;
@@ -59,9 +60,9 @@ fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
         fold(driver);
     }));
     // The old row or the new one: both were there while it was asked. Asked again, it is the new one.
-    reader.row(&target(&key), false, Source::Disk).unwrap();
+    reader.row(&target(&key), ValueLimit::NOTHING, Source::Disk).unwrap();
     assert!(interruption.lock().is_none(), "the lookup was interrupted");
-    let answer = reader.row(&target(&key), false, Source::Disk).unwrap().told().unwrap();
+    let answer = reader.row(&target(&key), ValueLimit::NOTHING, Source::Disk).unwrap().told().unwrap();
     let row = answer.result.unwrap().row.unwrap();
     assert!(row.head.ballot > ballot(1), "a replaced row came back from memory");
     drop(driver);

@@ -236,7 +236,9 @@ impl<'a> BatchRun<'a> {
         }
         let are_alone = self.members.iter().all(|member| member.data.named().is_none());
         if !self.members.is_empty() && found_is_certain && are_alone {
-            // They came after the prepare: a read tells them as much as a write would.
+            // They came after the prepare: a read tells them as much as a write would. It may need the room that what was
+            // found has.
+            ready.found = None;
             Box::pin(self.look()).await;
             if !self.members.is_empty() {
                 return Ok(Step::Again(ready.round.ballot));

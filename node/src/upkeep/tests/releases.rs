@@ -51,7 +51,7 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     node.put("a", &body(2, 100_000)).await;
     let mut reports = node.reports.take().expect("taken once");
     let report = loop {
-        match reports.reports.try_recv().expect("a report") {
+        match reports.received.try_recv().expect("a report") {
             report @ Report::Superseded { .. } => break report,
             Report::Heal(_) => {}
         }
@@ -148,7 +148,7 @@ pub(super) async fn begun_upload(node: &Node) -> (ObjectName, UploadId) {
 /// The next report of superseded data.
 fn superseded(reports: &mut Reports) -> (RegisterKey, Vec<DataRef>) {
     loop {
-        match reports.reports.try_recv().expect("a report") {
+        match reports.received.try_recv().expect("a report") {
             Report::Superseded { key, data, .. } => return (key, data),
             Report::Heal(_) => {}
         }
@@ -301,7 +301,7 @@ async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     node.context.close_old_part(&part).await;
     until_closed(&node, &part).await;
     let mut reports = node.reports.take().expect("taken once");
-    while let Ok(report) = reports.reports.try_recv() {
+    while let Ok(report) = reports.received.try_recv() {
         assert!(matches!(report, Report::Heal(_)), "the object names what the part named: {report:?}");
     }
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
