@@ -94,7 +94,8 @@ fn folders_of_few_and_of_many_keys_are_passed_alike() {
 fn a_page_ends_after_enough_bytes_of_values() {
     let mut volume = Bench::new(1).reopen();
     let large = large_value(1);
-    let rows_count = 2 * (1 << 20) / large.head.len() as u64 + 2;
+    let page_rows_count = ((1 << 20) as u64).div_ceil(large.head.len() as u64);
+    let rows_count = 2 * page_rows_count + 1;
     for count in 1..=rows_count {
         volume.write(&object(&format!("{count:04}")), ballot(count), &large_value(count));
     }
