@@ -6,11 +6,15 @@ mod support;
 
 use bytes::Bytes;
 
-use sherd_core::id::{BucketId, Epoch, UploadId};
+use sherd_core::id::{BucketId, Epoch, RegisterKey, Sequence, UploadId};
 use sherd_core::message::{
-    Control, ListPage, ListScan, ListedRow, PartsScan, RowScan, Target, ValueLimit, behind, behind_prefix,
+    Control, LIST_PASSED_MAX, ListPage, ListScan, ListedRow, PartsScan, RowScan, Target, UnsettledKind,
+    ValueLimit, behind, behind_prefix,
 };
+use sherd_core::record::row_key::{row_key, unsettled_key};
 use sherd_core::register::Refusal;
+use sherd_volume::error::Error;
+use sherd_volume::index::{Change, Index};
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::request::Op;
 use support::*;
@@ -302,4 +306,81 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     let older = volume.reader.rows(&RowScan { until: since, ..all }).unwrap();
     assert_eq!(older.rows.len(), 8, "what came later is left out");
     assert_eq!(changed.rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), [object("d")]);
+}
+
+/// A volume with a row, so many entries behind it whose keys are no keys of rows, and a row of a part behind these: in
+/// the table of rows, and in that of rows which are not known to be committed.
+fn with_unreadable_keys(count: u32) -> Driver {
+    let bench = Bench::new(1);
+    let mut volume = bench.reopen();
+    volume.write(&object("a"), ballot(1), &value(1, 0));
+    volume.write(&part("a", 1, 1), ballot(2), &value(2, 0));
+    volume.settle();
+    volume.reader.flush().unwrap();
+    let index = bench.index.0.lock();
+    let mut changes = Vec::new();
+    for first in [row_key(&object("a")), unsettled_key(&row_key(&object("a")))] {
+        let value = index.get(&first).unwrap().expect("it was flushed");
+        // The name of an object is UTF-8.
+        let key = |number: u32| [&first[..first.len() - 1], &[0xff], &number.to_be_bytes()].concat();
+        changes
+            .extend((0..count).map(|number| Change::Put { key: key(number).into(), value: value.clone() }));
+    }
+    index.apply(changes, Sequence(1 << 40)).unwrap();
+    drop(index);
+    volume
+}
+
+/// The keys that the pages of a scan give, until one of them is the last.
+fn all_pages(
+    mut page: impl FnMut(Option<RegisterKey>) -> Result<(Vec<RegisterKey>, Option<RegisterKey>), Error>,
+) -> Result<Vec<RegisterKey>, Error> {
+    let (mut keys, mut after) = (Vec::new(), None);
+    loop {
+        let (some, next) = page(after)?;
+        keys.extend(some);
+        let Some(next) = next else { return Ok(keys) };
+        after = Some(next);
+    }
+}
+
+/// The keys of a scan of all rows.
+fn all_rows(volume: &Driver) -> Result<Vec<RegisterKey>, Error> {
+    all_pages(|after| {
+        let scan = RowScan { want_value: false, ..RowScan::all(Epoch::FIRST, after, 100) };
+        let page = volume.reader.rows(&scan)?;
+        Ok((page.rows.into_iter().map(|row| row.key).collect(), page.next))
+    })
+}
+
+/// The keys of a scan of the rows that are not known to be committed.
+fn all_uncommitted(volume: &Driver) -> Result<Vec<RegisterKey>, Error> {
+    all_pages(|after| {
+        let page = volume.reader.unsettled(UnsettledKind::Uncommitted, after.as_ref(), 100)?;
+        Ok((page.rows.into_iter().map(|row| row.key).collect(), page.next))
+    })
+}
+
+/// The first page ends among keys that cannot be read.
+#[test]
+fn a_scan_goes_on_behind_keys_that_cannot_be_read() {
+    let volume = with_unreadable_keys(LIST_PASSED_MAX - 1);
+    let both = [object("a"), part("a", 1, 1)];
+    assert_eq!(all_rows(&volume).unwrap(), both);
+    assert_eq!(all_uncommitted(&volume).unwrap(), both);
+}
+
+#[test]
+fn a_scan_that_finds_no_place_to_go_on_at_fails_and_is_never_complete() {
+    for scan in [all_rows, all_uncommitted] {
+        let volume = with_unreadable_keys(2 * LIST_PASSED_MAX);
+        assert!(matches!(scan(&volume), Err(Error::Failed { .. })));
+    }
+}
+
+#[test]
+fn a_page_of_no_rows_is_never_the_end() {
+    let volume = filled();
+    let page = volume.reader.rows(&RowScan::all(Epoch::FIRST, None, 0)).unwrap();
+    assert_eq!((page.rows.len(), page.next), (1, Some(object("a"))));
 }

@@ -17,6 +17,7 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Refusal, Row};
 
 use crate::error::Error;
+use crate::index::IndexError;
 use crate::index::table::{
     OBJECT, PART, UNSETTLED, is_gone, parse_listed, parse_row_key, row_key, unsettled_key,
 };
@@ -170,13 +171,13 @@ impl Reader {
         let (mut looked_at, mut values_bytes) = (0, 0);
         let mut last = None;
         while let Some((key, value)) = walk.next()? {
-            let is_full = page.rows.len() >= scan.limit || values_bytes >= VALUES_BYTES_MAX;
+            let is_full = page.rows.len() >= scan.limit.max(1) || values_bytes >= VALUES_BYTES_MAX;
             if is_full || looked_at >= LOOKED_AT_MAX {
-                page.next = last;
+                page.next = Some(self.last_looked_at(last)?);
                 break;
             }
             looked_at += 1;
-            last = parse_row_key(&key);
+            last = parse_row_key(&key).or(last);
             let Some((register, stored)) = self.shared.scanned(&key, value, rows_after)? else { continue };
             if stored.origin.sequence > scan.since && stored.origin.sequence <= scan.until {
                 let row = self.shared.scanned_row(register, &stored, scan.want_value);
@@ -205,22 +206,27 @@ impl Reader {
         let mut page = UnsettledPage::default();
         let (mut looked_at, mut last) = (0, None);
         while let Some((key, value)) = walk.next()? {
-            if page.rows.len() >= limit || looked_at >= LOOKED_AT_MAX {
-                page.next = last;
+            if page.rows.len() >= limit.max(1) || looked_at >= LOOKED_AT_MAX {
+                page.next = Some(self.last_looked_at(last)?);
                 break;
             }
             looked_at += 1;
-            let Some((key, (ballot, is_committed))) =
-                parse_row_key(&key.slice(1..)).zip(parse_listed(&value))
-            else {
-                continue;
-            };
+            let Some(key) = parse_row_key(&key.slice(1..)) else { continue };
             last = Some(key.clone());
+            let Some((ballot, is_committed)) = parse_listed(&value) else { continue };
             if is_committed == (kind == UnsettledKind::Missed) {
                 page.rows.push(UnsettledRow { key, ballot });
             }
         }
         Ok(page)
+    }
+
+    /// Where a scan that has more to look at goes on: behind the last of its keys that can be read. Keys that cannot be
+    /// read are passed, but a page of nothing else names no place: without an error its caller would take the scan for
+    /// complete.
+    fn last_looked_at(&self, last: Option<RegisterKey>) -> Result<RegisterKey, Error> {
+        let what = || format!("of {LOOKED_AT_MAX} keys of rows not one can be read");
+        last.ok_or_else(|| self.shared.index_failed(&IndexError::Damaged { what: what() }))
     }
 }
 
