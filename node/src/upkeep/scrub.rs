@@ -19,10 +19,11 @@ use parking_lot::Mutex;
 
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
+use sherd_core::id::{DataId, RegisterKey, ShardId, Timestamp, VolumeId};
 use sherd_core::message;
-use sherd_core::message::{RowScan, ScannedRow, SeenShard, ShardScan};
-use sherd_core::record::{Home, Value, put_register_key, take_register_key};
+use sherd_core::message::{Answer, RowScan, ScannedRow, SeenShard, ShardScan};
+use sherd_core::record::{Home, State, Value, put_register_key, take_register_key};
+use sherd_core::register::{Row, Vote};
 
 use super::heal::HealOutcome;
 use super::look::{Look, LookError};
@@ -56,6 +57,15 @@ const AWAY: Duration = Duration::from_secs(30);
 
 /// Stages of a walk: rows, packed shards, and each directory of shard files.
 const STAGES: u32 = 2 + 256;
+
+/// A row that was young when its page was looked at. There may be [`POSTPONED_MAX`] of them on each volume, and a value
+/// may have mebibytes: the row is read again when its turn comes.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct PostponedRow {
+    key: RegisterKey,
+    /// Of its ballot: a row that has another one then was written again.
+    time: Timestamp,
+}
 
 /// Where a walk stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -259,7 +269,7 @@ impl Context {
                 self.remember(id, |progress| progress.scrub = Some(scrub)).await?;
             }
         }
-        self.scrub_postponed(own, postponed).await;
+        self.scrub_postponed(own, &postponed).await;
         self.scrubbed.passes.fetch_add(1, Ordering::Relaxed);
         self.scrubbed.ended_ms.store(self.wall_ms(), Ordering::Relaxed);
         self.scrubbed.running.lock().remove(&id);
@@ -280,7 +290,7 @@ impl Context {
         &self,
         own: &VolumeRoute,
         place: &Place,
-        postponed: &mut Vec<ScannedRow>,
+        postponed: &mut Vec<PostponedRow>,
     ) -> Result<(Option<Place>, u64), String> {
         match place {
             Place::Rows { after } => {
@@ -289,7 +299,7 @@ impl Context {
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);
                 for row in &page.rows {
-                    self.scrub_row(own, row, Some(postponed)).await;
+                    self.scrub_row(own, row, postponed).await;
                 }
                 Ok((page.next.map(|after| Place::Rows { after: Some(after) }), cost))
             }
@@ -319,31 +329,39 @@ impl Context {
         }
     }
 
-    /// Looks at one row; while it is young it is `postponed`, or looked at all the same where that is over.
-    async fn scrub_row(
+    /// Looks at one row; while it is young it is `postponed`.
+    pub(super) async fn scrub_row(
         &self,
         own: &VolumeRoute,
         scanned: &ScannedRow,
-        postponed: Option<&mut Vec<ScannedRow>>,
+        postponed: &mut Vec<PostponedRow>,
     ) {
         self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
-        let ScannedRow { key, row, tombstone, is_missed: _ } = scanned;
+        let ScannedRow { key, row, tombstone: _, is_missed: _ } = scanned;
+        if self.is_young(row) && !self.is_sealed_for_ever_on(own.volume, key.bucket) {
+            if row.head.committed && postponed.len() < POSTPONED_MAX {
+                postponed.push(PostponedRow { key: key.clone(), time: row.head.ballot.time });
+            }
+            return;
+        }
+        self.judge_row(own, key, row).await;
+    }
+
+    /// Whether a row's last shards and copies may still be on their way.
+    fn is_young(&self, row: &Row) -> bool {
+        let age_ms = self.wall_ms().saturating_sub(row.head.ballot.time.as_ms());
+        age_ms < if row.head.committed { YOUNG_MS } else { UNSETTLED_MS }
+    }
+
+    /// Looks whether a row of the volume can be read, is equal on all volumes, and has its shards.
+    async fn judge_row(&self, own: &VolumeRoute, key: &RegisterKey, row: &Row) {
         if self.is_sealed_for_ever_on(own.volume, key.bucket) {
             // Nobody reads it any more: it goes, and nothing is wrong with it.
             return self.remains.look_again(own.volume, key.bucket);
         }
-        let age_ms = self.wall_ms().saturating_sub(row.head.ballot.time.as_ms());
-        if let Some(postponed) = postponed
-            && age_ms < if row.head.committed { YOUNG_MS } else { UNSETTLED_MS }
-        {
-            if row.head.committed && postponed.len() < POSTPONED_MAX {
-                postponed.push(scanned.clone());
-            }
-            return;
-        }
-        if row.value.clone().and_then(|head| Value::decode(head).ok()).is_none() {
+        let Some(value) = row.value.clone().and_then(|head| Value::decode(head).ok()) else {
             return self.found_row(key).await;
-        }
+        };
         if let Err(message::Error::Corrupt { .. }) =
             ask(own.registers.verify_row(own.volume, key), PATIENCE).await
         {
@@ -363,7 +381,7 @@ impl Context {
         if first.is_none_or(|first| first.volume == own.volume) {
             // What cannot be told now is looked at in the next pass.
             let _ = self.check_register(key, Look::Everywhere).await;
-            if key.part.is_some() && !tombstone {
+            if key.part.is_some() && value.state != State::Tombstone {
                 self.close_old_part(key).await;
             }
         }
@@ -371,14 +389,35 @@ impl Context {
 
     /// Comes back to the rows that were young when the pass met them. They are not any more, whatever
     /// their ballots say: those of a clock that was set back stay ahead.
-    async fn scrub_postponed(&self, own: &VolumeRoute, postponed: Vec<ScannedRow>) {
-        let youngest = postponed.iter().map(|scanned| scanned.row.head.ballot.time.as_ms()).max();
+    pub(super) async fn scrub_postponed(&self, own: &VolumeRoute, postponed: &[PostponedRow]) {
+        let youngest = postponed.iter().map(|row| row.time.as_ms()).max();
         let Some(youngest) = youngest else { return };
         let wait_ms = youngest.saturating_add(YOUNG_MS).saturating_sub(self.wall_ms()).min(YOUNG_MS);
         tokio::time::sleep(Duration::from_millis(wait_ms)).await;
-        for scanned in &postponed {
+        for row in postponed {
             self.throttle.take(ROW_COST_BYTES).await;
-            self.scrub_row(own, scanned, None).await;
+            self.scrub_again(own, row).await;
+        }
+    }
+
+    /// Looks at a row that was postponed, as the volume has it by now. One that went meanwhile is not missed, and what
+    /// cannot be told now is looked at in the next pass.
+    async fn scrub_again(&self, own: &VolumeRoute, postponed: &PostponedRow) {
+        let PostponedRow { key, time } = postponed;
+        self.scrubbed.rows.fetch_add(1, Ordering::Relaxed);
+        let target = self.cluster.target(key.clone());
+        match read_whole(own, &target, PATIENCE).await {
+            Ok(Answer { from: _, result: Ok(Vote { row: Some(row), floor: _ }) }) => {
+                // One that was written again is left to the next pass while it is young.
+                if row.head.ballot.time == *time || !self.is_young(&row) {
+                    self.judge_row(own, key, &row).await;
+                }
+            }
+            Err(message::Error::Corrupt { .. }) => self.found_row(key).await,
+            Ok(_) | Err(_) if self.is_sealed_for_ever_on(own.volume, key.bucket) => {
+                self.remains.look_again(own.volume, key.bucket);
+            }
+            Ok(_) | Err(_) => {}
         }
     }
 
@@ -499,7 +538,7 @@ fn text<E: std::fmt::Display>(error: E) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sherd_core::id::{BucketId, ObjectKey, ProposerId, Timestamp};
+    use sherd_core::id::{BucketId, ObjectKey, ProposerId};
 
     #[test]
     fn the_place_of_a_walk_is_these_bytes() {

@@ -15,6 +15,7 @@ mod rebuilds;
 mod recoveries;
 pub(crate) mod releases;
 mod remains;
+mod scrubs;
 mod seals;
 mod settling;
 mod sweeps;
