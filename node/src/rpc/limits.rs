@@ -5,11 +5,13 @@
 
 use std::time::Duration;
 
+use sherd_core::limits::NODES_MAX;
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
 
-/// Connections of peers, operators and admins: two a peer, up to sixteen more that end with long bodies, and more peers
-/// than one pool has.
-pub(super) const CONNECTIONS_MAX: usize = 1024;
+use crate::peer::grpc::LINK_CONNECTIONS_MAX;
+
+/// Connections of operators and admins, and of nodes that only the others' configuration names so far.
+const OTHER_CONNECTIONS_MAX: usize = 1024;
 /// Connections that are at their handshake. Beyond them the oldest gives way.
 pub(super) const HANDSHAKES_MAX: usize = 64;
 /// Calls of one stream under way: its next frame is read when there are fewer.
@@ -40,7 +42,33 @@ pub(super) const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 const _: () = {
     assert!(CALLS_UNDER_WAY_MAX * BYTES_UNCOUNTED_MAX <= BYTES_HELD_MAX, "uncounted bytes have a bound, too");
     assert!(FRAME_CALLS_MAX < CALLS_UNDER_WAY_MAX, "a whole frame can be under way");
+    assert!(
+        connections_max(NODES_MAX) <= 1 << 16,
+        "a good limit of open files has room for the largest pool"
+    );
     assert!(READ_BYTES_MAX <= VOLUME_BYTES_HELD_MAX, "the longest read has room");
 };
 /// Bytes of replies that wait to be read by a peer, above which no further call of its stream is begun.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
+
+/// Connections that the listener of a node has at most, by the number of nodes of its configuration: each may have all
+/// that a link may have, the renewed ones that carry something among them.
+pub(super) const fn connections_max(nodes: usize) -> usize {
+    OTHER_CONNECTIONS_MAX + nodes * LINK_CONNECTIONS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_of_the_largest_pool_has_its_connections_and_their_renewals() {
+        for nodes in [1, 4, 50, 512, NODES_MAX] {
+            let peers = nodes - 1;
+            let (lasting, renewed) = (2 * peers, 2 * peers);
+            assert!(connections_max(nodes) > lasting + renewed, "{nodes} nodes, all renewed at one time");
+            let left = connections_max(nodes) - peers * LINK_CONNECTIONS_MAX;
+            assert!(left >= OTHER_CONNECTIONS_MAX, "{nodes} nodes leave operators and admins their room");
+        }
+    }
+}

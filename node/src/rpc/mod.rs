@@ -43,7 +43,7 @@ use sherd_proto::v1::shard_service_server::ShardServiceServer;
 use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
 
 pub use self::admin_service::{AdminRpc, NodeDesk};
-use self::limits::{ACCEPT_PAUSE, CONNECTIONS_MAX, HANDSHAKES_MAX, SHUTDOWN_MAX};
+use self::limits::{ACCEPT_PAUSE, HANDSHAKES_MAX, SHUTDOWN_MAX, connections_max};
 pub use self::node::{LocalSlot, RpcNode};
 use self::register_service::RegisterRpc;
 use self::shard_service::ShardRpc;
@@ -94,9 +94,9 @@ pub async fn serve(
     metrics: RpcMetrics,
     stop: CancellationToken,
 ) {
+    let connections = Arc::new(Semaphore::new(connections_max(rules.nodes.len())));
     let (services, refusals, cut) = (services.prepare(), RefusalLog::default(), CancellationToken::new());
     let server = Arc::new(Server { rules, services, metrics, refusals, stop, cut });
-    let connections = Arc::new(Semaphore::new(CONNECTIONS_MAX));
     let places = ConnectionPlaces::new(HANDSHAKES_MAX);
     let tasks = TaskTracker::new();
     let accept = async {

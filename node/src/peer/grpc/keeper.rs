@@ -149,13 +149,15 @@ impl LinkKeeper {
     /// Connects again and again, with a pause that doubles while connections do not last.
     pub(super) async fn keep(&self, lane: Lane, stop: &CancellationToken) {
         let mut pause = RECONNECT_MIN;
+        // Those of before a connection was lost count, too.
+        let mut draining = DrainingConnections::default();
         loop {
             let begun = Instant::now();
             // Cancel-safe: what is dropped of a connection closes it, and all is over then.
             let reason = tokio::select! {
                 biased;
                 () = stop.cancelled() => break,
-                reason = self.stay_connected(lane, stop) => reason,
+                reason = self.stay_connected(lane, &mut draining, stop) => reason,
             };
             tracing::debug!(peer = %self.link.peer().name, ?lane, %reason, "connection to a peer ended");
             self.show_down(lane, reason.into());
@@ -179,12 +181,16 @@ impl LinkKeeper {
     }
 
     /// Connects, and renews the connection until one ends that no other replaces. Gives why it did.
-    async fn stay_connected(&self, lane: Lane, stop: &CancellationToken) -> String {
+    async fn stay_connected(
+        &self,
+        lane: Lane,
+        draining: &mut DrainingConnections,
+        stop: &CancellationToken,
+    ) -> String {
         let mut open = match self.open(lane).await {
             Ok(open) => open,
             Err(reason) => return reason,
         };
-        let mut draining = DrainingConnections::default();
         loop {
             self.show(&open.live);
             let dialled = open.dialled;
@@ -199,22 +205,22 @@ impl LinkKeeper {
                 Ok(next) => {
                     let old = std::mem::replace(&mut open, next);
                     self.replace(&old.live, &open.live);
-                    let cut = stop.child_token();
-                    let ending = self.let_end(old, cut.clone());
-                    if draining.add(cut, ending) {
-                        tracing::warn!(
-                            peer = %self.link.peer().name, ?lane,
-                            "cut the oldest of the renewed connections, since too many others carry something, too"
-                        );
-                    }
+                    self.drain(lane, old, draining, stop);
                 }
-                Err(end) => return self.give_up(open, end, stop),
+                Err(end) => return self.give_up(lane, open, end, draining, stop),
             }
         }
     }
 
     /// Ends what goes over a connection that no other replaces.
-    fn give_up(&self, open: OpenConnection, end: ConnectionEnd, stop: &CancellationToken) -> String {
+    fn give_up(
+        &self,
+        lane: Lane,
+        open: OpenConnection,
+        end: ConnectionEnd,
+        draining: &mut DrainingConnections,
+        stop: &CancellationToken,
+    ) -> String {
         let reason = match &end {
             ConnectionEnd::Closed(reason) | ConnectionEnd::Cut(reason) => reason.clone(),
         };
@@ -222,7 +228,7 @@ impl LinkKeeper {
         match (&open.live, end) {
             (LiveLane::Calls(_, readers), _) => readers.tables.end(&reason),
             // A peer that stops takes no further request, and ends those that are under way.
-            (LiveLane::Bytes(_), ConnectionEnd::Closed(_)) => drop(self.let_end(open, stop.clone())),
+            (LiveLane::Bytes(_), ConnectionEnd::Closed(_)) => self.drain(lane, open, draining, stop),
             (LiveLane::Bytes(_), ConnectionEnd::Cut(_)) => {}
         }
         reason
@@ -263,6 +269,24 @@ impl LinkKeeper {
         } else {
             self.show(next);
             metrics.bytes_renewed.inc();
+        }
+    }
+
+    /// Lets a connection end with what is under way on it, among a bounded number of others.
+    fn drain(
+        &self,
+        lane: Lane,
+        old: OpenConnection,
+        draining: &mut DrainingConnections,
+        stop: &CancellationToken,
+    ) {
+        let cut = stop.child_token();
+        let ending = self.let_end(old, cut.clone());
+        if draining.add(cut, ending) {
+            tracing::warn!(
+                peer = %self.link.peer().name, ?lane,
+                "cut the oldest of the renewed connections, since too many others carry something, too"
+            );
         }
     }
 

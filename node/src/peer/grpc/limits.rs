@@ -65,8 +65,11 @@ pub(super) const RETURN_MAX: Duration = Duration::from_secs(2);
 pub(super) const RETURN_LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours must not keep
 /// one for each renewal. Beyond them the oldest is cut: at a quarter of an hour to half an hour for each it has had four
-/// to eight hours. With sixteen more from each of fifty peers the listener has room for all.
+/// to eight hours.
 pub(super) const DRAINING_MAX: usize = 16;
+/// Connections of one node to another: of each kind the current one, the one that is dialled to replace it, and those
+/// that end. The listener has room for as many from each node of its configuration (`rpc::limits`).
+pub const LINK_CONNECTIONS_MAX: usize = 2 * (1 + 1 + DRAINING_MAX);
 /// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
 

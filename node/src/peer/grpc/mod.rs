@@ -29,6 +29,7 @@ use sherd_proto::v1::Addressed;
 
 use self::calls::unreachable;
 pub use self::connection::Connection;
+pub use self::limits::LINK_CONNECTIONS_MAX;
 pub use self::link::{Link, LinkConfig};
 use super::{AnswerSender, Pending};
 use crate::observe::peer_calls::LoggedCall;
