@@ -7,7 +7,8 @@ use bytes::Bytes;
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
 use sherd_core::limits::PARTS_MAX;
 use sherd_core::message::{
-    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledPage, UnsettledRow,
+    LIST_PASSED_MAX, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledPage,
+    UnsettledRow,
 };
 use sherd_core::register::Row;
 
@@ -49,7 +50,8 @@ impl Wire for ListScan {
             from,
             delimiter,
             limit: limit_from_wire(limit),
-            passed_max,
+            // A node that does not know the field asks for no maximum of its own.
+            passed_max: if passed_max == 0 { LIST_PASSED_MAX } else { passed_max },
         })
     }
 }

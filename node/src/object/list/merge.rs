@@ -13,6 +13,9 @@
 //! from where the listing is. A deletion that may end the bucket has sealed A of them, which leaves fewer
 //! than P. What one name came to in one set is `sherd_core::register::listing`'s decision.
 //!
+//! A common prefix stands where its lowest witness does: volumes that are behind that one, inside the prefix, are not
+//! asked before it is judged, and go behind the prefix where it shows.
+//!
 //! A walk ends where enough was looked at that does not show, too: what stands behind is the next page's.
 
 use std::collections::VecDeque;
@@ -27,7 +30,9 @@ use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, Incarnation, ObjectKey};
 use sherd_core::message;
-use sherd_core::message::{Answer, ListPage, ListScan, ListedRow, ScannedRow, behind, behind_prefix};
+use sherd_core::message::{
+    Answer, LIST_PASSED_MAX, ListPage, ListScan, ListedRow, ScannedRow, behind, behind_prefix,
+};
 use sherd_core::record::{State, Value};
 use sherd_core::register::Refusal;
 use sherd_core::register::listing::{KeyDecision, PrefixDecision, ScannedEntry, decide_key, decide_prefix};
@@ -145,6 +150,13 @@ impl VolumeScan {
     fn is_dry(&self) -> bool {
         self.rows.is_empty() && !self.complete
     }
+
+    /// Goes on behind this name, where anything can be there.
+    fn go_behind(&mut self, name: &Bytes, from: Option<Bytes>) {
+        self.complete = from.is_none();
+        self.from = from.unwrap_or_default();
+        self.up_to = Some(name.clone());
+    }
 }
 
 fn name_of(listed: &ListedRow) -> &[u8] {
@@ -199,9 +211,9 @@ impl Merge {
             for set in &mut self.sets {
                 set.leave_former_lives()?;
             }
-            let lowest = self.lowest();
+            let lowest = self.lowest_key();
             let lacks = |set: &SetScan| set.lacks(lowest.as_deref());
-            if !self.sets.iter().any(lacks) {
+            if !self.sets.iter().any(lacks) || self.lowest_shows_anyway() {
                 return Ok(None);
             }
             let is_enough =
@@ -221,15 +233,33 @@ impl Merge {
         self.sets.iter().filter_map(SetScan::lowest).min().map(Bytes::copy_from_slice)
     }
 
-    /// The last name before the first that was not looked at; `None` where a row is known that was not judged, or
-    /// where the name before cannot be told.
+    /// The lowest key of all rows: it stands for the lowest name.
+    fn lowest_key(&self) -> Option<Bytes> {
+        let fronts = self.sets.iter().flat_map(|set| &set.volumes).filter_map(|volume| volume.rows.front());
+        fronts.map(|listed| row_of(listed).key.key.as_bytes()).min().map(Bytes::copy_from_slice)
+    }
+
+    /// Whether the lowest name is a common prefix that one set shows, and every volume that has to be asked is inside
+    /// it: what they hold there changes nothing.
+    fn lowest_shows_anyway(&self) -> bool {
+        let Some(name) = self.lowest() else { return false };
+        let is_below = |set: &SetScan| {
+            let dry = set.volumes.iter().filter(|volume| volume.is_dry());
+            dry.map(|volume| &volume.from).any(|from| from[..] < name[..])
+        };
+        let shows = |set: &SetScan| {
+            set.lowest() == Some(&name) && matches!(set.judge(&name), SetVerdict::Show(Name::Prefix(_)))
+        };
+        !self.sets.iter().any(is_below) && self.sets.iter().any(shows)
+    }
+
+    /// The last name before the first that was not looked at; `None` where the name before cannot be told. Every known
+    /// row is behind it while a volume has to be asked: the lowest is judged before that.
     fn looked_up_to(&self) -> Option<Bytes> {
-        let volumes = || self.sets.iter().flat_map(|set| &set.volumes);
+        let volumes = self.sets.iter().flat_map(|set| &set.volumes);
         let first =
-            volumes().filter(|volume| volume.is_dry()).min_by(|one, other| one.from.cmp(&other.from))?;
-        let is_before = |listed: &ListedRow| row_of(listed).key.key.as_bytes() < &first.from[..];
-        let is_unjudged = volumes().filter_map(|volume| volume.rows.front()).any(is_before);
-        first.up_to.clone().filter(|_| !is_unjudged)
+            volumes.filter(|volume| volume.is_dry()).min_by(|one, other| one.from.cmp(&other.from))?;
+        first.up_to.clone()
     }
 
     /// Counts what was looked at and does not show, in names; whether that is enough.
@@ -331,19 +361,19 @@ impl SetScan {
         self.volumes.iter().filter_map(|volume| volume.rows.front()).map(name_of).min()
     }
 
-    /// Whether a volume has to be asked before the lowest name of all sets is known: it may hold that one or one below.
+    /// Whether a volume has to be asked before the lowest key of all sets is known: it may hold that one or one below.
     fn lacks(&self, lowest: Option<&[u8]>) -> bool {
-        let may_hold = |from: &[u8]| lowest.is_none_or(|lowest| self.least_name(from) <= lowest);
+        let may_hold = |from: &[u8]| lowest.is_none_or(|lowest| from <= lowest);
         self.volumes.iter().any(|volume| volume.is_dry() && may_hold(&volume.from))
     }
 
-    /// The least name that a page from here on may hold: the common prefix that it begins in, if it does in one.
-    fn least_name<'a>(&self, from: &'a [u8]) -> &'a [u8] {
-        let (prefix, delimiter) =
-            (&self.query.prefix[..], self.query.delimiter.as_deref().unwrap_or_default());
-        let Some(rest) = from.strip_prefix(prefix).filter(|_| !delimiter.is_empty()) else { return from };
-        let found = rest.windows(delimiter.len()).position(|window| window == delimiter);
-        found.map_or(from, |at| &from[..prefix.len() + at + delimiter.len()])
+    /// Where a listing goes on behind a name: behind all that is below it, where it is a common prefix. `None` where
+    /// no name is behind it.
+    fn bound_behind(&self, name: &[u8]) -> Option<Bytes> {
+        let delimiter = self.query.delimiter.as_deref().filter(|delimiter| !delimiter.is_empty());
+        let rest = name.strip_prefix(&self.query.prefix[..]);
+        let is_prefix = delimiter.zip(rest).is_some_and(|(delimiter, rest)| rest.ends_with(delimiter));
+        if is_prefix { behind_prefix(name) } else { Some(behind(name)) }
     }
 
     /// Whether a volume that has to be asked again has passed enough rows that no listing shows.
@@ -394,8 +424,8 @@ impl SetScan {
             from: scan.from.clone(),
             delimiter: self.query.delimiter.clone(),
             limit: self.rows,
-            passed_max: u32::try_from(self.query.passed_max.saturating_sub(scan.passed_rows))
-                .unwrap_or(u32::MAX),
+            // A whole page, also where little is left to be passed: a call that passes few rows costs as much.
+            passed_max: u32::try_from(self.query.passed_max).unwrap_or(u32::MAX).min(LIST_PASSED_MAX),
             deletion: None,
         };
         let route = &self.set.routes[scan.place];
@@ -412,8 +442,7 @@ impl SetScan {
         }
     }
 
-    /// Takes a page, but for the names that the listing has passed: a volume that replaced another
-    /// begins with the last of them.
+    /// Takes a page, but for the names that the listing has passed: a volume may have been asked for them before.
     fn take(&mut self, index: usize, life: Incarnation, page: ListPage) {
         let passed =
             |listed: &ListedRow| self.passed.as_ref().is_some_and(|passed| name_of(listed) <= &passed[..]);
@@ -445,16 +474,24 @@ impl SetScan {
     fn replace(&mut self, index: usize) -> Result<(), Failure> {
         let none_left = if self.met_seal { Failure::Sealed } else { Failure::Unavailable };
         let place = self.spare.pop_front().ok_or(none_left)?;
-        let from = self.passed.clone().unwrap_or_else(|| self.query.from.clone());
-        self.volumes[index] = VolumeScan::new(place, from);
+        self.volumes[index] = VolumeScan::new(place, self.query.from.clone());
+        if let Some(passed) = self.passed.clone() {
+            let from = self.bound_behind(&passed);
+            self.volumes[index].go_behind(&passed, from);
+        }
         Ok(())
     }
 
+    /// Leaves a name behind, and, where it is a common prefix, all that is below it.
     fn pass(&mut self, name: &Bytes) {
         self.passed = Some(name.clone());
+        let from = self.bound_behind(name);
         for volume in &mut self.volumes {
             if volume.rows.front().is_some_and(|listed| name_of(listed) == name) {
                 volume.rows.pop_front();
+            }
+            if volume.is_dry() && from.as_ref().is_none_or(|from| volume.from < *from) {
+                volume.go_behind(name, from.clone());
             }
         }
     }
@@ -571,7 +608,7 @@ pub(super) fn shows_uploads(value: &Value) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::super::super::{Objects, SCAN_PATIENCE};
+    use super::super::super::{ObjectName, Objects, SCAN_PATIENCE, WriteConditions};
     use super::*;
     use crate::upkeep::tests::{DEADLINE, Directories, body, key_of};
 
@@ -621,6 +658,33 @@ mod tests {
         node.take_away(volumes[3]).await;
         let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
         assert_eq!(merge.next().await.expect_err("one volume votes"), Failure::Unavailable);
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_volume_that_is_replaced_behind_a_common_prefix_is_not_scanned_inside_it() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        for n in 0..10 {
+            let key = format!("p/k{n}");
+            node.put(&key, &body(n, 10)).await;
+            let name = ObjectName { bucket: key_of("bucket"), key: key_of(&key) };
+            node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
+            node.registers().finish(&node.register(&key).await).await.expect("all volumes have it");
+        }
+        node.put("p/z", &body(1, 10)).await;
+        node.commit_everywhere(&node.register("p/z").await).await;
+        let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
+        let query = Objects::query("", Some("/"), Some("p/k8".to_owned()), shows_object, 10);
+        let query = Query { bucket, passed_max: 4, ..query };
+        let inner = &node.objects().inner;
+        let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
+        let shown = merge.next().await.expect("enough volumes vote");
+        assert!(matches!(shown, Some(Name::Prefix(prefix)) if prefix == "p/"));
+        node.outlive(merge.sets[0].set.routes[merge.sets[0].volumes[0].place].volume).await;
+        let behind = merge.next().await.expect("enough volumes vote");
+        assert!(behind.is_none(), "it would be shown again behind {behind:?}");
         node.close().await;
     }
 

@@ -441,6 +441,76 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombstones_of_another() {
+        const TOMBSTONES: usize = 60;
+        let directories = Directories::new(16);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let cluster = &node.objects().inner.cluster;
+        assert_eq!(cluster.sets().len(), 2);
+        let live_set = cluster.set_of(&node.register("p/a").await);
+        let mut tombstones = Vec::new();
+        for n in 0.. {
+            let register = node.register(&format!("p/k{n:03}")).await;
+            if !Arc::ptr_eq(&cluster.set_of(&register), &live_set) {
+                tombstones.push(register);
+            }
+            if tombstones.len() == TOMBSTONES {
+                break;
+            }
+        }
+        for register in &tombstones {
+            node.put(register.key.as_str(), &body(1, 10)).await;
+            let name = ObjectName { bucket: key_of("bucket"), key: register.key.clone() };
+            node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
+        }
+        for register in &tombstones {
+            node.commit_everywhere(register).await;
+        }
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+        says(&script.lists, {
+            let calls = Arc::clone(&calls);
+            move |_, ()| {
+                calls.fetch_add(1, Ordering::Relaxed);
+                Fate::Through
+            }
+        });
+        let request = |after| ListRequest {
+            bucket: key_of("bucket"),
+            prefix: String::new(),
+            delimiter: Some("/".to_owned()),
+            after,
+            max_keys: 10,
+        };
+        // Its witness is before or behind the tombstones; in the end its register alone can tell of it.
+        let mut behind = String::from("p/z");
+        while !Arc::ptr_eq(&cluster.set_of(&node.register(&behind).await), &live_set) {
+            behind.push('z');
+        }
+        for (witness, told) in [("p/a", true), (&*behind, true), ("p/a", false)] {
+            let register = node.register(witness).await;
+            node.put(witness, &body(1, 10)).await;
+            if told {
+                node.commit_everywhere(&register).await;
+            }
+            calls.store(0, Ordering::Relaxed);
+            let page = gateway.objects().list_among(request(None), 100, 8).await.expect("a page");
+            assert!(matches!(&page.entries[..], [ListEntry::Prefix(prefix)] if prefix == "p/"), "{witness}");
+            let (calls_count, voters) = (calls.load(Ordering::Relaxed), live_set.quorums().prepare());
+            assert!(calls_count <= 4 * voters, "{calls_count} calls of {voters} voters in each set");
+            if let Some(next) = page.next {
+                let page = gateway.objects().list_among(request(Some(next)), 100, 8).await.expect("a page");
+                assert!(page.entries.is_empty() && page.next.is_none(), "nothing is behind the prefix");
+            }
+            let name = ObjectName { bucket: key_of("bucket"), key: key_of(witness) };
+            node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
+            node.commit_everywhere(&register).await;
+        }
+        node.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn volumes_that_are_busy_are_asked_again_and_never_taken_for_volumes_that_cannot_be_reached() {
         let directories = Directories::new(4);
         let node = directories.start().await;

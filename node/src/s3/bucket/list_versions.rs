@@ -119,6 +119,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_page_without_entries_says_where_the_next_one_begins() {
+        let page = ListPage { entries: Vec::new(), next: Some("p/k4".to_owned()) };
+        let page = Page::of(page, 10, KeyEncoding::of(None).unwrap());
+        assert_eq!((page.next.as_deref(), page.ends_in_version), (Some("p/k4"), false));
+        assert!(page.versions.is_empty() && page.common_prefixes.is_empty());
+    }
+
+    #[test]
     fn a_version_marker_belongs_to_a_key() {
         for (key, version) in [("", None), ("k", None), ("k", Some("null")), ("k", Some(&*"0f".repeat(16)))] {
             check_markers(key, version).unwrap();

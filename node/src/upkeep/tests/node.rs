@@ -80,6 +80,21 @@ impl Node {
         self.on_all_volumes(&self.register(key).await).await;
     }
 
+    /// Waits until every volume of its set has a register's row, and knows that it is committed.
+    pub(crate) async fn commit_everywhere(&self, register: &RegisterKey) {
+        self.registers().finish(register).await.expect("all volumes have it");
+        let known = async {
+            loop {
+                let rows = self.context.rows_of(register).await;
+                if rows.are_same() && rows.held.iter().all(|(.., is_committed)| *is_committed) {
+                    return;
+                }
+                tokio::task::yield_now().await;
+            }
+        };
+        assert!(tokio::time::timeout(DEADLINE, known).await.is_ok(), "a volume never got the hint");
+    }
+
     /// Brings a volume back as its tasks do: its rows are settled, look by look, while it is compared.
     pub(super) async fn comes_back(&self, volume: &LocalVolume) -> bool {
         self.comes_back_after(volume, async {}).await

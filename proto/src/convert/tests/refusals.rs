@@ -246,7 +246,9 @@ fn bounds_of_a_listing_have_a_limit() {
         passed_max: sherd_core::message::LIST_PASSED_MAX,
     };
     let message = scan.to_wire();
-    assert_eq!(ListScan::from_wire(message.clone()), Ok(scan));
+    assert_eq!(ListScan::from_wire(message.clone()), Ok(scan.clone()));
+    let of_old_node = v1::register_call::List { passed_max: 0, ..message.clone() };
+    assert_eq!(ListScan::from_wire(of_old_node), Ok(scan), "a call's own maximum");
     let long = Bytes::from(vec![b'a'; LIST_BOUND_BYTES_MAX + 1]);
     let refused = |message| fault(ListScan::from_wire(message)).0;
     assert_eq!(refused(v1::register_call::List { prefix: long.clone(), ..message.clone() }), "prefix");

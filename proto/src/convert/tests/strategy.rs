@@ -260,7 +260,7 @@ fn control() -> impl Strategy<Value = Control> {
 
 fn list_scan() -> impl Strategy<Value = ListScan> {
     let text = || bytes(0..20);
-    let bounds = (limit(), any::<u32>());
+    let bounds = (limit(), 1..=u32::MAX);
     (bucket_id(), epoch(), option::of(change_id()), text(), text(), option::of(text()), bounds).prop_map(
         |(bucket, epoch, deletion, prefix, from, delimiter, (limit, passed_max))| ListScan {
             bucket,
