@@ -204,6 +204,12 @@ stamped_id! {
     /// The number of one try to change a register; every try in the cluster has its own.
     Ballot { time }
 }
+
+impl Ballot {
+    /// At or above every one: as a floor, one under which no row counts as accepted.
+    pub const MAX: Self = Self { time: Timestamp::MAX, proposer: ProposerId(u64::MAX) };
+}
+
 stamped_id! {
     /// Names the bytes of one body (or one manifest page). Fresh for every write, so no file is
     /// ever written twice under one name. Belongs to one key for ever.

@@ -17,7 +17,7 @@ const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
 /// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
 /// volume took the row; for late volumes it does not wait. A volume writes a hint with its next frame, and one that gets no
 /// other writes within about a second: until then readers ask whether the row is committed.
-pub(crate) const HINT_PATIENCE: Duration = Duration::from_millis(100);
+const HINT_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Registers {
     /// Sends every volume the hint that the value is committed and whether all have it, and looks after those that may

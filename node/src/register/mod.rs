@@ -48,7 +48,6 @@ use crate::observe::trace::{self, Phase};
 use crate::peer::HedgedGather;
 
 pub(crate) use failure::Failure;
-pub(crate) use hint::HINT_PATIENCE;
 pub(crate) use writer::{ChangeError, Inline, Proposal, Writer};
 pub(crate) use writers::WriteTicket;
 

@@ -193,14 +193,22 @@ impl Wire for ListPage {
     type Message = v1::ListPage;
 
     fn to_wire(&self) -> v1::ListPage {
-        let Self { entries, next, hidden } = self;
-        v1::ListPage { entries: list_to_wire(entries), next: next.clone(), hidden: *hidden }
+        let Self { entries, next, hidden, floor } = self;
+        v1::ListPage {
+            entries: list_to_wire(entries),
+            next: next.clone(),
+            hidden: *hidden,
+            floor: floor.to_wire(),
+        }
     }
 
     fn from_wire(message: v1::ListPage) -> Result<Self, ConvertError> {
-        let v1::ListPage { entries, next, hidden } = message;
+        let v1::ListPage { entries, next, hidden, floor } = message;
         at_most(next.as_ref().map_or(0, Bytes::len), LIST_BOUND_BYTES_MAX, "end of a page")?;
-        Ok(Self { entries: list_from_wire(entries, PAGE_ROWS_MAX, "entries of a page")?, next, hidden })
+        let entries = list_from_wire(entries, PAGE_ROWS_MAX, "entries of a page")?;
+        // A node that does not know the field says of no row that it was accepted.
+        let floor = if floor.is_empty() { Ballot::MAX } else { Ballot::from_wire(floor)? };
+        Ok(Self { entries, next, hidden, floor })
     }
 }
 

@@ -134,6 +134,8 @@ pub struct ListPage {
     pub next: Option<Bytes>,
     /// Rows that were looked at and are not listed: tombstones known to be committed.
     pub hidden: u32,
+    /// The volume's floor, read behind the last row: which rows count as accepted by it.
+    pub floor: Ballot,
 }
 
 /// A page of a scan of rows.

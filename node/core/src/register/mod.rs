@@ -50,6 +50,14 @@ pub struct RowHead {
     pub committed: bool,
 }
 
+impl RowHead {
+    /// Whether the row counts as accepted by a volume with this floor, read with the row or later: see
+    /// [`Vote::is_accepted`].
+    pub fn is_accepted(&self, floor: Ballot) -> bool {
+        self.committed || self.ballot > floor
+    }
+}
+
 /// A register's value as it is stored and sent.
 #[derive(Debug, Clone)]
 pub struct EncodedValue {
@@ -175,7 +183,7 @@ impl Vote {
     /// vote: with it, A volumes may show a ballot that was never accepted by A of them, beside a higher one that is found
     /// by the next prepare. Guards I-3.
     pub fn is_accepted(&self) -> bool {
-        self.row.as_ref().is_some_and(|row| row.head.committed || row.head.ballot > self.floor)
+        self.row.as_ref().is_some_and(|row| row.head.is_accepted(self.floor))
     }
 }
 

@@ -13,23 +13,28 @@
 
 use std::sync::Arc;
 
-use sherd_core::id::{BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, Sequence, Timestamp, VolumeId};
+use sherd_core::id::{
+    Ballot, BucketId, ChangeId, Incarnation, ObjectKey, ProposerId, Sequence, Timestamp, VolumeId,
+};
 use sherd_core::record::BucketPhase;
 use sherd_core::register::acceptor::{AcceptVerdict, AcceptorState, Circumstances, KeyState, judge_accept};
 use sherd_core::register::position::OpeningId;
 use sherd_core::register::proposer::{AcceptOutcome, PrepareProgress, after_accept};
 use sherd_core::register::quorum::{Lives, Order, Quorums, Reply};
 use sherd_core::register::seal::{
-    DeletionDecision, Remains, RowFate, SealFate, Seals, SetAnswers, decide_deletion, row_fate, seal_fate,
+    DeletionDecision, Remains, RowFate, SealFate, Seals, SetAnswers, UnsettledRemains, decide_deletion,
+    row_fate, seal_fate,
 };
 use sherd_core::register::{Answerer, RowHead};
 
 use crate::search::Model;
 
-const VOLUMES_MAX: usize = 4;
+const VOLUMES_MAX: usize = 5;
 const GATEWAYS_MAX: usize = 2;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
+/// What a write's ballot has more where it met a floor: the floor itself is as high.
+const ABOVE_FLOOR: u8 = 4;
 
 /// A rule taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,6 +64,12 @@ pub(crate) enum Without {
     EnoughShowIt,
     /// P empty volumes are enough beside others that are not.
     EmptyAccept,
+    /// A tombstone that P volumes accepted is gone.
+    AcceptedByA,
+    /// Copies count as accepted.
+    Copies,
+    /// A list that was cut is taken for all.
+    Complete,
     /// Seals of lost lives count.
     OldLives,
     /// A recovering volume does not adopt seals.
@@ -78,6 +89,8 @@ pub(crate) struct Bucket {
     pub(crate) upkeep: bool,
     pub(crate) loses: bool,
     pub(crate) recreates: bool,
+    /// Lists may end before they come to the key.
+    pub(crate) cuts: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -107,7 +120,10 @@ pub(crate) struct Slot {
     knew_sealed: u8,
     knew_listed: u8,
     live: bool,
-    unsettled: bool,
+    /// The ballot of an unsettled row, and whether the volume accepted it.
+    unsettled: u8,
+    accepted: bool,
+    is_cut: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
@@ -131,6 +147,10 @@ pub(crate) struct Volume {
     life: u8,
     /// What it knows of the first volume's life.
     knows: u8,
+    /// It was lost, or a voter of the one that was: its floor is above every ballot until then, and below later ones.
+    has_floor: bool,
+    /// Its row was accepted above that floor.
+    is_above: bool,
     /// The ghost: which accepts it ever took.
     accepted: u8,
     /// In which life it answered each write, and what it knew then.
@@ -160,6 +180,7 @@ pub(crate) enum Step {
     Join { gateway: u8, deletion: u8 },
     Seal { deletion: u8, at: u8 },
     List { gateway: u8, at: u8 },
+    Cut { gateway: u8, at: u8 },
     Decide { gateway: u8 },
     Undo { gateway: u8 },
     Cas { gateway: u8 },
@@ -202,9 +223,12 @@ fn mask(seals: &Seals) -> u8 {
     deletions.iter().map(|held| 1_u8 << held.made.as_ms()).sum()
 }
 
+fn ballot(number: u8) -> Ballot {
+    Ballot { time: Timestamp::from_ms(u64::from(number)), proposer: ProposerId(0) }
+}
+
 fn row(volume: &Volume) -> Option<RowHead> {
-    let ballot =
-        sherd_core::id::Ballot { time: Timestamp::from_ms(u64::from(volume.row)), proposer: ProposerId(0) };
+    let ballot = ballot(volume.row);
     (volume.row > 0).then_some(RowHead { ballot, digest: [0; 32], committed: volume.committed })
 }
 
@@ -293,12 +317,24 @@ impl Bucket {
             let mut after = *state;
             let slot = &mut after.gateways[gateway].slots[at];
             (slot.listed, slot.knew_listed) = (volume.life, volume.knows);
-            if volume.row > 0 {
+            if self.cuts {
+                let mut cut = after;
+                cut.gateways[gateway].slots[at].is_cut = true;
+                out.push((Step::Cut { gateway: small(gateway), at: small(at) }, cut));
+            }
+            let slot = &mut after.gateways[gateway].slots[at];
+            if let Some(head) = row(volume) {
                 match row_fate(volume.committed, volume.row == DELETE) {
                     RowFate::Gone => {}
                     RowFate::Live => slot.live = true,
                     RowFate::Unsettled if self.without == Without::Unsettled => slot.live = volume.row == PUT,
-                    RowFate::Unsettled => slot.unsettled = true,
+                    RowFate::Unsettled => {
+                        let above = if volume.is_above { ABOVE_FLOOR } else { 0 };
+                        let floored = volume.has_floor && self.without != Without::Copies;
+                        let floor = ballot(if floored { ABOVE_FLOOR } else { 0 });
+                        let head = RowHead { ballot: ballot(volume.row + above), ..head };
+                        (slot.unsettled, slot.accepted) = (volume.row + above, head.is_accepted(floor));
+                    }
                 }
             }
             out.push((Step::List { gateway: small(gateway), at: small(at) }, after));
@@ -318,8 +354,17 @@ impl Bucket {
                 seals.push(self.reply(at, sealed, slot.knew_sealed, 0, ()));
             }
             if slot.listed > 0 {
-                let keys = |is_held: bool| if is_held { vec![key()] } else { Vec::new() };
-                let value = Remains { live: keys(slot.live), unsettled: keys(slot.unsettled) };
+                let unsettled = (slot.unsettled > 0).then(|| UnsettledRemains {
+                    key: key(),
+                    ballot: ballot(slot.unsettled),
+                    is_tombstone: slot.unsettled % ABOVE_FLOOR == DELETE,
+                    is_accepted: slot.accepted,
+                });
+                let value = Remains {
+                    live: if slot.live { vec![key()] } else { Vec::new() },
+                    unsettled: unsettled.into_iter().collect(),
+                    is_complete: !slot.is_cut || self.without == Without::Complete,
+                };
                 remains.push(self.reply(at, slot.listed, slot.knew_listed, 1, value));
             }
         }
@@ -331,13 +376,24 @@ impl Bucket {
         let answers = SetAnswers { quorums, seals: &seals, remains: &remains };
         let mut after = *state;
         let mut decision = decide_deletion(&[answers], &Lives::default());
-        let empty_count =
-            remains.iter().filter(|reply| reply.result.as_ref().is_ok_and(Remains::is_empty)).count();
+        let is_empty = |slot: &&Slot| {
+            slot.sealed > 0 && slot.listed > 0 && !slot.live && slot.unsettled == 0 && !slot.is_cut
+        };
+        let empty_count = slots.iter().filter(is_empty).count();
+        let deleted =
+            |slot: &&Slot| slot.sealed > 0 && slot.listed > 0 && slot.unsettled % ABOVE_FLOOR == DELETE;
+        let deleted_count = slots.iter().filter(|slot| deleted(slot) && slot.accepted).count();
+        let gone_count = empty_count + slots.iter().filter(deleted).count();
         let shown = slots.iter().any(|slot| slot.sealed > 0 && slot.listed > 0 && slot.live);
         let enough = remains.len() >= self.quorums().accept();
         match self.without {
             Without::EnoughShowIt if shown => decision = DeletionDecision::NotEmpty,
             Without::EmptyAccept if enough && empty_count >= self.quorums().prepare() => {
+                decision = DeletionDecision::End;
+            }
+            Without::AcceptedByA
+                if gone_count >= self.quorums().accept() && deleted_count >= self.quorums().prepare() =>
+            {
                 decision = DeletionDecision::End;
             }
             _ => {}
@@ -404,12 +460,14 @@ impl Bucket {
                     sealed: held(column.seals).is_sealed(),
                     ..KeyState::default()
                 };
-                let ballot = sherd_core::id::Ballot {
-                    time: Timestamp::from_ms(u64::from(write)),
-                    proposer: ProposerId(0),
-                };
-                let verdict =
-                    judge_accept(&AcceptorState::default(), &key, Circumstances::default(), ballot, &[]);
+                // The ballot of a writer that met a floor is above it: here only the order of writes is judged.
+                let verdict = judge_accept(
+                    &AcceptorState::default(),
+                    &key,
+                    Circumstances::default(),
+                    ballot(write),
+                    &[],
+                );
                 let heard = column.answers[usize::from(write)].0 > 0;
                 if verdict.is_err() || (verdict == Ok(AcceptVerdict::AlreadyStored) && heard) {
                     continue;
@@ -420,6 +478,7 @@ impl Bucket {
                     (changed.row, changed.committed) = (write, false);
                 }
                 changed.accepted |= 1 << write;
+                changed.is_above = changed.has_floor;
                 if !heard {
                     changed.answers[usize::from(write)] = (column.life, column.knows);
                 }
@@ -468,15 +527,15 @@ impl Bucket {
             after.lost = true;
             let mut rebuilt = Volume { life: 2, knows: 2, ..state.volumes[0] };
             (rebuilt.seals, rebuilt.row, rebuilt.committed) = (0, 0, false);
+            (rebuilt.has_floor, rebuilt.is_above) = (true, false);
             for at in self.columns().filter(|at| voters & 1 << at != 0) {
                 let voter = &mut after.volumes[at];
-                voter.knows = 2;
+                (voter.knows, voter.has_floor) = (2, true);
                 if self.without != Without::AdoptSeals {
                     rebuilt.seals = mask(&held(rebuilt.seals).merged(&held(voter.seals)));
                 }
                 if (voter.row, voter.committed) > (rebuilt.row, rebuilt.committed) {
                     (rebuilt.row, rebuilt.committed) = (voter.row, voter.committed);
-                    rebuilt.accepted |= 1 << voter.row;
                 }
             }
             after.volumes[0] = rebuilt;

@@ -13,6 +13,7 @@ fn one_gateway() -> Bucket {
         upkeep: false,
         loses: false,
         recreates: false,
+        cuts: false,
     }
 }
 
@@ -82,6 +83,22 @@ fn a_volumes_are_empty_where_another_holds_a_row() {
     needed(Without::EmptyAccept, &Bucket { volumes: 4, loses: true, ..one_gateway() });
 }
 
+/// With P = A + 1 short: three volumes have A = P, and hide it.
+#[test]
+fn a_tombstone_is_gone_when_a_volumes_accepted_it() {
+    needed(Without::AcceptedByA, &Bucket { volumes: 4, deletes: true, ..one_gateway() });
+}
+
+#[test]
+fn a_copy_of_a_tombstone_is_not_accepted() {
+    needed(Without::Copies, &Bucket { deletes: true, loses: true, ..one_gateway() });
+}
+
+#[test]
+fn a_list_that_was_cut_does_not_say_that_nothing_is_there() {
+    needed(Without::Complete, &Bucket { cuts: true, ..one_gateway() });
+}
+
 #[test]
 fn seals_of_a_lost_life_do_not_count() {
     needed(Without::OldLives, &Bucket { loses: true, ..one_gateway() });
@@ -105,6 +122,9 @@ fn a_bucket_is_deleted_once_it_is_empty_whatever_else_goes_on() {
         &Bucket { upkeep: true, recreates: true, ..two.clone() },
     );
     holds_when_full("two gateways, a loss", &Bucket { loses: true, deletes: false, ..two });
+    holds("put and delete, 5 volumes", &Bucket { volumes: 5, deletes: true, cuts: true, ..one_gateway() });
+    let five = Bucket { volumes: 5, deletes: true, loses: true, ..one_gateway() };
+    holds_when_full("put and delete, a loss, 5 volumes", &five);
     let four = Bucket { volumes: 4, tries: 2, loses: true, ..one_gateway() };
     holds_when_full("two tries, a loss, 4 volumes", &four);
 }

@@ -17,13 +17,15 @@ use sherd_core::message::{Answer, Control, LIST_PASSED_MAX, ListScan, ListedRow,
 use sherd_core::record::{BucketPhase, State, Value};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::seal::{DeletionDecision, Remains, RowFate, SetAnswers, decide_deletion, row_fate};
+use sherd_core::register::seal::{
+    DeletionDecision, Remains, RowFate, SetAnswers, UnsettledRemains, decide_deletion, row_fate,
+};
 
 use super::PhaseError;
 use crate::cluster::SetView;
 use crate::object::{Error, Objects, Result, UnavailableReason};
 use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute, ask_unless_busy};
-use crate::register::{Failure, HINT_PATIENCE};
+use crate::register::Failure;
 
 /// Tries before a bucket whose rows never settle is given up.
 const TRIES: usize = 8;
@@ -38,15 +40,10 @@ const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 /// long, so no volume is late for that: one that hangs and is asked for nothing else would be waited for to the end. A
 /// deletion that settles a row waits four times, and may take two seconds more beside a node that stops.
 const REST_PATIENCE: Duration = Duration::from_millis(500);
-/// How long the volumes that answer may take to be sent the hint that what was settled is committed. Beside one that is
-/// silent the hint waits for that one first; a try before it finds the same keys in doubt again.
-const SETTLED_PAUSE: Duration = Duration::from_millis(150);
 /// How often the row of a deletion is written anew: three times before it counts as left behind.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// How long a page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
-
-const _: () = assert!(SETTLED_PAUSE.as_millis() > HINT_PATIENCE.as_millis(), "the hint is on its way then");
 
 /// What the volumes of one set answered.
 struct SealAnswers {
@@ -91,14 +88,12 @@ impl Objects {
             for object in &in_doubt {
                 self.settle_dead(&RegisterKey::object(id, object.clone())).await?;
             }
-            if !in_doubt.is_empty() {
-                tokio::time::sleep(SETTLED_PAUSE).await;
-            }
         }
         Err(Error::BucketBusy)
     }
 
-    /// Brings a key in doubt to all volumes, unless it holds an object: the next try then finds nothing of it.
+    /// Brings a key in doubt to all volumes, unless it holds an object: the next try then finds its tombstone accepted by A
+    /// at one ballot, whether the hint that it is committed has arrived or not.
     async fn settle_dead(&self, key: &RegisterKey) -> Result<()> {
         // What is not settled yet is found by the next try.
         let later = |failure: &Failure| matches!(failure, Failure::Sealed | Failure::OutcomeUnknown);
@@ -181,8 +176,11 @@ impl Objects {
         let decision = decide_deletion(&answers, &lives);
         let remains = sealed.into_iter().flat_map(|sealed| sealed.remains);
         let held = remains.filter_map(|reply| reply.result.ok());
-        let mut in_doubt: Vec<ObjectKey> =
-            held.flat_map(|Remains { live, unsettled }| live.into_iter().chain(unsettled)).collect();
+        let mut in_doubt: Vec<ObjectKey> = held
+            .flat_map(|Remains { live, unsettled, is_complete: _ }| {
+                live.into_iter().chain(unsettled.into_iter().map(|row| row.key))
+            })
+            .collect();
         in_doubt.sort_unstable();
         in_doubt.dedup();
         in_doubt.truncate(SETTLE_MAX);
@@ -281,29 +279,44 @@ async fn remains(
         deletion: Some(deletion),
         passed_max: LIST_PASSED_MAX,
     };
+    let mut life = None;
     loop {
         let deadline = Instant::now() + PAGE_PATIENCE;
         let listed = ask_unless_busy(deadline, || route.registers.list(route.volume, &scan));
         let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;
+        // What it told in a life that is over it may not hold any more.
+        if *life.get_or_insert(from.incarnation) != from.incarnation {
+            return None;
+        }
         for listed in page.entries {
             let (ListedRow::Row(row) | ListedRow::Prefix { witness: row, .. }) = listed;
-            match fate(&row) {
+            let is_tombstone = holds_no_object(&row);
+            match row_fate(row.row.head.committed, is_tombstone) {
                 RowFate::Gone => {}
                 RowFate::Live => remains.live.push(row.key.key),
-                RowFate::Unsettled => remains.unsettled.push(row.key.key),
+                RowFate::Unsettled => remains.unsettled.push(UnsettledRemains {
+                    ballot: row.row.head.ballot,
+                    is_accepted: row.row.head.is_accepted(page.floor),
+                    is_tombstone,
+                    key: row.key.key,
+                }),
             }
         }
         match page.next {
             Some(next) if remains.live.is_empty() && remains.unsettled.len() < SETTLE_MAX => scan.from = next,
-            Some(_) | None => return Some((from, remains)),
+            next => {
+                remains.is_complete = next.is_none();
+                return Some((from, remains));
+            }
         }
     }
 }
 
-fn fate(row: &ScannedRow) -> RowFate {
+/// Whether a row's value holds no object; not where it cannot be read.
+fn holds_no_object(row: &ScannedRow) -> bool {
     let value = row.row.value.clone().and_then(|head| Value::decode(head).ok());
-    row_fate(row.row.head.committed, value.is_some_and(|value| is_without_object(&value.state)))
+    value.is_some_and(|value| is_without_object(&value.state))
 }
 
 /// A key on which only uploads are open holds no object: S3 lets its bucket go.

@@ -103,6 +103,8 @@ impl Reader {
                 page.entries.push(ListedRow::Row(row));
             }
         }
+        // Behind the last row: floors only rise, and a row that was taken under a lower one may be a copy.
+        page.floor = self.shared.view.read().small.floor;
         Ok(page)
     }
 

@@ -149,6 +149,7 @@ fn a_row_with_another_value_than_its_head_names_is_refused_wherever_it_stands() 
         entries: vec![v1::ListedRow { prefix: None, row: Some(scanned.clone()) }],
         next: None,
         hidden: 0,
+        floor: ballot().to_wire(),
     };
     let page = v1::ListAnswer { from: from.clone(), result: Some(v1::list_answer::Result::Page(page)) };
     let read = answer::<_, Answer<message::ListPage>>(Some(Reply::List(page)));
@@ -231,6 +232,17 @@ fn more_rows_than_a_page_are_asked_for_a_page_at_a_time() {
     );
     let asked = v1::shard_call::Page { limit: u32::MAX, ..scan.to_wire() };
     assert_eq!(ShardScan::from_wire(asked), Ok(ShardScan::Packed { after: None, limit: PAGE_ROWS_MAX }));
+}
+
+#[test]
+fn a_page_of_a_listing_without_a_floor_says_that_no_row_was_accepted() {
+    let page = v1::ListPage { entries: Vec::new(), next: None, hidden: 0, floor: Bytes::new() };
+    let page = message::ListPage::from_wire(page).expect("a node of before sends none");
+    assert_eq!(page.floor, Ballot::MAX);
+    let highest = Ballot { time: Timestamp::MAX, ..ballot() };
+    assert!(!RowHead { committed: false, ballot: highest, ..row().head }.is_accepted(page.floor));
+    let short = v1::ListPage { floor: Bytes::from_static(&[1; 15]), ..page.to_wire() };
+    assert!(message::ListPage::from_wire(short).is_err());
 }
 
 #[test]

@@ -392,11 +392,8 @@ pub(super) fn list_page() -> impl Strategy<Value = ListPage> {
         scanned_row().prop_map(ListedRow::Row),
         (bytes(0..20), scanned_row()).prop_map(|(prefix, witness)| ListedRow::Prefix { prefix, witness }),
     ];
-    (vec(entry, 0..4), option::of(bytes(0..20)), any::<u32>()).prop_map(|(entries, next, hidden)| ListPage {
-        entries,
-        next,
-        hidden,
-    })
+    (vec(entry, 0..4), option::of(bytes(0..20)), any::<u32>(), ballot())
+        .prop_map(|(entries, next, hidden, floor)| ListPage { entries, next, hidden, floor })
 }
 
 pub(super) fn scanned_rows() -> impl Strategy<Value = Vec<ScannedRow>> {

@@ -150,8 +150,7 @@ pub fn judge_accept(
     }
     judge_place(key, asked)?;
     // Not where it may have been adopted: see [`Vote::is_accepted`](super::Vote::is_accepted).
-    let is_accepted = |row: &&RowHead| row.committed || ballot > state.floor;
-    if key.row.filter(is_accepted).is_some_and(|row| row.ballot == ballot) {
+    if key.row.is_some_and(|row| row.ballot == ballot && row.is_accepted(state.floor)) {
         return Ok(AcceptVerdict::AlreadyStored);
     }
     let closed = state.floor.max(state.restart_bound);

@@ -8,12 +8,14 @@
 //!   | nothing live or unsettled on A of them: deleting(id) -> deleted
 //!   | otherwise: deleting(id) -> active, then unseal(id), then read and settle what was in doubt
 //! ```
+//! A tombstone that A of them accepted at one ballot is gone, whether they know it committed or not.
+//!
 //! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
 //! every write acknowledged before them is on one that was listed. Guards I-14 and I-15.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use crate::id::{BucketId, ChangeId, ObjectKey};
+use crate::id::{Ballot, BucketId, ChangeId, ObjectKey};
 use crate::record::BucketPhase;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 
@@ -112,21 +114,52 @@ pub const fn row_fate(committed: bool, tombstone: bool) -> RowFate {
     }
 }
 
-/// What one sealed volume still holds under the bucket's id. Where it holds anything, its listing may have ended
-/// there.
+/// A row that a sealed volume does not know to be committed.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct UnsettledRemains {
+    /// Its key.
+    pub key: ObjectKey,
+    /// Its ballot.
+    pub ballot: Ballot,
+    /// Whether its value holds no object.
+    pub is_tombstone: bool,
+    /// Whether it counts as accepted by this volume, by the floor that its page was answered with:
+    /// [`RowHead::is_accepted`](super::RowHead::is_accepted).
+    pub is_accepted: bool,
+}
+
+/// What one sealed volume still holds under the bucket's id, told in one life from its first page to its last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Remains {
     /// Keys whose row is live, as far as this volume knows: it may have missed their tombstones.
     pub live: Vec<ObjectKey>,
-    /// Keys whose row is unsettled.
-    pub unsettled: Vec<ObjectKey>,
+    /// Rows that are unsettled.
+    pub unsettled: Vec<UnsettledRemains>,
+    /// Whether these are all: a list that was cut says nothing about what is not in it.
+    pub is_complete: bool,
 }
 
 impl Remains {
-    /// Whether the volume holds nothing that could be live.
-    pub const fn is_empty(&self) -> bool {
-        self.live.is_empty() && self.unsettled.is_empty()
+    /// Whether the volume holds nothing that could be live, where these tombstones are known to be committed.
+    fn is_empty_beside(&self, gone: &BTreeSet<(&ObjectKey, Ballot)>) -> bool {
+        let is_gone = |row: &UnsettledRemains| gone.contains(&(&row.key, row.ballot));
+        self.is_complete && self.live.is_empty() && self.unsettled.iter().all(is_gone)
     }
+}
+
+/// The tombstones that A of these volumes accepted at one ballot. Each is committed, as it is where A votes of a read carry
+/// one ballot; that the volumes were not asked at one moment changes nothing, for what A accepted once is committed for
+/// ever. Copies count as little as there.
+fn gone<'a>(
+    listed: impl Iterator<Item = &'a Remains>,
+    quorums: Quorums,
+) -> BTreeSet<(&'a ObjectKey, Ballot)> {
+    let mut accepted: BTreeMap<(&ObjectKey, Ballot), usize> = BTreeMap::new();
+    for row in listed.flat_map(|remains| &remains.unsettled).filter(|row| row.is_tombstone && row.is_accepted)
+    {
+        *accepted.entry((&row.key, row.ballot)).or_default() += 1;
+    }
+    accepted.into_iter().filter(|(_, count)| *count >= quorums.accept()).map(|(row, _)| row).collect()
 }
 
 /// The answers of one set.
@@ -163,6 +196,8 @@ pub enum DeletionDecision {
 /// replaced there, and what the others hold beside that can no longer be committed, since these A refuse it. So a
 /// volume that missed the tombstones of a bucket while it was away does not keep the bucket.
 ///
+/// A tombstone that A of them accepted at one ballot is committed, and counts as nothing wherever it is.
+///
 /// Where A of them do not hold nothing, a key is live when P show it as live: N - A volumes at most missed the last
 /// write to it, which is fewer than P. What fewer show may have been deleted, and the register tells.
 ///
@@ -180,12 +215,13 @@ pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecisi
                 })
             })
         };
-        let empty_count = listed().filter(|(_, remains)| remains.is_empty()).count();
+        let tombstones = gone(listed().map(|(_, remains)| remains), set.quorums);
+        let empty_count = listed().filter(|(_, remains)| remains.is_empty_beside(&tombstones)).count();
         if empty_count >= set.quorums.accept() {
             continue;
         }
         enough &= listed().count() >= set.quorums.accept();
-        is_in_doubt |= listed().any(|(_, remains)| !remains.is_empty());
+        is_in_doubt |= listed().any(|(_, remains)| !remains.is_empty_beside(&tombstones));
         let mut shown: BTreeMap<&ObjectKey, usize> = BTreeMap::new();
         for key in listed().flat_map(|(_, remains)| &remains.live) {
             *shown.entry(key).or_default() += 1;

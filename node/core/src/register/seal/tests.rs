@@ -26,18 +26,25 @@ fn reply<T>(volume: u8, life: u32, asked: u32, value: T) -> Reply<T> {
     }
 }
 
-const EMPTY: Remains = Remains { live: Vec::new(), unsettled: Vec::new() };
+const EMPTY: Remains = Remains { live: Vec::new(), unsettled: Vec::new(), is_complete: true };
 
 fn key(name: &str) -> ObjectKey {
     ObjectKey::new(name.to_owned()).expect("a key")
 }
 
 fn live(names: &[&str]) -> Remains {
-    Remains { live: names.iter().map(|name| key(name)).collect(), unsettled: Vec::new() }
+    Remains { live: names.iter().map(|name| key(name)).collect(), ..EMPTY }
 }
 
 fn unsettled() -> Remains {
-    Remains { live: Vec::new(), unsettled: vec![key("a")] }
+    tombstone(1, false)
+}
+
+/// An unsettled tombstone of a ballot.
+fn tombstone(time: u64, is_accepted: bool) -> Remains {
+    let ballot = Ballot { time: Timestamp::from_ms(time), proposer: ProposerId(1) };
+    let row = UnsettledRemains { key: key("a"), ballot, is_tombstone: true, is_accepted };
+    Remains { unsettled: vec![row], ..EMPTY }
 }
 
 fn decide(seals: &[Reply<()>], remains: &[Reply<Remains>]) -> DeletionDecision {
@@ -148,4 +155,34 @@ fn a_bucket_is_nowhere_when_the_names_of_p_volumes_of_each_set_lead_to_others() 
     let mut mute = told[..2].to_vec();
     mute[1].from.votes = false;
     assert!(!nowhere(&[NameAnswers { quorums, told: &mute }]), "its rows may not be all there yet");
+}
+
+#[test]
+fn a_tombstone_that_a_volumes_accepted_at_one_ballot_is_gone() {
+    let decided = |remains: [Remains; 4]| {
+        let (seals, remains): (Vec<_>, Vec<_>) =
+            (1..).zip(remains).map(|(at, remains)| (reply(at, 1, 0, ()), reply(at, 1, 1, remains))).unzip();
+        let set = SetAnswers { quorums: Quorums::of(4), seals: &seals, remains: &remains };
+        decide_deletion(&[set], &Lives::default())
+    };
+    let accepted = || tombstone(5, true);
+    let none = || Remains { is_complete: false, ..EMPTY };
+    assert_eq!(decided([accepted(), accepted(), accepted(), none()]), DeletionDecision::End);
+    assert_eq!(decided([accepted(), accepted(), accepted(), tombstone(5, false)]), DeletionDecision::End);
+    assert_eq!(decided([accepted(), accepted(), EMPTY, none()]), DeletionDecision::Settle, "two of three");
+    let copy = tombstone(5, false);
+    assert_eq!(decided([accepted(), accepted(), copy, none()]), DeletionDecision::Settle, "one is a copy");
+    let other = tombstone(6, true);
+    assert_eq!(decided([accepted(), accepted(), other, none()]), DeletionDecision::Settle, "another ballot");
+    let mut value = accepted();
+    value.unsettled[0].is_tombstone = false;
+    let values = [value.clone(), value.clone(), value, none()];
+    assert_eq!(decided(values), DeletionDecision::Settle, "it holds an object");
+    let cut = Remains { is_complete: false, ..accepted() };
+    assert_eq!(
+        decided([accepted(), accepted(), cut, none()]),
+        DeletionDecision::Settle,
+        "a list that was cut"
+    );
+    assert_eq!(decided([EMPTY, EMPTY, none(), none()]), DeletionDecision::Settle, "lists that were cut");
 }
