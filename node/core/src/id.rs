@@ -328,8 +328,13 @@ impl fmt::Display for ObjectKey {
 pub struct PartKey {
     /// The upload it belongs to.
     pub upload: UploadId,
-    /// 1 to 10,000.
+    /// S3's 1 to 10,000, or [`PartKey::ATTRIBUTES`].
     pub number: u16,
+}
+
+impl PartKey {
+    /// The number under which an upload's attributes lie.
+    pub const ATTRIBUTES: u16 = 0;
 }
 
 /// Names one register: an object, a part of an upload, or (in [`BucketId::SYSTEM`]) a bucket.

@@ -36,6 +36,9 @@ pub const LIST_KEYS_MAX: u32 = 1000;
 pub const DELETE_KEYS_MAX: usize = 1000;
 /// Uploads open at one time on one key: bounds the register's value.
 pub const OPEN_UPLOADS_MAX: usize = 1000;
+/// Bytes of an open upload in its key's row, whose attributes lie in a register of their own: its id, when it was begun,
+/// that they lie there, and its checksum.
+pub const UPLOAD_BYTES_MAX: usize = 16 + 8 + 1 + 2;
 /// Bytes of older versions that a register's value carries itself.
 pub const OLDER_VERSIONS_BYTES_MAX: usize = 16 << 10;
 /// Parts that a version names itself; a longer manifest is a page of its own with a data id. 64
@@ -54,7 +57,8 @@ pub const BATCH_WRITERS_MAX: usize = 256;
 pub const KEY_WRITERS_MAX: usize = 4 * BATCH_WRITERS_MAX;
 /// Bytes that they hold in memory meanwhile, inline bodies above all: 16 MiB.
 pub const KEY_WRITERS_BYTES_MAX: usize = 16 << 20;
-/// Bytes of one encoded register value: open uploads at their limit, each with metadata of its own, fit.
+/// Bytes of one encoded register value: open uploads at their limit fit, each with metadata of its own, as rows have them
+/// that were written before attributes lay in registers of their own.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
 /// Bytes of a value that an answer carries although nothing was said of its length: more than any value has whose uploads
 /// keep their attributes in registers of their own. A longer one is asked for by its length, when there is room for it.
@@ -236,8 +240,13 @@ const _: () = {
     assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");
     assert!(
+        OPEN_UPLOADS_MAX * UPLOAD_BYTES_MAX + OLDER_VERSIONS_BYTES_MAX + ATTRIBUTES_BYTES_MAX
+            < VALUE_UNASKED_BYTES_MAX,
+        "uploads at their limit, beside older versions and one with its attributes, fit an answer unasked"
+    );
+    assert!(
         OPEN_UPLOADS_MAX * (METADATA_BYTES_MAX + 256) + OLDER_VERSIONS_BYTES_MAX < VALUE_BYTES_MAX,
-        "uploads at their limit, each with its metadata, fit a value"
+        "uploads at their limit, each with its metadata as rows had them before, fit a value"
     );
     assert!(
         (PACK_BYTES_MAX as usize).is_multiple_of(HASH_BLOCK_BYTES),

@@ -109,7 +109,7 @@ impl Context {
         let found = self.registers.read(key).await?;
         Ok(found.and_then(|found| match found.value.state {
             State::Bucket(bucket) => Some((bucket.id, bucket.phase)),
-            State::Tombstone | State::Object(_) | State::Part(_) => None,
+            State::Tombstone | State::Object(_) | State::Part(_) | State::UploadAttributes(_) => None,
         }))
     }
 

@@ -46,7 +46,8 @@ const TURNS_MAX: u32 = 4;
 const NOTE_EVERY_MS: u64 = 60_000;
 /// How old data is that its gateway has named or removed by then, as a rule: a request has 20 s for its row.
 const ABANDONED_AFTER_MS: u64 = 60_000;
-/// A part this old that belongs to no open upload came after its upload was closed.
+/// A part this old that belongs to no open upload came after its upload was closed. Attributes this old do, too, or their
+/// upload was never begun: a request that begins one has 20 s for its row.
 const PART_AGE_MS: u64 = 24 * 3600 * 1000;
 
 /// Data that no register seems to name.
@@ -396,25 +397,35 @@ impl Context {
         true
     }
 
-    /// Tombstones a part that came after its upload was closed, long ago.
+    /// Tombstones a part, or an upload's attributes, that came after its upload was closed, long ago.
     pub(super) async fn close_old_part(&self, key: &RegisterKey) {
         let Ok(Some(part)) = self.registers.read(key).await else { return };
-        let before = self.wall_ms().saturating_sub(PART_AGE_MS);
-        if part.ballot.time.as_ms() <= before {
+        if self.is_old_part(part.ballot) {
             self.close_part(key).await;
         }
     }
 
-    /// Tombstones a part whose upload is closed, of whatever age: a crash may have come between the two.
+    fn is_old_part(&self, written: Ballot) -> bool {
+        written.time.as_ms() <= self.wall_ms().saturating_sub(PART_AGE_MS)
+    }
+
+    /// Tombstones a part whose upload is closed, of whatever age: a crash may have come between the two. Attributes are
+    /// left while they are young, for their upload may be about to open.
     pub(super) async fn close_part(&self, key: &RegisterKey) {
         let Some(part_key) = key.part else { return };
         let Ok(Some(part)) = self.registers.read(key).await else { return };
-        if !matches!(part.value.state, State::Part(_)) {
-            return;
-        }
-        // Read after the part was: an upload that is closed then never opens again.
         let object = RegisterKey::object(key.bucket, key.key.clone());
-        let Ok(found) = self.registers.read(&object).await else { return };
+        let found = match &part.value.state {
+            // Read after the part was: an upload that is closed then never opens again.
+            State::Part(_) => self.registers.read(&object).await,
+            // They are there before their upload is open. At a fresh ballot: the row that was to open it long ago, and lies
+            // on a minority, can win no more.
+            State::UploadAttributes(_) if self.is_old_part(part.ballot) => {
+                self.registers.finish(&object).await
+            }
+            State::UploadAttributes(_) | State::Tombstone | State::Object(_) | State::Bucket(_) => return,
+        };
+        let Ok(found) = found else { return };
         if found.as_ref().is_some_and(|found| is_open(found, part_key.upload)) {
             return;
         }
@@ -426,7 +437,7 @@ impl Context {
         };
         let Ok(kept) = kept else { return };
         let gone = move |state: Option<&State>| match state {
-            Some(part @ State::Part(_)) => {
+            Some(part @ (State::Part(_) | State::UploadAttributes(_))) => {
                 let held = part.data_refs();
                 let handed_over =
                     held.iter().filter(|data| kept.contains(data)).map(|data| data.id).collect();

@@ -68,6 +68,7 @@ async fn parts_become_one_object() {
     assert!(completed.e_tag().unwrap().ends_with("-3\""));
     let object = client.get_object().bucket(BUCKET).key("k").send().await.unwrap();
     assert_eq!(object.content_type(), Some("a/b"));
+    assert_eq!(object.metadata().and_then(|all| all.get("m")).map(String::as_str), Some("1"));
     assert_eq!(object.e_tag(), completed.e_tag());
     assert_eq!(object.body.collect().await.unwrap().to_vec(), bodies.concat());
 }

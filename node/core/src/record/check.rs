@@ -53,6 +53,7 @@ impl Value {
                 require(tags.len() <= limits::BUCKET_TAGS_MAX, "bucket tags")?;
                 tags.iter().try_for_each(check_tag)
             }
+            State::UploadAttributes(attributes) => check_attributes(attributes),
         }
     }
 }

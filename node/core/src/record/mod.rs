@@ -97,6 +97,8 @@ pub enum State {
     Part(Part),
     /// A bucket, in the system namespace.
     Bucket(Bucket),
+    /// What the object of an open upload will carry: the register of the upload's part 0. It names no data.
+    UploadAttributes(Attributes),
 }
 
 /// An object: its versions, newest first, and the uploads open on its key.
@@ -447,7 +449,7 @@ impl State {
     pub const fn object(&self) -> Option<&Object> {
         match self {
             Self::Object(object) => Some(object),
-            Self::Tombstone | Self::Part(_) | Self::Bucket(_) => None,
+            Self::Tombstone | Self::Part(_) | Self::Bucket(_) | Self::UploadAttributes(_) => None,
         }
     }
 
@@ -469,7 +471,7 @@ impl State {
     /// As [`Value::data_refs`].
     pub fn data_refs(&self) -> Vec<DataRef> {
         match self {
-            Self::Tombstone | Self::Bucket(_) => Vec::new(),
+            Self::Tombstone | Self::Bucket(_) | Self::UploadAttributes(_) => Vec::new(),
             Self::Part(part) => part.part.data.into_iter().collect(),
             Self::Object(object) => object.versions.iter().flat_map(version_data_refs).collect(),
         }

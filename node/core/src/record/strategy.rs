@@ -25,7 +25,7 @@ pub(crate) fn parts(count_max: usize) -> impl Strategy<Value = Vec<PartRef>> {
 
 /// Register keys of objects and of parts.
 pub(crate) fn register_key() -> impl Strategy<Value = RegisterKey> {
-    let part = (uniform16(any::<u8>()), part_number())
+    let part = (uniform16(any::<u8>()), prop_oneof![Just(PartKey::ATTRIBUTES), part_number()])
         .prop_map(|(upload, number)| PartKey { upload: UploadId(upload), number });
     let key = "\\PC{1,40}".prop_map(|text| ObjectKey::new(text).expect("1 to 40 characters of text"));
     (uniform16(any::<u8>()), key, option::of(part)).prop_map(|(bucket, key, part)| RegisterKey {
@@ -89,6 +89,7 @@ fn state() -> impl Strategy<Value = State> {
         6 => object().prop_map(State::Object),
         2 => (any::<u64>(), part_ref()).prop_map(|(modified_ms, part)| State::Part(Part { modified_ms, part })),
         2 => bucket().prop_map(State::Bucket),
+        1 => attributes().prop_map(State::UploadAttributes),
     ]
 }
 

@@ -324,6 +324,6 @@ fn is_without_object(state: &State) -> bool {
     match state {
         State::Tombstone => true,
         State::Object(object) => object.versions.is_empty(),
-        State::Part(_) | State::Bucket(_) => false,
+        State::Part(_) | State::Bucket(_) | State::UploadAttributes(_) => false,
     }
 }

@@ -46,27 +46,23 @@ impl Objects {
         let CompleteUpload { name, upload, parts, checksum, checksum_kind, size, conditions } = request;
         let key = self.object_key(&name).await?;
         let found = self.find(&name.bucket, &key).await?;
-        let object = found.as_ref().and_then(QuorumRow::object);
         let change = remembered(&conditions, upload, &parts);
-        let opened = match open_upload(object, upload) {
+        let opened = match open_upload(found.as_ref().and_then(QuorumRow::object), upload) {
             Ok(opened) => opened.clone(),
-            Err(missing) => {
-                let earlier = found.as_ref().and_then(|found| earlier_completion(found, change.as_ref()?));
-                let earlier = earlier.map(|(earlier, checksums)| {
-                    let (etag, modified_ms) = (String::new(), self.now_ms());
-                    earlier.answer(WriteOutcome { etag, modified_ms, checksums })
-                });
-                let written = match earlier {
-                    Some(earlier) => earlier,
-                    None => self.completed_before(&key, object, upload, &parts).await?.ok_or(missing)?,
-                };
-                // Whoever made it may have gone before it closed the parts.
-                self.close_upload(name.bucket, key, upload);
-                return Ok(written);
-            }
+            Err(_) => return self.completed_earlier(name.bucket, key, found, upload, &parts, change).await,
         };
         drop(found);
         judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
+        let Some(attributes) = self.attributes_of(&name.bucket, &key, &opened).await? else {
+            // Another Complete, or an Abort, was faster.
+            let found = self.find(&name.bucket, &key).await?;
+            if open_upload(found.as_ref().and_then(QuorumRow::object), upload).is_ok() {
+                return Err(Error::Internal {
+                    what: format!("open upload {upload} has lost its attributes"),
+                });
+            }
+            return self.completed_earlier(name.bucket, key, found, upload, &parts, change).await;
+        };
         let stored = self.listed_parts(&name.bucket, &key, upload, &parts).await?;
         let total = total_size(&stored, size)?;
         let computed = object_checksum(&stored, opened.checksum)?;
@@ -75,7 +71,7 @@ impl Objects {
         let content = Content {
             size: total,
             etag: multipart_etag(stored.iter().map(|part| part.tag)),
-            attributes: opened.attributes.unwrap_or_default(),
+            attributes,
             checksums: computed.into_iter().collect(),
             upload: Some(upload),
             body: Body::Parts(Vec::new()),
@@ -91,6 +87,33 @@ impl Objects {
             Ok(written)
         };
         self.to_the_end("upload completed", close).await
+    }
+
+    /// The answer to a Complete whose upload is closed, as a read found its key: what an earlier one made of it.
+    async fn completed_earlier(
+        &self,
+        bucket: ObjectKey,
+        key: RegisterKey,
+        found: Option<QuorumRow>,
+        upload: UploadId,
+        parts: &[ListedPart],
+        change: Option<ConditionalChange>,
+    ) -> Result<WriteOutcome> {
+        let earlier = found.as_ref().and_then(|found| earlier_completion(found, change.as_ref()?));
+        let earlier = earlier.map(|(earlier, checksums)| {
+            let (etag, modified_ms) = (String::new(), self.now_ms());
+            earlier.answer(WriteOutcome { etag, modified_ms, checksums })
+        });
+        let object = found.as_ref().and_then(QuorumRow::object);
+        let written = if let Some(earlier) = earlier {
+            earlier
+        } else {
+            let before = self.completed_before(&key, object, upload, parts).await?;
+            before.ok_or(MissingResource::Upload)?
+        };
+        // The gateway that completed it may have gone before it closed the parts.
+        self.close_upload(bucket, key, upload);
+        Ok(written)
     }
 
     /// What an earlier Complete of this upload made of the same list of parts, while it is still the current version.

@@ -1,13 +1,15 @@
 //! Multipart uploads. An open upload lives in the object's own register; its parts are registers of
 //! their own in the same set, with their bytes as shards in place, so completing moves no data.
+//! What the object will carry is a register beside them, under a number that S3 does not give.
 
+mod attributes;
 mod complete;
 mod parts;
 
 use sherd_core::id::{ObjectKey, PartKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{
-    ChecksumAlgorithm, ChecksumKind, Object, Part, PartRef, State, Upload as OpenUpload,
+    Attributes, ChecksumAlgorithm, ChecksumKind, Object, Part, PartRef, State, Upload as OpenUpload,
 };
 
 use super::body::StoredBody;
@@ -49,8 +51,28 @@ impl Objects {
         let CreateUpload { name, attributes, checksum } = request;
         let key = self.object_key(&name).await?;
         let id = UploadId(self.inner.rng.next_id());
-        let upload = OpenUpload { id, initiated_ms: self.now_ms(), attributes: Some(attributes), checksum };
-        let ticket = self.inner.registers.begin(&key);
+        let objects = self.clone();
+        let begin = async move {
+            // Most uploads have none, and need no register for them.
+            let is_bare = attributes.pairs.is_empty();
+            if !is_bare {
+                objects.put_attributes(&name.bucket, &key, id, attributes).await?;
+            }
+            let attributes = is_bare.then(Attributes::default);
+            let upload = OpenUpload { id, initiated_ms: objects.now_ms(), attributes, checksum };
+            let opened = objects.name_upload(&name.bucket, &key, upload).await;
+            if let (Err(error), false) = (&opened, is_bare) {
+                objects.discard_attributes(&name.bucket, &key, id, error).await;
+            }
+            opened
+        };
+        self.to_the_end("upload begun", begin).await?;
+        Ok(id)
+    }
+
+    /// Names an upload in its key's row: from then on it is open.
+    async fn name_upload(&self, bucket: &ObjectKey, key: &RegisterKey, upload: OpenUpload) -> Result<()> {
+        let ticket = self.inner.registers.begin(key);
         let decide = move |state: Option<&State>| {
             let mut object = state.and_then(State::object).cloned().unwrap_or_default();
             if object.uploads.len() >= limits::OPEN_UPLOADS_MAX {
@@ -59,8 +81,7 @@ impl Objects {
             object.uploads.push(upload.clone());
             Ok(Proposal { inline: Inline::Kept, ..Proposal::of(State::Object(object)) })
         };
-        self.change(&name.bucket, &key, ticket, Writer::new(decide)).await?;
-        Ok(id)
+        self.change(bucket, key, ticket, Writer::new(decide)).await
     }
 
     /// What an object's register says of an upload, while it is open. Nothing else of its value is kept.

@@ -42,7 +42,7 @@ pub(super) fn info(part: Part) -> PartInfo {
 pub(super) fn part_in(value: &Value) -> Option<&Part> {
     match &value.state {
         State::Part(part) => Some(part),
-        State::Tombstone | State::Object(_) | State::Bucket(_) => None,
+        State::Tombstone | State::Object(_) | State::Bucket(_) | State::UploadAttributes(_) => None,
     }
 }
 
@@ -60,9 +60,10 @@ impl Objects {
         max: usize,
     ) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
-        let mut after = after;
+        // Number 0 is none of S3's.
+        let mut after = after.unwrap_or(PartKey::ATTRIBUTES);
         while parts.len() < max {
-            let numbers = self.part_numbers(object, upload, after).await?;
+            let numbers = self.part_numbers(object, upload, Some(after)).await?;
             let Some(last) = numbers.last().copied() else { break };
             let reads = numbers.into_iter().map(|number| async move {
                 let found = self.find(bucket, &part_key(object, upload, number)).await?;
@@ -75,7 +76,7 @@ impl Objects {
                     return Ok(parts);
                 }
             }
-            after = Some(last);
+            after = last;
         }
         Ok(parts)
     }
@@ -121,7 +122,7 @@ impl Objects {
         Err(if is_busy { UnavailableReason::ListsBusy } else { UnavailableReason::Quorum }.into())
     }
 
-    /// Tombstones the parts of a closed upload, in the background; data that the object does not
+    /// Tombstones the attributes and the parts of a closed upload, in the background; data that the object does not
     /// name is released. What a crash leaves of this, the scrubber finds.
     pub(super) fn close_upload(&self, bucket: ObjectKey, object: RegisterKey, upload: UploadId) {
         let objects = self.clone();
@@ -138,6 +139,8 @@ impl Objects {
         object: &RegisterKey,
         upload: UploadId,
     ) -> Result<()> {
+        // First of all: a Complete that comes too late is told so by their absence, before it looks for parts.
+        self.tombstone_attributes(bucket, object, upload).await?;
         let mut parts = self.parts_behind(bucket, object, upload, None, PAGE).await?;
         if parts.is_empty() {
             return Ok(());
@@ -175,7 +178,7 @@ impl Objects {
         Ok(Arc::new(kept.into_iter().map(|data| data.id).collect()))
     }
 
-    async fn tombstone_part(
+    pub(super) async fn tombstone_part(
         &self,
         bucket: &ObjectKey,
         part: &RegisterKey,

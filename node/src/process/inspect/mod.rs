@@ -19,7 +19,7 @@ use std::sync::Arc;
 use serde::Serialize;
 
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::{DataId, Epoch, Timestamp, UploadId, VolumeId};
+use sherd_core::id::{DataId, Epoch, RegisterKey, Timestamp, UploadId, VolumeId};
 use sherd_core::limits::ORPHAN_AGE_MS;
 use sherd_core::message::{RowScan, UnsettledKind};
 use sherd_core::register::position::OpeningId;
@@ -145,6 +145,9 @@ pub struct Report {
     /// The uploads that are open in the objects that were verified.
     #[serde(skip)]
     open_uploads: BTreeSet<UploadId>,
+    /// Those of them whose attributes lie in a register of their own that was not met yet, with their objects.
+    #[serde(skip)]
+    without_attributes: BTreeMap<UploadId, RegisterKey>,
     /// Whether every object could be read: another may have its upload open.
     #[serde(skip)]
     knows_uploads: bool,

@@ -3,16 +3,19 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sherd_core::id::{DataId, Epoch, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
+use sherd_core::id::{DataId, Epoch, PartKey, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
 use sherd_core::limits::{KEY_BYTES_MAX, ORPHAN_AGE_MS};
 use sherd_core::message::{ShardFileHeader, Target};
+use sherd_core::record::{Attributes, State};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::options::Options;
 
 use super::*;
 use crate::machine::system::{SystemClock, SystemRng};
+use crate::object::{CreateUpload, ObjectName};
 use crate::peer::{LocalPeer, ShardPeer};
+use crate::register::{Proposal, Writer};
 use crate::upkeep::tests::{DEADLINE, Directories, body, key_of, releases};
 
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {
@@ -147,6 +150,31 @@ async fn shards_that_nothing_names_are_counted_by_age_and_are_no_problem() {
     let said = String::from_utf8(out).expect("text");
     let line = "unnamed shards: 8, 16000 bytes; of them noted for release: 0, older than 48 h: 2\n";
     assert!(said.contains(line) && errors.is_empty(), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_open_upload_has_its_attributes() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let attributes = Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".to_owned())] };
+    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let create = CreateUpload { name, attributes, checksum: None };
+    let upload = node.objects().create_upload(create).await.expect("an upload");
+    let part = PartKey { upload, number: PartKey::ATTRIBUTES };
+    let part = RegisterKey { part: Some(part), ..node.register("a").await };
+    node.close().await;
+    let whole = inspect(&directories.paths()).expect("readable");
+    assert_eq!((whole.registers, whole.rows_unneeded, whole.problems), (3, 0, Vec::new()));
+
+    let node = directories.start().await;
+    let gone = |_: Option<&State>| Ok::<_, ()>(Proposal::of(State::Tombstone));
+    let ticket = node.registers().begin(&part);
+    node.registers().change(ticket, Writer::new(gone)).await.expect("changed");
+    node.close().await;
+    let lost = inspect(&directories.paths()).expect("readable");
+    assert_eq!(lost.problems.len(), 1, "{:?}", lost.problems);
+    assert!(lost.problems[0].contains("attributes of its open upload"), "{:?}", lost.problems);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -58,6 +58,9 @@ pub(super) fn verify(
             verify_register(volumes, topology, &key, &held, report);
         }
     }
+    for (upload, key) in std::mem::take(&mut report.without_attributes) {
+        report.problem(format!("{key:?}: the attributes of its open upload {upload} are gone"));
+    }
     report.unnamed_broken = report.broken.values().map(|shards| shards.len() as u64).sum();
     Ok(())
 }
@@ -210,20 +213,36 @@ fn verify_register(
         report.knows_uploads = false;
         return;
     };
+    let sees_every_value = given.len() >= Quorums::of(members.len()).prepare();
     match Value::decode(Bytes::clone(stored)) {
-        Ok(_) if is_unneeded(volumes, given.len() >= Quorums::of(members.len()).prepare(), key, report) => {
+        Ok(_) if is_unneeded(volumes, sees_every_value, key, report) => {
             report.rows_unneeded += 1;
         }
         Ok(value) => {
-            if let State::Object(object) = &value.state {
-                report.open_uploads.extend(object.uploads.iter().map(|upload| upload.id));
-            }
+            note_uploads(sees_every_value, key, &value.state, report);
             verify_value(volumes, topology, key, &value, held, report);
         }
         Err(error) => {
             report.knows_uploads = false;
             report.problem(format!("{key:?}: its value does not decode: {error}"));
         }
+    }
+}
+
+/// Notes the uploads that an object has open, and where their attributes are met. All objects come before all parts.
+fn note_uploads(sees_every_value: bool, key: &RegisterKey, state: &State, report: &mut Report) {
+    match state {
+        State::Object(object) => {
+            report.open_uploads.extend(object.uploads.iter().map(|upload| upload.id));
+            let elsewhere = object.uploads.iter().filter(|upload| upload.attributes.is_none());
+            if sees_every_value {
+                report.without_attributes.extend(elsewhere.map(|upload| (upload.id, key.clone())));
+            }
+        }
+        State::UploadAttributes(_) => {
+            key.part.and_then(|part| report.without_attributes.remove(&part.upload));
+        }
+        State::Tombstone | State::Part(_) | State::Bucket(_) => {}
     }
 }
 

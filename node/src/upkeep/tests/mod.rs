@@ -3,6 +3,7 @@
 //! Most tests call one piece of upkeep and look at what it did; the background tasks run only where
 //! the story is about them. Nothing sleeps: states are watched, with a deadline.
 
+mod attributes;
 mod buckets;
 mod clocks;
 mod confirmations;

@@ -105,7 +105,7 @@ fn bytes(range: std::ops::Range<usize>) -> impl Strategy<Value = Bytes> {
 }
 
 fn register_key() -> impl Strategy<Value = RegisterKey> {
-    let part = (uniform16(any::<u8>()), 1..=PARTS_MAX)
+    let part = (uniform16(any::<u8>()), 0..=PARTS_MAX)
         .prop_map(|(upload, number)| PartKey { upload: UploadId(upload), number });
     let key = "\\PC{1,40}".prop_map(|text| ObjectKey::new(text).expect("1 to 40 characters of text"));
     (bucket_id(), key, option::of(part)).prop_map(|(bucket, key, part)| RegisterKey { bucket, key, part })

@@ -1,7 +1,8 @@
 //! The stored form of a [`Value`], version 4, and of a manifest page, version 2.
 //!
 //! ```text
-//! value    := version u8 = 4, changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket)
+//! value    := version u8 = 4, changes, state u8,
+//!             (0 nothing | 1 object | 2 part | 3 bucket | 4 attributes of an upload)
 //! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16),
 //!             n u8 (at most 16), n x (token 16, etag text)
 //! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted),
@@ -9,7 +10,7 @@
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
 //! ```
 //!
-//! `object` is drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`. All numbers are little
+//! `object` and `attributes` are drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`. All numbers are little
 //! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
 //! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
 //! so bytes that are passed on unchanged keep their digest. Versions 1 to 3 of a value and version 1 of a page are
@@ -79,6 +80,7 @@ impl Value {
             State::Object(held) => object::put_object(writer.u8(1), held)?,
             State::Part(held) => part::put_part(writer.u8(2), held),
             State::Bucket(held) => put_bucket(writer.u8(3), held),
+            State::UploadAttributes(held) => object::put_attributes(writer.u8(4), held),
         }
         if writer.len() > limits::VALUE_BYTES_MAX {
             return Err(OverLimit { field: "value" });
@@ -102,6 +104,9 @@ impl Value {
             1 => State::Object(object::take_object(&mut reader, version)?),
             2 => State::Part(part::take_part(&mut reader, version.data_refs())?),
             3 => State::Bucket(take_bucket(&mut reader, version)?),
+            4 if version >= ValueVersion::Conditional => {
+                State::UploadAttributes(object::take_attributes(&mut reader)?)
+            }
             _ => return Err(DecodeError::Invalid { field: "state" }),
         };
         reader.finish("value")?;
@@ -237,7 +242,7 @@ pub fn take_register_key(reader: &mut Reader) -> Result<RegisterKey, DecodeError
 fn take_part_key(reader: &mut Reader) -> Result<PartKey, DecodeError> {
     let upload = UploadId(reader.array("upload id")?);
     let number = reader.u16("part number")?;
-    if (1..=limits::PARTS_MAX).contains(&number) {
+    if number <= limits::PARTS_MAX {
         Ok(PartKey { upload, number })
     } else {
         Err(DecodeError::Invalid { field: "part number" })

@@ -129,7 +129,7 @@ fn take_content(reader: &mut Reader, form: DataRefForm) -> Result<Content, Decod
     Ok(Content { size, etag, attributes, checksums, upload, body })
 }
 
-fn put_attributes(writer: &mut Writer, attributes: &Attributes) {
+pub(super) fn put_attributes(writer: &mut Writer, attributes: &Attributes) {
     let Attributes { pairs } = attributes;
     writer.count(pairs.len());
     for (name, value) in pairs {
@@ -137,7 +137,7 @@ fn put_attributes(writer: &mut Writer, attributes: &Attributes) {
     }
 }
 
-fn take_attributes(reader: &mut Reader) -> Result<Attributes, DecodeError> {
+pub(super) fn take_attributes(reader: &mut Reader) -> Result<Attributes, DecodeError> {
     let count = reader.count(PAIR_BYTES_MIN, "attributes")?;
     if count > limits::ATTRIBUTES_BYTES_MAX {
         return Err(DecodeError::Invalid { field: "attributes" });

@@ -223,7 +223,7 @@ fn goldens(version: u8) -> Vec<(Value, Bytes)> {
 fn unconditional(mut value: Value) -> Value {
     value.changes.conditional.clear();
     match &mut value.state {
-        State::Tombstone | State::Part(_) => {}
+        State::Tombstone | State::Part(_) | State::UploadAttributes(_) => {}
         State::Object(object) => object.uploads.retain(|upload| upload.attributes.is_some()),
         State::Bucket(bucket) => bucket.tags.clear(),
     }
@@ -236,6 +236,46 @@ fn version_4_is_these_bytes() {
         assert_eq!(hex(&value.encode()), hex(&golden));
         assert_eq!(Value::decode(golden), Ok(value));
     }
+}
+
+#[test]
+fn the_attributes_of_an_upload_are_these_bytes() {
+    let value = of(State::UploadAttributes(attributes("k", "v2")));
+    let golden = |version: u8, conditional: &str| {
+        unhex(&format!("{version:02x} {CHANGES} {conditional} 04 01000000 01000000 6b 02000000 7632"))
+    };
+    assert_eq!(hex(&value.encode()), hex(&golden(4, CONDITIONAL)));
+    assert_eq!(Value::decode(golden(4, CONDITIONAL)), Ok(value));
+    assert_eq!(
+        Value::decode(golden(3, "")),
+        Err(DecodeError::Invalid { field: "state" }),
+        "it came with version 4"
+    );
+    let bytes = golden(4, CONDITIONAL);
+    for length in 0..bytes.len() {
+        assert!(Value::decode(bytes.slice(..length)).is_err(), "the first {length} bytes decode");
+    }
+    let many = of(State::UploadAttributes(attributes("a", &"x".repeat(limits::ATTRIBUTES_BYTES_MAX))));
+    assert_eq!(many.try_encode(), Err(OverLimit { field: "attributes" }));
+}
+
+#[test]
+fn uploads_at_their_limit_fit_an_answer_unasked() {
+    let upload = |n: u16| Upload {
+        id: UploadId([n.to_le_bytes(); 8].concat().try_into().expect("16 bytes")),
+        initiated_ms: u64::from(n),
+        attributes: None,
+        checksum: Some((ChecksumAlgorithm::Sha256, ChecksumKind::Composite)),
+    };
+    let uploads: Vec<Upload> = (0..1_000).map(upload).collect();
+    let encoded = |uploads| of(State::Object(Object { versions: Vec::new(), uploads })).encode().len();
+    let (without, with) = (encoded(Vec::new()), encoded(uploads.clone()));
+    assert_eq!(with - without, limits::OPEN_UPLOADS_MAX * limits::UPLOAD_BYTES_MAX);
+    assert!(with < limits::VALUE_UNASKED_BYTES_MAX, "{with}");
+    // Each CreateMultipartUpload writes the row, and its own attributes.
+    let pairs = of(State::UploadAttributes(attributes("x-amz-meta-a", &"v".repeat(2_000)))).encode().len();
+    let written: usize = (1..=500).map(|count| encoded(uploads[..count].to_vec()) + pairs).sum();
+    assert!(written < 5 << 20, "500 of them write {written} bytes");
 }
 
 #[test]
@@ -259,7 +299,7 @@ fn of_no_set(mut value: Value) -> Value {
     let forget = |data: &mut DataRef| data.set = None;
     let forget_part = |part: &mut PartRef| part.data.iter_mut().for_each(forget);
     match &mut value.state {
-        State::Tombstone | State::Bucket(_) => {}
+        State::Tombstone | State::Bucket(_) | State::UploadAttributes(_) => {}
         State::Part(part) => forget_part(&mut part.part),
         State::Object(object) => {
             for version in &mut object.versions {
@@ -520,15 +560,19 @@ fn a_data_reference_past_its_limits_is_refused_on_its_own() {
 }
 
 #[test]
-fn a_part_number_that_s3_has_not_is_refused_in_a_key() {
-    for number in [0, 10_001] {
+fn a_part_number_past_s3s_is_refused_in_a_key() {
+    let read_again = |number| {
         let name = ObjectKey::new("k").expect("a key");
         let key = RegisterKey::part(BucketId([2; 16]), name, PartKey { upload: UploadId([3; 16]), number });
         let mut writer = Writer::new();
         put_register_key(&mut writer, &key);
-        let refused = take_register_key(&mut Reader::new(writer.finish()));
-        assert_eq!(refused, Err(DecodeError::Invalid { field: "part number" }));
+        (take_register_key(&mut Reader::new(writer.finish())), key)
+    };
+    for number in [PartKey::ATTRIBUTES, 1, 10_000] {
+        let (read, key) = read_again(number);
+        assert_eq!(read, Ok(key));
     }
+    assert_eq!(read_again(10_001).0, Err(DecodeError::Invalid { field: "part number" }));
 }
 
 #[test]
