@@ -258,6 +258,41 @@ mod tests {
         node.close().await;
     }
 
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_complete_whose_other_sending_is_faster_is_told_its_success() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        node.create_bucket().await;
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        let id = create(gateway.objects(), many()).await.expect("an upload");
+        let complete = put_part(gateway.objects(), id).await;
+        // The gateway has read the key from two volumes; before it asks a third time the upload is closed.
+        let (to_reached, reached) = tokio::sync::oneshot::channel();
+        let (to_go_on, go_on) = std::sync::mpsc::channel::<()>();
+        let (mut reads, mut to_reached) = (0, Some(to_reached));
+        says(&script.reads, move |_, _| {
+            reads += 1;
+            if let Some(to_reached) = to_reached.take_if(|_| reads > 2) {
+                let _ = to_reached.send(());
+                // It ends with its sender, too.
+                let _ = tokio::task::block_in_place(|| go_on.recv());
+            }
+            Fate::Through
+        });
+        let (slower, sent_again) = (gateway.objects().clone(), complete.clone());
+        let slower = tokio::spawn(async move { slower.complete_upload(sent_again).await });
+        reached.await.expect("it reads what the upload is made of");
+        let made = node.objects().complete_upload(complete).await.expect("an object");
+        let key = node.register("a").await;
+        for number in [PartKey::ATTRIBUTES, 1] {
+            until_closed(&node, &part_key(&key, id, number)).await;
+        }
+        drop(to_go_on);
+        let told = slower.await.expect("no panic").expect("the same object");
+        assert_eq!(told.etag, made.etag);
+        gateway.close().await;
+    }
+
     /// Two of four volumes take its row: no prepare misses it, and it is not committed.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn attributes_stay_where_their_upload_may_have_begun() {

@@ -6,13 +6,13 @@ use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId, VersionId};
 use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
-    self, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, ConditionalChange,
-    Content, Object, PartRef, State, Version, VersionKind,
+    self, Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
+    ConditionalChange, Content, Object, PartRef, State, Version, VersionKind,
 };
 use sherd_core::register::call::earlier_success;
 
 use super::parts::{part_in, part_key};
-use super::{open_upload, without_upload};
+use super::{OpenUpload, open_upload, without_upload};
 use crate::object::condition::{EarlierWrite, judge_write};
 use crate::object::digest::{self, join_checksums};
 use crate::object::{
@@ -53,17 +53,17 @@ impl Objects {
         };
         drop(found);
         judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
-        let Some(attributes) = self.attributes_of(&name.bucket, &key, &opened).await? else {
-            // Another Complete, or an Abort, was faster.
-            let found = self.find(&name.bucket, &key).await?;
-            if open_upload(found.as_ref().and_then(QuorumRow::object), upload).is_ok() {
-                return Err(Error::Internal {
-                    what: format!("open upload {upload} has lost its attributes"),
-                });
+        let (attributes, stored) = match self.gather(&name.bucket, &key, &opened, &parts).await {
+            Ok(gathered) => gathered,
+            Err(error) => {
+                // Another sending of this Complete, or an Abort, may have been faster, and closed what was looked for.
+                let found = self.find(&name.bucket, &key).await?;
+                if open_upload(found.as_ref().and_then(QuorumRow::object), upload).is_ok() {
+                    return Err(error);
+                }
+                return self.completed_earlier(name.bucket, key, found, upload, &parts, change).await;
             }
-            return self.completed_earlier(name.bucket, key, found, upload, &parts, change).await;
         };
-        let stored = self.listed_parts(&name.bucket, &key, upload, &parts).await?;
         let total = total_size(&stored, size)?;
         let computed = object_checksum(&stored, opened.checksum)?;
         judge_whole(checksum.as_ref(), computed.as_ref(), opened.checksum)?;
@@ -87,6 +87,20 @@ impl Objects {
             Ok(written)
         };
         self.to_the_end("upload completed", close).await
+    }
+
+    /// What the version of an open upload is made of: the attributes that it began with, and the listed parts.
+    async fn gather(
+        &self,
+        bucket: &ObjectKey,
+        key: &RegisterKey,
+        opened: &OpenUpload,
+        listed: &[ListedPart],
+    ) -> Result<(Attributes, Vec<PartRef>)> {
+        let attributes = self.attributes_of(bucket, key, opened).await?.ok_or_else(|| Error::Internal {
+            what: format!("open upload {} has lost its attributes", opened.id),
+        })?;
+        Ok((attributes, self.listed_parts(bucket, key, opened.id, listed).await?))
     }
 
     /// The answer to a Complete whose upload is closed, as a read found its key: what an earlier one made of it.
