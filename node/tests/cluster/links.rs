@@ -80,8 +80,8 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
     assert_eq!(refused, None, "a write that was refused is nowhere");
 }
 
-/// Rounds of reads after which a request has surely met the links that are cut.
-const READ_ROUNDS: f64 = 5.0;
+/// Rounds of reads and writes after which a request has surely met the links that are cut.
+const ROUNDS: f64 = 3.0;
 /// Tries: the links must be mended within 2 s, which a busy machine may miss.
 const TRIES: usize = 20;
 
@@ -93,8 +93,11 @@ async fn a_gateway_that_lost_its_links_a_moment_ago_waits_for_them() {
     let clients = cluster.with_bucket().await;
     let (gateway, body) = (0, dice.body(Home::Packed));
     clients[gateway].put("key", body).await.expect("a healthy cluster");
-    let rounds =
-        async || cluster.node(gateway).metrics().await.get("sherd_register_rounds_total{kind=\"read\"}");
+    let rounds = async || {
+        let metrics = cluster.node(gateway).metrics().await;
+        let of_kind = |kind| metrics.get(&format!("sherd_register_rounds_total{{kind=\"{kind}\"}}"));
+        of_kind("read") + of_kind("prepare")
+    };
     let mut answered = [false; 2];
     for round in 0..TRIES {
         cluster.until_ready().await;
@@ -110,7 +113,7 @@ async fn a_gateway_that_lost_its_links_a_moment_ago_waits_for_them() {
         };
         let met = eventually("the request meets the links that are cut", SOON, async || {
             let more = rounds().await - before;
-            if more >= READ_ROUNDS { Ok(()) } else { Err(format!("{more} rounds")) }
+            if more >= ROUNDS { Ok(()) } else { Err(format!("{more} rounds")) }
         });
         let mut request = pin!(request);
         // Cancel-safe: the request goes on after the links are mended.
