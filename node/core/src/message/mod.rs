@@ -80,7 +80,7 @@ impl ValueLimit {
     /// Of any length.
     pub const ANY: Self = Self(word(VALUE_BYTES_MAX));
 
-    /// Values up to so many bytes.
+    /// Values of up to this many bytes.
     pub const fn of(bytes: u32) -> Self {
         if bytes > Self::ANY.0 { Self::ANY } else { Self(bytes) }
     }
