@@ -1,4 +1,4 @@
-//! `x-amz-*` headers: [`HEADERS`] says which are taken, which are ignored and which are refused.
+//! `x-amz-*` headers: the table `HEADERS` says which are taken, which are ignored and which are refused.
 //!
 //! A write with a header that is not known is answered 501: ignoring it would answer 200 for bytes or
 //! properties that were not stored. A read changes no stored byte, so there an unknown header is ignored,
