@@ -1,5 +1,7 @@
 //! PUT: bytes first, then the register.
 
+use smallvec::SmallVec;
+
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VersionId};
 use sherd_core::record::{
@@ -102,17 +104,18 @@ pub(super) struct NewContent {
 }
 
 impl NewContent {
-    /// The change as it is remembered. Its bytes are told from others by their MD5, or by the client's checksum where
-    /// no MD5 is computed.
+    /// The change as it is remembered. Its bytes are told from others by their MD5 and their checksums: a client that
+    /// names another algorithm is never answered with a checksum that is not stored.
     fn change(&self, conditions: &WriteConditions) -> Option<ConditionalChange> {
         conditions.call?;
         let Self { size, etag, md5, attributes, checksums } = self;
         let size = size.to_le_bytes();
+        let algorithms: SmallVec<[u8; 1]> =
+            checksums.iter().map(|checksum| checksum.algorithm as u8).collect();
         let mut wanted: Vec<&[u8]> = vec![&size[..]];
-        match md5 {
-            Some(md5) => wanted.push(md5),
-            None => wanted.extend(checksums.iter().map(|checksum| checksum.value.as_slice())),
-        }
+        wanted.extend(md5.iter().map(<[u8; 16]>::as_slice));
+        wanted.push(&algorithms);
+        wanted.extend(checksums.iter().map(|checksum| checksum.value.as_slice()));
         wanted.push(b"attributes");
         wanted.extend(attributes.pairs.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
         conditions.change(etag, &wanted)
@@ -139,4 +142,37 @@ impl NewContent {
 pub(super) fn with_version(object: Option<&Object>, version: Version) -> Object {
     let uploads = object.map(|object| object.uploads.clone()).unwrap_or_default();
     Object { versions: vec![version], uploads }
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_core::record::{Checksum, ChecksumAlgorithm};
+    use sherd_core::register::call::ClientCall;
+
+    use super::*;
+    use crate::object::EtagMatch;
+
+    #[test]
+    fn a_put_with_other_checksums_is_no_sending_of_the_same_call() {
+        let call = Some(ClientCall::new("key", "PutObject", b"id"));
+        let conditions =
+            WriteConditions { if_none_match: Some(EtagMatch::Any), call, ..WriteConditions::default() };
+        // Of an empty body, both are zero.
+        let token = |md5, algorithm| {
+            let checksum = Checksum { algorithm, composite_of: None, value: [0; 4].as_slice().into() };
+            let content = NewContent {
+                size: 0,
+                etag: "etag".to_owned(),
+                md5,
+                attributes: Attributes::default(),
+                checksums: std::iter::once(checksum).collect(),
+            };
+            content.change(&conditions).expect("a condition in a call").token
+        };
+        for md5 in [Some([7; 16]), None] {
+            let first = token(md5, ChecksumAlgorithm::Crc32);
+            assert_eq!(token(md5, ChecksumAlgorithm::Crc32), first);
+            assert_ne!(token(md5, ChecksumAlgorithm::Crc32c), first);
+        }
+    }
 }

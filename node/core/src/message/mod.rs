@@ -90,7 +90,7 @@ impl ValueLimit {
         self.0
     }
 
-    /// Whether an answer carries a value of so many bytes. No value is empty.
+    /// Whether an answer carries a value of this many bytes. No value is empty.
     pub const fn takes(self, value_bytes: u32) -> bool {
         value_bytes <= self.0
     }

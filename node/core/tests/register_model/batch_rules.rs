@@ -99,7 +99,7 @@ fn data_of_who_has_left_waits_for_a_committed_value_without_it() {
     needed(Without::LeftDataWaits, &Register { release: true, tries: [1; ACTORS], ..model });
 }
 
-/// A first try that nobody got; a tombstone above it, from which the second is made, before two volumes show it; the
+/// A first try that no volume got; a tombstone above it, from which the second is made, before two volumes show it; the
 /// tombstone is dropped everywhere, and the second try lies on one volume. The third finds nothing but floors above the
 /// first.
 #[test]
