@@ -19,7 +19,6 @@ use tokio::time::{Instant, Interval, MissedTickBehavior};
 use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Status, Streaming};
 
-use sherd_core::id::Incarnation;
 use sherd_core::message::Error;
 use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, reply};
 use sherd_proto::convert::check_frame;
@@ -27,6 +26,7 @@ use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
 use sherd_proto::v1::Sender;
 
 use super::error;
+use super::failure::CallFailure;
 use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, REPLY_BYTES_MAX, SWEEP_EVERY};
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
@@ -91,21 +91,6 @@ pub(super) struct CallHead {
     pub(super) request: u64,
     /// Whether it stops when its caller drops it. By what it asks, whatever the peer says.
     pub(super) ends_when_dropped: bool,
-}
-
-/// Why a call was not started.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum CallFailure {
-    /// As a volume fails.
-    Volume(Error),
-    /// The volume is in another life than the caller believes.
-    OtherLife(Incarnation),
-}
-
-impl From<Error> for CallFailure {
-    fn from(error: Error) -> Self {
-        Self::Volume(error)
-    }
 }
 
 /// The reply of a call, once it is there.

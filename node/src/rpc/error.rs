@@ -12,7 +12,7 @@ use sherd_proto::convert::{ConvertError, Wire};
 use sherd_proto::sender::{self, SenderRefusal};
 use sherd_proto::v1::{Failure, Sender};
 
-use super::calls::CallFailure;
+use super::failure::CallFailure;
 
 /// A call whose message cannot be read. Nothing was done.
 pub(super) fn refused(what: &str) -> CallFailure {

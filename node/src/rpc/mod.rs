@@ -10,6 +10,7 @@
 mod admin_service;
 mod calls;
 mod error;
+mod failure;
 mod limits;
 mod node;
 mod pages;

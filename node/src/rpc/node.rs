@@ -19,8 +19,8 @@ use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
 use sherd_proto::v1::{Addressed, Sender};
 
-use super::calls::CallFailure;
 use super::error;
+use super::failure::CallFailure;
 use super::limits::{
     BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX, VOLUME_BYTES_HELD_MAX,
 };

@@ -24,7 +24,8 @@ use sherd_proto::v1::register_service_server::RegisterService;
 use sherd_proto::v1::vote_answer::Result as VoteResult;
 use sherd_proto::v1::{self, RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, VoteAnswer};
 
-use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
+use super::calls::{CallFrame, CallHead, CallReplies, CallServer, poll};
+use super::failure::CallFailure;
 use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use crate::observe::metrics::RpcCallMetrics;

@@ -16,8 +16,8 @@ use sherd_core::message::Error;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::{Empty, ShardBytes, WriteReply, WriteShard, shard_bytes, write_reply, write_shard};
 
-use super::calls::CallFailure;
 use super::error;
+use super::failure::CallFailure;
 use super::node::{HeldShare, RpcNode};
 use crate::peer::{LocalPeer, ShardSink};
 

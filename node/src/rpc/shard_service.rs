@@ -25,8 +25,9 @@ use sherd_proto::v1::{
     WriteShard, put_reply, shard_bytes, write_reply, write_shard,
 };
 
-use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
+use super::calls::{CallFrame, CallHead, CallReplies, CallServer, poll};
 use super::error;
+use super::failure::CallFailure;
 use super::limits::READ_BYTES_MAX;
 use super::node::{HeldShare, RpcNode};
 use super::shard_bytes::{ShardUpload, UploadTarget, frames};

@@ -25,8 +25,9 @@ use sherd_proto::v1::upkeep_reply::Reply;
 use sherd_proto::v1::upkeep_service_server::UpkeepService;
 use sherd_proto::v1::{UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
-use super::calls::{CallFailure, CallFrame, CallHead, CallReplies, CallServer, poll};
+use super::calls::{CallFrame, CallHead, CallReplies, CallServer, poll};
 use super::error;
+use super::failure::CallFailure;
 use super::node::{HeldShare, RpcNode};
 use crate::observe::metrics::RpcCallMetrics;
 use crate::peer::{LocalPeer, Pending, UpkeepPeer};
