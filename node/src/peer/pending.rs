@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use sherd_core::message::{Error, Result};
 
-use super::watch::WatchedCall;
+use super::watch::{CallLength, CallWatch, WatchedCall};
 use crate::observe::peer_calls::LoggedCall;
 
 /// An answer under way.
@@ -75,6 +75,14 @@ impl<R> Pending<R> {
     pub fn waiting() -> (AnswerSender<R>, Self) {
         let (to, receiver) = oneshot::channel();
         (AnswerSender { to, watched: None, logged: None }, Self(State::Waiting(receiver, Instant::now())))
+    }
+
+    /// An answer to come, of a call that begins now. Only what requests wait for is watched.
+    pub(super) fn begin(length: CallLength, watch: &CallWatch) -> (AnswerSender<R>, Self) {
+        match length {
+            CallLength::Short => Self::watched(watch.begin()),
+            CallLength::Long => Self::waiting(),
+        }
     }
 
     /// An answer to come, of a call that is watched.

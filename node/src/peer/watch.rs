@@ -14,7 +14,6 @@ use sherd_core::id::VolumeId;
 use sherd_core::message::{Error, Result};
 
 use super::limits::{LATE_AFTER, LATE_STEP, LATE_TRANSFERS_MAX, RETRY_AFTER};
-use super::{AnswerSender, Pending};
 
 /// Steps in which a call becomes late.
 const STEPS: usize = (LATE_AFTER.as_millis() / LATE_STEP.as_millis()) as usize;
@@ -95,16 +94,8 @@ impl Default for CallWatch {
 }
 
 impl CallWatch {
-    /// An answer to come, of a call that begins now. Only what requests wait for is watched.
-    pub(super) fn begin<R>(&self, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
-        match length {
-            CallLength::Short => self.waiting(),
-            CallLength::Long => Pending::waiting(),
-        }
-    }
-
-    /// An answer to come, of a short call that begins now. Where a try of the volume is due, this call is it.
-    pub(super) fn waiting<R>(&self) -> (AnswerSender<R>, Pending<R>) {
+    /// Begins to watch a short call. Where a try of the volume is due, this call is it.
+    pub(super) fn begin(&self) -> WatchedCall {
         let mut state = self.0.lock();
         state.advance();
         let begun = state.step;
@@ -114,7 +105,7 @@ impl CallWatch {
             state.avoid();
         }
         drop(state);
-        Pending::watched(WatchedCall { watch: self.clone(), begun, is_try, is_answered: false })
+        WatchedCall { watch: self.clone(), begun, is_try, is_answered: false }
     }
 
     /// A place for bytes on their way to the volume, until they are there or lost.
@@ -210,6 +201,12 @@ mod tests {
 
     use sherd_core::message::Error;
 
+    use super::super::{AnswerSender, Pending};
+
+    fn call(watch: &CallWatch) -> (AnswerSender<()>, Pending<()>) {
+        Pending::watched(watch.begin())
+    }
+
     fn unreachable() -> Error {
         Error::Unreachable { reason: "gone".to_owned() }
     }
@@ -217,10 +214,10 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_volume_is_late_while_a_call_waits_for_longer_than_others_may() {
         let watch = CallWatch::default();
-        let (first, _pending) = watch.waiting::<()>();
+        let (first, _pending) = call(&watch);
         tokio::time::advance(LATE_AFTER.saturating_sub(LATE_STEP * 2)).await;
         assert!(!watch.is_late());
-        let (second, _pending) = watch.waiting::<()>();
+        let (second, _pending) = call(&watch);
         tokio::time::advance(LATE_STEP * 2).await;
         assert!(watch.is_late());
         // Another call's answer does not make this one's.
@@ -233,13 +230,13 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_call_that_is_given_up_is_remembered_until_an_answer_comes_or_one_caller_tries() {
         let watch = CallWatch::default();
-        let (given_up, _pending) = watch.waiting::<()>();
+        let (given_up, _pending) = call(&watch);
         tokio::time::advance(LATE_AFTER * 3).await;
         given_up.answer(Err(unreachable()));
         assert!(watch.is_late() && !watch.has_overdue());
         tokio::time::advance(RETRY_AFTER).await;
         assert!(!watch.is_late() && !watch.is_late(), "a look does not take the try");
-        let (tries, _pending) = watch.waiting();
+        let (tries, _pending) = call(&watch);
         assert!(watch.is_late() && !watch.has_overdue(), "the others do not try, and this one waits");
         tries.answer(Ok(()));
         assert!(!watch.is_late());
@@ -248,20 +245,20 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_try_without_an_answer_is_for_the_next_call_or_for_later() {
         let watch = CallWatch::default();
-        let (given_up, _pending) = watch.waiting::<()>();
+        let (given_up, _pending) = call(&watch);
         tokio::time::advance(LATE_AFTER).await;
         drop(given_up);
         tokio::time::advance(RETRY_AFTER).await;
         for _ in 0..3 {
-            let (left, _pending) = watch.waiting::<()>();
-            let (beside, _pending) = watch.waiting::<()>();
+            let (left, _pending) = call(&watch);
+            let (beside, _pending) = call(&watch);
             assert!(watch.is_late());
             drop(beside);
             assert!(watch.is_late(), "that one did not try");
             drop(left);
             assert!(!watch.is_late(), "it left before it knew");
         }
-        let (silent, _pending) = watch.waiting::<()>();
+        let (silent, _pending) = call(&watch);
         tokio::time::advance(LATE_AFTER).await;
         drop(silent);
         tokio::time::advance(RETRY_AFTER.saturating_sub(LATE_STEP)).await;
@@ -274,15 +271,15 @@ mod tests {
     async fn a_call_that_fails_soon_says_nothing_about_lateness() {
         let watch = CallWatch::default();
         for _ in 0..3 {
-            let (failing, _pending) = watch.waiting::<()>();
+            let (failing, _pending) = call(&watch);
             failing.answer(Err(unreachable()));
-            let (dropped, _pending) = watch.waiting::<()>();
+            let (dropped, _pending) = call(&watch);
             drop(dropped);
             assert!(!watch.is_late());
             tokio::time::advance(Duration::from_hours(1)).await;
         }
         // The caller who gives up waits no longer, but the volume still owes the answer.
-        let (_owed, pending) = watch.waiting::<()>();
+        let (_owed, pending) = call(&watch);
         drop(pending);
         tokio::time::advance(LATE_AFTER).await;
         assert!(watch.is_late());
@@ -293,7 +290,7 @@ mod tests {
         let watch = CallWatch::default();
         let mut under_way = std::collections::VecDeque::new();
         for turn in 0..400_u64 {
-            under_way.push_back(watch.waiting::<()>());
+            under_way.push_back(call(&watch));
             tokio::time::advance(Duration::from_millis(turn % 37 * 3)).await;
             if turn % 3 != 0
                 && let Some((answering, _pending)) = under_way.pop_front()

@@ -33,6 +33,7 @@ use sherd_proto::v1::Sender;
 use super::limits::{
     CALL_BYTES_MAX, CALLS_QUEUED_MAX, CallTime, DROPS_QUEUED_MAX, FRAME_BYTES_USUAL, SWEEP_EVERY,
 };
+use super::status::status_with_causes;
 use super::waiting::{DropRule, WaitingCall, WaitingCalls};
 
 /// A service whose calls travel as one stream.
@@ -184,7 +185,7 @@ impl<S: CallService> CallTable<S> {
                 message = replies.message() => match message {
                     Ok(Some(frame)) => self.complete(S::replies(frame)),
                     Ok(None) => return "the peer ended the stream of calls".to_owned(),
-                    Err(status) => return super::told(&status),
+                    Err(status) => return status_with_causes(&status),
                 },
             }
         }

@@ -20,6 +20,7 @@ use tokio::io::AsyncBufReadExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 use tonic::Status;
 
 use sherd_core::env::Rng;
@@ -32,31 +33,22 @@ use sherd_proto::v1::upkeep_service_client::UpkeepServiceClient;
 use super::calls::{CallService, CallStream, CallTable};
 use super::connection::{Connection, ConnectionTasks, DriverEnd};
 use super::limits::{DRAINING_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN, SWEEP_EVERY};
-use super::link::{CallsLane, Link, LinkConfig, LiveCalls};
+use super::link::{CallsLane, Lane, Link, LinkConfig, LiveCalls};
 use super::registers::RegisterCallService;
-use super::shards::ShardCallService;
+use super::shard_calls::ShardCallService;
+use super::status::{error_chain, status_with_causes};
 use super::upkeep::UpkeepCallService;
-use super::{told, told_by};
 use crate::trust::{CertificateFacts, HandshakeFailure, Trust};
 
 /// The scheme and authority that requests name; the connection alone says who is asked.
 const ORIGIN: &str = "https://sherd";
 
-/// Which connection of a link.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Lane {
-    /// For small calls.
-    Calls,
-    /// For the bytes of shards.
-    Bytes,
-}
-
 /// Keeps the connections of a link.
 #[derive(Clone)]
-pub(super) struct LinkKeeper {
-    pub(super) link: Link,
-    pub(super) trust: Trust,
-    pub(super) rng: Arc<dyn Rng>,
+struct LinkKeeper {
+    link: Link,
+    trust: Trust,
+    rng: Arc<dyn Rng>,
 }
 
 /// A connection that takes calls.
@@ -145,9 +137,28 @@ impl Drop for CallReaders {
     }
 }
 
+impl Link {
+    /// Begins to connect; the connections are kept until `stop`, by tasks on `tasks`.
+    pub fn start(
+        config: LinkConfig,
+        trust: &Trust,
+        rng: &Arc<dyn Rng>,
+        tasks: &TaskTracker,
+        stop: &CancellationToken,
+    ) -> Self {
+        let link = Self::new(config, tasks);
+        let keeper = LinkKeeper { link: link.clone(), trust: trust.clone(), rng: Arc::clone(rng) };
+        for lane in [Lane::Calls, Lane::Bytes] {
+            let (keeper, stop) = (keeper.clone(), stop.clone());
+            tasks.spawn(async move { keeper.keep(lane, &stop).await });
+        }
+        link
+    }
+}
+
 impl LinkKeeper {
     /// Connects again and again, with a pause that doubles while connections do not last.
-    pub(super) async fn keep(&self, lane: Lane, stop: &CancellationToken) {
+    async fn keep(&self, lane: Lane, stop: &CancellationToken) {
         let mut pause = RECONNECT_MIN;
         // Those of before a connection was lost count, too.
         let mut draining = DrainingConnections::default();
@@ -330,7 +341,7 @@ impl LinkKeeper {
             Lane::Calls => {
                 let opened = tokio::time::timeout(OPEN_MAX, self.open_streams(connection)).await;
                 let opened = opened.map_err(|_elapsed| "the peer opened no stream in time".to_owned())?;
-                let (live, readers) = opened.map_err(|status| told(&status))?;
+                let (live, readers) = opened.map_err(|status| status_with_causes(&status))?;
                 LiveLane::Calls(Arc::new(live), readers)
             }
             Lane::Bytes => LiveLane::Bytes(
@@ -344,7 +355,7 @@ impl LinkKeeper {
 
     async fn dial(&self) -> Result<(Connection, JoinHandle<DriverEnd>, ConnectionTasks), String> {
         let LinkConfig { peer, address, metrics, .. } = &self.link.0.config;
-        let mut stream = self.trust.connect(address, peer).await.map_err(|error| told_by(&error))?;
+        let mut stream = self.trust.connect(address, peer).await.map_err(|error| error_chain(&error))?;
         // The peer speaks first. Where it refuses this node's certificate, which it sees last, its first words are why.
         match tokio::time::timeout(OPEN_MAX, stream.fill_buf()).await {
             Ok(Ok(_)) => {}
@@ -359,7 +370,7 @@ impl LinkKeeper {
                 metrics.peer_certificate_expiry_s.set(facts.map_or(0, |facts| facts.not_after_s));
                 Ok((connection, driving, tasks))
             }
-            Ok(Err(error)) => Err(format!("open HTTP/2: {}", told_by(&error))),
+            Ok(Err(error)) => Err(format!("open HTTP/2: {}", error_chain(&error))),
             Err(_elapsed) => Err("the peer did not open HTTP/2 in time".to_owned()),
         }
     }
@@ -478,7 +489,7 @@ fn origin() -> Uri {
 fn driver_end(ended: Result<DriverEnd, tokio::task::JoinError>) -> String {
     match ended {
         Ok(Some(Ok(()))) => "the peer closed the connection".to_owned(),
-        Ok(Some(Err(error))) => format!("the connection broke: {}", told_by(&error)),
+        Ok(Some(Err(error))) => format!("the connection broke: {}", error_chain(&error)),
         Ok(None) | Err(_) => "the connection was cut off".to_owned(),
     }
 }

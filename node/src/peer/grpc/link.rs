@@ -11,10 +11,8 @@ use std::sync::Arc;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use sherd_core::env::Rng;
 use sherd_core::id::{ClusterId, Epoch, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::sender::sender;
@@ -24,15 +22,14 @@ use sherd_proto::v1::shard_service_client::ShardServiceClient;
 
 use super::calls::{CallStream, unreachable};
 use super::connection::Connection;
-use super::keeper::{Lane, LinkKeeper};
 use super::limits::{BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX};
 use super::registers::RegisterCallService;
-use super::shards::ShardCallService;
+use super::shard_calls::ShardCallService;
 use super::upkeep::UpkeepCallService;
 use crate::observe::metrics::LinkMetrics;
 use crate::peer::ConnectionAge;
 use crate::peer::watch::CallWatch;
-use crate::trust::{PeerIdentity, Trust};
+use crate::trust::PeerIdentity;
 
 /// Which peer, and where.
 #[derive(Debug, Clone)]
@@ -67,6 +64,15 @@ pub(super) struct LinkState {
     pub(super) tasks: TaskTracker,
 }
 
+/// Which connection of a link.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Lane {
+    /// For small calls.
+    Calls,
+    /// For the bytes of shards.
+    Bytes,
+}
+
 /// The connections of small calls. Under one lock: a commit that found a connection and not the one before it would
 /// overtake its accept there.
 #[derive(Debug)]
@@ -96,17 +102,11 @@ impl CallsLane {
 }
 
 impl Link {
-    /// Begins to connect; the connections are kept until `stop`, by tasks on `tasks`.
-    pub fn start(
-        config: LinkConfig,
-        trust: &Trust,
-        rng: &Arc<dyn Rng>,
-        tasks: &TaskTracker,
-        stop: &CancellationToken,
-    ) -> Self {
+    /// A link with no connection yet. [`super::keeper`] makes them.
+    pub(super) fn new(config: LinkConfig, tasks: &TaskTracker) -> Self {
         let sender = sender(config.cluster, config.epoch);
         let not_yet: Arc<str> = "not connected yet".into();
-        let link = Self(Arc::new(LinkState {
+        Self(Arc::new(LinkState {
             config,
             sender,
             calls: RwLock::new(CallsLane { current: Err(Arc::clone(&not_yet)), retiring: None }),
@@ -114,13 +114,7 @@ impl Link {
             byte_streams: Arc::new(Semaphore::new(BYTE_STREAMS_MAX)),
             lost: Mutex::default(),
             tasks: tasks.clone(),
-        }));
-        let keeper = LinkKeeper { link: link.clone(), trust: trust.clone(), rng: Arc::clone(rng) };
-        for lane in [Lane::Calls, Lane::Bytes] {
-            let (keeper, stop) = (keeper.clone(), stop.clone());
-            tasks.spawn(async move { keeper.keep(lane, &stop).await });
-        }
-        link
+        }))
     }
 
     /// Whom it reaches.

@@ -10,24 +10,20 @@ mod keeper;
 mod limits;
 mod link;
 mod registers;
+mod reply;
+mod shard_calls;
 mod shards;
 mod sink;
+mod status;
 mod transfers;
 mod upkeep;
 mod waiting;
 
-use std::error::Error;
-
-use tonic::Status;
-
 use sherd_core::id::{Incarnation, VolumeId};
-use sherd_core::message::Result;
 use sherd_proto::convert::Wire;
-use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, answer};
 use sherd_proto::convert::value::VolumeAddress;
 use sherd_proto::v1::Addressed;
 
-use self::calls::unreachable;
 pub use self::connection::Connection;
 pub use self::limits::LINK_CONNECTIONS_MAX;
 pub use self::link::{Link, LinkConfig};
@@ -63,7 +59,7 @@ impl GrpcPeer {
         length: CallLength,
         call: &'static str,
     ) -> (AnswerSender<R>, Pending<R>) {
-        let (answering, pending) = self.watches.of(volume).begin(length);
+        let (answering, pending) = Pending::begin(length, &self.watches.of(volume));
         (answering.logging(self.logged(volume, call)), pending)
     }
 
@@ -77,28 +73,4 @@ impl GrpcPeer {
         let life = (life > 0).then_some(Incarnation(life));
         VolumeAddress { volume, life, request: trace::current_id() }.to_wire()
     }
-}
-
-/// Answers with what a reply says.
-fn deliver<R: ReplyMessage, A: AnswerIn<R>>(to: AnswerSender<A>, reply: Result<Option<R>>) {
-    to.answer(reply.and_then(answered));
-}
-
-/// Reads a reply. From one that cannot be read it is not known whether the call was done.
-fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
-    answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
-}
-
-/// Writes a status and its causes as a reason.
-fn told(status: &Status) -> String {
-    let said = format!("{:?}: {}", status.code(), status.message());
-    status.source().map_or(said.clone(), |source| format!("{said}: {}", told_by(source)))
-}
-
-/// Writes an error and its causes as a reason.
-fn told_by(error: &dyn Error) -> String {
-    std::iter::successors(Some(error), |error| (*error).source())
-        .map(ToString::to_string)
-        .collect::<Vec<_>>()
-        .join(": ")
 }

@@ -18,9 +18,10 @@ use sherd_proto::convert::register::{RegisterRequest, accept_to_wire, commit_to_
 use sherd_proto::v1::register_call::{self, Call};
 use sherd_proto::v1::{RegisterCall, RegisterCalls, RegisterReplies, RegisterReply, Sender};
 
+use super::GrpcPeer;
 use super::calls::CallService;
 use super::limits::{CallTime, LIST_CALL, LONG_CALL, PAGE_CALL, SMALL_CALL};
-use super::{GrpcPeer, deliver};
+use super::reply::deliver;
 use crate::peer::{AnswerSender, Pending, RegisterPeer};
 
 /// The calls of [`RegisterPeer`].

@@ -20,10 +20,12 @@ use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 
+use super::GrpcPeer;
 use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
-use super::{GrpcPeer, answered, told};
+use super::reply::answered;
+use super::status::status_with_causes;
 use crate::peer::watch::CallLength;
 use crate::peer::{AnswerSender, Pending, ShardSink};
 
@@ -114,7 +116,7 @@ async fn write(
             let replies = replies.into_inner();
             return SinkTask { steps, messages, replies }.run(first).await;
         }
-        Ok(Err(status)) => unreachable(told(&status)),
+        Ok(Err(status)) => unreachable(status_with_causes(&status)),
         Err(_elapsed) => unreachable("the peer began no shard in time"),
     };
     // The first step tells why; the channel is closed behind it.
@@ -196,7 +198,7 @@ impl SinkTask {
         match tokio::time::timeout(BYTES_STALL_MAX, exchange).await {
             Ok(Ok(Some(WriteReply { reply }))) => answered(reply),
             Ok(Ok(None)) => Err(unreachable("the peer ended the stream")),
-            Ok(Err(status)) => Err(unreachable(told(&status))),
+            Ok(Err(status)) => Err(unreachable(status_with_causes(&status))),
             Err(_elapsed) => Err(unreachable("no answer in time")),
         }
     }

@@ -15,7 +15,8 @@ use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
-use super::{answered, told};
+use super::reply::answered;
+use super::status::status_with_causes;
 use crate::observe::peer_calls::LoggedCall;
 use crate::peer::watch::{CallLength, CallWatch};
 use crate::peer::{AnswerSender, Pending};
@@ -48,7 +49,7 @@ pub(super) fn put(
         let answer = tokio::time::timeout(BYTES_STALL_MAX, client.put(request)).await;
         answering.answer(match answer {
             Ok(Ok(reply)) => answered(reply.into_inner().reply),
-            Ok(Err(status)) => Err(unreachable(told(&status))),
+            Ok(Err(status)) => Err(unreachable(status_with_causes(&status))),
             Err(_elapsed) => Err(unreachable("no answer in time")),
         });
     })
@@ -98,7 +99,7 @@ async fn read_frames(
 async fn in_time<T>(step: impl Future<Output = std::result::Result<T, tonic::Status>>) -> Result<T> {
     match tokio::time::timeout(BYTES_STALL_MAX, step).await {
         Ok(Ok(done)) => Ok(done),
-        Ok(Err(status)) => Err(unreachable(told(&status))),
+        Ok(Err(status)) => Err(unreachable(status_with_causes(&status))),
         Err(_elapsed) => Err(unreachable("no bytes in time")),
     }
 }
@@ -113,7 +114,7 @@ impl Transfer<'_> {
             Err(error) if !self.link.was_lost_lately() => return Pending::ready(Err(error)),
             client => client,
         };
-        let (answering, pending) = self.watch.begin(self.length);
+        let (answering, pending) = Pending::begin(self.length, &self.watch);
         let (answering, link) = (answering.logging(self.logged), self.link.clone());
         let transfer = async move {
             let client = match client {

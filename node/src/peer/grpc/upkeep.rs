@@ -18,9 +18,10 @@ use sherd_proto::convert::upkeep::UpkeepRequest;
 use sherd_proto::v1::upkeep_call::Call;
 use sherd_proto::v1::{Sender, UpkeepCall, UpkeepCalls, UpkeepReplies, UpkeepReply};
 
+use super::GrpcPeer;
 use super::calls::CallService;
 use super::limits::{CallTime, PAGE_CALL, SMALL_CALL};
-use super::{GrpcPeer, deliver};
+use super::reply::deliver;
 use crate::peer::{AnswerSender, Pending, UpkeepPeer};
 
 /// The calls of [`UpkeepPeer`].

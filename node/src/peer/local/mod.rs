@@ -68,7 +68,7 @@ impl LocalPeer {
 
     /// An answer to come; the volume is late while that of a short call does not.
     fn waiting<R>(&self, volume: VolumeId, length: CallLength) -> (AnswerSender<R>, Pending<R>) {
-        self.watches.of(volume).begin(length)
+        Pending::begin(length, &self.watches.of(volume))
     }
 
     /// Runs a blocking read, unless its caller is gone when its turn comes.

@@ -294,7 +294,7 @@ impl LocalSink {
                 "the volume was shut while the shard was written",
             )));
         };
-        run_on(&opening.writes, &serving, self.watch.waiting(), move |serving, answering| {
+        run_on(&opening.writes, &serving, Pending::watched(self.watch.begin()), move |serving, answering| {
             let result = job(serving, &mut file.lock());
             finish(serving, answering, result);
         })
