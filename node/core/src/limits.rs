@@ -30,6 +30,13 @@ pub const BUCKET_TAGS_MAX: usize = 50;
 pub const TAG_KEY_CHARS_MAX: usize = 128;
 /// Characters of a tag's value (AWS, "Using cost allocation S3 bucket tags").
 pub const TAG_VALUE_CHARS_MAX: usize = 256;
+/// Entries of one record, of a bucket or a version: more kinds than S3's features need.
+pub const ENTRIES_MAX: usize = 32;
+/// Bytes of one entry: the tags of an object at their limits fit (AWS, "Categorizing your storage using tags": 10 tags), each
+/// character in 4 bytes. A longer document of a bucket lies in a register of its own.
+pub const ENTRY_BYTES_MAX: usize = 16 << 10;
+/// Bytes of all entries of one record: two of the longest.
+pub const ENTRIES_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
 /// Keys on one page of a listing (AWS, "ListObjectsV2").
 pub const LIST_KEYS_MAX: u32 = 1000;
 /// Keys in one DeleteObjects (AWS, "DeleteObjects").
@@ -225,6 +232,11 @@ const _: () = {
     assert!(CHANGE_IDS <= u8::MAX as usize, "a value counts its change ids in a byte");
     assert!(CONDITIONAL_CHANGES <= u8::MAX as usize, "a value counts its conditional changes in a byte");
     assert!(BUCKET_TAGS_MAX <= u8::MAX as usize, "a bucket counts its tags in a byte");
+    assert!(ENTRIES_MAX <= u8::MAX as usize, "a record counts its entries in a byte");
+    assert!(
+        10 * ((TAG_KEY_CHARS_MAX + TAG_VALUE_CHARS_MAX) * 4 + 8) <= ENTRY_BYTES_MAX,
+        "an object's tags fit one entry"
+    );
     assert!(RELEASE_DATA_MAX <= u8::MAX as usize, "a note counts its data in a byte");
     assert!(
         KEY_WRITERS_BYTES_MAX >= KEY_WRITERS_MAX << 10,
@@ -245,7 +257,8 @@ const _: () = {
         "uploads at their limit, beside older versions and one with its attributes, fit an answer unasked"
     );
     assert!(
-        OPEN_UPLOADS_MAX * (METADATA_BYTES_MAX + 256) + OLDER_VERSIONS_BYTES_MAX < VALUE_BYTES_MAX,
+        OPEN_UPLOADS_MAX * (METADATA_BYTES_MAX + 256) + OLDER_VERSIONS_BYTES_MAX + ENTRIES_BYTES_MAX
+            < VALUE_BYTES_MAX,
         "uploads at their limit, each with its metadata as rows had them before, fit a value"
     );
     assert!(

@@ -100,7 +100,7 @@ pub(super) fn judge_read(conditions: &ReadConditions, content: &Content, modifie
 
 #[cfg(test)]
 mod tests {
-    use sherd_core::record::{Attributes, Body, Checksums};
+    use sherd_core::record::{Attributes, Body, Checksums, Entries};
     use sherd_core::register::call::ClientCall;
 
     use super::*;
@@ -113,6 +113,7 @@ mod tests {
             checksums: Checksums::new(),
             upload: None,
             body: Body::Inline { hash: [0; 32] },
+            entries: Entries::default(),
         }
     }
 

@@ -4,7 +4,7 @@ use futures::{StreamExt, stream};
 use std::collections::HashSet;
 
 use sherd_core::id::{ObjectKey, RegisterKey};
-use sherd_core::record::{Object, State};
+use sherd_core::record::{State, history};
 
 use super::condition::judge_write;
 use super::{DeleteOutcome, Error, Objects, Result, WriteConditions};
@@ -35,13 +35,12 @@ impl Objects {
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             judge_write(&conditions, object).map_err(DeleteRefusal::Refused)?;
-            let object = object.filter(|object| !object.versions.is_empty()).ok_or(DeleteRefusal::Nothing)?;
-            let state = if object.uploads.is_empty() {
-                State::Tombstone
+            let deletion = history::delete(object);
+            if deletion.replaced.is_empty() {
+                Err(DeleteRefusal::Nothing)
             } else {
-                State::Object(Object { versions: Vec::new(), uploads: object.uploads.clone() })
-            };
-            Ok(Proposal::of(state))
+                Ok(Proposal::of(deletion.object.into()))
+            }
         };
         let writer = Writer::new(decide).sent_by(change, |_, _| DeleteRefusal::Nothing);
         match self.change_or(&name.bucket, &key, ticket, writer).await? {

@@ -3,10 +3,8 @@
 use smallvec::SmallVec;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{RegisterKey, VersionId};
-use sherd_core::record::{
-    Attributes, Body, Checksums, ConditionalChange, Content, Object, State, Version, VersionKind,
-};
+use sherd_core::id::RegisterKey;
+use sherd_core::record::{Attributes, Body, Checksums, ConditionalChange, Content, Entries, State, history};
 
 use super::body::StoredBody;
 use super::condition::{EarlierWrite, WriteRefusal, judge_write};
@@ -78,8 +76,8 @@ impl Objects {
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             judge_write(&conditions, object).map_err(WriteRefusal::Refused)?;
-            let state = State::Object(with_version(object, content.version(modified_ms, body.clone())));
-            Ok(Proposal { inline, heal: heal.clone(), ..Proposal::of(state) })
+            let put = history::put(object, modified_ms, content.with_body(body.clone()));
+            Ok(Proposal { inline, heal: heal.clone(), ..Proposal::of(put.object.into()) })
         };
         let repeated = |etag: &str, state: Option<&State>| {
             WriteRefusal::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
@@ -121,27 +119,18 @@ impl NewContent {
         conditions.change(etag, &wanted)
     }
 
-    fn version(&self, modified_ms: u64, body: Body) -> Version {
+    fn with_body(&self, body: Body) -> Content {
         let Self { size, etag, md5: _, attributes, checksums } = self;
-        Version {
-            id: VersionId::NULL,
-            modified_ms,
-            kind: VersionKind::Content(Content {
-                size: *size,
-                etag: etag.clone(),
-                attributes: attributes.clone(),
-                checksums: checksums.clone(),
-                upload: None,
-                body,
-            }),
+        Content {
+            size: *size,
+            etag: etag.clone(),
+            attributes: attributes.clone(),
+            checksums: checksums.clone(),
+            upload: None,
+            body,
+            entries: Entries::default(),
         }
     }
-}
-
-/// The object with its null version replaced. Open uploads stay.
-pub(super) fn with_version(object: Option<&Object>, version: Version) -> Object {
-    let uploads = object.map(|object| object.uploads.clone()).unwrap_or_default();
-    Object { versions: vec![version], uploads }
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use crate::id::SetId;
 use crate::limits;
 use crate::record::{
-    Attributes, Body, Bucket, Changes, Checksum, ConditionalChange, Content, DataRef, Object, Part, PartRef,
-    State, Tag, Upload, Value, Version, VersionKind,
+    Attributes, Body, Bucket, Changes, Checksum, ConditionalChange, Content, DataRef, Entries, Object, Part,
+    PartRef, State, Tag, Upload, Value, Version, VersionKind,
 };
 
 /// A value has grown past a limit, or holds what no request can have asked for.
@@ -48,10 +48,11 @@ impl Value {
                 })
             }
             State::Part(Part { modified_ms: _, part }) => check_part(part),
-            State::Bucket(Bucket { id: _, created_ms: _, location, phase: _, tags }) => {
+            State::Bucket(Bucket { id: _, created_ms: _, location, phase: _, tags, entries }) => {
                 require(location.len() <= limits::LOCATION_BYTES_MAX, "bucket location")?;
                 require(tags.len() <= limits::BUCKET_TAGS_MAX, "bucket tags")?;
-                tags.iter().try_for_each(check_tag)
+                tags.iter().try_for_each(check_tag)?;
+                check_entries(entries)
             }
             State::UploadAttributes(attributes) => check_attributes(attributes),
         }
@@ -88,12 +89,13 @@ fn check_version(version: &Version) -> Result<(), OverLimit> {
 }
 
 fn check_content(content: &Content) -> Result<(), OverLimit> {
-    let Content { size, etag, attributes, checksums, upload: _, body } = content;
+    let Content { size, etag, attributes, checksums, upload: _, body, entries } = content;
     require(*size <= limits::OBJECT_BYTES_MAX, "size")?;
     require(etag.len() <= limits::ETAG_BYTES_MAX, "etag")?;
     check_attributes(attributes)?;
     require(checksums.len() <= limits::CHECKSUMS_MAX, "checksums")?;
     checksums.iter().try_for_each(check_checksum)?;
+    check_entries(entries)?;
     match body {
         Body::Inline { hash: _ } => Ok(()),
         Body::Data(data) => data.check(),
@@ -119,6 +121,13 @@ fn check_tag(tag: &Tag) -> Result<(), OverLimit> {
     let Tag { key, value } = tag;
     require((1..=limits::TAG_KEY_CHARS_MAX).contains(&key.chars().count()), "tag key")?;
     require(value.chars().count() <= limits::TAG_VALUE_CHARS_MAX, "tag value")
+}
+
+fn check_entries(entries: &Entries) -> Result<(), OverLimit> {
+    let lengths = entries.iter().map(|entry| entry.bytes.len());
+    require(lengths.len() <= limits::ENTRIES_MAX, "entries")?;
+    require(lengths.clone().all(|length| length <= limits::ENTRY_BYTES_MAX), "entry")?;
+    require(lengths.sum::<usize>() <= limits::ENTRIES_BYTES_MAX, "entries")
 }
 
 fn check_part(part: &PartRef) -> Result<(), OverLimit> {

@@ -7,6 +7,8 @@
 
 mod bytes;
 mod check;
+mod entries;
+pub mod history;
 pub mod row_key;
 
 #[cfg(test)]
@@ -17,6 +19,7 @@ pub use bytes::{
     take_data_ref, take_register_key,
 };
 pub use check::OverLimit;
+pub use entries::{Entries, Entry};
 
 use smallvec::SmallVec;
 
@@ -145,6 +148,8 @@ pub struct Content {
     pub upload: Option<UploadId>,
     /// Where the bytes are.
     pub body: Body,
+    /// What else S3 says about it.
+    pub entries: Entries,
 }
 
 /// Headers and user metadata that come back with every read, by their lower-case names.
@@ -375,6 +380,8 @@ pub struct Bucket {
     pub phase: BucketPhase,
     /// What its owner calls it by; at most [`crate::limits::BUCKET_TAGS_MAX`].
     pub tags: Vec<Tag>,
+    /// How it is configured otherwise.
+    pub entries: Entries,
 }
 
 /// A tag of a bucket.
@@ -504,6 +511,7 @@ mod tests {
                 location: String::new(),
                 phase,
                 tags: Vec::new(),
+                entries: Entries::default(),
             }),
         };
         let tombstone = Value { changes: Changes::default(), state: State::Tombstone };

@@ -117,14 +117,16 @@ fn content() -> impl Strategy<Value = Content> {
         vec(checksum(), 0..=limits::CHECKSUMS_MAX),
         option::of(uniform16(any::<u8>()).prop_map(UploadId)),
         body(),
+        entries(),
     )
-        .prop_map(|(size, etag, attributes, checksums, upload, body)| Content {
+        .prop_map(|(size, etag, attributes, checksums, upload, body, entries)| Content {
             size,
             etag,
             attributes,
             checksums: checksums.into(),
             upload,
             body,
+            entries,
         })
 }
 
@@ -190,13 +192,25 @@ fn bucket() -> impl Strategy<Value = Bucket> {
         Just(BucketPhase::Deleted),
     ];
     let tags = vec(("\\PC{1,20}", "\\PC{0,20}").prop_map(|(key, value)| Tag { key, value }), 0..4);
-    (uniform16(any::<u8>()), any::<u64>(), "[a-z0-9-]{0,20}", phase, tags).prop_map(
-        |(id, created_ms, location, phase, tags)| Bucket {
+    (uniform16(any::<u8>()), any::<u64>(), "[a-z0-9-]{0,20}", phase, tags, entries()).prop_map(
+        |(id, created_ms, location, phase, tags, entries)| Bucket {
             id: BucketId(id),
             created_ms,
             location,
             phase,
             tags,
+            entries,
         },
     )
+}
+
+fn entries() -> impl Strategy<Value = Entries> {
+    let some = vec((any::<u16>(), vec(any::<u8>(), 0..40)), 1..=limits::ENTRIES_MAX).prop_map(|list| {
+        let mut entries = Entries::default();
+        for (kind, bytes) in list {
+            entries.set(kind, bytes.into());
+        }
+        entries
+    });
+    prop_oneof![2 => Just(Entries::default()), 1 => some]
 }

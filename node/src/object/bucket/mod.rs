@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
-use sherd_core::record::{Bucket, BucketPhase, State, Tag};
+use sherd_core::record::{Bucket, BucketPhase, Entries, State, Tag};
 
 use super::{BucketInfo, BucketPage, Error, MissingResource, Objects, Result, UnavailableReason};
 use crate::register::{Proposal, QuorumRow, Writer};
@@ -69,6 +69,7 @@ impl Objects {
                 location: location.clone(),
                 phase: BucketPhase::Active,
                 tags: tags.clone(),
+                entries: Entries::default(),
             })),
             Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
             Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),
@@ -93,7 +94,7 @@ impl Objects {
         let key = RegisterKey::bucket(name.clone());
         let found = self.inner.registers.read(&key).await?;
         let bucket = living(found.as_ref()).ok_or(MissingResource::Bucket)?;
-        let Bucket { id: _, created_ms, location, phase: _, tags } = bucket.clone();
+        let Bucket { id: _, created_ms, location, phase: _, tags, entries: _ } = bucket.clone();
         Ok(BucketInfo { name, created_ms, location, tags })
     }
 

@@ -308,7 +308,7 @@ fn upload_entries(shown: ListedName) -> Vec<UploadEntry> {
 fn bucket_info(shown: ListedName) -> Option<BucketInfo> {
     match shown {
         ListedName::Key(name, Value { state: State::Bucket(bucket), .. }) => {
-            let Bucket { id: _, created_ms, location, phase: _, tags } = bucket;
+            let Bucket { id: _, created_ms, location, phase: _, tags, entries: _ } = bucket;
             Some(BucketInfo { name, created_ms, location, tags })
         }
         ListedName::Key(..) | ListedName::Prefix(_) => None,

@@ -2,17 +2,17 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId, VersionId};
+use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId};
 use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
     self, Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
-    ConditionalChange, Content, Object, PartRef, State, Version, VersionKind,
+    ConditionalChange, Content, Entries, Object, PartRef, State, history,
 };
 use sherd_core::register::call::earlier_success;
 
 use super::parts::{part_in, part_key};
-use super::{OpenUpload, open_upload, without_upload};
+use super::{OpenUpload, open_upload};
 use crate::object::condition::{EarlierWrite, judge_write};
 use crate::object::digest::{self, join_checksums};
 use crate::object::{
@@ -75,6 +75,7 @@ impl Objects {
             checksums: computed.into_iter().collect(),
             upload: Some(upload),
             body: Body::Parts(Vec::new()),
+            entries: Entries::default(),
         };
         let (body, staged) = self.name_parts(&key, stored).await?;
         let change = change.map(|change| ConditionalChange { etag: content.etag.clone(), ..change });
@@ -158,7 +159,6 @@ impl Objects {
         let modified_ms = self.now_ms();
         let written =
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
-        let version = Version { id: VersionId::NULL, modified_ms, kind: VersionKind::Content(content) };
         let ticket = self.inner.registers.begin(key);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
@@ -167,9 +167,9 @@ impl Objects {
                     .map_or(CompletionConflict::Refused(missing), CompletionConflict::Done));
             }
             judge_write(&conditions, object).map_err(CompletionConflict::Refused)?;
-            let mut object = object.map(|object| without_upload(object, upload)).unwrap_or_default();
-            object.versions = vec![version.clone()];
-            Ok(Proposal { carried: kept.clone(), ..Proposal::of(State::Object(object)) })
+            let mut object = history::put(object, modified_ms, content.clone()).object;
+            object.uploads.retain(|open| open.id != upload);
+            Ok(Proposal { carried: kept.clone(), ..Proposal::of(object.into()) })
         };
         let repeated = |etag: &str, state: Option<&State>| {
             CompletionConflict::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
@@ -465,12 +465,9 @@ mod tests {
                 checksums: record::Checksums::new(),
                 upload: Some(upload),
                 body,
+                entries: Entries::default(),
             };
-            let kind = VersionKind::Content(content);
-            Object {
-                versions: vec![Version { id: VersionId::NULL, modified_ms: 1, kind }],
-                uploads: Vec::new(),
-            }
+            history::put(None, 1, content).object
         };
         let page = part(1, 1, 0).data.expect("a part has data");
         let listed = |tags: &[[u8; 16]]| {

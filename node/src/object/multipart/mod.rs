@@ -26,22 +26,6 @@ fn open_upload(object: Option<&Object>, id: UploadId) -> Result<&OpenUpload> {
     uploads.iter().find(|upload| upload.id == id).ok_or(Error::Missing(MissingResource::Upload))
 }
 
-/// The object without one of its uploads.
-fn without_upload(object: &Object, id: UploadId) -> Object {
-    let mut object = object.clone();
-    object.uploads.retain(|upload| upload.id != id);
-    object
-}
-
-/// An object that is nothing any more is a tombstone.
-fn state_of(object: Object) -> State {
-    if object.versions.is_empty() && object.uploads.is_empty() {
-        State::Tombstone
-    } else {
-        State::Object(object)
-    }
-}
-
 impl Objects {
     /// Begins an upload.
     ///
@@ -163,8 +147,9 @@ impl Objects {
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             open_upload(object, id)?;
-            let object = object.map(|object| without_upload(object, id)).unwrap_or_default();
-            Ok(Proposal { inline: Inline::Kept, ..Proposal::of(state_of(object)) })
+            let mut object = object.cloned().unwrap_or_default();
+            object.uploads.retain(|upload| upload.id != id);
+            Ok(Proposal { inline: Inline::Kept, ..Proposal::of(object.into()) })
         };
         self.change(&bucket, &key, ticket, Writer::new(decide)).await?;
         self.close_upload(bucket, key, id);

@@ -377,6 +377,7 @@ pub(super) fn inline(content_type: &str, bytes: &'static [u8]) -> Writer<()> {
         checksums: sherd_core::record::Checksums::new(),
         upload: None,
         body: Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
+        entries: sherd_core::record::Entries::default(),
     };
     let kind = VersionKind::Content(content);
     let state = versions(Version { id: VersionId::NULL, modified_ms: 1, kind });
@@ -420,6 +421,7 @@ fn naming_inline() -> State {
         checksums: sherd_core::record::Checksums::new(),
         upload: None,
         body: Body::Inline { hash: *blake3::hash(b"").as_bytes() },
+        entries: sherd_core::record::Entries::default(),
     };
     versions(Version { id: VersionId::NULL, modified_ms: 1, kind: VersionKind::Content(content) })
 }

@@ -208,6 +208,7 @@ pub(crate) fn naming(data: DataRef, number: u64) -> State {
         checksums: sherd_core::record::Checksums::new(),
         upload: None,
         body: Body::Data(data),
+        entries: sherd_core::record::Entries::default(),
     };
     versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::Content(content) })
 }

@@ -445,8 +445,14 @@ pub(crate) fn bucket(number: u64, id: u8, phase: BucketPhase) -> EncodedValue {
         recent: vec![ChangeTry { change: change(number), number: 1 }],
         ..Changes::default()
     };
-    let bucket =
-        Bucket { id: BucketId([id; 16]), created_ms: 1, location: String::new(), phase, tags: Vec::new() };
+    let bucket = Bucket {
+        id: BucketId([id; 16]),
+        created_ms: 1,
+        location: String::new(),
+        phase,
+        tags: Vec::new(),
+        entries: sherd_core::record::Entries::default(),
+    };
     EncodedValue::new(Value { changes, state: State::Bucket(bucket) }.encode(), Bytes::new())
 }
 

@@ -49,6 +49,7 @@ pub(super) fn inline_object(versions: &[&[u8]]) -> (Value, Bytes) {
             checksums: sherd_core::record::Checksums::new(),
             upload: None,
             body: Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
+            entries: sherd_core::record::Entries::default(),
         }),
     };
     let object = Object { versions: versions.iter().map(version).collect(), uploads: Vec::new() };
@@ -150,7 +151,14 @@ fn value() -> impl Strategy<Value = (Value, Bytes)> {
         Just(BucketPhase::Deleted),
     ];
     let bucket = (bucket_id(), phase).prop_map(|(id, phase)| {
-        State::Bucket(Bucket { id, created_ms: 7, location: "here".to_owned(), phase, tags: Vec::new() })
+        State::Bucket(Bucket {
+            id,
+            created_ms: 7,
+            location: "here".to_owned(),
+            phase,
+            tags: Vec::new(),
+            entries: sherd_core::record::Entries::default(),
+        })
     });
     let state = prop_oneof![
         Just((State::Tombstone, Bytes::new())),

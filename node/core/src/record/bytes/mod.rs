@@ -1,25 +1,26 @@
-//! The stored form of a [`Value`], version 4, and of a manifest page, version 2.
+//! The stored form of a [`Value`], versions 4 and 5, and of a manifest page, version 2.
 //!
 //! ```text
-//! value    := version u8 = 4, changes, state u8,
+//! value    := version u8 = 4 or, where there are entries, 5, changes, state u8,
 //!             (0 nothing | 1 object | 2 part | 3 bucket | 4 attributes of an upload)
 //! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16),
 //!             n u8 (at most 16), n x (token 16, etag text)
 //! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted),
-//!             n u8 (at most 50), n x (key text, value text)
+//!             n u8 (at most 50), n x (key text, value text), (entries)
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
 //! ```
 //!
-//! `object` and `attributes` are drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`. All numbers are little
-//! endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
+//! `object` and `attributes` are drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`,
+//! `entries`, which version 5 alone has, in `entries.rs`. All numbers are little endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
 //! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
-//! so bytes that are passed on unchanged keep their digest. Versions 1 to 3 of a value and version 1 of a page are
+//! so bytes that are passed on unchanged keep their digest: version 5 has at least one entry. Versions 1 to 3 of a value and version 1 of a page are
 //! still read, see [`ValueVersion`]. What a value must keep is said once, in `check.rs`, and asked on both ways.
 
 #![deny(clippy::indexing_slicing)]
 
 mod data_ref;
 mod version;
+mod entries;
 mod object;
 mod part;
 
@@ -40,10 +41,9 @@ use crate::record::{
     Bucket, BucketPhase, CallToken, ChangeTry, Changes, ConditionalChange, OverLimit, State, Tag, Value,
 };
 use data_ref::take_optional;
+use entries::{put_entries, take_entries};
 use version::ValueVersion;
 
-/// The version in which values are stored.
-const VERSION: u8 = ValueVersion::Conditional as u8;
 /// Change ids that a value of [`ValueVersion::Unnumbered`] has at most.
 const UNNUMBERED_CHANGE_IDS: usize = 4;
 /// Bytes of a conditional change but for its entity tag.
@@ -71,15 +71,16 @@ impl Value {
         let conditional_bytes =
             changes.conditional.iter().map(|made| CONDITIONAL_BYTES + made.etag.len()).sum::<usize>();
         let mut writer = Writer::with_capacity(USUAL_BYTES + conditional_bytes);
-        writer.u8(VERSION);
+        let version = ValueVersion::of(state);
+        writer.u8(version as u8);
         put_changes(&mut writer, changes);
         match state {
             State::Tombstone => {
                 writer.u8(0);
             }
-            State::Object(held) => object::put_object(writer.u8(1), held)?,
+            State::Object(held) => object::put_object(writer.u8(1), held, version)?,
             State::Part(held) => part::put_part(writer.u8(2), held),
-            State::Bucket(held) => put_bucket(writer.u8(3), held),
+            State::Bucket(held) => put_bucket(writer.u8(3), held, version),
             State::UploadAttributes(held) => object::put_attributes(writer.u8(4), held),
         }
         if writer.len() > limits::VALUE_BYTES_MAX {
@@ -110,6 +111,9 @@ impl Value {
             _ => return Err(DecodeError::Invalid { field: "state" }),
         };
         reader.finish("value")?;
+        if version == ValueVersion::WithEntries && ValueVersion::of(&state) != version {
+            return Err(DecodeError::Invalid { field: "entries" });
+        }
         let value = Self { changes, state };
         value.check()?;
         Ok(value)
@@ -171,8 +175,8 @@ fn take_conditional(reader: &mut Reader) -> Result<Vec<ConditionalChange>, Decod
     Ok(conditional)
 }
 
-fn put_bucket(writer: &mut Writer, bucket: &Bucket) {
-    let Bucket { id, created_ms, location, phase, tags } = bucket;
+fn put_bucket(writer: &mut Writer, bucket: &Bucket, version: ValueVersion) {
+    let Bucket { id, created_ms, location, phase, tags, entries } = bucket;
     writer.raw(&id.0).u64(*created_ms).blob(location.as_bytes());
     match phase {
         BucketPhase::Active => writer.u8(0),
@@ -182,6 +186,9 @@ fn put_bucket(writer: &mut Writer, bucket: &Bucket) {
     writer.u8(u8::try_from(tags.len()).expect("checked: at most BUCKET_TAGS_MAX"));
     for Tag { key, value } in tags {
         writer.blob(key.as_bytes()).blob(value.as_bytes());
+    }
+    if version >= ValueVersion::WithEntries {
+        put_entries(writer, entries);
     }
 }
 
@@ -197,6 +204,7 @@ fn take_bucket(reader: &mut Reader, version: ValueVersion) -> Result<Bucket, Dec
             _ => return Err(DecodeError::Invalid { field: "bucket phase" }),
         },
         tags: if version >= ValueVersion::Conditional { take_tags(reader)? } else { Vec::new() },
+        entries: take_entries(reader, version)?,
     })
 }
 

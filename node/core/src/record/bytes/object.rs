@@ -3,7 +3,7 @@
 //! ```text
 //! object     := n u32, n x version (newest first), n u32, n x upload (oldest first)
 //! version    := id 16, modified u64, kind u8, (0 delete marker | 1 content)
-//! content    := size u64, etag text, attributes, n u8, n x checksum, has upload u8, (upload 16), body
+//! content    := size u64, etag text, attributes, n u8, n x checksum, has upload u8, (upload 16), body, (entries)
 //! attributes := n u32, n x (name text, value text)
 //! body       := kind u8, (1 inline: blake3 32 | 2 data ref | 3 n u32, n x part ref
 //!                         | 4 manifest: data ref, parts u16)
@@ -11,6 +11,7 @@
 //! ```
 
 use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
+use super::entries::{put_entries, take_entries};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
 use super::version::ValueVersion;
 use crate::codec::{DecodeError, Reader, Writer};
@@ -28,12 +29,16 @@ const UPLOAD_BYTES_MIN: usize = 16 + 8 + 1 + 1;
 /// Bytes of the shortest attribute: two empty texts.
 const PAIR_BYTES_MIN: usize = 4 + 4;
 
-pub(super) fn put_object(writer: &mut Writer, object: &Object) -> Result<(), OverLimit> {
+pub(super) fn put_object(
+    writer: &mut Writer,
+    object: &Object,
+    stored: ValueVersion,
+) -> Result<(), OverLimit> {
     let Object { versions, uploads } = object;
     writer.count(versions.len());
     let mut older_from = writer.len();
     for (age, version) in versions.iter().enumerate() {
-        put_version(writer, version);
+        put_version(writer, version, stored);
         if age == 0 {
             older_from = writer.len();
         }
@@ -54,7 +59,7 @@ pub(super) fn take_object(reader: &mut Reader, stored: ValueVersion) -> Result<O
         Vec::with_capacity(count.min(1 + limits::OLDER_VERSIONS_BYTES_MAX / VERSION_BYTES_MIN));
     let mut older_from = reader.remaining();
     for age in 0..count {
-        versions.push(take_version(reader, stored.data_refs())?);
+        versions.push(take_version(reader, stored)?);
         if age == 0 {
             older_from = reader.remaining();
         }
@@ -73,31 +78,31 @@ pub(super) fn take_object(reader: &mut Reader, stored: ValueVersion) -> Result<O
     Ok(Object { versions, uploads })
 }
 
-fn put_version(writer: &mut Writer, version: &Version) {
+fn put_version(writer: &mut Writer, version: &Version, stored: ValueVersion) {
     let Version { id, modified_ms, kind } = version;
     writer.raw(&id.0).u64(*modified_ms);
     match kind {
         VersionKind::DeleteMarker => {
             writer.u8(0);
         }
-        VersionKind::Content(content) => put_content(writer.u8(1), content),
+        VersionKind::Content(content) => put_content(writer.u8(1), content, stored),
     }
 }
 
-fn take_version(reader: &mut Reader, form: DataRefForm) -> Result<Version, DecodeError> {
+fn take_version(reader: &mut Reader, stored: ValueVersion) -> Result<Version, DecodeError> {
     Ok(Version {
         id: VersionId(reader.array("version id")?),
         modified_ms: reader.u64("version modified")?,
         kind: match reader.u8("version kind")? {
             0 => VersionKind::DeleteMarker,
-            1 => VersionKind::Content(take_content(reader, form)?),
+            1 => VersionKind::Content(take_content(reader, stored)?),
             _ => return Err(DecodeError::Invalid { field: "version kind" }),
         },
     })
 }
 
-fn put_content(writer: &mut Writer, content: &Content) {
-    let Content { size, etag, attributes, checksums, upload, body } = content;
+fn put_content(writer: &mut Writer, content: &Content, stored: ValueVersion) {
+    let Content { size, etag, attributes, checksums, upload, body, entries } = content;
     writer.u64(*size).blob(etag.as_bytes());
     put_attributes(writer, attributes);
     writer.u8(u8::try_from(checksums.len()).expect("checked: at most CHECKSUMS_MAX"));
@@ -109,9 +114,12 @@ fn put_content(writer: &mut Writer, content: &Content) {
         writer.raw(&upload.0);
     }
     put_body(writer, body);
+    if stored >= ValueVersion::WithEntries {
+        put_entries(writer, entries);
+    }
 }
 
-fn take_content(reader: &mut Reader, form: DataRefForm) -> Result<Content, DecodeError> {
+fn take_content(reader: &mut Reader, stored: ValueVersion) -> Result<Content, DecodeError> {
     let size = reader.u64("size")?;
     let etag = reader.text("etag")?;
     let attributes = take_attributes(reader)?;
@@ -125,8 +133,9 @@ fn take_content(reader: &mut Reader, form: DataRefForm) -> Result<Content, Decod
     }
     let upload =
         take_optional(reader, "completed upload", |reader| reader.array("completed upload").map(UploadId))?;
-    let body = take_body(reader, form)?;
-    Ok(Content { size, etag, attributes, checksums, upload, body })
+    let body = take_body(reader, stored.data_refs())?;
+    let entries = take_entries(reader, stored)?;
+    Ok(Content { size, etag, attributes, checksums, upload, body, entries })
 }
 
 pub(super) fn put_attributes(writer: &mut Writer, attributes: &Attributes) {

@@ -1,12 +1,14 @@
 //! Which versions of a value's stored form there are, and in what they differ.
 //!
-//! A value is read in any of them and written in the last one, see the head of `mod.rs`. The codecs of objects and
-//! buckets ask the version of the bytes around them for what those lack.
+//! A value is read in any of them. It is written in version 4, or in 5 where one of its records has an entry: a program
+//! that knows no entries refuses the value and never loses them. The codecs of objects and buckets ask the version of the
+//! bytes around them for what those lack.
 
 use super::data_ref::DataRefForm;
 use crate::codec::{DecodeError, Reader};
+use crate::record::{State, VersionKind};
 
-/// The versions of a value's stored form: all are read, the last one is written.
+/// The versions of a value's stored form: all are read, the last two are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ValueVersion {
@@ -16,8 +18,10 @@ pub(super) enum ValueVersion {
     WithoutSets = 2,
     /// There are no conditional changes and no tags of buckets, and each upload has its attributes.
     Unconditional = 3,
-    /// With all of it.
+    /// No record has entries.
     Conditional = 4,
+    /// At least one record has entries.
+    WithEntries = 5,
 }
 
 impl ValueVersion {
@@ -28,8 +32,22 @@ impl ValueVersion {
             2 => Ok(Self::WithoutSets),
             3 => Ok(Self::Unconditional),
             4 => Ok(Self::Conditional),
+            5 => Ok(Self::WithEntries),
             version => Err(DecodeError::Version { field: "value", version }),
         }
+    }
+
+    /// The version in which a state is stored.
+    pub(super) fn of(state: &State) -> Self {
+        let has_entries = match state {
+            State::Bucket(bucket) => !bucket.entries.is_empty(),
+            State::Object(object) => object.versions.iter().any(|version| match &version.kind {
+                VersionKind::Content(content) => !content.entries.is_empty(),
+                VersionKind::DeleteMarker => false,
+            }),
+            State::Tombstone | State::Part(_) | State::UploadAttributes(_) => false,
+        };
+        if has_entries { Self::WithEntries } else { Self::Conditional }
     }
 
     /// The form of its data references.
