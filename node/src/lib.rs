@@ -5,8 +5,8 @@
 //! server     listeners, admission, ordered shutdown
 //! s3         requests and answers as S3 has them
 //! rpc        this node's volumes for its peers
-//! object     the verbs of the store
 //! upkeep     heals, recoveries, scrubbing, releases
+//! object     the verbs of the store
 //! register   rounds over a key's set
 //! stripe     data cut, encoded, spread, read and rebuilt
 //! cluster    the topology in force, damage reported, data pinned

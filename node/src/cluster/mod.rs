@@ -1,9 +1,10 @@
 //! The current topology, as requests use it: which set a key belongs to, and how to reach its
-//! volumes. With it, what all rooms above tell each other of what the cluster holds: what is damaged
-//! (`damage`), and what is being read (`pins`).
+//! volumes. With it, what the rooms above share of the cluster's state: what is damaged (`damage`), what is being read
+//! (`pins`), and which deletions of buckets are under way (`deletions`).
 
 pub mod asker;
 pub mod damage;
+pub(crate) mod deletions;
 pub(crate) mod durable;
 pub mod formation;
 pub mod limits;

@@ -24,14 +24,15 @@ use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use crate::cluster::Cluster;
+use crate::cluster::deletions::Deletions;
 use crate::observe::trace;
 use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
 use crate::stripe::{Stripes, WriteError};
-use crate::upkeep::Deletions;
 
 use bucket::UnsealedBucket;
-use bucket::cache::BucketCache;
+use bucket::view::BucketCache;
 
+pub use bucket::view::{BucketConfig, BucketView};
 pub(crate) use digest::checksum;
 pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableReason};

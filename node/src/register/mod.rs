@@ -18,6 +18,7 @@ mod change;
 mod hint;
 mod room;
 mod read;
+pub(crate) mod refs;
 mod round;
 
 use std::collections::HashMap;

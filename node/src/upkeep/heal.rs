@@ -19,10 +19,10 @@ use sherd_core::register::{CommitHint, Positions, Refusal, Vote};
 use super::look::Look;
 use super::mrf::Spare;
 use super::rebuild::{RebuildError, Subject};
-use super::refs::RefsError;
 use super::{Context, ask, read_whole};
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
+use crate::register::refs::{RefsError, reference};
 
 /// How long a volume may take to say what its row is.
 const ROW_PATIENCE: Duration = Duration::from_secs(5);
@@ -182,17 +182,17 @@ impl Context {
         // What a part's register says it names goes with the object that took it over: a part that a crash kept from
         // being closed would want data healed for ever that was released since.
         self.close_part(key).await;
-        let mut reference = self.reference(key, data).await;
-        if matches!(reference, Ok(None)) && !self.rows_of(key).await.are_equal() {
+        let mut found = reference(&self.registers, &self.stripes, key, data).await;
+        if matches!(found, Ok(None)) && !self.rows_of(key).await.are_equal() {
             // A write that was cut short may name it, on too few volumes to be read: who settles the
             // row later would commit it, without its missing shards and with nobody who knows.
             match self.registers.finish(key).await {
-                Ok(_) => reference = self.reference(key, data).await,
+                Ok(_) => found = reference(&self.registers, &self.stripes, key, data).await,
                 Err(Failure::Sealed) => return self.sealed(key),
                 Err(failure) => return HealOutcome::later(0, failure),
             }
         }
-        let named = match reference {
+        let named = match found {
             Ok(Some(named)) => named,
             Ok(None) => return HealOutcome::Unnamed,
             Err(RefsError::Register(Failure::Sealed)) => return self.sealed(key),

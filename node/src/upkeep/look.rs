@@ -1,8 +1,7 @@
 //! How the shards of a value are looked at, by the scrubber, a heal, or for a volume that came back.
 
+use crate::register::refs::RefsError;
 use sherd_core::id::VolumeId;
-
-use super::refs::RefsError;
 
 /// How the shards of a value are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,7 +11,6 @@
 //! what panicked.
 
 mod buckets;
-mod deletions;
 mod found;
 mod heal;
 mod leases;
@@ -20,7 +19,6 @@ mod missed;
 mod mrf;
 mod rebuild;
 mod recover;
-mod refs;
 mod release;
 mod remains;
 mod reports;
@@ -47,16 +45,15 @@ use sherd_core::register::Vote;
 
 use crate::cluster::Cluster;
 use crate::cluster::damage::{ReportCounts, Reports};
+use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
 use crate::peer::{Pending, VolumeRoute};
 use crate::register::Registers;
 use crate::stripe::Stripes;
 use crate::volumes::Volumes;
 
-pub(crate) use deletions::Deletions;
 pub use mrf::MrfStatus;
 pub use recover::{OpeningStatus, RecoveryStatus, StuckSet};
-pub(crate) use refs::kept_by;
 pub use release::ReleaseStatus;
 pub use scrub::ScrubStatus;
 pub use sweep::SweepStatus;

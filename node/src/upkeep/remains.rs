@@ -26,6 +26,7 @@ use super::rebuild::Subject;
 use super::release::ReleaseOutcome;
 use super::{Context, ask};
 use crate::peer::VolumeRoute;
+use crate::register::refs::listed_on;
 
 /// Between two looks for seals that became final.
 const LOOK_EVERY: Duration = Duration::from_secs(10);
@@ -275,7 +276,7 @@ impl Context {
     /// named it, and it went with that one; or it went with its object, which this volume missed. What it lists
     /// and is still there is left to the sweep.
     async fn is_page_lost(&self, key: &RegisterKey, page: DataRef) -> bool {
-        if self.listed_on(key, page).await.is_ok() {
+        if listed_on(&self.stripes, key, page).await.is_ok() {
             return false;
         }
         match Subject::new(self, key, page) {

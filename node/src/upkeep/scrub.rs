@@ -30,12 +30,12 @@ use super::look::{Look, LookError};
 use super::mrf::Spare;
 use super::rebuild::Subject;
 use super::recover::ScrubProgress;
-use super::refs::RefsError;
 use super::sweep::Suspect;
 use super::{Context, ask, read_whole};
 use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
+use crate::register::refs::{RefsError, kept_by, reference};
 use crate::volumes::LocalVolume;
 
 /// Rows or shards of one page.
@@ -454,7 +454,7 @@ impl Context {
             Err(Failure::Sealed) if self.is_gone_for_ever(key) => return Ok(()),
             Err(failure) => return Err(RefsError::from(failure).into()),
         };
-        let (kept, mut told) = match self.kept_by(key, &found.value).await {
+        let (kept, mut told) = match kept_by(&self.stripes, key, &found.value).await {
             Ok(kept) => (kept, Ok(())),
             Err(error) => (found.value.data_refs(), Err(error.into())),
         };
@@ -501,7 +501,7 @@ impl Context {
             if !is_rotten && (!is_old || self.is_named_here(own, key, shard.data).await) {
                 continue;
             }
-            match self.reference(key, shard.data).await {
+            match reference(&self.registers, &self.stripes, key, shard.data).await {
                 Ok(Some(data)) if is_rotten => {
                     self.scrubbed.findings.fetch_add(1, Ordering::Relaxed);
                     let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };

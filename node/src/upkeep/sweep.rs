@@ -30,6 +30,7 @@ use super::recover::SweepProgress;
 use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::{Pending, VolumeRoute};
+use crate::register::refs::{kept_by, reference};
 use crate::register::{self, Failure, Proposal, QuorumRow};
 
 /// How long a volume may take to make a change durable.
@@ -185,13 +186,14 @@ impl Context {
             let abandoned = volume.abandoned();
             for (data, key) in abandoned.unseen_before(done_by_now) {
                 self.throttle.take(0).await;
-                let is_named = matches!(self.reference(&key, data).await, Ok(Some(_)));
+                let is_named =
+                    matches!(reference(&self.registers, &self.stripes, &key, data).await, Ok(Some(_)));
                 let suspect = Suspect { key, data, home: Home::File };
                 let set = self.cluster.set_of(&suspect.key);
                 abandoned.seen(data, !is_named && is_held(&set, &suspect).await);
             }
             for (data, key) in abandoned.take_older(horizon(self.now())) {
-                if !matches!(self.reference(&key, data).await, Ok(Some(_))) {
+                if !matches!(reference(&self.registers, &self.stripes, &key, data).await, Ok(Some(_))) {
                     self.swept.suspect(Suspect { key, data, home: Home::File });
                 }
             }
@@ -294,7 +296,7 @@ impl Context {
                 Err(Failure::Sealed) if self.is_gone_for_ever(key) => continue,
                 Err(_) => return None,
             };
-            let kept = self.kept_by(key, &found.value).await.ok()?;
+            let kept = kept_by(&self.stripes, key, &found.value).await.ok()?;
             named |= kept.iter().any(|kept| kept.id == *data);
             // A Complete under way may carry a part that was replaced since: what was written for an
             // upload counts as named while the upload is open.
@@ -432,7 +434,7 @@ impl Context {
         // What a Complete made the object's goes when the object does. Only an open upload gives a part
         // to its object, so a later value names no part that this one does not.
         let kept = match &found {
-            Some(found) => self.kept_by(&object, &found.value).await,
+            Some(found) => kept_by(&self.stripes, &object, &found.value).await,
             None => Ok(Vec::new()),
         };
         let Ok(kept) = kept else { return };

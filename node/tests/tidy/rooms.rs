@@ -19,7 +19,7 @@ const HOUSES: [House; 3] = [
     House {
         src: "node/src/",
         rooms: &[
-            "process", "server", "s3", "rpc", "object", "upkeep", "register", "stripe", "cluster", "peer",
+            "process", "server", "s3", "rpc", "upkeep", "object", "register", "stripe", "cluster", "peer",
             "volumes", "trust", "observe", "machine",
         ],
     },

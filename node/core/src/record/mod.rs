@@ -126,6 +126,10 @@ pub struct Version {
 
 /// Whether a version has bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "nearly every version has content, and a box costs an allocation"
+)]
 pub enum VersionKind {
     /// The object reads as deleted; older versions are still there.
     DeleteMarker,

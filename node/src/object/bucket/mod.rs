@@ -14,8 +14,9 @@ use sherd_core::record::{Bucket, BucketPhase, Entries, State, Tag};
 
 use super::{BucketInfo, BucketPage, Error, MissingResource, Objects, Result, UnavailableReason};
 use crate::register::{Proposal, QuorumRow, Writer};
+use view::BucketView;
 
-pub(super) mod cache;
+pub(super) mod view;
 mod deletion;
 
 /// How long a request waits for a deletion of its bucket to end or to be undone.
@@ -121,15 +122,24 @@ impl Objects {
         self.list_bucket_registers(prefix, after, max).await
     }
 
-    /// The id of a bucket that takes requests.
-    pub(super) async fn bucket_id(&self, name: &ObjectKey) -> Result<BucketId> {
-        if let Some(id) = self.inner.buckets.get(name) {
-            return Ok(id);
+    /// A bucket as a request sees it: out of the views of the last two seconds, or out of its register.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn bucket(&self, name: &ObjectKey) -> Result<BucketView> {
+        if let Some(view) = self.inner.buckets.get(name) {
+            return Ok(view);
         }
         let found = self.inner.registers.read(&RegisterKey::bucket(name.clone())).await?;
-        let id = living(found.as_ref()).ok_or(MissingResource::Bucket)?.id;
-        self.inner.buckets.put(name.clone(), id);
-        Ok(id)
+        let bucket = living(found.as_ref()).ok_or(MissingResource::Bucket)?;
+        let view = BucketView::new(name.clone(), bucket);
+        self.inner.buckets.put(view.clone());
+        Ok(view)
+    }
+
+    /// The id of a bucket that takes requests.
+    pub(super) async fn bucket_id(&self, name: &ObjectKey) -> Result<BucketId> {
+        Ok(self.bucket(name).await?.id)
     }
 
     /// Waits until a bucket whose seal was seen is active again. Another bucket may have its name by then, created

@@ -126,14 +126,14 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
     let node = directories.start().await;
     let (objects, bucket) = (node.objects(), key_of("bucket"));
     objects.create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
-    let id = objects.bucket_id(&bucket).await.expect("it is there");
+    let view = objects.bucket(&bucket).await.expect("it is there");
     let list = || {
         let (prefix, delimiter, after) = (String::new(), None, None);
         objects.list(ListRequest { bucket: bucket.clone(), prefix, delimiter, after, max_keys: 0 })
     };
     assert!(list().await.is_ok_and(|page| page.entries.is_empty()));
     objects.delete_bucket(bucket.clone()).await.expect("deleted");
-    objects.inner.buckets.put(bucket.clone(), id);
+    objects.inner.buckets.put(view);
     let listed = list().await;
     assert!(matches!(listed, Err(Error::Missing(MissingResource::Bucket))), "{listed:?}");
     node.close().await;

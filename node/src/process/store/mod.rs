@@ -21,6 +21,7 @@ use sherd_volume::options::Options;
 
 use crate::cluster::Cluster;
 use crate::cluster::damage::{Damage, ReportCounts, Reports};
+use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
 use crate::machine::heap::Heap;
 use crate::machine::host::{Host, ThreadHost};
@@ -33,7 +34,7 @@ use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
 use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Deletions, Settings, Upkeep, UpkeepConfig};
+use crate::upkeep::{Settings, Upkeep, UpkeepConfig};
 use crate::volumes::form::{self, Formation, FormationConfig, FormationError};
 use crate::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 

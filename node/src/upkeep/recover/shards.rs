@@ -24,6 +24,7 @@ use super::super::rebuild::Subject;
 use super::super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
+use crate::register::refs::kept_by;
 use sherd_core::heal::HealEntry;
 
 /// Shards of one pass: about 300 bytes each.
@@ -148,7 +149,7 @@ impl Context {
     async fn named_by(&self, scanned: &ScannedRow, pass: &mut ShardPass) -> Vec<DataRef> {
         let value = scanned.row.value.clone().and_then(|head| Value::decode(head).ok());
         if let Some(value) = &value
-            && let Ok(kept) = self.kept_by(&scanned.key, value).await
+            && let Ok(kept) = kept_by(&self.stripes, &scanned.key, value).await
         {
             return kept;
         }

@@ -26,11 +26,11 @@ use sherd_core::record::DataRef;
 use sherd_core::register::release::grace_left_ms;
 use sherd_core::release::{ReleaseEntry, ReleaseId, ReplacedData};
 
-use super::refs::RefsError;
 use super::sweep::is_open;
 use super::{Context, ask};
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
+use crate::register::refs::{RefsError, listed_on, reference};
 
 /// Between two looks.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -434,7 +434,7 @@ impl Context {
 
     /// Releases what a page lists, unless it is named: [`ReleaseOutcome::Done`] where nothing else of it is left.
     async fn release_listed(&self, key: &RegisterKey, page: DataRef) -> ReleaseOutcome {
-        let Ok(listed) = self.listed_on(key, page).await else { return ReleaseOutcome::Later };
+        let Ok(listed) = listed_on(&self.stripes, key, page).await else { return ReleaseOutcome::Later };
         for part in listed {
             let judged = match self.judge_release(key, part).await {
                 ReleaseOutcome::Done => self.delete_data(key, part).await,
@@ -451,7 +451,7 @@ impl Context {
     /// Whether a Complete made a replaced part the object's: then it goes when the object does.
     async fn is_carried(&self, key: &RegisterKey, data: DataRef) -> bool {
         let object = RegisterKey::object(key.bucket, key.key.clone());
-        matches!(self.reference(&object, data.id).await, Ok(Some(_)))
+        matches!(reference(&self.registers, &self.stripes, &object, data.id).await, Ok(Some(_)))
     }
 
     /// Whether nobody reads data and no committed value names it any more: [`ReleaseOutcome::Done`] then.
@@ -461,7 +461,7 @@ impl Context {
         if self.pins.is_held(data.id) {
             return ReleaseOutcome::InUse;
         }
-        match self.reference(key, data.id).await {
+        match reference(&self.registers, &self.stripes, key, data.id).await {
             Ok(None) => ReleaseOutcome::Done,
             Ok(Some(_)) => {
                 tracing::error!(?key, data = %data.id, "data reported as superseded is still named, and stays");

@@ -44,9 +44,10 @@ use sherd_volume::error::OpenError;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
-use super::{Context, Deletions, Settings, UpkeepConfig};
+use super::{Context, Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::cluster::damage::{Damage, Reports};
+use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
 use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};

@@ -126,7 +126,9 @@ proptest! {
             State::Tombstone | State::Part(_) | State::UploadAttributes(_) => None,
         };
         prop_assume!(entries.as_ref().is_some_and(|entries| entries.iter().len() < limits::ENTRIES_MAX));
-        entries.into_iter().for_each(|entries| entries.set(kind, Bytes::from(bytes.clone())));
+        if let Some(entries) = entries {
+            entries.set(kind, bytes.into());
+        }
         let stored = value.encode();
         prop_assert_eq!(stored.first(), Some(&5));
         let read = Value::decode(stored.clone());

@@ -1,13 +1,12 @@
 //! Which data a register keeps alive: what its value names, and what the manifest pages that it
-//! names list.
+//! names list. Closing an upload and all of upkeep ask here before data is released.
 
 use futures::TryStreamExt;
 
 use sherd_core::id::{DataId, RegisterKey};
 use sherd_core::record::{DataRef, Value, decode_manifest};
 
-use super::Context;
-use crate::register::Failure;
+use super::{Failure, Registers};
 use crate::stripe::{self, Stripes};
 
 /// Bytes of the page of an object of 10,000 parts.
@@ -28,7 +27,11 @@ pub(crate) enum RefsError {
 }
 
 /// What a manifest page lists.
-async fn listed_on(stripes: &Stripes, key: &RegisterKey, page: DataRef) -> Result<Vec<DataRef>, RefsError> {
+pub(crate) async fn listed_on(
+    stripes: &Stripes,
+    key: &RegisterKey,
+    page: DataRef,
+) -> Result<Vec<DataRef>, RefsError> {
     let unreadable = RefsError::Page { size: page.size };
     let mut read = stripe::read(stripes, key, page, 0..page.size);
     let mut bytes = Vec::with_capacity(usize::try_from(page.size).unwrap_or(0).min(PAGE_BYTES_USUAL));
@@ -53,45 +56,30 @@ pub(crate) async fn kept_by(
     Ok(kept)
 }
 
-impl Context {
-    /// What a manifest page lists.
-    pub(crate) async fn listed_on(
-        &self,
-        key: &RegisterKey,
-        page: DataRef,
-    ) -> Result<Vec<DataRef>, RefsError> {
-        listed_on(&self.stripes, key, page).await
-    }
-
-    /// Everything that a value keeps alive.
-    pub(crate) async fn kept_by(&self, key: &RegisterKey, value: &Value) -> Result<Vec<DataRef>, RefsError> {
-        kept_by(&self.stripes, key, value).await
-    }
-
-    /// The reference under which data is kept alive, by its own register or, for a part, by its
-    /// object's; `None` when neither names it.
-    ///
-    /// The part's register is read first: a Complete moves the reference from there to the object,
-    /// so whoever reads in this order sees it in one of them.
-    pub(crate) async fn reference(
-        &self,
-        key: &RegisterKey,
-        data: DataId,
-    ) -> Result<Option<DataRef>, RefsError> {
-        let object = RegisterKey::object(key.bucket, key.key.clone());
-        let keys = if key.part.is_some() { vec![key.clone(), object] } else { vec![object] };
-        for key in keys {
-            let Some(found) = self.registers.read(&key).await? else { continue };
-            if let Some(named) = found.value.data_refs().into_iter().find(|named| named.id == data) {
+/// The reference under which data is kept alive, by its own register or, for a part, by its object's; `None` when neither
+/// names it.
+///
+/// The part's register is read first: a Complete moves the reference from there to the object, so that a read in this order
+/// finds it in one of them.
+pub(crate) async fn reference(
+    registers: &Registers,
+    stripes: &Stripes,
+    key: &RegisterKey,
+    data: DataId,
+) -> Result<Option<DataRef>, RefsError> {
+    let object = RegisterKey::object(key.bucket, key.key.clone());
+    let keys = if key.part.is_some() { vec![key.clone(), object] } else { vec![object] };
+    for key in keys {
+        let Some(found) = registers.read(&key).await? else { continue };
+        if let Some(named) = found.value.data_refs().into_iter().find(|named| named.id == data) {
+            return Ok(Some(named));
+        }
+        for page in found.value.state.manifest_pages() {
+            let listed = listed_on(stripes, &key, page).await?;
+            if let Some(named) = listed.into_iter().find(|named| named.id == data) {
                 return Ok(Some(named));
             }
-            for page in found.value.state.manifest_pages() {
-                let listed = self.listed_on(&key, page).await?;
-                if let Some(named) = listed.into_iter().find(|named| named.id == data) {
-                    return Ok(Some(named));
-                }
-            }
         }
-        Ok(None)
     }
+    Ok(None)
 }

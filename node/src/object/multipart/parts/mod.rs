@@ -16,8 +16,8 @@ use sherd_core::record::{DataRef, Part, State, Value};
 use super::open_upload;
 use crate::object::{Error, Objects, PartInfo, Result, SCAN_HEDGE, SCAN_PATIENCE, UnavailableReason};
 use crate::peer::HedgedGather;
+use crate::register::refs::kept_by;
 use crate::register::{Proposal, QuorumRow, Writer};
-use crate::upkeep::kept_by;
 
 /// Parts that are looked at before they are tombstoned.
 const PAGE: usize = 100;
@@ -237,128 +237,4 @@ pub(super) fn part_key(object: &RegisterKey, upload: UploadId, number: u16) -> R
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-    use bytes::Bytes;
-
-    use crate::object::request::{
-        CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions,
-    };
-    use crate::object::{Error, Upload};
-    use crate::upkeep::tests::{Directories, body, key_of, upload};
-    use sherd_core::record::Attributes;
-
-    fn object_name() -> ObjectName {
-        ObjectName { bucket: key_of("bucket"), key: key_of("a") }
-    }
-
-    async fn create_upload(objects: &Objects) -> UploadId {
-        let create = CreateUpload { name: object_name(), attributes: Attributes::default(), checksum: None };
-        objects.create_upload(create).await.expect("an upload")
-    }
-
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn parts_are_not_taken_from_a_life_that_is_over() {
-        let directories = Directories::new(4);
-        let node = directories.start().await;
-        node.create_bucket().await;
-        let objects = node.objects();
-        let name = object_name();
-        let id = create_upload(objects).await;
-        let part = PartName { name: name.clone(), upload: id, number: 3 };
-        objects.put_part(part, upload(&body(1, 1_000))).await.expect("a part");
-        let key = objects.object_key(&name).await.expect("the bucket is there");
-        assert_eq!(objects.part_numbers(&key, id, None).await.expect("all vote"), [3]);
-
-        let set = objects.inner.cluster.set_of(&key);
-        node.outlive(set.routes[0].volume).await;
-        for away in [2, 3] {
-            node.take_away(set.routes[away].volume).await;
-        }
-        let numbers = objects.part_numbers(&key, id, None).await;
-        assert!(matches!(numbers, Err(Error::Unavailable(UnavailableReason::Quorum))), "one volume votes");
-        node.close().await;
-    }
-
-    /// Its upload is there when it begins, and gone when its bytes are.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_part_whose_upload_is_closed_before_it_is_there_goes() {
-        let directories = Directories::new(4);
-        let node = directories.start().await;
-        node.create_bucket().await;
-        let objects = node.objects();
-        let name = object_name();
-        let id = create_upload(objects).await;
-        let bytes = body(1, 300_000);
-        let closes = {
-            let (objects, name) = (objects.clone(), name.clone());
-            move |piece: usize| {
-                let (objects, name) = (objects.clone(), name.clone());
-                async move {
-                    if piece == 2 {
-                        objects.abort_upload(name, id).await.expect("the upload is given up");
-                    }
-                }
-            }
-        };
-        let whole = upload(&bytes);
-        let body = whole
-            .body
-            .enumerate()
-            .then(move |(piece, bytes)| {
-                let closes = closes(piece);
-                async move {
-                    closes.await;
-                    bytes
-                }
-            })
-            .boxed();
-        let part = PartName { name: name.clone(), upload: id, number: 3 };
-        let late = objects.put_part(part, Upload { body, ..whole }).await;
-        assert!(late.is_ok(), "its upload was open when it began: {late:?}");
-        let key = part_key(&objects.object_key(&name).await.expect("the bucket is there"), id, 3);
-        let found = objects.inner.registers.read(&key).await.expect("a quorum answers");
-        assert!(found.is_none_or(|found| part_in(&found.value).is_none()));
-        node.close().await;
-    }
-
-    /// Whoever put it was not answered yet.
-    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-    async fn a_part_that_was_completed_before_it_was_looked_at_is_no_late_one() {
-        let directories = Directories::new(4);
-        let node = directories.start().await;
-        node.create_bucket().await;
-        let objects = node.objects();
-        let name = object_name();
-        for bytes in [body(1, 300_000), Bytes::new()] {
-            let id = create_upload(objects).await;
-            let part = PartName { name: name.clone(), upload: id, number: 1 };
-            let written = objects.put_part(part, upload(&bytes)).await.expect("a part");
-            let key = objects.object_key(&name).await.expect("the bucket is there");
-            let register = part_key(&key, id, 1);
-            let found = objects.inner.registers.read(&register).await.expect("a quorum answers");
-            assert!(found.as_ref().and_then(|found| part_in(&found.value)).is_some(), "the part");
-            let parts = vec![ListedPart { number: 1, etag: written.etag, checksum: None }];
-            let conditions = WriteConditions::default();
-            let complete = CompleteUpload {
-                name: name.clone(),
-                upload: id,
-                parts,
-                checksum: None,
-                checksum_kind: None,
-                size: None,
-                conditions,
-            };
-            objects.complete_upload(complete).await.expect("completed");
-            let part = PartKey { upload: id, number: 1 };
-            let closed = objects.close_late_part(&name.bucket, &key, part).await;
-            assert!(closed.is_ok(), "{closed:?}");
-            assert_eq!(node.get("a").await, Some(bytes));
-            // Nor when what it went into is gone.
-            node.put("a", &body(2, 1_000)).await;
-            let closed = objects.close_late_part(&name.bucket, &key, part).await;
-            assert!(closed.is_ok(), "{closed:?}");
-        }
-        node.close().await;
-    }
-}
+mod tests;

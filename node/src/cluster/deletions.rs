@@ -1,5 +1,5 @@
-//! Which deletions of buckets this process has under way: upkeep takes no other for alive than these,
-//! where no other process is a gateway to the volumes.
+//! Which deletions of buckets this process has under way. `object` begins and ends them; where no other process is a
+//! gateway to the volumes, upkeep undoes every other deletion that a register names.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ pub(crate) struct Deletions {
 #[derive(Debug, Default)]
 struct KnownDeletion {
     under_way: BTreeSet<ChangeId>,
-    /// Whether a register may hold a deletion that nobody works on.
+    /// Whether a register may hold a deletion that no gateway works on.
     is_suspected: bool,
 }
 
@@ -32,41 +32,41 @@ pub(crate) struct DeletionUnderWay {
 }
 
 impl Deletions {
-    /// Takes note of a deletion, before any register names it.
+    /// Notes a deletion, before any register names it.
     pub(crate) fn begin(&self, deletion: ChangeId) -> DeletionUnderWay {
         self.known.lock().under_way.insert(deletion);
         DeletionUnderWay { deletions: self.clone(), deletion, has_ended: false }
     }
 
-    /// Somebody met a deletion that does not come to its end.
+    /// Asks upkeep to look for deletions that do not come to their end.
     pub(crate) fn suspect(&self) {
         self.keep_suspicion();
         self.suspected.notify_one();
     }
 
-    /// What [`Self::take_suspicion`] gave was not looked into as far as it goes: the next look does.
-    pub(super) fn keep_suspicion(&self) {
+    /// Keeps what [`Self::take_suspicion`] gave for the next look, as this one did not reach all buckets.
+    pub(crate) fn keep_suspicion(&self) {
         self.known.lock().is_suspected = true;
     }
 
-    /// Waits until [`Self::suspect`] is said, or was since the last call.
-    pub(super) async fn suspected(&self) {
+    /// Waits for [`Self::suspect`]; returns at once where it was called since the last wait.
+    pub(crate) async fn suspected(&self) {
         self.suspected.notified().await;
     }
 
     /// Whether this process works on it.
-    pub(super) fn is_under_way(&self, deletion: ChangeId) -> bool {
+    pub(crate) fn is_under_way(&self, deletion: ChangeId) -> bool {
         self.known.lock().under_way.contains(&deletion)
     }
 
-    /// Whether [`Self::suspect`] was said since the last call.
-    pub(super) fn take_suspicion(&self) -> bool {
+    /// Whether [`Self::suspect`] was called since the last look.
+    pub(crate) fn take_suspicion(&self) -> bool {
         std::mem::take(&mut self.known.lock().is_suspected)
     }
 }
 
 impl DeletionUnderWay {
-    /// No register names it any more.
+    /// Ends it: no register names it any more.
     pub(crate) fn end(mut self) {
         self.has_ended = true;
     }

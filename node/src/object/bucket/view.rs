@@ -1,0 +1,121 @@
+//! A bucket as a request sees it, and the views that a node remembers, so that not every request reads the bucket's
+//! register.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use quick_cache::sync::Cache;
+use tokio::time::Instant;
+
+use sherd_core::id::{BucketId, ObjectKey};
+use sherd_core::record::{Bucket, Entries};
+
+/// How long a view of a bucket may be remembered. "No such bucket" never is.
+const CACHE_TIME: Duration = Duration::from_secs(2);
+/// Buckets that are remembered at one time; the one that was asked for longest ago goes first.
+const CACHE_MAX: usize = 10_000;
+
+/// A bucket as one request sees it, as it was at most two seconds ago. Cheap to clone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct BucketView {
+    /// Its name.
+    pub name: ObjectKey,
+    /// Its id, under which its objects lie.
+    pub id: BucketId,
+    /// How it is configured.
+    pub config: Arc<BucketConfig>,
+}
+
+/// How a bucket is configured, beside what only the operations on the bucket itself show.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BucketConfig {
+    /// The entries of its record. No kind has a reader of its own yet.
+    pub entries: Entries,
+}
+
+impl BucketView {
+    pub(super) fn new(name: ObjectKey, bucket: &Bucket) -> Self {
+        let config = Arc::new(BucketConfig { entries: bucket.entries.clone() });
+        Self { name, id: bucket.id, config }
+    }
+}
+
+/// Views of buckets by name, each until [`CACHE_TIME`] after its register was read.
+#[derive(Debug)]
+pub(in crate::object) struct BucketCache {
+    views: Cache<ObjectKey, (BucketView, Instant)>,
+}
+
+impl BucketCache {
+    fn with_capacity(buckets: usize) -> Self {
+        Self { views: Cache::new(buckets) }
+    }
+
+    pub(super) fn get(&self, name: &ObjectKey) -> Option<BucketView> {
+        self.views.get(name).filter(|(_, until)| *until > Instant::now()).map(|(view, _)| view)
+    }
+
+    pub(super) fn put(&self, view: BucketView) {
+        self.views.insert(view.name.clone(), (view, Instant::now() + CACHE_TIME));
+    }
+
+    pub(super) fn forget(&self, name: &ObjectKey) {
+        self.views.remove(name);
+    }
+}
+
+impl Default for BucketCache {
+    fn default() -> Self {
+        Self::with_capacity(CACHE_MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use sherd_core::record::BucketPhase;
+
+    use super::*;
+
+    fn view(name: &str) -> BucketView {
+        let mut entries = Entries::default();
+        entries.set(7, Bytes::from_static(b"kept"));
+        let bucket = Bucket {
+            id: BucketId([1; 16]),
+            created_ms: 1,
+            location: String::new(),
+            phase: BucketPhase::Active,
+            tags: Vec::new(),
+            entries,
+        };
+        BucketView::new(ObjectKey::new(name.to_owned()).expect("a name"), &bucket)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_view_is_remembered_for_two_seconds() {
+        let cache = BucketCache::default();
+        let bucket = view("bucket");
+        cache.put(bucket.clone());
+        tokio::time::advance(CACHE_TIME - Duration::from_millis(1)).await;
+        assert_eq!(cache.get(&bucket.name), Some(bucket.clone()));
+        assert!(bucket.config.entries.get(7).is_some());
+        tokio::time::advance(Duration::from_millis(1)).await;
+        assert_eq!(cache.get(&bucket.name), None);
+        cache.put(bucket.clone());
+        cache.forget(&bucket.name);
+        assert_eq!(cache.get(&bucket.name), None);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bucket_that_is_asked_for_stays_where_others_come_and_go() {
+        let cache = BucketCache::with_capacity(100);
+        let bucket = view("bucket");
+        cache.put(bucket.clone());
+        for n in 0..10_000 {
+            cache.put(view(&format!("other-{n}")));
+            assert_eq!(cache.get(&bucket.name).as_ref(), Some(&bucket), "behind {n} others");
+        }
+        let others = (0..10_000).filter(|n| cache.get(&view(&format!("other-{n}")).name).is_some());
+        assert!(others.count() <= 100);
+    }
+}
