@@ -192,7 +192,7 @@ fn every_room_uses_only_those_below_it() {
         assert!(complaints(stripe, text).is_empty(), "{text}");
     }
 
-    let upwards = "use crate::object::Objects;";
+    let upwards = "use crate::process::run;";
     assert!(complaints("node/src/upkeep/tests/sweeps.rs", upwards).is_empty(), "tests may build whole nodes");
     assert!(complaints("node/src/upkeep/release/tests.rs", upwards).is_empty());
     assert!(!complaints("node/src/upkeep/release/mod.rs", upwards).is_empty());
