@@ -5,6 +5,9 @@
 //! What s3s does by itself and must not do here has a test each: signatures and table in
 //! `admission`, bodies in `bodies`, the form of answers in `answers`.
 
+#[path = "harness/record.rs"]
+mod record;
+
 #[path = "s3_protocol/memory.rs"]
 mod memory;
 #[path = "s3_protocol/wire.rs"]

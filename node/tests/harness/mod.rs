@@ -14,6 +14,7 @@ pub(crate) mod cluster;
 pub(crate) mod data;
 pub(crate) mod mounts;
 pub(crate) mod raw;
+pub(crate) mod record;
 pub(crate) mod relay;
 pub(crate) mod s3;
 pub(crate) mod tls;
@@ -28,12 +29,13 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::mpsc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use record::{Recorder, Recording, StartOptions};
 use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 
@@ -68,6 +70,8 @@ pub(crate) fn empty() -> Stopped {
         volume_count: VOLUMES,
         descriptors: None,
         directory: None,
+        binary: binary(),
+        recording: Recording::of_this_test(),
     }
 }
 
@@ -93,6 +97,8 @@ pub(crate) struct Node {
     pub(crate) secret_key: String,
     process: Process,
     stopped: Stopped,
+    /// What clients go through where the test is recorded.
+    recorder: Option<Recorder>,
 }
 
 /// A node that does not run; its folder is kept.
@@ -103,6 +109,8 @@ pub(crate) struct Stopped {
     volume_count: usize,
     descriptors: Option<u32>,
     directory: Option<PathBuf>,
+    binary: PathBuf,
+    recording: Option<Arc<Recording>>,
 }
 
 /// A node that would not start.
@@ -130,29 +138,42 @@ impl Stopped {
         Self { directory: Some(directory.to_owned()), ..self }
     }
 
-    /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
-    /// from the next start on, with more lines of TOML.
-    pub(crate) fn serve(mut self, lines: &str) -> Self {
-        for volume in self.volumes() {
-            fs::create_dir_all(volume).expect("the folder is writable");
-        }
+    /// Of another binary than the one under test.
+    pub(crate) fn of_binary(self, binary: &Path) -> Self {
+        Self { binary: binary.to_owned(), ..self }
+    }
+
+    /// With this key pair, where it has none.
+    pub(crate) fn with_key_pair(self, access_key: &str, secret_key: &str) -> Self {
         let credentials = self.credentials();
+        fs::create_dir_all(self.data()).expect("the folder is writable");
         if !credentials.exists() {
-            let pair = "AWS_ACCESS_KEY_ID=harness\nAWS_SECRET_ACCESS_KEY=secret-of-the-harness\n";
+            let pair = format!("AWS_ACCESS_KEY_ID={access_key}\nAWS_SECRET_ACCESS_KEY={secret_key}\n");
             let mut file = File::options().mode(0o600).create_new(true).write(true).open(credentials);
             let file = file.as_mut().expect("a new file");
             std::io::Write::write_all(file, pair.as_bytes()).expect("the folder is writable");
         }
-        self.how = How::Serve(lines.to_owned());
         self
+    }
+
+    /// Makes the volumes' folders and a key pair where they are missing, and has `serve` run on them
+    /// from the next start on, with more lines of TOML.
+    pub(crate) fn serve(self, lines: &str) -> Self {
+        for volume in self.volumes() {
+            fs::create_dir_all(volume).expect("the folder is writable");
+        }
+        let mut stopped = self.with_key_pair("harness", "secret-of-the-harness");
+        stopped.how = How::Serve(lines.to_owned());
+        stopped
     }
 
     /// Starts it on what is in its folder.
     pub(crate) async fn start(self) -> Node {
         let started = tokio::task::spawn_blocking(move || start(self)).await;
-        started.expect("starting a node does not panic").unwrap_or_else(|refused| {
+        let node = started.expect("starting a node does not panic").unwrap_or_else(|refused| {
             panic!("the node ended with {:?} before it listened; it says:\n{}", refused.code, refused.said)
-        })
+        });
+        node.recorded().await
     }
 
     /// Starts it where it must not start, and returns what it says.
@@ -195,11 +216,11 @@ impl Stopped {
     /// The call of the binary.
     fn command(&self) -> Command {
         let mut command = match self.descriptors {
-            None => Command::new(binary()),
+            None => Command::new(&self.binary),
             Some(descriptors) => {
                 let mut command = Command::new("sh");
                 let limited = format!("ulimit -n {descriptors} && exec \"$0\" \"$@\"");
-                command.args(["-c", &limited]).arg(binary());
+                command.args(["-c", &limited]).arg(&self.binary);
                 command
             }
         };
@@ -320,8 +341,35 @@ impl Node {
         self.end(Signal::KILL).await.0
     }
 
+    /// Has clients go through a relay that records them, where recordings are asked for; not with TLS.
+    async fn recorded(mut self) -> Self {
+        let Some(address) = self.endpoint.strip_prefix("http://") else { return self };
+        let Some(recording) = &self.stopped.recording else { return self };
+        let (how, lines) = match &self.stopped.how {
+            How::Dev => ("dev", ""),
+            How::Serve(lines) => ("serve", lines.as_str()),
+        };
+        let now = SystemTime::UNIX_EPOCH.elapsed().expect("after 1970");
+        recording.started(&StartOptions {
+            how,
+            volume_count: self.stopped.volume_count,
+            access_key: &self.access_key,
+            secret_key: &self.secret_key,
+            clock_s: now.as_secs(),
+            lines,
+        });
+        let target = address.parse().expect("a node says its address");
+        let recorder = Recorder::start(target, Arc::clone(recording)).await;
+        self.endpoint = format!("http://{}", recorder.address);
+        self.recorder = Some(recorder);
+        self
+    }
+
     async fn end(self, signal: Signal) -> (Stopped, ExitStatus) {
         self.signal(signal);
+        if let Some(recording) = &self.stopped.recording {
+            recording.stopped(if signal == Signal::INT { "stop" } else { "kill" });
+        }
         let Self { mut process, stopped, .. } = self;
         let status = tokio::task::spawn_blocking(move || process.wait()).await;
         let status = status.expect("waiting does not panic");
@@ -390,7 +438,7 @@ fn start(stopped: Stopped) -> Result<Node, Refused> {
         return Err(Refused { code, said: String::from_utf8_lossy(said).into_owned() });
     };
     let (access_key, secret_key) = credentials(&stopped.credentials());
-    Ok(Node { endpoint, admin, access_key, secret_key, process, stopped })
+    Ok(Node { endpoint, admin, access_key, secret_key, process, stopped, recorder: None })
 }
 
 /// The lines of its stdout, read to the end so that the node never waits for a reader.

@@ -20,7 +20,7 @@ fn code(status: u16, code: &str) -> (u16, String) {
 /// Metrics count it under its name, as they do what it is refused for.
 #[tokio::test]
 async fn what_is_refused_has_the_name_of_what_it_asks_for() {
-    let protocol = protocol(TestClock::Still, Limits::default(), Memory::new());
+    let protocol = protocol(TestClock::Still, Limits::default(), Memory::new(None));
     for (method, target, name) in [
         ("PUT", "/bucket/k", "PutObject"),
         ("GET", "/bucket/k?uploadId=u", "ListParts"),

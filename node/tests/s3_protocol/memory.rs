@@ -12,6 +12,8 @@ use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
 use sherd_node::s3::protocol::context::RequestContext;
 use tokio::sync::watch;
 
+use crate::record::Recording;
+
 /// An object as it arrived.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stored {
@@ -38,11 +40,12 @@ pub(crate) struct Memory {
     state: Arc<Mutex<State>>,
     /// Bytes of the body that is arriving.
     pub(crate) arrived: watch::Sender<usize>,
+    recording: Option<Arc<Recording>>,
 }
 
 impl Memory {
-    pub(crate) fn new() -> Self {
-        Self { state: Arc::default(), arrived: watch::channel(0).0 }
+    pub(crate) fn new(recording: Option<Arc<Recording>>) -> Self {
+        Self { state: Arc::default(), arrived: watch::channel(0).0, recording }
     }
 
     /// The object under a key.
@@ -52,6 +55,9 @@ impl Memory {
 
     /// Puts an object there.
     pub(crate) fn keep(&self, bucket: &str, key: &str, bytes: &'static str) {
+        if let Some(recording) = &self.recording {
+            recording.object(bucket, key, bytes);
+        }
         let stored = Stored { bytes: Bytes::from_static(bytes.as_bytes()), ..Stored::default() };
         self.state.lock().objects.insert((bucket.to_owned(), key.to_owned()), stored);
     }

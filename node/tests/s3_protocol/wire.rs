@@ -17,12 +17,17 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
 
 use crate::memory::Memory;
+use crate::record::{Recorder, Recording, StartOptions};
 
 pub(crate) const ACCESS_KEY: &str = "AKIDTEST";
 pub(crate) const SECRET: &str = "secret-that-nobody-prints";
 /// 2013-05-24T00:00:00Z.
 pub(crate) const NOW_MS: u64 = 1_369_353_600_000;
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
+
+/// What makes a node answer as the layer does here, as far as its configuration goes.
+const CONFIGURATION: &str =
+    "region = \"eu-west-1\"\ndomains = [\"s3.test\"]\n[limits]\nstall_timeout = \"5s\"\n";
 
 /// Stands still, for requests signed here; runs, for requests signed by an SDK.
 #[derive(Debug)]
@@ -51,6 +56,8 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) memory: Memory,
     _tasks: JoinSet<()>,
+    /// What clients go through where the test is recorded.
+    _recorder: Option<Recorder>,
 }
 
 /// The layer over operations that keep what they are given.
@@ -74,10 +81,21 @@ impl Server {
     }
 
     pub(crate) async fn start_with(clock: TestClock, limits: Limits) -> Self {
-        let memory = Memory::new();
+        let recording = Recording::of_this_test();
+        if let Some(recording) = &recording {
+            recording.started(&StartOptions {
+                how: "protocol",
+                volume_count: 4,
+                access_key: ACCESS_KEY,
+                secret_key: SECRET,
+                clock_s: clock.wall_ms() / 1000,
+                lines: CONFIGURATION,
+            });
+        }
+        let memory = Memory::new(recording.clone());
         let protocol = protocol(clock, limits, memory.clone());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let address = listener.local_addr().expect("bound");
+        let mut address = listener.local_addr().expect("bound");
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -91,7 +109,12 @@ impl Server {
                 });
             }
         });
-        Self { address, memory, _tasks: tasks }
+        let recorder = match recording {
+            Some(recording) => Some(Recorder::start(address, recording).await),
+            None => None,
+        };
+        address = recorder.as_ref().map_or(address, |recorder| recorder.address);
+        Self { address, memory, _tasks: tasks, _recorder: recorder }
     }
 
     /// Sends bytes, closes the sending half, and reads the answer.
