@@ -59,7 +59,7 @@ impl Recording {
         let suite = binary.rsplit_once('-').map_or(&*binary, |(name, _)| name);
         let test = thread::current().name().unwrap_or("unnamed").replace("::", ".");
         let first_free = |number: &u32| !path(&dir, suite, &test, *number).exists();
-        let number = (1..).find(first_free).expect("a free number");
+        let number = (1..1000).find(first_free).expect("a free number");
         let file = File::create_new(path(&dir, suite, &test, number)).expect("a new file in SHERD_RECORD");
         Some(Arc::new(Self { file: Mutex::new(file), connections: AtomicU64::new(0) }))
     }
@@ -160,4 +160,27 @@ async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, note: impl Fn(
         note(Some(&buffer[..count]));
         is_taken = is_taken && to.write_all(&buffer[..count]).await.is_ok();
     }
+}
+
+#[tokio::test]
+async fn a_recorder_keeps_both_directions_and_passes_the_end_on() {
+    let server = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+    let file = tempfile::NamedTempFile::new().expect("a temporary file");
+    let recording =
+        Recording { file: Mutex::new(file.reopen().expect("it is there")), connections: 0.into() };
+    let recorder = Recorder::start(server.local_addr().expect("bound"), Arc::new(recording)).await;
+    let mut client = TcpStream::connect(recorder.address).await.expect("the recorder listens");
+    let (mut peer, _) = server.accept().await.expect("the recorder dials");
+    client.write_all(b"asked").await.expect("it is forwarded");
+    client.shutdown().await.expect("the connection is open");
+    let mut received = Vec::new();
+    peer.read_to_end(&mut received).await.expect("the end is passed on");
+    assert_eq!(received, b"asked");
+    peer.write_all(b"answered").await.expect("the other direction is open");
+    drop(peer);
+    received.clear();
+    client.read_to_end(&mut received).await.expect("the end is passed on");
+    assert_eq!(received, b"answered");
+    let frames = fs::read_to_string(file.path()).expect("text");
+    assert_eq!(frames, "request 1 5\nasked\nrequest-end 1 0\n\nanswer 1 8\nanswered\nanswer-end 1 0\n\n");
 }
