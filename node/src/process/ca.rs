@@ -25,7 +25,7 @@ use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, CertificateFacts, IssuedCertificate, PeerIdentity, Role};
 use x509_parser::pem::parse_x509_pem;
 
-use crate::process::cli::Exit;
+use crate::process::exit::Exit;
 
 const CERTIFICATE: &str = "ca.crt";
 const KEY: &str = "ca.key";

@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::process::ExitCode;
 
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
@@ -115,31 +114,6 @@ Exit codes:
   0    every volume of every set is healed
   1    the cluster serves, and something is missing
   2    it does not serve: a set has too few volumes to read, it is forming, or the node does not answer";
-
-/// How the process ends.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Exit {
-    /// Stopped as asked.
-    Done = 0,
-    /// Failed for another reason than those below.
-    Failed = 1,
-    /// The command line or the configuration was refused. Clap uses the same number.
-    Refused = 2,
-    /// The processor lacks features.
-    Processor = 3,
-    /// An address cannot be listened on.
-    Listen = 4,
-    /// The volumes cannot be opened.
-    Volumes = 5,
-    /// Requests were cut.
-    Unfinished = 6,
-}
-
-impl From<Exit> for ExitCode {
-    fn from(exit: Exit) -> Self {
-        Self::from(exit as u8)
-    }
-}
 
 /// Parses a command line, and remembers where each setting came from.
 ///

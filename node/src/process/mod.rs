@@ -7,6 +7,7 @@ pub mod cluster;
 pub mod config;
 pub(crate) mod descriptors;
 pub mod dev;
+pub mod exit;
 pub mod inspect;
 pub mod open;
 pub mod parent;

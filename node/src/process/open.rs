@@ -22,10 +22,10 @@ use sherd_volume::options::Options;
 use crate::machine::reclaim::Reclaim;
 use crate::observe::health::{Health, ReportSource};
 use crate::observe::metrics::{ApiName, Metrics};
-use crate::process::cluster::{ClusterNode, NodeMachine};
+use crate::process::cluster::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
-use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig};
+use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::s3::Gateway;
 use crate::s3::auth::{Secret, StaticCredentials};
 use crate::s3::protocol::{self, Protocol};
@@ -33,7 +33,16 @@ use crate::server::{Refusal, RequestBody};
 use crate::stripe::Thresholds;
 use crate::upkeep::Settings;
 
-pub use crate::process::store::OpenError;
+/// The node cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The store cannot be opened.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The node cannot take its place among others.
+    #[error(transparent)]
+    Cluster(#[from] Box<ClusterError>),
+}
 
 /// An open store, as the process uses it.
 pub struct OpenStore<S> {
@@ -130,7 +139,7 @@ async fn join(
     let Machine { disk, clock, rng, .. } = machine.clone();
     let started =
         ClusterNode::start(config, cluster, NodeMachine { disk, clock, rng }, metrics, health).await;
-    let node = started.map_err(|error| OpenError::Cluster(Box::new(error)))?;
+    let node = started.map_err(Box::new)?;
     let formation = node.form(health).await;
     let peers = node.peers(&formation.topology);
     let place = ClusterPlace { remote: node.remote().clone(), peers, formation };

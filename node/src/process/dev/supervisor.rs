@@ -24,8 +24,8 @@ use tokio::time::sleep;
 
 use super::child::NodeProcess;
 use super::cluster::{DevCluster, DevError, DevNode};
-use crate::process::cli::Exit;
 use crate::process::config::error::ConfigError;
+use crate::process::exit::Exit;
 use crate::server::{Life, on_signals};
 
 /// How long a dead node stays dead: long enough that its peers find it down.

@@ -140,13 +140,10 @@ impl ClusterPlace {
 
 /// The store cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum OpenError {
+pub enum StoreError {
     /// The directories do not make a node.
     #[error(transparent)]
     Formation(#[from] FormationError),
-    /// The node cannot take its place among others.
-    #[error(transparent)]
-    Cluster(Box<crate::process::cluster::ClusterError>),
     /// Threads cannot be started.
     #[error("start volume threads: {0}")]
     Threads(#[from] std::io::Error),
@@ -173,14 +170,14 @@ impl Store {
     /// volumes of a node alone are the cluster, which is formed where there is none.
     ///
     /// # Errors
-    /// [`OpenError`] when the directories do not make a node. A volume that does not open is an
+    /// [`StoreError`] when the directories do not make a node. A volume that does not open is an
     /// offline volume, not an error.
     pub async fn open(
         config: StoreConfig,
         machine: Machine,
         metrics: &Arc<Metrics>,
         place: Option<ClusterPlace>,
-    ) -> Result<Self, OpenError> {
+    ) -> Result<Self, StoreError> {
         let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
         let StoreConfig { buffer_bytes_max, upkeep, .. } = config;
         let Machine { disk, index, clock, rng, host } = machine;

@@ -17,8 +17,9 @@ use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode
 use s3s::{S3Error, S3ErrorCode, S3Request};
 use sherd_core::record::Attributes;
 
-use super::header::{attributes, checksum, timestamp};
+use super::header::{attributes, timestamp};
 use super::names;
+use super::protocol::checksum;
 use crate::machine::quantity::Period;
 use crate::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
 use crate::s3::protocol::context::{RequestContext, RequestId};

@@ -13,7 +13,7 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKin
 
 use crate::s3::error::bad_argument;
 use crate::s3::protocol::checksum::{ALGORITHMS, decoded, of_header, of_name};
-pub(in crate::s3) use crate::s3::protocol::checksum::{header, name};
+pub(in crate::s3) use crate::s3::protocol::checksum::{header, kind_text, name};
 
 const PREFIX: &str = "x-amz-checksum-";
 /// Headers that begin like a checksum and are none.
@@ -236,14 +236,6 @@ pub(in crate::s3) fn text(checksum: &Checksum) -> String {
     match checksum.composite_of {
         Some(parts) => format!("{value}-{parts}"),
         None => value,
-    }
-}
-
-/// What covers what, as S3 writes it.
-pub(in crate::s3) fn kind_text(kind: ChecksumKind) -> &'static str {
-    match kind {
-        ChecksumKind::Composite => ChecksumType::COMPOSITE,
-        ChecksumKind::FullObject => ChecksumType::FULL_OBJECT,
     }
 }
 

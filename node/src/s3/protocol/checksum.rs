@@ -3,7 +3,8 @@
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use sherd_core::record::ChecksumAlgorithm;
+use s3s::dto::ChecksumType;
+use sherd_core::record::{ChecksumAlgorithm, ChecksumKind};
 
 use crate::object;
 
@@ -23,6 +24,14 @@ fn row(algorithm: ChecksumAlgorithm) -> &'static (ChecksumAlgorithm, &'static st
 /// AWS's name of an algorithm, as headers, XML and messages spell it.
 pub fn name(algorithm: ChecksumAlgorithm) -> &'static str {
     row(algorithm).1
+}
+
+/// AWS's name of what an object's checksum covers.
+pub fn kind_text(kind: ChecksumKind) -> &'static str {
+    match kind {
+        ChecksumKind::Composite => ChecksumType::COMPOSITE,
+        ChecksumKind::FullObject => ChecksumType::FULL_OBJECT,
+    }
 }
 
 /// The header or trailer that carries an algorithm's checksum.
