@@ -5,6 +5,7 @@
 //! with 0 when nothing is worse, 1 on a regression, and an error when a run failed; the program makes that
 //! a 2.
 
+pub mod failure;
 pub mod runner;
 pub mod operation;
 pub mod rounds;

@@ -8,7 +8,7 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use super::store::StoreError;
+use super::failure::StoreError;
 
 /// Which of the two compared things runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

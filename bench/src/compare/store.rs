@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 
+use super::failure::StoreError;
 use super::operation::Load;
 use super::runner::{RunError, Runner, Sample, Side};
 use crate::host::{self, Refusal};
@@ -22,7 +23,7 @@ use crate::load::run::{self, Plan, Target};
 use crate::load::schedule::Limit;
 use crate::load::sizes::Size;
 use crate::load::work::Op;
-use crate::load::{self, bucket, report};
+use crate::load::{bucket, report};
 use crate::subject::{self, Subject, Tool};
 
 /// The tool behind a path to a program.
@@ -305,34 +306,6 @@ impl Store {
         }
         Ok(())
     }
-}
-
-/// Why a run on a store is worth nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum StoreError {
-    /// It cannot be started or reached.
-    #[error(transparent)]
-    Subject(#[from] subject::Error),
-    /// The objects to measure with cannot be written.
-    #[error(transparent)]
-    Load(#[from] load::Error),
-    /// The bucket cannot be made or removed.
-    #[error("bucket: {0}")]
-    Bucket(#[from] bucket::Error),
-    /// The system lacks threads or polling.
-    #[error("generate load: {0}")]
-    System(#[from] std::io::Error),
-    /// Operations went wrong, so their rate says nothing.
-    #[error("{errors} operations went wrong: {faults}")]
-    Wrong {
-        /// How many.
-        errors: f64,
-        /// What happened.
-        faults: String,
-    },
-    /// Not one operation ended in the time.
-    #[error("no operation ended in the time of a run: give it more seconds or keys")]
-    Nothing,
 }
 
 #[cfg(test)]

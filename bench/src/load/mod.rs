@@ -11,6 +11,7 @@
 //! what is sent or compared, signing keys kept. What it costs stands in every row.
 
 pub mod arguments;
+pub mod ask;
 pub mod bucket;
 pub mod prepare;
 pub mod run;
@@ -64,7 +65,7 @@ pub enum Error {
     },
     /// The bucket cannot be made or removed.
     #[error("bucket: {0}")]
-    Bucket(#[from] bucket::Error),
+    Bucket(#[from] ask::Error),
     /// The objects to measure with could not be written.
     #[error("{subject}: only {written} of {wanted} objects could be written: {faults}")]
     Preparation {

@@ -19,7 +19,7 @@ use std::{env, fs, io, thread};
 pub use process::Process;
 pub use tool::{Tool, refuse_unequal_durability};
 
-use crate::load::bucket;
+use crate::load::ask::list_buckets;
 use crate::load::sign::Credentials;
 use folder::{Folder, make_folders, remove_left_over};
 use tool::Places;
@@ -367,11 +367,17 @@ impl Subject {
         Ok(())
     }
 
+    /// Asks each node for its buckets.
+    fn answers(&self) -> Result<(), String> {
+        let ask = |node: &Endpoint| list_buckets(node.address, &node.host, &self.credentials);
+        self.endpoints().try_for_each(ask).map_err(|error| error.to_string())
+    }
+
     fn wait_until_ready(&mut self, tool: &Tool) -> Result<(), Error> {
         let begin = Instant::now();
         loop {
             let introduced = self.introduce(tool);
-            let ready = introduced.and_then(|()| bucket::is_ready(self).map_err(|error| error.to_string()));
+            let ready = introduced.and_then(|()| self.answers());
             let reason = match ready {
                 Ok(()) => return Ok(()),
                 Err(reason) => reason,
