@@ -4,9 +4,13 @@
 //! first where a rule is about code. What needs types (the bans on clocks, files and tasks) is
 //! clippy's; `seams` has only the list of files that may break it.
 
+mod arrows;
 mod circles;
 mod docs;
+mod figures;
 mod invariants;
+mod ratchet;
+mod reading;
 mod rooms;
 mod seams;
 mod source;

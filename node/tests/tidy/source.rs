@@ -7,6 +7,14 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the package lies in the workspace").to_owned()
 }
 
+/// The folders of the workspace's crates.
+pub(crate) fn members() -> Vec<String> {
+    let text = fs::read_to_string(root().join("Cargo.toml")).expect("the workspace has a Cargo.toml");
+    let manifest: toml::Table = text.parse().expect("it is TOML");
+    let members = manifest["workspace"]["members"].as_array().expect("it lists its members");
+    members.iter().map(|member| member.as_str().expect("each is a folder").to_owned()).collect()
+}
+
 /// One source file, as the rules see it.
 pub(crate) struct Source {
     /// Relative to the workspace.

@@ -1,0 +1,160 @@
+//! Figures that may only fall: `ratchet.toml` beside this file holds what each room has, and a room that is not in it
+//! has zero.
+//!
+//! A figure that rose is a complaint about the change. One that fell is to be lowered in the file, by hand or with
+//! `SHERD_TIDY=lower cargo test -p sherd-node --test tidy ratchet`. Rooms that the file does not know, because code was
+//! moved into them, get their figures from that, too, as long as the sum over all rooms does not rise. After a
+//! conflict in the file take one side and run it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
+use std::fs;
+
+use super::figures::{Figures, all_figures, room_of};
+use super::source::{root, sources};
+
+const PATH: &str = "node/tests/tidy/ratchet.toml";
+
+const HEAD: &str = "\
+# What each room has of what it should have none of; `figures.rs` says how it is counted. A figure may only fall.
+# Written by: SHERD_TIDY=lower cargo test -p sherd-node --test tidy ratchet
+";
+
+/// What the file holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Ratchet {
+    /// All rooms, also those without a figure.
+    rooms: BTreeSet<String>,
+    figures: BTreeMap<String, Figures>,
+}
+
+impl Ratchet {
+    fn parse(text: &str) -> Self {
+        let table: toml::Table = text.parse().expect("the ratchet is TOML");
+        let mut ratchet = Self::default();
+        for (what, value) in table {
+            match value {
+                toml::Value::Array(rooms) => {
+                    ratchet.rooms.extend(rooms.iter().filter_map(|room| room.as_str().map(str::to_owned)));
+                }
+                toml::Value::Table(figures) => {
+                    let count = |value: &toml::Value| {
+                        value.as_integer().and_then(|count| usize::try_from(count).ok())
+                    };
+                    let figures =
+                        figures.iter().map(|(room, value)| (room.clone(), count(value).expect("a number")));
+                    ratchet.figures.insert(what, figures.collect());
+                }
+                other => panic!("{what} is {other}"),
+            }
+        }
+        ratchet
+    }
+
+    fn text(&self) -> String {
+        let mut text = format!("{HEAD}\nrooms = [\n");
+        for room in &self.rooms {
+            writeln!(text, "    \"{room}\",").expect("memory");
+        }
+        text.push_str("]\n");
+        for (what, figures) in &self.figures {
+            writeln!(text, "\n[{what}]").expect("memory");
+            for (room, count) in figures.iter().filter(|(_, count)| **count > 0) {
+                writeln!(text, "\"{room}\" = {count}").expect("memory");
+            }
+        }
+        text
+    }
+
+    /// What the house has now.
+    fn measured() -> Self {
+        let sources = sources();
+        let rooms = sources.iter().map(|source| room_of(&source.path)).collect();
+        let figures = all_figures(&sources).into_iter().map(|(what, figures)| (what.to_owned(), figures));
+        Self { rooms, figures: figures.collect() }
+    }
+
+    fn of(&self, what: &str, room: &str) -> usize {
+        self.figures.get(what).and_then(|figures| figures.get(room)).copied().unwrap_or(0)
+    }
+
+    /// Every figure that one of both has: what, room, held, measured.
+    fn beside<'a>(&'a self, measured: &'a Self) -> BTreeSet<(&'a str, &'a str, usize, usize)> {
+        let both = self.figures.iter().chain(&measured.figures);
+        let names =
+            both.flat_map(|(what, figures)| figures.keys().map(move |room| (what.as_str(), room.as_str())));
+        names.map(|(what, room)| (what, room, self.of(what, room), measured.of(what, room))).collect()
+    }
+
+    /// What is wrong with the house, or with the file.
+    fn complaints(&self, measured: &Self) -> Vec<String> {
+        let mut complaints = Vec::new();
+        for (what, room, held, now) in self.beside(measured) {
+            if now > held {
+                complaints.push(format!("{what} of {room}: {now}, and {held} is allowed"));
+            } else if now < held {
+                complaints.push(format!("{what} of {room}: {held} in {PATH}, lower it to {now}"));
+            }
+        }
+        complaints
+    }
+
+    /// The file that follows, or what keeps it from following.
+    fn lowered(&self, measured: &Self) -> Result<Self, Vec<String>> {
+        let is_known = |room: &str| self.rooms.contains(room.split("::").next().unwrap_or(room));
+        let risen =
+            self.beside(measured).into_iter().filter(|(_, room, held, now)| now > held && is_known(room));
+        let mut complaints: Vec<_> = risen
+            .map(|(what, room, held, now)| format!("{what} of {room}: {now}, and {held} is allowed"))
+            .collect();
+        let sum = |ratchet: &Self, what: &str| -> usize {
+            ratchet.figures.get(what).map_or(0, |figures| figures.values().sum())
+        };
+        for what in measured.figures.keys() {
+            let (held, now) = (sum(self, what), sum(measured, what));
+            if now > held {
+                complaints.push(format!("{what} of all rooms: {now}, and {held} is allowed"));
+            }
+        }
+        if complaints.is_empty() { Ok(measured.clone()) } else { Err(complaints) }
+    }
+}
+
+#[test]
+fn the_figures_of_the_ratchet_only_fall() {
+    let path = root().join(PATH);
+    let held = Ratchet::parse(&fs::read_to_string(&path).expect("the ratchet is a file"));
+    let measured = Ratchet::measured();
+    let complaints = if std::env::var("SHERD_TIDY").is_ok_and(|value| value == "lower") {
+        let lowered = held.lowered(&measured);
+        lowered.map(|lowered| fs::write(&path, lowered.text()).expect("the ratchet is written")).err()
+    } else {
+        Some(held.complaints(&measured))
+    };
+    let complaints = complaints.unwrap_or_default();
+    assert!(complaints.is_empty(), "\n{}\n\n{HEAD}", complaints.join("\n"));
+}
+
+#[test]
+fn a_ratchet_falls_and_never_rises() {
+    let ratchet = |text: &str| Ratchet::parse(text);
+    let held = ratchet("rooms = [\"a\", \"b\"]\n[words]\na = 3\n");
+    assert_eq!(ratchet(&held.text()), held);
+    assert!(held.complaints(&held).is_empty());
+
+    let fallen = ratchet("rooms = [\"a\", \"b\"]\n[words]\na = 2\n");
+    let complaints = held.complaints(&fallen);
+    assert_eq!(complaints.len(), 1);
+    assert!(complaints[0].ends_with("lower it to 2"), "{complaints:?}");
+    assert_eq!(held.lowered(&fallen), Ok(fallen.clone()));
+    assert_eq!(fallen.complaints(&held), ["words of a: 3, and 2 is allowed"]);
+    assert!(fallen.lowered(&held).is_err());
+
+    let elsewhere = ratchet("rooms = [\"a\", \"b\"]\n[words]\na = 1\nb = 1\n");
+    assert!(held.lowered(&elsewhere).is_err(), "a room that the file knows");
+    let moved = ratchet("rooms = [\"b\", \"c\"]\n[words]\nc = 3\n");
+    assert_eq!(held.complaints(&moved).len(), 2);
+    assert_eq!(held.lowered(&moved), Ok(moved));
+    let grown = ratchet("rooms = [\"b\", \"c\"]\n[words]\nc = 4\n");
+    assert!(held.lowered(&grown).is_err());
+}
