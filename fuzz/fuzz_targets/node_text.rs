@@ -4,7 +4,7 @@
 
 use libfuzzer_sys::fuzz_target;
 use sherd_node::process::config::fuzzing::setting_text;
-use sherd_node::s3::fuzzing::{framed_body, header_text};
+use sherd_s3::fuzzing::{framed_body, header_text};
 
 fuzz_target!(|data: &[u8]| {
     match data.split_first() {

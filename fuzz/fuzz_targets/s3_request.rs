@@ -4,5 +4,5 @@
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|data: &[u8]| {
-    let _ = sherd_node::s3::fuzzing::request(data);
+    let _ = sherd_s3::fuzzing::request(data);
 });

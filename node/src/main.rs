@@ -6,9 +6,7 @@
 use std::io::Write as _;
 use std::process::ExitCode;
 
-use sherd_node::machine::cpu;
-use sherd_node::machine::system::{SystemClock, SystemRng};
-use sherd_node::observe::log;
+use sherd_node::log;
 use sherd_node::process::ca::ca;
 use sherd_node::process::cli::{self, Command, DevArgs, ServeArgs};
 use sherd_node::process::config::Config;
@@ -22,6 +20,8 @@ use sherd_node::process::probe::probe;
 use sherd_node::process::run::{Addresses, run};
 use sherd_node::process::status::status;
 use sherd_node::process::{dev, parent, working_directory};
+use sherd_store::machine::cpu;
+use sherd_store::machine::system::{SystemClock, SystemRng};
 
 /// A request makes about a hundred short-lived allocations, freed on other threads than those that
 /// made them: the system's allocator takes locks for that, and gives little back after a burst.

@@ -17,16 +17,16 @@ use sherd_core::env::{Clock, Rng};
 use sherd_core::id::ObjectKey;
 use sherd_core::record::Attributes;
 use sherd_core::topology::GeometryRequest;
-use sherd_node::machine::host::TaskHost;
-use sherd_node::object::{
+use sherd_node::health::VolumeState;
+use sherd_node::process::store::{Machine, Store, StoreConfig};
+use sherd_store::machine::host::TaskHost;
+use sherd_store::object::{
     CompleteUpload, CreateUpload, Error, EtagMatch, ListEntry, ListRequest, ListedPart, MissingResource,
     ObjectName, Objects, PartName, PutRequest, ReadConditions, ReadRequest, Span, Upload, WriteConditions,
 };
-use sherd_node::observe::health::VolumeState;
-use sherd_node::observe::metrics::Metrics;
-use sherd_node::process::store::{Machine, Store, StoreConfig};
-use sherd_node::stripe::Thresholds;
-use sherd_node::upkeep::Settings;
+use sherd_store::observe::metrics::Metrics;
+use sherd_store::stripe::Thresholds;
+use sherd_store::upkeep::Settings;
 use sherd_volume::disk::Disk as _;
 use sherd_volume::disk::faulty::{FaultyDisk, Keep};
 use sherd_volume::index::memory::MemoryIndex;

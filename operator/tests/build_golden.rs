@@ -74,7 +74,7 @@ fn full() -> Value {
             "indexCache": "64MiB",
             "healBandwidth": "128MiB",
             "scrubPeriod": "14days",
-            "logLevel": "info,sherd_node::upkeep=debug",
+            "logLevel": "info,sherd_store::upkeep=debug",
         },
         "networkPolicy": {"enabled": false},
     });

@@ -9,12 +9,12 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use rustix::process::{Signal, getpid, kill_process};
-use sherd_node::machine::system::SystemRng;
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
 use sherd_node::process::config::settings::{Durability, Settings, WordList};
 use sherd_node::process::config::source::Sources;
 use sherd_node::process::run::{RunError, run};
+use sherd_store::machine::system::SystemRng;
 
 use super::node::{self, Node};
 use super::{Bench, Error, Page};

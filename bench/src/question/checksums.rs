@@ -7,7 +7,7 @@
 
 use sherd_core::checksum::BlockHasher;
 use sherd_core::record::ChecksumAlgorithm;
-use sherd_node::object::digest::{Digests, Hasher};
+use sherd_store::object::digest::{Digests, Hasher};
 
 use super::turns::{Way, measure, mib};
 use super::{Bench, Error, Page};

@@ -258,8 +258,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::machine::system::{SystemClock, SystemRng};
-    use crate::trust::{Trust, TrustFiles};
+    use sherd_net::tls::{Trust, TrustFiles};
+    use sherd_store::machine::system::{SystemClock, SystemRng};
 
     fn run(command: CaCommand) -> Result<String, CaError> {
         let mut out = Vec::new();

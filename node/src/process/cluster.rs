@@ -21,25 +21,25 @@ use sherd_core::id::ClusterId;
 use sherd_core::topology::Topology;
 use sherd_volume::disk::Disk;
 
-use crate::cluster::asker::Asker;
-use crate::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
-use crate::cluster::links::{PeerLinks, PeerLinksConfig};
-use crate::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
-use crate::observe::health::{FormationWait, Health};
-use crate::observe::metrics::Metrics;
-use crate::observe::trace::SlowRequests;
-use crate::peer::ConnectionAge;
-use crate::peer::grpc::GrpcPeer;
-use crate::peer::remote::RemoteVolumes;
+use crate::health::{FormationWait, Health};
 use crate::process::config::Config;
 use crate::process::config::cluster::ClusterConfig;
 use crate::process::config::credentials::Credentials;
 use crate::process::report::{NodeReporter, ReporterConfig};
 use crate::process::store::Store;
-use crate::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, NodeDesk, RpcNode};
-use crate::trust::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
-use crate::volumes::form::clustered::ClusterFormationConfig;
-use crate::volumes::form::{Formation, FormationConfig, FormationError};
+use sherd_net::ConnectionAge;
+use sherd_net::grpc::GrpcPeer;
+use sherd_net::links::{PeerLinks, PeerLinksConfig};
+use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, NodeDesk, RpcNode};
+use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
+use sherd_store::cluster::asker::Asker;
+use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
+use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
+use sherd_store::observe::metrics::Metrics;
+use sherd_store::observe::trace::SlowRequests;
+use sherd_store::peer::remote::RemoteVolumes;
+use sherd_store::volumes::form::clustered::ClusterFormationConfig;
+use sherd_store::volumes::form::{Formation, FormationConfig, FormationError};
 
 /// A node cannot take its place among others.
 #[derive(Debug, thiserror::Error)]

@@ -17,12 +17,12 @@ use sherd_core::id::VolumeId;
 use sherd_core::topology::Topology;
 use sherd_proto::v1::{Formation, NodeState, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 
-use crate::cluster::formation::topology_digest;
-use crate::cluster::membership::Membership;
-use crate::observe::health::{Health, Phase, SetHealth};
+use crate::health::{Health, Phase, SetHealth};
 use crate::process::store::Store;
-use crate::rpc::NodeDesk;
-use crate::trust::Trust;
+use sherd_net::rpc::NodeDesk;
+use sherd_net::tls::Trust;
+use sherd_store::cluster::formation::topology_digest;
+use sherd_store::cluster::membership::Membership;
 
 /// How long nothing may have been queued before a volume counts as healed.
 const HEALED_AFTER: Duration = Duration::from_secs(10);

@@ -14,16 +14,16 @@ use sherd_volume::options::Durability;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::observe::health::Health;
-use crate::observe::metrics::Metrics;
-use crate::observe::trace::SlowRequests;
+use crate::health::Health;
+use sherd_store::observe::metrics::Metrics;
+use sherd_store::observe::trace::SlowRequests;
 use crate::process::config::Config;
 use crate::process::descriptors::DescriptorLimit;
 use crate::process::exit::Exit;
 use crate::process::open::{OpenError, open, refuse};
 use crate::server::admin::serve_admin;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
-use crate::trust::{ServedCertificate, TrustError};
+use sherd_net::tls::{ServedCertificate, TrustError};
 
 /// Threads for blocking calls at most: a few per volume that reads from its disk.
 const BLOCKING_THREADS_MAX: usize = 64;

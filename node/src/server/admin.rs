@@ -14,10 +14,10 @@ use http_body_util::Full;
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-use crate::machine::reclaim::Reclaim;
-use crate::observe::health::Health;
-use crate::observe::metrics::{self, Metrics};
+use crate::health::Health;
 use crate::server::{Life, Listener, ListenerLimits, serve};
+use sherd_store::machine::reclaim::Reclaim;
+use sherd_store::observe::metrics::{self, Metrics};
 
 /// Probes and a few scrapers: more connections than that are a mistake.
 pub(crate) const CONNECTIONS_MAX: usize = 64;
@@ -127,7 +127,7 @@ mod tests {
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::observe::health::{HealthReport, SetHealth, VolumeHealth, VolumeState};
+    use crate::health::{HealthReport, SetHealth, VolumeHealth, VolumeState};
 
     async fn ask(method: Method, path: &str, health: &Health) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path).body(()).expect("a valid request");

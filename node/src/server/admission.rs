@@ -16,8 +16,8 @@ use http_body_util::{Either, Full};
 use tokio::sync::Semaphore;
 
 use super::RequestBody;
-use crate::observe::metrics::{ApiName, S3Metrics};
-use crate::observe::trace::{self, Phase, RequestTrace, SlowRequests};
+use sherd_store::observe::metrics::{ApiName, S3Metrics};
+use sherd_store::observe::trace::{self, Phase, RequestTrace, SlowRequests};
 
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
 /// hears 503 and backs off rather than giving up on a connection.
@@ -132,7 +132,7 @@ mod tests {
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::observe::metrics::Metrics;
+    use sherd_store::observe::metrics::Metrics;
 
     fn metrics() -> S3Metrics {
         Metrics::new(Durability::Fsync).s3

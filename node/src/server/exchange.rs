@@ -15,7 +15,7 @@ use std::task::{Context, Poll};
 use http::{Method, Request};
 use http_body::{Body, Frame, SizeHint};
 
-use crate::trust::ConnectionPlace;
+use sherd_net::tls::ConnectionPlace;
 
 /// Lines of a head beside its headers: the request line and the empty one.
 const LINES_BESIDE_HEADERS: usize = 2;
@@ -160,7 +160,7 @@ mod tests {
     use http_body_util::Full;
 
     use super::*;
-    use crate::trust::ConnectionPlaces;
+    use sherd_net::tls::ConnectionPlaces;
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 

@@ -12,8 +12,8 @@ use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
 use super::patient::TimedStream;
-use crate::trust::limits::ACCEPT_TIMEOUT;
-use crate::trust::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate};
+use sherd_net::tls::limits::ACCEPT_TIMEOUT;
+use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate};
 
 /// Handshakes under way at one time: with their buffers 32 MiB.
 const HANDSHAKES_MAX: usize = 1024;

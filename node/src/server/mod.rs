@@ -49,9 +49,9 @@ pub use self::request_body::RequestBody;
 use self::shortage::Shortage;
 use self::spare::SpareDescriptors;
 use self::transport::{Deadlines, Transport};
-use crate::machine::reclaim::{HeldBuffers, Reclaim};
-use crate::observe::metrics::Traffic;
-use crate::trust::{ConnectionPlaces, ServedCertificate};
+use sherd_net::tls::{ConnectionPlaces, ServedCertificate};
+use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
+use sherd_store::observe::metrics::Traffic;
 
 /// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
 const BUFFER_BYTES_MAX: usize = 64 << 10;

@@ -21,8 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 use super::request_body::BodyState;
-use crate::machine::reclaim::HeldBuffers;
-use crate::observe::metrics::Traffic;
+use sherd_store::machine::reclaim::HeldBuffers;
+use sherd_store::observe::metrics::Traffic;
 
 /// Between two looks at a write that waits.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
@@ -248,8 +248,8 @@ mod tests {
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::machine::reclaim::Reclaim;
-    use crate::observe::metrics::Metrics;
+    use sherd_store::machine::reclaim::Reclaim;
+    use sherd_store::observe::metrics::Metrics;
 
     fn traffic() -> Traffic {
         Metrics::new(Durability::Fsync).s3.traffic

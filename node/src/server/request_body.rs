@@ -17,7 +17,7 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
-use crate::observe::trace::{self, Phase};
+use sherd_store::observe::trace::{self, Phase};
 
 /// Bytes that are read at a time while no body is: hyper's smallest buffer. A longer head comes in pieces.
 pub(super) const HEAD_READ_BYTES: usize = 8 << 10;

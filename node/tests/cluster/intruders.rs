@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use sherd_core::env::Clock;
 use sherd_core::id::ClusterId;
-use sherd_node::trust::{HandshakeFailure, Role, Trust, TrustFiles};
+use sherd_net::tls::{HandshakeFailure, Role, Trust, TrustFiles};
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::{PingRequest, Sender};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};

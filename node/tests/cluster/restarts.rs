@@ -16,7 +16,7 @@ use crate::harness::data::{Dice, Home};
 use crate::harness::s3::S3;
 use crate::harness::wait::{SOON, eventually};
 use crate::load::{Load, Plan, Step};
-use sherd_node::trust::Role;
+use sherd_net::tls::Role;
 
 /// Tries of one request.
 const ATTEMPTS: u32 = 5;

@@ -3,7 +3,7 @@
 //!
 //! The methods are read from the files that define them, so that a new one without roles fails here.
 
-use sherd_node::trust::Role;
+use sherd_net::tls::Role;
 
 use crate::harness::cluster::cluster_of;
 use crate::wire::{PERMISSION_DENIED, call};

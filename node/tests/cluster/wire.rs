@@ -8,7 +8,7 @@ use hyper::client::conn::http2;
 use hyper::{Method, Request, header};
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use prost::Message;
-use sherd_node::trust::{HandshakeFailure, Trust};
+use sherd_net::tls::{HandshakeFailure, Trust};
 use tokio::io::AsyncBufReadExt as _;
 
 use crate::harness::wait::{SOON, bounded};

@@ -16,8 +16,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sherd_core::id::ClusterId;
-use sherd_node::trust::authority::Authority;
-use sherd_node::trust::{PeerIdentity, Role, Trust, TrustFiles};
+use sherd_net::tls::authority::Authority;
+use sherd_net::tls::{PeerIdentity, Role, Trust, TrustFiles};
 use tempfile::TempDir;
 use tokio::task::JoinSet;
 

@@ -3,8 +3,8 @@
 use bytes::Bytes;
 use http::Request;
 use http_body_util::Full;
-use sherd_node::observe::metrics::ApiName;
-use sherd_node::s3::protocol::Limits;
+use sherd_s3::protocol::Limits;
+use sherd_store::observe::metrics::ApiName;
 
 use crate::memory::Memory;
 use crate::wire::{ACCESS_KEY, Asking, Server, TestClock, protocol, small_limits};
@@ -127,7 +127,7 @@ async fn every_operation_of_the_release_reaches_its_method() {
         assert!((200..300).contains(&answer.status), "{name}: {} {}", answer.status, answer.text());
     }
     assert_eq!(server.memory.calls(), names);
-    let all = sherd_node::s3::protocol::operation::Operation::ALL.len();
+    let all = sherd_s3::protocol::operation::Operation::ALL.len();
     assert_eq!(names.len(), all, "no operation without its request here");
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 use parking_lot::Mutex;
-use sherd_node::observe::log;
+use sherd_node::log;
 
 use crate::wire::{Asking, SECRET, Server};
 

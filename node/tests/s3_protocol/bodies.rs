@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use sherd_core::record::ChecksumAlgorithm;
-use sherd_node::s3::protocol::{Limits, checksum};
+use sherd_s3::protocol::{Limits, checksum};
 
 use crate::wire::{Asking, EMPTY, Server, TestClock, small_limits, unsigned_frames};
 

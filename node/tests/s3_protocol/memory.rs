@@ -9,7 +9,7 @@ use http::StatusCode;
 use parking_lot::Mutex;
 use s3s::dto::*;
 use s3s::{S3, S3Error, S3ErrorCode, S3Request, S3Response, S3Result};
-use sherd_node::s3::protocol::context::RequestContext;
+use sherd_s3::protocol::context::RequestContext;
 use tokio::sync::watch;
 
 use crate::record::Recording;

@@ -169,7 +169,7 @@ fn names_are_of_our_vocabulary() {
     ] {
         assert!(!bites(uses_our_words, text), "{text}");
     }
-    let signed = Source::new("node/src/s3/example.rs", "let chunk = 1; let item = 2;");
+    let signed = Source::new("node/s3/src/example.rs", "let chunk = 1; let item = 2;");
     assert_eq!(uses_our_words(&signed).len(), 1, "only S3's own word is allowed there");
     holds(uses_our_words);
 }

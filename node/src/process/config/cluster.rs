@@ -15,7 +15,7 @@ use sherd_core::limits::NODES_MAX;
 
 use super::pattern::{self, InvalidPattern};
 use super::settings::ClusterSettings;
-use crate::machine::quantity::Period;
+use sherd_store::machine::quantity::Period;
 
 /// The name of a cluster that is given none.
 const NAME: &str = "sherd";

@@ -12,7 +12,7 @@ use super::cluster;
 use super::credentials::Credentials;
 use super::settings::Settings;
 use super::volumes::{VOLUMES_MAX, expand};
-use crate::machine::quantity::{ByteSize, Period};
+use sherd_store::machine::quantity::{ByteSize, Period};
 
 /// One text, taken for everything that a setting or a file of settings can be.
 pub fn setting_text(input: &[u8]) {

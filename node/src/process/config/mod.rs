@@ -31,10 +31,10 @@ use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
 use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
 use self::source::Sources;
-use crate::machine::quantity::{ByteSize, Period};
-use crate::observe::log::{Log, LogFormat, parse_level};
+use crate::log::{Log, LogFormat, parse_level};
 use crate::server::{HEAD_TIMEOUT, ListenerLimits, ROOMY_CONNECTIONS_MAX};
-use crate::trust::CertificateFiles;
+use sherd_net::tls::CertificateFiles;
+use sherd_store::machine::quantity::{ByteSize, Period};
 
 /// The port of the S3 listener where none is given.
 pub const S3_PORT: u16 = 9000;

@@ -12,8 +12,8 @@ use std::str::FromStr;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Deserializer};
 
-use crate::machine::quantity::{ByteSize, Period};
-use crate::observe::log::LogFormat;
+use crate::log::LogFormat;
+use sherd_store::machine::quantity::{ByteSize, Period};
 
 /// What `serve` can be told. Each is optional where it is written, not where it is used.
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
@@ -213,7 +213,7 @@ pub struct LogSettings {
     /// Form of a log line [default: text]
     #[arg(id = "log_format", long = "log-format", env = "SHERD_LOG_FORMAT", value_name = "FORM")]
     pub format: Option<LogFormat>,
-    /// Least severity logged, also by target: info,sherd_node::upkeep=debug [default: info]
+    /// Least severity logged, also by target: info,sherd_store::upkeep=debug [default: info]
     #[arg(id = "log_level", long = "log-level", env = "SHERD_LOG_LEVEL", value_name = "FILTER")]
     pub level: Option<String>,
     /// Time from which on a request is logged as slow, with where its time went; 0 logs none [default: 1s]

@@ -29,7 +29,7 @@ use sherd_trust::{Authority, AuthorityError, Role};
 
 use super::ports::{self, NodePorts, PortError};
 use super::{CREDENTIALS, example, find_or_make_credentials, for_shell, make_directory, reachable};
-use crate::observe::log::{Log, LogFormat};
+use crate::log::{Log, LogFormat};
 use crate::process::cli::DevArgs;
 use crate::process::config::Config;
 use crate::process::config::credentials::{Credentials, InvalidCredentials};
@@ -397,7 +397,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::machine::system::{SystemClock, SystemRng};
+    use sherd_store::machine::system::{SystemClock, SystemRng};
 
     fn arguments(dir: &Path, volumes: Option<u16>) -> DevArgs {
         let any = "127.0.0.1:0".parse().expect("an address");

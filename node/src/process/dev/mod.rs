@@ -19,13 +19,13 @@ use std::time::Duration;
 
 use sherd_core::env::Rng;
 
-use crate::machine::quantity::Period;
 use crate::process::cli::DevArgs;
 use crate::process::config::credentials::{Credentials, InvalidCredentials};
 use crate::process::config::error::ConfigError;
 use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
 use crate::process::config::source::Sources;
 use crate::process::config::{Config, REGION};
+use sherd_store::machine::quantity::Period;
 
 /// Volumes of the only node, where no number is given: 2+2.
 const VOLUMES: u16 = 4;
@@ -134,8 +134,8 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::machine::system::SystemRng;
     use crate::process::config::settings::LogSettings;
+    use sherd_store::machine::system::SystemRng;
 
     fn start(dir: &Path, volumes: u16) -> Result<Dev, ConfigError> {
         let any = "127.0.0.1:0".parse().expect("an address");

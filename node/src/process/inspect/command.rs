@@ -12,7 +12,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 
 use super::{InspectError, InspectRequest, run};
-use crate::machine::system::{SystemClock, SystemRng};
+use sherd_store::machine::system::{SystemClock, SystemRng};
 
 /// Something in the volumes is wrong.
 const PROBLEMS: u8 = 1;

@@ -35,8 +35,8 @@ use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::open::{Setup, open};
 use sherd_volume::options::Options;
 
-use crate::volumes::form::directory::identity_of;
-use crate::volumes::lsm_indexes;
+use sherd_store::volumes::form::directory::identity_of;
+use sherd_store::volumes::lsm_indexes;
 
 /// Rows or shards of one page.
 const PAGE: usize = 500;

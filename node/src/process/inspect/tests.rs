@@ -12,11 +12,11 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::options::Options;
 
 use super::*;
-use crate::machine::system::{SystemClock, SystemRng};
-use crate::object::{CreateUpload, ObjectName};
-use crate::peer::{LocalPeer, ShardPeer};
-use crate::register::{Proposal, Writer};
-use crate::upkeep::tests::{DEADLINE, Directories, body, key_of, releases};
+use sherd_store::machine::system::{SystemClock, SystemRng};
+use sherd_store::object::{CreateUpload, ObjectName};
+use sherd_store::peer::{LocalPeer, ShardPeer};
+use sherd_store::register::{Proposal, Writer};
+use sherd_store::testing::{DEADLINE, Directories, body, key_of, uploads};
 
 fn inspect(directories: &[PathBuf]) -> Result<Report, InspectError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
@@ -115,7 +115,7 @@ async fn shards_that_nothing_names_are_counted_by_age_and_are_no_problem() {
     node.create_bucket().await;
     node.put_everywhere("packed", &body(2, 100_000)).await;
     node.put_everywhere("file", &body(3, 2_000_000)).await;
-    let (_, complete) = releases::uploaded(&node).await;
+    let (_, complete) = uploads::uploaded(&node).await;
     node.objects().complete_upload(complete).await.expect("an object of parts");
     let key = node.register("packed").await;
     let (volumes, target) = (node.volumes(), Target::new(key.clone(), Slot(0), Epoch::FIRST));
@@ -182,7 +182,7 @@ async fn a_part_that_a_crash_left_open_is_no_problem() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let (part, complete) = releases::uploaded(&node).await;
+    let (part, complete) = uploads::uploaded(&node).await;
     let stored = node.registers().read(&part).await.expect("readable").expect("there").value.state;
     let data = stored.data_refs()[0];
     node.complete(&part, &data).await;
@@ -192,8 +192,8 @@ async fn a_part_that_a_crash_left_open_is_no_problem() {
 
     let node = directories.start().await;
     node.objects().complete_upload(complete).await.expect("an object");
-    releases::until_closed(&node, &part).await;
-    releases::put_back(&node, &part, stored).await;
+    uploads::until_closed(&node, &part).await;
+    uploads::put_back(&node, &part, stored).await;
     node.put_everywhere("a", &body(2, 100)).await;
     // As upkeep does for what an object named that was replaced.
     let volumes = node.volumes();

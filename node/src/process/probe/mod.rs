@@ -28,12 +28,12 @@ use tokio_rustls::TlsConnector;
 
 use crate::process::config::REGION;
 use crate::process::config::credentials::{ACCESS_KEY_LINE, SECRET_KEY_LINE};
-use crate::s3::auth::Secret;
-use crate::s3::auth::amz_date::AmzDate;
-use crate::s3::auth::canonical::{CanonicalRequest, PathForm};
-use crate::s3::auth::signing_key::SigningKey;
-use crate::s3::protocol::query::Query;
-use crate::trust::{TrustError, https};
+use sherd_net::tls::{TrustError, https};
+use sherd_s3::auth::Secret;
+use sherd_s3::auth::amz_date::AmzDate;
+use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
+use sherd_s3::auth::signing_key::SigningKey;
+use sherd_s3::protocol::query::Query;
 
 /// How long all steps may take together.
 const TIMEOUT: Duration = Duration::from_secs(25);

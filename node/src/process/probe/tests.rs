@@ -7,9 +7,9 @@ use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::machine::system::{SystemClock, SystemRng};
-use crate::s3::auth::StaticCredentials;
-use crate::s3::auth::verifier::Verifier;
+use sherd_s3::auth::StaticCredentials;
+use sherd_s3::auth::verifier::Verifier;
+use sherd_store::machine::system::{SystemClock, SystemRng};
 
 const SECRET: &str = "long-enough";
 

@@ -18,7 +18,7 @@ use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
 
 use super::StatusArgs;
-use crate::trust::{CertificateFacts, ConnectError, Trust, TrustError, TrustFiles};
+use sherd_net::tls::{CertificateFacts, ConnectError, Trust, TrustError, TrustFiles};
 
 /// How long a connected node may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);

@@ -16,8 +16,8 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 use super::*;
-use crate::machine::system::SystemClock;
-use crate::trust::{ConnectedPeer, Trust, TrustFiles};
+use sherd_net::tls::{ConnectedPeer, Trust, TrustFiles};
+use sherd_store::machine::system::SystemClock;
 
 const CLUSTER: ClusterId = ClusterId([0x6a; 16]);
 

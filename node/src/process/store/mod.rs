@@ -19,24 +19,24 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
-use crate::cluster::Cluster;
-use crate::cluster::damage::{Damage, ReportCounts, Reports};
-use crate::cluster::deletions::Deletions;
-use crate::cluster::pins::Pins;
-use crate::machine::heap::Heap;
-use crate::machine::host::{Host, ThreadHost};
-use crate::machine::reclaim::Reclaim;
-use crate::machine::system::{SystemClock, SystemRng};
-use crate::object::{Objects, ObjectsConfig};
-use crate::observe::metrics::Metrics;
-use crate::peer::grpc::GrpcPeer;
-use crate::peer::remote::RemoteVolumes;
-use crate::peer::{LocalPeer, VolumeRoute};
-use crate::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
-use crate::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
-use crate::upkeep::{Settings, Upkeep, UpkeepConfig};
-use crate::volumes::form::{self, Formation, FormationConfig, FormationError};
-use crate::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
+use sherd_store::cluster::Cluster;
+use sherd_store::cluster::damage::{Damage, ReportCounts, Reports};
+use sherd_store::cluster::deletions::Deletions;
+use sherd_store::cluster::pins::Pins;
+use sherd_store::machine::heap::Heap;
+use sherd_store::machine::host::{Host, ThreadHost};
+use sherd_store::machine::reclaim::Reclaim;
+use sherd_store::machine::system::{SystemClock, SystemRng};
+use sherd_store::object::{Objects, ObjectsConfig};
+use sherd_store::observe::metrics::Metrics;
+use sherd_net::grpc::GrpcPeer;
+use sherd_store::peer::remote::RemoteVolumes;
+use sherd_store::peer::{LocalPeer, VolumeRoute};
+use sherd_store::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
+use sherd_store::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
+use sherd_store::upkeep::{Settings, Upkeep, UpkeepConfig};
+use sherd_store::volumes::form::{self, Formation, FormationConfig, FormationError};
+use sherd_store::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 
 /// Bytes of buffers that an idle node keeps committed.
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
@@ -375,7 +375,7 @@ mod tests {
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::observe::health;
+    use crate::health;
 
     async fn open(folder: &std::path::Path) -> Store {
         let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();

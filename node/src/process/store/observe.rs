@@ -9,11 +9,11 @@ use sherd_core::id::VolumeId;
 use sherd_proto::v1::{VolumeReport, VolumeState as ReportedState};
 
 use super::Store;
-use crate::observe::health::{self, HealthReport, SetHealth, VolumeHealth};
-use crate::observe::metrics::Metrics;
-use crate::peer::VolumeRoute;
-use crate::upkeep::OpeningStatus;
-use crate::volumes::{VolumeState, VolumeStatus};
+use crate::health::{self, HealthReport, SetHealth, VolumeHealth};
+use sherd_store::observe::metrics::Metrics;
+use sherd_store::peer::VolumeRoute;
+use sherd_store::upkeep::OpeningStatus;
+use sherd_store::volumes::{VolumeState, VolumeStatus};
 
 impl Store {
     /// What is whole and what is not, at this moment.

@@ -12,8 +12,8 @@ use tokio::task::JoinHandle;
 use sherd_volume::options::Durability;
 
 use super::*;
-use crate::observe::metrics::{ApiName, Metrics};
-use crate::observe::trace::SlowRequests;
+use sherd_store::observe::metrics::{ApiName, Metrics};
+use sherd_store::observe::trace::SlowRequests;
 
 const LONG: Duration = Duration::from_hours(1);
 const PATIENT: ListenerLimits = ListenerLimits {

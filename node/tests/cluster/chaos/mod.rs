@@ -19,7 +19,7 @@ mod plan;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use sherd_node::trust::Role;
+use sherd_net::tls::Role;
 use tokio::time::Instant;
 
 use self::clients::Crowd;

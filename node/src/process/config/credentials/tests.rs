@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
-use crate::machine::system::SystemRng;
+use sherd_store::machine::system::SystemRng;
 
 fn file(dir: &tempfile::TempDir, text: &str, mode: u32) -> PathBuf {
     let path = dir.path().join("credentials.env");

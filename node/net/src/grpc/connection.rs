@@ -1,0 +1,121 @@
+//! One HTTP/2 connection to a peer, as the generated clients take it.
+//!
+//! There is no channel that connects by itself: a connection that ends is over, every call on it fails at
+//! once, and its link makes another. Its driver ends when it takes no further request, which is how the link sees
+//! that; its other tasks end with what is under way, or when it is cut.
+
+use std::future::Future;
+use std::task::{Context, Poll};
+
+use futures::future::BoxFuture;
+use hyper::body::Incoming;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+
+use crate::wire;
+
+/// Sends requests over one connection.
+#[derive(Debug, Clone)]
+pub struct Connection {
+    requests: http2::SendRequest<Body>,
+}
+
+/// The tasks of one connection. Dropped, it cuts the connection off.
+#[derive(Debug)]
+pub(super) struct ConnectionTasks(TaskSpawner);
+
+/// Spawns tasks of one connection, and nothing once it is cut.
+#[derive(Debug, Clone)]
+struct TaskSpawner {
+    /// Where the link's owner waits for them.
+    all: TaskTracker,
+    own: TaskTracker,
+    cut: CancellationToken,
+}
+
+/// Why a connection takes no further request; `None` where it was cut.
+pub(super) type DriverEnd = Option<Result<(), hyper::Error>>;
+
+impl ConnectionTasks {
+    /// None yet; they will be among `all`.
+    pub(super) fn new(all: &TaskTracker) -> Self {
+        let own = TaskTracker::new();
+        own.close();
+        Self(TaskSpawner { all: all.clone(), own, cut: CancellationToken::new() })
+    }
+
+    /// Returns when the connection is over: nothing is under way on it. Cancel-safe.
+    pub(super) async fn ended(&self) {
+        self.0.own.wait().await;
+    }
+}
+
+impl Drop for ConnectionTasks {
+    fn drop(&mut self) {
+        self.0.cut.cancel();
+    }
+}
+
+impl TaskSpawner {
+    fn spawn<F>(&self, task: F) -> JoinHandle<Option<F::Output>>
+    where
+        F: Future<Output: Send + 'static> + Send + 'static,
+    {
+        let task = self.cut.clone().run_until_cancelled_owned(task);
+        self.all.spawn(self.own.track_future(task))
+    }
+}
+
+impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for TaskSpawner {
+    fn execute(&self, task: F) {
+        self.spawn(task);
+    }
+}
+
+impl Connection {
+    /// Greets over a stream. The handle ends when the connection takes no further request.
+    ///
+    /// # Errors
+    /// The other end does not speak HTTP/2.
+    pub(super) async fn open<S>(
+        stream: S,
+        tasks: &ConnectionTasks,
+    ) -> Result<(Self, JoinHandle<DriverEnd>), hyper::Error>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let (requests, connection) = http2::Builder::new(tasks.0.clone())
+            .timer(TokioTimer::new())
+            .initial_stream_window_size(wire::STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(wire::CONNECTION_WINDOW_BYTES)
+            .max_frame_size(wire::H2_FRAME_BYTES)
+            .keep_alive_interval(wire::PING_EVERY)
+            .keep_alive_timeout(wire::PING_ANSWER_MAX)
+            .keep_alive_while_idle(true)
+            // Reads are dropped whenever others answered first: no number of them is an attack by this peer.
+            .max_concurrent_reset_streams(wire::STREAMS_MAX as usize)
+            .max_local_error_reset_streams(None)
+            .handshake(TokioIo::new(stream))
+            .await?;
+        Ok((Self { requests }, tasks.0.spawn(connection)))
+    }
+}
+
+impl tower::Service<http::Request<Body>> for Connection {
+    type Response = http::Response<Incoming>;
+    type Error = hyper::Error;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.requests.poll_ready(context)
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        Box::pin(self.requests.send_request(request))
+    }
+}

@@ -1,0 +1,83 @@
+//! Bounds of the calls to another node: how long each may take, how many may be under way, and how the
+//! connections are kept.
+//!
+//! Every call has a deadline of its own, since its caller may wait without one: a stopped peer must cost
+//! each caller a bounded time. The links and the callers of [`super`] use these.
+
+use std::time::Duration;
+
+use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX};
+
+use sherd_store::peer::watch::CallLength;
+
+/// How long a kind of call may take.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallTime {
+    /// Until it is given up.
+    pub(super) max: Duration,
+    /// Whether the volume is late long before.
+    pub(super) length: CallLength,
+}
+
+/// For what a volume answers from memory or with one write to its log.
+pub(super) const SMALL_CALL: CallTime = CallTime { max: Duration::from_secs(5), length: CallLength::Short };
+/// For a page of a listing.
+pub(super) const LIST_CALL: CallTime = CallTime { max: Duration::from_secs(10), length: CallLength::Short };
+/// For a page of rows, shards or entries that upkeep walks.
+pub(super) const PAGE_CALL: CallTime = CallTime { max: Duration::from_secs(10), length: CallLength::Long };
+/// For a change of guarantees, adopted rows, and the verification of a row.
+pub(super) const LONG_CALL: CallTime = CallTime { max: Duration::from_secs(30), length: CallLength::Long };
+/// For the verification of a whole shard: a file of a few GiB is read once.
+pub(super) const VERIFY_SHARD_CALL: CallTime =
+    CallTime { max: Duration::from_mins(1), length: CallLength::Long };
+/// Since the last bytes of a shard moved.
+pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
+/// How often calls past their deadline are looked for, and calls that were dropped. Most of those are losers of a
+/// quorum whose answers are on their way: what is answered within this time costs no frame.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
+
+/// Calls of one stream that wait for their answers. Each volume of the node queues 4,096 operations. A frame fewer than
+/// the 8,192 at which the peer reads no further frame (`rpc::limits`): it must read the one that says which were dropped.
+pub(super) const CALLS_WAITING_MAX: usize = 8192 - FRAME_CALLS_MAX;
+/// Of these, calls for one volume: one that hangs must leave the others their places.
+pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 2048;
+/// Calls of one stream that no frame has taken yet.
+pub(super) const CALLS_QUEUED_MAX: usize = 8192;
+/// Entries in that queue beyond which the numbers of dropped calls leave the rest to calls; they are queued by a later
+/// look then.
+pub(super) const DROPS_QUEUED_MAX: usize = CALLS_QUEUED_MAX / 2;
+/// Bytes at which a frame of calls takes no further one.
+pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
+/// The longest call: a frame holds it behind others.
+pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
+/// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes 1,024
+/// streams a connection.
+pub(super) const BYTE_STREAMS_MAX: usize = 960;
+
+/// The first pause before a lost connection is made again.
+pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
+/// The longest.
+pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
+/// How long after the loss of a connection its peer is expected back: a peer that is not there then is down. Connections
+/// of a node that was suspended are made again within 0.2 s of its waking.
+pub(super) const RETURN_MAX: Duration = Duration::from_secs(2);
+/// How often bytes that wait for such a connection look for it.
+pub(super) const RETURN_LOOK_EVERY: Duration = Duration::from_millis(20);
+/// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours must not keep
+/// one for each renewal. Beyond them the oldest is cut: at a quarter of an hour to half an hour for each it has had four
+/// to eight hours.
+pub(super) const DRAINING_MAX: usize = 16;
+/// Connections of one node to another: of each kind the current one, the one that is dialled to replace it, and those
+/// that end. The listener has room for as many from each node of its configuration (`rpc::limits`).
+pub const LINK_CONNECTIONS_MAX: usize = 2 * (1 + 1 + DRAINING_MAX);
+/// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
+pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);
+
+const _: () = {
+    assert!(
+        CALL_BYTES_MAX > sherd_core::limits::VALUE_BYTES_MAX + (1 << 20),
+        "the largest value fits a call"
+    );
+    assert!(FRAME_CALLS_MAX <= CALLS_QUEUED_MAX, "a frame can be full");
+    assert!(SHARD_FRAME_BYTES_MAX < MESSAGE_BYTES_MAX, "a frame of bytes fits a message");
+};

@@ -1,0 +1,175 @@
+//! AdminService: what this node says of itself and its cluster, and the orders that operators and admins give.
+//!
+//! Pings, topologies and attempts to form are answered from membership and formation; the status and the orders
+//! come from the process, which knows the store. Roles were judged before a call comes here.
+
+use std::fmt::Debug;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tonic::{Request, Response, Status};
+
+use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::topology::Topology;
+use sherd_core::topology::formation::FormAnswer;
+use sherd_proto::limits::WIRE_VERSION;
+use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
+use sherd_proto::v1::{
+    FormReply, FormRequest, OrderReply, PingReply, PingRequest, Sender, StatusReply, StatusRequest,
+    TopologyReply, TopologyRequest, VolumeOrder, form_reply,
+};
+use tonic::service::Routes;
+
+use super::error;
+use crate::tls::{ConnectedPeer, PeerIdentity};
+use sherd_store::cluster::formation::FormationAnswers;
+use sherd_store::cluster::membership::Membership;
+
+/// What the process does for those who ask this service.
+pub trait NodeDesk: Debug + Send + Sync {
+    /// The cluster as this node sees it. Does not wait.
+    fn status(&self) -> StatusReply;
+
+    /// Rebuilds a volume of this node in its empty directory without waiting for its disk.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn replace_volume(&self, volume: VolumeId) -> Result<(), String>;
+
+    /// Lets a volume of this node vote that too few of its peers confirm.
+    ///
+    /// # Errors
+    /// Why not, in words.
+    fn vouch(&self, volume: VolumeId) -> Result<(), String>;
+}
+
+/// The service.
+#[derive(Debug, Clone)]
+pub struct AdminRpc {
+    /// The cluster that callers must be of.
+    pub cluster: ClusterId,
+    /// The nodes, and what this one says of itself.
+    pub membership: Arc<Membership>,
+    /// The answers to attempts to form the cluster.
+    pub formation: FormationAnswers,
+    /// The name of the first configured node, which alone makes attempts.
+    pub maker: String,
+    /// The process.
+    pub desk: Arc<dyn NodeDesk>,
+}
+
+impl AdminRpc {
+    /// Adds the service to the others.
+    pub fn add_to(self, routes: Routes) -> Routes {
+        routes.add_service(AdminServiceServer::new(self))
+    }
+
+    fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
+        error::check_sender(sender, self.cluster)
+    }
+
+    fn sender(&self) -> Sender {
+        let epoch = self.formation.topology().map_or(0, |topology| topology.epoch().0);
+        Sender { wire: WIRE_VERSION, cluster: Bytes::copy_from_slice(&self.cluster.0), epoch }
+    }
+
+    fn order(
+        &self,
+        order: &VolumeOrder,
+        by: &PeerIdentity,
+        what: &'static str,
+        follow: impl FnOnce(VolumeId) -> Result<(), String>,
+    ) -> Result<Response<OrderReply>, Status> {
+        self.check(order.sender.clone())?;
+        let id = <[u8; 16]>::try_from(&*order.volume)
+            .map_err(|_| Status::invalid_argument("volume: not 16 bytes"))?;
+        let volume = VolumeId(id);
+        let refused = follow(volume).err().unwrap_or_default();
+        // An order may cost data: the log keeps by whose certificate it was given.
+        tracing::warn!(order = what, %volume, by = by.name, role = %by.role, refused, "order");
+        Ok(Response::new(OrderReply { refused }))
+    }
+}
+
+/// A topology as volume.json has it.
+fn json_of(topology: &Topology) -> Bytes {
+    serde_json::to_vec(topology).expect("a topology is JSON").into()
+}
+
+/// Who asks, as the connection's certificate says.
+fn caller<T>(request: &Request<T>) -> Result<PeerIdentity, Status> {
+    let peer = request.extensions().get::<ConnectedPeer>();
+    peer.map(|peer| peer.identity().clone()).ok_or_else(|| Status::internal("the connection has no identity"))
+}
+
+#[tonic::async_trait]
+impl AdminService for AdminRpc {
+    async fn ping(&self, request: Request<PingRequest>) -> Result<Response<PingReply>, Status> {
+        let by = caller(&request)?;
+        let PingRequest { sender, caller } = request.into_inner();
+        self.check(sender)?;
+        if let Some(caller) = caller {
+            if by.role != crate::tls::Role::Node || by.name != caller.name {
+                let (name, called) = (&by.name, &caller.name);
+                let what = format!(
+                    "the certificate is of {} {name}, and the caller says it is node {called}",
+                    by.role
+                );
+                return Err(Status::permission_denied(what));
+            }
+            self.membership.note_caller(&caller);
+        }
+        let mut node = self.membership.own_state();
+        // A proof is for those that have the secret themselves.
+        if by.role != crate::tls::Role::Node {
+            node.credentials_proof = Bytes::new();
+        }
+        Ok(Response::new(PingReply { sender: Some(self.sender()), node: Some(node) }))
+    }
+
+    async fn topology(&self, request: Request<TopologyRequest>) -> Result<Response<TopologyReply>, Status> {
+        self.check(request.into_inner().sender)?;
+        let topology = self.formation.topology().map(|topology| json_of(&topology));
+        Ok(Response::new(TopologyReply { sender: Some(self.sender()), topology }))
+    }
+
+    async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
+        self.check(request.into_inner().sender)?;
+        Ok(Response::new(StatusReply { sender: Some(self.sender()), ..self.desk.status() }))
+    }
+
+    async fn replace_volume(&self, request: Request<VolumeOrder>) -> Result<Response<OrderReply>, Status> {
+        let by = caller(&request)?;
+        let order = request.into_inner();
+        self.order(&order, &by, "replace volume", |volume| self.desk.replace_volume(volume))
+    }
+
+    async fn vouch(&self, request: Request<VolumeOrder>) -> Result<Response<OrderReply>, Status> {
+        let by = caller(&request)?;
+        let order = request.into_inner();
+        self.order(&order, &by, "vouch", |volume| self.desk.vouch(volume))
+    }
+
+    async fn form(&self, request: Request<FormRequest>) -> Result<Response<FormReply>, Status> {
+        let by = caller(&request)?;
+        let FormRequest { sender, maker, attempt } = request.into_inner();
+        self.check(sender)?;
+        if by.name != self.maker {
+            let what = format!("{} makes no attempts to form the cluster: {} does", by.name, self.maker);
+            return Err(Status::permission_denied(what));
+        }
+        let answer = self.formation.form(attempt).await.map_err(|error| {
+            tracing::warn!(maker, attempt, %error, "an attempt to form the cluster is not answered");
+            Status::unavailable(error.to_string())
+        })?;
+        let reply = match answer {
+            FormAnswer::Refused(last) => form_reply::Reply::Refused(last),
+            FormAnswer::Topology(topology) => form_reply::Reply::Topology(json_of(&topology)),
+            FormAnswer::Ids(ids) => {
+                let volumes = ids.iter().map(|id| Bytes::copy_from_slice(&id.0)).collect();
+                form_reply::Reply::Volumes(form_reply::VolumeIds { volumes })
+            }
+        };
+        Ok(Response::new(FormReply { reply: Some(reply) }))
+    }
+}

@@ -1,0 +1,563 @@
+//! The other end of a stream of numbered calls: starts them in order, and sends the replies as they come.
+//!
+//! The stream of replies is polled by the connection when it has room for a frame, and does everything: it
+//! reads frames, starts their calls on this node's volumes, and gives out what is answered, many replies in
+//! a frame. So a peer that does not read its replies sends no more calls. A call has no task; what is under
+//! way stands in slots whose wakers are used again.
+
+use std::collections::{HashMap, VecDeque};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, Wake, Waker};
+use std::time::Duration;
+
+use futures::Stream;
+use futures::task::AtomicWaker;
+use parking_lot::Mutex;
+use prost::Message;
+use tokio::time::{Instant, Interval, MissedTickBehavior};
+use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
+use tonic::{Status, Streaming};
+
+use sherd_core::message::Error;
+use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, reply};
+use sherd_proto::convert::check_frame;
+use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
+use sherd_proto::v1::Sender;
+
+use super::error;
+use super::failure::CallFailure;
+use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, REPLY_BYTES_MAX, SWEEP_EVERY};
+use super::node::{HeldShare, RpcNode};
+use sherd_store::observe::metrics::RpcCallMetrics;
+use sherd_store::observe::trace::SlowRequests;
+use sherd_store::peer::{PageShare, Pending};
+
+/// A service whose calls come as one stream.
+pub(super) trait CallServer: Send + Sync + Unpin + 'static {
+    /// A frame of calls.
+    type Frame: Message + Default + 'static;
+    /// One call.
+    type Call;
+    /// A call under way.
+    type Work: Send + Unpin;
+    /// One reply.
+    type Reply: Message;
+    /// A frame of replies.
+    type Replies;
+
+    /// Takes a frame apart.
+    fn calls(frame: Self::Frame) -> CallFrame<Self::Call>;
+    /// What is said of a call beside what it asks.
+    fn head(call: &Self::Call) -> CallHead;
+    /// Starts a call; what it holds is counted until it is answered.
+    ///
+    /// # Errors
+    /// As the volume's, before it was asked.
+    fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Work, HeldShare), CallFailure>;
+    /// Whether a call is answered; if not, the context's task is woken when it is.
+    fn poll(started: &mut Self::Work, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
+    /// What the page of an answered call counts until the peer reads it.
+    fn page(_: &mut Self::Work) -> PageShare {
+        PageShare::default()
+    }
+    /// The reply of a call that was not started, or whose answer cannot be sent.
+    fn failed(number: u64, failure: CallFailure) -> Self::Reply;
+    /// Whether a reply is a failure.
+    fn is_failure(reply: &Self::Reply) -> bool;
+    /// Takes from a reply what its peer can ask for once more, by its length. Says whether there was any.
+    fn leave_out(reply: &mut Self::Reply) -> bool;
+    /// Puts replies into a frame.
+    fn replies(replies: Vec<Self::Reply>) -> Self::Replies;
+}
+
+/// A frame of calls.
+#[derive(Debug)]
+pub(super) struct CallFrame<C> {
+    pub(super) sender: Option<Sender>,
+    pub(super) calls: Vec<C>,
+    /// The numbers of calls, of this frame or an earlier one, that are not waited for any more.
+    pub(super) dropped: Vec<u64>,
+}
+
+/// What is said of a call beside what it asks.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct CallHead {
+    /// 0 where it has no reply.
+    pub(super) number: u64,
+    /// How many milliseconds its caller waits.
+    pub(super) timeout_ms: u32,
+    /// The number of the request that it is for; 0 for none.
+    pub(super) request: u64,
+    /// Whether it stops when its caller drops it. By what it asks, whatever the peer says.
+    pub(super) ends_when_dropped: bool,
+}
+
+/// The reply of a call, once it is there.
+pub(super) fn poll<R: ReplyMessage, A: AnswerIn<R> + Unpin>(
+    pending: &mut Pending<A>,
+    context: &mut Context<'_>,
+) -> Poll<R> {
+    Pin::new(pending).poll(context).map(|result| reply(&result))
+}
+
+/// The reply of a call, once it is there, with what its page counts.
+fn counted<S: CallServer>(
+    started: &mut S::Work,
+    number: u64,
+    context: &mut Context<'_>,
+) -> Poll<(S::Reply, PageShare)> {
+    S::poll(started, number, context).map(|reply| (reply, S::page(started)))
+}
+
+/// The replies of one stream.
+pub(super) struct CallReplies<S: CallServer> {
+    node: RpcNode,
+    /// `None` when the peer sends no more, or this node stops.
+    frames: Option<Streaming<S::Frame>>,
+    under_way: Slots<S::Work>,
+    /// Each with what it holds until its peer takes it: of pages, or of the bytes for all else.
+    outbox: VecDeque<(S::Reply, PageShare, HeldShare)>,
+    outbox_bytes: usize,
+    sweep: Interval,
+    stopped: Pin<Box<WaitForCancellationFutureOwned>>,
+    metrics: RpcCallMetrics,
+    is_over: bool,
+}
+
+impl<S: CallServer> CallReplies<S> {
+    pub(super) fn new(
+        node: RpcNode,
+        frames: Streaming<S::Frame>,
+        metrics: RpcCallMetrics,
+        stop: CancellationToken,
+    ) -> Self {
+        let mut sweep = tokio::time::interval(SWEEP_EVERY);
+        sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
+        let under_way = Slots { slow: node.slow().clone(), ..Slots::default() };
+        Self {
+            node,
+            frames: Some(frames),
+            under_way,
+            outbox: VecDeque::new(),
+            outbox_bytes: 0,
+            sweep,
+            stopped: Box::pin(stop.cancelled_owned()),
+            metrics,
+            is_over: false,
+        }
+    }
+
+    /// Reads frames while there is room for what they start.
+    fn read_frames(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
+        while self.under_way.len() < CALLS_UNDER_WAY_MAX
+            && self.outbox.len() < FRAME_CALLS_MAX
+            && self.outbox_bytes < OUTBOX_BYTES_MAX
+        {
+            let Some(frames) = &mut self.frames else { return Ok(()) };
+            match Pin::new(frames).poll_next(context) {
+                Poll::Ready(Some(Ok(frame))) => self.start_calls(frame)?,
+                Poll::Ready(Some(Err(status))) => {
+                    self.frames = None;
+                    return Err(status);
+                }
+                Poll::Ready(None) => self.frames = None,
+                Poll::Pending => return Ok(()),
+            }
+        }
+        Ok(())
+    }
+
+    fn start_calls(&mut self, frame: S::Frame) -> Result<(), Status> {
+        let CallFrame { sender, calls, dropped } = S::calls(frame);
+        self.node.check(sender)?;
+        check_frame(calls.len()).and(check_frame(dropped.len())).map_err(|error| error::invalid(&error))?;
+        let now = Instant::now();
+        for call in calls {
+            let CallHead { number, timeout_ms, request, ends_when_dropped } = S::head(&call);
+            match S::start(&self.node, call) {
+                // A call without a number has no reply.
+                Ok(_) | Err(_) if number == 0 => {}
+                Ok((started, held)) => {
+                    let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
+                    let slow = (request != 0).then_some(SlowCall { request, begun: now });
+                    let call = CallUnderWay { number, deadline, ends_when_dropped, slow, started, held };
+                    if let Some((reply, held)) = self.under_way.add(call, counted::<S>) {
+                        self.reply(number, reply, held);
+                    }
+                }
+                Err(failure) => {
+                    let failed = (S::failed(number, failure), PageShare::default());
+                    self.reply(number, failed, HeldShare::default());
+                }
+            }
+        }
+        // Behind the calls: one of this frame may be among them.
+        let count = dropped.into_iter().filter(|number| self.under_way.drop_call(*number)).count();
+        self.metrics.dropped.inc_by(count as u64);
+        Ok(())
+    }
+
+    fn reply(&mut self, number: u64, (mut reply, page): (S::Reply, PageShare), held: HeldShare) {
+        let bytes = reply.encoded_len();
+        if bytes > REPLY_BYTES_MAX {
+            let reason = format!("a reply of {bytes} bytes is too long to be sent");
+            reply = S::failed(number, Error::Unreachable { reason }.into());
+        }
+        let uncounted = if page.is_taken() { 0 } else { reply.encoded_len() };
+        let held = self.node.hold_reply(held, uncounted).unwrap_or_else(|busy| {
+            if !S::leave_out(&mut reply) {
+                reply = S::failed(number, busy.into());
+            }
+            HeldShare::default()
+        });
+        let counter = if S::is_failure(&reply) { &self.metrics.failed } else { &self.metrics.answered };
+        counter.inc();
+        self.outbox_bytes += reply.encoded_len();
+        self.outbox.push_back((reply, page, held));
+    }
+
+    /// The next frame of replies, if there is one to send.
+    fn take_frame(&mut self) -> Option<S::Replies> {
+        let (mut replies, mut bytes) = (Vec::new(), 0);
+        while replies.len() < FRAME_CALLS_MAX && bytes < FRAME_BYTES_USUAL {
+            let Some((reply, _page, _held)) = self.outbox.pop_front() else { break };
+            let length = reply.encoded_len();
+            bytes += length;
+            self.outbox_bytes = self.outbox_bytes.saturating_sub(length);
+            replies.push(reply);
+        }
+        (!replies.is_empty()).then(|| S::replies(replies))
+    }
+
+    fn advance(&mut self, context: &mut Context<'_>) -> Result<(), Status> {
+        if self.frames.is_some() && self.stopped.as_mut().poll(context).is_ready() {
+            self.frames = None;
+        }
+        self.under_way.register(context);
+        while let Some((number, reply, held)) = self.under_way.next_answered(counted::<S>) {
+            self.reply(number, reply, held);
+        }
+        self.read_frames(context)?;
+        while !self.under_way.is_empty() {
+            let Poll::Ready(now) = self.sweep.poll_tick(context) else { break };
+            self.metrics.expired.inc_by(self.under_way.expire(now));
+        }
+        Ok(())
+    }
+}
+
+impl<S: CallServer> Stream for CallReplies<S>
+where
+    S::Reply: Unpin,
+{
+    type Item = Result<S::Replies, Status>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let this = self.get_mut();
+        if this.is_over {
+            return Poll::Ready(None);
+        }
+        if let Err(status) = this.advance(context) {
+            this.is_over = true;
+            return Poll::Ready(Some(Err(status)));
+        }
+        if let Some(frame) = this.take_frame() {
+            return Poll::Ready(Some(Ok(frame)));
+        }
+        if this.frames.is_none() && this.under_way.is_empty() {
+            this.is_over = true;
+            return Poll::Ready(None);
+        }
+        Poll::Pending
+    }
+}
+
+/// A call under way.
+struct CallUnderWay<T> {
+    number: u64,
+    deadline: Instant,
+    ends_when_dropped: bool,
+    /// For a call of a client's request.
+    slow: Option<SlowCall>,
+    started: T,
+    held: HeldShare,
+}
+
+/// What tells a call that was slow.
+struct SlowCall {
+    request: u64,
+    begun: Instant,
+}
+
+impl SlowCall {
+    fn ended(&self, slow: &SlowRequests) {
+        slow.call_ended(self.request, || self.begun.elapsed());
+    }
+}
+
+/// The calls under way, each in a slot with a waker that says which one it is.
+struct Slots<T> {
+    /// Which of them are logged as slow.
+    slow: SlowRequests,
+    places: Vec<Slot<T>>,
+    free: Vec<usize>,
+    /// The slots of the calls that end when they are dropped, by their numbers.
+    droppable: HashMap<u64, usize>,
+    wakes: Arc<Wakes>,
+    /// Woken slots that were taken off the list and not looked at yet.
+    woken: Vec<usize>,
+}
+
+struct Slot<T> {
+    call: Option<CallUnderWay<T>>,
+    waker: Waker,
+}
+
+/// Which slots were woken since the last look.
+#[derive(Default)]
+struct Wakes {
+    woken: Mutex<Vec<usize>>,
+    task: AtomicWaker,
+}
+
+struct SlotWaker {
+    slot: usize,
+    wakes: Arc<Wakes>,
+}
+
+impl Wake for SlotWaker {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        let is_first = {
+            let mut woken = self.wakes.woken.lock();
+            woken.push(self.slot);
+            woken.len() == 1
+        };
+        // The task looks at the whole list when it runs: one wake is enough for all that is on it.
+        if is_first {
+            self.wakes.task.wake();
+        }
+    }
+}
+
+impl<T> Default for Slots<T> {
+    fn default() -> Self {
+        let slow = SlowRequests::after(Duration::ZERO);
+        let (places, free, woken) = (Vec::new(), Vec::new(), Vec::new());
+        Self { slow, places, free, droppable: HashMap::new(), wakes: Arc::default(), woken }
+    }
+}
+
+impl<T> Slots<T> {
+    fn len(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Notes which task looks at the slots. Before the look: what is woken during it wakes the task again.
+    fn register(&self, context: &Context<'_>) {
+        self.wakes.task.register(context.waker());
+    }
+
+    /// Adds a call; gives its reply instead where that is there at once.
+    fn add<R>(
+        &mut self,
+        call: CallUnderWay<T>,
+        poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
+    ) -> Option<(R, HeldShare)> {
+        let index = self.free.pop().unwrap_or_else(|| {
+            let index = self.places.len();
+            let waker = Arc::new(SlotWaker { slot: index, wakes: Arc::clone(&self.wakes) }).into();
+            self.places.push(Slot { call: None, waker });
+            index
+        });
+        let droppable = call.ends_when_dropped.then_some(call.number);
+        self.places[index].call = Some(call);
+        let answered = self.look(index, poll).map(|(_, reply, held)| (reply, held));
+        if let (Some(number), None) = (droppable, &answered) {
+            self.droppable.insert(number, index);
+        }
+        answered
+    }
+
+    /// The next reply of a call that was woken.
+    fn next_answered<R>(
+        &mut self,
+        poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
+    ) -> Option<(u64, R, HeldShare)> {
+        loop {
+            if self.woken.is_empty() {
+                std::mem::swap(&mut self.woken, &mut *self.wakes.woken.lock());
+            }
+            let index = self.woken.pop()?;
+            if let Some(answered) = self.look(index, &poll) {
+                return Some(answered);
+            }
+        }
+    }
+
+    fn look<R>(
+        &mut self,
+        index: usize,
+        poll: impl Fn(&mut T, u64, &mut Context<'_>) -> Poll<R>,
+    ) -> Option<(u64, R, HeldShare)> {
+        let slot = &mut self.places[index];
+        let call = slot.call.as_mut()?;
+        let number = call.number;
+        match poll(&mut call.started, number, &mut Context::from_waker(&slot.waker)) {
+            Poll::Ready(reply) => {
+                let held = std::mem::take(&mut call.held);
+                self.give_back(index);
+                Some((number, reply, held))
+            }
+            Poll::Pending => None,
+        }
+    }
+
+    /// Forgets calls past their deadline, and says how many: a volume that hangs must not keep the places of the
+    /// others.
+    fn expire(&mut self, now: Instant) -> u64 {
+        let mut count = 0;
+        for index in 0..self.places.len() {
+            if self.places[index].call.as_ref().is_some_and(|call| call.deadline <= now) {
+                self.give_back(index);
+                count += 1;
+            }
+        }
+        count
+    }
+
+    /// Forgets a call that ends when it is dropped, and says whether it was under way. One that was answered crossed
+    /// its number on the way.
+    fn drop_call(&mut self, number: u64) -> bool {
+        let found = self.droppable.get(&number).copied();
+        found.inspect(|index| self.give_back(*index)).is_some()
+    }
+
+    /// Ends the call in a slot: with it go the work, which its volume skips where it was not begun, and the bytes
+    /// that it holds.
+    fn give_back(&mut self, index: usize) {
+        let Some(call) = self.places[index].call.take() else { return };
+        if let Some(slow) = &call.slow {
+            slow.ended(&self.slow);
+        }
+        // A peer that gives two calls one number drops the later one by it.
+        if call.ends_when_dropped && self.droppable.get(&call.number) == Some(&index) {
+            self.droppable.remove(&call.number);
+        }
+        self.free.push(index);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    use std::future::poll_fn;
+
+    use futures::FutureExt;
+
+    use sherd_store::peer::AnswerSender;
+
+    fn call(number: u64, deadline: Instant) -> (AnswerSender<u64>, CallUnderWay<Pending<u64>>) {
+        let (answering, started) = Pending::waiting();
+        (answering, under_way(number, deadline, started))
+    }
+
+    /// Adds a call; gives its reply where that is there at once.
+    fn add(slots: &mut Slots<Pending<u64>>, call: CallUnderWay<Pending<u64>>) -> Option<Result<u64, Error>> {
+        slots.add(call, look).map(|(reply, _held)| reply)
+    }
+
+    fn under_way(number: u64, deadline: Instant, started: Pending<u64>) -> CallUnderWay<Pending<u64>> {
+        let held = HeldShare::default();
+        CallUnderWay { number, deadline, ends_when_dropped: true, slow: None, started, held }
+    }
+
+    fn look(started: &mut Pending<u64>, _: u64, context: &mut Context<'_>) -> Poll<Result<u64, Error>> {
+        Pin::new(started).poll(context)
+    }
+
+    async fn answered(slots: &mut Slots<Pending<u64>>) -> (u64, Result<u64, Error>) {
+        let next = |slots: &mut Slots<_>| slots.next_answered(look).map(|(number, reply, _)| (number, reply));
+        poll_fn(|context| {
+            slots.register(context);
+            next(slots).map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    #[tokio::test]
+    async fn calls_are_answered_as_they_come_and_their_slots_used_again() {
+        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let answering: Vec<_> = (1..=3)
+            .map(|number| {
+                let (answering, call) = call(number, soon);
+                assert_eq!(add(&mut slots, call), None);
+                answering
+            })
+            .collect();
+        assert_eq!(answered(&mut slots).now_or_never(), None);
+        let mut answering = answering.into_iter();
+        answering.next_back().expect("the third").answer(Ok(30));
+        assert_eq!(answered(&mut slots).await, (3, Ok(30)));
+        answering.next().expect("the first").answer(Ok(10));
+        assert_eq!(answered(&mut slots).await, (1, Ok(10)));
+        let ready = under_way(4, soon, Pending::ready(Ok(40)));
+        assert_eq!(add(&mut slots, ready), Some(Ok(40)));
+        assert_eq!((slots.len(), slots.places.len()), (1, 3));
+    }
+
+    #[tokio::test]
+    async fn a_call_whose_caller_stopped_waiting_gives_its_slot_back() {
+        let (mut slots, now) = (Slots::default(), Instant::now());
+        let (hangs, first) = call(1, now);
+        let (answering, second) = call(2, now + Duration::from_secs(5));
+        assert_eq!((add(&mut slots, first), add(&mut slots, second)), (None, None));
+        assert_eq!(slots.expire(now), 1);
+        hangs.answer(Ok(1));
+        answering.answer(Ok(2));
+        assert_eq!(answered(&mut slots).await, (2, Ok(2)));
+        assert!(slots.is_empty());
+    }
+
+    #[tokio::test]
+    async fn a_dropped_call_gives_its_slot_back_only_where_it_ends() {
+        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let (mut reads, read) = call(1, soon);
+        let (changes, change) = call(2, soon);
+        assert_eq!(add(&mut slots, read), None);
+        assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped: false, ..change }), None);
+        assert_eq!([1, 1, 2, 3].map(|number| slots.drop_call(number)), [true, false, false, false]);
+        reads.closed().await;
+        changes.answer(Ok(2));
+        assert_eq!(answered(&mut slots).await, (2, Ok(2)), "it runs on, and is answered");
+        let (other, next) = call(3, soon);
+        assert_eq!((add(&mut slots, next), slots.places.len()), (None, 2), "the slots are used again");
+        other.answer(Ok(3));
+        assert_eq!(answered(&mut slots).await, (3, Ok(3)));
+        assert!(!slots.drop_call(3) && slots.is_empty() && slots.droppable.is_empty());
+    }
+
+    /// As of a peer that numbers wrongly.
+    #[tokio::test]
+    async fn a_number_that_two_calls_have_drops_no_call_that_runs_on() {
+        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let calls = [true, false, true].map(|ends_when_dropped| {
+            let (answering, call) = call(1, soon);
+            assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped, ..call }), None);
+            answering
+        });
+        assert_eq!([1, 1].map(|number| slots.drop_call(number)), [true, false]);
+        let [first, change, last] = calls;
+        assert!(last.is_closed() && !first.is_closed() && !change.is_closed());
+        assert_eq!(slots.len(), 2, "both are answered, or end at their deadline");
+    }
+}

@@ -1,0 +1,74 @@
+//! Bounds of what other nodes may ask of this one at a time.
+//!
+//! Beyond them a connection is closed, a stream is not read, or a call is answered `Busy`: nothing that a
+//! peer sends makes this node hold more memory than these say.
+
+use std::time::Duration;
+
+use sherd_core::limits::NODES_MAX;
+use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
+
+use crate::grpc::LINK_CONNECTIONS_MAX;
+
+/// Connections of operators and admins, and of nodes that only the others' configuration names so far.
+const OTHER_CONNECTIONS_MAX: usize = 1024;
+/// Connections that are at their handshake. Beyond them the oldest gives way.
+pub(super) const HANDSHAKES_MAX: usize = 64;
+/// Calls of one stream under way: its next frame is read when there are fewer.
+pub(super) const CALLS_UNDER_WAY_MAX: usize = 8192;
+/// Bytes that peers sent or asked for, and that no volume took or no peer read yet.
+pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
+/// Of these, bytes for one volume: one that hangs must leave the others their room.
+pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
+/// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
+pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
+/// Bytes of pages of scans that peers have not read yet. Two pages a volume that are being made come on top.
+pub(super) const PAGES_HELD_MAX: usize = 32 << 20;
+/// Of these, bytes for one peer: one that stopped must leave the others their room. About a hundred pages.
+pub(super) const PEER_PAGES_HELD_MAX: usize = 8 << 20;
+/// Bytes of a shard that one call may read.
+pub(super) const READ_BYTES_MAX: usize = 16 << 20;
+/// Bytes at which a frame of replies takes no further one.
+pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
+/// The longest reply: a frame holds it behind others.
+pub(super) const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
+/// How often calls whose callers stopped waiting are looked for.
+pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(500);
+/// After a connection could not be accepted: descriptors come back when others end.
+pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long connections may go on after they were asked to end, since this node stops.
+pub(super) const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
+
+const _: () = {
+    assert!(CALLS_UNDER_WAY_MAX * BYTES_UNCOUNTED_MAX <= BYTES_HELD_MAX, "uncounted bytes have a bound, too");
+    assert!(FRAME_CALLS_MAX < CALLS_UNDER_WAY_MAX, "a whole frame can be under way");
+    assert!(
+        connections_max(NODES_MAX) <= 1 << 16,
+        "a good limit of open files has room for the largest pool"
+    );
+    assert!(READ_BYTES_MAX <= VOLUME_BYTES_HELD_MAX, "the longest read has room");
+};
+/// Bytes of replies that wait to be read by a peer, above which no further call of its stream is begun.
+pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
+
+/// Connections that the listener of a node has at most, by the number of nodes of its configuration: each may have all
+/// that a link may have, the renewed ones that carry something among them.
+pub(super) const fn connections_max(nodes: usize) -> usize {
+    OTHER_CONNECTIONS_MAX + nodes * LINK_CONNECTIONS_MAX
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_of_the_largest_pool_has_its_connections_and_their_renewals() {
+        for nodes in [1, 4, 50, 512, NODES_MAX] {
+            let peers = nodes - 1;
+            let (lasting, renewed) = (2 * peers, 2 * peers);
+            assert!(connections_max(nodes) > lasting + renewed, "{nodes} nodes, all renewed at one time");
+            let left = connections_max(nodes) - peers * LINK_CONNECTIONS_MAX;
+            assert!(left >= OTHER_CONNECTIONS_MAX, "{nodes} nodes leave operators and admins their room");
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! What the services of this node share: its volumes once they hold the topology, the cluster it is of, and how
+//! many bytes of peers it holds.
+//!
+//! Before the node's own volumes hold the topology no call reaches one: each is answered `Unreachable`, since
+//! an answer by a volume that belongs to no topology could be counted in a quorum that is not its own.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+use tonic::Status;
+
+use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::message::{Error, Result};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::v1::{Addressed, Sender};
+
+use super::error;
+use super::failure::CallFailure;
+use super::limits::{
+    BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX, VOLUME_BYTES_HELD_MAX,
+};
+use sherd_store::observe::trace::SlowRequests;
+use sherd_store::peer::{LocalPeer, ScanRoom};
+
+/// Holds the volumes of this node, once they can be asked.
+#[derive(Debug, Clone, Default)]
+pub struct LocalSlot(Arc<RwLock<Option<Arc<LocalPeer>>>>);
+
+impl LocalSlot {
+    /// Lets calls reach the volumes: they hold the topology.
+    pub fn fill(&self, peer: LocalPeer) {
+        *self.0.write() = Some(Arc::new(peer));
+    }
+
+    /// Lets no further call reach them.
+    pub fn empty(&self) {
+        *self.0.write() = None;
+    }
+
+    fn get(&self) -> Result<Arc<LocalPeer>> {
+        let forming = || Error::Unreachable { reason: "forming: the node has no topology yet".to_owned() };
+        self.0.read().as_ref().map(Arc::clone).ok_or_else(forming)
+    }
+}
+
+/// Holds what the services of this node share. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct RpcNode {
+    volumes: LocalSlot,
+    cluster: ClusterId,
+    bytes: Arc<HeldBytes>,
+    /// For pages of scans: they take none of the bytes that writes need.
+    scans: ScanRoom,
+    slow: SlowRequests,
+}
+
+/// Bytes that are held for peers, in all and for each volume.
+#[derive(Debug)]
+struct HeldBytes {
+    all: Arc<Semaphore>,
+    volumes: Mutex<HashMap<VolumeId, Arc<Semaphore>>>,
+}
+
+/// Bytes that are counted until this is dropped; none where they are too few to be counted.
+#[derive(Debug, Default)]
+pub(super) struct HeldShare {
+    of_volume: Option<OwnedSemaphorePermit>,
+    of_node: Option<OwnedSemaphorePermit>,
+}
+
+impl RpcNode {
+    /// Makes a node of `cluster` whose volumes are found in `volumes`.
+    pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
+        let slow = SlowRequests::after(Duration::ZERO);
+        let scans = ScanRoom::new(PAGES_HELD_MAX);
+        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), scans, slow }
+    }
+
+    /// The node as one stream of a peer's calls has it: pages of scans take room of that peer's own.
+    #[must_use]
+    pub(super) fn for_peer(&self) -> Self {
+        Self { scans: self.scans.of_peer(PEER_PAGES_HELD_MAX), ..self.clone() }
+    }
+
+    /// Room for the pages of scans.
+    pub(super) const fn scans(&self) -> &ScanRoom {
+        &self.scans
+    }
+
+    /// Logs a call that is as slow as a slow request.
+    #[must_use]
+    pub fn telling(self, slow: SlowRequests) -> Self {
+        Self { slow, ..self }
+    }
+
+    /// Waits for a call of a client's request, and tells it if it was slow.
+    pub(super) async fn timed<F: Future>(&self, request: u64, call: F) -> F::Output {
+        let begun = Instant::now();
+        let ended = call.await;
+        self.slow.call_ended(request, || begun.elapsed());
+        ended
+    }
+
+    /// Which calls are logged as slow.
+    pub(super) const fn slow(&self) -> &SlowRequests {
+        &self.slow
+    }
+
+    /// Checks that a sender is of this cluster and speaks this version of the messages.
+    ///
+    /// # Errors
+    /// A status that names what differs.
+    pub(super) fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
+        error::check_sender(sender, self.cluster)
+    }
+
+    /// Counts bytes that are held for a peer's call to one of this node's volumes until what is returned is dropped.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when there is no room: nothing was done.
+    pub(super) fn hold(&self, volume: VolumeId, bytes: usize) -> Result<HeldShare> {
+        if bytes <= BYTES_UNCOUNTED_MAX {
+            return Ok(HeldShare::default());
+        }
+        let permits = u32::try_from(bytes).map_err(|_| Error::Busy)?;
+        // Its own bound first: a volume that takes nothing must leave the others their room.
+        let own = self.bytes.of(volume).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
+        let all = Arc::clone(&self.bytes.all).try_acquire_many_owned(permits).map_err(|_| Error::Busy)?;
+        Ok(HeldShare { of_volume: Some(own), of_node: Some(all) })
+    }
+
+    /// Counts a reply until its peer takes it, in place of what its call held. The volume is done with it.
+    ///
+    /// # Errors
+    /// [`Error::Busy`] when there is no room for it.
+    pub(super) fn hold_reply(&self, call: HeldShare, bytes: usize) -> Result<HeldShare> {
+        let HeldShare { of_volume, of_node } = call;
+        drop(of_volume);
+        if bytes <= BYTES_UNCOUNTED_MAX {
+            return Ok(HeldShare::default());
+        }
+        let held = of_node.as_ref().map_or(0, OwnedSemaphorePermit::num_permits);
+        let missing = u32::try_from(bytes.saturating_sub(held)).map_err(|_| Error::Busy)?;
+        let more = Arc::clone(&self.bytes.all).try_acquire_many_owned(missing).map_err(|_| Error::Busy)?;
+        let of_node = match of_node {
+            Some(mut held) => {
+                drop(held.split(held.num_permits().saturating_sub(bytes)));
+                held.merge(more);
+                held
+            }
+            None => more,
+        };
+        Ok(HeldShare { of_volume: None, of_node: Some(of_node) })
+    }
+
+    /// The volumes and the one that is asked, in the life that the caller believes it to be in where `in_life` says that
+    /// it matters: what a caller decided about an earlier life may be wrong about this one.
+    pub(super) fn addressed(
+        &self,
+        to: Option<Addressed>,
+        in_life: bool,
+    ) -> Result<(Arc<LocalPeer>, VolumeId), CallFailure> {
+        let to = to.ok_or_else(|| error::refused("to: missing"))?;
+        let VolumeAddress { volume, life, request } = VolumeAddress::from_wire(to)?;
+        if request != 0 {
+            tracing::debug!(request_id = format_args!("{request:016X}"), %volume, "call for a request");
+        }
+        let volumes = self.volumes.get()?;
+        if !volumes.has(volume) {
+            return Err(Error::Unreachable { reason: format!("volume {volume} is not on this node") }.into());
+        }
+        if let (true, Some(believed)) = (in_life, life) {
+            let life = volumes.life(volume)?;
+            if life != believed {
+                return Err(CallFailure::OtherLife(life));
+            }
+        }
+        Ok((volumes, volume))
+    }
+}
+
+impl HeldBytes {
+    fn new() -> Self {
+        Self { all: Arc::new(Semaphore::new(BYTES_HELD_MAX)), volumes: Mutex::default() }
+    }
+
+    fn of(&self, volume: VolumeId) -> Arc<Semaphore> {
+        let mut volumes = self.volumes.lock();
+        Arc::clone(volumes.entry(volume).or_insert_with(|| Arc::new(Semaphore::new(VOLUME_BYTES_HELD_MAX))))
+    }
+}

@@ -1,0 +1,256 @@
+//! Shards of this node's volumes, for its peers: small calls as one stream, bytes as calls of their own.
+//!
+//! Bytes count against the node's bound until a volume has them or the peer read them; beyond it a call is answered
+//! `Busy` before anything is done. The other end is `peer::grpc`.
+
+use std::task::{Context, Poll};
+
+use futures::stream::BoxStream;
+use futures::{StreamExt, stream};
+use tokio_util::sync::CancellationToken;
+use tonic::{Request, Response, Status, Streaming};
+
+use sherd_core::id::{ShardId, VolumeId};
+use sherd_core::message::{
+    Error, LeaseAnswer, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
+};
+use sherd_proto::convert::shard::ShardRequest;
+use sherd_proto::convert::{Wire, timeout_from_wire};
+use sherd_proto::limits::PAGE_BYTES_MAX;
+use sherd_proto::v1::shard_call::Call;
+use sherd_proto::v1::shard_reply::Reply;
+use sherd_proto::v1::shard_service_server::ShardService;
+use sherd_proto::v1::{
+    PutReply, PutShard, ReadShard, ShardBytes, ShardCall, ShardCalls, ShardReplies, ShardReply, WriteReply,
+    WriteShard, put_reply, shard_bytes, write_reply, write_shard,
+};
+
+use super::calls::{CallFrame, CallHead, CallReplies, CallServer, poll};
+use super::error;
+use super::failure::CallFailure;
+use super::limits::READ_BYTES_MAX;
+use super::node::{HeldShare, RpcNode};
+use super::shard_bytes::{ShardUpload, UploadTarget, frames};
+use sherd_store::observe::metrics::RpcCallMetrics;
+use sherd_store::peer::{LocalPeer, Pending, ShardPeer, ShardSink};
+
+/// Answers calls about shards.
+#[derive(Debug)]
+pub(super) struct ShardRpc {
+    node: RpcNode,
+    metrics: RpcCallMetrics,
+    stop: CancellationToken,
+}
+
+impl ShardRpc {
+    pub(super) const fn new(node: RpcNode, metrics: RpcCallMetrics, stop: CancellationToken) -> Self {
+        Self { node, metrics, stop }
+    }
+
+    fn count<R>(&self, result: CallResult<R, CallFailure>) -> CallResult<R, CallFailure> {
+        let counter = if result.is_ok() { &self.metrics.answered } else { &self.metrics.failed };
+        counter.inc();
+        result
+    }
+
+    async fn put_shard(&self, request: PutShard) -> CallResult<u32, CallFailure> {
+        let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
+        let request = to.as_ref().map_or(0, |to| to.request);
+        let (volumes, volume) = self.node.addressed(to, false)?;
+        let _held = self.node.hold(volume, payload.len())?;
+        let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
+        let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
+        let put = volumes.put_shard(volume, shard, &target, vec![payload]);
+        Ok(self.node.timed(request, in_time(timeout_ms, put)).await?.0)
+    }
+
+    async fn read_shard(
+        &self,
+        request: ReadShard,
+    ) -> CallResult<BoxStream<'static, Result<ShardBytes, Status>>, CallFailure> {
+        let ReadShard { sender: _, to, timeout_ms, range } = request;
+        let request = to.as_ref().map_or(0, |to| to.request);
+        let range = ShardRange::from_wire(range.ok_or_else(|| error::refused("range: missing"))?)?;
+        let length = usize::try_from(range.length).unwrap_or(usize::MAX);
+        if length > READ_BYTES_MAX {
+            return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
+        }
+        let (volumes, volume) = self.node.addressed(to, false)?;
+        let held = self.node.hold(volume, length)?;
+        let read = self.node.timed(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
+        Ok(frames(read, held).boxed())
+    }
+
+    fn begin(
+        &self,
+        begin: write_shard::Begin,
+    ) -> CallResult<(UploadTarget, Box<dyn ShardSink>), CallFailure> {
+        let write_shard::Begin { sender: _, to, target, file, replace } = begin;
+        let request = to.as_ref().map_or(0, |to| to.request);
+        // A heal that goes by an earlier life may put an older file over a newer one.
+        let (volumes, volume) = self.node.addressed(to, replace)?;
+        let target = self::target(target)?;
+        let file = file.ok_or_else(|| error::refused("file: missing"))?;
+        let header = ShardFileHeader::from_wire(file)?;
+        let unnamed = (!replace).then(|| (header.shard.data, target.key.clone()));
+        let sink = volumes.create_shard(volume, &target, header, replace);
+        Ok((UploadTarget { volumes, volume, request, unnamed }, sink))
+    }
+}
+
+#[async_trait::async_trait]
+impl ShardService for ShardRpc {
+    type CallsStream = CallReplies<ShardServer>;
+    type WriteStream = BoxStream<'static, Result<WriteReply, Status>>;
+    type ReadStream = BoxStream<'static, Result<ShardBytes, Status>>;
+
+    async fn calls(
+        &self,
+        request: Request<Streaming<ShardCalls>>,
+    ) -> Result<Response<Self::CallsStream>, Status> {
+        let (node, metrics, stop) = (self.node.clone(), self.metrics.clone(), self.stop.clone());
+        Ok(Response::new(CallReplies::new(node, request.into_inner(), metrics, stop)))
+    }
+
+    async fn put(&self, request: Request<PutShard>) -> Result<Response<PutReply>, Status> {
+        let request = request.into_inner();
+        self.node.check(request.sender.clone())?;
+        let reply = match self.count(self.put_shard(request).await) {
+            Ok(life) => put_reply::Reply::Life(life),
+            Err(failed) => put_reply::Reply::Failure(error::failure(failed)),
+        };
+        Ok(Response::new(PutReply { reply: Some(reply) }))
+    }
+
+    async fn write(
+        &self,
+        request: Request<Streaming<WriteShard>>,
+    ) -> Result<Response<Self::WriteStream>, Status> {
+        let mut steps = request.into_inner();
+        let Some(WriteShard { step: Some(write_shard::Step::Begin(begin)) }) = steps.message().await? else {
+            return Err(Status::invalid_argument("step: the first is not `begin`"));
+        };
+        self.node.check(begin.sender.clone())?;
+        let replies = match self.count(self.begin(begin)) {
+            Ok((target, sink)) => ShardUpload::new(self.node.clone(), target, steps, sink).replies(),
+            Err(failed) => {
+                let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
+                stream::iter([Ok(WriteReply { reply })]).boxed()
+            }
+        };
+        Ok(Response::new(replies))
+    }
+
+    async fn read(&self, request: Request<ReadShard>) -> Result<Response<Self::ReadStream>, Status> {
+        let request = request.into_inner();
+        self.node.check(request.sender.clone())?;
+        Ok(Response::new(match self.count(self.read_shard(request).await) {
+            Ok(frames) => frames,
+            Err(failed) => {
+                let part = Some(shard_bytes::Part::Failure(error::failure(failed)));
+                stream::iter([Ok(ShardBytes { part })]).boxed()
+            }
+        }))
+    }
+}
+
+/// Waits as long as the caller does.
+async fn in_time<R: Unpin>(timeout_ms: u32, pending: Pending<R>) -> CallResult<R, CallFailure> {
+    match tokio::time::timeout(timeout_from_wire(timeout_ms)?, pending).await {
+        Ok(result) => Ok(result?),
+        Err(_elapsed) => {
+            Err(Error::Unreachable { reason: "the volume did not answer in time".to_owned() }.into())
+        }
+    }
+}
+
+/// The small calls of [`ShardService`].
+#[derive(Debug)]
+pub(super) enum ShardServer {}
+
+/// A call under way on a volume.
+#[derive(Debug)]
+pub(super) enum StartedCall {
+    Done(Pending<()>),
+    Bytes(Pending<u64>),
+    Page(Pending<ShardPage>),
+    Released(Pending<bool>),
+    Leases(Pending<LeaseAnswer>),
+}
+
+impl CallServer for ShardServer {
+    type Frame = ShardCalls;
+    type Call = ShardCall;
+    type Work = StartedCall;
+    type Reply = ShardReply;
+    type Replies = ShardReplies;
+
+    fn calls(frame: ShardCalls) -> CallFrame<ShardCall> {
+        let ShardCalls { sender, calls, dropped } = frame;
+        CallFrame { sender, calls, dropped }
+    }
+
+    fn head(call: &ShardCall) -> CallHead {
+        let request = call.to.as_ref().map_or(0, |to| to.request);
+        let ends_when_dropped = call.call.as_ref().is_some_and(Call::ends_when_dropped);
+        CallHead { number: call.number, timeout_ms: call.timeout_ms, request, ends_when_dropped }
+    }
+
+    fn start(node: &RpcNode, call: ShardCall) -> Result<(StartedCall, HeldShare), CallFailure> {
+        let ShardCall { to, call, number: _, timeout_ms: _ } = call;
+        let call = call.ok_or_else(|| error::refused("call: missing"))?;
+        let (volumes, volume) = node.addressed(to, matches!(call, Call::Delete(_) | Call::Release(_)))?;
+        let held = node.hold(volume, bytes_held(&call))?;
+        Ok((start(&volumes, volume, &ShardRequest::from_wire(call)?), held))
+    }
+
+    fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<ShardReply> {
+        let reply = match started {
+            StartedCall::Done(pending) => poll(pending, context),
+            StartedCall::Bytes(pending) => poll(pending, context),
+            StartedCall::Page(pending) => poll(pending, context),
+            StartedCall::Released(pending) => poll(pending, context),
+            StartedCall::Leases(pending) => poll(pending, context),
+        };
+        reply.map(|reply| ShardReply { number, reply: Some(reply) })
+    }
+
+    fn failed(number: u64, failure: CallFailure) -> ShardReply {
+        ShardReply { number, reply: Some(Reply::Failure(error::failure(failure))) }
+    }
+
+    fn is_failure(reply: &ShardReply) -> bool {
+        matches!(reply.reply, Some(Reply::Failure(_)))
+    }
+
+    fn leave_out(_: &mut ShardReply) -> bool {
+        false
+    }
+
+    fn replies(replies: Vec<ShardReply>) -> ShardReplies {
+        ShardReplies { replies }
+    }
+}
+
+/// Bytes that a call holds until it is answered.
+fn bytes_held(call: &Call) -> usize {
+    if matches!(call, Call::Page(_)) { PAGE_BYTES_MAX } else { 0 }
+}
+
+fn start(volumes: &LocalPeer, volume: VolumeId, request: &ShardRequest) -> StartedCall {
+    match request {
+        &ShardRequest::Delete(shard, home) => StartedCall::Done(volumes.delete_shard(volume, shard, home)),
+        &ShardRequest::Length(shard, home) => StartedCall::Bytes(volumes.shard_bytes(volume, shard, home)),
+        &ShardRequest::Verify(shard, home) => StartedCall::Bytes(volumes.verify_shard(volume, shard, home)),
+        &ShardRequest::Page(scan) => StartedCall::Page(volumes.shards(volume, scan)),
+        &ShardRequest::Release(shard, home) => {
+            StartedCall::Released(volumes.release_shard(volume, shard, home))
+        }
+        ShardRequest::Leases(leases) => StartedCall::Leases(volumes.lease(volume, leases)),
+    }
+}
+
+fn target(target: Option<sherd_proto::v1::Target>) -> Result<Target, CallFailure> {
+    let target = target.ok_or_else(|| error::refused("target: missing"))?;
+    Ok(Target::from_wire(target)?)
+}

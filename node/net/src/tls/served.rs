@@ -1,0 +1,137 @@
+//! The certificate that clients of S3 are shown, of files that may be replaced while the node runs.
+//!
+//! Which authority signed it and which names it has is between its owner and the clients: checked is that the key
+//! fits, and that the certificate is valid at this time. A handshake takes the settings of its moment; sessions are
+//! resumed within one generation only, so a client that comes back after a reload sees the new certificate.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustls::pki_types::CertificateDer;
+use rustls::sign::SingleCertAndKey;
+use rustls::{CertificateError, ServerConfig};
+use sherd_core::env::Clock;
+use tokio_util::sync::CancellationToken;
+
+use crate::tls::error::{CertificateFault, CertificateRefusal, TrustError};
+use crate::tls::files::{CertificateFiles, PemPair};
+use crate::tls::follow::{FollowedFiles, MaterialSource};
+use crate::tls::limits;
+use crate::tls::material::{ClockTime, certificates, certified_key};
+use sherd_store::machine::system::SystemClock;
+
+/// The protocol of the S3 listener. A client that offers others alone is refused.
+pub(crate) const ALPN: &[u8] = b"http/1.1";
+
+/// The certificate for clients, and its key.
+#[derive(Debug, Clone)]
+pub struct ServedCertificate {
+    shared: Arc<FollowedFiles<ServedFiles>>,
+}
+
+/// The two files, and the clock that says whether the certificate is valid.
+#[derive(Debug)]
+struct ServedFiles {
+    files: CertificateFiles,
+    clock: Arc<dyn Clock>,
+}
+
+/// Settings of handshakes.
+#[derive(Debug)]
+struct ServedMaterial {
+    config: Arc<ServerConfig>,
+    expires_s: u64,
+}
+
+impl ServedCertificate {
+    /// Loads the two files.
+    ///
+    /// # Errors
+    /// [`TrustError`] names the file and what is wrong with it.
+    pub fn load(files: CertificateFiles) -> Result<Self, TrustError> {
+        Self::load_with_clock(files, Arc::new(SystemClock::new()))
+    }
+
+    /// Loads as [`Self::load`] does, by another clock.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn load_with_clock(files: CertificateFiles, clock: Arc<dyn Clock>) -> Result<Self, TrustError> {
+        Ok(Self { shared: Arc::new(FollowedFiles::load(ServedFiles { files, clock })?) })
+    }
+
+    /// Looks at the files each ten seconds until `stop`, and reloads what changed.
+    pub async fn follow(self, stop: CancellationToken) {
+        self.follow_each(limits::FOLLOW_INTERVAL, stop).await;
+    }
+
+    /// Follows the files as [`Self::follow`] does, with another interval.
+    pub async fn follow_each(self, interval: Duration, stop: CancellationToken) {
+        self.shared.follow(interval, stop).await;
+    }
+
+    /// Returns when the certificate expires, in seconds since the Unix epoch.
+    pub fn expires(&self) -> u64 {
+        self.shared.current().material.expires_s
+    }
+
+    /// Returns the settings of a handshake that begins at this moment.
+    pub fn config(&self) -> Arc<ServerConfig> {
+        Arc::clone(&self.shared.current().material.config)
+    }
+}
+
+impl MaterialSource for ServedFiles {
+    type Paths = CertificateFiles;
+    type Pem = PemPair;
+    type Material = ServedMaterial;
+    const SHOWN_TO: &'static str = "clients of S3";
+
+    fn paths(&self) -> &CertificateFiles {
+        &self.files
+    }
+
+    fn read(files: &CertificateFiles) -> Result<PemPair, TrustError> {
+        PemPair::read(files)
+    }
+
+    fn digest(pem: &PemPair) -> [u8; 32] {
+        pem.digest()
+    }
+
+    fn check(&self, pem: &PemPair) -> Result<ServedMaterial, TrustError> {
+        let provider = Arc::new(rustls::crypto::ring::default_provider());
+        let chain = certificates(&pem.cert, &self.files.cert)?;
+        let expires_s = valid_until(&chain, self.clock.wall_ms() / 1_000).map_err(|fault| {
+            let refusal = Box::new(CertificateRefusal { presented: None, fault });
+            TrustError::Certificate { path: self.files.cert.clone(), refusal }
+        })?;
+        let certificate = certified_key(chain, pem, &self.files, &provider)?;
+        let time = Arc::new(ClockTime(Arc::clone(&self.clock)));
+        let mut config = ServerConfig::builder_with_details(provider, time)
+            .with_protocol_versions(&[&rustls::version::TLS13, &rustls::version::TLS12])
+            .expect("ring has the suites of TLS 1.2 and 1.3")
+            .with_no_client_auth()
+            .with_cert_resolver(Arc::new(SingleCertAndKey::from(certificate)));
+        config.alpn_protocols = vec![ALPN.to_vec()];
+        Ok(ServedMaterial { config: Arc::new(config), expires_s })
+    }
+
+    fn expires_s(material: &ServedMaterial) -> u64 {
+        material.expires_s
+    }
+}
+
+/// Returns the end of the validity of the first certificate, which must have begun.
+fn valid_until(chain: &[CertificateDer<'static>], now_s: u64) -> Result<u64, CertificateFault> {
+    let broken = || CertificateFault::Invalid(CertificateError::BadEncoding);
+    let leaf = chain.first().ok_or_else(broken)?;
+    let (_, leaf) = x509_parser::parse_x509_certificate(leaf).map_err(|_| broken())?;
+    let second = |time: x509_parser::time::ASN1Time| u64::try_from(time.timestamp()).unwrap_or(0);
+    let (begins, ends) = (second(leaf.validity().not_before), second(leaf.validity().not_after));
+    match now_s {
+        now if now < begins => Err(CertificateFault::NotYetValid),
+        now if now > ends => Err(CertificateFault::Expired),
+        _ => Ok(ends),
+    }
+}

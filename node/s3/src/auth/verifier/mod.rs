@@ -1,0 +1,405 @@
+//! Verifies that a request was signed by the key it names, from its head alone. What SigV2 signs is in
+//! `presigned_v2`.
+//!
+//! ```text
+//! query or header -> scope -> clock -> secret -> canonical request -> signature
+//! ```
+//! The order is AWS's: what is malformed is said before what is wrong, and a stranger learns
+//! nothing of a signature that he could not compute.
+
+use std::cell::RefCell;
+use std::fmt;
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, DATE, HOST};
+use http::request::Parts;
+use sha2::{Digest as _, Sha256};
+use sherd_core::env::Clock;
+
+use crate::protocol::query::Query;
+
+use super::amz_date::AmzDate;
+use super::authorization::{ALGORITHM, Authorization};
+use super::canonical::{CanonicalRequest, PathForm};
+use super::credential_scope::CredentialScope;
+use super::error::{AuthError, MalformedAuth, Mismatch, Place};
+use super::payload::PayloadForm;
+use super::presigned::{PresignedQuery, SIGNATURE};
+use super::presigned_v2::{self, PresignedV2};
+use super::signing_key::{KeyCache, Signature, SigningKey};
+use super::{Caller, Credentials, Secret};
+
+/// How far a request's clock may be from ours: 15 minutes (AWS, "Common errors").
+pub const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
+/// The region every SDK falls back to; accepted beside the configured one.
+const FALLBACK_REGION: &str = "us-east-1";
+/// Header names that one signature may list.
+const SIGNED_HEADERS_MAX: usize = 100;
+
+/// Checks signatures.
+#[derive(Debug)]
+pub struct Verifier {
+    region: Box<str>,
+    credentials: Arc<dyn Credentials>,
+    clock: Arc<dyn Clock>,
+    keys: KeyCache,
+    sigv2_presigned: bool,
+}
+
+/// A request that is who it says it is.
+#[derive(Debug)]
+pub struct VerifiedRequest {
+    /// Who.
+    pub caller: Caller,
+    /// How its body is covered and framed.
+    pub payload: PayloadForm,
+    /// What signs the frames of its body, when they are signed.
+    pub frames: Option<FrameSigner>,
+    /// The header that has the id of the client's call, where the signature covers one: anybody could have put another
+    /// there.
+    pub call_id: Option<&'static str>,
+}
+
+/// Headers that name a client's call over all times that it is sent: what the client chose itself, and what AWS's SDKs
+/// send with everything.
+const CALL_IDS: [&str; 2] = ["x-amz-client-token", "amz-sdk-invocation-id"];
+
+/// Signs the frames and the trailer of an aws-chunked body, each over the one before.
+#[derive(Clone)]
+pub struct FrameSigner {
+    key: SigningKey,
+    /// `date \n scope \n`.
+    context: Box<[u8]>,
+    previous: Signature,
+}
+
+impl fmt::Debug for FrameSigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("FrameSigner(..)")
+    }
+}
+
+impl FrameSigner {
+    /// Makes the signer of a body whose request has the signature `seed`.
+    pub fn new(key: SigningKey, date: &AmzDate, scope: &str, seed: Signature) -> Self {
+        let context = format!("{}\n{scope}\n", date.as_str()).into_bytes().into_boxed_slice();
+        Self { key, context, previous: seed }
+    }
+
+    /// Signs the next frame, whose payload has this hash.
+    pub fn frame(&mut self, payload_sha256: &[u8; 32]) -> Signature {
+        let mut hash = [0; 64];
+        hex::encode_to_slice(payload_sha256, &mut hash).expect("32 bytes are 64 digits");
+        self.previous = self.key.sign(&[
+            b"AWS4-HMAC-SHA256-PAYLOAD\n",
+            &self.context,
+            self.previous.as_bytes(),
+            b"\n",
+            super::payload::EMPTY_SHA256_HEX.as_bytes(),
+            b"\n",
+            &hash,
+        ]);
+        self.previous
+    }
+
+    /// Signs the trailer, whose lines (`name:value\n` each) have this hash.
+    pub fn trailer(&mut self, lines_sha256: &[u8; 32]) -> Signature {
+        let mut hash = [0; 64];
+        hex::encode_to_slice(lines_sha256, &mut hash).expect("32 bytes are 64 digits");
+        let previous = self.previous;
+        self.previous =
+            self.key.sign(&[b"AWS4-HMAC-SHA256-TRAILER\n", &self.context, previous.as_bytes(), b"\n", &hash]);
+        self.previous
+    }
+}
+
+/// What header and presigned form have in common.
+struct Claim<'a> {
+    place: Place,
+    credential: CredentialScope<'a>,
+    date: AmzDate,
+    signed_headers: &'a str,
+    signature: &'a str,
+    payload: &'a str,
+}
+
+thread_local! {
+    /// The canonical request is built here, so that verifying allocates nothing once it has grown.
+    static SCRATCH: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Verifier {
+    /// Makes a verifier for a region. It takes SigV4 alone.
+    pub fn new(region: &str, credentials: Arc<dyn Credentials>, clock: Arc<dyn Clock>) -> Self {
+        Self { region: region.into(), credentials, clock, keys: KeyCache::default(), sigv2_presigned: false }
+    }
+
+    /// Takes URLs that are presigned with SigV2, too, or does not.
+    #[must_use]
+    pub fn with_sigv2_presigned(self, taken: bool) -> Self {
+        Self { sigv2_presigned: taken, ..self }
+    }
+
+    /// Verifies a request by its head; `host_bucket` is the bucket that its host names.
+    ///
+    /// # Errors
+    /// [`AuthError`] with the reason; none of them is worth a retry of the same request.
+    pub fn verify(
+        &self,
+        head: &Parts,
+        query: &Query<'_>,
+        host_bucket: Option<&str>,
+    ) -> Result<VerifiedRequest, AuthError> {
+        let header = head.headers.get(AUTHORIZATION);
+        let presigned = PresignedQuery::is_in(query);
+        let presigned_v2 = presigned_v2::is_in(query);
+        if presigned_v2 && !self.sigv2_presigned {
+            return Err(AuthError::UnsupportedMechanism);
+        }
+        if [presigned, presigned_v2, header.is_some()].into_iter().filter(|there| *there).count() > 1 {
+            return Err(AuthError::TwoMechanisms);
+        }
+        let is_token = |name: &str| name.eq_ignore_ascii_case("x-amz-security-token");
+        if head.headers.contains_key("x-amz-security-token")
+            || query.pairs().iter().any(|pair| is_token(&pair.name))
+        {
+            return Err(AuthError::Token);
+        }
+        if presigned_v2 {
+            return self.verify_presigned_v2(head, query, host_bucket);
+        }
+        if presigned {
+            return self.verify_presigned(head, query);
+        }
+        let Some(header) = header else { return Err(AuthError::Anonymous) };
+        let header = header.to_str().map_err(|_| AuthError::UnsupportedAuthorization)?;
+        let authorization = Authorization::parse(header)?;
+        let date = request_date(head)?;
+        let payload = head.headers.get("x-amz-content-sha256").ok_or(AuthError::MissingPayloadHash)?;
+        let payload = payload.to_str().map_err(|_| AuthError::InvalidPayloadHash { given: "".into() })?;
+        let claim = Claim {
+            place: Place::Header,
+            credential: authorization.credential,
+            date,
+            signed_headers: authorization.signed_headers,
+            signature: authorization.signature,
+            payload,
+        };
+        self.check_scope(&claim)?;
+        let server_ms = self.clock.wall_ms();
+        if date.as_ms().abs_diff(server_ms) > SKEW_MS_MAX {
+            return Err(AuthError::Skewed { request_ms: date.as_ms(), server_ms, skew_ms_max: SKEW_MS_MAX });
+        }
+        self.check_signature(head, query, &claim)
+    }
+
+    fn verify_presigned(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
+        let url = PresignedQuery::parse(query)?;
+        let malformed = AuthError::Malformed { place: Place::Query, reason: MalformedAuth::Credential };
+        let credential = CredentialScope::parse(&url.credential).ok_or(malformed)?;
+        let in_query = match query.get("X-Amz-Content-Sha256").or_else(|| query.get("x-amz-content-sha256")) {
+            Some(pair) => Some(pair.value().map_err(|_| AuthError::BadUri)?),
+            None => None,
+        };
+        let in_header = match head.headers.get("x-amz-content-sha256") {
+            Some(value) => {
+                Some(value.to_str().map_err(|_| AuthError::InvalidPayloadHash { given: "".into() })?)
+            }
+            None => None,
+        };
+        let claim = Claim {
+            place: Place::Query,
+            credential,
+            date: url.date,
+            signed_headers: &url.signed_headers,
+            signature: &url.signature,
+            payload: in_header.or(in_query.as_deref()).unwrap_or(PayloadForm::UNSIGNED),
+        };
+        self.check_scope(&claim)?;
+        let server_ms = self.clock.wall_ms();
+        if url.date.as_ms() > server_ms.saturating_add(SKEW_MS_MAX) {
+            return Err(AuthError::NotYetValid);
+        }
+        let ended_ms = url.date.as_ms().saturating_add(url.expires_seconds * 1000);
+        if server_ms > ended_ms {
+            let expires_seconds = Some(url.expires_seconds);
+            return Err(AuthError::Expired { expires_seconds, ended_ms, server_ms });
+        }
+        self.check_signature(head, query, &claim)
+    }
+
+    fn verify_presigned_v2(
+        &self,
+        head: &Parts,
+        query: &Query<'_>,
+        host_bucket: Option<&str>,
+    ) -> Result<VerifiedRequest, AuthError> {
+        let url = PresignedV2::parse(&head.method, query)?;
+        url.check_time(self.clock.wall_ms())?;
+        let payload = PresignedV2::payload(head, query)?;
+        let secret = self.secret(&url.access_key)?;
+        url.check_signature(head, query, host_bucket, &secret)?;
+        Ok(VerifiedRequest { caller: Caller::new(&url.access_key), payload, frames: None, call_id: None })
+    }
+
+    fn secret(&self, access_key: &str) -> Result<Secret, AuthError> {
+        let secret = self.credentials.secret(access_key);
+        secret.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
+    }
+
+    /// Checks what the signature is for: this day, region, service.
+    fn check_scope(&self, claim: &Claim<'_>) -> Result<(), AuthError> {
+        let scope = &claim.credential;
+        let reason = if scope.terminator != "aws4_request" {
+            MalformedAuth::Terminator { given: scope.terminator.into() }
+        } else if scope.service != "s3" {
+            MalformedAuth::Service { given: scope.service.into() }
+        } else if scope.region != &*self.region && scope.region != FALLBACK_REGION {
+            MalformedAuth::Region { given: scope.region.into(), expected: self.region.clone() }
+        } else if scope.day != claim.date.day() {
+            MalformedAuth::ScopeDay { scope: scope.day.into(), request: claim.date.day().into() }
+        } else if !are_header_names(claim.signed_headers) {
+            MalformedAuth::SignedHeaders
+        } else {
+            return Ok(());
+        };
+        Err(AuthError::Malformed { place: claim.place, reason })
+    }
+
+    fn check_signature(
+        &self,
+        head: &Parts,
+        query: &Query<'_>,
+        claim: &Claim<'_>,
+    ) -> Result<VerifiedRequest, AuthError> {
+        check_signed_headers(head, claim.signed_headers)?;
+        let payload = PayloadForm::parse(claim.payload)
+            .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() })?;
+        let Claim { credential, date, .. } = claim;
+        let secret = self.secret(credential.access_key)?;
+        let kept = self.keys.get(credential.access_key, &secret, credential.day, credential.region);
+        let fresh = kept.is_none();
+        let key = kept.unwrap_or_else(|| {
+            SigningKey::derive(&secret, credential.day, credential.region, credential.service)
+        });
+        let signature = compare(head, query, claim, &key)?;
+        if fresh {
+            self.keys.put(credential.access_key, &secret, credential.day, credential.region, &key);
+        }
+        let frames = matches!(payload, PayloadForm::SignedFrames { .. })
+            .then(|| FrameSigner::new(key, date, credential.scope, signature));
+        let call_id = call_id(&head.headers);
+        Ok(VerifiedRequest { caller: Caller::new(credential.access_key), payload, frames, call_id })
+    }
+}
+
+/// Computes the signature and compares it. A path that is not written canonically is tried as it
+/// came too: signers exist that take the wire's path for the canonical one, and both name the
+/// same key.
+fn compare(
+    head: &Parts,
+    query: &Query<'_>,
+    claim: &Claim<'_>,
+    key: &SigningKey,
+) -> Result<Signature, AuthError> {
+    let mut request = CanonicalRequest {
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        path_form: PathForm::Canonical,
+        query,
+        query_without: (claim.place == Place::Query).then_some(SIGNATURE),
+        headers: &head.headers,
+        authority: head.uri.authority().map(http::uri::Authority::as_str),
+        signed_headers: claim.signed_headers,
+        payload: claim.payload,
+    };
+    SCRATCH.with_borrow_mut(|canonical| {
+        let mut sign = |form, canonical: &mut Vec<u8>| {
+            request.path_form = form;
+            canonical.clear();
+            request.write(canonical).map_err(|_| AuthError::BadUri)?;
+            let hash = hex_sha256(canonical);
+            Ok(key.sign(&string_to_sign(claim, &hash)))
+        };
+        let signature = sign(PathForm::Canonical, canonical)?;
+        if signature.matches(claim.signature.as_bytes()) {
+            return Ok(signature);
+        }
+        let mismatch = Mismatch {
+            access_key: claim.credential.access_key.into(),
+            string_to_sign: String::from_utf8_lossy(&string_to_sign(claim, &hex_sha256(canonical)).concat())
+                .into(),
+            canonical_request: Some(String::from_utf8_lossy(canonical).into()),
+            signature: claim.signature.into(),
+        };
+        if !head.uri.path().bytes().all(is_plain) {
+            let signature = sign(PathForm::Verbatim, canonical)?;
+            if signature.matches(claim.signature.as_bytes()) {
+                return Ok(signature);
+            }
+        }
+        Err(AuthError::SignatureMismatch(Box::new(mismatch)))
+    })
+}
+
+/// The pieces of the string to sign over a canonical request with this hash.
+fn string_to_sign<'a>(claim: &'a Claim<'_>, hash: &'a [u8; 64]) -> [&'a [u8]; 7] {
+    let date = claim.date.as_str().as_bytes();
+    [ALGORITHM.as_bytes(), b"\n", date, b"\n", claim.credential.scope.as_bytes(), b"\n", hash]
+}
+
+fn hex_sha256(bytes: &[u8]) -> [u8; 64] {
+    let mut text = [0; 64];
+    hex::encode_to_slice(Sha256::digest(bytes), &mut text).expect("32 bytes are 64 digits");
+    text
+}
+
+/// Whether a byte of a path stands for itself in the canonical form.
+const fn is_plain(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~' | b'/')
+}
+
+/// When a header-signed request says it was signed.
+fn request_date(head: &Parts) -> Result<AmzDate, AuthError> {
+    if let Some(date) = head.headers.get("x-amz-date") {
+        return AmzDate::parse(date.as_bytes()).ok_or(AuthError::MissingDate);
+    }
+    let date = head.headers.get(DATE).ok_or(AuthError::MissingDate)?;
+    AmzDate::parse_http(date.as_bytes()).ok_or(AuthError::MissingDate)
+}
+
+/// Which of a request's headers names the client's call. It need not be signed: boto3 and the SDK for Rust add it behind
+/// the signature. A token that is made of it covers the caller and what is changed under which condition, too, so a
+/// forged id makes calls look alike only where one caller asked for the same change twice.
+fn call_id(headers: &http::HeaderMap) -> Option<&'static str> {
+    CALL_IDS.into_iter().find(|name| headers.contains_key(*name))
+}
+
+fn are_header_names(list: &str) -> bool {
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase())
+    };
+    list.split(';').count() <= SIGNED_HEADERS_MAX && list.split(';').all(is_name)
+}
+
+/// Checks that the host and every `x-amz-*` header are signed: what is not could have been put
+/// there by anybody.
+fn check_signed_headers(head: &Parts, signed: &str) -> Result<(), AuthError> {
+    if !head.headers.contains_key(HOST) && head.uri.authority().is_none() {
+        return Err(AuthError::MissingHost);
+    }
+    let is_signed = |name: &str| signed.split(';').any(|signed| signed == name);
+    let host = (!is_signed("host")).then_some("host");
+    let names = head.headers.keys().map(http::HeaderName::as_str);
+    let mut unsigned = host
+        .into_iter()
+        .chain(names.filter(|name| name.starts_with("x-amz-") && !is_signed(name)))
+        .peekable();
+    if unsigned.peek().is_none() {
+        return Ok(());
+    }
+    Err(AuthError::HeadersNotSigned { names: unsigned.collect::<Vec<_>>().join(", ") })
+}
+
+#[cfg(test)]
+mod tests;

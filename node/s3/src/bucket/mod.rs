@@ -1,0 +1,189 @@
+//! CreateBucket, HeadBucket, DeleteBucket, ListBuckets, GetBucketLocation.
+//!
+//! A cluster is one region. A bucket is in it or nowhere, so a location constraint names it or is
+//! refused; no constraint means the cluster's region, whatever that is. As on AWS, us-east-1 has
+//! the empty name, and there alone creating one's own bucket again succeeds.
+
+pub(crate) mod configuration;
+pub(crate) mod list_objects;
+pub(crate) mod list_versions;
+pub(crate) mod tags;
+pub(crate) mod token;
+
+use http::HeaderValue;
+use s3s::dto::{
+    Bucket, BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
+    DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput, HeadBucketOutput,
+    ListBucketsInput, ListBucketsOutput,
+};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+
+use crate::bucket::token::ListingKind;
+use crate::error::Outcome;
+use crate::{gateway::Gateway, gateway::REGION_DEFAULT, header::timestamp, names, owner};
+use sherd_store::object::{BucketInfo, BucketPage, Error};
+
+/// Buckets on one page of ListBuckets (AWS, "ListBuckets").
+const BUCKETS_MAX: u32 = 10_000;
+/// Buckets asked of the store at a time.
+const BUCKETS_AT_ONCE: u32 = 1000;
+
+pub(crate) async fn create(
+    gateway: &Gateway,
+    request: S3Request<CreateBucketInput>,
+) -> Outcome<S3Response<CreateBucketOutput>> {
+    let name = names::new_bucket(&request.input.bucket)?;
+    let tags = tags::of_new_bucket(&request.extensions)?;
+    let configuration = request.input.create_bucket_configuration.unwrap_or_default();
+    if configuration.bucket.is_some() || configuration.location.is_some() {
+        return Err(s3_error!(NotImplemented, "Directory buckets are not implemented").into());
+    }
+    let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
+    let location = location_of(&gateway.region, constraint)?;
+    match gateway.objects.create_bucket(name.clone(), location, tags).await {
+        Ok(()) => {}
+        Err(Error::BucketAlreadyOwnedByYou) if gateway.region == REGION_DEFAULT => {}
+        Err(error) => return Err(error.into()),
+    }
+    Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")) }))
+}
+
+/// Where a new bucket says it is: the region's name, or nothing for us-east-1.
+fn location_of(region: &str, constraint: Option<&str>) -> S3Result<String> {
+    let stored = || if region == REGION_DEFAULT { String::new() } else { region.to_owned() };
+    match constraint {
+        None | Some("") => Ok(stored()),
+        Some(constraint) if constraint == region => Ok(stored()),
+        Some(constraint) => Err(s3_error!(
+            IllegalLocationConstraintException,
+            "The {constraint} location constraint is incompatible for the region specific endpoint this request was \
+             sent to."
+        )),
+    }
+}
+
+pub(crate) async fn head(
+    gateway: &Gateway,
+    request: S3Request<HeadBucketInput>,
+) -> Outcome<S3Response<HeadBucketOutput>> {
+    let bucket = gateway.objects.head_bucket(names::bucket(&request.input.bucket)?).await?;
+    let mut response = S3Response::new(HeadBucketOutput::default());
+    if let Ok(region) = HeaderValue::try_from(region_of(&bucket)) {
+        response.headers.insert("x-amz-bucket-region", region);
+    }
+    response.headers.insert("x-amz-access-point-alias", HeaderValue::from_static("false"));
+    Ok(response)
+}
+
+fn region_of(bucket: &BucketInfo) -> String {
+    if bucket.location.is_empty() { REGION_DEFAULT.to_owned() } else { bucket.location.clone() }
+}
+
+pub(crate) async fn delete(
+    gateway: &Gateway,
+    request: S3Request<DeleteBucketInput>,
+) -> Outcome<S3Response<DeleteBucketOutput>> {
+    gateway.objects.delete_bucket(names::bucket(&request.input.bucket)?).await?;
+    Ok(S3Response::new(DeleteBucketOutput::default()))
+}
+
+pub(crate) async fn location(
+    gateway: &Gateway,
+    request: S3Request<GetBucketLocationInput>,
+) -> Outcome<S3Response<GetBucketLocationOutput>> {
+    let bucket = gateway.objects.head_bucket(names::bucket(&request.input.bucket)?).await?;
+    let location_constraint =
+        (!bucket.location.is_empty()).then(|| BucketLocationConstraint::from(bucket.location));
+    Ok(S3Response::new(GetBucketLocationOutput { location_constraint }))
+}
+
+pub(crate) async fn list(
+    gateway: &Gateway,
+    request: S3Request<ListBucketsInput>,
+) -> Outcome<S3Response<ListBucketsOutput>> {
+    let ListBucketsInput { bucket_region, continuation_token, max_buckets, prefix } = request.input;
+    let max = max_buckets.map_or(Ok(BUCKETS_MAX), max_of)?;
+    // AWS says a bucket's region once the request has any parameter.
+    let with_region =
+        bucket_region.is_some() || continuation_token.is_some() || max_buckets.is_some() || prefix.is_some();
+    let after = continuation_token.map(|token| token::decode(ListingKind::Buckets, &token)).transpose()?;
+    let elsewhere = bucket_region.is_some_and(|region| region != gateway.region);
+    let page = if elsewhere {
+        BucketPage { buckets: Vec::new(), next: None }
+    } else {
+        page(gateway, prefix.as_deref().unwrap_or_default(), after, max).await?
+    };
+    Ok(S3Response::new(ListBucketsOutput {
+        buckets: Some(page.buckets.iter().map(|bucket| described(bucket, with_region)).collect()),
+        continuation_token: page.next.map(|name| token::encode(ListingKind::Buckets, &name)),
+        owner: Some(owner::owner()),
+        prefix,
+    }))
+}
+
+/// `max` buckets, asked of the store a thousand at a time.
+async fn page(gateway: &Gateway, prefix: &str, mut after: Option<String>, max: u32) -> Outcome<BucketPage> {
+    let mut buckets = Vec::new();
+    loop {
+        let missing = max.saturating_sub(u32::try_from(buckets.len()).unwrap_or(u32::MAX));
+        if missing == 0 {
+            return Ok(BucketPage { buckets, next: after });
+        }
+        let page =
+            gateway.objects.list_buckets(prefix, after.as_deref(), missing.min(BUCKETS_AT_ONCE)).await?;
+        buckets.extend(page.buckets);
+        after = page.next;
+        if after.is_none() {
+            return Ok(BucketPage { buckets, next: None });
+        }
+    }
+}
+
+fn max_of(max: i32) -> S3Result<u32> {
+    let max = u32::try_from(max).ok().filter(|max| (1..=BUCKETS_MAX).contains(max));
+    max.ok_or_else(|| {
+        s3_error!(InvalidArgument, "Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}")
+    })
+}
+
+fn described(bucket: &BucketInfo, with_region: bool) -> Bucket {
+    Bucket {
+        bucket_region: with_region.then(|| region_of(bucket)),
+        creation_date: Some(timestamp::in_xml(bucket.created_ms)),
+        name: Some(bucket.name.as_str().to_owned()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use s3s::S3ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_bucket_is_in_the_cluster_region_or_nowhere() {
+        let location =
+            |region, constraint| location_of(region, constraint).map_err(|error| error.code().clone());
+        assert_eq!(location("us-east-1", None), Ok(String::new()));
+        assert_eq!(location("us-east-1", Some("us-east-1")), Ok(String::new()));
+        assert_eq!(
+            location("us-east-1", Some("eu-west-1")),
+            Err(S3ErrorCode::IllegalLocationConstraintException)
+        );
+        assert_eq!(location("eu-west-1", None), Ok("eu-west-1".to_owned()));
+        assert_eq!(location("eu-west-1", Some("eu-west-1")), Ok("eu-west-1".to_owned()));
+        assert_eq!(
+            location("eu-west-1", Some("us-east-1")),
+            Err(S3ErrorCode::IllegalLocationConstraintException)
+        );
+    }
+
+    #[test]
+    fn a_page_has_1_to_10000_buckets() {
+        assert_eq!(max_of(1).unwrap(), 1);
+        assert_eq!(max_of(10_000).unwrap(), 10_000);
+        for max in [-1, 0, 10_001] {
+            assert_eq!(max_of(max).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+        }
+    }
+}

@@ -1,0 +1,19 @@
+//! What must hold of any bytes that a client sends, by kind of input: `fuzz/` looks for bytes that
+//! break it, the tests here ask the seeds and random ones.
+//!
+//! Every function takes whatever comes and panics where a promise is broken; what is refused is
+//! fine. Built for tests and for fuzzing only.
+
+mod body;
+mod request;
+mod text;
+
+#[cfg(test)]
+mod tests;
+
+pub use body::framed_body;
+pub use request::request;
+pub use text::header_text;
+
+#[cfg(test)]
+pub(crate) use body::{CHECKSUM, framed, framing};

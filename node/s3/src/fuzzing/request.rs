@@ -1,0 +1,210 @@
+//! Whole requests: text that is signed here and goes through everything before the store.
+//!
+//! ```text
+//! METHOD target
+//! name: value
+//!
+//! body
+//! ```
+//! Whatever the text, there is an answer, no answer is an internal error, an error's document has a
+//! code, and an operation never gets another body than the head announced.
+
+use std::sync::{Arc, LazyLock};
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Request, StatusCode, Uri};
+use http_body_util::{BodyExt, Full};
+use s3s::dto::{
+    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, DeleteObjectsInput, DeleteObjectsOutput,
+    PutObjectInput, PutObjectOutput,
+};
+use s3s::{S3, S3Request, S3Response, S3Result};
+use sha2::{Digest as _, Sha256};
+use sherd_core::env::Clock;
+use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
+
+use crate::auth::canonical::{CanonicalRequest, PathForm};
+use crate::auth::payload::PayloadForm;
+use crate::auth::signing_key::SigningKey;
+use crate::auth::{Secret, StaticCredentials};
+use crate::protocol::query::Query;
+use crate::protocol::{Adapter, Config, Limits, Protocol};
+use crate::{body, error, header::raw_headers, multipart, object::delete_object};
+
+const SECRET: &str = "secret-of-nobody";
+const DATE: &str = "20130524T000000Z";
+const SCOPE: &str = "20130524/us-east-1/s3/aws4_request";
+
+/// The moment at which all requests are signed.
+#[derive(Debug)]
+struct FixedClock;
+
+impl Clock for FixedClock {
+    fn wall_ms(&self) -> u64 {
+        1_369_353_600_000
+    }
+
+    fn monotonic_us(&self) -> u64 {
+        0
+    }
+}
+
+/// Operations that look at what they get and do nothing.
+struct Lookers;
+
+#[async_trait::async_trait]
+impl S3 for Lookers {
+    async fn put_object(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
+        let (headers, extensions) = (raw_headers::of(&request).clone(), request.extensions);
+        let mut upload = body::upload(&headers, &extensions, request.input.body)?;
+        let mut received = 0;
+        while let Some(bytes) = upload.body.next().await {
+            let Ok(bytes) = bytes else { return Ok(S3Response::new(PutObjectOutput::default())) };
+            received += bytes.len() as u64;
+            assert!(received <= upload.size, "more bytes than were announced");
+        }
+        assert_eq!(received, upload.size, "a body that ends well is whole");
+        Ok(S3Response::new(PutObjectOutput::default()))
+    }
+
+    async fn delete_objects(
+        &self,
+        request: S3Request<DeleteObjectsInput>,
+    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
+        let batch = delete_object::Batch::asked(request.input.delete)?;
+        assert!((1..=DELETE_KEYS_MAX).contains(&(batch.keys.len() + batch.errors.len())));
+        Ok(S3Response::new(DeleteObjectsOutput::default()))
+    }
+
+    async fn complete_multipart_upload(
+        &self,
+        request: S3Request<CompleteMultipartUploadInput>,
+    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
+        let parts = multipart::listed_parts(request.input.multipart_upload)?;
+        assert!((1..=usize::from(PARTS_MAX)).contains(&parts.len()));
+        assert!(parts.iter().all(|part| (1..=PARTS_MAX).contains(&part.number)));
+        Ok(S3Response::new(CompleteMultipartUploadOutput::default()))
+    }
+}
+
+static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
+    let config = Config {
+        region: "us-east-1".to_owned(),
+        domains: vec!["s3.test".to_owned()],
+        host_id: "node".to_owned(),
+        request_id_seed: 1,
+        sigv2_presigned: true,
+        is_tls: false,
+        limits: Limits::default(),
+    };
+    let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));
+    let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
+    Protocol::with_adapter(config, Arc::new(credentials), Arc::new(FixedClock), Lookers, adapter)
+});
+
+static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
+    let built = tokio::runtime::Builder::new_current_thread().enable_time().build();
+    built.expect("a runtime without threads needs nothing")
+});
+
+/// One request, see the head of this file. One without a signature of its own is signed. The status of
+/// its answer; `None` where the text is no request.
+pub fn request(input: &[u8]) -> Option<StatusCode> {
+    let request = parsed(input)?;
+    let is_head = request.method() == Method::HEAD;
+    let (status, document) = RUNTIME.block_on(async {
+        let (_, response) = PROTOCOL.call(request).await;
+        let (head, body) = response.into_parts();
+        (
+            head.status,
+            BodyExt::collect(body).await.map(http_body_util::Collected::to_bytes).unwrap_or_default(),
+        )
+    });
+    assert_ne!(status, StatusCode::INTERNAL_SERVER_ERROR, "{}", String::from_utf8_lossy(&document));
+    if (status.is_client_error() || status.is_server_error()) && !is_head {
+        let document = std::str::from_utf8(&document).expect("a document is text");
+        // A preflight is answered without a document.
+        assert!(document.is_empty() || document.contains("<Code>"), "{status}: {document}");
+    }
+    Some(status)
+}
+
+fn parsed(input: &[u8]) -> Option<Request<Full<Bytes>>> {
+    let end = input.windows(2).position(|two| two == b"\n\n");
+    let (head, body) = end.map_or((input, &[][..]), |end| {
+        (input.get(..end).unwrap_or_default(), input.get(end + 2..).unwrap_or_default())
+    });
+    let mut lines = head.split(|byte| *byte == b'\n');
+    let first = lines.next()?;
+    let space = first.iter().position(|byte| *byte == b' ')?;
+    let method = Method::from_bytes(first.get(..space)?).ok()?;
+    let uri = Uri::try_from(first.get(space + 1..)?).ok()?;
+    let mut request = Request::new(Full::new(Bytes::copy_from_slice(body)));
+    for line in lines {
+        let colon = line.iter().position(|byte| *byte == b':')?;
+        let name = HeaderName::from_bytes(line.get(..colon)?).ok()?;
+        let value = HeaderValue::from_bytes(line.get(colon + 1..)?.trim_ascii()).ok()?;
+        request.headers_mut().try_append(name, value).ok()?;
+    }
+    if !request.headers().contains_key(CONTENT_LENGTH) && !body.is_empty() {
+        request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
+    }
+    let presigned = uri.query().is_some_and(|query| query.contains("X-Amz-Signature"));
+    let wants_signature = !presigned && !request.headers().contains_key(AUTHORIZATION);
+    (*request.method_mut(), *request.uri_mut()) = (method, uri);
+    if wants_signature {
+        sign(&mut request);
+    }
+    Some(request)
+}
+
+/// Signs a request with the one key that there is; one that cannot be signed stays as it is.
+fn sign(request: &mut Request<Full<Bytes>>) {
+    let uri = request.uri().clone();
+    let method = request.method().clone();
+    let headers = request.headers_mut();
+    let or_insert = |headers: &mut HeaderMap, name: HeaderName, value: &'static str| {
+        headers.entry(name).or_insert(HeaderValue::from_static(value));
+    };
+    or_insert(headers, HOST, "s3.test");
+    or_insert(headers, HeaderName::from_static("x-amz-content-sha256"), PayloadForm::UNSIGNED);
+    headers.insert(HeaderName::from_static("x-amz-date"), HeaderValue::from_static(DATE));
+    let mut names: Vec<&str> = headers
+        .keys()
+        .map(HeaderName::as_str)
+        .filter(|name| *name == "host" || name.starts_with("x-amz-"))
+        .collect();
+    names.sort_unstable();
+    let signed_headers = names.join(";");
+    let Ok(query) = Query::parse(uri.query()) else { return };
+    let payload =
+        headers.get("x-amz-content-sha256").and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let canonical = CanonicalRequest {
+        method: method.as_str(),
+        path: uri.path(),
+        path_form: PathForm::Canonical,
+        query: &query,
+        query_without: None,
+        headers,
+        authority: None,
+        signed_headers: &signed_headers,
+        payload,
+    };
+    let mut bytes = Vec::new();
+    if canonical.write(&mut bytes).is_err() {
+        return;
+    }
+    let hash = hex::encode(Sha256::digest(&bytes));
+    let key = SigningKey::derive(&Secret::new(SECRET), "20130524", "us-east-1", "s3");
+    let text = format!("AWS4-HMAC-SHA256\n{DATE}\n{SCOPE}\n{hash}");
+    let signature = key.sign(&[text.as_bytes()]);
+    let signature = String::from_utf8_lossy(signature.as_bytes()).into_owned();
+    let value = format!(
+        "AWS4-HMAC-SHA256 Credential=AKID/{SCOPE}, SignedHeaders={signed_headers}, Signature={signature}"
+    );
+    if let Ok(value) = HeaderValue::try_from(value) {
+        headers.insert(AUTHORIZATION, value);
+    }
+}

@@ -1,0 +1,81 @@
+//! The seeds of `fuzz/`, and random bytes.
+
+use std::path::Path;
+
+use proptest::prelude::*;
+
+use super::*;
+
+fn seeds(target: &str) -> Vec<(String, Vec<u8>)> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/seeds").join(target);
+    let entries = std::fs::read_dir(folder).expect("every target has seeds");
+    let seeds = entries.map(|entry| {
+        let entry = entry.expect("readable");
+        (entry.file_name().to_string_lossy().into_owned(), std::fs::read(entry.path()).expect("readable"))
+    });
+    seeds.collect()
+}
+
+#[test]
+fn every_seed_of_a_request_is_answered() {
+    // Operations that the fuzzed store only looks at succeed, the others are not implemented.
+    let expected = |name: &str| match name {
+        "put"
+        | "put_checksum"
+        | "put_sha256"
+        | "put_unsigned_frames"
+        | "decoded_length_without_frames"
+        | "complete"
+        | "delete_many"
+        | "delete_sections" => 200,
+        "put_signed_frames" | "presigned" | "bad_header" | "preflight" => 403,
+        _ => 501,
+    };
+    let answered: Vec<(String, Option<u16>)> = seeds("s3_request")
+        .into_iter()
+        .map(|(name, seed)| (name, request(&seed).map(|status| status.as_u16())))
+        .collect();
+    let wanted: Vec<_> = answered.iter().map(|(name, _)| (name.clone(), Some(expected(name)))).collect();
+    assert!(answered.len() > 20);
+    assert_eq!(answered, wanted);
+}
+
+#[test]
+fn every_seed_of_a_text_keeps_its_promise() {
+    for (name, seed) in seeds("node_text") {
+        println!("{name}");
+        if let Some((_, rest)) = seed.split_first() {
+            header_text(rest);
+            framed_body(rest);
+        }
+    }
+}
+
+proptest! {
+    #[test]
+    fn any_body_in_any_form_keeps_its_promise(bytes in proptest::collection::vec(any::<u8>(), 0..200)) {
+        framed_body(&bytes);
+    }
+
+    #[test]
+    fn any_payload_comes_back_from_its_frames(form in 4..8_u8, cut: u8, byte: u8, length in 0..20_000_usize) {
+        framed_body(&[&[form, cut][..], &vec![byte; length]].concat());
+    }
+
+    #[test]
+    fn any_text_keeps_its_promise(bytes in proptest::collection::vec(any::<u8>(), 0..80), text in "\\PC{0,60}") {
+        header_text(&bytes);
+        header_text(text.as_bytes());
+    }
+
+    #[test]
+    fn any_request_is_answered(
+        method in "GET|PUT|POST|DELETE|HEAD|OPTIONS",
+        path in "/[a-z%/.]{0,20}(\\?[a-zA-Z=&%-]{0,30})?",
+        headers in "([a-z-]{1,12}: [ -~]{0,20}\n){0,4}",
+        body in "[ -~]{0,60}",
+    ) {
+        let text = format!("{method} {path}\n{headers}\n\n{body}");
+        request(text.as_bytes());
+    }
+}

@@ -1,0 +1,246 @@
+//! Texts in headers, queries and paths: what is understood is written and understood again as the
+//! same, and keeps its limits.
+
+use http::header::{
+    CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    RANGE,
+};
+use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
+use sherd_core::limits::{ATTRIBUTES_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, PARTS_MAX};
+
+use crate::auth::amz_date::AmzDate;
+use crate::auth::authorization::Authorization;
+use crate::auth::canonical::{CanonicalRequest, PathForm};
+use crate::auth::credential_scope::CredentialScope;
+use crate::auth::payload::PayloadForm;
+use crate::auth::presigned::PresignedQuery;
+use crate::bucket::token::{self, ListingKind};
+use crate::protocol::operation::{Level, classify};
+use crate::protocol::query::Query;
+use crate::{
+    header::attributes, header::checksum, header::conditions, header::copy_source, header::if_range,
+    header::range, header::timestamp, names,
+};
+use sherd_store::object::{EtagMatch, Span};
+
+/// One text, taken for everything that a text of a request can be.
+pub fn header_text(input: &[u8]) {
+    dates(input);
+    ranges(input);
+    if let Ok(text) = std::str::from_utf8(input) {
+        signatures(text);
+        queries(text);
+        tokens(text);
+        named(text);
+    }
+    if let Ok(value) = HeaderValue::from_bytes(input) {
+        headers(&value);
+        copy_sources(&value);
+        checksums(&value);
+        stored(&value);
+    }
+}
+
+fn dates(text: &[u8]) {
+    if let Some(date) = AmzDate::parse(text) {
+        assert_eq!(date.as_str().as_bytes(), text);
+        assert_eq!(AmzDate::from_ms(date.as_ms()), date);
+    }
+    if let Some(date) = AmzDate::parse_http(text) {
+        assert_eq!(AmzDate::parse(date.as_str().as_bytes()), Some(date));
+    }
+    if let Some(ms) = text.first_chunk().copied().map(u64::from_le_bytes) {
+        let header = timestamp::in_header(ms);
+        let read = AmzDate::parse_http(header.as_bytes()).expect("a date in a header is one");
+        assert_eq!(read, AmzDate::from_ms(ms));
+        let _ = timestamp::in_xml(ms);
+    }
+}
+
+fn ranges(text: &[u8]) {
+    let written = |span: Span| match span {
+        Span::From { first, last: Some(last) } => Some(format!("bytes={first}-{last}")),
+        Span::From { first, last: None } => Some(format!("bytes={first}-")),
+        Span::Suffix { length } => Some(format!("bytes=-{length}")),
+        Span::Whole | Span::Part { .. } => None,
+    };
+    let span = range::span(Some(text), None).expect("nonsense is ignored");
+    if let Span::From { first, last: Some(last) } = span {
+        assert!(first <= last);
+    }
+    if let Some(text) = written(span) {
+        assert_eq!(range::span(Some(text.as_bytes()), None).expect("as written"), span);
+    }
+    let copied = std::str::from_utf8(text).ok().and_then(|text| range::copy_span(Some(text)).ok());
+    if let Some(copied) = copied {
+        assert!(matches!(copied, Span::From { last: Some(_), .. }));
+        assert_eq!(copied, span, "one syntax for both");
+    }
+}
+
+fn signatures(text: &str) {
+    if let Some(scope) = CredentialScope::parse(text) {
+        assert_eq!(format!("{}/{}", scope.access_key, scope.scope), text);
+        let CredentialScope { day, region, service, terminator, scope, .. } = scope;
+        assert_eq!(format!("{day}/{region}/{service}/{terminator}"), scope);
+    }
+    if let Ok(parsed) = Authorization::parse(text) {
+        let Authorization { credential, signed_headers, signature } = parsed;
+        let written = format!(
+            "AWS4-HMAC-SHA256 Credential={}/{}, SignedHeaders={signed_headers}, Signature={signature}",
+            credential.access_key, credential.scope
+        );
+        assert_eq!(Authorization::parse(&written).ok(), Some(parsed));
+    }
+    match PayloadForm::parse(text) {
+        Some(PayloadForm::Sha256(hash)) => assert!(text.eq_ignore_ascii_case(&hex::encode(hash))),
+        Some(form) => assert!(form.is_framed() || !form.has_trailer()),
+        None => {}
+    }
+}
+
+fn queries(text: &str) {
+    let Ok(query) = Query::parse(Some(text)) else { return };
+    if let Ok(url) = PresignedQuery::parse(&query) {
+        assert!((1..=604_800).contains(&url.expires_seconds));
+        assert!(!url.signature.is_empty() && !url.signed_headers.is_empty());
+        assert!(PresignedQuery::is_in(&query));
+    }
+    // A canonical form is its own canonical form.
+    if let Some((path, parameters)) = canonical(text, &query) {
+        let again = Query::parse(Some(&parameters)).expect("a canonical query is a query");
+        assert_eq!(canonical(&path, &again), Some((path, parameters)));
+    }
+    for method in [http::Method::GET, http::Method::PUT, http::Method::POST, http::Method::DELETE] {
+        for level in [Level::Service, Level::Bucket, Level::Object] {
+            for copies in [false, true] {
+                if let Ok(operation) = classify(&method, level, &query, copies) {
+                    assert!(!operation.name().is_empty());
+                }
+            }
+        }
+    }
+}
+
+/// The canonical path and query.
+fn canonical(path: &str, query: &Query<'_>) -> Option<(String, String)> {
+    let request = CanonicalRequest {
+        method: "GET",
+        path,
+        path_form: PathForm::Canonical,
+        query,
+        query_without: None,
+        headers: &HeaderMap::new(),
+        authority: None,
+        signed_headers: "host",
+        payload: "",
+    };
+    let mut bytes = Vec::new();
+    request.write(&mut bytes).ok()?;
+    let text = String::from_utf8(bytes).expect("the canonical form is ASCII");
+    let mut lines = text.split('\n').skip(1);
+    Some((lines.next()?.to_owned(), lines.next()?.to_owned()))
+}
+
+fn tokens(text: &str) {
+    for listing in [ListingKind::Buckets, ListingKind::Objects] {
+        let encoded = token::encode(listing, text);
+        assert_eq!(token::decode(listing, &encoded).ok().as_deref(), Some(text));
+        if let Ok(name) = token::decode(listing, text) {
+            assert_eq!(token::encode(listing, &name), text);
+        }
+    }
+}
+
+fn named(text: &str) {
+    if let Ok(name) = names::new_bucket(text) {
+        assert!((3..=63).contains(&name.as_bytes().len()));
+        assert_eq!(names::bucket(text).ok(), Some(name));
+    }
+    if let Ok(key) = names::key(text) {
+        assert!((1..=KEY_BYTES_MAX).contains(&text.len()));
+        assert_eq!(key.as_str(), text);
+    }
+    if let Ok(upload) = names::upload(text) {
+        assert!(upload.to_string().eq_ignore_ascii_case(text));
+    }
+    if let Ok(number) = text.parse().map_err(drop).and_then(|number| names::part_number(number).map_err(drop))
+    {
+        assert!((1..=PARTS_MAX).contains(&number));
+    }
+    let _ = names::version(Some(text));
+}
+
+fn one(name: HeaderName, value: &HeaderValue) -> HeaderMap {
+    HeaderMap::from_iter([(name, value.clone())])
+}
+
+fn headers(value: &HeaderValue) {
+    for name in [IF_MATCH, IF_NONE_MATCH] {
+        let Ok(judged) = conditions::of_read(&one(name.clone(), value)) else { continue };
+        let tags = if name == IF_MATCH { judged.if_match } else { judged.if_none_match };
+        let Some(EtagMatch::OneOf(tags)) = tags else { continue };
+        if tags.is_empty() || tags.iter().any(|tag| tag.contains('"')) {
+            continue;
+        }
+        let quoted: Vec<String> = tags.iter().map(|tag| format!("\"{tag}\"")).collect();
+        // What is no header value came from bytes that are no text.
+        let Ok(written) = HeaderValue::try_from(quoted.join(", ")) else { continue };
+        let judged = conditions::of_read(&one(name.clone(), &written)).expect("a list that is not empty");
+        let again = if name == IF_MATCH { judged.if_match } else { judged.if_none_match };
+        assert_eq!(again, Some(EtagMatch::OneOf(tags)));
+    }
+    let _ = conditions::of_read(&one(IF_MODIFIED_SINCE, value));
+    let _ = conditions::of_write(&one(IF_MATCH, value));
+    let _ = conditions::of_write(&one(IF_NONE_MATCH, value));
+    let _ = conditions::of_delete(&one(IF_MATCH, value));
+    let mut ranged = one(IF_RANGE, value);
+    assert!(if_range::Validator::of(&ranged).is_none(), "without a range it says nothing");
+    ranged.insert(RANGE, HeaderValue::from_static("bytes=0-"));
+    assert!(if_range::Validator::of(&ranged).is_some());
+}
+
+fn copy_sources(value: &HeaderValue) {
+    let header = HeaderName::from_static("x-amz-copy-source");
+    let Ok(source) = copy_source::of(&one(header.clone(), value)) else { return };
+    let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let (bucket, key) = (encoded(source.name.bucket.as_str()), encoded(source.name.key.as_str()));
+    let version = if source.null_version { "?versionId=null" } else { "" };
+    let written = HeaderValue::try_from(format!("/{bucket}/{key}{version}")).expect("encoded to ASCII");
+    assert_eq!(copy_source::of(&one(header, &written)).ok(), Some(source));
+}
+
+fn checksums(value: &HeaderValue) {
+    for header in [
+        "x-amz-checksum-crc32",
+        "x-amz-checksum-crc32c",
+        "x-amz-checksum-crc64nvme",
+        "x-amz-checksum-sha1",
+        "x-amz-checksum-sha256",
+    ] {
+        let name = HeaderName::from_static(header);
+        let Ok(Some(found)) = checksum::announced_whole(&one(name.clone(), value)) else { continue };
+        assert_eq!(found.value.len(), found.algorithm.bytes());
+        assert_eq!(checksum::header(found.algorithm), header);
+        let written = HeaderValue::try_from(checksum::text(&found)).expect("base64 and digits");
+        assert_eq!(checksum::announced_whole(&one(name, &written)).ok(), Some(Some(found)));
+    }
+    for header in ["x-amz-checksum-algorithm", "x-amz-checksum-type", "x-amz-trailer"] {
+        let map = one(HeaderName::from_static(header), value);
+        let _ = (checksum::of_upload(&map), checksum::announced(&map));
+    }
+}
+
+fn stored(value: &HeaderValue) {
+    let mut request = one(CONTENT_TYPE, value);
+    request.insert(HeaderName::from_static("content-encoding"), value.clone());
+    request.insert(HeaderName::from_static("x-amz-meta-a"), value.clone());
+    let Ok(attributes) = attributes::of_request(&request) else { return };
+    let bytes: usize = attributes.pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    assert!(bytes <= ATTRIBUTES_BYTES_MAX && METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX);
+    let answer = attributes::to_headers(&attributes, 0);
+    assert!(!answer.contains_key("x-amz-missing-meta"), "what a header brought, a header carries");
+    if attributes.pairs.iter().all(|(_, value)| value.is_ascii()) {
+        assert_eq!(attributes::of_request(&answer).ok(), Some(attributes));
+    }
+}

@@ -1,0 +1,28 @@
+//! What every operation works on.
+
+use sherd_store::object::Objects;
+
+/// The region that S3 calls by no name.
+pub(super) const REGION_DEFAULT: &str = "us-east-1";
+
+/// The operations of S3 on a store.
+#[derive(Clone)]
+pub struct Gateway {
+    pub(super) objects: Objects,
+    pub(super) region: String,
+    /// Whether clients reach it over TLS.
+    pub(super) is_tls: bool,
+}
+
+impl std::fmt::Debug for Gateway {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Gateway").field("region", &self.region).finish_non_exhaustive()
+    }
+}
+
+impl Gateway {
+    /// Serves `objects` as a region, over TLS or in clear text.
+    pub fn new(objects: Objects, region: impl Into<String>, is_tls: bool) -> Self {
+        Self { objects, region: region.into(), is_tls }
+    }
+}

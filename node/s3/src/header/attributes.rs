@@ -1,0 +1,233 @@
+//! What is stored beside an object's bytes: system headers and user metadata, in and out.
+//!
+//! Names are lower case, values are kept as they were sent. A system header comes back byte for
+//! byte. User metadata that is not US-ASCII comes back as RFC 2047 encoded words, as AWS says it
+//! does; what a client encoded itself is US-ASCII already and comes back as it was.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::header::{
+    CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES, HeaderMap,
+    HeaderName, HeaderValue,
+};
+use s3s::{S3Result, s3_error};
+use sherd_core::limits::METADATA_BYTES_MAX;
+use sherd_core::record::Attributes;
+
+use crate::header::raw_headers::USER_METADATA;
+
+/// The content type of an object that was stored without one.
+pub(crate) const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
+
+/// The system headers that are stored, in the order in which they are.
+pub(crate) const SYSTEM: [HeaderName; 6] =
+    [CONTENT_TYPE, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, EXPIRES];
+
+/// Bytes of one line of RFC 2047 text: encoded words are at most 75 characters, 12 of them syntax,
+/// and 60 base64 characters hold 45 bytes.
+const ENCODED_WORD_BYTES: usize = 45;
+
+/// What a request wants stored.
+///
+/// # Errors
+/// MetadataTooLarge beyond 2 KiB of either kind, InvalidArgument for bytes that are not UTF-8.
+pub(crate) fn of_request(headers: &HeaderMap) -> S3Result<Attributes> {
+    let mut pairs = Vec::new();
+    for name in SYSTEM {
+        let mut value = text(headers, &name)?.unwrap_or_default();
+        if name == CONTENT_ENCODING {
+            value = without_aws_chunked(&value);
+        }
+        if !value.is_empty() {
+            pairs.push((name.as_str().to_owned(), value));
+        }
+    }
+    bounded(&pairs, 0)?;
+    let system = pairs.len();
+    for name in headers.keys().filter(|name| is_user_metadata(name)) {
+        let value = text(headers, name)?.unwrap_or_default();
+        pairs.push((name.as_str().to_owned(), value));
+    }
+    bounded(pairs.get(system..).unwrap_or_default(), USER_METADATA.len())?;
+    Ok(Attributes { pairs })
+}
+
+fn is_user_metadata(name: &HeaderName) -> bool {
+    name.as_str().strip_prefix(USER_METADATA).is_some_and(|rest| !rest.is_empty())
+}
+
+/// Names and values together stay under the limit; `prefix` bytes of each name do not count.
+fn bounded(pairs: &[(String, String)], prefix: usize) -> S3Result<()> {
+    let bytes: usize =
+        pairs.iter().map(|(name, value)| name.len().saturating_sub(prefix) + value.len()).sum();
+    if bytes > METADATA_BYTES_MAX {
+        return Err(s3_error!(
+            MetadataTooLarge,
+            "Your metadata headers exceed the maximum allowed metadata size of {METADATA_BYTES_MAX} bytes"
+        ));
+    }
+    Ok(())
+}
+
+/// All values of a header, joined as HTTP joins them.
+fn text(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<String>> {
+    let mut joined: Option<String> = None;
+    for value in headers.get_all(name) {
+        let value = std::str::from_utf8(value.as_bytes())
+            .map_err(|_| s3_error!(InvalidArgument, "The value of the header {name} is not UTF-8"))?;
+        match &mut joined {
+            None => joined = Some(value.trim().to_owned()),
+            Some(text) => {
+                text.push(',');
+                text.push_str(value.trim());
+            }
+        }
+    }
+    Ok(joined)
+}
+
+/// aws-chunked describes the transfer, not the object.
+fn without_aws_chunked(encodings: &str) -> String {
+    let kept = encodings.split(',').map(str::trim);
+    let kept: Vec<&str> =
+        kept.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("aws-chunked")).collect();
+    kept.join(",")
+}
+
+/// The headers that come back with an object; a stored value that no header can carry is counted
+/// in `x-amz-missing-meta`, as on AWS. There is room for `more` headers.
+pub(crate) fn to_headers(attributes: &Attributes, more: usize) -> HeaderMap {
+    let mut headers = HeaderMap::with_capacity(attributes.pairs.len() + more);
+    let mut missing = 0_u32;
+    for (name, value) in &attributes.pairs {
+        let header = HeaderName::from_bytes(name.as_bytes()).ok().and_then(|name| {
+            let encoded = if name.as_str().starts_with(USER_METADATA) { encoded(value) } else { None };
+            let value = HeaderValue::from_bytes(encoded.as_deref().unwrap_or(value).as_bytes()).ok()?;
+            Some((name, value))
+        });
+        match header {
+            Some((name, value)) => _ = headers.insert(name, value),
+            None => missing += 1,
+        }
+    }
+    if missing > 0 {
+        headers.insert("x-amz-missing-meta", HeaderValue::from(missing));
+    }
+    headers
+}
+
+/// RFC 2047 encoded words for a text that is not US-ASCII.
+fn encoded(value: &str) -> Option<String> {
+    if value.is_ascii() {
+        return None;
+    }
+    let mut words: Vec<String> = Vec::new();
+    let mut rest = value;
+    while !rest.is_empty() {
+        let (word, behind) = rest.split_at(rest.floor_char_boundary(ENCODED_WORD_BYTES));
+        words.push(format!("=?UTF-8?B?{}?=", STANDARD.encode(word)));
+        rest = behind;
+    }
+    Some(words.join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use s3s::S3ErrorCode;
+
+    use super::*;
+
+    fn headers(pairs: &[(&'static str, &[u8])]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_bytes(value).unwrap());
+        }
+        headers
+    }
+
+    #[test]
+    fn headers_and_metadata_are_stored_lower_case_and_come_back() {
+        let mut request = headers(&[
+            ("host", b"h"),
+            ("content-type", b"text/plain"),
+            ("cache-control", b"no-cache"),
+            ("content-disposition", "attachment; filename=\"käse\"".as_bytes()),
+            ("content-encoding", b"aws-chunked, gzip"),
+            ("content-language", b"de"),
+            ("expires", b"when I say so"),
+            ("x-amz-acl", b"private"),
+        ]);
+        request.insert(
+            HeaderName::from_bytes(b"X-Amz-Meta-Colour").unwrap(),
+            HeaderValue::from_static(" blue "),
+        );
+        let stored = of_request(&request).unwrap();
+        assert_eq!(stored.get("content-encoding"), Some("gzip"));
+        assert_eq!(stored.get("x-amz-meta-colour"), Some("blue"));
+        assert_eq!(stored.pairs.len(), 7);
+        let back = to_headers(&stored, 0);
+        assert_eq!(back.get("expires").unwrap(), "when I say so");
+        assert_eq!(
+            back.get("content-disposition").unwrap().as_bytes(),
+            "attachment; filename=\"käse\"".as_bytes()
+        );
+        assert_eq!(back.len(), 7);
+    }
+
+    #[test]
+    fn nothing_is_stored_of_an_empty_content_type() {
+        for request in [headers(&[]), headers(&[("content-type", b""), ("content-encoding", b"aws-chunked")])]
+        {
+            assert_eq!(of_request(&request).unwrap().pairs, []);
+        }
+    }
+
+    #[test]
+    fn metadata_sent_twice_is_one_list() {
+        let stored = of_request(&headers(&[("x-amz-meta-a", b"1"), ("x-amz-meta-a", b"2")])).unwrap();
+        assert_eq!(stored.get("x-amz-meta-a"), Some("1,2"));
+    }
+
+    #[test]
+    fn metadata_beyond_ascii_comes_back_in_encoded_words() {
+        let stored = of_request(&headers(&[("x-amz-meta-a", "ÄMÄ".as_bytes())])).unwrap();
+        assert_eq!(to_headers(&stored, 0).get("x-amz-meta-a").unwrap(), "=?UTF-8?B?w4RNw4Q=?=");
+        let long = "\u{1F9F1}".repeat(40);
+        let words = encoded(&long).unwrap();
+        let mut decoded = Vec::new();
+        for word in words.split(' ') {
+            assert!(word.len() <= 75);
+            let inner = word.strip_prefix("=?UTF-8?B?").and_then(|word| word.strip_suffix("?=")).unwrap();
+            let bytes = STANDARD.decode(inner).unwrap();
+            assert!(std::str::from_utf8(&bytes).is_ok(), "no character is cut in two");
+            decoded.extend(bytes);
+        }
+        assert_eq!(decoded, long.as_bytes());
+    }
+
+    #[test]
+    fn encoded_words_of_the_client_come_back_as_they_were() {
+        let stored = of_request(&headers(&[("x-amz-meta-a", b"=?UTF-8?Q?k=C3=A4se?=")])).unwrap();
+        assert_eq!(to_headers(&stored, 0).get("x-amz-meta-a").unwrap(), "=?UTF-8?Q?k=C3=A4se?=");
+    }
+
+    #[test]
+    fn too_much_metadata_and_bytes_that_are_no_text_are_refused() {
+        let at_limit = "v".repeat(METADATA_BYTES_MAX - 1);
+        assert!(of_request(&headers(&[("x-amz-meta-a", at_limit.as_bytes())])).is_ok());
+        for name in ["x-amz-meta-ab", "cache-control"] {
+            let error = of_request(&headers(&[(name, at_limit.as_bytes())])).unwrap_err();
+            assert_eq!(error.code(), &S3ErrorCode::MetadataTooLarge, "{name}");
+        }
+        let error = of_request(&headers(&[("x-amz-meta-a", b"\xff\xfe")])).unwrap_err();
+        assert_eq!(error.code(), &S3ErrorCode::InvalidArgument);
+    }
+
+    #[test]
+    fn a_value_that_no_header_can_carry_is_counted_as_missing() {
+        let pairs = vec![("x-amz-meta-a".to_owned(), "line\nline".to_owned())];
+        let back = to_headers(&Attributes { pairs }, 0);
+        assert_eq!(back.get("x-amz-missing-meta").unwrap(), "1");
+        assert_eq!(back.len(), 1);
+    }
+}

@@ -1,0 +1,421 @@
+//! Checksum headers -> what the store expects, and what it stored -> headers and XML.
+//!
+//! A body carries one checksum at most, in a header or in its trailer. Values are base64; that of
+//! a composite checksum ends with `-N`, the number of parts it is made of.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::{HeaderMap, HeaderValue};
+use s3s::dto::{ChecksumAlgorithm as AlgorithmName, ChecksumType};
+use s3s::{S3Error, S3Result, s3_error};
+use sherd_core::limits::PARTS_MAX;
+use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind};
+
+use crate::error::bad_argument;
+use crate::protocol::checksum::{ALGORITHMS, decoded, of_header, of_name};
+pub(crate) use crate::protocol::checksum::{header, kind_text, name};
+
+const PREFIX: &str = "x-amz-checksum-";
+/// Headers that begin like a checksum and are none.
+const NOT_CHECKSUMS: [&str; 3] = ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
+
+/// What a body's headers say about its checksum.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum ChecksumAnnouncement {
+    /// Its value.
+    Value(Checksum),
+    /// That it comes behind the body.
+    Trailer(ChecksumAlgorithm),
+}
+
+/// The checksum that the headers of a body announce.
+///
+/// # Errors
+/// InvalidRequest, as AWS words it, for several checksums, unknown ones, and values that are none.
+pub(crate) fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumAnnouncement>> {
+    let mut found = None;
+    for (name, value) in headers {
+        if !name.as_str().starts_with(PREFIX) || NOT_CHECKSUMS.contains(&name.as_str()) {
+            continue;
+        }
+        let algorithm = of_header(name.as_str()).ok_or_else(|| {
+            s3_error!(
+                InvalidRequest,
+                "The algorithm type you specified in x-amz-checksum- header is invalid."
+            )
+        })?;
+        let value = value.to_str().map_err(|_| bad_value(name.as_str()))?;
+        once(
+            &mut found,
+            ChecksumAnnouncement::Value(of_whole(algorithm, value).ok_or_else(|| bad_value(name.as_str()))?),
+        )?;
+    }
+    for trailer in headers.get_all("x-amz-trailer") {
+        for name in trailer.to_str().unwrap_or("?").split(',').map(str::trim).filter(|name| !name.is_empty())
+        {
+            let algorithm = of_header(&name.to_ascii_lowercase()).ok_or_else(|| {
+                s3_error!(InvalidRequest, "The value specified in the x-amz-trailer header is not supported")
+            })?;
+            once(&mut found, ChecksumAnnouncement::Trailer(algorithm))?;
+        }
+    }
+    agrees_with_sdk_header(headers, found.as_ref())?;
+    Ok(found)
+}
+
+fn once(found: &mut Option<ChecksumAnnouncement>, announced: ChecksumAnnouncement) -> S3Result<()> {
+    if found.is_some() {
+        return Err(s3_error!(
+            InvalidRequest,
+            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
+        ));
+    }
+    *found = Some(announced);
+    Ok(())
+}
+
+/// `x-amz-sdk-checksum-algorithm` promises a checksum: it must be there, and be that one.
+fn agrees_with_sdk_header(headers: &HeaderMap, found: Option<&ChecksumAnnouncement>) -> S3Result<()> {
+    let Some(promised) = headers.get("x-amz-sdk-checksum-algorithm") else { return Ok(()) };
+    let promised = by_name(promised.to_str().unwrap_or("?"))?;
+    let actual = match found {
+        Some(ChecksumAnnouncement::Value(checksum)) => checksum.algorithm,
+        Some(ChecksumAnnouncement::Trailer(algorithm)) => *algorithm,
+        None => {
+            return Err(s3_error!(
+                InvalidRequest,
+                "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
+                 headers were found."
+            ));
+        }
+    };
+    if actual == promised {
+        Ok(())
+    } else {
+        Err(s3_error!(InvalidRequest, "Value for x-amz-sdk-checksum-algorithm header is invalid."))
+    }
+}
+
+/// The raw checksum in a trailer; a value that is none matches no body.
+pub(crate) fn of_trailer(
+    algorithm: ChecksumAlgorithm,
+    value: impl AsRef<[u8]>,
+) -> Option<ChecksumBytes> {
+    let text = std::str::from_utf8(value.as_ref()).ok()?;
+    of_whole(algorithm, text.trim()).map(|checksum| checksum.value)
+}
+
+/// The checksum of the whole object that CompleteMultipartUpload announces, composite or not.
+///
+/// # Errors
+/// InvalidRequest, as [`announced`].
+pub(crate) fn announced_whole(headers: &HeaderMap) -> S3Result<Option<Checksum>> {
+    let mut found = None;
+    for (algorithm, _, header) in ALGORITHMS {
+        let Some(value) = headers.get(header) else { continue };
+        let checksum = value.to_str().ok().and_then(|value| of_object(algorithm, value));
+        once(&mut found, ChecksumAnnouncement::Value(checksum.ok_or_else(|| bad_value(header))?))?;
+    }
+    Ok(found.and_then(|announced| match announced {
+        ChecksumAnnouncement::Value(checksum) => Some(checksum),
+        ChecksumAnnouncement::Trailer(_) => None,
+    }))
+}
+
+/// The algorithm that a request names (`x-amz-checksum-algorithm`), in any case.
+///
+/// # Errors
+/// InvalidRequest for any other.
+pub(crate) fn by_name(name: &str) -> S3Result<ChecksumAlgorithm> {
+    of_name(name).ok_or_else(|| {
+        s3_error!(
+            InvalidRequest,
+            "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, \
+             CRC32C, CRC64NVME, SHA1, SHA256]"
+        )
+    })
+}
+
+/// The algorithm in `x-amz-checksum-algorithm`.
+///
+/// # Errors
+/// InvalidRequest for any other.
+pub(crate) fn algorithm_header(headers: &HeaderMap) -> S3Result<Option<ChecksumAlgorithm>> {
+    headers.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
+}
+
+/// What `x-amz-checksum-type` says that a checksum covers.
+///
+/// # Errors
+/// InvalidRequest for any other.
+pub(crate) fn kind_header(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
+    match headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) {
+        None => Ok(None),
+        Some(b"COMPOSITE") => Ok(Some(ChecksumKind::Composite)),
+        Some(b"FULL_OBJECT") => Ok(Some(ChecksumKind::FullObject)),
+        Some(_) => Err(bad_value("x-amz-checksum-type")),
+    }
+}
+
+/// The checksum that an upload asks for: its algorithm, and what it covers.
+///
+/// # Errors
+/// InvalidRequest for a kind without an algorithm, or one that the algorithm does not know.
+pub(crate) fn of_upload(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorithm, ChecksumKind)>> {
+    let kind = kind_header(headers)?;
+    let Some(algorithm) = algorithm_header(headers)? else {
+        return match kind {
+            None => Ok(None),
+            Some(_) => Err(s3_error!(
+                InvalidRequest,
+                "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header."
+            )),
+        };
+    };
+    let refused = match algorithm {
+        ChecksumAlgorithm::Crc64Nvme => Some(ChecksumKind::Composite),
+        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => Some(ChecksumKind::FullObject),
+        ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => None,
+    };
+    if kind.is_some() && kind == refused {
+        return Err(s3_error!(
+            InvalidRequest,
+            "The {} checksum type cannot be used with the {} checksum algorithm.",
+            kind_text(refused.expect("compared equal to a kind")),
+            name(algorithm).to_ascii_lowercase()
+        ));
+    }
+    let default = match algorithm {
+        ChecksumAlgorithm::Crc64Nvme => ChecksumKind::FullObject,
+        _ => ChecksumKind::Composite,
+    };
+    Ok(Some((algorithm, kind.unwrap_or(default))))
+}
+
+/// The checksum of a part as CompleteMultipartUpload lists it.
+///
+/// # Errors
+/// InvalidArgument for several, or for a value that is none, with what was sent.
+pub(crate) fn of_listed_part(values: [Option<String>; 5]) -> S3Result<Option<Checksum>> {
+    let sent = ALGORITHMS.into_iter().zip(values);
+    let sent: Vec<_> = sent.filter_map(|((algorithm, ..), value)| Some((algorithm, value?))).collect();
+    let checksum = match sent.as_slice() {
+        [] => return Ok(None),
+        [(algorithm, value)] => of_whole(*algorithm, value),
+        _ => None,
+    };
+    checksum.map(Some).ok_or_else(|| {
+        let sent: Vec<String> =
+            sent.iter().map(|(algorithm, value)| format!("{}:{value};", name(*algorithm))).collect();
+        bad_argument("Invalid Base64 or multiple checksums present in request", "Checksum", &sent.concat())
+    })
+}
+
+fn bad_value(header: &str) -> S3Error {
+    s3_error!(InvalidRequest, "Value for {header} header is invalid.")
+}
+
+/// A checksum over all bytes.
+fn of_whole(algorithm: ChecksumAlgorithm, text: &str) -> Option<Checksum> {
+    let value = decoded(algorithm, text.as_bytes())?;
+    Some(Checksum { algorithm, composite_of: None, value: value.into() })
+}
+
+/// A checksum over all bytes, or over the parts' checksums.
+fn of_object(algorithm: ChecksumAlgorithm, text: &str) -> Option<Checksum> {
+    // Standard base64 has no hyphen, so the suffix is unambiguous.
+    let Some((value, parts)) = text.split_once('-') else { return of_whole(algorithm, text) };
+    let digits = !parts.is_empty() && parts.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = parts.parse().ok().filter(|parts| digits && (1..=PARTS_MAX).contains(parts))?;
+    Some(Checksum { composite_of: Some(parts), ..of_whole(algorithm, value)? })
+}
+
+/// A checksum as S3 writes it.
+pub(crate) fn text(checksum: &Checksum) -> String {
+    let value = STANDARD.encode(&checksum.value);
+    match checksum.composite_of {
+        Some(parts) => format!("{value}-{parts}"),
+        None => value,
+    }
+}
+
+/// What the checksums of an object cover, as S3 writes it.
+pub(crate) fn type_of(checksums: &[Checksum]) -> Option<ChecksumType> {
+    checksums.first().map(|checksum| ChecksumType::from_static(kind_text(checksum.kind())))
+}
+
+/// The algorithms of an object's checksums, for listings.
+pub(crate) fn algorithm_names(checksums: &[Checksum]) -> Option<Vec<AlgorithmName>> {
+    let names = checksums.iter().map(|checksum| AlgorithmName::from_static(name(checksum.algorithm)));
+    (!checksums.is_empty()).then(|| names.collect())
+}
+
+/// Adds the headers of an object's checksums, and of what that of the whole covers: of a part of an object with a
+/// composite checksum, S3 gives the part's own and says `COMPOSITE`.
+pub(crate) fn add_headers(
+    checksums: &[Checksum],
+    kind: Option<ChecksumKind>,
+    headers: &mut HeaderMap,
+) {
+    for checksum in checksums {
+        let value =
+            HeaderValue::try_from(text(checksum)).expect("base64, a hyphen and digits are a header value");
+        headers.insert(header(checksum.algorithm), value);
+    }
+    if let Some(kind) = kind.filter(|_| !checksums.is_empty()) {
+        headers.insert("x-amz-checksum-type", HeaderValue::from_static(kind_text(kind)));
+    }
+}
+
+/// The value under one algorithm.
+pub(crate) fn value_of(checksums: &[Checksum], algorithm: ChecksumAlgorithm) -> Option<String> {
+    checksums.iter().find(|checksum| checksum.algorithm == algorithm).map(text)
+}
+
+/// Fills the checksum fields that every output with checksums has, from a list of checksums.
+macro_rules! fill_checksums {
+    ($output:expr, $checksums:expr) => {{
+        use sherd_core::record::ChecksumAlgorithm as Algorithm;
+        $output.checksum_crc32 = $crate::header::checksum::value_of($checksums, Algorithm::Crc32);
+        $output.checksum_crc32c = $crate::header::checksum::value_of($checksums, Algorithm::Crc32c);
+        $output.checksum_crc64nvme = $crate::header::checksum::value_of($checksums, Algorithm::Crc64Nvme);
+        $output.checksum_sha1 = $crate::header::checksum::value_of($checksums, Algorithm::Sha1);
+        $output.checksum_sha256 = $crate::header::checksum::value_of($checksums, Algorithm::Sha256);
+    }};
+}
+pub(crate) use fill_checksums;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::error::take_details;
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        for (name, value) in pairs {
+            headers.append(*name, HeaderValue::from_static(value));
+        }
+        headers
+    }
+
+    fn crc32() -> Checksum {
+        let value = ChecksumBytes::from_slice(&[0; 4]);
+        Checksum { algorithm: ChecksumAlgorithm::Crc32, composite_of: None, value }
+    }
+
+    fn refusal(pairs: &[(&'static str, &'static str)]) -> String {
+        announced(&headers(pairs)).unwrap_err().message().unwrap().to_owned()
+    }
+
+    #[test]
+    fn a_checksum_comes_in_a_header_or_in_the_trailer() {
+        let found = |pairs: &[(&'static str, &'static str)]| announced(&headers(pairs)).unwrap();
+        assert_eq!(found(&[("host", "h"), ("x-amz-checksum-mode", "ENABLED")]), None);
+        let value = ChecksumAnnouncement::Value(crc32());
+        assert_eq!(found(&[("x-amz-checksum-crc32", "AAAAAA==")]), Some(value.clone()));
+        assert_eq!(
+            found(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "CRC32")]),
+            Some(value)
+        );
+        let trailer = ChecksumAnnouncement::Trailer(ChecksumAlgorithm::Sha256);
+        assert_eq!(
+            found(&[("x-amz-trailer", "X-Amz-Checksum-Sha256"), ("x-amz-sdk-checksum-algorithm", "sha256")]),
+            Some(trailer)
+        );
+    }
+
+    #[test]
+    fn contradictory_checksums_are_refused() {
+        let two = refusal(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-checksum-crc32c", "AAAAAA==")]);
+        assert!(two.starts_with("Expecting a single"));
+        let both =
+            refusal(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-trailer", "x-amz-checksum-crc32")]);
+        assert!(both.starts_with("Expecting a single"));
+        let short = refusal(&[("x-amz-checksum-crc32", "AAAA")]);
+        assert_eq!(short, "Value for x-amz-checksum-crc32 header is invalid.");
+        assert_eq!(
+            refusal(&[("x-amz-checksum-sha1", "bad")]),
+            "Value for x-amz-checksum-sha1 header is invalid."
+        );
+        assert!(refusal(&[("x-amz-checksum-md4", "AAAA")]).starts_with("The algorithm type"));
+        assert!(refusal(&[("x-amz-trailer", "x-amz-meta-a")]).starts_with("The value specified"));
+        assert!(refusal(&[("x-amz-sdk-checksum-algorithm", "CRC32")]).contains("no corresponding"));
+        assert!(refusal(&[("x-amz-sdk-checksum-algorithm", "MD4")]).contains("unsupported"));
+        assert_eq!(
+            refusal(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "SHA1")]),
+            "Value for x-amz-sdk-checksum-algorithm header is invalid."
+        );
+    }
+
+    #[test]
+    fn a_whole_object_may_have_a_composite_checksum() {
+        let whole = |value| announced_whole(&headers(&[("x-amz-checksum-crc32", value)]));
+        assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32()));
+        let composite = whole("AAAAAA==-3").unwrap().unwrap();
+        assert_eq!(composite.composite_of, Some(3));
+        assert_eq!(text(&composite), "AAAAAA==-3");
+        for bad in ["AAAAAA==-", "AAAAAA==-0", "AAAAAA==-10001", "AAAAAA==-+3", "AAAA-1", "-1", ""] {
+            assert!(whole(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn uploads_ask_for_an_algorithm_and_a_kind_that_fit() {
+        let asked = |pairs: &[(&'static str, &'static str)]| of_upload(&headers(pairs));
+        let algorithm = |name| ("x-amz-checksum-algorithm", name);
+        let kind = |name| ("x-amz-checksum-type", name);
+        assert_eq!(asked(&[]).unwrap(), None);
+        let cases = [
+            ("CRC32", None, ChecksumKind::Composite),
+            ("SHA256", None, ChecksumKind::Composite),
+            ("CRC64NVME", None, ChecksumKind::FullObject),
+            ("crc32c", Some("FULL_OBJECT"), ChecksumKind::FullObject),
+            ("SHA1", Some("COMPOSITE"), ChecksumKind::Composite),
+        ];
+        for (name, asked_kind, expected) in cases {
+            let mut pairs = vec![algorithm(name)];
+            pairs.extend(asked_kind.map(kind));
+            assert_eq!(asked(&pairs).unwrap(), Some((by_name(name).unwrap(), expected)), "{name}");
+        }
+        for pairs in [
+            vec![algorithm("SHA1"), kind("FULL_OBJECT")],
+            vec![algorithm("SHA256"), kind("FULL_OBJECT")],
+            vec![algorithm("CRC64NVME"), kind("COMPOSITE")],
+            vec![kind("COMPOSITE")],
+            vec![algorithm("CRC32"), kind("PARTIAL")],
+            vec![algorithm("MD5")],
+        ] {
+            assert!(asked(&pairs).is_err(), "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_listed_part_has_one_checksum_at_most() {
+        let value = || Some("AAAAAA==".to_owned());
+        assert_eq!(of_listed_part([const { None }; 5]).unwrap(), None);
+        assert_eq!(of_listed_part([value(), None, None, None, None]).unwrap(), Some(crc32()));
+        for (sent, argument) in [
+            ([value(), value(), None, None, None], "CRC32:AAAAAA==;CRC32C:AAAAAA==;"),
+            ([None, None, None, value(), None], "SHA1:AAAAAA==;"),
+        ] {
+            let refused = of_listed_part(sent).unwrap_err();
+            assert_eq!(refused.code(), &s3s::S3ErrorCode::InvalidArgument);
+            let details = take_details(&mut refused.headers().unwrap().clone());
+            assert!(details.contains(&("ArgumentValue".to_owned(), argument.to_owned())), "{details:?}");
+        }
+    }
+
+    #[test]
+    fn stored_checksums_come_back_as_headers() {
+        let mut answer = HeaderMap::new();
+        add_headers(&[crc32()], Some(ChecksumKind::FullObject), &mut answer);
+        assert_eq!(answer.get("x-amz-checksum-crc32").unwrap(), "AAAAAA==");
+        assert_eq!(answer.get("x-amz-checksum-type").unwrap(), "FULL_OBJECT");
+        let composite = Checksum { composite_of: Some(2), ..crc32() };
+        add_headers(&[composite], Some(ChecksumKind::Composite), &mut answer);
+        assert_eq!(answer.get("x-amz-checksum-crc32").unwrap(), "AAAAAA==-2");
+        assert_eq!(answer.get("x-amz-checksum-type").unwrap(), "COMPOSITE");
+        add_headers(&[], None, &mut answer);
+        assert_eq!(answer.len(), 2);
+    }
+}

@@ -1,0 +1,10 @@
+//! What a header says, typed: ranges, conditions, checksums, attributes.
+
+pub(crate) mod attributes;
+pub(crate) mod checksum;
+pub(crate) mod conditions;
+pub(crate) mod copy_source;
+pub(crate) mod if_range;
+pub(crate) mod range;
+pub(crate) mod raw_headers;
+pub(crate) mod timestamp;

@@ -1,0 +1,80 @@
+//! ListParts: the parts of an open upload, by number.
+
+use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListPartsInput, ListPartsOutput, Part, StorageClass};
+use s3s::{S3Request, S3Response, S3Result, s3_error};
+use sherd_core::limits::PARTS_MAX;
+
+use crate::bucket::list_objects::page_size;
+use crate::error::Outcome;
+use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
+use sherd_store::object::PartInfo;
+
+pub(crate) async fn list(
+    gateway: &Gateway,
+    request: S3Request<ListPartsInput>,
+) -> Outcome<S3Response<ListPartsOutput>> {
+    let input = request.input;
+    let name = names::object(&input.bucket, &input.key)?;
+    let upload = names::upload(&input.upload_id)?;
+    let max_parts = page_size(input.max_parts, "max-parts", 0)?;
+    let marker = input.part_number_marker.map(part_marker).transpose()?;
+    let page = gateway.objects.list_parts(name, upload, marker, max_parts).await?;
+    let next = page.next.filter(|_| max_parts > 0);
+    Ok(S3Response::new(ListPartsOutput {
+        bucket: Some(input.bucket),
+        key: Some(input.key),
+        upload_id: Some(input.upload_id),
+        initiator: Some(owner::initiator()),
+        owner: Some(owner::owner()),
+        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        max_parts: i32::try_from(max_parts).ok(),
+        part_number_marker: Some(input.part_number_marker.unwrap_or_default()),
+        next_part_number_marker: next.map(i32::from),
+        is_truncated: Some(next.is_some()),
+        checksum_algorithm: page
+            .checksum
+            .map(|(algorithm, _)| ChecksumAlgorithm::from_static(checksum::name(algorithm))),
+        checksum_type: page.checksum.map(|(_, kind)| ChecksumType::from_static(checksum::kind_text(kind))),
+        parts: Some(page.parts.iter().map(described).collect()),
+        ..ListPartsOutput::default()
+    }))
+}
+
+/// The number behind which a page begins; 0 is before them all, and behind the last is nothing.
+pub(crate) fn part_marker(marker: i32) -> S3Result<u16> {
+    u32::try_from(marker)
+        .map(|marker| u16::try_from(marker).map_or(PARTS_MAX, |marker| marker.min(PARTS_MAX)))
+        .map_err(|_| {
+            s3_error!(
+                InvalidArgument,
+                "Argument part-number-marker must be an integer between 0 and 2147483647"
+            )
+        })
+}
+
+fn described(part: &PartInfo) -> Part {
+    let mut described = Part {
+        e_tag: Some(body::etag(&part.etag)),
+        last_modified: Some(timestamp::in_xml(part.modified_ms)),
+        part_number: Some(i32::from(part.number)),
+        size: i64::try_from(part.size).ok(),
+        ..Part::default()
+    };
+    checksum::fill_checksums!(described, part.checksum.as_slice());
+    described
+}
+
+#[cfg(test)]
+mod tests {
+    use s3s::S3ErrorCode;
+
+    use super::*;
+
+    #[test]
+    fn a_page_begins_behind_any_number() {
+        assert_eq!(part_marker(0).unwrap(), 0);
+        assert_eq!(part_marker(10_000).unwrap(), 10_000);
+        assert_eq!(part_marker(70_000).unwrap(), 10_000);
+        assert_eq!(part_marker(-1).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+    }
+}

@@ -1,0 +1,8 @@
+//! Operations on an object, a file each.
+
+pub(crate) mod copy_object;
+pub(crate) mod delete_object;
+pub(crate) mod get_object;
+pub(crate) mod head_object;
+pub(crate) mod object_attributes;
+pub(crate) mod put_object;

@@ -1,0 +1,109 @@
+//! The checksums that S3 knows beside MD5, as a request and its answer name them: the one table of
+//! names and headers, the shape of a value, and its computation over a body that is at hand.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use s3s::dto::ChecksumType;
+use sherd_core::record::{ChecksumAlgorithm, ChecksumKind};
+
+use sherd_store::object;
+
+/// Every algorithm, AWS's name of it, and the header or trailer of its checksum.
+pub const ALGORITHMS: [(ChecksumAlgorithm, &str, &str); 5] = [
+    (ChecksumAlgorithm::Crc32, "CRC32", "x-amz-checksum-crc32"),
+    (ChecksumAlgorithm::Crc32c, "CRC32C", "x-amz-checksum-crc32c"),
+    (ChecksumAlgorithm::Crc64Nvme, "CRC64NVME", "x-amz-checksum-crc64nvme"),
+    (ChecksumAlgorithm::Sha1, "SHA1", "x-amz-checksum-sha1"),
+    (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256"),
+];
+
+fn row(algorithm: ChecksumAlgorithm) -> &'static (ChecksumAlgorithm, &'static str, &'static str) {
+    ALGORITHMS.iter().find(|known| known.0 == algorithm).expect("the table names every algorithm")
+}
+
+/// AWS's name of an algorithm, as headers, XML and messages spell it.
+pub fn name(algorithm: ChecksumAlgorithm) -> &'static str {
+    row(algorithm).1
+}
+
+/// AWS's name of what an object's checksum covers.
+pub fn kind_text(kind: ChecksumKind) -> &'static str {
+    match kind {
+        ChecksumKind::Composite => ChecksumType::COMPOSITE,
+        ChecksumKind::FullObject => ChecksumType::FULL_OBJECT,
+    }
+}
+
+/// The header or trailer that carries an algorithm's checksum.
+pub fn header(algorithm: ChecksumAlgorithm) -> &'static str {
+    row(algorithm).2
+}
+
+/// The algorithm of that name, in any case.
+pub fn of_name(name: &str) -> Option<ChecksumAlgorithm> {
+    ALGORITHMS.iter().find(|known| known.1.eq_ignore_ascii_case(name)).map(|known| known.0)
+}
+
+/// The algorithm whose header has this name, in lower case.
+pub fn of_header(header: &str) -> Option<ChecksumAlgorithm> {
+    ALGORITHMS.iter().find(|known| known.2 == header).map(|known| known.0)
+}
+
+/// The bytes of a checksum in base64; nothing when it has not the shape of its algorithm.
+pub fn decoded(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Vec<u8>> {
+    // One of the wrong length is not worth decoding, however long it is.
+    let fits = value.len() == algorithm.bytes().div_ceil(3) * 4;
+    let bytes = if fits { STANDARD.decode(value).ok()? } else { return None };
+    (bytes.len() == algorithm.bytes()).then_some(bytes)
+}
+
+/// Whether a value has the shape of an algorithm's checksum: base64 of so many bytes.
+pub fn has_shape(algorithm: ChecksumAlgorithm, value: &[u8]) -> bool {
+    decoded(algorithm, value).is_some()
+}
+
+/// Computes the checksum of `body` in base64.
+pub fn of(algorithm: ChecksumAlgorithm, body: &[u8]) -> String {
+    STANDARD.encode(object::checksum(algorithm, body))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_of_the_check_text_are_the_published_ones() {
+        for (algorithm, expected) in [
+            (ChecksumAlgorithm::Crc32, "y/Q5Jg=="),
+            (ChecksumAlgorithm::Crc32c, "4waSgw=="),
+            (ChecksumAlgorithm::Crc64Nvme, "rosUhgp5mIg="),
+            (ChecksumAlgorithm::Sha1, "98O8HYCOBHMq32eZZczDTKeuNEE="),
+        ] {
+            let value = of(algorithm, b"123456789");
+            assert!(has_shape(algorithm, value.as_bytes()), "{value}");
+            assert_eq!(value, expected, "{algorithm:?}");
+        }
+        assert_eq!(of(ChecksumAlgorithm::Sha256, b""), "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU=");
+    }
+
+    #[test]
+    fn shapes_are_exact() {
+        for (value, fits) in
+            [("y/Q5Jg==", true), ("y/Q5Jg", false), ("y/Q5Jgo=", false), ("????", false), ("", false)]
+        {
+            assert_eq!(has_shape(ChecksumAlgorithm::Crc32, value.as_bytes()), fits, "{value}");
+        }
+        let long = STANDARD.encode([0; 64]);
+        assert!(!has_shape(ChecksumAlgorithm::Sha256, long.as_bytes()));
+    }
+
+    #[test]
+    fn every_algorithm_is_found_by_its_names() {
+        for (algorithm, of, carried) in ALGORITHMS {
+            assert_eq!((name(algorithm), header(algorithm)), (of, carried));
+            assert_eq!(of_name(&of.to_ascii_lowercase()), Some(algorithm));
+            assert_eq!(of_header(carried), Some(algorithm));
+        }
+        assert_eq!((of_name("MD5"), of_header("X-Amz-Checksum-Crc32")), (None, None));
+    }
+}

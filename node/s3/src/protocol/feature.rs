@@ -1,0 +1,408 @@
+//! `x-amz-*` headers: the table `HEADERS` says which are taken, which are ignored and which are refused.
+//!
+//! A write with a header that is not known is answered 501: ignoring it would answer 200 for bytes or
+//! properties that were not stored. A read changes no stored byte, so there an unknown header is ignored,
+//! as S3 ignores it: SDKs add headers to reads by default (`x-amz-te: append-md5`). One pass over the
+//! headers does it all, weighs the user metadata on the way, and compares the owner that a bucket is
+//! expected to have with the one there is.
+
+use http::{HeaderMap, HeaderValue};
+use sherd_core::limits::METADATA_BYTES_MAX;
+use sherd_core::record::ChecksumAlgorithm;
+
+use super::checksum;
+use super::code::Code;
+use super::operation::Operation;
+use super::refusal::Refusal;
+use crate::owner;
+
+/// What the headers say about the body's checksum.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeclaredChecksum {
+    /// The algorithm whose value stands in a header.
+    pub header: Option<ChecksumAlgorithm>,
+    /// The algorithm whose value follows in the trailer.
+    pub trailer: Option<ChecksumAlgorithm>,
+}
+
+fn not_implemented(name: &str) -> Refusal {
+    Refusal::says(Code::NotImplemented, "A header you provided implies functionality that is not implemented")
+        .with("Header", name)
+}
+
+/// Checks every `x-amz-*` header of a request for `operation`, whose body is followed by a trailer or not.
+///
+/// # Errors
+/// [`Refusal`]: `NotImplemented` for features that are lacking, `MetadataTooLarge`, and
+/// `InvalidRequest` for checksums that contradict each other.
+pub fn check(
+    headers: &HeaderMap,
+    operation: Operation,
+    has_trailer: bool,
+) -> Result<DeclaredChecksum, Refusal> {
+    let mut declared = DeclaredChecksum::default();
+    let mut metadata_bytes = 0;
+    let mut asked = None;
+    let is_read = operation.is_read();
+    for (name, value) in headers {
+        let Some(rest) = name.as_str().strip_prefix("x-amz-") else { continue };
+        if let Some(key) = rest.strip_prefix("meta-") {
+            metadata_bytes += key.len() + value.len();
+        } else if is_read && rest.starts_with("checksum-") {
+            // A checksum of the body that a read does not have.
+        } else if rest.starts_with("checksum-") && !is_about_checksums(rest) {
+            let algorithm = checksum::of_header(name.as_str());
+            let algorithm = algorithm.ok_or_else(|| not_implemented(name.as_str()))?;
+            check_shape(algorithm, value, operation)?;
+            if declared.header.replace(algorithm).is_some() {
+                return Err(several_checksums());
+            }
+        } else if rest == "trailer" {
+            declared.trailer = Some(trailer(value)?);
+        } else if rest == "sdk-checksum-algorithm" {
+            asked = Some(value);
+        } else if matches!(rest, "expected-bucket-owner" | "source-expected-bucket-owner") {
+            check_owner(value)?;
+        } else if !is_taken(rest, value, is_read) {
+            return Err(not_implemented(name.as_str()));
+        }
+    }
+    if headers.get_all("x-amz-trailer").iter().nth(1).is_some() {
+        return Err(several_checksums());
+    }
+    if !has_trailer && declared.header.is_some() && declared.header == declared.trailer {
+        // The SDK for Java announces a trailer over http that it does not send: the header has the checksum.
+        declared.trailer = None;
+    }
+    if declared.header.is_some() && declared.trailer.is_some() {
+        return Err(several_checksums());
+    }
+    if declared.trailer.is_some() && !has_trailer {
+        return Err(Refusal::says(
+            Code::InvalidRequest,
+            "The x-amz-trailer header is only allowed with a payload that has a trailer",
+        ));
+    }
+    if !is_read {
+        check_asked(asked, &declared, operation)?;
+        check_copy_source(headers)?;
+    }
+    if metadata_bytes > METADATA_BYTES_MAX {
+        return Err(Refusal::new(Code::MetadataTooLarge)
+            .with("Size", metadata_bytes.to_string())
+            .with("MaxSizeAllowed", METADATA_BYTES_MAX.to_string()));
+    }
+    Ok(declared)
+}
+
+fn several_checksums() -> Refusal {
+    Refusal::says(
+        Code::InvalidRequest,
+        "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+    )
+}
+
+/// `x-amz-checksum-*` headers that carry no checksum.
+fn is_about_checksums(rest: &str) -> bool {
+    matches!(rest, "checksum-algorithm" | "checksum-mode" | "checksum-type")
+}
+
+fn check_shape(
+    algorithm: ChecksumAlgorithm,
+    value: &HeaderValue,
+    operation: Operation,
+) -> Result<(), Refusal> {
+    let mut value = value.as_bytes();
+    if operation == Operation::CompleteMultipartUpload {
+        // A composite checksum carries the number of its parts.
+        let cut = value.iter().position(|byte| *byte == b'-').unwrap_or(value.len());
+        value = value.split_at(cut).0;
+    }
+    if checksum::has_shape(algorithm, value) {
+        return Ok(());
+    }
+    let message = format!("Value for {} header is invalid.", checksum::header(algorithm));
+    Err(Refusal::says(Code::InvalidRequest, message))
+}
+
+fn trailer(value: &HeaderValue) -> Result<ChecksumAlgorithm, Refusal> {
+    let name = value.to_str().unwrap_or_default().trim().to_ascii_lowercase();
+    checksum::of_header(&name).ok_or_else(|| {
+        Refusal::says(
+            Code::InvalidRequest,
+            "The value specified in the x-amz-trailer header is not supported",
+        )
+    })
+}
+
+/// Checks that a checksum which the SDK says it made is there.
+fn check_asked(
+    asked: Option<&HeaderValue>,
+    declared: &DeclaredChecksum,
+    operation: Operation,
+) -> Result<(), Refusal> {
+    let Some(asked) = asked else { return Ok(()) };
+    if matches!(operation, Operation::CreateMultipartUpload | Operation::CopyObject) {
+        return Ok(());
+    }
+    let carries =
+        matches!(operation, Operation::PutObject | Operation::UploadPart | Operation::DeleteObjects);
+    let found = declared.header.or(declared.trailer);
+    match found {
+        None if carries => Err(Refusal::says(
+            Code::InvalidRequest,
+            "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
+             headers were found.",
+        )),
+        Some(algorithm) if !asked.as_bytes().eq_ignore_ascii_case(checksum::name(algorithm).as_bytes()) => {
+            Err(Refusal::says(
+                Code::InvalidRequest,
+                "Value for x-amz-sdk-checksum-algorithm header is invalid.",
+            ))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Refuses a request for the buckets of an account that owns none here.
+fn check_owner(expected: &HeaderValue) -> Result<(), Refusal> {
+    let expected = String::from_utf8_lossy(expected.as_bytes());
+    if expected.len() != owner::ACCOUNT.len() || !expected.bytes().all(|byte| byte.is_ascii_digit()) {
+        let message = format!("{} [{expected}]", Code::InvalidBucketOwnerAWSAccountID.message());
+        return Err(Refusal::says(Code::InvalidBucketOwnerAWSAccountID, message));
+    }
+    if expected == owner::ACCOUNT { Ok(()) } else { Err(Refusal::new(Code::AccessDenied)) }
+}
+
+/// Refuses copies from a version that cannot exist.
+fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
+    let Some(source) = headers.get("x-amz-copy-source") else { return Ok(()) };
+    let version = source.to_str().ok().and_then(|source| source.rsplit_once("?versionId="));
+    match version {
+        Some((_, version)) if version != "null" => Err(not_implemented("x-amz-copy-source")),
+        _ => Ok(()),
+    }
+}
+
+/// What becomes of a header.
+enum Treatment {
+    /// Read by this layer or by the operations, or of no consequence.
+    Taken,
+    /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by reads.
+    WrittenAs(&'static [&'static str]),
+    /// Refused by reads and writes: it changes what a read is answered.
+    Refused,
+}
+
+/// What becomes of each `x-amz-*` header, without that start; a name that ends in `*` stands for all that begin so.
+/// Writes refuse a header that is not here with 501, reads ignore it. Beside it stand `x-amz-meta-*`,
+/// `x-amz-checksum-*`, `x-amz-trailer` and the expected owners, which [`check`] reads itself.
+const HEADERS: &[(&str, Treatment)] = &[
+    ("date", Treatment::Taken),
+    ("api-version", Treatment::Taken),
+    ("content-sha256", Treatment::Taken),
+    ("decoded-content-length", Treatment::Taken),
+    ("checksum-algorithm", Treatment::Taken),
+    ("checksum-mode", Treatment::Taken),
+    ("checksum-type", Treatment::Taken),
+    // Names the client's call, see `ClientCall`.
+    ("client-token", Treatment::Taken),
+    ("copy-source", Treatment::Taken),
+    ("copy-source-if-match", Treatment::Taken),
+    ("copy-source-if-none-match", Treatment::Taken),
+    ("copy-source-if-modified-since", Treatment::Taken),
+    ("copy-source-if-unmodified-since", Treatment::Taken),
+    ("copy-source-range", Treatment::Taken),
+    ("metadata-directive", Treatment::Taken),
+    ("mp-object-size", Treatment::Taken),
+    ("object-attributes", Treatment::Taken),
+    ("max-parts", Treatment::Taken),
+    ("part-number-marker", Treatment::Taken),
+    ("optional-object-attributes", Treatment::Taken),
+    ("request-payer", Treatment::Taken),
+    ("user-agent", Treatment::Taken),
+    // Nothing is locked here, so there is nothing to bypass.
+    ("bypass-governance-retention", Treatment::Taken),
+    ("acl", Treatment::WrittenAs(&["private", "bucket-owner-full-control"])),
+    ("storage-class", Treatment::WrittenAs(&["STANDARD"])),
+    ("object-ownership", Treatment::WrittenAs(&["BucketOwnerEnforced"])),
+    ("bucket-object-lock-enabled", Treatment::WrittenAs(&["false", "False", "FALSE"])),
+    ("tagging", Treatment::WrittenAs(&[""])),
+    ("tagging-directive", Treatment::WrittenAs(&["COPY", "REPLACE"])),
+    // With a customer's key a read is answered with other bytes, or with an error where nothing is encrypted.
+    ("server-side-encryption*", Treatment::Refused),
+];
+
+/// Whether a request is served that has this header, named without its `x-amz-`.
+fn is_taken(rest: &str, value: &HeaderValue, is_read: bool) -> bool {
+    let row = HEADERS.iter().find(|(name, _)| match name.strip_suffix('*') {
+        Some(start) => rest.starts_with(start),
+        None => *name == rest,
+    });
+    match row {
+        None => is_read,
+        Some((_, Treatment::Taken)) => true,
+        Some((_, Treatment::WrittenAs(values))) => {
+            is_read || values.iter().any(|taken| taken.as_bytes() == value.as_bytes())
+        }
+        Some((_, Treatment::Refused)) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn checked(operation: Operation, headers: &[(&'static str, &str)]) -> Result<DeclaredChecksum, Refusal> {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.append(*name, value.parse().expect("a value"));
+        }
+        check(&map, operation, has_trailer(headers))
+    }
+
+    /// Whether the payload of these headers is followed by a trailer.
+    fn has_trailer(headers: &[(&'static str, &str)]) -> bool {
+        !headers.contains(&("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD"))
+    }
+
+    #[test]
+    fn features_that_are_lacking_are_not_implemented() {
+        for (name, value) in [
+            ("x-amz-server-side-encryption", "AES256"),
+            ("x-amz-server-side-encryption-customer-algorithm", "AES256"),
+            ("x-amz-copy-source-server-side-encryption-customer-key", "k"),
+            ("x-amz-object-lock-mode", "GOVERNANCE"),
+            ("x-amz-object-lock-legal-hold", "ON"),
+            ("x-amz-bucket-object-lock-enabled", "true"),
+            ("x-amz-te", "append-md5"),
+            ("x-amz-tagging", "a=b"),
+            ("x-amz-acl", "public-read"),
+            ("x-amz-grant-read", "id=1"),
+            ("x-amz-website-redirect-location", "/"),
+            ("x-amz-storage-class", "GLACIER"),
+            ("x-amz-mfa", "s 123456"),
+            ("x-amz-object-ownership", "ObjectWriter"),
+            ("x-amz-write-offset-bytes", "1"),
+            ("x-amz-checksum-sha512", "AA=="),
+            ("x-amz-something-new", "1"),
+            ("x-amz-copy-source", "/b/k?versionId=3sL4k"),
+        ] {
+            let refusal = checked(Operation::PutObject, &[(name, value)]).expect_err(name);
+            assert_eq!(refusal.code, Code::NotImplemented, "{name}");
+            assert_eq!(refusal.details, [("Header", name.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn values_that_are_no_feature_are_accepted() {
+        for (name, value) in [
+            ("x-amz-acl", "private"),
+            ("x-amz-acl", "bucket-owner-full-control"),
+            ("x-amz-storage-class", "STANDARD"),
+            ("x-amz-tagging", ""),
+            ("x-amz-bucket-object-lock-enabled", "false"),
+            ("x-amz-bypass-governance-retention", "true"),
+            ("x-amz-copy-source", "/b/k?versionId=null"),
+            ("x-amz-user-agent", "aws-sdk-js/3"),
+            ("x-amz-api-version", "2006-03-01"),
+            ("x-amz-expected-bucket-owner", owner::ACCOUNT),
+            ("x-amz-source-expected-bucket-owner", owner::ACCOUNT),
+            ("x-amzn-trace-id", "Root=1"),
+            ("x-amz-client-token", "mine"),
+            ("amz-sdk-invocation-id", "1d2c"),
+            ("content-type", "x-amz"),
+        ] {
+            checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));
+        }
+    }
+
+    #[test]
+    fn reads_ignore_what_changes_no_stored_byte() {
+        let reads =
+            [Operation::GetObject, Operation::HeadObject, Operation::ListObjectsV2, Operation::HeadBucket];
+        for operation in reads {
+            for (name, value) in [
+                ("x-amz-te", "append-md5"),
+                ("x-amz-something-new", "1"),
+                ("x-amz-acl", "public-read"),
+                ("x-amz-storage-class", "GLACIER"),
+                ("x-amz-object-lock-mode", "GOVERNANCE"),
+                ("x-amz-sdk-checksum-algorithm", "CRC32"),
+                ("x-amz-checksum-sha512", "AA=="),
+                ("x-amz-checksum-crc32", "no checksum"),
+            ] {
+                let declared = checked(operation, &[(name, value)]);
+                assert_eq!(declared, Ok(DeclaredChecksum::default()), "{operation:?} {name}");
+            }
+            for name in [
+                "x-amz-server-side-encryption-customer-algorithm",
+                "x-amz-server-side-encryption-customer-key",
+                "x-amz-server-side-encryption-customer-key-md5",
+                "x-amz-server-side-encryption",
+            ] {
+                let refusal = checked(operation, &[(name, "AES256")]).expect_err(name);
+                assert_eq!(refusal.code, Code::NotImplemented, "{operation:?} {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_trailer_that_is_announced_and_not_sent_is_its_header() {
+        let frames = ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
+        let header = ("x-amz-checksum-crc32", "y/Q5Jg==");
+        let twice = checked(Operation::PutObject, &[frames, header, ("x-amz-trailer", header.0)]);
+        let expected = DeclaredChecksum { header: Some(ChecksumAlgorithm::Crc32), trailer: None };
+        assert_eq!(twice, Ok(expected));
+        for headers in [
+            &[header, ("x-amz-trailer", header.0)][..],
+            &[frames, header, ("x-amz-trailer", "x-amz-checksum-crc32c")],
+            &[frames, ("x-amz-trailer", header.0)],
+        ] {
+            let refusal = checked(Operation::PutObject, headers).expect_err("contradictory");
+            assert_eq!(refusal.code, Code::InvalidRequest, "{headers:?}");
+        }
+    }
+
+    #[test]
+    fn buckets_belong_to_one_account() {
+        for name in ["x-amz-expected-bucket-owner", "x-amz-source-expected-bucket-owner"] {
+            let code = |value| checked(Operation::GetObject, &[(name, value)]).expect_err(value).code;
+            assert_eq!(code("111122223333"), Code::AccessDenied);
+            for value in ["", "11112222333", "1111222233334", "sherd", "11112222333x"] {
+                assert_eq!(code(value), Code::InvalidBucketOwnerAWSAccountID, "{value}");
+            }
+        }
+    }
+
+    #[test]
+    fn metadata_is_weighed_with_its_names() {
+        let value = "v".repeat(2048 - 3);
+        checked(Operation::PutObject, &[("x-amz-meta-key", &value)]).expect("just fits");
+        let refusal = checked(Operation::PutObject, &[("x-amz-meta-key", &value), ("x-amz-meta-a", "")]);
+        assert_eq!(refusal.expect_err("one too many").code, Code::MetadataTooLarge);
+    }
+
+    #[test]
+    fn checksums_are_one_and_well_formed() {
+        let one = checked(Operation::PutObject, &[("x-amz-checksum-crc32", "y/Q5Jg==")]).expect("one");
+        assert_eq!(one.header, Some(ChecksumAlgorithm::Crc32));
+        let trailer = checked(Operation::PutObject, &[("x-amz-trailer", "x-amz-checksum-crc64nvme")]);
+        assert_eq!(trailer.expect("a trailer").trailer, Some(ChecksumAlgorithm::Crc64Nvme));
+        for headers in [
+            &[("x-amz-checksum-crc32", "y/Q5Jg==1")][..],
+            &[("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-checksum-crc32c", "4waSgw==")],
+            &[("x-amz-checksum-crc32", "y/Q5Jg=="), ("x-amz-trailer", "x-amz-checksum-crc32c")],
+            &[("x-amz-trailer", "x-amz-meta-a")],
+            &[("x-amz-trailer", "x-amz-checksum-crc32, x-amz-checksum-sha1")],
+            &[("x-amz-sdk-checksum-algorithm", "CRC32")],
+            &[("x-amz-sdk-checksum-algorithm", "CRC32"), ("x-amz-checksum-crc32c", "4waSgw==")],
+        ] {
+            let refusal = checked(Operation::PutObject, headers).expect_err("contradictory");
+            assert_eq!(refusal.code, Code::InvalidRequest, "{headers:?}");
+        }
+        let composite = [("x-amz-checksum-crc32", "y/Q5Jg==-2")];
+        checked(Operation::CompleteMultipartUpload, &composite).expect("composite");
+        checked(Operation::PutObject, &composite).expect_err("not for a whole object");
+    }
+}

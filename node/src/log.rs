@@ -1,0 +1,167 @@
+//! Logs: one line per event on standard error, as text or JSON, with the fields of the spans that
+//! a request opened (its id among them).
+//!
+//! What a line may never carry is decided here and not by the filter that an operator writes: the
+//! S3 protocol library logs signatures and canonical requests, hyper logs raw heads. Both are cut
+//! off below whatever the filter says.
+
+use std::io;
+use std::time::Duration;
+
+use clap::ValueEnum;
+use serde::Deserialize;
+use tracing::{Level, Metadata, Subscriber};
+use tracing_subscriber::filter::{EnvFilter, FilterExt as _, FilterFn, ParseError};
+use tracing_subscriber::fmt::MakeWriter;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry::Registry;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+/// What is logged, and how.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Log {
+    /// Form of a line.
+    pub format: LogFormat,
+    /// A filter that parses.
+    pub level: String,
+    /// How long a request may take that is not logged as slow; zero where none is.
+    pub slow_request: Duration,
+}
+
+/// Form of a log line.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    Text,
+    /// One JSON object per line.
+    Json,
+}
+
+/// Parses a filter: a level, or `target=level` pairs, separated by commas.
+///
+/// # Errors
+/// What the filter's grammar says.
+pub fn parse_level(level: &str) -> Result<EnvFilter, ParseError> {
+    EnvFilter::builder().parse(level)
+}
+
+/// Logs from here on to standard error, and turns panics into log lines.
+///
+/// Called once by the binary; what the process logged before it is lost.
+pub fn start(log: &Log) {
+    let started = match log.format {
+        LogFormat::Text => text(&log.level, io::stderr).try_init().is_ok(),
+        LogFormat::Json => json(&log.level, io::stderr).try_init().is_ok(),
+    };
+    // A second start in one process keeps the first one's form.
+    if started {
+        std::panic::set_hook(Box::new(log_panic));
+    }
+}
+
+/// What writes lines of text to `writer`.
+pub fn text<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer);
+    Registry::default().with(lines.with_filter(filter(level)))
+}
+
+fn json<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
+where
+    W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
+{
+    let lines =
+        tracing_subscriber::fmt::layer().json().flatten_event(true).with_span_list(false).with_writer(writer);
+    Registry::default().with(lines.with_filter(filter(level)))
+}
+
+fn filter<S: Subscriber>(level: &str) -> impl tracing_subscriber::layer::Filter<S> + use<S> {
+    // `Config::resolve` refused what does not parse.
+    let written = parse_level(level).unwrap_or_else(|_| EnvFilter::new("info"));
+    written.and(FilterFn::new(may_be_logged))
+}
+
+/// Whether an event's target is one that cannot carry a secret at its level.
+fn may_be_logged(metadata: &Metadata<'_>) -> bool {
+    let target = metadata.target();
+    let of = |library: &str| target == library || target.starts_with(&format!("{library}::"));
+    if of("s3s") {
+        // Logs every 4xx as an error and signatures at debug; this node logs requests itself.
+        return false;
+    }
+    let quiet = of("hyper") || of("hyper_util") || of("tower") || of("h2");
+    !quiet || *metadata.level() <= Level::WARN
+}
+
+/// Logs where a thread panicked and why. A panic in a request ends that request alone.
+fn log_panic(panic: &std::panic::PanicHookInfo<'_>) {
+    let payload = panic.payload();
+    let message = payload.downcast_ref::<&str>().copied();
+    let message =
+        message.or_else(|| payload.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message");
+    let location = panic.location().map(ToString::to_string).unwrap_or_default();
+    let thread = std::thread::current();
+    tracing::error!(
+        location,
+        thread = thread.name().unwrap_or("unnamed"),
+        panic = message,
+        "thread panicked"
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sherd_store::testing::LogBuffer;
+
+    fn logged(level: &str, events: impl FnOnce()) -> String {
+        let kept = LogBuffer::default();
+        let writer = kept.clone();
+        tracing::subscriber::with_default(text(level, move || writer.clone()), events);
+        kept.text()
+    }
+
+    #[test]
+    fn secrets_of_the_protocol_library_are_never_logged_whatever_the_filter_says() {
+        let text = logged("trace,s3s=trace,hyper=trace", || {
+            tracing::debug!(target: "s3s::ops::signature", signature = "0123abcd", "checked");
+            tracing::error!(target: "s3s", "NoSuchKey");
+            tracing::trace!(target: "hyper::proto::h1", "Authorization: AWS4-HMAC-SHA256");
+            tracing::warn!(target: "hyper::proto::h1", "read header timeout");
+            tracing::trace!(target: "s3something", "another crate");
+        });
+        assert!(
+            !text.contains("0123abcd") && !text.contains("NoSuchKey") && !text.contains("Authorization"),
+            "{text}"
+        );
+        assert!(text.contains("read header timeout") && text.contains("another crate"), "{text}");
+    }
+
+    #[test]
+    fn the_level_cuts_off_what_is_below_it() {
+        let text = logged("warn", || {
+            tracing::info!("quiet");
+            tracing::warn!("loud");
+        });
+        assert!(text.contains("loud") && !text.contains("quiet"), "{text}");
+    }
+
+    #[test]
+    fn a_request_id_of_a_span_stands_in_every_json_line() {
+        let kept = LogBuffer::default();
+        let writer = kept.clone();
+        tracing::subscriber::with_default(json("info", move || writer.clone()), || {
+            tracing::info_span!("request", request_id = "4d5e")
+                .in_scope(|| tracing::info!(bytes = 3, "stored"));
+        });
+        let line: serde_json::Value = serde_json::from_str(&kept.text()).expect("one JSON object");
+        assert_eq!(line["span"]["request_id"], "4d5e");
+        assert_eq!(
+            (&line["message"], &line["bytes"], &line["level"]),
+            (&"stored".into(), &3.into(), &"INFO".into())
+        );
+    }
+}

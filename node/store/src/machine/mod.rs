@@ -1,0 +1,12 @@
+//! The machine under the node: its clock and entropy, its processor, threads, queues and memory, and how
+//! much there is of each, as people write it.
+
+pub mod budget;
+pub mod cpu;
+pub mod heap;
+pub mod host;
+pub mod quantity;
+pub(crate) mod queue;
+pub mod reclaim;
+pub mod system;
+pub mod workers;

@@ -1,0 +1,233 @@
+//! The digests of one body, computed in one pass while its bytes are in cache.
+//!
+//! A body arrives as a list of buffers; each buffer goes through every digest once, in order, and
+//! is never joined to its neighbours. The values are what S3 compares, stores and returns: MD5 for
+//! the entity tag, and the five `x-amz-checksum-*` algorithms.
+
+use crc_fast::{CrcAlgorithm, Digest as Crc};
+use sha1::Sha1;
+use sha2::{Digest, Sha256};
+use smallvec::SmallVec;
+
+use sherd_core::md5::Md5;
+use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Checksums};
+
+/// The checksum of a body whose client sent none, and whose upload names no algorithm (AWS, "Checking object
+/// integrity"): the one that is joined out of those of parts.
+pub(crate) const DEFAULT_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
+
+/// Digests in the making.
+#[derive(Debug)]
+pub struct Digests {
+    md5: Option<Md5>,
+    // Most bodies have one: no allocation.
+    checksums: SmallVec<[(ChecksumAlgorithm, Hasher); 1]>,
+}
+
+/// One checksum in the making.
+pub struct Hasher(Inner);
+
+enum Inner {
+    Crc32(Crc),
+    Crc64(Crc),
+    Sha1(Sha1),
+    Sha256(Sha256),
+}
+
+impl std::fmt::Debug for Hasher {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Hasher")
+    }
+}
+
+/// The digests of a whole body.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DigestValues {
+    /// Its MD5, unless it was left out.
+    pub md5: Option<[u8; 16]>,
+    /// The checksums asked for, in the order in which they were.
+    pub checksums: Checksums,
+}
+
+impl Digests {
+    /// Begins MD5 and the checksums asked for.
+    pub fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
+        let checksums = algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
+        Self { md5: Some(Md5::new()), checksums }
+    }
+
+    /// Leaves MD5 out.
+    #[must_use]
+    pub fn without_md5(self) -> Self {
+        Self { md5: None, ..self }
+    }
+
+    /// Takes the next bytes of the body.
+    pub fn update(&mut self, bytes: &[u8]) {
+        if let Some(md5) = &mut self.md5 {
+            md5.update(bytes);
+        }
+        for (_, hasher) in &mut self.checksums {
+            hasher.update(bytes);
+        }
+    }
+
+    /// Ends.
+    pub fn finish(self) -> DigestValues {
+        let checksums = self
+            .checksums
+            .into_iter()
+            .map(|(algorithm, hasher)| Checksum { algorithm, composite_of: None, value: hasher.finish() })
+            .collect();
+        DigestValues { md5: self.md5.map(Md5::finish), checksums }
+    }
+}
+
+/// Computes the checksum of bytes at hand.
+pub fn checksum(algorithm: ChecksumAlgorithm, bytes: &[u8]) -> ChecksumBytes {
+    let mut hasher = Hasher::new(algorithm);
+    hasher.update(bytes);
+    hasher.finish()
+}
+
+/// Computes the checksum of a body from those of its parts, in order: CRCs can be joined without
+/// the bytes. `None` for an algorithm that cannot, or checksums of the wrong length.
+pub(crate) fn join_checksums<'a>(
+    algorithm: ChecksumAlgorithm,
+    parts: impl Iterator<Item = (&'a ChecksumBytes, u64)>,
+) -> Option<ChecksumBytes> {
+    let crc = match algorithm {
+        ChecksumAlgorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
+        ChecksumAlgorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
+        ChecksumAlgorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
+        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => return None,
+    };
+    let mut joined = Crc::new(crc).finalize();
+    for (value, length) in parts {
+        if value.len() != algorithm.bytes() {
+            return None;
+        }
+        let value = value.iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte));
+        joined = crc_fast::checksum_combine(crc, joined, value, length);
+    }
+    let wide = joined.to_be_bytes();
+    Some(ChecksumBytes::from_slice(&wide[wide.len() - algorithm.bytes()..]))
+}
+
+impl Hasher {
+    /// Begins.
+    pub fn new(algorithm: ChecksumAlgorithm) -> Self {
+        Self(match algorithm {
+            ChecksumAlgorithm::Crc32 => Inner::Crc32(Crc::new(CrcAlgorithm::Crc32IsoHdlc)),
+            ChecksumAlgorithm::Crc32c => Inner::Crc32(Crc::new(CrcAlgorithm::Crc32Iscsi)),
+            ChecksumAlgorithm::Crc64Nvme => Inner::Crc64(Crc::new(CrcAlgorithm::Crc64Nvme)),
+            ChecksumAlgorithm::Sha1 => Inner::Sha1(Sha1::new()),
+            ChecksumAlgorithm::Sha256 => Inner::Sha256(Sha256::new()),
+        })
+    }
+
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        match &mut self.0 {
+            Inner::Crc32(crc) | Inner::Crc64(crc) => crc.update(bytes),
+            Inner::Sha1(sha) => sha.update(bytes),
+            Inner::Sha256(sha) => sha.update(bytes),
+        }
+    }
+
+    /// Ends; the value as S3 sends it: big endian.
+    pub fn finish(self) -> ChecksumBytes {
+        match self.0 {
+            Inner::Crc32(crc) => {
+                let value = u32::try_from(crc.finalize()).expect("a 32-bit CRC fits 32 bits");
+                ChecksumBytes::from_slice(&value.to_be_bytes())
+            }
+            Inner::Crc64(crc) => ChecksumBytes::from_slice(&crc.finalize().to_be_bytes()),
+            Inner::Sha1(sha) => ChecksumBytes::from_slice(&sha.finalize()),
+            Inner::Sha256(sha) => ChecksumBytes::from_slice(&sha.finalize()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// The check values of each algorithm's published specification, over "123456789".
+    #[test]
+    fn check_values_match_the_specifications() {
+        let cases: [(ChecksumAlgorithm, &[u8]); 3] = [
+            (ChecksumAlgorithm::Crc32, &[0xcb, 0xf4, 0x39, 0x26]),
+            (ChecksumAlgorithm::Crc32c, &[0xe3, 0x06, 0x92, 0x83]),
+            (ChecksumAlgorithm::Crc64Nvme, &[0xae, 0x8b, 0x14, 0x86, 0x0a, 0x79, 0x98, 0x88]),
+        ];
+        for (algorithm, expected) in cases {
+            assert_eq!(checksum(algorithm, b"123456789").as_slice(), expected, "{algorithm:?}");
+        }
+        assert_eq!(
+            hex::encode(checksum(ChecksumAlgorithm::Sha1, b"abc")),
+            "a9993e364706816aba3e25717850c26c9cd0d89d"
+        );
+        assert_eq!(
+            hex::encode(checksum(ChecksumAlgorithm::Sha256, b"abc")),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+    }
+
+    #[test]
+    fn joined_checksums_are_those_of_the_whole() {
+        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha256};
+        let body = b"one part, another part, and the last";
+        for algorithm in [Crc32, Crc32c, Crc64Nvme] {
+            let parts = [&body[..8], &body[8..8], &body[8..30], &body[30..]];
+            let sums: Vec<(ChecksumBytes, u64)> =
+                parts.iter().map(|part| (checksum(algorithm, part), part.len() as u64)).collect();
+            let joined = join_checksums(algorithm, sums.iter().map(|(sum, length)| (sum, *length)));
+            assert_eq!(joined, Some(checksum(algorithm, body)), "{algorithm:?}");
+        }
+        assert_eq!(join_checksums(Sha256, std::iter::empty()), None);
+    }
+
+    const ALL: [ChecksumAlgorithm; 5] = [
+        ChecksumAlgorithm::Crc32,
+        ChecksumAlgorithm::Crc32c,
+        ChecksumAlgorithm::Crc64Nvme,
+        ChecksumAlgorithm::Sha1,
+        ChecksumAlgorithm::Sha256,
+    ];
+
+    proptest! {
+        #[test]
+        fn every_split_gives_the_same_values(
+            body in prop_oneof![
+                prop::collection::vec(any::<u8>(), 0..300),
+                prop::collection::vec(any::<u8>(), 0..20_000),
+            ],
+            mut cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
+        ) {
+            let whole = {
+                let mut digests = Digests::new(ALL);
+                digests.update(&body);
+                digests.finish()
+            };
+            let mut list = Digests::new(ALL);
+            cuts.sort_by_key(|cut| cut.index(body.len() + 1));
+            let mut left = body.as_slice();
+            for cut in cuts {
+                // The same place twice makes an empty buffer.
+                let taken = body.len() - left.len();
+                let (buffer, behind) = left.split_at(cut.index(body.len() + 1) - taken);
+                list.update(buffer);
+                left = behind;
+            }
+            list.update(left);
+            prop_assert_eq!(&list.finish(), &whole);
+            prop_assert_eq!(whole.md5, Some(Md5::digest(&body)));
+            for computed in whole.checksums {
+                prop_assert_eq!(&computed.value, &checksum(computed.algorithm, &body));
+            }
+        }
+    }
+}

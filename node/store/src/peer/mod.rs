@@ -1,0 +1,80 @@
+//! The seams to a node that owns volumes: [`ShardPeer`], [`RegisterPeer`] and [`UpkeepPeer`].
+//!
+//! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on
+//! it, is the caller's business. What dropping the `Pending` does is said of each call: one that **ends** may stop,
+//! for it only reads; one that **runs on** is done to its end, for others rely on it or cannot know that it was
+//! not done. Every call may be repeated: registers by their ballots, shards by their ids.
+//!
+//! Over the network a call that ends is given up at both ends within 100 ms of its drop; of each volume one goes on
+//! all the same, to show whether the volume is late.
+//!
+//! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers wait
+//! is remembered here, for all calls together: [`VolumeRoute::is_late`].
+
+use std::sync::Arc;
+
+use sherd_core::id::VolumeId;
+
+mod limits;
+mod busy;
+mod fanout;
+mod local;
+mod pending;
+mod registers;
+pub mod remote;
+#[cfg(any(test, feature = "testing"))]
+#[cfg_attr(not(test), allow(dead_code, reason = "other crates' tests need a part of it"))]
+pub(crate) mod scripted;
+mod shards;
+mod upkeep;
+pub mod watch;
+
+pub(crate) use busy::ask_unless_busy;
+pub use fanout::{Gather, HedgedGather};
+pub(crate) use limits::LATE_LOOK_EVERY;
+pub use local::LocalPeer;
+pub use local::{CountedPage, PageShare, ScanRoom, entry_bytes, row_bytes};
+pub use pending::{AnswerSender, Pending};
+pub use registers::RegisterPeer;
+pub use shards::{ShardPeer, ShardSink};
+pub use upkeep::UpkeepPeer;
+
+/// A volume, and how the node that owns it is reached.
+#[derive(Debug, Clone)]
+pub struct VolumeRoute {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Its shards.
+    pub shards: Arc<dyn ShardPeer>,
+    /// Its registers.
+    pub registers: Arc<dyn RegisterPeer>,
+    /// What it keeps for upkeep.
+    pub upkeep: Arc<dyn UpkeepPeer>,
+}
+
+impl VolumeRoute {
+    /// Whether the volume keeps its callers waiting: see [`RegisterPeer::is_late`].
+    pub fn is_late(&self) -> bool {
+        self.registers.is_late(self.volume)
+    }
+
+    /// Whether the connection to its node was lost a moment ago: see [`RegisterPeer::is_returning`].
+    pub fn is_returning(&self) -> bool {
+        self.registers.is_returning(self.volume)
+    }
+
+    /// Whether a call that was made is no longer waited for: see [`RegisterPeer::has_overdue`].
+    pub fn has_overdue(&self) -> bool {
+        self.registers.has_overdue(self.volume)
+    }
+
+    /// The way to a volume through one peer that knows all three seams.
+    pub fn through<P: ShardPeer + RegisterPeer + UpkeepPeer + 'static>(
+        volume: VolumeId,
+        peer: &Arc<P>,
+    ) -> Self {
+        let (shards, registers, upkeep) =
+            (Arc::<P>::clone(peer), Arc::<P>::clone(peer), Arc::<P>::clone(peer));
+        Self { volume, shards, registers, upkeep }
+    }
+}

@@ -1,0 +1,138 @@
+//! An answer that may be there already, or comes.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use sherd_core::message::{Error, Result};
+
+use super::watch::{CallLength, CallWatch, WatchedCall};
+use crate::observe::peer_calls::LoggedCall;
+
+/// An answer under way.
+#[derive(Debug)]
+pub struct Pending<R>(State<R>);
+
+#[derive(Debug)]
+enum State<R> {
+    /// With how long it took.
+    Ready(Option<Result<R>>, Duration),
+    /// Since when.
+    Waiting(oneshot::Receiver<(Result<R>, Instant)>, Instant),
+}
+
+/// Where an answer is delivered.
+#[derive(Debug)]
+pub struct AnswerSender<R> {
+    to: oneshot::Sender<(Result<R>, Instant)>,
+    /// Ends when the answer comes, or is given up; `None` where it is not watched.
+    watched: Option<WatchedCall>,
+    /// `None` where it is not logged.
+    logged: Option<Box<LoggedCall>>,
+}
+
+impl<R> AnswerSender<R> {
+    /// Delivers. Nobody may be waiting any more; then the answer is dropped.
+    pub fn answer(self, result: Result<R>) {
+        let Self { to, watched, logged } = self;
+        if let Some(mut call) = logged {
+            call.ended(&result);
+        }
+        // What was not reached gave no answer.
+        if let Some(call) = watched.filter(|_| !matches!(result, Err(Error::Unreachable { .. }))) {
+            call.answered();
+        }
+        drop(to.send((result, Instant::now())));
+    }
+
+    /// Logs the call when it ends.
+    pub fn logging(self, call: Option<Box<LoggedCall>>) -> Self {
+        Self { logged: call, ..self }
+    }
+
+    /// Whether the answer is no longer waited for.
+    pub fn is_closed(&self) -> bool {
+        self.to.is_closed()
+    }
+
+    /// Returns when nobody waits for the answer any more. Cancel-safe.
+    pub async fn closed(&mut self) {
+        self.to.closed().await;
+    }
+}
+
+impl<R> Pending<R> {
+    /// An answer that is there already.
+    pub const fn ready(result: Result<R>) -> Self {
+        Self(State::Ready(Some(result), Duration::ZERO))
+    }
+
+    /// An answer to come, of a call that may take long.
+    pub fn waiting() -> (AnswerSender<R>, Self) {
+        let (to, receiver) = oneshot::channel();
+        (AnswerSender { to, watched: None, logged: None }, Self(State::Waiting(receiver, Instant::now())))
+    }
+
+    /// An answer to come, of a call that begins now. Only what requests wait for is watched.
+    pub(super) fn begin(length: CallLength, watch: &CallWatch) -> (AnswerSender<R>, Self) {
+        match length {
+            CallLength::Short => Self::watched(watch.begin()),
+            CallLength::Long => Self::waiting(),
+        }
+    }
+
+    /// An answer to come, of a call that is watched.
+    pub(super) fn watched(call: WatchedCall) -> (AnswerSender<R>, Self) {
+        let (to, receiver) = oneshot::channel();
+        (
+            AnswerSender { to, watched: Some(call), logged: None },
+            Self(State::Waiting(receiver, Instant::now())),
+        )
+    }
+}
+
+impl<R> Pending<R> {
+    /// Whether the answer is known to be there, without a look.
+    pub(super) const fn is_ready(&self) -> bool {
+        matches!(self.0, State::Ready(..))
+    }
+
+    /// How long the answer took, where it is known to be there; else how long it has taken so far.
+    pub fn took(&self) -> Duration {
+        match &self.0 {
+            State::Ready(_, took) => *took,
+            State::Waiting(_, since) => since.elapsed(),
+        }
+    }
+
+    /// Whether the answer is there; if not, the context's task is woken when it is.
+    pub(super) fn is_there(&mut self, context: &mut Context<'_>) -> bool {
+        let State::Waiting(receiver, since) = &mut self.0 else { return true };
+        // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which
+        // who counts wakes would take for the answer.
+        let mut receiver = tokio::task::unconstrained(receiver);
+        let Poll::Ready(answer) = Pin::new(&mut receiver).poll(context) else { return false };
+        let gone =
+            |_| (Err(Error::Unreachable { reason: "the volume went away".to_owned() }), Instant::now());
+        let (answer, at) = answer.unwrap_or_else(gone);
+        let took = at.saturating_duration_since(*since);
+        self.0 = State::Ready(Some(answer), took);
+        true
+    }
+}
+
+impl<R: Unpin> Future for Pending<R> {
+    type Output = Result<R>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        if !self.is_there(context) {
+            return Poll::Pending;
+        }
+        let State::Ready(result, _) = &mut self.0 else { return Poll::Pending };
+        Poll::Ready(result.take().expect("polled once after it is ready"))
+    }
+}

@@ -1,0 +1,387 @@
+//! A writer as it waits among others of its key: what it wants, how each try judged it, and how it is told.
+//!
+//! A verb makes a [`Writer`] and hands it to `Registers::change`; from there on it is a [`Member`] of a batch,
+//! which runs to its end although the verb's client may be gone.
+
+use bytes::Bytes;
+use smallvec::SmallVec;
+use tokio::sync::oneshot;
+use tokio::time::Instant;
+
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, DataId};
+use sherd_core::record::{ConditionalChange, DataRef, State};
+use sherd_core::register::call::earlier_success;
+use sherd_core::register::quorum::Lives;
+
+use super::failure::Failure;
+use crate::observe::trace::{self, RequestTrace};
+use crate::stripe::StagedData;
+
+/// What a waiting writer costs beside its inline bytes: its conditions, attributes and place.
+const WRITER_BYTES: usize = 1 << 10;
+
+/// A value to propose, without its history: that is the register's own business.
+#[derive(Debug)]
+pub struct Proposal {
+    /// What the register shall be.
+    pub(crate) state: State,
+    /// The inline bytes that the state names.
+    pub(crate) inline: Inline,
+    /// Data ids that the state names and that another register of this key names already: the
+    /// parts of the upload being completed.
+    pub(crate) carried: Vec<DataId>,
+    /// Data ids that the state no longer names and that another register names from now on.
+    pub(crate) handed_over: Vec<DataId>,
+    /// What is still to be mended about the data, made durable together with the value.
+    pub(crate) heal: Option<HealEntry>,
+    /// How the writer is recognised when its client sends it again. The register adds it, see [`Writer::sent_by`].
+    pub(crate) conditional: Option<ConditionalChange>,
+}
+
+impl Proposal {
+    /// A state that names no inline bytes and no data of other registers.
+    pub const fn of(state: State) -> Self {
+        Self {
+            state,
+            inline: Inline::Nothing,
+            carried: Vec::new(),
+            handed_over: Vec::new(),
+            heal: None,
+            conditional: None,
+        }
+    }
+}
+
+/// Where a proposal's inline bytes come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Inline {
+    /// The state names none.
+    Nothing,
+    /// The writer's.
+    New,
+    /// Those of the value that it is made from.
+    Kept,
+}
+
+/// Turns what a register holds into what it shall be, or refuses.
+type Decide<E> = Box<dyn FnMut(Option<&State>) -> Result<Proposal, E> + Send>;
+
+/// The answer where an earlier sending of a writer's call has made its change: from that change's etag, and what the
+/// register holds.
+type AnswerRepeated<E> = Box<dyn Fn(&str, Option<&State>) -> E + Send>;
+
+/// The call that a writer is a sending of.
+struct WriterCall<E> {
+    change: ConditionalChange,
+    repeated: AnswerRepeated<E>,
+}
+
+/// What a writer is judged on: the value that a prepare or a read found, and what members before it made of that.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct DecisionBasis<'a> {
+    pub(super) state: Option<&'a State>,
+    /// The conditional changes of the found value, and those of the members before.
+    pub(super) kept: &'a [ConditionalChange],
+    pub(super) drafted: &'a [ConditionalChange],
+}
+
+/// A change that somebody wants to make, and the data that it names.
+pub struct Writer<E> {
+    staged: Option<StagedData>,
+    inline: Bytes,
+    decide: Decide<E>,
+    call: Option<Box<WriterCall<E>>>,
+}
+
+impl<E> std::fmt::Debug for Writer<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Writer").field("staged", &self.staged).finish_non_exhaustive()
+    }
+}
+
+impl<E> Writer<E> {
+    /// A writer without data of its own. `decide` is asked once in each try: for a state that other writers
+    /// of the key may just have made.
+    pub fn new(decide: impl FnMut(Option<&State>) -> Result<Proposal, E> + Send + 'static) -> Self {
+        Self { staged: None, inline: Bytes::new(), decide: Box::new(decide), call: None }
+    }
+
+    /// As a sending of a client's call, which its change is remembered by. Where an earlier sending has made that
+    /// change, this one makes nothing and is refused with what `repeated` says.
+    pub(crate) fn sent_by(
+        self,
+        call: Option<ConditionalChange>,
+        repeated: impl Fn(&str, Option<&State>) -> E + Send + 'static,
+    ) -> Self {
+        let call = call.map(|change| Box::new(WriterCall { change, repeated: Box::new(repeated) }));
+        Self { call, ..self }
+    }
+
+    /// With data that its proposal will name.
+    pub(crate) fn naming(self, staged: Option<StagedData>) -> Self {
+        Self { staged, ..self }
+    }
+
+    /// With bytes for [`Inline::New`].
+    pub(crate) fn carrying(self, inline: Bytes) -> Self {
+        Self { inline, ..self }
+    }
+}
+
+/// A change that was not made.
+#[derive(Debug)]
+pub enum ChangeError<E> {
+    /// The writer's own decision; what it judged is committed.
+    Refused(E),
+    /// The bucket is sealed: its register tells what became of it. No volume took anything of the writer, which
+    /// may come again.
+    Sealed(Box<Writer<E>>),
+    /// The rounds failed.
+    Failed(Failure),
+}
+
+/// What the members of a batch are told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Answer {
+    /// What was decided last: no accept of it was sent.
+    AsDecided,
+    /// What the try of this number decided: that one is committed.
+    AsTried {
+        number: u16,
+    },
+    Failed(Failure),
+}
+
+/// A writer in a batch.
+#[derive(Debug)]
+pub(super) struct Member {
+    /// When it came, in the order in which writers come and prepares are sent.
+    pub(super) came: u64,
+    pub(super) deadline: Instant,
+    pub(super) inline: Bytes,
+    pub(super) data: MemberData,
+    /// Of the request that waits for it.
+    trace: Option<RequestTrace>,
+    request: Box<dyn WriteRequest>,
+}
+
+/// A member's data. Dropped, it is removed, unless an accept has named it.
+#[derive(Debug, Default)]
+pub(super) struct MemberData {
+    staged: Option<StagedData>,
+    /// The highest ballot of an accept that named it.
+    named_at: Option<Ballot>,
+}
+
+impl MemberData {
+    /// What no accept has named.
+    pub(super) fn unnamed(&self) -> Option<DataRef> {
+        self.staged.as_ref().filter(|_| self.named_at.is_none()).map(StagedData::data)
+    }
+
+    /// What an accept has named, and the highest ballot of one.
+    pub(super) fn named(&self) -> Option<(DataRef, Ballot)> {
+        Some((self.staged.as_ref()?.data(), self.named_at?))
+    }
+
+    /// What has to be healed, because a volume lost the shard that it had of it before any value named it: whoever
+    /// rebuilt that volume may have looked at its rows before this one was there.
+    pub(super) fn outlived(&self, lives: &Lives) -> Option<DataRef> {
+        self.staged.as_ref().filter(|staged| staged.is_outlived(lives)).map(StagedData::data)
+    }
+
+    /// An accept at `ballot` that names `named` is about to be sent.
+    fn note_try(&mut self, named: &[DataRef], ballot: Ballot) {
+        if let Some(staged) = &mut self.staged
+            && named.contains(&staged.data())
+        {
+            staged.set_named();
+            self.named_at = self.named_at.max(Some(ballot));
+        }
+    }
+
+    /// Leaves it to others, although no accept has named it.
+    pub(super) fn leave(&mut self) {
+        if let Some(mut staged) = self.staged.take() {
+            staged.set_named();
+        }
+    }
+
+    /// No volume took the only accept, and none ever will.
+    pub(super) fn set_unnamed(&mut self) {
+        if let Some(staged) = &mut self.staged {
+            staged.set_unnamed();
+        }
+        self.named_at = None;
+    }
+}
+
+/// A writer's wish, whatever its refusals look like.
+trait WriteRequest: Send + std::fmt::Debug {
+    fn has_left(&self) -> bool;
+    fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal>;
+    fn fail(&mut self, failure: Failure);
+    fn has_failed(&self) -> bool;
+    fn note_try(&mut self);
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes);
+}
+
+/// How a try judged a writer.
+#[derive(Debug)]
+enum Verdict<E> {
+    Made,
+    Refused(E),
+    /// Whatever the register holds, this cannot be made.
+    Failed(Failure),
+}
+
+struct PendingWrite<E> {
+    decide: Decide<E>,
+    call: Option<Box<WriterCall<E>>>,
+    decided: Verdict<E>,
+    /// By the numbers of the tries, from 1.
+    tried: SmallVec<[Verdict<E>; 1]>,
+    reply: oneshot::Sender<Result<(), ChangeError<E>>>,
+}
+
+impl<E: std::fmt::Debug> std::fmt::Debug for PendingWrite<E> {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { decide: _, call: _, decided, tried, reply: _ } = self;
+        f.debug_struct("PendingWrite").field("decided", decided).field("tried", tried).finish_non_exhaustive()
+    }
+}
+
+/// Where a writer hears what came of it.
+pub(super) type Reply<E> = oneshot::Receiver<Result<(), ChangeError<E>>>;
+
+impl Member {
+    pub(super) fn new<E: std::fmt::Debug + Send + 'static>(
+        writer: Writer<E>,
+        came: u64,
+        deadline: Instant,
+    ) -> (Self, Reply<E>) {
+        let Writer { staged, inline, decide, call } = writer;
+        let (reply, heard) = oneshot::channel();
+        let request = PendingWrite { decide, call, decided: Verdict::Made, tried: SmallVec::new(), reply };
+        (
+            Self {
+                came,
+                deadline,
+                inline,
+                data: MemberData { staged, named_at: None },
+                trace: trace::current(),
+                request: Box::new(request),
+            },
+            heard,
+        )
+    }
+
+    /// The trace of the request that waits for it.
+    pub(super) const fn request_trace(&self) -> Option<&RequestTrace> {
+        self.trace.as_ref()
+    }
+
+    /// What it costs in memory while it waits.
+    pub(super) fn bytes(&self) -> usize {
+        WRITER_BYTES + self.inline.len()
+    }
+
+    /// Whether nobody waits for its answer any more.
+    pub(super) fn has_left(&self) -> bool {
+        self.request.has_left()
+    }
+
+    /// Judges it on what was found; a refusal is remembered.
+    pub(super) fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal> {
+        self.request.decide(found)
+    }
+
+    /// Overrules what was just decided.
+    pub(super) fn fail(&mut self, failure: Failure) {
+        self.request.fail(failure);
+    }
+
+    /// Whether what was decided last depends on no state.
+    pub(super) fn has_failed(&self) -> bool {
+        self.request.has_failed()
+    }
+
+    /// Keeps what was decided for the try that is about to be sent; `named` says which data it names, and
+    /// at which ballot.
+    pub(super) fn note_try(&mut self, named: &[DataRef], ballot: Ballot) {
+        self.request.note_try();
+        self.data.note_try(named, ballot);
+    }
+
+    /// Tells it. Data that no accept named is removed with it, unless it may come again.
+    pub(super) fn answer(self, answer: Answer) {
+        let Self { came: _, deadline: _, inline, data, trace, request } = self;
+        // Before the request goes on: its time is logged when the last clone of the trace is dropped.
+        drop(trace);
+        request.answer(answer, data.staged, inline);
+    }
+}
+
+impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
+    fn has_left(&self) -> bool {
+        self.reply.is_closed()
+    }
+
+    fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal> {
+        let Self { decide, call, .. } = self;
+        let DecisionBasis { state, kept, drafted } = found;
+        let token = call.as_ref().map(|call| call.change.token);
+        let judged = match (call, earlier_success(token, kept, drafted)) {
+            (Some(call), Some(earlier)) => Err((call.repeated)(&earlier.etag, state)),
+            (call, _) => decide(state).map(|proposal| {
+                let conditional = call.as_ref().map(|call| call.change.clone());
+                Proposal { conditional, ..proposal }
+            }),
+        };
+        let (verdict, proposal) = match judged {
+            Ok(proposal) => (Verdict::Made, Some(proposal)),
+            Err(refusal) => (Verdict::Refused(refusal), None),
+        };
+        self.decided = verdict;
+        proposal
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        self.decided = Verdict::Failed(failure);
+    }
+
+    fn has_failed(&self) -> bool {
+        matches!(self.decided, Verdict::Failed(_))
+    }
+
+    fn note_try(&mut self) {
+        self.tried.push(std::mem::replace(&mut self.decided, Verdict::Made));
+    }
+
+    fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes) {
+        let Self { decide, call, decided, mut tried, reply } = *self;
+        let verdict = match answer {
+            Answer::AsDecided => decided,
+            Answer::AsTried { number } => {
+                // All members were in all tries, since a batch is closed before its first.
+                let index = usize::from(number).checked_sub(1).filter(|index| *index < tried.len());
+                index.map_or(Verdict::Failed(Failure::OutcomeUnknown), |index| tried.swap_remove(index))
+            }
+            Answer::Failed(Failure::Sealed) => {
+                // Who has left does not come again; its data goes with it.
+                let writer = Box::new(Writer { staged, inline, decide, call });
+                return drop(reply.send(Err(ChangeError::Sealed(writer))));
+            }
+            Answer::Failed(failure) => Verdict::Failed(failure),
+        };
+        // What no accept named goes before anybody is told.
+        drop(staged);
+        let told = match verdict {
+            Verdict::Made => Ok(()),
+            Verdict::Refused(refusal) => Err(ChangeError::Refused(refusal)),
+            Verdict::Failed(failure) => Err(ChangeError::Failed(failure)),
+        };
+        drop(reply.send(told));
+    }
+}

@@ -1,0 +1,122 @@
+//! The writers of each key at this gateway: who comes while others are at work waits for the next batch.
+//!
+//! ```text
+//! begin --(nobody else: prepare goes out)--> WriteTicket --change--> at work: batch after batch, one task
+//!                                                           `------> waiting --^
+//! ```
+//! A key has an entry while somebody has a ticket, waits, or is at work, and no longer. A writer alone starts
+//! at once: its prepare goes out with its ticket, beside the last syncs of its data.
+
+use tokio::time::Instant;
+
+use sherd_core::id::{Ballot, RegisterKey};
+
+use super::Registers;
+use super::batch::BatchRun;
+use super::failure::Failure;
+use super::key_writers::{HashedKey, KeyWriters};
+use super::turn::{KeyTurn, OrderedPrepare};
+use super::writer::{ChangeError, Member, Writer};
+use crate::observe::trace::{self, Phase};
+
+/// The place of a writer to come. Dropped, it is given up.
+#[derive(Debug)]
+pub struct WriteTicket {
+    registers: Registers,
+    key: HashedKey,
+    came: u64,
+    deadline: Instant,
+    /// Sent where nobody else was at work.
+    ahead: Option<OrderedPrepare>,
+}
+
+/// What a writer finds at its key.
+#[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
+enum WriterArrival {
+    /// Nobody is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
+    First(Member, Option<OrderedPrepare>),
+    /// It waits among others.
+    Waits,
+    /// Too many wait.
+    NoRoom,
+}
+
+impl KeyWriters {
+    /// Takes in a writer that hands its change over.
+    fn arrive(&mut self, member: Member, ahead: Option<OrderedPrepare>) -> WriterArrival {
+        if !self.at_work {
+            self.at_work = true;
+            return WriterArrival::First(member, ahead.filter(|ahead| ahead.order == self.prepared));
+        }
+        if !self.has_room_for(&member) {
+            return WriterArrival::NoRoom;
+        }
+        self.push(member);
+        WriterArrival::Waits
+    }
+}
+
+impl Registers {
+    /// Takes a writer's place at a key. Where no other writer has one, and no other gateway was noticed there lately, the
+    /// prepare goes out now.
+    pub fn begin(&self, key: &RegisterKey) -> WriteTicket {
+        let writers = &self.inner.writers;
+        let key = writers.hashed(key);
+        let came = writers.next_place();
+        // Where other gateways write the key, its batch looks first.
+        let is_quiet = !self.inner.contention.is_noted(key.hash);
+        let alone = writers.update(&key, |entry| {
+            entry.tickets += 1;
+            (entry.tickets == 1 && !entry.at_work && is_quiet).then(|| self.next_prepare(entry, Ballot::ZERO))
+        });
+        let ahead = alone.map(|place| self.prepare_at(&key.key, place));
+        let deadline = Instant::now() + self.inner.timeouts.operation;
+        WriteTicket { registers: self.clone(), key, came, deadline, ahead }
+    }
+
+    /// Makes one change, together with whoever else of this process writes the key at this moment. It runs to
+    /// its end although nobody waits for it any more, once an accept that names it was sent.
+    pub async fn change<E: std::fmt::Debug + Send + 'static>(
+        &self,
+        ticket: WriteTicket,
+        writer: Writer<E>,
+    ) -> Result<(), ChangeError<E>> {
+        let mut ticket = ticket;
+        let (member, heard) = Member::new(writer, ticket.came, ticket.deadline);
+        let ahead = ticket.ahead.take();
+        match self.inner.writers.update(&ticket.key, |entry| entry.arrive(member, ahead)) {
+            WriterArrival::NoRoom => return Err(ChangeError::Failed(Failure::Overloaded)),
+            WriterArrival::Waits => {}
+            WriterArrival::First(member, ahead) => {
+                let turn = KeyTurn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
+                // In a box: a task is moved when it is made, and when it ends.
+                let batches = Box::pin(self.clone().run_batches(turn, member, ahead));
+                self.inner.tasks.spawn(batches);
+            }
+        }
+        drop(ticket);
+        // The task is gone when the process ends: what it had sent nobody knows.
+        let told = trace::timed(Phase::Register, heard)
+            .await
+            .unwrap_or(Err(ChangeError::Failed(Failure::OutcomeUnknown)));
+        if let Err(ChangeError::Failed(Failure::OutcomeUnknown)) = &told {
+            self.inner.metrics.register.outcomes_unknown.inc();
+        }
+        told
+    }
+
+    /// Runs batch after batch until nobody waits.
+    async fn run_batches(self, turn: KeyTurn, first: Member, ahead: Option<OrderedPrepare>) {
+        let mut turn = turn;
+        BatchRun::new(&self, &turn).run(Some(first), ahead).await;
+        while !turn.ends() {
+            BatchRun::new(&self, &turn).run(None, None).await;
+        }
+    }
+}
+
+impl Drop for WriteTicket {
+    fn drop(&mut self) {
+        self.registers.inner.writers.update(&self.key, |entry| entry.tickets -= 1);
+    }
+}

@@ -1,0 +1,46 @@
+//! What a test logged.
+
+use std::io;
+use std::sync::Arc;
+
+use parking_lot::Mutex;
+use tracing_subscriber::filter::EnvFilter;
+use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::registry::Registry;
+
+/// Keeps log lines.
+#[derive(Debug, Clone, Default)]
+pub struct LogBuffer(Arc<Mutex<Vec<u8>>>);
+
+impl io::Write for LogBuffer {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+impl LogBuffer {
+    /// The lines until now.
+    ///
+    /// # Panics
+    /// Where they are no UTF-8.
+    pub fn text(&self) -> String {
+        String::from_utf8(self.0.lock().clone()).expect("logs are text")
+    }
+
+    /// Lines that contain `words`.
+    pub fn count(&self, words: &str) -> usize {
+        self.text().lines().filter(|line| line.contains(words)).count()
+    }
+
+    /// Keeps what this thread logs until the guard is dropped.
+    pub fn keep(&self, level: &str) -> tracing::subscriber::DefaultGuard {
+        let writer = self.clone();
+        let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(move || writer.clone());
+        tracing::subscriber::set_default(Registry::default().with(lines.with_filter(EnvFilter::new(level))))
+    }
+}
