@@ -195,7 +195,10 @@ fn every_room_uses_only_those_below_it() {
     }
 
     let upwards = "use crate::process::run;";
-    assert!(complaints("node/store/src/upkeep/tests/sweeps.rs", upwards).is_empty(), "tests may build whole nodes");
+    assert!(
+        complaints("node/store/src/upkeep/tests/sweeps.rs", upwards).is_empty(),
+        "tests may build whole nodes"
+    );
     assert!(complaints("node/store/src/upkeep/release/tests.rs", upwards).is_empty());
     assert!(!complaints("node/store/src/upkeep/release/mod.rs", upwards).is_empty());
     assert!(complaints("node/src/lib.rs", "use sherd_store::object::Objects;").is_empty());
@@ -227,10 +230,8 @@ fn the_heads_of_the_crates_list_their_rooms_in_order() {
     for house in &HOUSES[..3] {
         let text = fs::read_to_string(root().join(house.src).join("lib.rs")).expect("a crate has a lib.rs");
         let table = text.split("//! ```").nth(1).expect("it draws the rooms");
-        let listed: Vec<_> = table
-            .lines()
-            .filter_map(|line| line.strip_prefix("//! ")?.split_whitespace().next())
-            .collect();
+        let listed: Vec<_> =
+            table.lines().filter_map(|line| line.strip_prefix("//! ")?.split_whitespace().next()).collect();
         let rooms: Vec<_> = house.rooms.iter().copied().filter(|room| *room != "testing").collect();
         assert_eq!(listed, rooms, "{}", house.src);
     }

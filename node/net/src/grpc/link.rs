@@ -26,10 +26,10 @@ use super::limits::{BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX};
 use super::registers::RegisterCallService;
 use super::shard_calls::ShardCallService;
 use super::upkeep::UpkeepCallService;
-use sherd_store::observe::metrics::LinkMetrics;
 use crate::ConnectionAge;
-use sherd_store::peer::watch::CallWatch;
 use crate::tls::PeerIdentity;
+use sherd_store::observe::metrics::LinkMetrics;
+use sherd_store::peer::watch::CallWatch;
 
 /// Which peer, and where.
 #[derive(Debug, Clone)]

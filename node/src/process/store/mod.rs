@@ -19,6 +19,7 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
+use sherd_net::grpc::GrpcPeer;
 use sherd_store::cluster::Cluster;
 use sherd_store::cluster::damage::{Damage, ReportCounts, Reports};
 use sherd_store::cluster::deletions::Deletions;
@@ -29,7 +30,6 @@ use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::machine::system::{SystemClock, SystemRng};
 use sherd_store::object::{Objects, ObjectsConfig};
 use sherd_store::observe::metrics::Metrics;
-use sherd_net::grpc::GrpcPeer;
 use sherd_store::peer::remote::RemoteVolumes;
 use sherd_store::peer::{LocalPeer, VolumeRoute};
 use sherd_store::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};

@@ -11,7 +11,7 @@ use sherd_core::id::ChangeId;
 
 /// The deletions of this process. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Deletions {
+pub struct Deletions {
     known: Arc<Mutex<KnownDeletion>>,
     suspected: Arc<Notify>,
 }

@@ -4,14 +4,14 @@
 
 pub mod asker;
 pub mod damage;
-pub(crate) mod deletions;
+pub mod deletions;
 pub(crate) mod durable;
 pub mod formation;
 pub mod limits;
 pub mod membership;
 pub mod pins;
 #[cfg(any(test, feature = "testing"))]
-#[cfg_attr(not(test), allow(dead_code, reason = "other crates' tests need a part of it"))]
+#[cfg_attr(not(test), allow(dead_code, clippy::disallowed_methods, reason = "tests"))]
 pub(crate) mod scripted;
 
 use std::sync::Arc;

@@ -99,6 +99,9 @@ impl Budget {
     }
 
     /// Takes a share of `bytes`, or of everything where that is less: one huge request goes alone.
+    ///
+    /// # Errors
+    /// [`BudgetExhausted`] when there is no room in time.
     pub async fn take(&self, bytes: usize) -> Result<Share, BudgetExhausted> {
         let permits = self.permits(bytes)?;
         let acquire = Arc::clone(&self.permits).acquire_many_owned(permits);

@@ -33,7 +33,7 @@ use bucket::UnsealedBucket;
 use bucket::view::BucketCache;
 
 pub use bucket::view::{BucketConfig, BucketView};
-pub(crate) use digest::checksum;
+pub use digest::checksum;
 pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableReason};
 pub use request::{
@@ -73,28 +73,28 @@ struct Inner {
 
 /// What the store is built from.
 #[derive(Debug)]
-pub(crate) struct ObjectsConfig {
+pub struct ObjectsConfig {
     /// The topology in force.
-    pub(crate) cluster: Arc<Cluster>,
+    pub cluster: Arc<Cluster>,
     /// The registers of all keys.
-    pub(crate) registers: Registers,
+    pub registers: Registers,
     /// The data path.
-    pub(crate) stripes: Stripes,
+    pub stripes: Stripes,
     /// The clock of ballots.
-    pub(crate) clock: Arc<HybridClock>,
+    pub clock: Arc<HybridClock>,
     /// Where ids and pauses are drawn.
-    pub(crate) rng: Arc<dyn Rng>,
+    pub rng: Arc<dyn Rng>,
     /// Known deletions of buckets.
-    pub(crate) deletions: Deletions,
+    pub deletions: Deletions,
     /// Whether a body whose client sent another checksum goes without its MD5.
-    pub(crate) fast_etags: bool,
+    pub fast_etags: bool,
     /// How long the space of deleted objects stays taken.
-    pub(crate) release_grace: Duration,
+    pub release_grace: Duration,
 }
 
 impl Objects {
     /// Builds the store.
-    pub(crate) fn new(config: ObjectsConfig) -> Self {
+    pub fn new(config: ObjectsConfig) -> Self {
         let ObjectsConfig { cluster, registers, stripes, clock, rng, deletions, fast_etags, release_grace } =
             config;
         let buckets = BucketCache::default();

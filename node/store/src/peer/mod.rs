@@ -23,7 +23,7 @@ mod pending;
 mod registers;
 pub mod remote;
 #[cfg(any(test, feature = "testing"))]
-#[cfg_attr(not(test), allow(dead_code, reason = "other crates' tests need a part of it"))]
+#[cfg_attr(not(test), allow(dead_code, clippy::disallowed_methods, reason = "tests"))]
 pub(crate) mod scripted;
 mod shards;
 mod upkeep;

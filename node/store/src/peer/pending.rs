@@ -50,6 +50,7 @@ impl<R> AnswerSender<R> {
     }
 
     /// Logs the call when it ends.
+    #[must_use]
     pub fn logging(self, call: Option<Box<LoggedCall>>) -> Self {
         Self { logged: call, ..self }
     }
@@ -78,7 +79,7 @@ impl<R> Pending<R> {
     }
 
     /// An answer to come, of a call that begins now. Only what requests wait for is watched.
-    pub(super) fn begin(length: CallLength, watch: &CallWatch) -> (AnswerSender<R>, Self) {
+    pub fn begin(length: CallLength, watch: &CallWatch) -> (AnswerSender<R>, Self) {
         match length {
             CallLength::Short => Self::watched(watch.begin()),
             CallLength::Long => Self::waiting(),

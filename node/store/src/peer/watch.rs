@@ -20,7 +20,7 @@ const STEPS: usize = (LATE_AFTER.as_millis() / LATE_STEP.as_millis()) as usize;
 
 /// How long a call may take on a volume that is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum CallLength {
+pub enum CallLength {
     /// What requests wait for.
     Short,
     /// A walk, a whole shard, a change of guarantees, and whatever waits behind these on purpose.
@@ -29,11 +29,11 @@ pub(super) enum CallLength {
 
 /// The watches of a node's volumes, each made when it is first asked. Cheap to clone.
 #[derive(Debug, Clone, Default)]
-pub(super) struct CallWatches(Arc<RwLock<HashMap<VolumeId, CallWatch>>>);
+pub struct CallWatches(Arc<RwLock<HashMap<VolumeId, CallWatch>>>);
 
 impl CallWatches {
     /// The watch of a volume. A node has few volumes, and none is asked that no topology names.
-    pub(super) fn of(&self, volume: VolumeId) -> CallWatch {
+    pub fn of(&self, volume: VolumeId) -> CallWatch {
         if let Some(watch) = self.0.read().get(&volume) {
             return watch.clone();
         }
@@ -43,7 +43,7 @@ impl CallWatches {
 
 /// Watches the calls to one volume. Cheap to clone.
 #[derive(Debug, Clone)]
-pub(super) struct CallWatch(Arc<Mutex<WatchState>>);
+pub struct CallWatch(Arc<Mutex<WatchState>>);
 
 #[derive(Debug)]
 struct WatchState {
@@ -63,7 +63,7 @@ struct WatchState {
 
 /// A transfer of bytes, held by what does it: its caller may have given it up long before.
 #[derive(Debug)]
-pub(super) struct TransferPlace(CallWatch);
+pub struct TransferPlace(CallWatch);
 
 impl Drop for TransferPlace {
     fn drop(&mut self) {
@@ -113,7 +113,7 @@ impl CallWatch {
     /// # Errors
     /// [`Error::Unreachable`] where a call to the volume is overdue and as many bytes wait for it as may then: it said
     /// nothing, and may be down.
-    pub(super) fn transfer(&self) -> Result<TransferPlace> {
+    pub fn transfer(&self) -> Result<TransferPlace> {
         let mut state = self.0.lock();
         state.advance();
         if state.overdue > 0 && state.transfers >= LATE_TRANSFERS_MAX {
@@ -127,7 +127,7 @@ impl CallWatch {
     /// Whether the volume keeps callers waiting: a call to it is unanswered for [`LATE_AFTER`], or was until it was
     /// given up and nothing was answered since. [`RETRY_AFTER`] later it is late no more until a call begins, whose
     /// answer shows whether that is so: one caller tries it. To look takes no try from a caller who asks.
-    pub(super) fn is_late(&self) -> bool {
+    pub fn is_late(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();
         state.overdue > 0 || state.avoided_until.is_some_and(|until| Instant::now() < until)
@@ -135,7 +135,7 @@ impl CallWatch {
 
     /// Whether a call is unanswered for [`LATE_AFTER`] at this moment: what else makes the volume late is no reason to
     /// give up a call that was made all the same.
-    pub(super) fn has_overdue(&self) -> bool {
+    pub fn has_overdue(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();
         state.overdue > 0

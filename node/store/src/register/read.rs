@@ -34,6 +34,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Registers {
     /// Reads the committed value of a register; `None` when it holds nothing.
+    ///
+    /// # Errors
+    /// [`Failure`] where too few volumes answer in time.
     pub async fn read(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
         trace::timed(Phase::Register, self.read_committed(key)).await
     }

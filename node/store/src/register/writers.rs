@@ -76,6 +76,9 @@ impl Registers {
 
     /// Makes one change, together with whoever else of this process writes the key at this moment. It runs to
     /// its end although nobody waits for it any more, once an accept that names it was sent.
+    ///
+    /// # Errors
+    /// What the writer refuses, or [`Failure`]s of the volumes: then the outcome may be unknown.
     pub async fn change<E: std::fmt::Debug + Send + 'static>(
         &self,
         ticket: WriteTicket,

@@ -123,27 +123,27 @@ impl Default for Settings {
 
 /// What upkeep is built from.
 #[derive(Debug)]
-pub(crate) struct UpkeepConfig {
+pub struct UpkeepConfig {
     /// The topology in force.
-    pub(crate) cluster: Arc<Cluster>,
+    pub cluster: Arc<Cluster>,
     /// This node's volumes.
-    pub(crate) volumes: Volumes,
+    pub volumes: Volumes,
     /// The registers of all keys.
-    pub(crate) registers: Registers,
+    pub registers: Registers,
     /// The data path.
-    pub(crate) stripes: Stripes,
+    pub stripes: Stripes,
     /// The clock of ballots.
-    pub(crate) clock: Arc<HybridClock>,
+    pub clock: Arc<HybridClock>,
     /// Where ids and pauses are drawn.
-    pub(crate) rng: Arc<dyn Rng>,
+    pub rng: Arc<dyn Rng>,
     /// Data that reads hold.
-    pub(crate) pins: Pins,
+    pub pins: Pins,
     /// Known deletions of buckets.
-    pub(crate) deletions: Deletions,
+    pub deletions: Deletions,
     /// Of the reports of damage that are on their way here.
-    pub(crate) report_counts: Arc<ReportCounts>,
+    pub report_counts: Arc<ReportCounts>,
     /// How often and how fast upkeep works.
-    pub(crate) settings: Settings,
+    pub settings: Settings,
 }
 
 /// What all upkeep shares.
@@ -284,18 +284,18 @@ pub struct Upkeep {
 
 impl Upkeep {
     /// Nothing runs before [`Self::run_all`].
-    pub(crate) fn new(config: UpkeepConfig) -> Self {
+    pub fn new(config: UpkeepConfig) -> Self {
         Self::over(Arc::new(Context::new(config)))
     }
 
     /// Asks the peers of the volumes that were opened what they remember of them, once: volumes that
     /// start together vote when this returns.
-    pub(crate) async fn confirm_volumes(&self) {
+    pub async fn confirm_volumes(&self) {
         self.context.confirm_volumes().await;
     }
 
     /// Starts all of it.
-    pub(crate) fn run_all(&self, reports: Reports) {
+    pub fn run_all(&self, reports: Reports) {
         let mut reports = reports;
         let given_up = Arc::new(tokio::sync::Mutex::new(reports.take_given_up()));
         let reports = Arc::new(tokio::sync::Mutex::new(reports));
@@ -352,12 +352,12 @@ impl Upkeep {
 
     /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered who saw it after so
     /// many openings.
-    pub(crate) fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
+    pub fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
         self.context.volume_orders.adopt_now(volume, opened_count);
     }
 
     /// Lets a volume vote that too few of its peers confirm, as an admin ordered who saw it in this opening.
-    pub(crate) fn vouch(&self, volume: VolumeId, opened_count: u32) {
+    pub fn vouch(&self, volume: VolumeId, opened_count: u32) {
         self.context.volume_orders.vouch(volume, opened_count);
     }
 
@@ -406,5 +406,5 @@ impl Upkeep {
 }
 
 #[cfg(any(test, feature = "testing"))]
-#[cfg_attr(not(test), allow(dead_code, reason = "other crates' tests need a part of it"))]
+#[cfg_attr(not(test), allow(dead_code, clippy::disallowed_methods, reason = "tests"))]
 pub(crate) mod tests;

@@ -70,6 +70,7 @@ impl ScanRoom {
     }
 
     /// Room for the pages of one peer, which count among those of all.
+    #[must_use]
     pub fn of_peer(&self, bytes_max: usize) -> Self {
         let own = Arc::new(HeldPages { bytes: AtomicUsize::new(0), bytes_max });
         Self { own, all: Arc::clone(&self.all) }
