@@ -5,6 +5,8 @@
 //! asks. Around s3s the layer does for the operations what [`Gateway::serve`] tells it to: it keeps
 //! headers from s3s that s3s would refuse, and it adds to errors what s3s has no place for.
 
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
 pub mod auth;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

@@ -172,23 +172,23 @@ fn complaints(path: &str, text: &str) -> Vec<String> {
 fn every_room_uses_only_those_below_it() {
     let stripe = "node/store/src/stripe/read.rs";
     for text in [
-        "use sherd_store::upkeep::Damage;",
+        "use crate::upkeep::Damage;",
         "use crate::{peer::Peer, upkeep::{Damage, Pins}};",
         "fn a() { crate::object::run() }",
         "use super::super::register;",
         "mod inner { mod tests { use super::super::super::super::{cluster, object}; } }",
-        "#[cfg(test)]\nmod tests { use sherd_store::testing::Directories; }",
+        "#[cfg(test)]\nmod tests { use crate::upkeep::tests::Directories; }",
         "use crate::Damage;",
     ] {
         assert_eq!(complaints(stripe, text).len(), 1, "{text}");
     }
     for text in [
-        "use sherd_store::cluster::{Cluster, upkeep};",
+        "use crate::cluster::{Cluster, upkeep};",
         "use crate::{peer::{object, Peer}, stripe};",
         "use super::upkeep;",
         "mod tests { use super::super::register; }",
         "fn a() { if mod_b { super::super::peer::ask() } }",
-        "// sherd_store::upkeep::Damage",
+        "// crate::upkeep::Damage",
         "use another_crate::upkeep;",
     ] {
         assert!(complaints(stripe, text).is_empty(), "{text}");
@@ -201,11 +201,11 @@ fn every_room_uses_only_those_below_it() {
     );
     assert!(complaints("node/store/src/upkeep/release/tests.rs", upwards).is_empty());
     assert!(!complaints("node/store/src/upkeep/release/mod.rs", upwards).is_empty());
-    assert!(complaints("node/src/lib.rs", "use sherd_store::object::Objects;").is_empty());
+    assert!(complaints("node/src/lib.rs", "use crate::object::Objects;").is_empty());
     assert_eq!(complaints("node/store/src/attic/mod.rs", "").len(), 1, "it lies in no room");
     assert!(!complaints("node/volume/src/log/read.rs", "use crate::open::open;").is_empty());
     assert!(!complaints("node/volume/src/sync.rs", "use super::log;").is_empty());
-    assert!(!complaints("node/core/src/record/mod.rs", "use sherd_store::register::Refusal;").is_empty());
+    assert!(!complaints("node/core/src/record/mod.rs", "use crate::register::Refusal;").is_empty());
     holds(uses_only_rooms_below);
 }
 
