@@ -7,8 +7,8 @@
 //! log        lines of the log, and what none may carry
 //! ```
 //!
-//! A room uses those below it, never one above. S3 is the crate `sherd-s3`, other nodes are `sherd-net`, and what
-//! both work on is `sherd-store`.
+//! A room uses those below it, never one above. S3 is the crate `sherd-s3`, the network between nodes is
+//! `sherd-net`; both work on `sherd-store`.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

@@ -18,9 +18,9 @@ use sherd_proto::v1::{FormReply, FormRequest, NodeState, PingRequest, TopologyRe
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::ConnectionAge;
 use crate::grpc::{Connection, Link, LinkConfig};
 use crate::tls::{PeerIdentity, Role, Trust};
+use crate::wire::ConnectionAge;
 use sherd_store::cluster::asker::{AskError, Asker, NodeFormAnswer};
 use sherd_store::cluster::membership::ConfiguredNode;
 use sherd_store::observe::metrics::Metrics;

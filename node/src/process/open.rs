@@ -19,17 +19,17 @@ use sherd_core::limits::VOUCH_AFTER_MS;
 use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
-use sherd_store::machine::reclaim::Reclaim;
 use crate::health::{Health, ReportSource};
-use sherd_store::observe::metrics::{ApiName, Metrics};
 use crate::process::cluster::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
 use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
+use crate::server::{Refusal, RequestBody};
 use sherd_s3::Gateway;
 use sherd_s3::auth::{Secret, StaticCredentials};
 use sherd_s3::protocol::{self, Protocol};
-use crate::server::{Refusal, RequestBody};
+use sherd_store::machine::reclaim::Reclaim;
+use sherd_store::observe::metrics::{ApiName, Metrics};
 use sherd_store::stripe::Thresholds;
 use sherd_store::upkeep::Settings;
 

@@ -15,8 +15,6 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::health::Health;
-use sherd_store::observe::metrics::Metrics;
-use sherd_store::observe::trace::SlowRequests;
 use crate::process::config::Config;
 use crate::process::descriptors::DescriptorLimit;
 use crate::process::exit::Exit;
@@ -24,6 +22,8 @@ use crate::process::open::{OpenError, open, refuse};
 use crate::server::admin::serve_admin;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
 use sherd_net::tls::{ServedCertificate, TrustError};
+use sherd_store::observe::metrics::Metrics;
+use sherd_store::observe::trace::SlowRequests;
 
 /// Threads for blocking calls at most: a few per volume that reads from its disk.
 const BLOCKING_THREADS_MAX: usize = 64;

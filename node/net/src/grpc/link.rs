@@ -26,8 +26,8 @@ use super::limits::{BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX};
 use super::registers::RegisterCallService;
 use super::shard_calls::ShardCallService;
 use super::upkeep::UpkeepCallService;
-use crate::ConnectionAge;
 use crate::tls::PeerIdentity;
+use crate::wire::ConnectionAge;
 use sherd_store::observe::metrics::LinkMetrics;
 use sherd_store::peer::watch::CallWatch;
 

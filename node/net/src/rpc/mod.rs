@@ -49,8 +49,8 @@ pub use self::node::{LocalSlot, RpcNode};
 use self::register_service::RegisterRpc;
 use self::shard_service::ShardRpc;
 use self::upkeep_service::UpkeepRpc;
-use crate::ConnectionAge;
 use crate::tls::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
+use crate::wire::ConnectionAge;
 use crate::wire::{self, TrackedExecutor};
 use sherd_store::observe::metrics::RpcMetrics;
 

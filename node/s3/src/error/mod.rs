@@ -20,9 +20,9 @@ use sherd_core::record::Attributes;
 use super::header::{attributes, timestamp};
 use super::names;
 use super::protocol::checksum;
+use crate::protocol::context::{RequestContext, RequestId};
 use sherd_store::machine::quantity::Period;
 use sherd_store::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
-use crate::protocol::context::{RequestContext, RequestId};
 
 /// Carries details of an error to the protocol layer, which takes it off the answer: pairs
 /// `Name=value`, values percent-encoded, joined by `&`.

@@ -97,10 +97,7 @@ fn agrees_with_sdk_header(headers: &HeaderMap, found: Option<&ChecksumAnnounceme
 }
 
 /// The raw checksum in a trailer; a value that is none matches no body.
-pub(crate) fn of_trailer(
-    algorithm: ChecksumAlgorithm,
-    value: impl AsRef<[u8]>,
-) -> Option<ChecksumBytes> {
+pub(crate) fn of_trailer(algorithm: ChecksumAlgorithm, value: impl AsRef<[u8]>) -> Option<ChecksumBytes> {
     let text = std::str::from_utf8(value.as_ref()).ok()?;
     of_whole(algorithm, text.trim()).map(|checksum| checksum.value)
 }
@@ -252,11 +249,7 @@ pub(crate) fn algorithm_names(checksums: &[Checksum]) -> Option<Vec<AlgorithmNam
 
 /// Adds the headers of an object's checksums, and of what that of the whole covers: of a part of an object with a
 /// composite checksum, S3 gives the part's own and says `COMPOSITE`.
-pub(crate) fn add_headers(
-    checksums: &[Checksum],
-    kind: Option<ChecksumKind>,
-    headers: &mut HeaderMap,
-) {
+pub(crate) fn add_headers(checksums: &[Checksum], kind: Option<ChecksumKind>, headers: &mut HeaderMap) {
     for checksum in checksums {
         let value =
             HeaderValue::try_from(text(checksum)).expect("base64, a hyphen and digits are a header value");

@@ -1,6 +1,8 @@
-//! What a node counts and traces: metrics, the words for a volume's state, and where the time of its requests goes.
+//! Metrics, the words for a volume's state, and traces of where the time of requests goes.
 
 mod limits;
+#[cfg(any(test, feature = "testing"))]
+pub(crate) mod log_buffer;
 pub mod metrics;
 pub mod peer_calls;
 pub mod trace;

@@ -377,7 +377,7 @@ fn micros(time: Duration) -> u64 {
 mod tests {
     use super::*;
 
-    use crate::testing::LogBuffer;
+    use crate::observe::log_buffer::LogBuffer;
 
     fn call(number: u8, took: Duration) -> VolumeCall {
         VolumeCall { phase: Phase::Accept, volume: VolumeId([number; 16]), node: "n3".into(), took }

@@ -34,9 +34,9 @@ use sherd_volume::options::Durability;
 use sherd_volume::request::{Completion, Op};
 
 use super::{ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
-use crate::ConnectionAge;
 use crate::grpc::{GrpcPeer, Link, LinkConfig};
 use crate::tls::{PeerIdentity, Role, Trust, TrustFiles};
+use crate::wire::ConnectionAge;
 use sherd_store::machine::system::{SystemClock, SystemRng};
 use sherd_store::machine::workers::Workers;
 use sherd_store::observe::metrics::Metrics;

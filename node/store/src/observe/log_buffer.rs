@@ -1,4 +1,4 @@
-//! What a test logged.
+//! Log lines of a test.
 
 use std::io;
 use std::sync::Arc;
