@@ -176,7 +176,8 @@ impl Elector {
         };
         self.seen = Some((spec.clone(), since));
         let holder = spec.holder_identity.clone().unwrap_or_default();
-        // It was like this when it was first seen, at the latest, and at the begin of this look, at the earliest.
+        // It was like this when it was first seen, at the latest, and at the begin of this look, at the
+        // earliest.
         let unchanged = begun.saturating_duration_since(since);
         if !may_take(&holder, &self.identity, unchanged, self.duration) {
             return Ok(LeaseTry::Foreign(holder));
@@ -223,16 +224,16 @@ pub const NAMESPACE_LEASE: &str = "sherd-clusters";
 /// Whose a namespace's clusters are.
 #[derive(Debug)]
 pub enum NamespaceClaim {
-    /// This installation's. While this is held, no other reconcile changes anything in the namespace: children
-    /// whose names meet are looked at and applied by one cluster after the other.
+    /// This installation's. While this is held, no other reconcile changes anything in the namespace:
+    /// children whose names meet are looked at and applied by one cluster after the other.
     Own(OwnedMutexGuard<()>),
     /// Another installation's, with its name.
     Foreign(String),
 }
 
-/// Keeps two installations that watch one namespace from undoing each other's changes: the first to work there
-/// holds the lease [`NAMESPACE_LEASE`] in it, and renews it for as long as it runs. The processes of one installation
-/// share the name; which of them works is decided by their own [`Elector`].
+/// Keeps two installations that watch one namespace from undoing each other's changes: the first to work
+/// there holds the lease [`NAMESPACE_LEASE`] in it, and renews it for as long as it runs. The processes of
+/// one installation share the name; which of them works is decided by their own [`Elector`].
 pub struct NamespaceLeases {
     client: Client,
     installation: String,
@@ -258,7 +259,8 @@ impl NamespaceLeases {
         Self { client, installation: installation.to_owned(), now, held: Mutex::default() }
     }
 
-    /// Says whose a namespace's clusters are, and takes or renews the lease where they are no operator's or its own.
+    /// Says whose a namespace's clusters are, and takes or renews the lease where they are no operator's or
+    /// its own.
     ///
     /// # Errors
     /// A text, when the API server could not be asked or another was faster.
@@ -271,7 +273,8 @@ impl NamespaceLeases {
         })
     }
 
-    /// Renews the leases that were taken, without an end: their clusters may wait for longer than a lease lasts.
+    /// Renews the leases that were taken, without an end: their clusters may wait for longer than a lease
+    /// lasts.
     pub async fn keep(&self) {
         loop {
             tokio::time::sleep(NAMESPACE_LEASE_RENEWED).await;

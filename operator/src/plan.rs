@@ -154,8 +154,8 @@ pub fn plan(
     })
 }
 
-/// What has a child's name and is no child is another person's or another cluster's: neither its content nor its
-/// life is the operator's to change.
+/// What has a child's name and is no child is another person's or another cluster's: neither its content nor
+/// its life is the operator's to change.
 fn name_taken(names: &Names, foreign: &[ForeignObject]) -> Blockage {
     let cluster = &names.cluster;
     let advice = format!(
@@ -255,8 +255,8 @@ fn plan_authority(
 }
 
 /// The digest of the key of the CA that the cluster runs with, as its status says, or, where the status was
-/// lost, the Secret that its pods mount. Certificates and credentials follow from that key, so another one would
-/// part new pods from running ones and clients from all.
+/// lost, the Secret that its pods mount. Certificates and credentials follow from that key, so another one
+/// would part new pods from running ones and clients from all.
 fn authority_key(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<String> {
     let mounted = || {
         let texts = texts(observed.certificates.as_ref()?);
@@ -265,8 +265,8 @@ fn authority_key(cluster: &StorageCluster, observed: &ObservedCluster) -> Option
     cluster.status.as_ref().and_then(|status| status.authority_key.clone()).or_else(mounted)
 }
 
-/// The ids that the cluster was formed with, as its claims and its status carry them: all are the same one, unless
-/// claims of another cluster were put in their place.
+/// The ids that the cluster was formed with, as its claims and its status carry them: all are the same one,
+/// unless claims of another cluster were put in their place.
 fn formed_ids<'a>(
     cluster: &'a StorageCluster,
     observed: &'a ObservedCluster,

@@ -152,7 +152,8 @@ fn foreign(object: &str, cluster: Option<&str>) -> ForeignObject {
     ForeignObject { object: object.to_owned(), cluster: cluster.map(str::to_owned) }
 }
 
-/// A CA of the same cluster id with another key: certificates and credentials would change under running pods.
+/// A CA of the same cluster id with another key: certificates and credentials would change under running
+/// pods.
 #[test]
 fn another_authority_of_the_same_cluster_is_refused() {
     let (first, second) = (certificate(), certificate());

@@ -38,8 +38,8 @@ thread_local! {
 pub struct CountingAllocator<A>(pub A);
 
 #[expect(unsafe_code, reason = "an allocator is unsafe to implement")]
-// SAFETY: Every call goes to the allocator within with the very arguments, and its answer comes back as it is.
-// Counting neither allocates nor unwinds: atomics, and thread-locals that need no initialisation.
+// SAFETY: Every call goes to the allocator within with the very arguments, and its answer comes back as it
+// is. Counting neither allocates nor unwinds: atomics, and thread-locals that need no initialisation.
 unsafe impl<A: GlobalAlloc> GlobalAlloc for CountingAllocator<A> {
     unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
         count(layout.size());

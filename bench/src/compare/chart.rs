@@ -1,4 +1,5 @@
-//! The two charts of a comparison as SVG: all ratios with their intervals, and the runs of one operation in order.
+//! The two charts of a comparison as SVG: all ratios with their intervals, and the runs of one operation in
+//! order.
 //!
 //! `plotters` draws them; the same figures give the same bytes.
 

@@ -1,8 +1,9 @@
 //! What a request allocates in a whole node, in steady state.
 //!
-//! The node runs in this process, as `sherd-node` runs it, so that its allocations can be counted; the generator's
-//! threads count none of theirs. What is counted is what all of the node's threads allocate from the first request of
-//! a measurement to its last, upkeep beside it included. How fast a node is says `quick`: here it shares the process.
+//! The node runs in this process, as `sherd-node` runs it, so that its allocations can be counted; the
+//! generator's threads count none of theirs. What is counted is what all of the node's threads allocate from
+//! the first request of a measurement to its last, upkeep beside it included. How fast a node is says
+//! `quick`: here it shares the process.
 
 use std::path::Path;
 use std::sync::mpsc;

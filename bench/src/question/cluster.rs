@@ -6,9 +6,10 @@
 //! 64 MiB    4 clients   PUT, GET
 //! 8,000 keys, 8 clients   pages of 1,000
 //! ```
-//! Both stores run side by side and are measured in turns, the other one first in every second round. Each round
-//! begins with empty stores, so that no store works on what the round before left behind; the bucket that is listed
-//! is written once, for that takes longest. GETs read as many objects of the one as of the other.
+//! Both stores run side by side and are measured in turns, the other one first in every second round. Each
+//! round begins with empty stores, so that no store works on what the round before left behind; the bucket
+//! that is listed is written once, for that takes longest. GETs read as many objects of the one as of the
+//! other.
 
 use std::path::PathBuf;
 use std::time::Duration;

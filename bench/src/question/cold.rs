@@ -23,7 +23,8 @@ impl Cold {
         Ok(Self { read_before: read_from_devices() })
     }
 
-    /// Flags the row of a cold measurement that handed out so many bytes, unless as many came from the device.
+    /// Flags the row of a cold measurement that handed out so many bytes, unless as many came from the
+    /// device.
     pub(super) fn end(cold: Option<Self>, mut row: Row, bytes: u64) -> Row {
         let Some(Self { read_before }) = cold else { return row };
         match read_before.zip(read_from_devices()).map(|(before, now)| now.saturating_sub(before)) {

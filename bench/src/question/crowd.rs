@@ -1,7 +1,7 @@
 //! A number of threads that work on one device at the same time until the window ends.
 //!
-//! Operations are numbered, so that each has its own place and bytes. They end by time or by count, whichever comes
-//! first: a measurement never writes more than it was allowed to.
+//! Operations are numbered, so that each has its own place and bytes. They end by time or by count, whichever
+//! comes first: a measurement never writes more than it was allowed to.
 
 use std::sync::Barrier;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -78,7 +78,8 @@ fn cpu() -> Duration {
 }
 
 impl Crowd {
-    /// Runs `one` with the number of every operation. Each client does one at least, while there are any left.
+    /// Runs `one` with the number of every operation. Each client does one at least, while there are any
+    /// left.
     ///
     /// # Errors
     /// The first failure.

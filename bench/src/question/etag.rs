@@ -5,8 +5,8 @@
 //!                    | CRC-64/NVME      | MD5 and the checksum
 //! etag = "fast"      | CRC-64/NVME      | the checksum alone
 //! ```
-//! The two nodes run side by side and are measured in turns; one of them is idle at any time. They begin anew for each
-//! load and round, so that what one wrote does not lie in the other's way.
+//! The two nodes run side by side and are measured in turns; one of them is idle at any time. They begin anew
+//! for each load and round, so that what one wrote does not lie in the other's way.
 
 use md5::{Digest, Md5};
 
@@ -68,8 +68,8 @@ impl Page for Arguments {
     }
 }
 
-/// Asserts that the node's ETag of an object with a checksum is its MD5, or is not: else the rows would be called what
-/// they are not.
+/// Asserts that the node's ETag of an object with a checksum is its MD5, or is not: else the rows would be
+/// called what they are not.
 fn check(node: &Node, is_md5: bool, bench: &mut Bench) -> Result<(), Error> {
     let mut keys = node::keys("probe", PROBE_BYTES);
     let plan = Plan { checksum: Some(Checksum::Crc64nvme), ..Plan::new(Op::Put, 1, Limit::Count(1)) };

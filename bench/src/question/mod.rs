@@ -1,12 +1,13 @@
 //! The questions whose answers decide how the store works, each measured: `answer QUESTION`.
 //!
-//! A question is a `Page`: what it compares, and the rows that come of it. All else is this frame's: a page is asked
-//! for its rounds, in which every case has its turn, so that whatever else the machine does meets all of them alike;
-//! the medians are kept, beside the machine, the device and the settings. Every write is synced, every byte that is
-//! read is compared with what was written, and what went wrong is counted and ends the command with 1.
+//! A question is a `Page`: what it compares, and the rows that come of it. All else is this frame's: a page
+//! is asked for its rounds, in which every case has its turn, so that whatever else the machine does meets
+//! all of them alike; the medians are kept, beside the machine, the device and the settings. Every write is
+//! synced, every byte that is read is compared with what was written, and what went wrong is counted and ends
+//! the command with 1.
 //!
-//! `turns` is for what is computed on one thread, `crowd` for threads on one device, `cold` for reads without the page
-//! cache, `node` for what is asked of the node's own program.
+//! `turns` is for what is computed on one thread, `crowd` for threads on one device, `cold` for reads without
+//! the page cache, `node` for what is asked of the node's own program.
 
 mod cold;
 mod crowd;
@@ -282,8 +283,8 @@ impl Bench {
         self.faults += outcome.tally.errors();
     }
 
-    /// The same where a client must expect to be asked to come again later: those are in the row's `errors` and flags
-    /// alone.
+    /// The same where a client must expect to be asked to come again later: those are in the row's `errors`
+    /// and flags alone.
     fn count_all_but_503(&mut self, outcome: &Outcome) {
         let is_503 = |fault: &Fault| matches!(fault, Fault::SlowDown | Fault::Status(503, _));
         let faults = outcome.tally.faults.iter();

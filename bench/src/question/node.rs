@@ -1,7 +1,7 @@
 //! A real node for a question: the program itself with four volumes, asked over HTTP as by any client.
 //!
-//! Nothing of the node runs in this process: what is measured is what an operator runs. Rows are those of the load
-//! generator.
+//! Nothing of the node runs in this process: what is measured is what an operator runs. Rows are those of the
+//! load generator.
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};

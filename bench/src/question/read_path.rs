@@ -1,7 +1,7 @@
 //! How bytes come from a file into verified bytes that we own.
 //!
-//! Each way reads ranges of one large file into a pooled buffer, hashes every 64 KiB of them and compares the hashes.
-//! Cold runs begin with nothing of the file in the page cache and read no range twice.
+//! Each way reads ranges of one large file into a pooled buffer, hashes every 64 KiB of them and compares the
+//! hashes. Cold runs begin with nothing of the file in the page cache and read no range twice.
 //!
 //! ```text
 //! pread      on the caller's thread, which may block

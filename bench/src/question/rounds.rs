@@ -32,8 +32,8 @@ impl Rounds {
         }
     }
 
-    /// The medians, with every flag that a round had. `spread_share` says how far the rounds lie apart: from the slowest to the fastest,
-    /// in parts of the median.
+    /// The medians, with every flag that a round had. `spread_share` says how far the rounds lie apart: from
+    /// the slowest to the fastest, in parts of the median.
     pub(super) fn rows(self) -> Vec<Row> {
         self.things
             .into_iter()

@@ -1,14 +1,16 @@
 //! Small objects: where their bytes go, and what that costs. Decides `inline_max` and `pack_max`.
 //!
-//! Three nodes, told apart by their settings, run side by side and are measured in turns; two are idle at any time.
+//! Three nodes, told apart by their settings, run side by side and are measured in turns; two are idle at any
+//! time.
 //!
 //! ```text
 //! inline   up to `inline_max`   whole in the row of every volume: one sync
 //! packed   up to `pack_max`     shards in the log, then the row: two syncs one after the other
 //! file     any size             a file for each shard, then the row
 //! ```
-//! Two tables by the label `part`: `objects` is PUT and GET of each size, `lone` one client's PUT of 4 KiB beside the
-//! device's own sync of one file and of four at once, which is what four volumes on one device must do.
+//! Two tables by the label `part`: `objects` is PUT and GET of each size, `lone` one client's PUT of 4 KiB
+//! beside the device's own sync of one file and of four at once, which is what four volumes on one device
+//! must do.
 
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;

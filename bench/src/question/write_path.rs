@@ -1,9 +1,9 @@
 //! How bytes get onto the device: files of large shards, and frames at the end of the log.
 //!
-//! Two tables, told apart by the label `part`. `files`: space is reserved, then a file is written through the page
-//! cache, and written back by the sync at the end or early, or past it with O_DIRECT. Beside the writers one probe
-//! writes 4 KiB into a file of its own and syncs it, again and again, as the log does: `beside_p99_us` is what the way
-//! of writing files costs everybody else. `log`, one thread, in turns:
+//! Two tables, told apart by the label `part`. `files`: space is reserved, then a file is written through the
+//! page cache, and written back by the sync at the end or early, or past it with O_DIRECT. Beside the writers
+//! one probe writes 4 KiB into a file of its own and syncs it, again and again, as the log does:
+//! `beside_p99_us` is what the way of writing files costs everybody else. `log`, one thread, in turns:
 //!
 //! ```text
 //! grow        an empty file that each frame makes longer

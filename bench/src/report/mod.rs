@@ -1,8 +1,8 @@
 //! `sherd-bench report`: docs/performance.md, from files of results and a hand-written text.
 //!
 //! `bench/report/performance.md` is the text; lines that hold nothing but a placeholder become what
-//! `bench/results/*.json` say. Nothing is measured here, and the same files give the same bytes, so `--check` tells
-//! whether the document still says what the results say.
+//! `bench/results/*.json` say. Nothing is measured here, and the same files give the same bytes, so `--check`
+//! tells whether the document still says what the results say.
 
 pub mod markdown;
 mod settings;

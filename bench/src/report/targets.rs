@@ -1,7 +1,7 @@
 //! Targets of `report.toml` against results: a line for each, with the worst of its cases.
 //!
-//! A ratio is always written so that more is in the subject's favour: of rates subject over peer, of time, processor
-//! and memory peer over subject.
+//! A ratio is always written so that more is in the subject's favour: of rates subject over peer, of time,
+//! processor and memory peer over subject.
 
 use std::collections::BTreeMap;
 

@@ -269,8 +269,8 @@ impl Subject {
         Ok(begin.elapsed())
     }
 
-    /// The endpoint at `urls`, or several of one store with commas between them, with credentials from `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and
-    /// `AWS_REGION`.
+    /// The endpoint at `urls`, or several of one store with commas between them, with credentials from
+    /// `AWS_ACCESS_KEY_ID`, `AWS_SECRET_ACCESS_KEY` and `AWS_REGION`.
     ///
     /// # Errors
     /// A URL is not one of clear-text HTTP, its name is not known, or credentials are missing.

@@ -1,8 +1,8 @@
 //! A store described by a file: how to start it, and how durable its answers are.
 //!
 //! `bench/tools/<name>.toml` is such a file. Placeholders in the command and the environment are
-//! `{binary}`, `{port}`, `{port1}` to `{port4}`, `{access_key}`, `{secret_key}`, `{folder}` and `{folder1}` to
-//! `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`.
+//! `{binary}`, `{port}`, `{port1}` to `{port4}`, `{access_key}`, `{secret_key}`, `{folder}` and `{folder1}`
+//! to `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

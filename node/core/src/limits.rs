@@ -32,8 +32,8 @@ pub const TAG_KEY_CHARS_MAX: usize = 128;
 pub const TAG_VALUE_CHARS_MAX: usize = 256;
 /// Entries of one record, of a bucket or a version: more kinds than S3's features need.
 pub const ENTRIES_MAX: usize = 32;
-/// Bytes of one entry: the tags of an object at their limits fit (AWS, "Categorizing your storage using tags": 10 tags), each
-/// character in 4 bytes. A longer document of a bucket lies in a register of its own.
+/// Bytes of one entry: the tags of an object at their limits fit (AWS, "Categorizing your storage using
+/// tags": 10 tags), each character in 4 bytes. A longer document of a bucket lies in a register of its own.
 pub const ENTRY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of all entries of one record: two of the longest.
 pub const ENTRIES_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
@@ -43,8 +43,8 @@ pub const LIST_KEYS_MAX: u32 = 1000;
 pub const DELETE_KEYS_MAX: usize = 1000;
 /// Uploads open at one time on one key: bounds the register's value.
 pub const OPEN_UPLOADS_MAX: usize = 1000;
-/// Bytes of an open upload in its key's row, whose attributes lie in a register of their own: its id, when it was begun,
-/// that they lie there, and its checksum.
+/// Bytes of an open upload in its key's row, whose attributes lie in a register of their own: its id, when it
+/// was begun, that they lie there, and its checksum.
 pub const UPLOAD_BYTES_MAX: usize = 16 + 8 + 1 + 2;
 /// Bytes of older versions that a register's value carries itself.
 pub const OLDER_VERSIONS_BYTES_MAX: usize = 16 << 10;
@@ -54,8 +54,9 @@ pub const PARTS_IN_RECORD_MAX: usize = 64;
 /// Ids of its last changes that a value keeps: as many gateways may come between a writer's accept
 /// and its next prepare before its outcome is unknown.
 pub const CHANGE_IDS: usize = 16;
-/// Conditional changes whose tokens a value keeps: as many may come between the first sending of a client's call and
-/// the next before the client is answered by what the register holds then. As many as change ids: about 800 bytes.
+/// Conditional changes whose tokens a value keeps: as many may come between the first sending of a client's
+/// call and the next before the client is answered by what the register holds then. As many as change ids:
+/// about 800 bytes.
 pub const CONDITIONAL_CHANGES: usize = 16;
 /// Writers of one key that one accept commits: deciding one takes microseconds, and all of them wait for the
 /// last.
@@ -64,11 +65,12 @@ pub const BATCH_WRITERS_MAX: usize = 256;
 pub const KEY_WRITERS_MAX: usize = 4 * BATCH_WRITERS_MAX;
 /// Bytes that they hold in memory meanwhile, inline bodies above all: 16 MiB.
 pub const KEY_WRITERS_BYTES_MAX: usize = 16 << 20;
-/// Bytes of one encoded register value: open uploads at their limit fit, each with metadata of its own, as rows have them
-/// that were written before attributes lay in registers of their own.
+/// Bytes of one encoded register value: open uploads at their limit fit, each with metadata of its own, as
+/// rows have them that were written before attributes lay in registers of their own.
 pub const VALUE_BYTES_MAX: usize = 4 << 20;
-/// Bytes of a value that an answer carries although nothing was said of its length: more than any value has whose uploads
-/// keep their attributes in registers of their own. A longer one is asked for by its length, when there is room for it.
+/// Bytes of a value that an answer carries although nothing was said of its length: more than any value has
+/// whose uploads keep their attributes in registers of their own. A longer one is asked for by its length,
+/// when there is room for it.
 pub const VALUE_UNASKED_BYTES_MAX: usize = 64 << 10;
 
 /// Slots of the key space; every set owns some.
@@ -126,7 +128,8 @@ pub const REPLAY_BYTES_MIN: u64 = 1 << 20;
 pub const FLUSH_BYTES_MAX: u64 = 16 << 20;
 /// Bytes of them that one volume gathers at least.
 pub const FLUSH_BYTES_MIN: u64 = 1 << 20;
-/// Bytes of index entries that the volumes of a process keep in memory together because they were read lately.
+/// Bytes of index entries that the volumes of a process keep in memory together because they were read
+/// lately.
 pub const RECENT_BYTES_MAX: u64 = 32 << 20;
 /// Bytes of them that one volume keeps at least.
 pub const RECENT_BYTES_MIN: u64 = 1 << 20;
@@ -144,11 +147,11 @@ pub const SEALS_PAGE_DELETIONS_MAX: usize = 8192;
 /// Peers whose positions wait for one frame at most: a volume has those of its own set, of two while slots
 /// move, and of as many again that it had before.
 pub const POSITIONS_WAITING_MAX: usize = 4 * SET_VOLUMES_MAX;
-/// Openings of one peer that a volume remembers. There are more than two only while the peer's questions do not
-/// come through: what they cover is dropped, and each opening asks before it votes.
+/// Openings of one peer that a volume remembers. There are more than two only while the peer's questions do
+/// not come through: what they cover is dropped, and each opening asks before it votes.
 pub const PEER_OPENINGS_MAX: usize = 8;
-/// Openings of one life that a volume's log names: a process that is started again every five minutes comes to it
-/// in two weeks. All of them go with each question, some 90 KiB.
+/// Openings of one life that a volume's log names: a process that is started again every five minutes comes
+/// to it in two weeks. All of them go with each question, some 90 KiB.
 pub const OPENINGS_MAX: usize = 4096;
 /// Openings that a log need not name any more, and that go with one that begins: more than come.
 pub const OPENINGS_FORGOTTEN_MAX: usize = 8;
@@ -174,31 +177,35 @@ pub const RELEASE_DATA_MAX: usize = PARTS_IN_RECORD_MAX;
 pub const RELEASES_MAX: usize = 100_000;
 /// How long superseded data stays after it was replaced: 10 minutes.
 pub const RELEASE_GRACE_MS: u64 = 10 * 60 * 1000;
-/// Rows that a volume lists since another volume of the set may lack them: a look for rows that are not committed, every
-/// 2 s, walks past all of them. Those that find no place are found by comparison and by the scrubber.
+/// Rows that a volume lists since another volume of the set may lack them: a look for rows that are not
+/// committed, every 2 s, walks past all of them. Those that find no place are found by comparison and by the
+/// scrubber.
 pub const MISSED_ROWS_MAX: u64 = 100_000;
-/// Missed rows of a volume that one look brings: a few seconds of writes, for which the node's other volumes wait.
+/// Missed rows of a volume that one look brings: a few seconds of writes, for which the node's other volumes
+/// wait.
 pub const MISSED_IN_LOOK_MAX: usize = 1_024;
-/// The longest pause behind a missed row that could not be brought: a minute. Each try costs up to 10 s and a write to
-/// the volumes that have the row, and a volume that came back waits no longer than that for the first one.
+/// The longest pause behind a missed row that could not be brought: a minute. Each try costs up to 10 s and a
+/// write to the volumes that have the row, and a volume that came back waits no longer than that for the
+/// first one.
 pub const MISSED_PAUSE_MS_MAX: u64 = 60 * 1000;
-/// How long a node leaves a missed row to each node whose turn is before its own, while these bring others: 2 minutes, in
-/// which a node brings some 50,000 rows.
+/// How long a node leaves a missed row to each node whose turn is before its own, while these bring others: 2
+/// minutes, in which a node brings some 50,000 rows.
 pub const MISSED_LEFT_MS_MAX: u64 = 2 * 60 * 1000;
-/// Between two renewals of the leases on what a gateway's readers read: a minute. A read that ends before the first
-/// renewal costs no lease, for the grace of what is replaced under it is longer.
+/// Between two renewals of the leases on what a gateway's readers read: a minute. A read that ends before the
+/// first renewal costs no lease, for the grace of what is replaced under it is longer.
 pub const LEASE_RENEW_MS: u64 = 60 * 1000;
 /// How long a volume holds a lease that is not renewed: 5 minutes, so that several renewals may be lost.
 pub const LEASE_MS: u64 = 5 * 60 * 1000;
-/// How long after a node's start its volumes take data for read of which they hold no lease: leases are not on disk, and
-/// each gateway has renewed its own once by then.
+/// How long after a node's start its volumes take data for read of which they hold no lease: leases are not
+/// on disk, and each gateway has renewed its own once by then.
 pub const LEASES_UNKNOWN_MS: u64 = 2 * LEASE_RENEW_MS;
 /// Leases that a volume holds, about 80 bytes each: ten readers of objects of 10,000 parts.
 pub const LEASES_MAX: usize = 100_000;
 /// Data ids of one call that renews or ends leases: 64 KiB.
 pub const LEASES_IN_CALL_MAX: usize = 4096;
-/// Volumes that a gateway tells of leases at one time: with the largest calls, 8 MiB on their way. A volume that does not
-/// answer keeps its place for 5 s, so that hundreds of them hold up the others for less than a renewal.
+/// Volumes that a gateway tells of leases at one time: with the largest calls, 8 MiB on their way. A volume
+/// that does not answer keeps its place for 5 s, so that hundreds of them hold up the others for less than a
+/// renewal.
 pub const LEASED_VOLUMES_AT_ONCE: usize = 128;
 /// The shortest grace that may be configured: 2 minutes.
 pub const RELEASE_GRACE_MS_MIN: u64 = 2 * 60 * 1000;

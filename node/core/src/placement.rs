@@ -54,8 +54,8 @@ pub fn shard_at(id: DataId, position: usize, volumes: usize) -> u8 {
 /// How many shards must be durable before a version may be proposed.
 ///
 /// k + f while every node of the set is up, so that the node lost next takes nothing with it; else
-/// k + 1, on nodes that are up. `volumes_per_node` is f, the most volumes of the set on one node; where losing a node is
-/// an outage anyway it counts as 1. Without parity it is k, for there is nothing more.
+/// k + 1, on nodes that are up. `volumes_per_node` is f, the most volumes of the set on one node; where
+/// losing a node is an outage anyway it counts as 1. Without parity it is k, for there is nothing more.
 pub fn durable_enough(geometry: Geometry, volumes_per_node: usize, every_node_up: bool) -> usize {
     let spare = if geometry.parity_shards() == 0 {
         0

@@ -1,11 +1,12 @@
 //! An exhaustive model of how a cluster of three nodes gets its first topology.
 //!
-//! Node 0 makes. Requests come late and repeatedly, answers get lost, nodes are killed and wiped at any step, and a
-//! maker that starts again may begin with a number that was used, as with a clock that was set back. Every decision is
-//! `sherd_core::topology::formation`'s. Checked in every state, while at most one node was wiped: no two topologies
-//! are held, so no data is stored under one and looked for under another; and if from here on nothing failed, all
-//! nodes would hold one, with a maker or, where another node holds it, without. Then each rule marked [m] is taken
-//! out once and must be missed. Two nodes wiped during one attempt can end with two topologies.
+//! Node 0 makes. Requests come late and repeatedly, answers get lost, nodes are killed and wiped at any step,
+//! and a maker that starts again may begin with a number that was used, as with a clock that was set back.
+//! Every decision is `sherd_core::topology::formation`'s. Checked in every state, while at most one node was
+//! wiped: no two topologies are held, so no data is stored under one and looked for under another; and if
+//! from here on nothing failed, all nodes would hold one, with a maker or, where another node holds it,
+//! without. Then each rule marked [m] is taken out once and must be missed. Two nodes wiped during one
+//! attempt can end with two topologies.
 
 #![expect(clippy::cast_possible_truncation, reason = "three nodes and a handful of numbers")]
 

@@ -35,7 +35,8 @@ const ALLOWED: ListenerLimits = ListenerLimits {
     answer_timeout: Some(Duration::from_secs(10)),
 };
 
-/// Scrapes of one second that are made; further ones get the last. One costs 0.2 ms, so these take 2 % of a core.
+/// Scrapes of one second that are made; further ones get the last. One costs 0.2 ms, so these take 2 % of a
+/// core.
 const SCRAPES_PER_SECOND: u32 = 100;
 
 /// The last scrape, and how many were made in the second that it is of.

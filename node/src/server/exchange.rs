@@ -3,9 +3,9 @@
 //! ```text
 //! accepted -> Head -- begin --> Work -- answer --> Answer -- its body ends, all is sent --> Head
 //! ```
-//! In `Head` a connection is idle, at its handshake, or has no whole head: its place may be given to another. From
-//! `begin` on a request is under way, and the place is kept. `server::connection` takes the steps around the service;
-//! the transport reads the stage, and ends an answer once its last byte went to the socket.
+//! In `Head` a connection is idle, at its handshake, or has no whole head: its place may be given to another.
+//! From `begin` on a request is under way, and the place is kept. `server::connection` takes the steps around
+//! the service; the transport reads the stage, and ends an answer once its last byte went to the socket.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -84,14 +84,16 @@ impl Exchange {
         let lines = self.0.lines.load(Ordering::Relaxed);
         let is_read =
             matches!(*request.method(), Method::GET | Method::HEAD) && request.body().is_end_stream();
-        // Bytes behind the head are another request's. One that came as the rest of an earlier read has no lines here.
+        // Bytes behind the head are another request's. One that came as the rest of an earlier read has no
+        // lines here.
         let is_last = lines == request.headers().len() + LINES_BESIDE_HEADERS
             && self.0.ends_with_line.load(Ordering::Relaxed);
         self.go_to(if is_read && is_last { Stage::Read } else { Stage::Work });
         self.0.place.keep()
     }
 
-    /// The head of the answer is there. The place is kept until the answer's body is dropped and all of it sent.
+    /// The head of the answer is there. The place is kept until the answer's body is dropped and all of it
+    /// sent.
     pub(super) fn answer<B>(&self, body: B) -> AnswerBody<B> {
         self.go_to(Stage::Answer);
         AnswerBody { body, exchange: self.clone() }

@@ -1,7 +1,7 @@
 //! Handshakes of a listener that speaks TLS: within a time, within a number, and logged where they fail.
 //!
-//! A client that connects and sends nothing costs a place, and [`ConnectionPlaces`] gives it to another when all are
-//! taken. A client that speaks HTTP in clear gets an answer in clear.
+//! A client that connects and sends nothing costs a place, and [`ConnectionPlaces`] gives it to another when
+//! all are taken. A client that speaks HTTP in clear gets an answer in clear.
 
 use std::net::SocketAddr;
 

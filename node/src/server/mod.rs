@@ -1,11 +1,11 @@
 //! HTTP listeners: a bounded number of connections, each with deadlines, and an ordered end.
 //!
-//! Generic over what answers: the S3 side and the admin side are two closures. A connection has a limited time for a
-//! request head and for every move of a response (how long a request body may stand still is the service's business:
-//! it knows whether it asked for bytes). Where nine places of ten are taken, each connection that is accepted takes
-//! the place of one without a request. When the process is told to stop, idle connections close at once and requests
-//! under way end by themselves; what is left when patience ends is cut. A listener with a certificate speaks TLS, and
-//! is the same otherwise.
+//! Generic over what answers: the S3 side and the admin side are two closures. A connection has a limited
+//! time for a request head and for every move of a response (how long a request body may stand still is the
+//! service's business: it knows whether it asked for bytes). Where nine places of ten are taken, each
+//! connection that is accepted takes the place of one without a request. When the process is told to stop,
+//! idle connections close at once and requests under way end by themselves; what is left when patience ends
+//! is cut. A listener with a certificate speaks TLS, and is the same otherwise.
 
 pub mod admin;
 mod admission;
@@ -57,8 +57,8 @@ use sherd_store::observe::metrics::Traffic;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
 pub(crate) const ROOMY_CONNECTIONS_MAX: usize = 1024;
-/// Connections that are heard out before they close, at one time: with their buffers 36 MiB at most. Further ones may
-/// lose the answer to what they went on sending.
+/// Connections that are heard out before they close, at one time: with their buffers 36 MiB at most. Further
+/// ones may lose the answer to what they went on sending.
 const LINGERS_MAX: usize = 512;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
 const HEAD_BYTES_MAX: usize = 32 << 10;
@@ -117,8 +117,8 @@ impl Listener {
 /// What a listener allows.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerLimits {
-    /// Connections open at one time. Further ones take the places of those without a request; where all have one,
-    /// they wait in the kernel's queue.
+    /// Connections open at one time. Further ones take the places of those without a request; where all have
+    /// one, they wait in the kernel's queue.
     pub connections_max: usize,
     /// Connections up to which those that read long bodies are kept; beyond, their next answer is their last.
     pub roomy_max: usize,
@@ -130,7 +130,8 @@ pub struct ListenerLimits {
     pub head_timeout: Duration,
     /// Between two moves of a response.
     pub stall_timeout: Duration,
-    /// From the moment in which a response has to wait for its client to its end; none where long ones are sent.
+    /// From the moment in which a response has to wait for its client to its end; none where long ones are
+    /// sent.
     pub answer_timeout: Option<Duration>,
 }
 
@@ -143,9 +144,9 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves until `life` ends; returns when the last connection is closed.
 ///
-/// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`] among the
-/// extensions of their answer, which then holds others. `service` answers every request, errors included: what it has
-/// no answer for is a connection that closes.
+/// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`]
+/// among the extensions of their answer, which then holds others. `service` answers every request, errors
+/// included: what it has no answer for is a connection that closes.
 pub async fn serve<S, F, B>(
     listener: Listener,
     allowed: ListenerLimits,
@@ -236,8 +237,8 @@ async fn next(
         let accepted = if spares.are_scarce() {
             Err(io::Error::other("hardly a descriptor is left"))
         } else {
-            // Every arm is cancel-safe: a connection not accepted stays where it is, and a wait for a refill begins
-            // again.
+            // Every arm is cancel-safe: a connection not accepted stays where it is, and a wait for a refill
+            // begins again.
             tokio::select! {
                 biased;
                 () = life.stopped() => return None,
@@ -293,7 +294,8 @@ async fn connection<S, F, B>(
         let (body_state, held, exchange) = (&body_state, &held, &exchange);
         async move {
             let Some(answer) = answer else {
-                // The place was lost a moment before: nothing was begun, and the connection is about to be dropped.
+                // The place was lost a moment before: nothing was begun, and the connection is about to be
+                // dropped.
                 return std::future::pending().await;
             };
             let mut response = answer.await;
@@ -311,8 +313,8 @@ async fn connection<S, F, B>(
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // A client that ends its side early is still told what was wrong with its body. A read ends with its client by
-        // the transport.
+        // A client that ends its side early is still told what was wrong with its body. A read ends with its
+        // client by the transport.
         .half_close(true)
         .header_read_timeout(allowed.idle_timeout)
         .max_header_size(HEAD_BYTES_MAX)

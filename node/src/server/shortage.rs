@@ -1,7 +1,8 @@
-//! Connections that cannot be accepted, and those that gave way: logged once a minute each, and not every time.
+//! Connections that cannot be accepted, and those that gave way: logged once a minute each, and not every
+//! time.
 //!
-//! Where descriptors are lacking, a listener tries again ten times a second, for as long as that lasts; a flood makes
-//! thousands of connections give way in a second.
+//! Where descriptors are lacking, a listener tries again ten times a second, for as long as that lasts; a
+//! flood makes thousands of connections give way in a second.
 
 use std::io;
 use std::net::IpAddr;

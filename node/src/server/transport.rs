@@ -3,8 +3,9 @@
 //! ```text
 //! hyper <-> Transport (small reads) <-> [TLS] <-> TimedStream (deadlines, counts, lingering close) <-> socket
 //! ```
-//! Also the deadlines of a head and of an answer, and the end of a read whose client has gone. HTTP polls a flush
-//! whenever the connection is polled, also while the service works: that is where the transport looks at the client.
+//! Also the deadlines of a head and of an answer, and the end of a read whose client has gone. HTTP polls a
+//! flush whenever the connection is polled, also while the service works: that is where the transport looks
+//! at the client.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -21,7 +22,8 @@ use super::exchange::Exchange;
 use super::patient::TimedStream;
 use super::request_body::BodyState;
 
-/// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has gone.
+/// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has
+/// gone.
 const AHEAD_BYTES_MAX: usize = 512;
 
 /// A connection of a client, ready for requests.
@@ -68,7 +70,8 @@ impl Deadlines {
         timer.as_mut().poll(cx)
     }
 
-    /// Fails where the client has let an answer wait for too long. A write that waits is polled again within a second.
+    /// Fails where the client has let an answer wait for too long. A write that waits is polled again within
+    /// a second.
     fn judge_answer(&mut self) -> io::Result<()> {
         let Some(timeout) = self.answer_timeout else { return Ok(()) };
         let now = Instant::now();
@@ -132,8 +135,9 @@ impl Transport {
         Self { wire: Wire::Tls(Box::new(stream)), body, exchange, deadlines, ahead: ReadAhead::default() }
     }
 
-    /// Fails where the client of a read that is worked on has ended its side, or its connection. One that sends more
-    /// instead is not looked at any further: its read ends as a whole answer, or with the write that fails.
+    /// Fails where the client of a read that is worked on has ended its side, or its connection. One that
+    /// sends more instead is not looked at any further: its read ends as a whole answer, or with the write
+    /// that fails.
     fn look_at_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if !self.ahead.bytes.is_empty() {
             return Ok(());

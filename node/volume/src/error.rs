@@ -69,8 +69,8 @@ pub struct SyncFailure {
 }
 
 impl SyncFailure {
-    /// An error of the sync of a file that nobody knows yet, and that is removed or made anew: that there was no room
-    /// for it is no failure of what was synced before.
+    /// An error of the sync of a file that nobody knows yet, and that is removed or made anew: that there was
+    /// no room for it is no failure of what was synced before.
     pub(crate) fn of_a_new_file(error: io::Error) -> io::Error {
         let is_full = Self::within(&error).is_some_and(Self::is_full);
         if is_full { ErrorKind::StorageFull.into() } else { error }

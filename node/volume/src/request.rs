@@ -138,7 +138,8 @@ pub enum Op {
         /// How far it was.
         position: Position,
     },
-    /// A peer asked what is remembered of it, and was told: what its openings cover is dropped. Answers nobody.
+    /// A peer asked what is remembered of it, and was told: what its openings cover is dropped. Answers
+    /// nobody.
     Asked(Asker),
     /// Change what the volume promises about floors, seals and its own life.
     Control {

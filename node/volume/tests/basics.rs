@@ -71,7 +71,8 @@ fn a_committed_row_that_another_volume_may_lack_stays_listed_until_it_is_everywh
     // Everywhere is for good, whatever hint comes behind it.
     volume.commit(&object("a"), ballot(1));
     volume.commit_missed(&object("a"), ballot(1));
-    // A later write takes the place of the other: a minute later, for a restart refuses ballots of the next seconds.
+    // A later write takes the place of the other: a minute later, for a restart refuses ballots of the next
+    // seconds.
     let late = ballot(60_000 << 16);
     volume.write(&object("b"), late, &value(2, 500));
     volume.commit(&object("b"), ballot(2));

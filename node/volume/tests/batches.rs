@@ -452,8 +452,8 @@ fn a_full_volume_repairs_a_row_and_takes_what_is_smaller() {
     assert!(matches!(finished, Ok(Answer { result: Ok(()), .. })), "{finished:?}");
 }
 
-/// A heal proposes a committed value unchanged, too, and does not say that it finishes it: the volume's reserve is not
-/// for all that it missed.
+/// A heal proposes a committed value unchanged, too, and does not say that it finishes it: the volume's
+/// reserve is not for all that it missed.
 #[test]
 fn a_full_volume_takes_what_it_missed_from_others_only_as_long_as_it_is_not_committed() {
     let bench = Bench::new(1);

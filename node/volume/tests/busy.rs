@@ -1,5 +1,5 @@
-//! A process that lacks descriptors for the moment is busy, wherever it finds that out: nothing is half applied, no
-//! run ends, and whoever must not wait does not.
+//! A process that lacks descriptors for the moment is busy, wherever it finds that out: nothing is half
+//! applied, no run ends, and whoever must not wait does not.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

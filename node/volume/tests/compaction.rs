@@ -1,5 +1,5 @@
-//! Compaction beside rot: a segment stays as long as something in it cannot be read and is needed, and no longer; and
-//! what is gone was needed by nobody, the next opening among them.
+//! Compaction beside rot: a segment stays as long as something in it cannot be read and is needed, and no
+//! longer; and what is gone was needed by nobody, the next opening among them.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -158,7 +158,8 @@ fn rotten_hints_keep_no_segment() {
     assert!(row.head.committed, "the index knew it, and so does the row that was moved");
 }
 
-/// A volume with a rotten shard in the first segment that there was no room to queue, and which of the shards.
+/// A volume with a rotten shard in the first segment that there was no room to queue, and which of the
+/// shards.
 fn with_evidence_left(bench: &Bench, kept: u64) -> Driver {
     let mut volume = bench.reopen();
     put_shards(&mut volume);
@@ -201,7 +202,8 @@ fn evidence_that_is_left_is_found_in_a_log_that_was_compacted_behind_it() {
     finds_the_evidence(&bench, 3);
 }
 
-/// Nothing behind the last frame of a segment proves that it was acknowledged, but the record that says where it ends.
+/// Nothing behind the last frame of a segment proves that it was acknowledged, but the record that says where
+/// it ends.
 #[test]
 fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone() {
     let bench = Bench::new(1);
@@ -215,8 +217,8 @@ fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone(
     finds_the_evidence(&bench, last);
 }
 
-/// Where a segment ends says its follower, or the log behind it: only then is it known whether its last frame was
-/// acknowledged, and rot of a payload in it one record's fault.
+/// Where a segment ends says its follower, or the log behind it: only then is it known whether its last frame
+/// was acknowledged, and rot of a payload in it one record's fault.
 #[test]
 fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
     let bench = Bench::new(1);
@@ -235,7 +237,8 @@ fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
     assert!(report.lost_state.is_some());
 }
 
-/// A volume whose second segment is gone, without an index: the last frame of the first one, and how many shards it has.
+/// A volume whose second segment is gone, without an index: the last frame of the first one, and how many
+/// shards it has.
 fn without_the_follower(bench: &Bench) -> ((u64, FrameHeader), usize) {
     let mut volume = bench.reopen();
     put_shards(&mut volume);
@@ -257,7 +260,8 @@ fn count_shards(volume: &Driver) -> usize {
     (0..SHARDS).filter(|number| volume.packed(shard(*number, 0)).is_ok()).count()
 }
 
-/// A rebuild that is cut short leaves an index that has a part of the log: it is no reason to judge the rest otherwise.
+/// A rebuild that is cut short leaves an index that has a part of the log: it is no reason to judge the rest
+/// otherwise.
 #[test]
 fn a_rotten_payload_in_a_last_frame_is_no_loss_wherever_a_rebuild_was_cut_short() {
     let mut bench = Bench::new(1);

@@ -1,6 +1,6 @@
-//! Segments whose files end early. One that ends within its header or a frame, or where a frame ends, was cut from
-//! outside, and what lay behind the cut was acknowledged: no crash leaves such a file, though refused frames leave short
-//! ones that are written on.
+//! Segments whose files end early. One that ends within its header or a frame, or where a frame ends, was cut
+//! from outside, and what lay behind the cut was acknowledged: no crash leaves such a file, though refused
+//! frames leave short ones that are written on.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -187,7 +187,8 @@ fn a_segment_that_is_as_full_as_can_be_is_not_taken_for_one_that_was_cut() {
     }
 }
 
-/// As where a filesystem made room for a part of a segment before it found that there is no more, and a crash came then.
+/// As where a filesystem made room for a part of a segment before it found that there is no more, and a crash
+/// came then.
 #[test]
 fn a_file_of_any_length_is_longer_than_its_frames_when_these_come_to_its_end() {
     for pages in 1..30 {

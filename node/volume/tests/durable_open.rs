@@ -1,5 +1,6 @@
-//! From its opening on a volume vouches for everything that it holds, whoever wrote it and however: a power cut
-//! behind an opening takes nothing back that was there, and a sync that failed is never taken for a good one.
+//! From its opening on a volume vouches for everything that it holds, whoever wrote it and however: a power
+//! cut behind an opening takes nothing back that was there, and a sync that failed is never taken for a good
+//! one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
-//! Openings that find a loss or rot on a disk that has no room: the volume opens, what it found is queued or found
-//! again, and a try that comes to nothing uses up no life.
+//! Openings that find a loss or rot on a disk that has no room: the volume opens, what it found is queued or
+//! found again, and a try that comes to nothing uses up no life.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -270,7 +270,8 @@ fn no_segment_has_the_number_of_one_in_which_something_was_told_as_missing() {
     }
 }
 
-/// Where a filesystem allocates late, only the sync says that there is no room. The file that is there is whole.
+/// Where a filesystem allocates late, only the sync says that there is no room. The file that is there is
+/// whole.
 #[test]
 fn a_recovery_ends_though_its_note_found_no_room_when_it_was_synced() {
     let mut bench = Bench::new(1);

@@ -1,5 +1,5 @@
-//! Files in the log's directory whose names are not those of what they hold: a segment under another name is refused
-//! and left alone, and a stray file is no part of the log.
+//! Files in the log's directory whose names are not those of what they hold: a segment under another name is
+//! refused and left alone, and a stray file is no part of the log.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
-//! A directory that does not hold the volume may be what its filesystem is mounted on, with that one away: an open
-//! makes nothing there, whenever it finds out.
+//! A directory that does not hold the volume may be what its filesystem is mounted on, with that one away: an
+//! open makes nothing there, whenever it finds out.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

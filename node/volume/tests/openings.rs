@@ -1,5 +1,5 @@
-//! The openings of a volume: durable before it answers, told with every answer, and kept for as long as its life;
-//! and what it remembers of the openings of its peers.
+//! The openings of a volume: durable before it answers, told with every answer, and kept for as long as its
+//! life; and what it remembers of the openings of its peers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

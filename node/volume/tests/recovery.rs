@@ -133,7 +133,8 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     let refused = volume.accept(&object("other"), ballot(45), &value(1, 0)).unwrap().result;
     assert!(matches!(refused, Err(Refusal::Below { .. })));
 
-    // The loss was told and is recovered from: an index that is rebuilt meets it again, and needs no other life.
+    // The loss was told and is recovered from: an index that is rebuilt meets it again, and needs no other
+    // life.
     drop(volume);
     for round in 0..2 {
         bench.kill();
@@ -211,7 +212,8 @@ fn a_loss_that_was_told_and_could_be_read_again_is_told_once_more() {
     assert!(open_anew().1.lost_state.is_some());
 }
 
-/// Also where nothing of the log could be read behind it, so that the next life begins with its very sequence.
+/// Also where nothing of the log could be read behind it, so that the next life begins with its very
+/// sequence.
 #[test]
 fn a_loss_of_the_end_of_the_log_that_was_told_is_not_found_again() {
     let mut bench = Bench::new(1);
@@ -287,8 +289,8 @@ fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(3));
 }
 
-/// A record may be whole in a frame that no replay can use. An index that knew it before names it still, and one that
-/// is rebuilt does not: neither finds it, so that it is healed as soon as its loss is told.
+/// A record may be whole in a frame that no replay can use. An index that knew it before names it still, and
+/// one that is rebuilt does not: neither finds it, so that it is healed as soon as its loss is told.
 #[test]
 fn what_lies_whole_in_a_stretch_that_was_told_as_missing_is_not_found_with_any_index() {
     let mut bench = Bench::new(1);

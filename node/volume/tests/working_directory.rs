@@ -1,5 +1,5 @@
-//! A process whose working directory was removed. The directory is the whole process's, so this story stands in
-//! a file of its own.
+//! A process whose working directory was removed. The directory is the whole process's, so this story stands
+//! in a file of its own.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

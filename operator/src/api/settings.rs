@@ -82,7 +82,8 @@ pub struct Gateway {
     /// The Service in front of the nodes.
     #[serde(default)]
     pub service: GatewayService,
-    /// Domain of virtual-hosted buckets: with `s3.example.com`, host `photos.s3.example.com` names bucket `photos`.
+    /// Domain of virtual-hosted buckets: with `s3.example.com`, host `photos.s3.example.com` names bucket
+    /// `photos`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$"))]
     pub domain: Option<String>,
@@ -164,12 +165,12 @@ pub struct NodeSettings {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySettings {
-    /// Whether the node port is closed to all but the cluster's nodes and the operator, and the admin port to all but
-    /// pods with the label sherd.dev/scraper=true.
+    /// Whether the node port is closed to all but the cluster's nodes and the operator, and the admin port to
+    /// all but pods with the label sherd.dev/scraper=true.
     #[serde(default = "yes")]
     pub enabled: bool,
-    /// Addresses that may reach the admin port, too, as CIDR blocks: of a scraper outside of the cluster or on a
-    /// host's network, or of the hosts, where the network plugin judges probes of the kubelet.
+    /// Addresses that may reach the admin port, too, as CIDR blocks: of a scraper outside of the cluster or
+    /// on a host's network, or of the hosts, where the network plugin judges probes of the kubelet.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 64), regex(pattern = "^[0-9a-fA-F.:]+/[0-9]{1,3}$")))]
     pub admin_cidrs: Vec<String>,

@@ -1,8 +1,8 @@
-//! Services and the network policy: S3 for clients, names for the nodes before they are ready, the node port closed
-//! to all but nodes and operator, and the admin port to all but scrapers.
+//! Services and the network policy: S3 for clients, names for the nodes before they are ready, the node port
+//! closed to all but nodes and operator, and the admin port to all but scrapers.
 //!
-//! Probes need no rule: a policy never cuts what comes from the host that a pod runs on, and that is where its kubelet
-//! is. A plugin that cuts it nevertheless has `adminCidrs`.
+//! Probes need no rule: a policy never cuts what comes from the host that a pod runs on, and that is where
+//! its kubelet is. A plugin that cuts it nevertheless has `adminCidrs`.
 
 use serde_json::{Value, json};
 

@@ -39,8 +39,8 @@ pub(super) async fn apply(
     absent: &[String],
 ) -> Result<(), ReconcileError> {
     for Child { resource, name, object } in children {
-        // Fields of a child are put back by force. An object that was not there may be another person's by now: what it
-        // holds is then a conflict, and the next look says whose it is.
+        // Fields of a child are put back by force. An object that was not there may be another person's by
+        // now: what it holds is then a conflict, and the next look says whose it is.
         let force = !absent.contains(&format!("{} {name}", resource.kind));
         let params = PatchParams {
             field_validation: Some(ValidationDirective::Strict),

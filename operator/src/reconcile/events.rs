@@ -9,8 +9,8 @@ use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
 
-/// Publishes what changed between the last status and the new one, for as long as [`limits::EVENTS_TIME_MAX`]: the
-/// status is what is relied on, and it is written before.
+/// Publishes what changed between the last status and the new one, for as long as
+/// [`limits::EVENTS_TIME_MAX`]: the status is what is relied on, and it is written before.
 pub(super) async fn publish(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
     let published = publish_all(recorder, cluster, judged);
     if tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await.is_err() {

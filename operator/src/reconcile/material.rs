@@ -135,8 +135,8 @@ fn facts(certificate: &str) -> Option<CertificateFacts> {
     CertificateFacts::read(&CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?).ok()
 }
 
-/// Whether a certificate is this pod's, fits its key, is signed by the CA, and will be valid for a while: as long
-/// as another one would be, where the CA itself ends soon.
+/// Whether a certificate is this pod's, fits its key, is signed by the CA, and will be valid for a while: as
+/// long as another one would be, where the CA itself ends soon.
 fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Duration) -> bool {
     let named = || {
         let expected = PeerIdentity::new(pod, Role::Node, authority.cluster()).ok()?;
@@ -245,8 +245,8 @@ mod tests {
         assert!(!format!("{one:?}").contains(&one.secret_access_key.0));
     }
 
-    /// Clients keep what was derived once: neither this code nor the library that writes the key may change it.
-    /// The expected texts were computed with another implementation of HMAC over the text of the key.
+    /// Clients keep what was derived once: neither this code nor the library that writes the key may change
+    /// it. The expected texts were computed with another implementation of HMAC over the text of the key.
     #[test]
     fn credentials_of_a_key_never_change() {
         const KEY: &str = "\
@@ -280,8 +280,8 @@ jFoJaCQS4Yv5yXwbp64b2KBOU/vvc2RjnKu9tng=
         assert_eq!(derived.secret_access_key.0, "7ufVOnDLCi3xuEMOxIh1xN02gQFXAJlhUhqlREx2G_4");
     }
 
-    /// Certificates that end with the CA cannot be made to end later: issuing them again would change the Secret
-    /// with each reconcile, and each change begins another one.
+    /// Certificates that end with the CA cannot be made to end later: issuing them again would change the
+    /// Secret with each reconcile, and each change begins another one.
     #[test]
     fn certificates_that_end_with_the_authority_are_kept() {
         let authority = authority(&AuthorityPlan::Make, NOW).expect("made");

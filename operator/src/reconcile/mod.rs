@@ -235,8 +235,8 @@ async fn change(
     }
 }
 
-/// Reports of a cluster that it could not be looked at, where that lasts: without it the last report would stand
-/// as if it were true.
+/// Reports of a cluster that it could not be looked at, where that lasts: without it the last report would
+/// stand as if it were true.
 ///
 /// # Errors
 /// [`ReconcileError::Api`] when the status cannot be written either.

@@ -78,7 +78,8 @@ pub(super) async fn ask_all(
 /// Asks over mTLS.
 #[derive(Default)]
 pub struct TlsStatusSource {
-    /// The operator's certificates, by the key of the CA that they are issued under: made again at half their life.
+    /// The operator's certificates, by the key of the CA that they are issued under: made again at half their
+    /// life.
     connectors: Mutex<HashMap<AuthorityKeyDigest, (Duration, TlsConnector)>>,
 }
 

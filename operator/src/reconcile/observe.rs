@@ -88,7 +88,8 @@ enum ChildOwner {
     Other(Option<String>),
 }
 
-/// Looks whose an object is: this cluster's by its labels, or by its controller where a person changed the labels.
+/// Looks whose an object is: this cluster's by its labels, or by its controller where a person changed the
+/// labels.
 async fn owner(
     client: &Client,
     cluster: &StorageCluster,

@@ -137,8 +137,9 @@ fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Conditi
     let last = cluster.status.iter().flat_map(|status| &status.conditions);
     let last = last.into_iter().find(|last| last.type_ == condition.as_str());
     let since = last.filter(|last| last.status == *status).map(|last| last.last_transition_time.clone());
-    // A failure's text may differ with each try (a port, a time). Each change of the status begins a reconcile, which
-    // would come before its wait is over; so what failed at the same object keeps its first text.
+    // A failure's text may differ with each try (a port, a time). Each change of the status begins a
+    // reconcile, which would come before its wait is over; so what failed at the same object keeps its first
+    // text.
     let same = last.filter(|last| {
         let failed = [Reason::ApplyFailed, Reason::ApplyRejected, Reason::NotObserved].contains(reason);
         let at = |text: &str| text.split(": ").next().map(str::to_owned);
@@ -215,7 +216,8 @@ fn paused_verdict(cluster: &StorageCluster) -> Verdict {
     }
 }
 
-/// Whether certificates end soon: the CA's own, or the nodes' where nothing is changed and so none is renewed.
+/// Whether certificates end soon: the CA's own, or the nodes' where nothing is changed and so none is
+/// renewed.
 fn expiring(evidence: &Evidence<'_>) -> Option<Verdict> {
     let authority_ends = evidence.authority.map(Authority::not_after_s);
     let (what, ends) = [("the CA", authority_ends), ("a node's certificate", evidence.first_expiry_s)]

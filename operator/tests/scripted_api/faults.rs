@@ -56,8 +56,8 @@ async fn a_change_that_fails_is_reported() {
     assert!(events(&server).contains(&"ApplyFailed".to_owned()));
 }
 
-/// The last report does not stand as if it were true when the cluster cannot be looked at for long: at once where
-/// the API server refuses, after some tries where it fails.
+/// The last report does not stand as if it were true when the cluster cannot be looked at for long: at once
+/// where the API server refuses, after some tries where it fails.
 #[tokio::test(start_paused = true)]
 async fn a_cluster_that_cannot_be_looked_at_is_reported_so() {
     for (code, begun) in [(403, Duration::ZERO), (500, Duration::from_secs(4))] {

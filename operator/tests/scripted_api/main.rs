@@ -258,8 +258,8 @@ async fn a_cluster_of_the_same_name_adopts_what_was_kept() {
     assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], "another");
 }
 
-/// What a person must mend is said while the operator changes nothing, too; and pods that serve are not called
-/// silent because there is no CA to ask them with.
+/// What a person must mend is said while the operator changes nothing, too; and pods that serve are not
+/// called silent because there is no CA to ask them with.
 #[tokio::test]
 async fn a_paused_cluster_without_its_authority_says_so() {
     let server = a_cluster();

@@ -78,7 +78,8 @@ async fn an_installation_keeps_its_namespace_while_nothing_happens_in_it() {
     }
 }
 
-/// A judgement of a cluster that was deleted and made again meanwhile would give the new one the old one's id.
+/// A judgement of a cluster that was deleted and made again meanwhile would give the new one the old one's
+/// id.
 #[tokio::test]
 async fn a_status_is_written_to_the_object_that_was_judged() {
     let server = a_cluster();
@@ -103,7 +104,8 @@ async fn a_child_that_lost_its_labels_is_still_the_clusters() {
     assert_eq!(set["metadata"]["labels"]["app.kubernetes.io/managed-by"], "sherd-operator");
 }
 
-/// What another person or another cluster made is neither written over nor owned, and is used once it is given.
+/// What another person or another cluster made is neither written over nor owned, and is used once it is
+/// given.
 #[tokio::test]
 async fn objects_of_others_are_left_as_they_are() {
     for (path, kind) in [(CONFIG, "ConfigMap"), (CREDENTIALS, "Secret"), (STATEFUL_SET, "StatefulSet")] {

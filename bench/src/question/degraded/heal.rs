@@ -8,9 +8,9 @@
 //!      -> lose 1 and 2: the healed ones alone must give everything back
 //! ```
 //! Between two heals the node comes to rest, which takes `rest_seconds`: it compares the volume that came
-//! back with the others. A heal lasts from the moment the empty folder is there until the volume's state is `online` and nothing
-//! waits in the MRF queue. Its MiB/s count what the volume has to hold again, bodies alone: small objects
-//! whole in their rows, of larger ones a shard.
+//! back with the others. A heal lasts from the moment the empty folder is there until the volume's state is
+//! `online` and nothing waits in the MRF queue. Its MiB/s count what the volume has to hold again, bodies
+//! alone: small objects whole in their rows, of larger ones a shard.
 
 #![expect(clippy::cast_precision_loss, reason = "figures are for people: three digits of them count")]
 
@@ -33,7 +33,8 @@ use crate::subject::End;
 /// Bytes of a small and of a large object.
 const SMALL_BYTES: u64 = 4 << 10;
 const LARGE_BYTES: u64 = 16 << 20;
-/// PUTs, and as many GETs, per second of the clients beside a heal, begun whether earlier ones have ended or not.
+/// PUTs, and as many GETs, per second of the clients beside a heal, begun whether earlier ones have ended or
+/// not.
 const RATE: f64 = 200.0;
 /// How long the node may take to come to rest behind a heal, before the next one.
 const REST_BEHIND: Duration = Duration::from_mins(5);

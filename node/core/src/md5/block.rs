@@ -1,7 +1,7 @@
 //! What MD5 does with a block: the 64 steps of RFC 1321.
 //!
-//! Each step waits for the one before it, so no processor hashes a stream faster than about 4.5 cycles a byte;
-//! what is left to gain is that nothing but the wait for the step before is waited for.
+//! Each step waits for the one before it, so no processor hashes a stream faster than about 4.5 cycles a
+//! byte; what is left to gain is that nothing but the wait for the step before is waited for.
 
 /// Bytes of a block.
 pub(super) const BLOCK_BYTES: usize = 64;

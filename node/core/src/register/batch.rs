@@ -36,8 +36,8 @@ pub struct Batch {
 pub struct RefusedMember {
     /// Whether what the prepare found is committed, or nothing was found. What a read returns is.
     pub found_is_certain: bool,
-    /// Whether the member came before the prepare, or that read, was sent. One that came later may have seen a newer
-    /// value than the answers show.
+    /// Whether the member came before the prepare, or that read, was sent. One that came later may have seen
+    /// a newer value than the answers show.
     pub came_before_asking: bool,
 }
 
@@ -122,10 +122,11 @@ impl Batch {
         Some(after_conflict(found, found_committed, &tries))
     }
 
-    /// Forgets its tries once they have all come to nothing: the value that was found lacks the change, whose verdict is
-    /// to try again, is committed, and lies above each of them. What is committed later is made from that value, so no
-    /// try of before can go into it. The changes that may come before the outcome is unknown are counted from the next
-    /// accept then, and a member that leaves before that has changed nothing.
+    /// Forgets its tries once they have all come to nothing: the value that was found lacks the change, whose
+    /// verdict is to try again, is committed, and lies above each of them. What is committed later is made
+    /// from that value, so no try of before can go into it. The changes that may come before the outcome is
+    /// unknown are counted from the next accept then, and a member that leaves before that has changed
+    /// nothing.
     pub fn forget_tries(&mut self, found: Ballot, found_committed: bool) {
         if found_committed && found > self.highest_accept {
             self.tries = None;

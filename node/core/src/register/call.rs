@@ -5,9 +5,9 @@
 //! client --PUT, If-Match, id of the call--> gateway: made, its token goes into the value    (the answer is lost)
 //!        --the same once more-------------> gateway: the token is there: answered as then, nothing is made
 //! ```
-//! A value keeps the tokens of its last conditional changes, as [`Changes`] say. They are looked up before a condition
-//! is judged, in each try, and in what earlier members of a batch made. A member whose token is found is answered when
-//! a refused one would be: it depends on the found value in the same way. Guards I-19.
+//! A value keeps the tokens of its last conditional changes, as [`Changes`] say. They are looked up before a
+//! condition is judged, in each try, and in what earlier members of a batch made. A member whose token is
+//! found is answered when a refused one would be: it depends on the found value in the same way. Guards I-19.
 
 use crate::limits::CONDITIONAL_CHANGES;
 use crate::record::{CallToken, Changes, ConditionalChange};
@@ -25,8 +25,9 @@ impl ClientCall {
         Self(hash("sherd 2026 client call", &[principal.as_bytes(), operation.as_bytes(), id]))
     }
 
-    /// The token of the call, which wants to make a change described by these pieces: its conditions, and what tells
-    /// the bytes that it stores from others. So an id that is used for two different changes is not taken for one.
+    /// The token of the call, which wants to make a change described by these pieces: its conditions, and
+    /// what tells the bytes that it stores from others. So an id that is used for two different changes is
+    /// not taken for one.
     pub fn token(&self, wanted: &[&[u8]]) -> CallToken {
         let mut token = [0; 16];
         let (call, change) = token.split_at_mut(CALL_BYTES);
@@ -35,15 +36,15 @@ impl ClientCall {
         CallToken(token)
     }
 
-    /// Whether a sending of the call may be among these changes. What it wrote is not known before its body has been
-    /// read.
+    /// Whether a sending of the call may be among these changes. What it wrote is not known before its body
+    /// has been read.
     pub fn may_be_among(&self, kept: &[ConditionalChange]) -> bool {
         kept.iter().any(|made| made.token.0.starts_with(&self.0))
     }
 }
 
-/// The change that an earlier sending of a call made, among those that the found value keeps and those that members of
-/// the batch are about to make.
+/// The change that an earlier sending of a call made, among those that the found value keeps and those that
+/// members of the batch are about to make.
 pub fn earlier_success<'a>(
     token: Option<CallToken>,
     kept: &'a [ConditionalChange],

@@ -9,9 +9,10 @@
 //! others have forgotten the tombstone, that old row is the highest of all. The floor is what stays:
 //! a late accept from before the deletion is refused by it for ever.
 //!
-//! All N may show a tombstone that is not committed, or nothing: some of the rows are copies that a volume adopted when
-//! it recovered, and an accept of a higher ballot, made from what the tombstone deletes, is under way to a volume that
-//! shows nothing. Dropped then, the key would read as absent and have its earlier value again. Guards I-10.
+//! All N may show a tombstone that is not committed, or nothing: some of the rows are copies that a volume
+//! adopted when it recovered, and an accept of a higher ballot, made from what the tombstone deletes, is
+//! under way to a volume that shows nothing. Dropped then, the key would read as absent and have its earlier
+//! value again. Guards I-10.
 
 use crate::id::{Ballot, Timestamp};
 use crate::limits::TOMBSTONE_AGE_MS;

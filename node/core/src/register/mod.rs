@@ -122,7 +122,8 @@ pub struct Row {
     pub head: RowHead,
     /// Bytes of the encoded value; 0 where a volume of before does not say it.
     pub value_bytes: u32,
-    /// The encoded value without its inline bytes; absent where it was not asked for, or is longer than was asked for.
+    /// The encoded value without its inline bytes; absent where it was not asked for, or is longer than was
+    /// asked for.
     pub value: Option<Bytes>,
 }
 
@@ -142,8 +143,8 @@ pub struct Accept {
     pub value: EncodedValue,
     /// The data ids that this value names and the value that the proposer's prepare found does not.
     pub introduces: Vec<DataId>,
-    /// Whether the value is what the prepare found and does not know to be committed, proposed unchanged: it was admitted
-    /// when it was proposed first, and a full volume takes it, too.
+    /// Whether the value is what the prepare found and does not know to be committed, proposed unchanged: it
+    /// was admitted when it was proposed first, and a full volume takes it, too.
     pub finishes: bool,
     /// How far the volumes' logs were, as the answers to the prepare said. A volume that takes the accept
     /// logs them with its row: should one of the others come back with less, it is known.
@@ -155,9 +156,10 @@ pub struct Accept {
 pub struct CommitHint {
     /// The ballot of the value; ignored where the row has another.
     pub ballot: Ballot,
-    /// Whether every volume of the set took it. Where one may lack it the others keep the row listed beside those that
-    /// are not known to be committed, so that a proposer that dies leaves a memory of it. A sender that leaves it out says
-    /// `false`, which is the safe side: such a row costs a look, and no volume is left without it.
+    /// Whether every volume of the set took it. Where one may lack it the others keep the row listed beside
+    /// those that are not known to be committed, so that a proposer that dies leaves a memory of it. A sender
+    /// that leaves it out says `false`, which is the safe side: such a row costs a look, and no volume is
+    /// left without it.
     pub is_everywhere: bool,
     /// How far the logs of the volumes are that accepted it.
     pub positions: Positions,
@@ -178,10 +180,10 @@ pub struct Vote {
 impl Vote {
     /// Whether its row counts as accepted by the volume where nothing says that it is committed.
     ///
-    /// A row at or below the floor may have been adopted by a volume that had promised a higher ballot before it lost
-    /// its state: its voters showed that promise to it and raised their floors with its own. Such a row is a copy and no
-    /// vote: with it, A volumes may show a ballot that was never accepted by A of them, beside a higher one that is found
-    /// by the next prepare. Guards I-3.
+    /// A row at or below the floor may have been adopted by a volume that had promised a higher ballot before
+    /// it lost its state: its voters showed that promise to it and raised their floors with its own. Such a
+    /// row is a copy and no vote: with it, A volumes may show a ballot that was never accepted by A of them,
+    /// beside a higher one that is found by the next prepare. Guards I-3.
     pub fn is_accepted(&self) -> bool {
         self.row.as_ref().is_some_and(|row| row.head.is_accepted(self.floor))
     }

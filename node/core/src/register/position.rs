@@ -17,8 +17,8 @@ use crate::id::{Incarnation, Sequence};
 pub struct OpeningId(pub u64);
 
 impl OpeningId {
-    /// What comes before the first opening that a log names. Logs and messages from before openings were drawn
-    /// say this of all that they have.
+    /// What comes before the first opening that a log names. Logs and messages from before openings were
+    /// drawn say this of all that they have.
     pub const NONE: Self = Self(0);
 
     /// Draws an opening.

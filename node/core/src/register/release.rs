@@ -49,11 +49,12 @@ pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> boo
     }
 }
 
-/// How long replaced data still waits for its readers, in milliseconds, where a note says when it was replaced: its
-/// grace, from then on.
+/// How long replaced data still waits for its readers, in milliseconds, where a note says when it was
+/// replaced: its grace, from then on.
 ///
-/// The note is by the clock of the node that replaced it, which may be minutes behind this one's or ahead of it. What is
-/// left is never less than the shortest grace, in which each reader takes its lease, and never more than the whole one.
+/// The note is by the clock of the node that replaced it, which may be minutes behind this one's or ahead of
+/// it. What is left is never less than the shortest grace, in which each reader takes its lease, and never
+/// more than the whole one.
 pub fn grace_left_ms(replaced_ms: u64, now_ms: u64, grace_ms: u64) -> u64 {
     let left_ms = replaced_ms.saturating_add(grace_ms).saturating_sub(now_ms).min(grace_ms);
     left_ms.max(RELEASE_GRACE_MS_MIN)

@@ -71,8 +71,8 @@ impl<I: Clone, T: Clone> FormationMember<I, T> {
         self.topology.get_or_insert(topology);
     }
 
-    /// Answers an attempt. No number is answered twice and none after a higher one, so an unchanged last number
-    /// proves that nothing was answered.
+    /// Answers an attempt. No number is answered twice and none after a higher one, so an unchanged last
+    /// number proves that nothing was answered.
     ///
     /// # Errors
     /// [`NoIds`]: the caller makes them durable first. Nothing counts as answered.
@@ -94,8 +94,8 @@ impl<I: Clone, T: Clone> FormationMember<I, T> {
         PullTicket(self.last_answered)
     }
 
-    /// Whether a topology that came for this ticket may be taken: the node holds none, and answered no attempt
-    /// since. One that it answered since may be making another one of its ids.
+    /// Whether a topology that came for this ticket may be taken: the node holds none, and answered no
+    /// attempt since. One that it answered since may be making another one of its ids.
     pub fn may_take(&self, ticket: PullTicket) -> bool {
         self.topology.is_none() && ticket.0 == self.last_answered
     }
@@ -142,8 +142,8 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
         }
     }
 
-    /// What follows from the answers. One topology is enough; ids are needed of every node, because the one that
-    /// did not answer may hold a topology.
+    /// What follows from the answers. One topology is enough; ids are needed of every node, because the one
+    /// that did not answer may hold a topology.
     pub fn outcome(&self) -> AttemptOutcome<I, T> {
         let mut waiting = Vec::new();
         let mut ids = Vec::with_capacity(self.answers.len());
@@ -167,17 +167,17 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
     }
 }
 
-/// Whether a node that holds `own` serves beside nodes that hold `others`: all of these are one topology, or more nodes
-/// hold this one than any other. Two nodes that are wiped during one attempt can leave two topologies of one configuration,
-/// and data stored under one is looked for in vain under the other.
+/// Whether a node that holds `own` serves beside nodes that hold `others`: all of these are one topology, or
+/// more nodes hold this one than any other. Two nodes that are wiped during one attempt can leave two
+/// topologies of one configuration, and data stored under one is looked for in vain under the other.
 pub fn may_serve<T: PartialEq>(own: &T, others: &[T]) -> bool {
     let holders = |held: &T| others.iter().filter(|other| *other == held).count();
     let own_holders = 1 + holders(own);
     others.iter().all(|other| other == own || holders(other) < own_holders)
 }
 
-/// The number of the maker's next attempt: above every one that it made or was told of, and not below its clock, so
-/// that a maker that starts again is seldom refused.
+/// The number of the maker's next attempt: above every one that it made or was told of, and not below its
+/// clock, so that a maker that starts again is seldom refused.
 pub fn next_attempt(clock_ms: u64, highest: Option<u64>) -> u64 {
     highest.map_or(clock_ms, |highest| clock_ms.max(highest.saturating_add(1)))
 }

@@ -40,8 +40,8 @@ pub struct Topology {
 pub struct Node {
     /// Its id.
     pub id: NodeId,
-    /// Its configured name, at most [`limits::NODE_NAME_BYTES_MAX`] bytes; empty for the only node of a cluster
-    /// without names.
+    /// Its configured name, at most [`limits::NODE_NAME_BYTES_MAX`] bytes; empty for the only node of a
+    /// cluster without names.
     pub name: String,
     /// What fails together with it, as the operator names it; at most
     /// [`limits::ZONE_BYTES_MAX`] bytes.

@@ -99,9 +99,9 @@ fn data_of_who_has_left_waits_for_a_committed_value_without_it() {
     needed(Without::LeftDataWaits, &Register { release: true, tries: [1; ACTORS], ..model });
 }
 
-/// A first try that no volume got; a tombstone above it, from which the second is made, before two volumes show it; the
-/// tombstone is dropped everywhere, and the second try lies on one volume. The third finds nothing but floors above the
-/// first.
+/// A first try that no volume got; a tombstone above it, from which the second is made, before two volumes
+/// show it; the tombstone is dropped everywhere, and the second try lies on one volume. The third finds
+/// nothing but floors above the first.
 #[test]
 fn data_of_an_unknown_outcome_waits_for_a_committed_value_without_it() {
     let mut prefix = vec![Step::Come { actor: 0, member: 0 }];
@@ -158,8 +158,8 @@ fn two_gateways_keep_one_history() {
 fn tries_are_forgotten_by_a_committed_value_above_them() {
     let model = actors(4, &[Batch(&[Write::PutIfAbsent(0)]), Put(&[1]), Settle]);
     needed(Without::ForgottenCommitted, &model);
-    // A committed tombstone; then a try that makes both and lies on one volume. One member leaves, and the other is
-    // refused on the tombstone.
+    // A committed tombstone; then a try that makes both and lies on one volume. One member leaves, and the
+    // other is refused on the tombstone.
     let mut prefix = written(1, 1, [0, 1]);
     prefix.push(Step::Accept { ballot: 1, at: 2 });
     prefix.extend(first_try(2, [0, 1]));
@@ -177,8 +177,8 @@ fn batches_that_forget_their_tries_keep_one_history() {
     holds_when_full("two tries, a put, a delete and a drop", &dropping);
 }
 
-/// A look decides nothing but refusals, and those by the rules of a prepare's: on what is committed, for members that
-/// came before it, while no accept is under way.
+/// A look decides nothing but refusals, and those by the rules of a prepare's: on what is committed, for
+/// members that came before it, while no accept is under way.
 #[test]
 fn a_look_refuses_by_the_rules_of_a_refusal() {
     let looking = |ballots, programs: &[Program]| Register { looks: true, ..actors(ballots, programs) };

@@ -147,7 +147,8 @@ pub(crate) struct Volume {
     life: u8,
     /// What it knows of the first volume's life.
     knows: u8,
-    /// It was lost, or a voter of the one that was: its floor is above every ballot until then, and below later ones.
+    /// It was lost, or a voter of the one that was: its floor is above every ballot until then, and below
+    /// later ones.
     has_floor: bool,
     /// Its row was accepted above that floor.
     is_above: bool,
@@ -460,7 +461,8 @@ impl Bucket {
                     sealed: held(column.seals).is_sealed(),
                     ..KeyState::default()
                 };
-                // The ballot of a writer that met a floor is above it: here only the order of writes is judged.
+                // The ballot of a writer that met a floor is above it: here only the order of writes is
+                // judged.
                 let verdict = judge_accept(
                     &AcceptorState::default(),
                     &key,

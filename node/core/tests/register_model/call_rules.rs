@@ -1,5 +1,6 @@
-//! Calls that a client sends twice through two gateways, the first answer lost: each takes effect once at most, and no
-//! sending is refused for the success of another. Each half of the rule is taken out where it shows why it is there.
+//! Calls that a client sends twice through two gateways, the first answer lost: each takes effect once at
+//! most, and no sending is refused for the success of another. Each half of the rule is taken out where it
+//! shows why it is there.
 
 use crate::register::batch::Write;
 use crate::register::{ACTORS, Program, Register};

@@ -1,14 +1,14 @@
 //! Rows that may be copies, on five volumes: each rule that keeps them from counting, taken out.
 //!
-//! With five volumes (A = P = 3) two accepts and the copy of a volume that lost its state look like a commit, while the
-//! promise that the volume forgot belongs to a higher ballot:
+//! With five volumes (A = P = 3) two accepts and the copy of a volume that lost its state look like a commit,
+//! while the promise that the volume forgot belongs to a higher ballot:
 //! ```text
 //! ballot 1: promised by V1, V2, V3; accepted by V1, V2
 //! ballot 2: promised by V3, V4, V0; accepted by V4, V0
 //! V0 loses its state, recovers from V1, V2, V3, and adopts ballot 1
 //! ```
-//! With fewer volumes no two of them are left out of a ballot's promises, so this does not exist. The promises, and in
-//! some tests what follows them, are a scenario: the search is exhaustive from there on.
+//! With fewer volumes no two of them are left out of a ballot's promises, so this does not exist. The
+//! promises, and in some tests what follows them, are a scenario: the search is exhaustive from there on.
 
 use crate::register::{Program, Register, Step};
 use crate::report::{breaks, holds, holds_when_full};
@@ -16,7 +16,8 @@ use crate::rules::Without;
 
 use Program::{Drop, Put, PutThenDelete, Read, Recover, Settle};
 
-/// Masks of volumes: those that promise the lower ballot and recover V0, and those that promise the higher one.
+/// Masks of volumes: those that promise the lower ballot and recover V0, and those that promise the higher
+/// one.
 const LOWER: u8 = 0b01110;
 const HIGHER: u8 = 0b11001;
 
@@ -91,9 +92,9 @@ fn a_copy_is_no_vote_in_a_prepare() {
     holds_when_full("two writers, settled, one of 5 volumes lost", &settled);
 }
 
-/// The lower ballot deletes what V0, V1 and V2 held, the higher one changes it. V1 and V2 accepted the tombstone, V0
-/// copied it, V3 and V4 show nothing: all five confirm a drop. The accept of the higher ballot comes to V4 after that,
-/// and what was read as deleted is there again.
+/// The lower ballot deletes what V0, V1 and V2 held, the higher one changes it. V1 and V2 accepted the
+/// tombstone, V0 copied it, V3 and V4 show nothing: all five confirm a drop. The accept of the higher ballot
+/// comes to V4 after that, and what was read as deleted is there again.
 #[test]
 fn a_tombstone_that_no_volume_holds_as_committed_stays() {
     let (first, recover, dropper) = (0b00111, 3, 2);
@@ -115,17 +116,17 @@ fn a_tombstone_that_no_volume_holds_as_committed_stays() {
     needed(Without::DropKnownCommitted, &Register { tries: [1, 2, 1, 1, 1], ..model });
 }
 
-/// The floor that voters take before they are scanned is needed where copies count, as they did once (`FloorAndCopies`
-/// in `register_rules`). Where they do not, no search finds what it prevents, and there is an argument that nothing
-/// does; it stays as a second defence.
+/// The floor that voters take before they are scanned is needed where copies count, as they did once
+/// (`FloorAndCopies` in `register_rules`). Where they do not, no search finds what it prevents, and there is
+/// an argument that nothing does; it stays as a second defence.
 ///
-/// What a volume promised or accepted before it lost its state counts only together with A - 1 others, one of which is
-/// a voter of its recovery. Had that voter answered after it recorded the new life, its answer would name that life, and
-/// the old answer would be void. So it answered before: its report then carries the promise, or its scan shows the
-/// accepted row, with or without the floor. A voter without the floor may still accept a ballot at or below F after
-/// its scan. That matters only where the recovering volume makes up the A: it has F as its own floor, so it accepts no
-/// such ballot, and a copy of it is no vote. A row above F that it copied is excluded by no promise of its old life
-/// that counts: it is an accept that arrived late.
+/// What a volume promised or accepted before it lost its state counts only together with A - 1 others, one of
+/// which is a voter of its recovery. Had that voter answered after it recorded the new life, its answer would
+/// name that life, and the old answer would be void. So it answered before: its report then carries the
+/// promise, or its scan shows the accepted row, with or without the floor. A voter without the floor may
+/// still accept a ballot at or below F after its scan. That matters only where the recovering volume makes up
+/// the A: it has F as its own floor, so it accepts no such ballot, and a copy of it is no vote. A row above F
+/// that it copied is excluded by no promise of its old life that counts: it is an accept that arrived late.
 #[test]
 fn where_copies_do_not_count_the_floor_before_the_scan_is_a_second_defence() {
     let without = Without::FloorBeforeScan;

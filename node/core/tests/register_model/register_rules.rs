@@ -177,8 +177,8 @@ fn a_row_that_cannot_be_read_is_not_nothing() {
     needed(Without::UnreadableIsNoVote, &Register { rot: true, ..actors(&[Put(&[0]), Read]) });
 }
 
-/// A volume that shows a row and cannot read it is left out with its promise: whatever else was promised is one
-/// short of A without it.
+/// A volume that shows a row and cannot read it is left out with its promise: whatever else was promised is
+/// one short of A without it.
 #[test]
 fn the_promise_of_a_volume_whose_row_cannot_be_read_is_none_of_the_a() {
     needed(Without::UnreadablePromise, &Register { rot: true, ..actors(&[Put(&[0]), Put(&[1])]) });

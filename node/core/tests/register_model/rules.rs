@@ -126,8 +126,8 @@ pub(crate) enum Without {
     CopiesAreNoVotes,
     /// An accept of a ballot at or below the floor is answered as stored where its row is there.
     CopiesAreNoAccepts,
-    /// `FloorBeforeScan`, `CopiesAreNoVotes` and `CopiesAreNoAccepts` together: each covers for another on fewer than five
-    /// volumes.
+    /// `FloorBeforeScan`, `CopiesAreNoVotes` and `CopiesAreNoAccepts` together: each covers for another on
+    /// fewer than five volumes.
     FloorAndCopies,
     /// The recovering volume does not take F as its floor.
     TakeFloor,

@@ -19,8 +19,8 @@ use crate::machine::reclaim::{ASK_EVERY, Reclaim};
 /// What one permit stands for.
 const PERMIT_BYTES: usize = 4 << 10;
 
-/// How the cap of the buffer pool is divided among what is in flight: none of them can starve another. Values lie in memory
-/// of their own, so the pool hands out less by what they may take.
+/// How the cap of the buffer pool is divided among what is in flight: none of them can starve another. Values
+/// lie in memory of their own, so the pool hands out less by what they may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CapShares {
     /// Bodies that arrive.

@@ -1,8 +1,9 @@
 //! Memory that the allocator keeps for later: little of it where the process holds much.
 //!
-//! mimalloc gives free pages back a second after they became free, when somebody allocates then. Under a storm of
-//! requests, heals and lists by many threads a quarter of what the process held were such pages. Giving them back at once
-//! costs a PUT of 4 KiB some processor time, so that is only done near the process' bound of 256 MiB.
+//! mimalloc gives free pages back a second after they became free, when somebody allocates then. Under a
+//! storm of requests, heals and lists by many threads a quarter of what the process held were such pages.
+//! Giving them back at once costs a PUT of 4 KiB some processor time, so that is only done near the process'
+//! bound of 256 MiB.
 
 #![expect(clippy::disallowed_methods, reason = "/proc is the kernel's answer, not a file of the node")]
 
@@ -30,12 +31,13 @@ impl Heap {
         self.is_tight = is_tight(was_tight, kib.saturating_mul(1024));
         let delay_ms = if self.is_tight { 0 } else { DELAY_MS };
         #[expect(unsafe_code, reason = "the allocator's crate wraps neither call")]
-        // SAFETY: Both calls take plain values. The option is one aligned word that allocating threads read, and only
-        // this one writes, after the allocator initialised it.
+        // SAFETY: Both calls take plain values. The option is one aligned word that allocating threads read,
+        // and only this one writes, after the allocator initialised it.
         unsafe {
             if self.is_tight {
-                // Before the first change of the delay: what became free until then waits for the old one, and without a
-                // delay only the pages of one call at a time are looked at, unless all of them are asked for.
+                // Before the first change of the delay: what became free until then waits for the old one,
+                // and without a delay only the pages of one call at a time are looked at, unless all of them
+                // are asked for.
                 libmimalloc_sys::mi_collect(!was_tight);
             }
             if self.is_tight != was_tight {

@@ -1,9 +1,9 @@
 //! The seam to whoever runs what lives beside the requests: threads of the machine, or a simulator's tasks.
 //!
-//! A volume has lives of its own: a keeper, a log, workers. Each is written as [`Turns`]: it does what there is
-//! to do, says what it waits for, and gives the thread back. On [`ThreadHost`] each has a thread, so that a dead
-//! disk holds up nobody else. On [`TaskHost`] they take turns on the runtime that the requests run on: a whole
-//! store runs on one thread, with a paused clock where the runtime's is paused.
+//! A volume has lives of its own: a keeper, a log, workers. Each is written as [`Turns`]: it does what there
+//! is to do, says what it waits for, and gives the thread back. On [`ThreadHost`] each has a thread, so that
+//! a dead disk holds up nobody else. On [`TaskHost`] they take turns on the runtime that the requests run on:
+//! a whole store runs on one thread, with a paused clock where the runtime's is paused.
 
 use std::fmt::Debug;
 use std::future::poll_fn;

@@ -102,7 +102,8 @@ pub(super) struct Change<'a> {
     /// Until when it waits for a seal to be taken back, since it first saw that.
     unsealed_by: Option<Instant>,
     highest_floor: Ballot,
-    /// Rows that a prepare found and no volume gave, the last one of each volume: the next prepare is decided without.
+    /// Rows that a prepare found and no volume gave, the last one of each volume: the next prepare is decided
+    /// without.
     unreadable: Vec<UnreadableRow>,
     /// Whether its ballots began at the clock again: once is enough.
     began_anew: bool,
@@ -110,8 +111,8 @@ pub(super) struct Change<'a> {
     pub(super) times: RoundTimes,
 }
 
-/// An accept that was sent, until it is known what became of it. Given up before, its row is looked at: volumes may
-/// hold it, and whoever commits it later does not know who lacks it.
+/// An accept that was sent, until it is known what became of it. Given up before, its row is looked at:
+/// volumes may hold it, and whoever commits it later does not know who lacks it.
 struct OpenAccept<'a> {
     registers: &'a Registers,
     key: &'a RegisterKey,
@@ -257,7 +258,8 @@ impl<'a> Change<'a> {
 }
 
 impl Change<'_> {
-    /// Waits for A promises, and reads what they found. Where it takes another round it waits for the time of that.
+    /// Waits for A promises, and reads what they found. Where it takes another round it waits for the time of
+    /// that.
     pub(super) async fn prepared(&mut self, round: PrepareRound) -> Result<PrepareRoundOutcome, Failure> {
         let mut begun = round;
         let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
@@ -330,8 +332,8 @@ impl Change<'_> {
         }
     }
 
-    /// Whether what a prepare found is committed, as far as the answers tell that its quorum did not need: they are
-    /// about to come, or are there.
+    /// Whether what a prepare found is committed, as far as the answers tell that its quorum did not need:
+    /// they are about to come, or are there.
     pub(super) async fn is_certain(&self, ready: &mut PreparedKey) -> bool {
         let PreparedKey { round: PrepareRound { round, .. }, found, lacks_room: _ } = ready;
         let Some(found) = found else { return true };
@@ -445,8 +447,8 @@ impl Change<'_> {
         };
         let positions = ready.round.positions();
         let ballot = ready.round.ballot;
-        // What is committed can be read without the volumes that are full, and comes to them when they have room: their
-        // reserve is not for what they missed.
+        // What is committed can be read without the volumes that are full, and comes to them when they have
+        // room: their reserve is not for what they missed.
         let finishes = ready.found.as_ref().is_none_or(|found| !found.committed);
         let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes, positions };
         self.batch.note_accept(accept.ballot, None);

@@ -1,22 +1,22 @@
 //! What this gateway has noticed of others that write the same keys, and what its own rounds take.
 //!
-//! A prepare refuses the accept of every gateway that prepared before it and has not been accepted yet. Where several
-//! write one key they would do that to each other for ever, and so would readers that finish what they find. A gateway
-//! that notices another one at a key *looks* before its next prepare: it reads the key, which waits for a write under
-//! way and refuses none. How long it waits follows from what rounds take here: a pause that is shorter than a round
-//! ends in the middle of another one's. Called by [`super::change`], [`super::batch`] and [`super::read`]; nothing that
-//! is decided depends on it.
+//! A prepare refuses the accept of every gateway that prepared before it and has not been accepted yet. Where
+//! several write one key they would do that to each other for ever, and so would readers that finish what
+//! they find. A gateway that notices another one at a key *looks* before its next prepare: it reads the key,
+//! which waits for a write under way and refuses none. How long it waits follows from what rounds take here:
+//! a pause that is shorter than a round ends in the middle of another one's. Called by [`super::change`],
+//! [`super::batch`] and [`super::read`]; nothing that is decided depends on it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// Places for marks, each for the keys of some hashes: 8 KiB. Keys that share a place are looked at before they are
-/// written, which costs them a read round.
+/// Places for marks, each for the keys of some hashes: 8 KiB. Keys that share a place are looked at before
+/// they are written, which costs them a read round.
 const MARKS: usize = 1 << 10;
-/// How long a key counts as written by others after they were last noticed: several rounds of a slow disk, and short
-/// enough that a writer who is alone again soon pays for no read.
+/// How long a key counts as written by others after they were last noticed: several rounds of a slow disk,
+/// and short enough that a writer who is alone again soon pays for no read.
 const MARKED_FOR: Duration = Duration::from_secs(1);
 /// The least that is taken for a prepare round: below it the wake-ups of tasks are as long as the pause.
 const ROUND_MIN: Duration = Duration::from_millis(1);
@@ -88,9 +88,9 @@ impl Contention {
         self.accept.add(took);
     }
 
-    /// The pause after so many conflicts in a row: about a round after the first, for then the accept that was in the
-    /// way has arrived; twice as long after each further one. `random` spreads it from half as long to one and a
-    /// half times.
+    /// The pause after so many conflicts in a row: about a round after the first, for then the accept that
+    /// was in the way has arrived; twice as long after each further one. `random` spreads it from half as
+    /// long to one and a half times.
     pub(super) fn pause(&self, conflicts: u32, random: u64) -> Duration {
         let round = self.prepare.get().max(ROUND_MIN);
         let about = round.saturating_mul(1_u32.checked_shl(conflicts).unwrap_or(u32::MAX)).min(PAUSE_MAX);
@@ -98,8 +98,8 @@ impl Contention {
         about / 2 + Duration::from_micros(random % about_us)
     }
 
-    /// How long a read waits for a write under way: about two commit times, each taken for twice the mean, and `least`.
-    /// A read that finishes what is merely slow refuses the accept that is about to commit it.
+    /// How long a read waits for a write under way: about two commit times, each taken for twice the mean,
+    /// and `least`. A read that finishes what is merely slow refuses the accept that is about to commit it.
     pub(super) fn patience(&self, least: Duration) -> Duration {
         self.accept.get().saturating_mul(4).min(PATIENCE_MAX).max(least)
     }

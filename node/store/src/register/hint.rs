@@ -1,4 +1,5 @@
-//! What follows a commit: one hint a row that says whether every volume took it, and a look at those that may lack it.
+//! What follows a commit: one hint a row that says whether every volume took it, and a look at those that may
+//! lack it.
 
 use std::time::Duration;
 
@@ -14,17 +15,18 @@ use super::round::Round;
 
 /// After which a faster proposer has brought a newer row to a volume that refused ours for it.
 const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
-/// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says whether every
-/// volume took the row; for late volumes it does not wait. A volume writes a hint with its next frame, and one that gets no
-/// other writes within about a second: until then readers ask whether the row is committed.
+/// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says
+/// whether every volume took the row; for late volumes it does not wait. A volume writes a hint with its next
+/// frame, and one that gets no other writes within about a second: until then readers ask whether the row is
+/// committed.
 const HINT_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Registers {
-    /// Sends every volume the hint that the value is committed and whether all have it, and looks after those that may
-    /// lack it.
+    /// Sends every volume the hint that the value is committed and whether all have it, and looks after those
+    /// that may lack it.
     ///
-    /// It is one hint a row, which waits a little for the last answers. A proposer that dies before leaves the row
-    /// unsettled where it is; one that dies later has left it listed on those that have it.
+    /// It is one hint a row, which waits a little for the last answers. A proposer that dies before leaves
+    /// the row unsettled where it is; one that dies later has left it listed on those that have it.
     pub(super) fn committed(&self, round: Round<()>, target: &Target, ballot: Ballot) {
         let was_missed = round.was_missed(self.now());
         if was_missed {
@@ -45,8 +47,8 @@ impl Registers {
         }
     }
 
-    /// Waits for the rest of a decided round. Sends the hint, unless it is sent, when all have answered or it took long;
-    /// and once more where those that took long have the row after all.
+    /// Waits for the rest of a decided round. Sends the hint, unless it is sent, when all have answered or it
+    /// took long; and once more where those that took long have the row after all.
     async fn tell_late(
         &self,
         mut round: Round<()>,

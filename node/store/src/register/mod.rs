@@ -58,8 +58,8 @@ use room::ValueRoom;
 
 /// A volume whose clock is far from this node's is named so often in the log.
 const SKEW_TOLD_EVERY: Duration = Duration::from_mins(1);
-/// Rounds that wait at one time to look once more at volumes that refused what others took, of a few hundred bytes
-/// each.
+/// Rounds that wait at one time to look once more at volumes that refused what others took, of a few hundred
+/// bytes each.
 const SECOND_LOOKS_MAX: usize = 4096;
 
 /// How long a caller waits for room for a long value, as for a share of the buffers.
@@ -74,7 +74,8 @@ pub struct RegisterTimeouts {
     pub operation: Duration,
     /// For the volumes asked first, before a read asks the others too.
     pub hedge: Duration,
-    /// For another proposer to commit the write that a read found, at least: about two commit times where those are short.
+    /// For another proposer to commit the write that a read found, at least: about two commit times where
+    /// those are short.
     pub commit: Duration,
 }
 
@@ -129,8 +130,8 @@ struct RowRefusals {
 }
 
 impl RowRefusals {
-    /// Whether the row is known to have moved on, and none but late volumes could still give it: a look at the newer
-    /// row takes less time than they do.
+    /// Whether the row is known to have moved on, and none but late volumes could still give it: a look at
+    /// the newer row takes less time than they do.
     fn are_enough(self, set: &SetView, mut left: impl Iterator<Item = usize>) -> bool {
         self.moved_on && left.all(|place| set.is_late(place))
     }
@@ -146,8 +147,8 @@ impl RowRefusals {
 }
 
 impl QuorumRow {
-    /// Whether bytes are those that the row keeps inline, by the hash in its head. Other bytes came from a volume, or
-    /// a way to it, that cannot be believed.
+    /// Whether bytes are those that the row keeps inline, by the hash in its head. Other bytes came from a
+    /// volume, or a way to it, that cannot be believed.
     fn has_inline(&self, bytes: &[u8]) -> bool {
         let mut contents = self.value.state.inline_contents();
         let Some(Content { size, body: Body::Inline { hash }, .. }) = contents.next() else {
@@ -157,8 +158,8 @@ impl QuorumRow {
         contents.next().is_some() || (bytes.len() as u64 == *size && blake3::hash(bytes).as_bytes() == hash)
     }
 
-    /// The row without what only the writers of its key need: its open uploads, its stored head, and the room of both.
-    /// A reader holds this while it waits for other answers.
+    /// The row without what only the writers of its key need: its open uploads, its stored head, and the room
+    /// of both. A reader holds this while it waits for other answers.
     #[must_use]
     pub(crate) fn for_reading(mut self) -> Self {
         if let State::Object(object) = &mut self.value.state {
@@ -204,8 +205,8 @@ struct Inner {
     values: Budget,
 }
 
-/// The budget for long values that a pool's cap leaves. Those that wait for it ask no connection for anything: it is
-/// given back within a request's time.
+/// The budget for long values that a pool's cap leaves. Those that wait for it ask no connection for
+/// anything: it is given back within a request's time.
 pub fn value_budget(pool: &BufferPool) -> Budget {
     let bytes = CapShares::of(pool.usage().cap_bytes).values;
     Budget::new(bytes, VALUE_PATIENCE, Reclaim::default())
@@ -314,7 +315,8 @@ impl Registers {
         }
     }
 
-    /// Reads the inline bytes of a found value: from the volumes that showed it, or from any other that has it, too.
+    /// Reads the inline bytes of a found value: from the volumes that showed it, or from any other that has
+    /// it, too.
     ///
     /// That others do not have it says nothing: a write that was cut short is on few volumes.
     pub(crate) async fn inline(&self, key: &RegisterKey, found: &QuorumRow) -> RowAnswer<Bytes> {
@@ -356,7 +358,8 @@ impl Registers {
     }
 }
 
-/// The places of a set, those that hold the row first, and of each kind those that are late behind the others.
+/// The places of a set, those that hold the row first, and of each kind those that are late behind the
+/// others.
 fn holders_first(set: &SetView, holders: &[VolumeId]) -> Vec<usize> {
     let mut places = set.prompt_first(0).into_vec();
     places.sort_by_key(|place| !holders.contains(&set.routes[*place].volume));

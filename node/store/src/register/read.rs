@@ -58,8 +58,9 @@ impl Registers {
         }
     }
 
-    /// Whether too few volumes of a key's set answered because connections to them were lost a moment ago, as those of a
-    /// node that was suspended are: then it waits a little, for they are being made again. Cancel-safe.
+    /// Whether too few volumes of a key's set answered because connections to them were lost a moment ago, as
+    /// those of a node that was suspended are: then it waits a little, for they are being made again.
+    /// Cancel-safe.
     pub(super) async fn links_return(&self, key: &RegisterKey, deadline: Instant) -> bool {
         let set = self.inner.cluster.set_of(key);
         let returns = Instant::now() < deadline && set.routes.iter().any(VolumeRoute::is_returning);
@@ -69,8 +70,8 @@ impl Registers {
         returns
     }
 
-    /// Reads a key that this gateway is about to write while others do: a write under way is waited for, and not
-    /// finished. `None` where the read could not tell.
+    /// Reads a key that this gateway is about to write while others do: a write under way is waited for, and
+    /// not finished. `None` where the read could not tell.
     pub(super) async fn look(&self, key: &RegisterKey) -> Option<Option<QuorumRow>> {
         match self.read_once(key).await {
             Ok(ReadOutcome::Value(found)) => Some(Some(*found)),
@@ -177,8 +178,8 @@ impl Registers {
         }
     }
 
-    /// The value behind a found head: from a reply that carries it, else asked for. A long one is asked for by its length
-    /// once there is room for it, here and at a volume that has it.
+    /// The value behind a found head: from a reply that carries it, else asked for. A long one is asked for
+    /// by its length once there is room for it, here and at a volume that has it.
     pub(super) async fn value_of(
         &self,
         replies: &[sherd_core::register::quorum::Reply<Vote>],
@@ -316,7 +317,8 @@ enum ReadOutcome {
     Absent,
     /// The row changed between the vote and the value.
     MovedOn,
-    /// A write is unfinished and its writer seems gone, or none of the volumes that showed the row can read it.
+    /// A write is unfinished and its writer seems gone, or none of the volumes that showed the row can read
+    /// it.
     Unfinished,
 }
 

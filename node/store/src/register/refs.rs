@@ -56,11 +56,11 @@ pub(crate) async fn kept_by(
     Ok(kept)
 }
 
-/// The reference under which data is kept alive, by its own register or, for a part, by its object's; `None` when neither
-/// names it.
+/// The reference under which data is kept alive, by its own register or, for a part, by its object's; `None`
+/// when neither names it.
 ///
-/// The part's register is read first: a Complete moves the reference from there to the object, so that a read in this order
-/// finds it in one of them.
+/// The part's register is read first: a Complete moves the reference from there to the object, so that a read
+/// in this order finds it in one of them.
 pub(crate) async fn reference(
     registers: &Registers,
     stripes: &Stripes,

@@ -1,7 +1,8 @@
 //! Room for long values: what this gateway holds of them has a bound.
 //!
-//! A row's value comes with the vote up to [`limits::VALUE_UNASKED_BYTES_MAX`]; of a longer one the vote says the length.
-//! Then this takes room for it, and only then [`super::read`] asks for the bytes. The room goes back with the row.
+//! A row's value comes with the vote up to [`limits::VALUE_UNASKED_BYTES_MAX`]; of a longer one the vote says
+//! the length. Then this takes room for it, and only then [`super::read`] asks for the bytes. The room goes
+//! back with the row.
 
 use std::sync::Arc;
 

@@ -136,8 +136,8 @@ impl<R: Unpin> Round<R> {
         self.gather.places().all(|place| self.set.is_late(place))
     }
 
-    /// Waits for the next answer, as long as a quorum of others does not make those that are late unneeded: then
-    /// they have failed, as at the deadline.
+    /// Waits for the next answer, as long as a quorum of others does not make those that are late unneeded:
+    /// then they have failed, as at the deadline.
     pub(super) async fn next_needed(&mut self, registers: &Registers, quorum: usize, enough: usize) {
         loop {
             let (lives, now) = (registers.known_lives(), registers.now());
@@ -248,8 +248,9 @@ impl<R: Unpin> Round<R> {
         !self.failed.is_empty() || self.replies.iter().any(is_missed)
     }
 
-    /// Volumes that refused, and whether for something else than that they do not vote. From somebody who was faster they get more, if there is such a one: a prepare may
-    /// have come to nothing, a bound stand behind a restart, a seal be taken back.
+    /// Volumes that refused, and whether for something else than that they do not vote. From somebody who was
+    /// faster they get more, if there is such a one: a prepare may have come to nothing, a bound stand behind
+    /// a restart, a seal be taken back.
     pub(super) fn refused(&self) -> impl Iterator<Item = (&VolumeRoute, bool)> {
         let refusals =
             self.replies.iter().filter_map(|reply| Some((reply.volume, reply.result.as_ref().err()?)));
@@ -272,12 +273,13 @@ impl<R: Unpin> Round<R> {
     }
 }
 
-/// Whether an answer makes that of a late volume unneeded: it is a vote, or will be one at the next ballot. With any other
-/// refusal in their place a quorum of votes may need the late one.
+/// Whether an answer makes that of a late volume unneeded: it is a vote, or will be one at the next ballot.
+/// With any other refusal in their place a quorum of votes may need the late one.
 fn replaces_late(refusal: Option<&Refusal>, now: Timestamp) -> bool {
     let Some(refusal) = refusal else { return true };
     match refusal {
-        // The next ballot is above the bound, where that is near. A bound of a clock that is far ahead is not followed.
+        // The next ballot is above the bound, where that is near. A bound of a clock that is far ahead is not
+        // followed.
         Refusal::Below { .. } => !is_skewed(*refusal, now),
         // Its clock takes no ballot that the others' clocks give.
         Refusal::TooFarAhead { .. }

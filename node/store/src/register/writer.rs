@@ -1,7 +1,7 @@
 //! A writer as it waits among others of its key: what it wants, how each try judged it, and how it is told.
 //!
-//! A verb makes a [`Writer`] and hands it to `Registers::change`; from there on it is a [`Member`] of a batch,
-//! which runs to its end although the verb's client may be gone.
+//! A verb makes a [`Writer`] and hands it to `Registers::change`; from there on it is a [`Member`] of a
+//! batch, which runs to its end although the verb's client may be gone.
 
 use bytes::Bytes;
 use smallvec::SmallVec;
@@ -35,7 +35,8 @@ pub struct Proposal {
     pub(crate) handed_over: Vec<DataId>,
     /// What is still to be mended about the data, made durable together with the value.
     pub(crate) heal: Option<HealEntry>,
-    /// How the writer is recognised when its client sends it again. The register adds it, see [`Writer::sent_by`].
+    /// How the writer is recognised when its client sends it again. The register adds it, see
+    /// [`Writer::sent_by`].
     pub(crate) conditional: Option<ConditionalChange>,
 }
 
@@ -67,8 +68,8 @@ pub enum Inline {
 /// Turns what a register holds into what it shall be, or refuses.
 type Decide<E> = Box<dyn FnMut(Option<&State>) -> Result<Proposal, E> + Send>;
 
-/// The answer where an earlier sending of a writer's call has made its change: from that change's etag, and what the
-/// register holds.
+/// The answer where an earlier sending of a writer's call has made its change: from that change's etag, and
+/// what the register holds.
 type AnswerRepeated<E> = Box<dyn Fn(&str, Option<&State>) -> E + Send>;
 
 /// The call that a writer is a sending of.
@@ -77,7 +78,8 @@ struct WriterCall<E> {
     repeated: AnswerRepeated<E>,
 }
 
-/// What a writer is judged on: the value that a prepare or a read found, and what members before it made of that.
+/// What a writer is judged on: the value that a prepare or a read found, and what members before it made of
+/// that.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DecisionBasis<'a> {
     pub(super) state: Option<&'a State>,
@@ -107,8 +109,8 @@ impl<E> Writer<E> {
         Self { staged: None, inline: Bytes::new(), decide: Box::new(decide), call: None }
     }
 
-    /// As a sending of a client's call, which its change is remembered by. Where an earlier sending has made that
-    /// change, this one makes nothing and is refused with what `repeated` says.
+    /// As a sending of a client's call, which its change is remembered by. Where an earlier sending has made
+    /// that change, this one makes nothing and is refused with what `repeated` says.
     pub(crate) fn sent_by(
         self,
         call: Option<ConditionalChange>,
@@ -134,8 +136,8 @@ impl<E> Writer<E> {
 pub enum ChangeError<E> {
     /// The writer's own decision; what it judged is committed.
     Refused(E),
-    /// The bucket is sealed: its register tells what became of it. No volume took anything of the writer, which
-    /// may come again.
+    /// The bucket is sealed: its register tells what became of it. No volume took anything of the writer,
+    /// which may come again.
     Sealed(Box<Writer<E>>),
     /// The rounds failed.
     Failed(Failure),
@@ -185,8 +187,8 @@ impl MemberData {
         Some((self.staged.as_ref()?.data(), self.named_at?))
     }
 
-    /// What has to be healed, because a volume lost the shard that it had of it before any value named it: whoever
-    /// rebuilt that volume may have looked at its rows before this one was there.
+    /// What has to be healed, because a volume lost the shard that it had of it before any value named it:
+    /// whoever rebuilt that volume may have looked at its rows before this one was there.
     pub(super) fn outlived(&self, lives: &Lives) -> Option<DataRef> {
         self.staged.as_ref().filter(|staged| staged.is_outlived(lives)).map(StagedData::data)
     }

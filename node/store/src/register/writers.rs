@@ -57,8 +57,8 @@ impl KeyWriters {
 }
 
 impl Registers {
-    /// Takes a writer's place at a key. Where no other writer has one, and no other gateway was noticed there lately, the
-    /// prepare goes out now.
+    /// Takes a writer's place at a key. Where no other writer has one, and no other gateway was noticed there
+    /// lately, the prepare goes out now.
     pub fn begin(&self, key: &RegisterKey) -> WriteTicket {
         let writers = &self.inner.writers;
         let key = writers.hashed(key);

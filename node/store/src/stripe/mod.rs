@@ -53,7 +53,8 @@ impl Default for Thresholds {
 /// How long the data path waits.
 #[derive(Debug, Clone, Copy)]
 pub struct StripeTimeouts {
-    /// For one shard append or read that cannot be done without. One that can is waited for until its volume is late.
+    /// For one shard append or read that cannot be done without. One that can is waited for until its volume
+    /// is late.
     pub shard: Duration,
     /// For the last shards once enough are durable.
     pub straggler: Duration,
@@ -152,7 +153,8 @@ pub(crate) enum Placement {
 }
 
 impl Stripes {
-    /// Builds the data path. Uploads and downloads have shares of the pool's cap, so neither can starve the other.
+    /// Builds the data path. Uploads and downloads have shares of the pool's cap, so neither can starve the
+    /// other.
     pub fn new(config: StripesConfig) -> Self {
         let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
         let StripesConfig { timeouts, damage, pins, digests, metrics, reclaim, .. } = config;

@@ -41,8 +41,8 @@ const WINDOWS_AHEAD: usize = 2;
 /// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
 /// one came back.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// How long k shards are waited for from which another is computed, before one more is asked: what is computed is
-/// late already.
+/// How long k shards are waited for from which another is computed, before one more is asked: what is
+/// computed is late already.
 const REBUILD_HEDGE: Duration = Duration::from_millis(100);
 
 /// Bytes could not be read.
@@ -94,8 +94,8 @@ struct StripeRead {
     _pinned: PinGuard,
     /// Its part in the budget of downloads.
     _taker: BudgetShare,
-    /// Shards that failed: not asked first again. Those of late volumes are not among them, for these may answer again
-    /// in the middle of a read.
+    /// Shards that failed: not asked first again. Those of late volumes are not among them, for these may
+    /// answer again in the middle of a read.
     failed: u32,
     /// Of the request that reads: its body is read by another task than its head is made by.
     trace: Option<RequestTrace>,
@@ -143,7 +143,8 @@ impl StripeRead {
         self.failed & (1 << index) != 0
     }
 
-    /// Whether others are read in place of this shard: it failed, or its volume is late and enough others are neither.
+    /// Whether others are read in place of this shard: it failed, or its volume is late and enough others are
+    /// neither.
     fn is_avoided(&self, index: usize) -> bool {
         self.has_failed(index) || (self.route(index).is_late() && self.can_do_without(index))
     }
@@ -153,8 +154,8 @@ impl StripeRead {
         self.has_failed(index) || (self.route(index).has_overdue() && self.can_do_without(index))
     }
 
-    /// Whether k other shards can be had soon. Where they cannot, the one is waited for: k others cost k times the
-    /// reads, and some of them are late, too.
+    /// Whether k other shards can be had soon. Where they cannot, the one is waited for: k others cost k
+    /// times the reads, and some of them are late, too.
     fn can_do_without(&self, wanted: usize) -> bool {
         let needed = usize::from(self.data.data_shards);
         let is_prompt = |index: &usize| !self.has_failed(*index) && !self.route(*index).is_late();
@@ -245,8 +246,8 @@ impl StripeRead {
         Ok(())
     }
 
-    /// Waits for one shard's bytes, until its volume is late and others do; a failure is remembered and, where it is
-    /// damage, reported.
+    /// Waits for one shard's bytes, until its volume is late and others do; a failure is remembered and,
+    /// where it is damage, reported.
     async fn wait(&mut self, piece: &Piece, mut pending: Pending<Vec<Bytes>>) -> Option<Vec<Bytes>> {
         let shard = piece.shard;
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;

@@ -6,9 +6,10 @@
 //! ```
 //!
 //! While one stripe is being written the next is gathered, and its digests may lag some stripes behind
-//! as far as the budget has room; never more. What goes to files of its own is gathered into buffers of the pool, a shard's unit each: written past the page cache from there,
-//! and whatever the network left half empty is given back at once. Until `named`, dropping any
-//! of them removes what was written: no accept was sent, so nobody else can know of it.
+//! as far as the budget has room; never more. What goes to files of its own is gathered into buffers of the
+//! pool, a shard's unit each: written past the page cache from there, and whatever the network left half
+//! empty is given back at once. Until `named`, dropping any of them removes what was written: no accept was
+//! sent, so nobody else can know of it.
 
 use bytes::Bytes;
 
@@ -68,8 +69,8 @@ struct UnnamedData {
     armed: bool,
     /// The volumes that were sent a whole shard.
     sent_to: Places,
-    /// Those of them that have not said what became of it: a removal goes over the connection of calls, and may
-    /// overtake a shard.
+    /// Those of them that have not said what became of it: a removal goes over the connection of calls, and
+    /// may overtake a shard.
     unanswered: Places,
     /// Where removals that fail, or that a shard may come behind, are looked after.
     damage: Damage,
@@ -86,8 +87,8 @@ impl UnnamedData {
         placement::home(self.data.id, self.shard(index).index, self.set.routes.len())
     }
 
-    /// Notes what a volume said of its shard. One that cannot be reached may have it, or get it later; one that is full
-    /// or busy did not take it.
+    /// Notes what a volume said of its shard. One that cannot be reached may have it, or get it later; one
+    /// that is full or busy did not take it.
     fn answered<T>(&mut self, place: usize, said: &message::Result<T>) {
         let only = Places::default().with(place);
         match said {
@@ -168,8 +169,8 @@ impl Failures {
         }
     }
 
-    /// Whether a write goes on with so many shards. Where volumes do not answer it may have to wait until it shows
-    /// that their node is down, for fewer are enough then; a volume that is full or busy is not down.
+    /// Whether a write goes on with so many shards. Where volumes do not answer it may have to wait until it
+    /// shows that their node is down, for fewer are enough then; a volume that is full or busy is not down.
     async fn judge(&mut self, set: &SetView, shards: Places) -> Result<(), WriteError> {
         let is_enough = match self.verdict() {
             WriteError::Quorum => set.become_enough(shards, self.places, &mut self.given_up).await,
@@ -232,7 +233,8 @@ impl Stripes {
         })
     }
 
-    /// Counts what the slowest volume took that was waited for with bytes of shards, in vain where it has not answered.
+    /// Counts what the slowest volume took that was waited for with bytes of shards, in vain where it has not
+    /// answered.
     fn written<R: Unpin>(&self, data: &UnnamedData, answers: &Gather<R>) {
         let slowest = [answers.waits_for(), answers.slowest()].into_iter().flatten();
         if let Some((index, took)) = slowest.max_by_key(|(_, took)| *took) {
@@ -457,8 +459,8 @@ impl StripeWriter {
         Ok(shards)
     }
 
-    /// Waits for the appends under way. A shard that fails, or whose volume is late, is left behind while enough
-    /// others go on.
+    /// Waits for the appends under way. A shard that fails, or whose volume is late, is left behind while
+    /// enough others go on.
     async fn settle(&mut self) -> Result<(), WriteError> {
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut appended = Places::default();

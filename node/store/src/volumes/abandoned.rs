@@ -1,11 +1,11 @@
-//! Data whose writer went away before it was done: its shards may lie on other volumes, and no register may ever
-//! name it.
+//! Data whose writer went away before it was done: its shards may lie on other volumes, and no register may
+//! ever name it.
 //!
-//! A gateway removes what it gives up; one that died, or is cut off, does not. The node that saw the stream of a shard
-//! file end too soon notes whose data it was, so that the sweep judges it once it is old enough, and need not wait for the
-//! scrubber to come by. Most of what is noted was given up by a gateway that lives, and has gone or is named a moment
-//! later: that is looked up once, and forgotten. Nothing of it is on disk: what is not noted, or forgotten by a start,
-//! the scrubber finds.
+//! A gateway removes what it gives up; one that died, or is cut off, does not. The node that saw the stream
+//! of a shard file end too soon notes whose data it was, so that the sweep judges it once it is old enough,
+//! and need not wait for the scrubber to come by. Most of what is noted was given up by a gateway that lives,
+//! and has gone or is named a moment later: that is looked up once, and forgotten. Nothing of it is on disk:
+//! what is not noted, or forgotten by a start, the scrubber finds.
 
 use std::collections::BTreeMap;
 

@@ -64,8 +64,8 @@ pub struct Pace {
     pub stuck_after: Duration,
     /// How long a log that the disk cannot read is tried again before what it cannot read counts as lost.
     pub unreadable_after: Duration,
-    /// How long what is left of a volume in its directory has to be as it is before it counts as empty: whoever
-    /// is still removing it would remove what is rebuilt there, too.
+    /// How long what is left of a volume in its directory has to be as it is before it counts as empty:
+    /// whoever is still removing it would remove what is rebuilt there, too.
     pub remains_rest: Duration,
     /// Rotten records and shards within a minute that make the volume suspect.
     pub corrupt_per_minute_max: u32,

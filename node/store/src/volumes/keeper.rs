@@ -197,8 +197,8 @@ impl Keeper {
         UnreadablePolicy::Lose
     }
 
-    /// Notes in volume.json that an opening has lost state, and shuts it. Another opening may have found what that
-    /// one lacked: it is asked for by itself.
+    /// Notes in volume.json that an opening has lost state, and shuts it. Another opening may have found what
+    /// that one lacked: it is asked for by itself.
     fn lose(&mut self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
         if self.serving.as_ref().is_none_or(|serving| !Arc::ptr_eq(serving, opening)) {
             return;
@@ -231,7 +231,8 @@ impl Keeper {
                 }
             }
             Err(OpenError::Failed { reason, .. }) => self.volume.show(VolumeState::Failed { reason }, None),
-            // It is this node that has it, as long as threads of the last opening end: why that one ended is shown.
+            // It is this node that has it, as long as threads of the last opening end: why that one ended is
+            // shown.
             Err(OpenError::InUse { .. }) if self.closing.strong_count() > 0 => {}
             Err(error) => self.volume.show(offline(&error.to_string()), None),
         }
@@ -377,8 +378,8 @@ impl Keeper {
 }
 
 impl Turns for Keeper {
-    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it. Where each
-    /// look panics orders are taken as well.
+    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it. Where
+    /// each look panics orders are taken as well.
     fn turn(&mut self) -> Next {
         match self.taken.try_next() {
             Ok(order) => {

@@ -1,12 +1,13 @@
 //! Leases of readers on data of which a volume has shards: what they hold is not released.
 //!
-//! A gateway whose readers read for more than a minute renews its leases each minute, and ends them when they are
-//! done; what it does not renew, for it died or is cut off, expires by the monotonic clock of the volume's node. The
-//! peers of this node and of others call it through `peer::ShardPeer`.
+//! A gateway whose readers read for more than a minute renews its leases each minute, and ends them when they
+//! are done; what it does not renew, for it died or is cut off, expires by the monotonic clock of the
+//! volume's node. The peers of this node and of others call it through `peer::ShardPeer`.
 //!
-//! Nothing of it is on disk. A volume that was opened again in this process has its leases still; after a start of
-//! the process none are known, and so everything counts as read until each gateway had the time to renew its own
-//! twice. The grace does not cover that: what was replaced long ago, and stayed for a reader alone, has none left.
+//! Nothing of it is on disk. A volume that was opened again in this process has its leases still; after a
+//! start of the process none are known, and so everything counts as read until each gateway had the time to
+//! renew its own twice. The grace does not cover that: what was replaced long ago, and stayed for a reader
+//! alone, has none left.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -129,8 +130,9 @@ impl LeaseTable {
         }
     }
 
-    /// Forgets those that ended: they would take the places of others. Each walk of the table forgets one at least, or
-    /// finds that the first to end was renewed, so there is no more than one for each call that renewed leases.
+    /// Forgets those that ended: they would take the places of others. Each walk of the table forgets one at
+    /// least, or finds that the first to end was renewed, so there is no more than one for each call that
+    /// renewed leases.
     fn sweep(&mut self, now_us: u64) {
         self.first_end_us = u64::MAX;
         self.held.retain(|_, held| {

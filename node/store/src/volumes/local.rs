@@ -189,8 +189,8 @@ impl LocalVolume {
         self.keeper_since_us.store(since_us, Ordering::Release);
     }
 
-    /// Takes the volume offline when its log or its keeper hangs, in an opening too: the node does not wait for
-    /// it. Whichever comes back first, the keeper's next look says what the volume is.
+    /// Takes the volume offline when its log or its keeper hangs, in an opening too: the node does not wait
+    /// for it. Whichever comes back first, the keeper's next look says what the volume is.
     pub(super) fn watch(&self, now_us: u64, stuck_after: Duration) {
         let hangs = |since_us: u64| {
             since_us != 0 && Duration::from_micros(now_us.saturating_sub(since_us)) >= stuck_after

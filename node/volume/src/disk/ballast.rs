@@ -1,5 +1,5 @@
-//! Space that is given up when the disk is full: for index flushes and for what volume.json has to say, and made
-//! again when there is room. Without it the volume serves as well.
+//! Space that is given up when the disk is full: for index flushes and for what volume.json has to say, and
+//! made again when there is room. Without it the volume serves as well.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::{Path, PathBuf};
@@ -13,8 +13,8 @@ use crate::disk::{Disk, OpenMode};
 /// Its file in the directory of a volume.
 pub const NAME: &str = "ballast";
 
-/// How long after a try to make it the next one comes: a disk that refuses it though there seems to be room, as
-/// under a quota, does not have it made and given up again and again.
+/// How long after a try to make it the next one comes: a disk that refuses it though there seems to be room,
+/// as under a quota, does not have it made and given up again and again.
 const AGAIN_US: u64 = 10_000_000;
 
 /// The reserved space of a volume.
@@ -42,8 +42,8 @@ impl Ballast {
         }
     }
 
-    /// Whether it was given up and there is room again: with it the volume is not full, or it would take the room of
-    /// what it is for.
+    /// Whether it was given up and there is room again: with it the volume is not full, or it would take the
+    /// room of what it is for.
     pub(crate) fn is_wanted(&self, free_bytes: u64, reserve_bytes: u64, now_us: u64) -> bool {
         self.is_missing.load(Ordering::Relaxed) && self.has_room(free_bytes, reserve_bytes, now_us)
     }

@@ -25,17 +25,17 @@ use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
 
-/// The version of the segment format that is written. A kind of record that is new needs a new one: a reader that
-/// does not know the kind would take its record for rot. So does a new version of what a record holds: a
-/// reader that does not know it would drop MRF entries and notes of replaced data as undecodable; and a new flag of
-/// records, which it takes for rot.
+/// The version of the segment format that is written. A kind of record that is new needs a new one: a reader
+/// that does not know the kind would take its record for rot. So does a new version of what a record holds: a
+/// reader that does not know it would drop MRF entries and notes of replaced data as undecodable; and a new
+/// flag of records, which it takes for rot.
 pub const VERSION: u16 = 5;
 /// The flag of [`SegmentHeader::is_synced`].
 const SYNCED: u16 = 1;
 /// The flag of [`SegmentHeader::is_longer`].
 const LONGER: u16 = 2;
-/// The oldest version that is read. Version 4 has no flag 8 of records, versions 1 to 3 have fewer kinds of them, too,
-/// and what versions 1 and 2 hold of data names no sets; they are the same otherwise.
+/// The oldest version that is read. Version 4 has no flag 8 of records, versions 1 to 3 have fewer kinds of
+/// them, too, and what versions 1 and 2 hold of data names no sets; they are the same otherwise.
 pub const VERSION_MIN: u16 = 1;
 /// Bytes of a segment header; the first frame follows.
 pub const SEGMENT_HEADER_BYTES: usize = 4096;
@@ -99,10 +99,11 @@ impl Seed {
 pub struct SegmentHeader {
     /// The version of the format in which the segment was begun: it has no record of a kind that came later.
     pub version: u16,
-    /// Whether whoever writes it makes each frame durable before anybody hears of it. Always false in version 1.
+    /// Whether whoever writes it makes each frame durable before anybody hears of it. Always false in version
+    /// 1.
     pub is_synced: bool,
-    /// Whether its file is longer than its frames at every moment, so that one that is not was cut. Always false in
-    /// version 1.
+    /// Whether its file is longer than its frames at every moment, so that one that is not was cut. Always
+    /// false in version 1.
     pub is_longer: bool,
     /// Whose log this is.
     pub volume: VolumeId,
@@ -154,8 +155,8 @@ impl SegmentHeader {
     /// From the stored form.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is no segment header, or damaged; [`DecodeError::Version`] when it is whole and
-    /// its version is not known.
+    /// [`DecodeError`] when it is no segment header, or damaged; [`DecodeError::Version`] when it is whole
+    /// and its version is not known.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let field = "segment header";
         let stored = bytes.get(..SEGMENT_FIELDS_BYTES).ok_or(DecodeError::Short { field })?;

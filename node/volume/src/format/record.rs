@@ -234,8 +234,8 @@ pub enum Subject {
         /// Its id.
         id: ReleaseId,
     },
-    /// How far a peer's log was when it answered a proposer, as logs from before openings were drawn have it. It is
-    /// read and not written.
+    /// How far a peer's log was when it answered a proposer, as logs from before openings were drawn have it.
+    /// It is read and not written.
     Position {
         /// The peer.
         volume: VolumeId,

@@ -120,8 +120,8 @@ pub(crate) struct FailureFile {
 }
 
 impl FailureFile {
-    /// Changes volume.json. On a full disk the ballast makes room for it: what it says of a volume is for no reason
-    /// of space left unsaid, and whoever does not open for it cannot free any.
+    /// Changes volume.json. On a full disk the ballast makes room for it: what it says of a volume is for no
+    /// reason of space left unsaid, and whoever does not open for it cannot free any.
     fn update(&self, change: impl Fn(&mut Identity)) -> Result<(), OpenError> {
         let is_full = |error: &OpenError| matches!(error, OpenError::Io { source, .. } if FaultClass::of(source) == FaultClass::Full);
         match self.file.update(&change) {

@@ -58,8 +58,8 @@ pub struct Identity {
     pub failed: Option<String>,
     /// Why this life has not all that was acknowledged before; it does not vote until it has.
     pub lost: Option<String>,
-    /// What is missing in the log, and cost a life before this one: where its life has all that it needs, it is not
-    /// found again.
+    /// What is missing in the log, and cost a life before this one: where its life has all that it needs, it
+    /// is not found again.
     pub told: Vec<LostRange>,
 }
 

@@ -61,9 +61,9 @@ const TABLE_BYTES: u64 = 16 << 20;
 /// reads a piece of 4 KiB instead of the whole.
 const FILTER_IN_PIECES: [bool; 5] = [false, false, false, false, true];
 
-/// On which levels a table's index is cut in pieces, the last of these and all deeper ones alike. Whole it is some
-/// 300 KiB: from the third level on (0, 1, 2) the indexes of a few million keys are more than the cache, and each
-/// lookup of a key that nobody asked for lately would read one.
+/// On which levels a table's index is cut in pieces, the last of these and all deeper ones alike. Whole it is
+/// some 300 KiB: from the third level on (0, 1, 2) the indexes of a few million keys are more than the cache,
+/// and each lookup of a key that nobody asked for lately would read one.
 const INDEX_IN_PIECES: [bool; 3] = [false, false, true];
 
 /// What all indexes of a process share: cached blocks and open files.

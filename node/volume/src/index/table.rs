@@ -238,7 +238,8 @@ impl Entry {
     }
 }
 
-/// Whether a stored entry is a tombstone known to be committed, by its flags alone: a listing passes many of them.
+/// Whether a stored entry is a tombstone known to be committed, by its flags alone: a listing passes many of
+/// them.
 pub(crate) fn is_gone(entry: &[u8]) -> bool {
     entry.get(FLAGS_AT - 1) == Some(&ROW_KIND)
         && entry.get(FLAGS_AT).is_some_and(|flags| flags & GONE_FLAGS == GONE_FLAGS)
@@ -455,8 +456,8 @@ pub fn payload_bytes_needed(subject: &Subject, payload_bytes: u32) -> u32 {
 }
 
 /// The entry of a record; `None` when there is nothing to keep: for deletes and hints, and for an
-/// MRF entry or a note of replaced data whose bytes are lost. A row or shard whose bytes are lost keeps its entry, so that it
-/// is an error when it is asked for, and never "nothing".
+/// MRF entry or a note of replaced data whose bytes are lost. A row or shard whose bytes are lost keeps its
+/// entry, so that it is an error when it is asked for, and never "nothing".
 pub fn entry_of(subject: &Subject, flags: Flags, payload: Payload<'_>, origin: Origin) -> Option<Entry> {
     let body = match subject {
         Subject::Row { ballot, digest, head_bytes, .. } => {

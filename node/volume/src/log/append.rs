@@ -32,8 +32,8 @@ use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
 const COPY_MAX: usize = 16 << 10;
 /// Of a larger payload the buffers below this are copied; the others are written from where they are.
 const COPY_BELOW: usize = 4096;
-/// Bytes of a frame that no batch takes: they are for the bound, for the opening, and for the positions of peers
-/// that are durable with the accepts of the batch.
+/// Bytes of a frame that no batch takes: they are for the bound, for the opening, and for the positions of
+/// peers that are durable with the accepts of the batch.
 const RIDE_ALONG_BYTES: usize = 6 * limits::FRAME_ALIGN;
 /// Bytes of what is remembered of a peer, or of a bound.
 const SMALL_RECORD_BYTES: usize = RECORD_HEADER_BYTES + 20 + 16 * limits::PEER_OPENINGS_MAX;
@@ -367,8 +367,8 @@ impl Log {
         whole - whole / 1024 - 12 * limits::FRAME_ALIGN
     }
 
-    /// Whether a frame with these records stands in the segment that is written to, and not in a new one. None ends
-    /// where the file does.
+    /// Whether a frame with these records stands in the segment that is written to, and not in a new one.
+    /// None ends where the file does.
     fn goes_on(&self, records: &[NewRecord]) -> bool {
         self.tail.is_some() && self.offset + padded(records) < self.segment_bytes
     }
@@ -420,10 +420,10 @@ impl Log {
         Ok(placed)
     }
 
-    /// Makes the file as long as the next frame needs it, durably: it is shorter where a frame was taken back, or
-    /// where segments were shorter. A crash in a write past its end might leave its end within the frame, and replay
-    /// knows by this that a file was cut. It is longer than its frames at every moment, on its way, too: also where a
-    /// crash left it at a length that nobody chose.
+    /// Makes the file as long as the next frame needs it, durably: it is shorter where a frame was taken
+    /// back, or where segments were shorter. A crash in a write past its end might leave its end within the
+    /// frame, and replay knows by this that a file was cut. It is longer than its frames at every moment, on
+    /// its way, too: also where a crash left it at a length that nobody chose.
     fn reserve(&mut self, padded: u64) -> io::Result<()> {
         let end = self.offset + padded;
         let Some(tail) = self.tail.as_mut().filter(|tail| tail.length <= end) else { return Ok(()) };
@@ -442,8 +442,8 @@ impl Log {
     }
 
     /// Takes back what may have been written of a frame, so that no crash finds it: nobody was told of it,
-    /// and what is told from here on may contradict it. The frames before it were synced, and stay; the file does not
-    /// end with them, or it would look as if it had been cut.
+    /// and what is told from here on may contradict it. The frames before it were synced, and stay; the file
+    /// does not end with them, or it would look as if it had been cut.
     fn take_back(&mut self, tail: &TailSegment, error: io::Error) -> AppendError {
         if is_fatal(&error) {
             return AppendError::Fatal(error);
@@ -488,8 +488,8 @@ impl Log {
             floor,
             data_floor,
         };
-        // The first one of a writer that does not sync is begun durably, too: behind a segment of one that syncs a
-        // file without a header was damaged.
+        // The first one of a writer that does not sync is begun durably, too: behind a segment of one that
+        // syncs a file without a header was damaged.
         let (file, path) = self.spares.begin(&header, self.sync || !self.has_begun)?;
         self.has_begun = true;
         let files = Arc::clone(self.segments.files());

@@ -121,9 +121,9 @@ pub struct Segment {
     files: Arc<SegmentFiles>,
 }
 
-/// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment, whatever they
-/// hold: no file of its own ends where a frame ends, so that one that does was cut. A byte cannot be a part of a frame
-/// that is used, and takes no room.
+/// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment,
+/// whatever they hold: no file of its own ends where a frame ends, so that one that does was cut. A byte
+/// cannot be a part of a frame that is used, and takes no room.
 pub const SHORT_END_BYTES: u64 = 1;
 
 /// The offset of a segment's first frame.
@@ -228,8 +228,8 @@ pub fn segment_path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:020}.seg"))
 }
 
-/// The highest number of a segment. No log comes to it, so whatever has a higher one in its name was not written by
-/// one; and behind every number up to here there is a next one.
+/// The highest number of a segment. No log comes to it, so whatever has a higher one in its name was not
+/// written by one; and behind every number up to here there is a next one.
 pub const SEGMENT_NUMBER_MAX: u64 = 1 << 62;
 
 /// Whether a file is named as segments are, of whatever number.

@@ -137,8 +137,8 @@ impl ReplayOutcome {
     }
 }
 
-/// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame. `end_of` knows
-/// where segments end whose follower compaction has let go; where it does not, what they hold tells.
+/// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame. `end_of`
+/// knows where segments end whose follower compaction has let go; where it does not, what they hold tells.
 ///
 /// # Errors
 /// [`UnreadableRange`] where the policy refuses it, and whatever the visitor returns.
@@ -177,7 +177,8 @@ pub fn replay<E: From<UnreadableRange>>(
     Ok(result)
 }
 
-/// Whether a segment has a frame anywhere: then it was in use, whatever became of its header and of its first frames.
+/// Whether a segment has a frame anywhere: then it was in use, whatever became of its header and of its first
+/// frames.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundFrames {
     /// It has.
@@ -366,8 +367,8 @@ impl<'a> Walk<'a> {
         Ok(true)
     }
 
-    /// Whether the log's last file ends within the frame at `offset`. Spares and recycled segments hold no frame
-    /// of this sequence. One that ends with its frames is judged behind the last of them.
+    /// Whether the log's last file ends within the frame at `offset`. Spares and recycled segments hold no
+    /// frame of this sequence. One that ends with its frames is judged behind the last of them.
     fn is_cut(&self, offset: u64, expected: Sequence) -> Result<bool, UnreadableRange> {
         let left = usize::try_from(self.limit.saturating_sub(offset)).unwrap_or(usize::MAX);
         let is_made_short = self.is_longer && left as u64 == SHORT_END_BYTES;

@@ -1,6 +1,6 @@
-//! The files of segments, while readers, a segment that is let go and a lack of descriptors meet in every order that
-//! `shuttle` finds: who reads gets the bytes of the segment that it asked for, or is told that it has gone or to come
-//! again; and what is kept open is closed when its segment has gone.
+//! The files of segments, while readers, a segment that is let go and a lack of descriptors meet in every
+//! order that `shuttle` finds: who reads gets the bytes of the segment that it asked for, or is told that it
+//! has gone or to come again; and what is kept open is closed when its segment has gone.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -79,8 +79,8 @@ impl Scene {
         true
     }
 
-    /// Lets a segment go as compaction does, and begins the next one, in its file where that is a spare then. Whether
-    /// it was.
+    /// Lets a segment go as compaction does, and begins the next one, in its file where that is a spare then.
+    /// Whether it was.
     fn replace(&self) -> bool {
         let mut segment = self.segments.remove(GOES).expect("it is there");
         let put_away = until_not_busy(|| self.spares.put_away(&mut segment));

@@ -48,8 +48,8 @@ impl RottenRecords {
 
 impl Volume {
     /// Queues the heal of every row and shard whose payload is not what was written, and ends the replay that
-    /// found them. A disk without room for that is no reason not to open: the next opening finds again what is
-    /// not queued. Whether all is.
+    /// found them. A disk without room for that is no reason not to open: the next opening finds again what
+    /// is not queued. Whether all is.
     pub(crate) fn queue_damage(&mut self, rotten: &RottenRecords) -> Result<bool, Error> {
         let since_ms = self.shared.clock.wall_ms();
         let at_once = self.log.batch_bytes_max() / (HEAL_ENTRY_BYTES_MAX + SUBJECT_BYTES_MAX);

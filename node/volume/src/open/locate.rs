@@ -10,8 +10,8 @@
 //!                                                 damaged header: the header was durable before the name was there
 //! ```
 //! A file under a name that no log gives is looked into, too: whoever moved a segment aside can put it back.
-//! A file with a number that no log comes near is a segment only where it has a header or a frame of that number.
-//! Called when a volume is opened, before anything is changed.
+//! A file with a number that no log comes near is a segment only where it has a header or a frame of that
+//! number. Called when a volume is opened, before anything is changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -43,8 +43,8 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) names: &'a [String],
     /// Whose it is.
     pub(crate) volume: VolumeId,
-    /// Whether its life has all that was acknowledged to it, as far as volume.json knows: then the absence of a log is
-    /// a loss.
+    /// Whether its life has all that was acknowledged to it, as far as volume.json knows: then the absence of
+    /// a log is a loss.
     pub(crate) is_whole: bool,
     /// What is missing in it and was told.
     pub(crate) told: &'a [LostRange],
@@ -115,8 +115,8 @@ impl Candidate {
     }
 }
 
-/// No log comes near a segment of this number: a file with such a name was not left by one, and is neither its end
-/// nor a number to count on from.
+/// No log comes near a segment of this number: a file with such a name was not left by one, and is neither
+/// its end nor a number to count on from.
 const STRAY_FROM: u64 = SEGMENT_NUMBER_MAX / 2;
 
 /// Finds the segments of a log. Nothing is changed.
@@ -178,8 +178,8 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     Ok(located)
 }
 
-/// Whether whoever began a segment behind these made its header durable before its name: whoever syncs does it with
-/// each, and whoever does not with the first one behind a segment of one that does.
+/// Whether whoever began a segment behind these made its header durable before its name: whoever syncs does
+/// it with each, and whoever does not with the first one behind a segment of one that does.
 fn headers_are_durable(files: &LogFiles<'_>, before: &[HeadedSegment]) -> bool {
     match before.last() {
         Some(last) => last.header.as_ref().is_some_and(|header| header.is_synced),
@@ -228,7 +228,8 @@ fn read_aside(
         Err(source) if FaultClass::of(&source) == FaultClass::Busy => {
             return Err(OpenError::Io { op: "open", path, source });
         }
-        // What cannot be read is most likely somebody else's. If it is a segment after all, the log lacks one.
+        // What cannot be read is most likely somebody else's. If it is a segment after all, the log lacks
+        // one.
         Err(_) => return Ok(None),
     };
     let header = SegmentHeader::decode(page.get(..read).unwrap_or(&[])).ok();
@@ -256,8 +257,8 @@ fn read_at(
     }
 }
 
-/// Refuses to go on without a segment that is there under another name. Cheap where the index knows of it, for this is
-/// asked at each try to open: then what follows the index is read, and not the whole log.
+/// Refuses to go on without a segment that is there under another name. Cheap where the index knows of it,
+/// for this is asked at each try to open: then what follows the index is read, and not the whole log.
 ///
 /// # Errors
 /// [`OpenError`]; `Damaged` where a file has the name of another segment than the one it is.
@@ -292,7 +293,8 @@ pub(crate) fn refuse_misnamed(
     Ok(())
 }
 
-/// Whether an index and the log behind it have everything. Where the index cannot say, the log is asked alone.
+/// Whether an index and the log behind it have everything. Where the index cannot say, the log is asked
+/// alone.
 fn is_up_to_date(index: &Arc<dyn Index>, headed: &[HeadedSegment]) -> bool {
     let Some(persisted) = index.persisted() else { return false };
     let unseen = Sequence(persisted.0 + 1);
@@ -300,13 +302,14 @@ fn is_up_to_date(index: &Arc<dyn Index>, headed: &[HeadedSegment]) -> bool {
     is_whole && !has_hole(headed.get(first_needed(headed, unseen)..).unwrap_or(&[]), unseen)
 }
 
-/// Whether a misnamed file is a segment that the log still needs, and not a spare that got its name from a writer
-/// that does not sync, whose header a power cut took: such a file has the header of a segment that was let go.
+/// Whether a misnamed file is a segment that the log still needs, and not a spare that got its name from a
+/// writer that does not sync, whose header a power cut took: such a file has the header of a segment that was
+/// let go.
 ///
-/// Only what is certain counts, or a leftover would keep the volume from opening for ever. Where every other segment
-/// has its header and the last of them was written by one that syncs, a writer that does not began none, and let none
-/// go, but for segments of its own: what the log says of the others is durable. Of several that are misnamed the last
-/// one is certain, for what the log says of it stands behind it.
+/// Only what is certain counts, or a leftover would keep the volume from opening for ever. Where every other
+/// segment has its header and the last of them was written by one that syncs, a writer that does not began
+/// none, and let none go, but for segments of its own: what the log says of the others is durable. Of several
+/// that are misnamed the last one is certain, for what the log says of it stands behind it.
 fn holds_what_is_kept(
     misnamed: &MisnamedSegment,
     others: &[HeadedSegment],
@@ -340,8 +343,8 @@ fn holds_what_is_kept(
     Ok(is_unsaid || (is_sealed && !is_deleted))
 }
 
-/// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows with which
-/// it begins: the one before it may hold them, too.
+/// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows
+/// with which it begins: the one before it may hold them, too.
 pub(crate) fn first_needed(headed: &[HeadedSegment], from: Sequence) -> usize {
     let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
     let earlier = headed.get(..later).unwrap_or(&[]);

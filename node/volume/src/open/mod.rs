@@ -129,8 +129,8 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
 
 /// Opens a volume.
 ///
-/// In a directory that does not hold the volume's identity nothing is made: it may be what a filesystem is mounted
-/// on, and that one is away.
+/// In a directory that does not hold the volume's identity nothing is made: it may be what a filesystem is
+/// mounted on, and that one is away.
 ///
 /// # Errors
 /// [`OpenError`]; `Damaged` also for an empty directory.
@@ -199,8 +199,8 @@ fn identity_in(
     })
 }
 
-/// Makes the directories that a volume lacks, durably: those of a format that was cut short, or lost. Where it was
-/// taken away since its identity was read, nothing is made in its place.
+/// Makes the directories that a volume lacks, durably: those of a format that was cut short, or lost. Where
+/// it was taken away since its identity was read, nothing is made in its place.
 fn make_directories(disk: &dyn Disk, path: &Path, identity: &IdentityFile) -> Result<(), OpenError> {
     for directory in [log::directory(path), path.join(SHARDS)] {
         match disk.file_id(&directory) {
@@ -241,8 +241,8 @@ fn read_in(
         options.spare_segments,
     )
     .map_err(io_error("read spares in", &log_path))?;
-    // Without this a power cut may take the name of a segment back, and bring a segment back under the name of
-    // a spare that was used since.
+    // Without this a power cut may take the name of a segment back, and bring a segment back under the name
+    // of a spare that was used since.
     disk.sync_dir(&log_path).map_err(io_error("sync", &log_path))?;
     if identity.lost.as_deref() == Some(UNFINISHED) && spares.is_short() {
         // The first writes of a volume find a segment that was written once, as all later ones do. Without
@@ -278,8 +278,8 @@ enum FirstWrite {
     Phase,
 }
 
-/// The life that a volume is opened in. One that begins is above the life that lost its state: it begins in the
-/// log, and volume.json follows, which an opening that was cut short did not come to.
+/// The life that a volume is opened in. One that begins is above the life that lost its state: it begins in
+/// the log, and volume.json follows, which an opening that was cut short did not come to.
 fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> Incarnation {
     let noted = identity.incarnation;
     if is_lost {

@@ -130,8 +130,8 @@ pub(crate) fn restore(
         ..OpenReport::default()
     };
     report.torn_tail |= !discarded.is_empty() || empty.is_some();
-    // Where something is lost, the records that say what is kept may be lost too, and half a segment may be what
-    // rot left of a whole one.
+    // Where something is lost, the records that say what is kept may be lost too, and half a segment may be
+    // what rot left of a whole one.
     if lost.is_none() {
         report.removed = tidy(disk, log, &mut headed, &discarded, empty, &small)?;
     }
@@ -150,8 +150,9 @@ pub(crate) fn restore(
 
 /// Replays the log into the index, or into an empty one where that does not do, and why not.
 ///
-/// Where segments end whose follower is gone stands in the log or in the index. An empty index learns it on its way, too
-/// late for what lies before: where that would be a loss, the log is replayed once more, with the ends that it named.
+/// Where segments end whose follower is gone stands in the log or in the index. An empty index learns it on
+/// its way, too late for what lies before: where that would be a loss, the log is replayed once more, with
+/// the ends that it named.
 fn fill_index(
     files: &LogFiles<'_>,
     located: &LocatedSegments,
@@ -176,7 +177,8 @@ fn fill_index(
         Ok(done) => done,
         Err(unfit) => reset(source, Some(reason_to_rebuild(unfit, files)?), &unknown)?,
     };
-    // A rebuild that an interruption cut short has some of it in the index, and begins with the first record again.
+    // A rebuild that an interruption cut short has some of it in the index, and begins with the first record
+    // again.
     if !done.is_complete || cut_segments(&done.replayed, &done.small).next().is_none() {
         return Ok(done);
     }
@@ -275,8 +277,8 @@ fn attempt(
 
 /// Makes segments durable, before anything of them is in an index that is flushed and before anybody hears of
 /// it: a process that did not sync, or that died before it did, may have left them in memory alone. What was
-/// written by one that syncs, and lies before what is replayed, is durable. Only what is clean leaves the page
-/// cache, so that replay, which begins with the segment at `replayed`, reads it from the device.
+/// written by one that syncs, and lies before what is replayed, is durable. Only what is clean leaves the
+/// page cache, so that replay, which begins with the segment at `replayed`, reads it from the device.
 fn sync(headed: &[HeadedSegment], replayed: usize) -> Result<(), IndexUnfit> {
     let is_durable = |one: &HeadedSegment| one.header.as_ref().is_some_and(|header| header.is_synced);
     for (index, one) in headed.iter().enumerate() {
@@ -397,8 +399,8 @@ fn judge_loss(
     let is_behind = |lost: &LostData| {
         let is_known = files.is_whole && files.told.contains(&lost.range);
         let is_in_index = persisted.is_some_and(|persisted| lost.from <= persisted);
-        // Where nothing readable was behind a loss, it began with the very sequence that the life that told it began
-        // to write with, elsewhere.
+        // Where nothing readable was behind a loss, it began with the very sequence that the life that told
+        // it began to write with, elsewhere.
         told.is_some_and(|told| {
             is_known && lost.from.0 <= told.0.saturating_add(1) || is_in_index && lost.from <= told
         })
@@ -422,14 +424,16 @@ fn judge_loss(
     missing.map(|number| format!("segment {number} is missing"))
 }
 
-/// What is missing in the log and need not be found again once the life that begins because of it has recovered.
+/// What is missing in the log and need not be found again once the life that begins because of it has
+/// recovered.
 ///
-/// Of what that life acknowledges nothing is missing in these ranges, now or later. Its rows lie behind its `phase`
-/// record, which is written behind all that was found here. What it goes on with of its state (seals, floors, epochs,
-/// lives of peers) lies outside of them, for each entry's record is looked for: one that the index alone has, as when its
-/// moved copy is what was lost, would be gone with the index. What is written later lies behind the `phase` record, and
-/// what is moved goes there. Rot that comes later has another range, and is found: only what is missing between exactly
-/// these offsets is told. Shards are not spoken for by a vote; reads and the scrubber find that they are missing.
+/// Of what that life acknowledges nothing is missing in these ranges, now or later. Its rows lie behind its
+/// `phase` record, which is written behind all that was found here. What it goes on with of its state (seals,
+/// floors, epochs, lives of peers) lies outside of them, for each entry's record is looked for: one that the
+/// index alone has, as when its moved copy is what was lost, would be gone with the index. What is written
+/// later lies behind the `phase` record, and what is moved goes there. Rot that comes later has another
+/// range, and is found: only what is missing between exactly these offsets is told. Shards are not spoken for
+/// by a vote; reads and the scrubber find that they are missing.
 fn told_by_a_life(
     index: &Arc<dyn Index>,
     headed: &[HeadedSegment],
@@ -447,8 +451,8 @@ fn told_by_a_life(
     Ok(ranges().collect())
 }
 
-/// The records that say which segments are kept, of those that have none: it stood in the next segment's first frame,
-/// and without it the next opening would take them for let go.
+/// The records that say which segments are kept, of those that have none: it stood in the next segment's
+/// first frame, and without it the next opening would take them for let go.
 fn unnamed_of(headed: &[HeadedSegment], replayed: &ReplayOutcome, small: &SmallState) -> Vec<Subject> {
     let pairs = headed.iter().zip(headed.iter().skip(1));
     let unnamed = pairs.filter(|(one, _)| !small.segments.contains_key(&one.segment.number));
@@ -467,8 +471,8 @@ fn unnamed_of(headed: &[HeadedSegment], replayed: &ReplayOutcome, small: &SmallS
     named.take(UNNAMED_MAX).collect()
 }
 
-/// Removes what a crash left: half a segment, and segments that compaction had let go. What was not a segment, or is not
-/// known to be half of one.
+/// Removes what a crash left: half a segment, and segments that compaction had let go. What was not a
+/// segment, or is not known to be half of one.
 fn tidy(
     disk: &Arc<dyn Disk>,
     log: &Path,

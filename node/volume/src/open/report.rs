@@ -36,8 +36,8 @@ pub struct OpenReport {
     /// Records whose payload is not what was written, by what they are about: the first ones, where there are
     /// very many.
     pub rotten: Vec<Subject>,
-    /// Whether rotten records are left for which there was no room in the queue, or in memory: the next opening
-    /// finds them again.
+    /// Whether rotten records are left for which there was no room in the queue, or in memory: the next
+    /// opening finds them again.
     pub rotten_left: bool,
     /// Files that were named as segments, held none, and were removed.
     pub removed: Vec<RemovedFile>,

@@ -30,8 +30,8 @@ use crate::state::promises::judge_bucket;
 /// Rows that one call looks at before it hands back what it has.
 const LOOKED_AT_MAX: usize = LIST_PASSED_MAX as usize;
 
-/// Bytes of values after which one call hands back what it has: a value may have some mebibytes, and a page is
-/// in memory as a whole.
+/// Bytes of values after which one call hands back what it has: a value may have some mebibytes, and a page
+/// is in memory as a whole.
 const VALUES_BYTES_MAX: usize = 1 << 20;
 
 impl Reader {
@@ -190,8 +190,8 @@ impl Reader {
         Ok(page)
     }
 
-    /// Rows that are not known to be committed, or committed ones that another volume of the set may lack, behind
-    /// `after`. Both are in one list, and a page ends after a number of rows of either kind.
+    /// Rows that are not known to be committed, or committed ones that another volume of the set may lack,
+    /// behind `after`. Both are in one list, and a page ends after a number of rows of either kind.
     ///
     /// # Errors
     /// [`Error::Failed`].
@@ -223,9 +223,9 @@ impl Reader {
         Ok(page)
     }
 
-    /// Where a scan that has more to look at goes on: behind the last of its keys that can be read. Keys that cannot be
-    /// read are passed, but a page of nothing else names no place: without an error its caller would take the scan for
-    /// complete.
+    /// Where a scan that has more to look at goes on: behind the last of its keys that can be read. Keys that
+    /// cannot be read are passed, but a page of nothing else names no place: without an error its caller
+    /// would take the scan for complete.
     fn last_looked_at(&self, last: Option<RegisterKey>) -> Result<RegisterKey, Error> {
         let what = || format!("of {LOOKED_AT_MAX} keys of rows not one can be read");
         last.ok_or_else(|| self.shared.index_failed(&IndexError::Damaged { what: what() }))

@@ -269,7 +269,8 @@ impl Reader {
     }
 
     /// Bytes of a packed shard. Its record is looked for: an index that is ahead of what is left of its log
-    /// names shards that went with the rest. What is missing is no sign of a bad disk, and not counted as one.
+    /// names shards that went with the rest. What is missing is no sign of a bad disk, and not counted as
+    /// one.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Corrupt`] where the disk cannot read it, [`Error::Busy`].
@@ -339,8 +340,8 @@ impl Reader {
         Err(self.shared.corrupt(format!("row of {key:?}")))
     }
 
-    /// The value of the row that the volume holds under a key, without its inline bytes and whatever seals and epochs
-    /// say: for an inspection. `None` where there is no row.
+    /// The value of the row that the volume holds under a key, without its inline bytes and whatever seals
+    /// and epochs say: for an inspection. `None` where there is no row.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Busy`] when the pool has no buffer, [`Error::Failed`].
@@ -417,8 +418,8 @@ impl Reader {
         Ok(taken)
     }
 
-    /// One page of the volume's seals, of the buckets behind `after`. A page may be shorter than `limit`; an empty
-    /// one is the end.
+    /// One page of the volume's seals, of the buckets behind `after`. A page may be shorter than `limit`; an
+    /// empty one is the end.
     pub fn seals(&self, after: Option<BucketId>, limit: usize) -> Vec<StoredSeals> {
         self.shared.view.read().small.seals_page(after, limit)
     }
@@ -435,7 +436,8 @@ impl Reader {
         std::iter::successors(page(None), next).flatten()
     }
 
-    /// The seals of deletions that are under way, or were left behind: of buckets that are not sealed for ever.
+    /// The seals of deletions that are under way, or were left behind: of buckets that are not sealed for
+    /// ever.
     pub fn held_seals(&self) -> Vec<StoredSeals> {
         self.shared.view.read().small.held_seals()
     }
@@ -469,8 +471,8 @@ impl Reader {
         self.shared.view.read().small.history()
     }
 
-    /// The same for a question to a peer; `None` where the log does not name the current one yet: what a peer noted
-    /// of it would be missed by the next.
+    /// The same for a question to a peer; `None` where the log does not name the current one yet: what a peer
+    /// noted of it would be missed by the next.
     pub fn openings_to_ask_with(&self) -> Option<OpeningHistory> {
         let view = self.shared.view.read();
         view.small.unnamed_opening().is_none().then(|| view.small.history())
@@ -493,14 +495,14 @@ fn described(shard: ShardId) -> String {
 }
 
 impl VolumeShared {
-    /// Whether a place is one that a replay comes to. What a cut left behind the end of its segment may still be
-    /// read, and goes when the segment is let go; what lies whole in a stretch that was told as missing may be, too,
-    /// and goes when the index is rebuilt. Neither is found as long as it is there, or it would count until then, and
-    /// nobody would be told when it goes.
+    /// Whether a place is one that a replay comes to. What a cut left behind the end of its segment may still
+    /// be read, and goes when the segment is let go; what lies whole in a stretch that was told as missing
+    /// may be, too, and goes when the index is rebuilt. Neither is found as long as it is there, or it would
+    /// count until then, and nobody would be told when it goes.
     ///
-    /// Asked for shards. Rows in such a stretch are of a life before: their sequence hides them once the next one is
-    /// recovered, and until then they are what can still be saved. Where a forced recovery shows them, the loss is
-    /// found again when the index is rebuilt.
+    /// Asked for shards. Rows in such a stretch are of a life before: their sequence hides them once the next
+    /// one is recovered, and until then they are what can still be saved. Where a forced recovery shows them,
+    /// the loss is found again when the index is rebuilt.
     fn is_in_log(&self, place: table::Place) -> bool {
         if self.told.iter().any(|range| range.has(place.segment, u64::from(place.offset))) {
             return false;

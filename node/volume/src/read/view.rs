@@ -246,8 +246,8 @@ impl VolumeShared {
         for (key, value) in &changes {
             match value {
                 Some(value) => applied.push(Change::Put { key: key.clone(), value: value.clone() }),
-                // What came and went between two folds never was in the index. Where it cannot tell, nothing is
-                // removed once more.
+                // What came and went between two folds never was in the index. Where it cannot tell, nothing
+                // is removed once more.
                 None if matches!(self.index.get(key), Ok(None)) => {}
                 None => applied.push(Change::Remove { key: key.clone() }),
             }

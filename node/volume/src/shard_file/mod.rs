@@ -146,8 +146,9 @@ impl ShardFiles {
     }
 
     /// A page of the shards that have a file in one of the 256 directories, in the order of their ids, behind
-    /// `after`. The directory is listed for the first page; the pages behind it are of what lay there then, so
-    /// whoever asks for one may find that its file is gone. One directory is kept so, and only until its end.
+    /// `after`. The directory is listed for the first page; the pages behind it are of what lay there then,
+    /// so whoever asks for one may find that its file is gone. One directory is kept so, and only until its
+    /// end.
     ///
     /// # Errors
     /// As [`ShardFiles::list`].
@@ -175,7 +176,8 @@ impl ShardFiles {
     /// interrupted heal left is cleared away.
     ///
     /// # Errors
-    /// [`Error::Busy`]; [`Error::Corrupt`] when the directory cannot be listed, which says nothing of the others.
+    /// [`Error::Busy`]; [`Error::Corrupt`] when the directory cannot be listed, which says nothing of the
+    /// others.
     pub fn list(&self, directory: u8) -> Result<Vec<ShardId>, Error> {
         let path = self.shared.directories.path(directory);
         let entries = match self.shared.disk.list(&path) {

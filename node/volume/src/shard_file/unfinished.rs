@@ -1,5 +1,5 @@
-//! Shard files that were never finished. Who writes one claims it meanwhile; what a crash left of one is shown like
-//! any other file, so that the sweep of orphans judges it by the register that its header names.
+//! Shard files that were never finished. Who writes one claims it meanwhile; what a crash left of one is
+//! shown like any other file, so that the sweep of orphans judges it by the register that its header names.
 //!
 //! ```text
 //! header  end      shown
@@ -21,7 +21,8 @@ use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
 
-/// The claim of whoever writes a file: nobody else writes it, shows it or clears it away until this is dropped.
+/// The claim of whoever writes a file: nobody else writes it, shows it or clears it away until this is
+/// dropped.
 #[derive(Debug)]
 pub(super) struct WriteClaim {
     files: ShardFiles,
@@ -30,8 +31,8 @@ pub(super) struct WriteClaim {
 }
 
 impl WriteClaim {
-    /// Of a new file. It can be there only where the same request came twice. One that comes late, when its shard
-    /// is healed already, would remove what was healed if it gave up.
+    /// Of a new file. It can be there only where the same request came twice. One that comes late, when its
+    /// shard is healed already, would remove what was healed if it gave up.
     pub(super) fn of_create(files: &ShardFiles, shard: ShardId) -> Result<Self, Error> {
         let mut claims = files.shared.claims.lock();
         if claims.has_heal(shard) {
@@ -67,8 +68,8 @@ impl Drop for WriteClaim {
 }
 
 impl ShardFiles {
-    /// What a shard's file says of it; none where there is none, where it is being written, or where nobody can
-    /// tell whose it is.
+    /// What a shard's file says of it; none where there is none, where it is being written, or where nobody
+    /// can tell whose it is.
     ///
     /// # Errors
     /// [`Error::Busy`]; [`Error::Failed`].

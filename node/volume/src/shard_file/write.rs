@@ -53,9 +53,9 @@ impl ShardFiles {
     /// Begins the file of a new shard and reserves its space.
     ///
     /// # Errors
-    /// [`Error::Full`]; [`Error::Busy`] when the process has no descriptor left, and while the shard is healed;
-    /// [`Error::Corrupt`] when the shard has a file: a data id is written once; [`Error::Failed`] when the system
-    /// refuses.
+    /// [`Error::Full`]; [`Error::Busy`] when the process has no descriptor left, and while the shard is
+    /// healed; [`Error::Corrupt`] when the shard has a file: a data id is written once; [`Error::Failed`]
+    /// when the system refuses.
     pub fn create(&self, header: &ShardFileHeader) -> Result<ShardWriter, Error> {
         self.begin(header, WriteClaim::of_create(self, header.shard)?)
     }

@@ -325,8 +325,8 @@ impl Base for FetchedEntries<'_> {
 
 /// Changes of entries by their keys: new, or gone.
 ///
-/// foldhash, as in all maps of one batch: a batch is bounded, so that keys that collide on purpose cost a bounded
-/// time.
+/// foldhash, as in all maps of one batch: a batch is bounded, so that keys that collide on purpose cost a
+/// bounded time.
 pub(crate) type Changes = HashMap<Bytes, Option<Bytes>>;
 
 /// Changes of entries, not yet visible to anybody.
@@ -414,7 +414,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// Where the entry under a key comes from, before a record is applied, and whether it is of a row that is missed.
+    /// Where the entry under a key comes from, before a record is applied, and whether it is of a row that is
+    /// missed.
     fn origin_of(&self, key: &[u8], known: &KnownRows) -> Result<Option<(Origin, bool)>, IndexError> {
         match known {
             // Nothing but this batch can have changed it since.
@@ -451,8 +452,8 @@ impl<'a> Batch<'a> {
         Ok(())
     }
 
-    /// A row that is committed and missed stays listed. Once it is known to be everywhere it is so for good, in whatever
-    /// order compaction wrote what was said of it.
+    /// A row that is committed and missed stays listed. Once it is known to be everywhere it is so for good,
+    /// in whatever order compaction wrote what was said of it.
     fn hint(&mut self, keys: &RowKeys, hint: &Hint) -> Result<(), IndexError> {
         let Some(mut entry) = self.get(keys.row())? else { return Ok(()) };
         let Body::Row(row) = &mut entry.body else { return Ok(()) };

@@ -61,11 +61,12 @@ pub(crate) struct SmallState {
     /// The highest of them: each listing asks.
     epoch_max: Epoch,
     seals: BTreeMap<BucketId, BTreeSet<Option<ChangeId>>>,
-    /// The buckets among them that are not sealed for ever: few, where the others are as many as were deleted.
+    /// The buckets among them that are not sealed for ever: few, where the others are as many as were
+    /// deleted.
     held: BTreeSet<BucketId>,
     pub(crate) peers: BTreeMap<VolumeId, (Incarnation, Sequence)>,
-    /// How far the peers' logs were in each of their openings, as answers said: more than what this volume has of
-    /// them.
+    /// How far the peers' logs were in each of their openings, as answers said: more than what this volume
+    /// has of them.
     pub(crate) notes: BTreeMap<VolumeId, PeerNotes>,
     /// The volume's openings by life and by where its log ended at each.
     openings: BTreeMap<(Incarnation, Sequence), OpeningId>,
@@ -229,8 +230,8 @@ impl SmallState {
         }
     }
 
-    /// One page of the seals of the buckets behind `after`, by bucket: at most `limit` of them, and fewer where many
-    /// deletions hold them. Empty where there are none.
+    /// One page of the seals of the buckets behind `after`, by bucket: at most `limit` of them, and fewer
+    /// where many deletions hold them. Empty where there are none.
     pub(crate) fn seals_page(&self, after: Option<BucketId>, limit: usize) -> Vec<StoredSeals> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut page = Vec::new();
@@ -336,8 +337,8 @@ impl SmallState {
         (!self.is_named).then_some(self.current)
     }
 
-    /// Openings that the log need not name any more, at most `limit`: of earlier lives, and the oldest of so many
-    /// that no question holds them.
+    /// Openings that the log need not name any more, at most `limit`: of earlier lives, and the oldest of so
+    /// many that no question holds them.
     pub(crate) fn old_openings(&self, limit: usize) -> Vec<(Incarnation, Sequence)> {
         let life = (Incarnation(self.incarnation), Sequence(0));
         let of_life = self.openings.range(life..).count();
@@ -362,8 +363,8 @@ impl SmallState {
         }
     }
 
-    /// Who answers. What the log does not name is told to nobody: peers that noted it would take the next opening
-    /// for one that lost it.
+    /// Who answers. What the log does not name is told to nobody: peers that noted it would take the next
+    /// opening for one that lost it.
     pub(crate) fn answerer(&self, durable: Sequence) -> Answerer {
         let (opening, durable) =
             if self.is_named { (self.current.id, durable) } else { (OpeningId::NONE, Sequence(0)) };

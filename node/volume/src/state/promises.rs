@@ -19,8 +19,8 @@ use crate::state::SmallState;
 
 /// Promises that a row replaced, kept in the order until it is looked through.
 const ORDER_SLACK: usize = 1024;
-/// What a promise takes beside its key, about: twice a key's handle and a ballot, with the room that the tables
-/// keep free, and the key's allocation.
+/// What a promise takes beside its key, about: twice a key's handle and a ballot, with the room that the
+/// tables keep free, and the key's allocation.
 const PROMISE_OVERHEAD_BYTES: u64 = 256;
 /// Keys of a usual batch: for as many room is kept.
 const BUSY_ROOM: usize = 1024;

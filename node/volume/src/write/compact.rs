@@ -94,8 +94,8 @@ impl Volume {
             if !pass.has_hole || live == 0 {
                 return self.reclaim(pass);
             }
-            // Entries point into the hole: whoever reads or scrubs them finds that they are damaged as long as there is
-            // a segment to look into, and lets them go when they are healed.
+            // Entries point into the hole: whoever reads or scrubs them finds that they are damaged as long
+            // as there is a segment to look into, and lets them go when they are healed.
             self.compaction.damaged.insert(number, Damage { record: None, live });
             return Ok(CompactionStep::Progress { walked_bytes, moved_bytes });
         }
@@ -103,8 +103,8 @@ impl Volume {
         Ok(CompactionStep::Progress { walked_bytes, moved_bytes })
     }
 
-    /// What is missing in the log, where the volume's life needs none of it: whatever was there that it still knows of has
-    /// an entry, and a rebuild does without it whether its segment is kept or not.
+    /// What is missing in the log, where the volume's life needs none of it: whatever was there that it still
+    /// knows of has an entry, and a rebuild does without it whether its segment is kept or not.
     fn known_holes(&self) -> &[LostRange] {
         if self.working.standing().has_lost_state() { &[] } else { &self.shared.told }
     }
@@ -117,7 +117,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Forgets damage that nothing needs any more: what was healed, replaced or deleted was let go by its entry.
+    /// Forgets damage that nothing needs any more: what was healed, replaced or deleted was let go by its
+    /// entry.
     fn forget_damage(&mut self) {
         let Self { compaction, derived, shared, working, .. } = self;
         compaction.damaged.retain(|number, damage| {
@@ -245,8 +246,8 @@ impl Volume {
         in_sealed || unsealed.any(|one| newest >= one.first)
     }
 
-    /// A hint as it is to be written again: where no record but a hint says that this row is committed, with what all
-    /// hints said of it.
+    /// A hint as it is to be written again: where no record but a hint says that this row is committed, with
+    /// what all hints said of it.
     fn only_hinted(&self, hint: Hint) -> Result<Option<Hint>, Error> {
         let Some(entry) = self.shared.entry(&row_key(&hint.key))? else { return Ok(None) };
         Ok(match entry.body {

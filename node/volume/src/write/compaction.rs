@@ -55,7 +55,8 @@ pub(super) struct InFrame {
 /// A segment could not be compacted.
 #[derive(Debug)]
 pub(super) struct Damage {
-    /// The record that could not be read, by its key and the sequence of its place; none where that is not known.
+    /// The record that could not be read, by its key and the sequence of its place; none where that is not
+    /// known.
     pub(super) record: Option<(Bytes, Sequence)>,
     /// Bytes of the segment that were needed then.
     pub(super) live: u64,

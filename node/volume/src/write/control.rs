@@ -34,11 +34,11 @@ use crate::write::lazy::hint_bytes;
 use crate::write::plan::{JudgedPlace, Plan};
 use crate::write::volume::Volume;
 
-/// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it they are
-/// dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.
+/// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it
+/// they are dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.
 const HINTS_BYTES_MAX: usize = 2 << 20;
-/// Ends of MRF entries, and of notes of replaced data, remembered at most; beyond it they are dropped, and those
-/// are looked at once more.
+/// Ends of MRF entries, and of notes of replaced data, remembered at most; beyond it they are dropped, and
+/// those are looked at once more.
 const ENDS_MAX: usize = 65_536;
 /// Notes of replaced data that may wait for a frame; beyond it they are dropped, and their data is left to
 /// the sweep. Under load a frame takes them along every few milliseconds.
@@ -311,8 +311,8 @@ impl Volume {
             self.lazy.released.remove(&id);
             self.lazy.releases.insert(id, entry);
             self.lazy_begins();
-            // A crash forgets what no frame holds, and the data waits for the sweeper: the frame that follows that of
-            // the row takes the note along, or one as soon.
+            // A crash forgets what no frame holds, and the data waits for the sweeper: the frame that follows
+            // that of the row takes the note along, or one as soon.
             let now_us = self.shared.clock.monotonic_us();
             self.unprotected_since_us.get_or_insert(now_us);
         }
@@ -344,8 +344,8 @@ impl Volume {
         }
     }
 
-    /// Drops what is remembered of a peer and its own openings cover. One record says what is dropped and what is
-    /// noted in its place.
+    /// Drops what is remembered of a peer and its own openings cover. One record says what is dropped and
+    /// what is noted in its place.
     pub(crate) fn cover(&mut self, plan: &mut Plan, asker: &Asker) {
         let Asker { volume, openings } = asker;
         let Some(known) = self.working.notes.get(volume) else { return };
@@ -355,9 +355,8 @@ impl Volume {
         }
     }
 
-    /// Names the current opening where the log does not name it yet in this life: its answers tell of no position
-    /// before that is durable. What the log need not name any more goes, a few
-    /// at a time.
+    /// Names the current opening where the log does not name it yet in this life: its answers tell of no
+    /// position before that is durable. What the log need not name any more goes, a few at a time.
     pub(crate) fn push_opening(&mut self, plan: &mut Plan) -> Result<(), Error> {
         let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
         let incarnation = Incarnation(self.working.incarnation);

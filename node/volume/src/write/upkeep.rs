@@ -149,8 +149,9 @@ impl Reader {
         self.wants_flush() || self.wants_spare() || self.wants_ballast()
     }
 
-    /// Flushes the index when it is due, makes spare segments and the ballast, and merges the index where that
-    /// pays. Takes its time: between two merges, which may take a second each, it looks again what is due.
+    /// Flushes the index when it is due, makes spare segments and the ballast, and merges the index where
+    /// that pays. Takes its time: between two merges, which may take a second each, it looks again what is
+    /// due.
     ///
     /// # Errors
     /// [`Error::Failed`] when the index cannot be written; lack of space is no error.
@@ -223,12 +224,12 @@ impl Reader {
         }
     }
 
-    /// Does upkeep's work on its caller's thread where upkeep is far behind: whoever writes is slowed down, and
-    /// neither what waits for a flush nor the files that a lookup may have to ask grow without a bound.
+    /// Does upkeep's work on its caller's thread where upkeep is far behind: whoever writes is slowed down,
+    /// and neither what waits for a flush nor the files that a lookup may have to ask grow without a bound.
     pub(crate) fn relieve_upkeep(&self) {
         let shared = &self.shared;
-        // What was written before is written, whatever becomes of this: a failure is kept by its latch, and what
-        // cannot be done now is done later.
+        // What was written before is written, whatever becomes of this: a failure is kept by its latch, and
+        // what cannot be done now is done later.
         if shared.index.pending_bytes() >= shared.options.flush_bytes.saturating_mul(PENDING_MAX) {
             let _ = self.flush();
         }
@@ -238,8 +239,8 @@ impl Reader {
     }
 
     /// Declares that this opening has lost state: peers remember a later one, of the life `remembered` or one
-    /// before. The volume serves no more, and opens again as one that recovers. Where the directory is not the
-    /// one that was opened, what is there is left alone.
+    /// before. The volume serves no more, and opens again as one that recovers. Where the directory is not
+    /// the one that was opened, what is there is left alone.
     ///
     /// # Errors
     /// [`Error::Failed`], also when it cannot be noted: then the next opening is asked anew.

@@ -22,7 +22,8 @@ use crate::write::compaction::Compaction;
 use crate::write::lazy::Lazy;
 use crate::write::plan::{Outcome, Plan};
 
-/// After this time a frame that nobody followed is followed by an empty one, and a note of replaced data gets one.
+/// After this time a frame that nobody followed is followed by an empty one, and a note of replaced data gets
+/// one.
 pub(super) const TRAIL_US: u64 = 100_000;
 /// After this time what waits for a frame gets one of its own.
 pub(super) const LAZY_US: u64 = 1_000_000;
@@ -286,8 +287,8 @@ impl Volume {
         self.settle_phase()
     }
 
-    /// Names the opening, and the phase that the volume's life begins with. A disk that refuses for the moment keeps
-    /// no volume from serving what it has: the opening is named with the next frame then.
+    /// Names the opening, and the phase that the volume's life begins with. A disk that refuses for the
+    /// moment keeps no volume from serving what it has: the opening is named with the next frame then.
     pub(crate) fn settle_opening(&mut self) -> Result<(), Error> {
         let is_begun = !self.working.is_recovering || self.is_recovery_known();
         match self.settle_phase() {

@@ -207,9 +207,10 @@ pub fn judge_raise(standing: VoterStatus) -> Result<(), Refusal> {
     if standing.votes() { Ok(()) } else { Err(Refusal::Recovering) }
 }
 
-/// Judges whether the volume may raise its floor so far. Floors never fall, so one that is years ahead would close the
-/// set to every proposer until then. A recovery's floor lies a day ahead at most (`recover::Guarantees::is_far_ahead`), by a
-/// clock that may differ from this volume's; one that the volume has reached already says nothing new.
+/// Judges whether the volume may raise its floor so far. Floors never fall, so one that is years ahead would
+/// close the set to every proposer until then. A recovery's floor lies a day ahead at most
+/// (`recover::Guarantees::is_far_ahead`), by a clock that may differ from this volume's; one that the volume
+/// has reached already says nothing new.
 ///
 /// # Errors
 /// [`Refusal::Recovering`]; [`Refusal::TooFarAhead`].

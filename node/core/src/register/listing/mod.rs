@@ -106,7 +106,8 @@ fn judge(rows: impl Iterator<Item = Option<ScannedEntry>> + Clone, quorums: Quor
     };
     let same = held.clone().filter(|(_, row)| row.head.ballot == top.head.ballot);
     let seen_by_quorum = held.count() >= quorums.prepare();
-    // A equal ballots do not show it, as they do in a read: a scan has no floors, and a row may be an adopted copy.
+    // A equal ballots do not show it, as they do in a read: a scan has no floors, and a row may be an adopted
+    // copy.
     let committed = same.clone().any(|(_, row)| row.head.committed);
     if seen_by_quorum && committed { KeyDecision::Take { from } } else { KeyDecision::Read }
 }

@@ -85,15 +85,16 @@ pub struct HighestRow {
     pub ballot: Ballot,
     /// The hash of the value's head.
     pub digest: Digest,
-    /// Whether it is committed: one of them knows it, or A of them accepted it, see [`Vote::is_accepted`]. The hint that
-    /// says so comes later, and a key that many write would be settled again and again without the second rule.
+    /// Whether it is committed: one of them knows it, or A of them accepted it, see [`Vote::is_accepted`].
+    /// The hint that says so comes later, and a key that many write would be settled again and again without
+    /// the second rule.
     pub committed: bool,
     /// Who holds it, so that its bytes can be asked for.
     pub holders: Vec<VolumeId>,
 }
 
-/// A row that a volume showed with its promise and did not give when it was asked for: its device cannot read the
-/// record, or the volume no longer answers.
+/// A row that a volume showed with its promise and did not give when it was asked for: its device cannot read
+/// the record, or the volume no longer answers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct UnreadableRow {
     /// The volume.
@@ -160,22 +161,22 @@ pub enum AfterConflict {
     /// The change is not in the found value's history and, once a value is committed at the
     /// prepared ballot, never will be by itself: judge its condition again and propose it anew.
     TryAgain,
-    /// The history that would tell is gone: the client is told so, and its data may be released by nobody but who
-    /// replaces it.
+    /// The history that would tell is gone: the client is told so, and its data may be released by nobody but
+    /// who replaces it.
     Unknown,
 }
 
 /// Decides after the replies so far to a prepare, without those whose row is `unreadable`.
 ///
 /// A head comes from a volume's index, so a volume votes for a row that it may be unable to read. Where no
-/// volume can give the highest row, a proposer that kept these votes would find the same row at every ballot, and
-/// the key would be stuck. It names them here instead, and decides on the votes that are left.
+/// volume can give the highest row, a proposer that kept these votes would find the same row at every ballot,
+/// and the key would be stuck. It names them here instead, and decides on the votes that are left.
 ///
-/// That is safe because A promises must be left. Any A promises suffice for a decision, whatever other volumes
-/// answered: an unreadable row that was committed is held by A volumes, one of which is among any other A, and that
-/// one shows this row or a later one. So a row that none of the A shows is not committed, and never will be, since
-/// each of the A refuses its ballot now. The promise of a volume whose row is left out must not count among the A: it
-/// may be the only one of them that holds the committed row.
+/// That is safe because A promises must be left. Any A promises suffice for a decision, whatever other
+/// volumes answered: an unreadable row that was committed is held by A volumes, one of which is among any
+/// other A, and that one shows this row or a later one. So a row that none of the A shows is not committed,
+/// and never will be, since each of the A refuses its ballot now. The promise of a volume whose row is left
+/// out must not count among the A: it may be the only one of them that holds the committed row.
 ///
 /// The replies stay in `replies`: what they say of other volumes' lives, and their floors, count.
 pub fn after_prepare(

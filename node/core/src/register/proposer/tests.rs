@@ -95,7 +95,8 @@ fn a_row_that_an_accept_quorum_shows_is_committed() {
     assert!(!is_committed(4, &one_older(3)), "two of four hold it, and that may be all");
     assert!(!is_committed(5, &one_older(3)));
     assert!(is_committed(4, &one_older(4)), "three of four hold it");
-    // The floor of the third covers its row: it may have adopted that, and promised a higher ballot in its old life.
+    // The floor of the third covers its row: it may have adopted that, and promised a higher ballot in its
+    // old life.
     let copied = |floor| [row(9)(1), row(9)(2), promise(3, Some((9, false)), floor)];
     assert!(!is_committed(5, &copied(9)) && is_committed(5, &copied(8)));
     let known = [row(9)(1), row(9)(2), promise(3, Some((9, true)), 9)];

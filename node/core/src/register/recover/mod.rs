@@ -16,14 +16,15 @@
 //! at least one is among the P. F closes what it may have promised; the scan after the floors finds
 //! everything that it may have helped to commit; what comes later is above F and reaches it itself.
 //!
-//! Seals are read apart from the reports, because they are as many as buckets were ever deleted. A deletion that
-//! counts a seal of the lost volume's old life counts A - 1 other volumes, and one of these is among the P. Had
-//! that voter sealed after it recorded the new life, its answer would have named that life, and the old one would
-//! not count: so it sealed before. Its report is later than that, and a reading that begins after the report has
-//! come finds the seal on whatever page it stands, unless it was removed meanwhile: then the deletion was undone
-//! first, and nothing relies on the seal. A seal that is placed while the pages are read may be missed, and belongs
-//! to a deletion that does not count the old life. The seals are durable on the recovering volume before it stores
-//! a write or a row: in its new life it takes nothing under a seal that it stood for. Guards I-11 and I-12.
+//! Seals are read apart from the reports, because they are as many as buckets were ever deleted. A deletion
+//! that counts a seal of the lost volume's old life counts A - 1 other volumes, and one of these is among the
+//! P. Had that voter sealed after it recorded the new life, its answer would have named that life, and the
+//! old one would not count: so it sealed before. Its report is later than that, and a reading that begins
+//! after the report has come finds the seal on whatever page it stands, unless it was removed meanwhile: then
+//! the deletion was undone first, and nothing relies on the seal. A seal that is placed while the pages are
+//! read may be missed, and belongs to a deletion that does not count the old life. The seals are durable on
+//! the recovering volume before it stores a write or a row: in its new life it takes nothing under a seal
+//! that it stood for. Guards I-11 and I-12.
 
 pub mod confirm;
 pub mod opening;
@@ -37,8 +38,8 @@ use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 use crate::register::seal::{Seals, StoredSeals};
 
-/// What a volume guarantees durably, as it reports it. Its seals are read apart, page by page: they are as many as
-/// buckets were deleted.
+/// What a volume guarantees durably, as it reports it. Its seals are read apart, page by page: they are as
+/// many as buckets were deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Guarantees {
     /// The highest ballot that it may have promised: what it did promise since its start, or the
@@ -192,9 +193,10 @@ impl VoterSeals {
     }
 }
 
-/// Step 1, second half: whether the recovering volume may take over what the voters guarantee. The seals of each
-/// of them were read to the end, in the life in which it reported, by a reading that began after its report had
-/// come. A seal read before its holder recorded the life may be older than one that a deletion counts.
+/// Step 1, second half: whether the recovering volume may take over what the voters guarantee. The seals of
+/// each of them were read to the end, in the life in which it reported, by a reading that began after its
+/// report had come. A seal read before its holder recorded the life may be older than one that a deletion
+/// counts.
 pub fn may_take(barrier: &Barrier, reports: &[Reply<Guarantees>], read: &[Reply<()>], lives: &Lives) -> bool {
     barrier.voters.iter().all(|(volume, life)| {
         let report = reports.iter().find(|reply| reply.volume == *volume && reply.from.incarnation == *life);

@@ -44,8 +44,8 @@ enum OpeningSpan {
 }
 
 impl OpeningHistory {
-    /// The openings of a life, in the log's order. Of more than [`OPENINGS_MAX`] the newest count: should a peer
-    /// remember one of the others, the volume is rebuilt without need, and nothing is lost.
+    /// The openings of a life, in the log's order. Of more than [`OPENINGS_MAX`] the newest count: should a
+    /// peer remember one of the others, the volume is rebuilt without need, and nothing is lost.
     pub fn new(incarnation: Incarnation, mut openings: Vec<Opening>) -> Self {
         openings.drain(..openings.len().saturating_sub(OPENINGS_MAX));
         Self { incarnation, openings }
@@ -62,8 +62,8 @@ impl OpeningHistory {
         Some(Position { incarnation: self.incarnation, opening: id, durable: end })
     }
 
-    /// Whether a position that a peer remembers of this volume shows that its log lacks something: a later life,
-    /// an opening that it does not name, or records behind the end that the next opening found.
+    /// Whether a position that a peer remembers of this volume shows that its log lacks something: a later
+    /// life, an opening that it does not name, or records behind the end that the next opening found.
     pub fn lacks(&self, remembered: &Position) -> bool {
         if remembered.incarnation != self.incarnation {
             return remembered.incarnation > self.incarnation;
@@ -75,7 +75,8 @@ impl OpeningHistory {
         }
     }
 
-    /// Whether this log holds what a position tells of, and will in every copy that names the current opening.
+    /// Whether this log holds what a position tells of, and will in every copy that names the current
+    /// opening.
     fn covers(&self, opening: OpeningId, durable: Sequence) -> bool {
         matches!(self.span_of(opening), OpeningSpan::Ended(end) if durable <= end)
     }
@@ -108,8 +109,8 @@ impl PeerNotes {
     }
 
     /// Notes a position; whether that changed anything. A later life replaces all that was noted of earlier
-    /// ones. Where as many openings are noted as there is room for, another one is not: those stay until the peer
-    /// asks, which each of its openings does before it votes.
+    /// ones. Where as many openings are noted as there is room for, another one is not: those stay until the
+    /// peer asks, which each of its openings does before it votes.
     pub fn note(&mut self, position: Position) -> bool {
         let Position { incarnation, opening, durable } = position;
         if incarnation < self.incarnation {
@@ -144,8 +145,8 @@ impl PeerNotes {
         other.positions().fold(false, |changed, position| self.note(position) | changed)
     }
 
-    /// Drops what the openings of the peer itself cover, and notes in its place where its current one began: a
-    /// copy of the peer from before that does not name it, and any other one has what was covered. Whether
+    /// Drops what the openings of the peer itself cover, and notes in its place where its current one began:
+    /// a copy of the peer from before that does not name it, and any other one has what was covered. Whether
     /// that changed anything.
     pub fn cover(&mut self, asker: &OpeningHistory) -> bool {
         let Some(began) = asker.began() else { return false };

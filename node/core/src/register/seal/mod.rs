@@ -128,7 +128,8 @@ pub struct UnsettledRemains {
     pub is_accepted: bool,
 }
 
-/// What one sealed volume still holds under the bucket's id, told in one life from its first page to its last.
+/// What one sealed volume still holds under the bucket's id, told in one life from its first page to its
+/// last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Remains {
     /// Keys whose row is live, as far as this volume knows: it may have missed their tombstones.
@@ -147,9 +148,9 @@ impl Remains {
     }
 }
 
-/// The tombstones that A of these volumes accepted at one ballot. Each is committed, as it is where A votes of a read carry
-/// one ballot; that the volumes were not asked at one moment changes nothing, for what A accepted once is committed for
-/// ever. Copies count as little as there.
+/// The tombstones that A of these volumes accepted at one ballot. Each is committed, as it is where A votes
+/// of a read carry one ballot; that the volumes were not asked at one moment changes nothing, for what A
+/// accepted once is committed for ever. Copies count as little as there.
 fn gone<'a>(
     listed: impl Iterator<Item = &'a Remains>,
     quorums: Quorums,
@@ -192,14 +193,15 @@ pub enum DeletionDecision {
 /// Counted are volumes that sealed and were listed after that, both in one life, which must be their
 /// current one. A volume listed before its own seal can take a write in between.
 ///
-/// A of them that hold nothing are enough, whatever the others hold: an acknowledged write is on one of any A, or was
-/// replaced there, and what the others hold beside that can no longer be committed, since these A refuse it. So a
-/// volume that missed the tombstones of a bucket while it was away does not keep the bucket.
+/// A of them that hold nothing are enough, whatever the others hold: an acknowledged write is on one of any
+/// A, or was replaced there, and what the others hold beside that can no longer be committed, since these A
+/// refuse it. So a volume that missed the tombstones of a bucket while it was away does not keep the bucket.
 ///
 /// A tombstone that A of them accepted at one ballot is committed, and counts as nothing wherever it is.
 ///
-/// Where A of them do not hold nothing, a key is live when P show it as live: N - A volumes at most missed the last
-/// write to it, which is fewer than P. What fewer show may have been deleted, and the register tells.
+/// Where A of them do not hold nothing, a key is live when P show it as live: N - A volumes at most missed
+/// the last write to it, which is fewer than P. What fewer show may have been deleted, and the register
+/// tells.
 ///
 /// Programmer error: no sets, of which all would be empty.
 pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecision {

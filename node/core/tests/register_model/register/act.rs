@@ -209,8 +209,8 @@ impl Register {
         }
     }
 
-    /// Completes with the found value, which is committed; nothing was proposed at the prepared ballot. What is
-    /// released afterwards is judged by the value that is committed.
+    /// Completes with the found value, which is committed; nothing was proposed at the prepared ballot. What
+    /// is released afterwards is judged by the value that is committed.
     fn finish_found(&self, after: &mut State, actor: usize) {
         let me = &mut after.actors[actor];
         let found = me.found;

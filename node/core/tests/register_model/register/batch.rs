@@ -87,8 +87,8 @@ pub(crate) struct Member {
     /// What was decided last, and by each of the batch's tries (a mask, the first lowest).
     decided: bool,
     made: u8,
-    /// By which of them it found that another sending of its call had made its change; the highest bit is what was
-    /// decided last. And the ghost: by which it was refused although another sending had.
+    /// By which of them it found that another sending of its call had made its change; the highest bit is
+    /// what was decided last. And the ghost: by which it was refused although another sending had.
     repeats: u8,
     wronged: u8,
     /// The ballot of the last accept that named its data; 0 for none.
@@ -122,8 +122,8 @@ impl Register {
         sendings.fold(0, |changes, write| changes | 1 << write.change())
     }
 
-    /// Whether another sending of a write's call is known to have made its change: by a found value, which keeps these,
-    /// or a member before it in its batch.
+    /// Whether another sending of a write's call is known to have made its change: by a found value, which
+    /// keeps these, or a member before it in its batch.
     pub(super) fn has_made(&self, write: Write, kept: &[ConditionalChange], drafted: u8) -> bool {
         let drafted = if self.without == Without::DraftedCalls { 0 } else { drafted };
         let looks = self.without != Without::CallsLookedUp;

@@ -1,5 +1,5 @@
-//! A batch that looks: it reads the key before it prepares, and members that fail on what the read returns are told so.
-//! What is proposed is decided on what the prepare finds, whatever the read returned.
+//! A batch that looks: it reads the key before it prepares, and members that fail on what the read returns
+//! are told so. What is proposed is decided on what the prepare finds, whatever the read returned.
 
 use sherd_core::register::batch::RefusedMember;
 use sherd_core::register::quorum::Lives;
@@ -47,7 +47,8 @@ impl Register {
         }
     }
 
-    /// What follows from these answers; `None` where a read could not tell: a prepare may be sent at any time.
+    /// What follows from these answers; `None` where a read could not tell: a prepare may be sent at any
+    /// time.
     fn looked(&self, state: &State, actor: usize, mask: u8) -> Option<State> {
         let lives = Lives::default();
         let slots = self.columns().filter(|at| mask & 1 << at != 0);

@@ -197,8 +197,8 @@ pub(crate) struct Actor {
     /// Which of its operations; of a batch, how often it looked.
     pub(crate) op: u8,
     pub(crate) tries: u8,
-    /// First accept of the operation that is not forgotten, 0 for none; of a batch, the latest of all; lowest, first and
-    /// latest count proposed.
+    /// First accept of the operation that is not forgotten, 0 for none; of a batch, the latest of all;
+    /// lowest, first and latest count proposed.
     pub(crate) first_accept: u8,
     pub(crate) last_accept: u8,
     pub(crate) counts: [u8; 3],

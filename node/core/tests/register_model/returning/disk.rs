@@ -83,8 +83,8 @@ impl Notes {
         self.after.into_iter().max().and_then(|after| after.checked_sub(1))
     }
 
-    /// Whether a copy of a disk, opened as it is, lacks something of what these say. The end that its next opening
-    /// finds is where it is.
+    /// Whether a copy of a disk, opened as it is, lacks something of what these say. The end that its next
+    /// opening finds is where it is.
     pub(super) fn are_behind(self, disk: &Disk) -> bool {
         let mut opened = *disk;
         opened.open(small(OPENINGS + 1));

@@ -7,10 +7,10 @@
 //! opened -> A - 1 peers say what they remember -> votes, or has lost state and is rebuilt
 //! ```
 //! Writes and rebuilds are one step each here: how they go wrong in the middle is what `register` is
-//! about. A write leaves, with each volume that took it, the positions that the prepares' replies said. Records
-//! of no write (refusals with their positions, shards, heals, compaction) come at any time to a volume that has
-//! its log, votes or not, and answers about anything carry how far it is. A rollback that fewer than P peers noted
-//! is not recognised, and is not made.
+//! about. A write leaves, with each volume that took it, the positions that the prepares' replies said.
+//! Records of no write (refusals with their positions, shards, heals, compaction) come at any time to a
+//! volume that has its log, votes or not, and answers about anything carry how far it is. A rollback that
+//! fewer than P peers noted is not recognised, and is not made.
 
 mod disk;
 
@@ -566,7 +566,8 @@ impl ReturningDisks {
     }
 }
 
-/// A volume that learns from peers that it lost state: the life that its directory goes on in is above all of them.
+/// A volume that learns from peers that it lost state: the life that its directory goes on in is above all of
+/// them.
 fn lose(state: &State, victim: usize, peers: u8) -> State {
     let mut after = *state;
     let remembered = of_mask(peers).map(|peer| state.disks[peer].knows[victim].life).max();

@@ -87,8 +87,8 @@ impl<'a> BatchRun<'a> {
     async fn tries(mut self, ahead: Option<OrderedPrepare>) {
         let (mut prepare, mut above) = (ahead, Ballot::ZERO);
         loop {
-            // With an accept under way each change of another gateway brings it nearer to an unknown outcome: those
-            // that have none wait for it, and it waits for none.
+            // With an accept under way each change of another gateway brings it nearer to an unknown outcome:
+            // those that have none wait for it, and it waits for none.
             let may_wait = self.change.batch.tries.is_none();
             if prepare.is_none() && may_wait && self.registers.inner.contention.is_noted(self.turn.key.hash) {
                 // In a box: the future of every write is kept small.
@@ -114,9 +114,9 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Reads the key, while other gateways write it, too. That waits for a write under way, whose accept a prepare
-    /// would refuse. Members that came before and fail on what it shows get that answer: nothing of them was sent, and what
-    /// they were judged on is committed.
+    /// Reads the key, while other gateways write it, too. That waits for a write under way, whose accept a
+    /// prepare would refuse. Members that came before and fail on what it shows get that answer: nothing of
+    /// them was sent, and what they were judged on is committed.
     async fn look(&mut self) {
         self.admit();
         self.let_go();
@@ -203,7 +203,8 @@ impl<'a> BatchRun<'a> {
     fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> BatchDecision<Draft> {
         let change = &self.change;
         let found = ready.found.as_ref().map_or_else(DecisionBasis::default, |found| found_in(&found.value));
-        // The prepare was answered by somebody who knows of every life that began before its ballot could be accepted.
+        // The prepare was answered by somebody who knows of every life that began before its ballot could be
+        // accepted.
         let lives = self.registers.known_lives();
         let since_ms = ready.round.ballot.time.as_ms();
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
@@ -236,8 +237,8 @@ impl<'a> BatchRun<'a> {
         }
         let are_alone = self.members.iter().all(|member| member.data.named().is_none());
         if !self.members.is_empty() && found_is_certain && are_alone {
-            // They came after the prepare: a read tells them as much as a write would. It may need the room that what was
-            // found has.
+            // They came after the prepare: a read tells them as much as a write would. It may need the room
+            // that what was found has.
             ready.found = None;
             Box::pin(self.look()).await;
             if !self.members.is_empty() {

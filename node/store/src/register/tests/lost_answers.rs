@@ -97,8 +97,8 @@ async fn a_change_whose_accepts_were_lost_is_proposed_again() {
     gateway.close().await;
 }
 
-/// A volume that took the first try may show it to anybody, until what the second one commits lacks it: then the
-/// writer who wanted it no more gives its data back.
+/// A volume that took the first try may show it to anybody, until what the second one commits lacks it: then
+/// the writer who wanted it no more gives its data back.
 #[tokio::test]
 async fn data_that_an_earlier_try_named_is_given_back_when_a_later_one_is_committed() {
     let directories = Directories::new(4);
@@ -503,7 +503,8 @@ async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
     gateway.close().await;
 }
 
-/// One that came before may be told what its prepare showed. A later one may know of a newer value than the promises.
+/// One that came before may be told what its prepare showed. A later one may know of a newer value than the
+/// promises.
 #[tokio::test]
 async fn a_writer_that_came_after_the_prepare_is_refused_by_a_read_that_began_later() {
     let directories = Directories::new(4);
@@ -551,8 +552,8 @@ pub(super) async fn until_told_committed(node: &Node) {
     tokio::time::timeout(DEADLINE, told).await.expect("told in time");
 }
 
-/// What the batch made of one key is told by its value alone: what went into it and out again within is neither
-/// replaced nor damaged.
+/// What the batch made of one key is told by its value alone: what went into it and out again within is
+/// neither replaced nor damaged.
 #[tokio::test]
 async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended() {
     let directories = Directories::new(4);

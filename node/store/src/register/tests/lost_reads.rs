@@ -42,7 +42,8 @@ async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
     gateway.close().await;
 }
 
-/// That a row moved on is known where a volume says so that showed it; that it is out of reach is not the same.
+/// That a row moved on is known where a volume says so that showed it; that it is out of reach is not the
+/// same.
 #[tokio::test]
 async fn inline_bytes_are_read_from_whoever_has_them() {
     let directories = Directories::new(4);
@@ -171,8 +172,8 @@ async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
     node.close().await;
 }
 
-/// What it says in an earlier life it may have forgotten in this one. Peers know of it, although none of them may be
-/// among those who answer.
+/// What it says in an earlier life it may have forgotten in this one. Peers know of it, although none of them
+/// may be among those who answer.
 #[tokio::test]
 async fn a_volume_whose_life_is_over_has_no_vote() {
     let directories = Directories::new(4);
@@ -227,8 +228,8 @@ async fn a_read_finishes_a_write_that_its_writer_left() {
     gateway.close().await;
 }
 
-/// The tombstone went after the first volume had shown what it replaced: "nothing" is the newer answer, and only who
-/// was asked after it had come may contradict it.
+/// The tombstone went after the first volume had shown what it replaced: "nothing" is the newer answer, and
+/// only who was asked after it had come may contradict it.
 #[tokio::test]
 async fn a_row_below_the_floor_of_a_nothing_is_asked_for_once_more() {
     let directories = Directories::new(4);

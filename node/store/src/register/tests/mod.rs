@@ -241,7 +241,8 @@ pub(crate) fn files(directories: &Directories, data: DataRef) -> usize {
     names.flat_map(under).filter(|file| file.file_name().to_string_lossy().starts_with(&wanted)).count()
 }
 
-/// What was overwritten within a batch was named by no accept: it goes at once. What the batch committed stays.
+/// What was overwritten within a batch was named by no accept: it goes at once. What the batch committed
+/// stays.
 #[tokio::test]
 async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
     let directories = Directories::new(4);
@@ -305,8 +306,8 @@ async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
     node.close().await;
 }
 
-/// A prepare that overtakes an accept in a volume's queue makes it refuse that; if it comes to nothing itself,
-/// nobody ever brings a newer row.
+/// A prepare that overtakes an accept in a volume's queue makes it refuse that; if it comes to nothing
+/// itself, nobody ever brings a newer row.
 #[tokio::test]
 async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() {
     let directories = Directories::new(4);

@@ -161,8 +161,8 @@ async fn a_row_that_cannot_be_read_is_left_out_only_where_enough_promises_are_le
     node.close().await;
 }
 
-/// One volume missed a write that is committed, the next one cannot read it, and the others hold a later one that
-/// was cut short.
+/// One volume missed a write that is committed, the next one cannot read it, and the others hold a later one
+/// that was cut short.
 #[tokio::test]
 async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
     let directories = Directories::new(4);

@@ -66,7 +66,8 @@ pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
     }
 }
 
-/// Marks of the names in what is left of a volume, its directory's first: while somebody still removes it, they change.
+/// Marks of the names in what is left of a volume, its directory's first: while somebody still removes it,
+/// they change.
 ///
 /// # Errors
 /// As the disk says, but for folders that went meanwhile.

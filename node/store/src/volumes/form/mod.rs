@@ -473,8 +473,8 @@ fn catch_up(
     Ok(())
 }
 
-/// Whether the sets are what is asked for. They are what they were formed as in any case, and whoever asks for
-/// more parity must not believe that it is there.
+/// Whether the sets are what is asked for. They are what they were formed as in any case, and whoever asks
+/// for more parity must not believe that it is there.
 fn check_geometry(geometry: GeometryRequest, topology: &Topology) -> Result<(), FormationError> {
     let GeometryRequest { set_volumes, parity_shards } = geometry;
     for geometry in topology.sets().iter().map(Set::geometry) {

@@ -64,8 +64,8 @@ fn form(disk: &FaultyDisk, directories: &[&str]) -> Formation {
     form_or_find(&forming, &SystemRng).expect("formed")
 }
 
-/// Waits until no thread of an opening that has ended holds the directory: one that answered a read may do so a
-/// moment longer.
+/// Waits until no thread of an opening that has ended holds the directory: one that answered a read may do so
+/// a moment longer.
 fn let_go(disk: &FaultyDisk, directory: &Path) {
     let is_held = || {
         let locked = sherd_volume::identity::lock(disk, directory);

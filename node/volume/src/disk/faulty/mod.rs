@@ -261,7 +261,8 @@ impl FaultyDisk {
         self.state.lock().capacity = bytes;
     }
 
-    /// Sets how many files may be open at one time. A directory that is listed or synced takes one for a moment.
+    /// Sets how many files may be open at one time. A directory that is listed or synced takes one for a
+    /// moment.
     pub fn set_descriptors(&self, count: u64) {
         self.state.lock().descriptors = count;
     }

@@ -1,5 +1,5 @@
-//! What a crash leaves of a file that was being written: shown by its header, or cleared away, and never while
-//! somebody writes it.
+//! What a crash leaves of a file that was being written: shown by its header, or cleared away, and never
+//! while somebody writes it.
 
 use super::*;
 use sherd_core::message::SeenShard;
@@ -51,8 +51,8 @@ fn no_heal_begins_while_the_file_is_being_written() {
     assert_eq!(files.seen(shard_id(1)).unwrap(), Some(seen(1, true)));
 }
 
-/// The file is not there yet: one that is created late would be the one that its heal replaces, and be removed with
-/// its name by whoever gives it up.
+/// The file is not there yet: one that is created late would be the one that its heal replaces, and be
+/// removed with its name by whoever gives it up.
 #[test]
 fn no_file_is_created_while_its_heal_is_being_written() {
     let disk = disk();

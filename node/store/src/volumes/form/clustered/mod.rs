@@ -1,12 +1,14 @@
-//! The directories of a node of a named cluster: its ids while the cluster forms, and the topology when it has one.
+//! The directories of a node of a named cluster: its ids while the cluster forms, and the topology when it
+//! has one.
 //!
 //! ```text
 //! look          what the directories hold: a topology, ids of phase `forming`, or nothing
 //! make_ids      an id in every empty directory, durable before any node is told it
 //! adopt         the topology in every own volume.json and phase `formed`, in one write each
 //! ```
-//! Which topology is adopted is decided by the cluster's formation, which calls this. An id of phase `forming` that
-//! the topology lacks is discarded: nothing was ever stored under it, and the volume that was in its place is lost.
+//! Which topology is adopted is decided by the cluster's formation, which calls this. An id of phase
+//! `forming` that the topology lacks is discarded: nothing was ever stored under it, and the volume that was
+//! in its place is lost.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -83,12 +85,12 @@ pub fn look(config: &ClusterFormationConfig) -> Result<LocalIdentity, FormationE
     Ok(LocalIdentity { topology: None, ids })
 }
 
-/// Gives every empty directory a new id, durably, and returns the ids of all, by ordinal. Blocking. To be called while
-/// the directories hold no topology.
+/// Gives every empty directory a new id, durably, and returns the ids of all, by ordinal. Blocking. To be
+/// called while the directories hold no topology.
 ///
 /// # Errors
-/// [`FormationError::NotEmpty`] where a directory holds what is no volume: this node cannot be counted on for a new
-/// cluster, and may still adopt the topology of an old one.
+/// [`FormationError::NotEmpty`] where a directory holds what is no volume: this node cannot be counted on for
+/// a new cluster, and may still adopt the topology of an old one.
 pub fn make_ids(config: &ClusterFormationConfig, rng: &dyn Rng) -> Result<Vec<VolumeId>, FormationError> {
     let seen = see_own(config)?;
     if let Some(error) = seen.iter().find_map(not_empty) {
@@ -148,12 +150,13 @@ pub fn form_topology(
     Ok(Topology::form(config.cluster, &pool, config.local.geometry)?)
 }
 
-/// Writes the topology to every volume of this node, and finds the place of every directory in it. Blocking. May be
-/// repeated: after a crash in between it goes on. A directory whose volume is lost stays empty, for adoption.
+/// Writes the topology to every volume of this node, and finds the place of every directory in it. Blocking.
+/// May be repeated: after a crash in between it goes on. A directory whose volume is lost stays empty, for
+/// adoption.
 ///
 /// # Errors
-/// [`FormationError`]: the configuration contradicts the topology, or a directory holds a volume that is not this
-/// node's. Nothing is written then.
+/// [`FormationError`]: the configuration contradicts the topology, or a directory holds a volume that is not
+/// this node's. Nothing is written then.
 pub fn adopt_topology(
     config: &ClusterFormationConfig,
     topology: &Arc<Topology>,
