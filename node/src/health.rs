@@ -12,10 +12,10 @@ use std::time::Duration;
 
 use parking_lot::RwLock;
 use serde::Serialize;
+use sherd_core::report::VolumeCondition;
 use sherd_volume::options::Durability;
 
 use sherd_store::machine::quantity::Period;
-pub use sherd_store::observe::volume_state::VolumeState;
 
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -23,7 +23,7 @@ pub struct VolumeHealth {
     /// Its name in metrics: the directory.
     pub name: String,
     /// What it can do.
-    pub state: VolumeState,
+    pub state: VolumeCondition,
     /// Why it is not online; empty when it is.
     pub reason: String,
 }
@@ -291,7 +291,7 @@ impl Health {
             degraded_sets,
             degraded_volumes: volumes
                 .into_iter()
-                .filter(|volume| volume.state != VolumeState::Online)
+                .filter(|volume| volume.state != VolumeCondition::Online)
                 .collect(),
         }
     }
@@ -334,8 +334,8 @@ mod tests {
     #[test]
     fn every_set_with_its_write_quorum_is_ready_and_says_what_is_degraded() {
         let failed =
-            VolumeHealth { name: "/v4".into(), state: VolumeState::Failed, reason: "fsync: EIO".into() };
-        let fine = VolumeHealth { name: "/v1".into(), state: VolumeState::Online, reason: String::new() };
+            VolumeHealth { name: "/v4".into(), state: VolumeCondition::Failed, reason: "fsync: EIO".into() };
+        let fine = VolumeHealth { name: "/v1".into(), state: VolumeCondition::Online, reason: String::new() };
         let readiness = serving(report(vec![set(3)], vec![fine, failed.clone()])).readiness();
         assert!(readiness.ready);
         assert_eq!(readiness.degraded_volumes, [failed]);

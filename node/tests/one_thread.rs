@@ -16,8 +16,8 @@ use tokio::time::{Instant, sleep, timeout};
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::ObjectKey;
 use sherd_core::record::Attributes;
+use sherd_core::report::VolumeCondition;
 use sherd_core::topology::GeometryRequest;
-use sherd_node::health::VolumeState;
 use sherd_node::process::store::{Machine, Store, StoreConfig};
 use sherd_store::machine::host::TaskHost;
 use sherd_store::object::{
@@ -255,7 +255,7 @@ async fn list(objects: &Objects, after: Option<String>, max_keys: u32) -> (Vec<S
 
 async fn all_online(store: &Store) {
     let online = async {
-        while !store.health().volumes.iter().all(|volume| volume.state == VolumeState::Online) {
+        while !store.health().volumes.iter().all(|volume| volume.state == VolumeCondition::Online) {
             sleep(Duration::from_millis(100)).await;
         }
     };

@@ -14,8 +14,8 @@ use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow, ShardFile
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
 use sherd_core::register::{Answerer, Vote};
+use sherd_core::report::NodeReport;
 
-use crate::convert::admin::{digest, optional_digest, process_id, volume_ids_from_wire, volume_state};
 use crate::convert::answer::{AnswerIn, ReplyMessage, answer, reply};
 use crate::convert::register::RegisterRequest;
 use crate::convert::shard::ShardRequest;
@@ -187,12 +187,5 @@ fn sent_by(bytes: Bytes) -> bool {
 }
 
 fn node_state(bytes: Bytes) -> bool {
-    let Some(state) = decoded::<v1::NodeState>(bytes) else { return false };
-    let states = state.volumes.iter().map(|volume| volume_state(volume.state));
-    let has_states =
-        states.into_iter().all(|state| state.is_ok_and(|state| state != v1::VolumeState::Unspecified));
-    let has_ids = process_id(&state.process).is_ok();
-    let has_digests = digest(&state.config_digest).is_ok() && optional_digest(&state.topology_digest).is_ok();
-    let volumes = state.volumes.into_iter().map(|volume| volume.volume).collect();
-    volume_ids_from_wire(volumes).is_ok() && has_states && has_ids && has_digests
+    comes_back::<NodeReport>(decoded(bytes))
 }

@@ -56,6 +56,10 @@ random_id! {
     NodeId
 }
 random_id! {
+    /// Names one run of a node: drawn at its start.
+    ProcessId
+}
+random_id! {
     /// Names a bucket for as long as it lives; never used again after the bucket is deleted.
     BucketId
 }

@@ -25,3 +25,4 @@ pub mod release;
 pub mod heal;
 pub mod register;
 pub mod message;
+pub mod report;

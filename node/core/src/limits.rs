@@ -79,6 +79,8 @@ pub const SLOTS: u16 = 16_384;
 pub const SET_VOLUMES_MAX: usize = 32;
 /// Nodes in one topology: every node talks to every other, and the topology is sent whole.
 pub const NODES_MAX: usize = 1024;
+/// Volumes of one node.
+pub const NODE_VOLUMES_MAX: usize = 1024;
 /// Volumes in one topology; each set has at least one volume and should own a slot.
 pub const VOLUMES_MAX: usize = 16_384;
 /// Bytes of a zone's name (Kubernetes, the length of a label's value).
@@ -256,6 +258,7 @@ const _: () = {
     assert!(LEASE_RENEW_MS * 4 <= LEASE_MS, "a lease outlives renewals that are lost");
     assert!(RELEASE_GRACE_MS_MIN <= RELEASE_GRACE_MS, "the usual grace may be configured");
     assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
+    assert!(NODE_VOLUMES_MAX <= VOLUMES_MAX, "a node's volumes are volumes of the topology");
     assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");
     assert!(

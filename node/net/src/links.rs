@@ -11,10 +11,11 @@ use async_trait::async_trait;
 use tonic::{Code, Status};
 
 use sherd_core::env::Rng;
-use sherd_core::id::VolumeId;
+use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
-use sherd_proto::limits::NODE_VOLUMES_MAX;
-use sherd_proto::v1::{FormReply, FormRequest, NodeState, PingRequest, TopologyRequest, form_reply};
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::admin::volume_ids_from_wire;
+use sherd_proto::v1::{FormReply, FormRequest, PingRequest, TopologyRequest, form_reply};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -113,24 +114,21 @@ fn form_answer(reply: FormReply) -> Result<NodeFormAnswer, AskError> {
     match reply.reply.ok_or_else(|| garbled("nothing"))? {
         form_reply::Reply::Refused(last) => Ok(NodeFormAnswer::Refused(last)),
         form_reply::Reply::Topology(json) => topology_of(&json).map(NodeFormAnswer::Topology),
-        form_reply::Reply::Volumes(ids) if ids.volumes.len() > NODE_VOLUMES_MAX => {
-            Err(garbled("more volumes than a node has"))
-        }
         form_reply::Reply::Volumes(ids) => {
-            let id = |id: &bytes::Bytes| <[u8; 16]>::try_from(&**id).map(VolumeId);
-            let ids: Result<Vec<VolumeId>, _> = ids.volumes.iter().map(id).collect();
-            ids.map(NodeFormAnswer::Ids).map_err(|_| garbled("an id is not 16 bytes"))
+            let ids = volume_ids_from_wire(ids.volumes);
+            ids.map(NodeFormAnswer::Ids).map_err(|error| garbled(&error.to_string()))
         }
     }
 }
 
 #[async_trait]
 impl Asker for PeerLinks {
-    async fn ping(&self, node: &str, own: NodeState) -> Result<NodeState, AskError> {
+    async fn ping(&self, node: &str, own: NodeReport) -> Result<NodeReport, AskError> {
         let (mut client, sender) = self.client(node)?;
-        let request = PingRequest { sender: Some(sender), caller: Some(own) };
+        let request = PingRequest { sender: Some(sender), caller: Some(own.to_wire()) };
         let reply = client.ping(request).await.map_err(|status| failed(&status))?.into_inner();
-        reply.node.ok_or_else(|| garbled("no state of the node"))
+        let node = reply.node.ok_or_else(|| garbled("no state of the node"))?;
+        NodeReport::from_wire(node).map_err(|error| garbled(&error.to_string()))
     }
 
     async fn topology(&self, node: &str) -> Result<Option<Arc<Topology>>, AskError> {

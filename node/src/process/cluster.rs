@@ -17,7 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::ClusterId;
+use sherd_core::id::{ClusterId, ProcessId};
+use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_volume::disk::Disk;
 
@@ -266,7 +267,8 @@ fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk
 /// What membership says of this node. The reporter knows membership, so this holds it weakly.
 fn own_state(reporter: &Arc<NodeReporter>) -> OwnState {
     let reporter: Weak<NodeReporter> = Arc::downgrade(reporter);
-    Arc::new(move || reporter.upgrade().map(|reporter| reporter.state()).unwrap_or_default())
+    let gone = NodeReport::of(String::new(), ProcessId([0; 16]));
+    Arc::new(move || reporter.upgrade().map_or_else(|| gone.clone(), |reporter| reporter.state()))
 }
 
 /// Shows that two nodes have the same root credentials, to one that has them: HMAC-SHA-256 of the cluster id and

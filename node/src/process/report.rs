@@ -9,13 +9,15 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use bytes::Bytes;
 use parking_lot::Mutex;
 
+use sherd_core::checksum::Digest;
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::VolumeId;
+use sherd_core::id::{ProcessId, VolumeId};
+use sherd_core::report::{NodeReport, VolumeCondition, VolumeReport};
 use sherd_core::topology::Topology;
-use sherd_proto::v1::{Formation, NodeState, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
+use sherd_proto::convert::Wire;
+use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply};
 
 use crate::health::{Health, Phase, SetHealth};
 use crate::process::store::Store;
@@ -30,13 +32,13 @@ const HEALED_AFTER: Duration = Duration::from_secs(10);
 /// What is said of this node, and of the cluster as it sees it.
 pub struct NodeReporter {
     /// What never changes: name, process, version, digests.
-    fixed: NodeState,
+    fixed: NodeReport,
     cluster_name: String,
     trust: Trust,
     health: Arc<Health>,
     clock: Arc<dyn Clock>,
     membership: OnceLock<Arc<Membership>>,
-    topology: OnceLock<Bytes>,
+    topology: OnceLock<Digest>,
     store: OnceLock<Store>,
     calm: Mutex<HashMap<VolumeId, CalmSince>>,
 }
@@ -78,13 +80,11 @@ impl NodeReporter {
     pub fn new(config: ReporterConfig, rng: &dyn Rng) -> Self {
         let ReporterConfig { node, cluster_name, config_digest, credentials_proof, trust, health, clock } =
             config;
-        let fixed = NodeState {
-            name: node,
-            process: Bytes::copy_from_slice(&rng.next_id()),
+        let fixed = NodeReport {
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            config_digest: Bytes::copy_from_slice(&config_digest),
-            credentials_proof: Bytes::copy_from_slice(&credentials_proof),
-            ..NodeState::default()
+            config_digest: Some(config_digest),
+            credentials_proof: Some(credentials_proof),
+            ..NodeReport::of(node, ProcessId(rng.next_id()))
         };
         Self {
             fixed,
@@ -109,7 +109,7 @@ impl NodeReporter {
 
     /// Says from here on which topology this node's volumes hold. Once.
     pub fn know_topology(&self, topology: &Topology) {
-        let _first_stays = self.topology.set(Bytes::copy_from_slice(&topology_digest(topology)));
+        let _first_stays = self.topology.set(topology_digest(topology));
     }
 
     /// Speaks of the volumes from here on. Once.
@@ -118,20 +118,15 @@ impl NodeReporter {
     }
 
     /// What this node says of itself at this moment.
-    pub fn state(&self) -> NodeState {
+    pub fn state(&self) -> NodeReport {
         let store = self.store.get();
         let mut volumes = store.map(|store| store.volume_reports(&self.fixed.name)).unwrap_or_default();
         let reports_waiting = store.map_or(0, Store::reports_waiting_count);
         self.judge_healed(&mut volumes, reports_waiting);
-        NodeState {
-            trusted_cas: self
-                .trust
-                .fingerprints()
-                .iter()
-                .map(|print| Bytes::copy_from_slice(print))
-                .collect(),
-            topology_digest: self.topology.get().cloned().unwrap_or_default(),
-            stopping: self.health.phase() == Phase::Stopping,
+        NodeReport {
+            trusted_cas: self.trust.fingerprints(),
+            topology_digest: self.topology.get().copied(),
+            is_stopping: self.health.phase() == Phase::Stopping,
             volumes,
             reports_waiting,
             ..self.fixed.clone()
@@ -148,16 +143,16 @@ impl NodeReporter {
         let now = CalmSince { monotonic_us: self.clock.monotonic_us(), wall_ms: self.clock.wall_ms() };
         let mut calm = self.calm.lock();
         for report in volumes {
-            let Ok(id) = <[u8; 16]>::try_from(&*report.volume) else { continue };
-            let is_well = matches!(report.state(), VolumeState::Online | VolumeState::Full) && report.votes;
+            let is_well = matches!(report.condition, Some(VolumeCondition::Online | VolumeCondition::Full))
+                && report.votes();
             if !is_well || reports_waiting > 0 || !are_peers_calm {
-                calm.remove(&VolumeId(id));
+                calm.remove(&report.volume);
                 continue;
             }
-            let since = *calm.entry(VolumeId(id)).or_insert(now);
+            let since = *calm.entry(report.volume).or_insert(now);
             let passed = Duration::from_micros(now.monotonic_us.saturating_sub(since.monotonic_us));
             if passed >= HEALED_AFTER {
-                (report.healed, report.healed_since_ms) = (true, since.wall_ms);
+                report.healed_since_ms = Some(since.wall_ms);
             }
         }
     }
@@ -178,14 +173,13 @@ impl NodeDesk for NodeReporter {
         let (mut nodes, mut volumes, mut problems) = (Vec::new(), own.volumes.clone(), Vec::new());
         if let Some(membership) = self.membership.get() {
             for view in membership.nodes() {
-                let state = view.state.unwrap_or_default();
                 nodes.push(NodeStatus {
                     name: view.name,
                     address: view.address,
                     up: view.is_up,
                     reason: view.reason,
-                    version: state.version.clone(),
-                    reports_waiting: state.reports_waiting,
+                    version: view.state.as_ref().map(|state| state.version.clone()).unwrap_or_default(),
+                    reports_waiting: view.state.as_ref().map_or(0, |state| state.reports_waiting),
                 });
             }
             volumes.extend(membership.volumes().all().into_iter().map(|volume| volume.report));
@@ -204,7 +198,7 @@ impl NodeDesk for NodeReporter {
             node: own.name,
             formation: Some(self.formation()),
             nodes,
-            volumes,
+            volumes: volumes.iter().map(Wire::to_wire).collect(),
             sets,
             problems,
         }
@@ -226,7 +220,7 @@ fn set_statuses(store: &Store, volumes: &[VolumeReport]) -> Vec<SetStatus> {
     let sets = topology.sets().iter().zip(healths);
     sets.map(|(set, health)| {
         let is_healed =
-            |id: &&VolumeId| volumes.iter().any(|report| report.volume == id.0[..] && report.healed);
+            |id: &&VolumeId| volumes.iter().any(|report| report.volume == **id && report.is_healed());
         SetStatus {
             set: health.set,
             volumes: count(health.volumes),

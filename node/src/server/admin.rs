@@ -125,10 +125,11 @@ fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>)
 mod tests {
     use http_body_util::BodyExt as _;
 
+    use sherd_core::report::VolumeCondition;
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::health::{HealthReport, SetHealth, VolumeHealth, VolumeState};
+    use crate::health::{HealthReport, SetHealth, VolumeHealth};
 
     async fn ask(method: Method, path: &str, health: &Health) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path).body(()).expect("a valid request");
@@ -153,7 +154,7 @@ mod tests {
             }],
             volumes: vec![VolumeHealth {
                 name: "/v1".into(),
-                state: VolumeState::Failed,
+                state: VolumeCondition::Failed,
                 reason: "EIO".into(),
             }],
             ..HealthReport::default()

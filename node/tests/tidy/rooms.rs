@@ -56,6 +56,7 @@ const HOUSES: [House; 5] = [
     House {
         src: "node/core/src/",
         rooms: &[
+            "report",
             "message",
             "register",
             "heal",

@@ -1,10 +1,14 @@
-//! Fields of the admin messages that are values of core. The messages themselves stay what they are: text and
-//! numbers for people and for the operator.
+//! The reports of a node and of its volumes, in pings and in the answer of `status`.
+//!
+//! A report that cannot be read is refused by its field. Left out are volumes with an id of a wrong length,
+//! and those beyond the most that a node has. A condition that is unknown here becomes `None`: a node of a
+//! later version may have another.
 
 use bytes::Bytes;
 
 use sherd_core::checksum::Digest;
-use sherd_core::id::VolumeId;
+use sherd_core::id::{Incarnation, ProcessId, VolumeId};
+use sherd_core::report::{NodeReport, VolumeCondition, VolumeReport, VolumeStanding};
 
 use super::{ConvertError, Wire, array, list_from_wire, list_to_wire};
 use crate::limits::NODE_VOLUMES_MAX;
@@ -23,45 +27,179 @@ pub fn volume_ids_from_wire(volumes: Vec<Bytes>) -> Result<Vec<VolumeId>, Conver
     list_from_wire(volumes, NODE_VOLUMES_MAX, "volumes of a node")
 }
 
-/// The volume that an order is for.
-///
-/// # Errors
-/// [`ConvertError`] when it is no id.
-pub fn ordered_volume(order: v1::VolumeOrder) -> Result<VolumeId, ConvertError> {
-    VolumeId::from_wire(order.volume)
-}
-
-/// A volume's state.
-///
-/// # Errors
-/// [`ConvertError`] when the state is none that is known here.
-pub fn volume_state(state: i32) -> Result<v1::VolumeState, ConvertError> {
-    match v1::VolumeState::try_from(state) {
-        Ok(v1::VolumeState::Unspecified) | Err(_) => Err(ConvertError::missing("state of a volume")),
-        Ok(state) => Ok(state),
+impl From<VolumeCondition> for v1::VolumeState {
+    fn from(condition: VolumeCondition) -> Self {
+        match condition {
+            VolumeCondition::Opening => Self::Opening,
+            VolumeCondition::Online => Self::Online,
+            VolumeCondition::Suspect => Self::Suspect,
+            VolumeCondition::Recovering => Self::Recovering,
+            VolumeCondition::Full => Self::Full,
+            VolumeCondition::Failed => Self::Failed,
+            VolumeCondition::Offline => Self::Offline,
+        }
     }
 }
 
-/// A digest that a node reports.
-///
-/// # Errors
-/// [`ConvertError`] when it has another length.
-pub fn digest(bytes: &Bytes) -> Result<Digest, ConvertError> {
-    array(bytes, "digest")
+/// The condition that a message names; `None` where it is not known here.
+pub fn condition(state: i32) -> Option<VolumeCondition> {
+    Some(match v1::VolumeState::try_from(state).ok()? {
+        v1::VolumeState::Unspecified => return None,
+        v1::VolumeState::Opening => VolumeCondition::Opening,
+        v1::VolumeState::Online => VolumeCondition::Online,
+        v1::VolumeState::Suspect => VolumeCondition::Suspect,
+        v1::VolumeState::Recovering => VolumeCondition::Recovering,
+        v1::VolumeState::Full => VolumeCondition::Full,
+        v1::VolumeState::Failed => VolumeCondition::Failed,
+        v1::VolumeState::Offline => VolumeCondition::Offline,
+    })
 }
 
-/// A digest that a node reports, which it has none of to begin with.
-///
-/// # Errors
-/// [`ConvertError`] when it has another length.
-pub fn optional_digest(bytes: &Bytes) -> Result<Option<Digest>, ConvertError> {
-    if bytes.is_empty() { Ok(None) } else { digest(bytes).map(Some) }
+impl Wire for VolumeReport {
+    type Message = v1::VolumeReport;
+
+    fn to_wire(&self) -> v1::VolumeReport {
+        let Self {
+            volume,
+            node,
+            ordinal,
+            path,
+            condition,
+            reason,
+            life,
+            standing,
+            is_open,
+            has_room,
+            healed_since_ms,
+            total_bytes,
+            free_bytes,
+        } = self;
+        v1::VolumeReport {
+            volume: volume.to_wire(),
+            node: node.clone(),
+            ordinal: *ordinal,
+            path: path.clone(),
+            state: condition.map_or(v1::VolumeState::Unspecified, Into::into).into(),
+            reason: reason.clone(),
+            life: life.map_or(0, |life| life.0),
+            votes: *standing == VolumeStanding::Voting,
+            is_open: *is_open,
+            has_room: *has_room,
+            healed: healed_since_ms.is_some(),
+            healed_since_ms: healed_since_ms.unwrap_or_default(),
+            total_bytes: *total_bytes,
+            free_bytes: *free_bytes,
+            unconfirmed: *standing == VolumeStanding::Unconfirmed,
+            lost: *standing == VolumeStanding::Lost,
+        }
+    }
+
+    fn from_wire(message: v1::VolumeReport) -> Result<Self, ConvertError> {
+        let v1::VolumeReport {
+            volume,
+            node,
+            ordinal,
+            path,
+            state,
+            reason,
+            life,
+            votes,
+            is_open,
+            has_room,
+            healed,
+            healed_since_ms,
+            total_bytes,
+            free_bytes,
+            unconfirmed,
+            lost,
+        } = message;
+        let standing = match (votes, unconfirmed, lost) {
+            (true, _, _) => VolumeStanding::Voting,
+            (false, true, _) => VolumeStanding::Unconfirmed,
+            (false, false, true) => VolumeStanding::Lost,
+            (false, false, false) => VolumeStanding::Away,
+        };
+        Ok(Self {
+            volume: VolumeId::from_wire(volume)?,
+            node,
+            ordinal,
+            path,
+            condition: condition(state),
+            reason,
+            life: (life > 0).then_some(Incarnation(life)),
+            standing,
+            is_open,
+            has_room,
+            healed_since_ms: healed.then_some(healed_since_ms),
+            total_bytes,
+            free_bytes,
+        })
+    }
 }
 
-/// The random number of a node's run.
-///
-/// # Errors
-/// [`ConvertError`] when it has another length.
-pub fn process_id(bytes: &Bytes) -> Result<[u8; 16], ConvertError> {
-    array(bytes, "process id")
+impl Wire for NodeReport {
+    type Message = v1::NodeState;
+
+    fn to_wire(&self) -> v1::NodeState {
+        let Self {
+            name,
+            process,
+            version,
+            config_digest,
+            trusted_cas,
+            credentials_proof,
+            topology_digest,
+            is_stopping,
+            volumes,
+            reports_waiting,
+        } = self;
+        let digest = |digest: &Digest| Bytes::copy_from_slice(digest);
+        let digest_or_none = |of: &Option<Digest>| of.as_ref().map(digest).unwrap_or_default();
+        v1::NodeState {
+            name: name.clone(),
+            process: Bytes::copy_from_slice(&process.0),
+            version: version.clone(),
+            config_digest: digest_or_none(config_digest),
+            trusted_cas: trusted_cas.iter().map(digest).collect(),
+            credentials_proof: digest_or_none(credentials_proof),
+            topology_digest: digest_or_none(topology_digest),
+            stopping: *is_stopping,
+            volumes: list_to_wire(volumes),
+            reports_waiting: *reports_waiting,
+        }
+    }
+
+    fn from_wire(message: v1::NodeState) -> Result<Self, ConvertError> {
+        let v1::NodeState {
+            name,
+            process,
+            version,
+            config_digest,
+            trusted_cas,
+            credentials_proof,
+            topology_digest,
+            stopping,
+            volumes,
+            reports_waiting,
+        } = message;
+        let volumes = volumes.into_iter().take(NODE_VOLUMES_MAX);
+        let trusted_cas = trusted_cas.iter().map(|print| array(print, "fingerprint"));
+        Ok(Self {
+            name,
+            process: ProcessId(array(&process, "process id")?),
+            version,
+            config_digest: optional_digest(&config_digest, "configuration's digest")?,
+            trusted_cas: trusted_cas.collect::<Result<_, _>>()?,
+            credentials_proof: optional_digest(&credentials_proof, "proof of credentials")?,
+            topology_digest: optional_digest(&topology_digest, "topology's digest")?,
+            is_stopping: stopping,
+            volumes: volumes.filter_map(|volume| VolumeReport::from_wire(volume).ok()).collect(),
+            reports_waiting,
+        })
+    }
+}
+
+/// A digest that a node need not have.
+fn optional_digest(bytes: &Bytes, field: &'static str) -> Result<Option<Digest>, ConvertError> {
+    if bytes.is_empty() { Ok(None) } else { array(bytes, field).map(Some) }
 }

@@ -19,7 +19,7 @@ mod transfers;
 mod upkeep;
 mod waiting;
 
-use sherd_core::id::{Incarnation, VolumeId};
+use sherd_core::id::VolumeId;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
 use sherd_proto::v1::Addressed;
@@ -69,8 +69,7 @@ impl GrpcPeer {
     }
 
     fn address(&self, volume: VolumeId) -> Addressed {
-        let life = self.remote.life_of(volume);
-        let life = (life > 0).then_some(Incarnation(life));
-        VolumeAddress { volume, life, request: trace::current_id() }.to_wire()
+        let (life, request) = (self.remote.life_of(volume), trace::current_id());
+        VolumeAddress { volume, life, request }.to_wire()
     }
 }

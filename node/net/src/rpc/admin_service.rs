@@ -10,8 +10,11 @@ use bytes::Bytes;
 use tonic::{Request, Response, Status};
 
 use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_core::topology::formation::FormAnswer;
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::admin::volume_ids_to_wire;
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
@@ -81,9 +84,8 @@ impl AdminRpc {
         follow: impl FnOnce(VolumeId) -> Result<(), String>,
     ) -> Result<Response<OrderReply>, Status> {
         self.check(order.sender.clone())?;
-        let id = <[u8; 16]>::try_from(&*order.volume)
+        let volume = VolumeId::from_wire(order.volume.clone())
             .map_err(|_| Status::invalid_argument("volume: not 16 bytes"))?;
-        let volume = VolumeId(id);
         let refused = follow(volume).err().unwrap_or_default();
         // An order may cost data: the log keeps by whose certificate it was given.
         tracing::warn!(order = what, %volume, by = by.name, role = %by.role, refused, "order");
@@ -117,14 +119,15 @@ impl AdminService for AdminRpc {
                 );
                 return Err(Status::permission_denied(what));
             }
+            let caller = NodeReport::from_wire(caller).map_err(|error| error::invalid(&error))?;
             self.membership.note_caller(&caller);
         }
         let mut node = self.membership.own_state();
         // A proof is for those that have the secret themselves.
         if by.role != crate::tls::Role::Node {
-            node.credentials_proof = Bytes::new();
+            node.credentials_proof = None;
         }
-        Ok(Response::new(PingReply { sender: Some(self.sender()), node: Some(node) }))
+        Ok(Response::new(PingReply { sender: Some(self.sender()), node: Some(node.to_wire()) }))
     }
 
     async fn topology(&self, request: Request<TopologyRequest>) -> Result<Response<TopologyReply>, Status> {
@@ -166,7 +169,7 @@ impl AdminService for AdminRpc {
             FormAnswer::Refused(last) => form_reply::Reply::Refused(last),
             FormAnswer::Topology(topology) => form_reply::Reply::Topology(json_of(&topology)),
             FormAnswer::Ids(ids) => {
-                let volumes = ids.iter().map(|id| Bytes::copy_from_slice(&id.0)).collect();
+                let volumes = volume_ids_to_wire(&ids);
                 form_reply::Reply::Volumes(form_reply::VolumeIds { volumes })
             }
         };

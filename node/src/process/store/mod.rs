@@ -374,8 +374,9 @@ struct Parts {
 mod tests {
     use sherd_volume::options::Durability;
 
+    use sherd_core::report::VolumeCondition;
+
     use super::*;
-    use crate::health;
 
     async fn open(folder: &std::path::Path) -> Store {
         let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();
@@ -396,7 +397,7 @@ mod tests {
         opened.await.expect("four empty folders make a node")
     }
 
-    fn states(store: &Store) -> Vec<health::VolumeState> {
+    fn states(store: &Store) -> Vec<VolumeCondition> {
         store.health().volumes.iter().map(|volume| volume.state).collect()
     }
 
@@ -405,10 +406,10 @@ mod tests {
     async fn a_volume_is_not_shown_online_before_it_is_known_what_it_lacks() {
         let folder = tempfile::TempDir::new().expect("a folder for the test");
         let store = open(folder.path()).await;
-        assert_eq!(states(&store), [health::VolumeState::Opening; 4]);
+        assert_eq!(states(&store), [VolumeCondition::Opening; 4]);
         assert!(store.health().sets.iter().all(|set| set.voting == 4), "they serve all the same");
         let known = async {
-            while states(&store) != [health::VolumeState::Online; 4] {
+            while states(&store) != [VolumeCondition::Online; 4] {
                 tokio::task::yield_now().await;
             }
         };

@@ -6,10 +6,10 @@ use std::time::Duration;
 use prometheus::IntCounter;
 
 use sherd_core::id::VolumeId;
-use sherd_proto::v1::{VolumeReport, VolumeState as ReportedState};
+use sherd_core::report::{VolumeCondition, VolumeReport};
 
 use super::Store;
-use crate::health::{self, HealthReport, SetHealth, VolumeHealth};
+use crate::health::{HealthReport, SetHealth, VolumeHealth};
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::peer::VolumeRoute;
 use sherd_store::upkeep::OpeningStatus;
@@ -22,7 +22,7 @@ impl Store {
         let remote = self.cluster.remote();
         let votes = |id: VolumeId| match status.iter().find(|volume| volume.id == id) {
             Some(volume) => volume.state.votes(),
-            None => remote.volume(id).is_some_and(|volume| volume.report.votes),
+            None => remote.volume(id).is_some_and(|volume| volume.report.votes()),
         };
         let has_room = |route: &&VolumeRoute| !route.registers.is_full(route.volume);
         let is_there = |id: VolumeId| match self.volumes.get(id) {
@@ -52,7 +52,7 @@ impl Store {
         let volumes = status
             .iter()
             .map(|volume| {
-                let (state, reason) = self.shown(volume);
+                let (state, reason) = self.condition(volume);
                 VolumeHealth { name: volume.path.display().to_string(), state, reason }
             })
             .collect();
@@ -63,28 +63,29 @@ impl Store {
     /// A volume's state as health and metrics name it, and why it is not online. A volume votes again
     /// before it is known what it lacks, and before its shards are rebuilt; until then it is shown as
     /// what it is to an operator: on its way back, so that the next one is not taken away.
-    fn shown(&self, volume: &VolumeStatus) -> (health::VolumeState, String) {
-        use health::VolumeState as Shown;
+    fn condition(&self, volume: &VolumeStatus) -> (VolumeCondition, String) {
         let standing = self.upkeep.standing(volume.id, volume.opened_count);
         let shown = match (&volume.state, standing) {
             (
                 VolumeState::Online | VolumeState::Suspect { .. } | VolumeState::Recovering,
                 OpeningStatus::Recovering(recovery),
-            ) => return (Shown::Recovering, recovery.to_string()),
+            ) => return (VolumeCondition::Recovering, recovery.to_string()),
             (VolumeState::Online, OpeningStatus::Unknown) => {
                 return (
-                    Shown::Opening,
+                    VolumeCondition::Opening,
                     "it is compared with its peers: what it lacks is not known yet".to_owned(),
                 );
             }
-            (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => Shown::Full,
-            (VolumeState::Online, _) => Shown::Online,
-            (VolumeState::Opening | VolumeState::Unconfirmed { .. }, _) => Shown::Opening,
-            (VolumeState::Suspect { .. }, _) => Shown::Suspect,
-            (VolumeState::Recovering, _) => Shown::Recovering,
-            (VolumeState::Failed { .. }, _) => Shown::Failed,
+            (VolumeState::Online, _) if volume.open.as_ref().is_some_and(|open| open.full) => {
+                VolumeCondition::Full
+            }
+            (VolumeState::Online, _) => VolumeCondition::Online,
+            (VolumeState::Opening | VolumeState::Unconfirmed { .. }, _) => VolumeCondition::Opening,
+            (VolumeState::Suspect { .. }, _) => VolumeCondition::Suspect,
+            (VolumeState::Recovering, _) => VolumeCondition::Recovering,
+            (VolumeState::Failed { .. }, _) => VolumeCondition::Failed,
             (VolumeState::Vacant { .. } | VolumeState::Offline { .. } | VolumeState::Closed, _) => {
-                Shown::Offline
+                VolumeCondition::Offline
             }
         };
         (shown, volume.state.reason().unwrap_or_default().to_owned())
@@ -100,30 +101,24 @@ impl Store {
     /// What this node, by its name, reports of its volumes to the others. Whether they are healed is not judged.
     pub(crate) fn volume_reports(&self, node: &str) -> Vec<VolumeReport> {
         let report = |volume: VolumeStatus| {
-            let (shown, reason) = self.shown(&volume);
+            let (condition, reason) = self.condition(&volume);
             let serving = self.volumes.get(volume.id).and_then(|volume| volume.serving().ok());
             let is_full = volume.open.as_ref().is_some_and(|open| open.full);
             let ordinal = self.topology().volume(volume.id).map_or(0, |volume| volume.ordinal);
             VolumeReport {
-                volume: volume.id.0.to_vec().into(),
+                volume: volume.id,
                 node: node.to_owned(),
                 ordinal: ordinal.into(),
                 path: volume.path.display().to_string(),
-                state: reported(shown).into(),
+                condition: Some(condition),
                 reason,
-                life: serving.as_ref().map_or(0, |serving| serving.reader.answerer().incarnation.0),
-                votes: volume.state.votes(),
+                life: serving.as_ref().map(|serving| serving.reader.answerer().incarnation),
+                standing: volume.state.standing(),
                 is_open: serving.is_some(),
                 has_room: !is_full,
                 total_bytes: volume.open.as_ref().map_or(0, |open| open.total_bytes),
                 free_bytes: volume.open.as_ref().map_or(0, |open| open.free_bytes),
-                unconfirmed: matches!(volume.state, VolumeState::Unconfirmed { .. }),
-                lost: matches!(
-                    volume.state,
-                    VolumeState::Recovering | VolumeState::Vacant { .. } | VolumeState::Failed { .. }
-                ),
-                healed: false,
-                healed_since_ms: 0,
+                healed_since_ms: None,
             }
         };
         self.volumes.status().into_iter().map(report).collect()
@@ -168,7 +163,7 @@ impl Store {
     pub fn observe(&self, metrics: &Metrics) {
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());
-            gauges.set_state(self.shown(&volume).0);
+            gauges.set_state(self.condition(&volume).0);
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
@@ -217,19 +212,6 @@ impl Store {
 
 fn not_here(volume: VolumeId) -> String {
     format!("volume {volume} is not on this node")
-}
-
-/// A state as other nodes are told of it.
-const fn reported(state: health::VolumeState) -> ReportedState {
-    match state {
-        health::VolumeState::Opening => ReportedState::Opening,
-        health::VolumeState::Online => ReportedState::Online,
-        health::VolumeState::Suspect => ReportedState::Suspect,
-        health::VolumeState::Recovering => ReportedState::Recovering,
-        health::VolumeState::Full => ReportedState::Full,
-        health::VolumeState::Failed => ReportedState::Failed,
-        health::VolumeState::Offline => ReportedState::Offline,
-    }
 }
 
 /// Brings a counter up to a count that is kept elsewhere.

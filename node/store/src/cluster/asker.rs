@@ -7,9 +7,9 @@ use std::fmt::Debug;
 use std::sync::Arc;
 
 use sherd_core::id::VolumeId;
+use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_core::topology::formation::FormAnswer;
-use sherd_proto::v1::NodeState;
 
 /// What a node answers to an attempt to form the cluster.
 pub type NodeFormAnswer = FormAnswer<Vec<VolumeId>, Arc<Topology>>;
@@ -35,7 +35,7 @@ pub enum AskError {
 #[async_trait::async_trait]
 pub trait Asker: Debug + Send + Sync {
     /// Says what this node is, and asks what the other one is.
-    async fn ping(&self, node: &str, own: NodeState) -> Result<NodeState, AskError>;
+    async fn ping(&self, node: &str, own: NodeReport) -> Result<NodeReport, AskError>;
 
     /// Asks for the topology that a node holds.
     async fn topology(&self, node: &str) -> Result<Option<Arc<Topology>>, AskError>;

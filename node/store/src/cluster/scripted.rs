@@ -14,10 +14,11 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use sherd_core::checksum::Digest;
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::ClusterId;
+use sherd_core::id::{ClusterId, ProcessId};
+use sherd_core::report::NodeReport;
 use sherd_core::topology::{GeometryRequest, Topology};
-use sherd_proto::v1::NodeState;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::FaultyDisk;
 
@@ -101,7 +102,7 @@ impl Net {
 
 #[async_trait::async_trait]
 impl Asker for Net {
-    async fn ping(&self, node: &str, own: NodeState) -> Result<NodeState, AskError> {
+    async fn ping(&self, node: &str, own: NodeReport) -> Result<NodeReport, AskError> {
         if self.refusing.lock().contains(node) {
             return Err(AskError::Refused { reason: "wire version 2, here 1".to_owned() });
         }
@@ -213,23 +214,19 @@ impl Nodes {
 
     /// Starts a process of a node.
     pub(crate) fn start(&self, place: usize) -> RunningNode {
-        self.start_with(place, vec![1; 32])
+        self.start_with(place, [1; 32])
     }
 
-    pub(crate) fn start_with(&self, place: usize, config_digest: Vec<u8>) -> RunningNode {
+    pub(crate) fn start_with(&self, place: usize, config_digest: Digest) -> RunningNode {
         let config = self.config(place);
         let answers = FormationAnswers::start(config, Arc::clone(&self.rng) as _).expect("its directories");
-        let process = self.runs.fetch_add(1, Ordering::Relaxed).to_be_bytes().repeat(2);
+        let count = u128::from(self.runs.fetch_add(1, Ordering::Relaxed));
+        let process = ProcessId((count << 64 | count).to_be_bytes());
         let own_answers = answers.clone();
-        let own_state = move || {
-            let digest = own_answers.topology().map(|topology| topology_digest(&topology).to_vec());
-            NodeState {
-                name: Self::name(place),
-                process: process.clone().into(),
-                config_digest: config_digest.clone().into(),
-                topology_digest: digest.unwrap_or_default().into(),
-                ..NodeState::default()
-            }
+        let own_state = move || NodeReport {
+            config_digest: Some(config_digest),
+            topology_digest: own_answers.topology().map(|topology| topology_digest(&topology)),
+            ..NodeReport::of(Self::name(place), process)
         };
         let membership = Arc::new(Membership::new(MembershipConfig {
             cluster: CLUSTER,

@@ -6,4 +6,3 @@ pub(crate) mod log_buffer;
 pub mod metrics;
 pub mod peer_calls;
 pub mod trace;
-pub mod volume_state;

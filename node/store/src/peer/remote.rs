@@ -10,9 +10,9 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
-use sherd_core::id::{NodeId, VolumeId};
-use sherd_proto::limits::NODE_VOLUMES_MAX;
-use sherd_proto::v1::{VolumeReport, VolumeState};
+use sherd_core::id::{Incarnation, NodeId, VolumeId};
+use sherd_core::limits::NODE_VOLUMES_MAX;
+use sherd_core::report::{VolumeCondition, VolumeReport, VolumeStanding};
 
 /// A volume of another node, as that node reported it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -62,9 +62,9 @@ impl RemoteVolumes {
         all
     }
 
-    /// The life that a volume was last in; 0 while that is not known.
-    pub fn life_of(&self, volume: VolumeId) -> u32 {
-        self.0.read().volumes.get(&volume).map_or(0, |known| known.report.life)
+    /// The life that a volume was last in; `None` while that is not known.
+    pub fn life_of(&self, volume: VolumeId) -> Option<Incarnation> {
+        self.0.read().volumes.get(&volume).and_then(|known| known.report.life)
     }
 
     /// Whether a volume has room; true while that is not known, so that it is asked.
@@ -93,7 +93,7 @@ impl RemoteVolumes {
         let mut has_changed = false;
         conflicts.retain(|(other, _), _| *other != node);
         for report in reports.iter().take(NODE_VOLUMES_MAX) {
-            let Ok(id) = <[u8; 16]>::try_from(&*report.volume).map(VolumeId) else { continue };
+            let id = report.volume;
             named.push(id);
             let mut volume = RemoteVolume { id, node, report: report.clone() };
             match volumes.entry(id) {
@@ -103,10 +103,8 @@ impl RemoteVolumes {
                 }
                 Entry::Occupied(mut place) if place.get().node == node => {
                     // While it is not open its node does not know its life; calls go on naming the last one.
-                    if volume.report.life == 0 {
-                        volume.report.life = place.get().report.life;
-                    }
-                    has_changed |= !is_alike(&place.get().report, &volume.report);
+                    volume.report.life = volume.report.life.or(place.get().report.life);
+                    has_changed |= !place.get().report.is_alike(&volume.report);
                     place.insert(volume);
                 }
                 Entry::Occupied(place) => {
@@ -125,7 +123,7 @@ impl RemoteVolumes {
     pub fn node_is_silent(&self, node: NodeId) {
         let mut table = self.0.write();
         for volume in table.volumes.values_mut().filter(|volume| volume.node == node) {
-            (volume.report.healed, volume.report.healed_since_ms) = (false, 0);
+            volume.report.healed_since_ms = None;
         }
     }
 
@@ -135,18 +133,15 @@ impl RemoteVolumes {
         table.down.insert(node);
         for volume in table.volumes.values_mut().filter(|volume| volume.node == node) {
             let report = &mut volume.report;
-            report.state = VolumeState::Offline.into();
+            report.condition = Some(VolumeCondition::Offline);
             reason.clone_into(&mut report.reason);
-            (report.is_open, report.votes) = (false, false);
-            (report.healed, report.healed_since_ms) = (false, 0);
+            report.is_open = false;
+            if report.votes() {
+                report.standing = VolumeStanding::Away;
+            }
+            report.healed_since_ms = None;
         }
     }
-}
-
-/// Whether two reports differ at most in what changes all the time.
-fn is_alike(one: &VolumeReport, other: &VolumeReport) -> bool {
-    let steady = |report: &VolumeReport| VolumeReport { total_bytes: 0, free_bytes: 0, ..report.clone() };
-    steady(one) == steady(other)
 }
 
 #[cfg(test)]
@@ -159,29 +154,29 @@ mod tests {
 
     fn report(volume: VolumeId, free_bytes: u64) -> VolumeReport {
         VolumeReport {
-            volume: volume.0.to_vec().into(),
-            state: VolumeState::Online.into(),
-            life: 3,
-            votes: true,
+            condition: Some(VolumeCondition::Online),
+            life: Some(Incarnation(3)),
+            standing: VolumeStanding::Voting,
             is_open: true,
-            has_room: false,
             free_bytes,
-            ..VolumeReport::default()
+            ..VolumeReport::of(volume)
         }
     }
 
     #[test]
     fn the_last_report_of_a_node_counts_and_its_free_bytes_are_no_change() {
         let table = RemoteVolumes::default();
-        assert_eq!((table.life_of(VOLUME), table.has_room(VOLUME)), (0, true));
+        assert_eq!((table.life_of(VOLUME), table.has_room(VOLUME)), (None, true));
         assert!(table.replace(ONE, &[report(VOLUME, 5)]));
         assert!(!table.replace(ONE, &[report(VOLUME, 6)]));
         let known = table.volume(VOLUME).expect("reported");
-        assert_eq!((known.report.free_bytes, table.life_of(VOLUME), table.has_room(VOLUME)), (6, 3, false));
+        assert_eq!((known.report.free_bytes, table.life_of(VOLUME)), (6, Some(Incarnation(3))));
+        assert!(!table.has_room(VOLUME));
         table.node_is_down(ONE, "n1 is down");
         let known = table.volume(VOLUME).expect("still known");
-        assert_eq!((known.report.state(), known.report.votes), (VolumeState::Offline, false));
-        assert_eq!(table.life_of(VOLUME), 3);
+        let shown = (known.report.condition, known.report.standing);
+        assert_eq!(shown, (Some(VolumeCondition::Offline), VolumeStanding::Away));
+        assert_eq!(table.life_of(VOLUME), Some(Incarnation(3)));
         assert!(table.any_down(&[TWO, ONE]) && !table.any_down(&[TWO]));
         assert!(table.replace(ONE, &[]));
         assert!(!table.any_down(&[ONE]));
@@ -192,10 +187,10 @@ mod tests {
     fn a_volume_that_is_not_open_is_addressed_in_the_life_that_it_was_last_in() {
         let table = RemoteVolumes::default();
         table.replace(ONE, &[report(VOLUME, 5)]);
-        table.replace(ONE, &[VolumeReport { life: 0, is_open: false, ..report(VOLUME, 5) }]);
-        assert_eq!(table.life_of(VOLUME), 3);
-        table.replace(ONE, &[VolumeReport { life: 4, ..report(VOLUME, 5) }]);
-        assert_eq!(table.life_of(VOLUME), 4);
+        table.replace(ONE, &[VolumeReport { life: None, is_open: false, ..report(VOLUME, 5) }]);
+        assert_eq!(table.life_of(VOLUME), Some(Incarnation(3)));
+        table.replace(ONE, &[VolumeReport { life: Some(Incarnation(4)), ..report(VOLUME, 5) }]);
+        assert_eq!(table.life_of(VOLUME), Some(Incarnation(4)));
     }
 
     #[test]
@@ -207,13 +202,5 @@ mod tests {
         assert_eq!(table.conflicts(), [VolumeConflict { volume: VOLUME, node: ONE, other: TWO }]);
         table.replace(TWO, &[]);
         assert_eq!(table.conflicts(), []);
-    }
-
-    #[test]
-    fn an_id_that_is_no_id_is_left_out() {
-        let table = RemoteVolumes::default();
-        let strange = VolumeReport { volume: vec![1; 15].into(), ..VolumeReport::default() };
-        assert!(!table.replace(ONE, &[strange]));
-        assert_eq!(table.all(), []);
     }
 }

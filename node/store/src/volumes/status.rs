@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use sherd_core::id::VolumeId;
+use sherd_core::report::VolumeStanding;
 use sherd_volume::Distribution;
 
 use crate::observe::metrics::VolumeFault;
@@ -54,6 +55,16 @@ impl VolumeState {
     /// Whether it votes.
     pub const fn votes(&self) -> bool {
         matches!(self, Self::Online | Self::Suspect { .. })
+    }
+
+    /// Its part in the votes of its sets.
+    pub const fn standing(&self) -> VolumeStanding {
+        match self {
+            Self::Online | Self::Suspect { .. } => VolumeStanding::Voting,
+            Self::Unconfirmed { .. } => VolumeStanding::Unconfirmed,
+            Self::Recovering | Self::Vacant { .. } | Self::Failed { .. } => VolumeStanding::Lost,
+            Self::Opening | Self::Offline { .. } | Self::Closed => VolumeStanding::Away,
+        }
     }
 
     /// Whether it went away for a fault.

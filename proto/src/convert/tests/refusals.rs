@@ -7,8 +7,8 @@ use bytes::Bytes;
 use sherd_core::codec::DecodeError;
 use sherd_core::heal::HealId;
 use sherd_core::id::{
-    Ballot, BucketId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, RegisterKey, ShardId, Slot,
-    Timestamp, VolumeId,
+    Ballot, BucketId, ClusterId, DataId, Epoch, Incarnation, ObjectKey, ProcessId, RegisterKey, ShardId,
+    Slot, Timestamp, VolumeId,
 };
 use sherd_core::limits::{PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
 use sherd_core::message::{
@@ -18,9 +18,10 @@ use sherd_core::message::{
 use sherd_core::placement;
 use sherd_core::record::{Home, Value};
 use sherd_core::register::{Accept, EncodedValue, Positions, Refusal, Row, RowHead, Vote};
+use sherd_core::report::{NodeReport, VolumeCondition, VolumeReport, VolumeStanding};
 
 use super::strategy::inline_object;
-use crate::convert::admin::{optional_digest, process_id, volume_ids_from_wire, volume_state};
+use crate::convert::admin::volume_ids_from_wire;
 use crate::convert::answer::answer;
 use crate::convert::register::{RegisterRequest, accept_from_wire, accept_to_wire};
 use crate::convert::value::{VolumeAddress, other_life};
@@ -180,6 +181,18 @@ fn inline_bytes_are_those_that_the_value_names() {
     assert_eq!(with(b"firstsecon"), ("inline bytes", FieldFault::Length { bytes: 5, expected: 6 }));
     assert_eq!(with(b""), ("inline bytes", FieldFault::Length { bytes: 0, expected: 5 }));
     assert_eq!(with(b"firstsecond!"), ("bytes behind the inline bytes", over(1, 0)));
+}
+
+/// A volume's log thread asks each value for its traits: to decode it there again would hold every writer up.
+#[test]
+fn a_value_that_was_decoded_here_is_not_decoded_again() {
+    let (value, inline) = inline_object(&[b"first"]);
+    let message = v1::Value { head: value.encode(), inline };
+    let mut received = EncodedValue::from_wire(message).expect("a value");
+    let traits = received.traits().expect("decoded");
+    // Bytes that cannot be decoded show whether they are.
+    received.head = Bytes::from_static(b"no value");
+    assert_eq!(received.traits(), Ok(traits));
 }
 
 #[test]
@@ -401,12 +414,68 @@ fn a_caller_waits_some_time_and_not_for_ever() {
 
 #[test]
 fn a_node_says_what_it_is_in_fields_of_known_length() {
-    assert_eq!(volume_state(2), Ok(v1::VolumeState::Online));
-    assert!(volume_state(0).is_err());
-    assert!(volume_state(99).is_err());
-    assert_eq!(optional_digest(&Bytes::new()), Ok(None));
-    assert_eq!(optional_digest(&Bytes::from_static(&[7; 32])), Ok(Some([7; 32])));
-    assert!(optional_digest(&Bytes::from_static(&[7; 31])).is_err());
-    assert_eq!(process_id(&Bytes::from_static(&[7; 16])), Ok([7; 16]));
+    let report = NodeReport::of("n1".to_owned(), ProcessId([7; 16])).to_wire();
+    let digest = || Bytes::from_static(&[7; 32]);
+    let short = || Bytes::from_static(&[7; 31]);
+    let whole = v1::NodeState { topology_digest: digest(), ..report.clone() };
+    assert_eq!(NodeReport::from_wire(whole).expect("whole").topology_digest, Some([7; 32]));
+    assert_eq!(NodeReport::from_wire(report.clone()).expect("whole").topology_digest, None);
+    let refused = |report| fault(NodeReport::from_wire(report)).0;
+    assert_eq!(refused(v1::NodeState { process: short(), ..report.clone() }), "process id");
+    assert_eq!(refused(v1::NodeState { config_digest: short(), ..report.clone() }), "configuration's digest");
+    assert_eq!(refused(v1::NodeState { trusted_cas: vec![digest(), short()], ..report }), "fingerprint");
     assert_eq!(volume_ids_from_wire(vec![VolumeId([1; 16]).to_wire()]), Ok(vec![VolumeId([1; 16])]));
+}
+
+#[test]
+fn what_a_node_reports_comes_back() {
+    let volume = |byte, standing| VolumeReport {
+        node: "n1".to_owned(),
+        ordinal: 3,
+        path: "/data/v3".to_owned(),
+        condition: Some(VolumeCondition::Suspect),
+        reason: "slow".to_owned(),
+        life: Some(Incarnation(4)),
+        standing,
+        is_open: true,
+        has_room: true,
+        healed_since_ms: Some(5),
+        total_bytes: 6,
+        free_bytes: 7,
+        ..VolumeReport::of(VolumeId([byte; 16]))
+    };
+    let standings =
+        [VolumeStanding::Voting, VolumeStanding::Unconfirmed, VolumeStanding::Lost, VolumeStanding::Away];
+    let report = NodeReport {
+        version: "1".to_owned(),
+        config_digest: Some([1; 32]),
+        trusted_cas: vec![[2; 32], [3; 32]],
+        credentials_proof: Some([4; 32]),
+        topology_digest: Some([5; 32]),
+        is_stopping: true,
+        volumes: standings.map(|standing| volume(9, standing)).to_vec(),
+        reports_waiting: 8,
+        ..NodeReport::of("n1".to_owned(), ProcessId([7; 16]))
+    };
+    assert_eq!(NodeReport::from_wire(report.to_wire()), Ok(report));
+}
+
+#[test]
+fn a_volume_without_an_id_is_left_out_and_a_condition_that_is_not_known_is_none() {
+    let known = VolumeReport::of(VolumeId([1; 16])).to_wire();
+    let strange = v1::VolumeReport { volume: Bytes::from_static(&[1; 15]), ..known.clone() };
+    let later = v1::VolumeReport { state: 99, votes: true, lost: true, ..known.clone() };
+    let online = v1::VolumeReport { state: v1::VolumeState::Online.into(), healed: true, ..known };
+    let node = NodeReport::of("n1".to_owned(), ProcessId([7; 16])).to_wire();
+    let node = v1::NodeState { volumes: vec![strange, later, online], ..node };
+    let volumes = NodeReport::from_wire(node).expect("whole").volumes;
+    let seen: Vec<_> =
+        volumes.iter().map(|volume| (volume.condition, volume.standing, volume.healed_since_ms)).collect();
+    assert_eq!(
+        seen,
+        [
+            (None, VolumeStanding::Voting, None),
+            (Some(VolumeCondition::Online), VolumeStanding::Away, Some(0)),
+        ]
+    );
 }

@@ -25,10 +25,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::Clock;
-use sherd_core::id::{BucketId, ClusterId, Epoch, NodeId, ObjectKey, RegisterKey, VolumeId};
+use sherd_core::id::{BucketId, ClusterId, Epoch, Incarnation, NodeId, ObjectKey, RegisterKey, VolumeId};
 use sherd_core::message::{Error, Target, ValueLimit};
 use sherd_core::placement;
-use sherd_proto::v1::VolumeReport;
+use sherd_core::report::VolumeReport;
 use sherd_trust::authority::Authority;
 use sherd_volume::options::Durability;
 use sherd_volume::request::{Completion, Op};
@@ -187,8 +187,8 @@ impl Pair {
 
     /// Lets the client believe so of the server's volume.
     fn believe(&self, life: u32, has_room: bool) {
-        let volume = self.volume.0.to_vec().into();
-        let report = VolumeReport { volume, life, has_room, is_open: true, ..VolumeReport::default() };
+        let life = (life > 0).then_some(Incarnation(life));
+        let report = VolumeReport { life, has_room, is_open: true, ..VolumeReport::of(self.volume) };
         self.believed.replace(NodeId([2; 16]), &[report]);
     }
 

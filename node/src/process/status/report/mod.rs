@@ -6,7 +6,10 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
+
+use sherd_core::report::VolumeCondition;
+use sherd_proto::convert::admin::condition;
+use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport};
 
 /// Whether the cluster does its work. The number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -110,16 +113,7 @@ fn set_state(set: &SetStatus) -> &'static str {
 
 /// Names a state as health and metrics do.
 fn state_name(state: i32) -> &'static str {
-    match VolumeState::try_from(state) {
-        Ok(VolumeState::Opening) => "opening",
-        Ok(VolumeState::Online) => "online",
-        Ok(VolumeState::Suspect) => "suspect",
-        Ok(VolumeState::Recovering) => "recovering",
-        Ok(VolumeState::Full) => "full",
-        Ok(VolumeState::Failed) => "failed",
-        Ok(VolumeState::Offline) => "offline",
-        Ok(VolumeState::Unspecified) | Err(_) => "unknown",
-    }
+    condition(state).map_or("unknown", VolumeCondition::as_str)
 }
 
 fn free(volume: &VolumeReport) -> String {

@@ -1,6 +1,6 @@
 //! Answers of a cluster of three nodes, whole and broken, and how each is shown.
 
-use sherd_proto::v1::Sender;
+use sherd_proto::v1::{Sender, VolumeState};
 
 use super::*;
 

@@ -19,11 +19,11 @@ pub use answers::{FormationAnswers, StepError};
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::sync::watch;
 use tokio::time::{sleep, timeout};
 
+use sherd_core::checksum::Digest;
 use sherd_core::env::Clock;
 use sherd_core::topology::Topology;
 use sherd_core::topology::formation::{AttemptOutcome, FormAttempt, may_serve, next_attempt};
@@ -69,7 +69,7 @@ pub struct FormationRun {
 ///
 /// # Panics
 /// Never: a topology is JSON.
-pub fn topology_digest(topology: &Topology) -> [u8; 32] {
+pub fn topology_digest(topology: &Topology) -> Digest {
     *blake3::hash(&serde_json::to_vec(topology).expect("a topology is JSON")).as_bytes()
 }
 
@@ -131,9 +131,9 @@ impl FormationRun {
                 "not known yet whether they hold a topology".to_owned(),
             ));
         }
-        let own = Bytes::copy_from_slice(&topology_digest(topology));
+        let own = topology_digest(topology);
         let others = self.held_by_others();
-        let held: Vec<Bytes> = others.iter().map(|(_, digest)| digest.clone()).collect();
+        let held: Vec<Digest> = others.iter().map(|(_, digest)| *digest).collect();
         if may_serve(&own, &held) {
             return None;
         }
@@ -149,12 +149,11 @@ impl FormationRun {
     }
 
     /// The topologies that other nodes hold which answer: name and digest.
-    fn held_by_others(&self) -> Vec<(String, Bytes)> {
+    fn held_by_others(&self) -> Vec<(String, Digest)> {
         let own = self.membership.own();
         let others = self.membership.nodes().into_iter().enumerate().filter(|(place, _)| *place != own);
         let held = others.filter(|(_, node)| node.is_up).filter_map(|(_, node)| {
-            let digest = node.state.map(|state| state.topology_digest.clone())?;
-            (!digest.is_empty()).then_some((node.name, digest))
+            node.state.and_then(|state| state.topology_digest).map(|digest| (node.name, digest))
         });
         held.collect()
     }
@@ -166,7 +165,7 @@ impl FormationRun {
         let peers = || nodes.iter().enumerate().filter(|(place, _)| *place != own).map(|(_, node)| node);
         let mut reason = None;
         let holders = self.held_by_others();
-        let held: Vec<Bytes> = holders.iter().map(|(_, digest)| digest.clone()).collect();
+        let held: Vec<Digest> = holders.iter().map(|(_, digest)| *digest).collect();
         for (name, digest) in holders {
             let mut others = held.clone();
             others.remove(others.iter().position(|other| *other == digest).expect("it is among them"));

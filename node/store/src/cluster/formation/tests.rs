@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use sherd_core::id::ProcessId;
+use sherd_core::report::NodeReport;
 use sherd_core::topology::formation::FormAnswer;
-use sherd_proto::v1::NodeState;
 use sherd_volume::identity::Phase;
 
 use super::*;
@@ -170,7 +171,7 @@ async fn slow_nodes_form_a_cluster_too() {
 async fn no_cluster_is_formed_of_different_configurations_and_both_sides_say_so() {
     let nodes = Nodes::new(2);
     let mut maker = nodes.start(0);
-    let other = nodes.start_with(1, vec![2; 32]);
+    let other = nodes.start_with(1, [2; 32]);
     let said = maker.says(|status| status.reason.contains("configuration")).await;
     assert_eq!(said.waiting_for, ["n2"]);
     assert!(said.reason.contains("digest 0202020202020202, here 0101010101010101"), "{said:?}");
@@ -191,8 +192,7 @@ async fn a_node_whose_address_another_process_answers_does_not_form() {
     let mut maker = nodes.start(0);
     let _other = nodes.start(1);
     // Another process of the same identity answers at n1's address.
-    let own_state =
-        || NodeState { name: "n1".to_owned(), process: vec![9; 16].into(), ..NodeState::default() };
+    let own_state = || NodeReport::of("n1".to_owned(), ProcessId([9; 16]));
     let twin = Membership::new(MembershipConfig {
         cluster: CLUSTER,
         nodes: nodes.configured(),

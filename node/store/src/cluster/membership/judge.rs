@@ -1,6 +1,7 @@
 //! What two nodes find when they compare what they say of themselves. Pure; both sides of a ping judge alike.
 
-use sherd_proto::v1::NodeState;
+use sherd_core::checksum::Digest;
+use sherd_core::report::NodeReport;
 
 /// How another node differs from this one where all should be equal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -35,70 +36,75 @@ pub enum PeerProblem {
 }
 
 /// Compares two nodes. What one of them does not say is not compared.
-pub fn judge(own: &NodeState, other: &NodeState) -> Vec<PeerProblem> {
-    let differ = |own: &[u8], other: &[u8]| !own.is_empty() && !other.is_empty() && own != other;
+pub fn judge(own: &NodeReport, other: &NodeReport) -> Vec<PeerProblem> {
     let mut problems = Vec::new();
-    if differ(&own.config_digest, &other.config_digest) {
-        let (own, other) = (shown(&own.config_digest), shown(&other.config_digest));
+    if let Some((own, other)) = differing(own.config_digest, other.config_digest) {
         problems.push(PeerProblem::Configuration { own, other });
     }
-    if differ(&own.credentials_proof, &other.credentials_proof) {
+    if differing(own.credentials_proof, other.credentials_proof).is_some() {
         problems.push(PeerProblem::Credentials);
     }
     let (own_cas, other_cas) = (authorities(own), authorities(other));
-    if differ(own_cas.as_bytes(), other_cas.as_bytes()) {
+    if own_cas != other_cas && !own_cas.is_empty() && !other_cas.is_empty() {
         problems.push(PeerProblem::Trust { own: own_cas, other: other_cas });
     }
-    if differ(&own.topology_digest, &other.topology_digest) {
-        let (own, other) = (shown(&own.topology_digest), shown(&other.topology_digest));
+    if let Some((own, other)) = differing(own.topology_digest, other.topology_digest) {
         problems.push(PeerProblem::Topology { own, other });
     }
     problems
 }
 
-/// The first bytes of a digest: enough to tell two apart.
-fn shown(digest: &[u8]) -> String {
-    hex::encode(&digest[..digest.len().min(8)])
+/// Both digests as they are shown, where both are there and differ.
+fn differing(own: Option<Digest>, other: Option<Digest>) -> Option<(String, String)> {
+    let (own, other) = own.zip(other)?;
+    (own != other).then(|| (shown(&own), shown(&other)))
 }
 
-fn authorities(state: &NodeState) -> String {
-    let mut shown: Vec<String> = state.trusted_cas.iter().map(|fingerprint| shown(fingerprint)).collect();
-    shown.sort();
-    shown.join(" ")
+/// The first bytes of a digest: enough to tell two apart.
+fn shown(digest: &Digest) -> String {
+    hex::encode(&digest[..8])
+}
+
+fn authorities(report: &NodeReport) -> String {
+    let mut prints: Vec<String> = report.trusted_cas.iter().map(shown).collect();
+    prints.sort();
+    prints.join(" ")
 }
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::id::ProcessId;
+
     use super::*;
 
-    fn state() -> NodeState {
-        NodeState {
-            config_digest: vec![1; 32].into(),
-            credentials_proof: vec![2; 32].into(),
-            topology_digest: vec![3; 32].into(),
-            trusted_cas: vec![vec![4; 32].into(), vec![5; 32].into()],
-            ..NodeState::default()
+    fn report() -> NodeReport {
+        NodeReport {
+            config_digest: Some([1; 32]),
+            credentials_proof: Some([2; 32]),
+            topology_digest: Some([3; 32]),
+            trusted_cas: vec![[4; 32], [5; 32]],
+            ..NodeReport::of("n1".to_owned(), ProcessId([1; 16]))
         }
     }
 
     #[test]
     fn equal_nodes_have_no_problems_whatever_the_order_of_their_authorities() {
-        let mut other = state();
+        let mut other = report();
         other.trusted_cas.reverse();
-        other.topology_digest.clear();
-        assert_eq!(judge(&state(), &other), []);
+        other.topology_digest = None;
+        assert_eq!(judge(&report(), &other), []);
     }
 
     #[test]
     fn each_difference_is_named_with_both_sides_but_credentials_are_not_shown() {
-        let other = NodeState {
-            config_digest: vec![0x11; 32].into(),
-            credentials_proof: vec![0x22; 32].into(),
-            topology_digest: vec![0x33; 32].into(),
-            trusted_cas: vec![vec![0x44; 32].into()],
-            ..NodeState::default()
+        let other = NodeReport {
+            config_digest: Some([0x11; 32]),
+            credentials_proof: Some([0x22; 32]),
+            topology_digest: Some([0x33; 32]),
+            trusted_cas: vec![[0x44; 32]],
+            ..report()
         };
-        let said = judge(&state(), &other).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
+        let said = judge(&report(), &other).iter().map(ToString::to_string).collect::<Vec<_>>().join("\n");
         for word in ["1111111111111111, here 0101010101010101", "4444444444444444, here 0404040404040404 05"]
         {
             assert!(said.contains(word), "{word}: {said}");

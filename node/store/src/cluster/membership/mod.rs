@@ -25,9 +25,9 @@ use parking_lot::RwLock;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-use sherd_core::id::{ClusterId, NodeId, VolumeId};
+use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
+use sherd_core::report::NodeReport;
 use sherd_core::topology::node_id;
-use sherd_proto::v1::NodeState;
 
 use self::twins::ProcessTrace;
 use super::asker::AskError;
@@ -47,7 +47,7 @@ pub struct ConfiguredNode {
 }
 
 /// What this node says of itself, at the moment of the call.
-pub type OwnState = Arc<dyn Fn() -> NodeState + Send + Sync>;
+pub type OwnState = Arc<dyn Fn() -> NodeReport + Send + Sync>;
 
 /// What membership is made of.
 pub struct MembershipConfig {
@@ -79,7 +79,7 @@ pub struct NodeView {
     /// Where it differs from this node.
     pub problems: Vec<PeerProblem>,
     /// What it said last.
-    pub state: Option<Arc<NodeState>>,
+    pub state: Option<Arc<NodeReport>>,
 }
 
 /// The table of nodes.
@@ -102,7 +102,7 @@ struct NodeEntry {
     last_answer: Option<Instant>,
     /// The ping whose answer was taken last: an earlier one's says less.
     last_ping: u64,
-    state: Option<Arc<NodeState>>,
+    state: Option<Arc<NodeReport>>,
     problems: Vec<PeerProblem>,
     processes: ProcessTrace,
 }
@@ -119,7 +119,7 @@ impl Membership {
     }
 
     /// What this node says of itself.
-    pub fn own_state(&self) -> NodeState {
+    pub fn own_state(&self) -> NodeReport {
         (self.own_state)()
     }
 
@@ -142,7 +142,7 @@ impl Membership {
         ordinal: usize,
         (node, id): &(ConfiguredNode, NodeId),
         entry: &NodeEntry,
-        own: &Arc<NodeState>,
+        own: &Arc<NodeReport>,
     ) -> NodeView {
         let is_own = ordinal == self.own;
         NodeView {
@@ -157,7 +157,7 @@ impl Membership {
     }
 
     /// Whether each of the other nodes answers, and what it said last. Does not ask this one.
-    pub fn other_states(&self) -> Vec<(bool, Option<Arc<NodeState>>)> {
+    pub fn other_states(&self) -> Vec<(bool, Option<Arc<NodeReport>>)> {
         let entries = self.entries.read();
         let others = entries.iter().enumerate().filter(|(place, _)| *place != self.own);
         others.map(|(_, entry)| (entry.is_up, entry.state.clone())).collect()
@@ -179,8 +179,8 @@ impl Membership {
         self.volumes.volume(volume)
     }
 
-    /// The life that a volume of another node was last in; 0 while that is not known.
-    pub fn life_of(&self, volume: VolumeId) -> u32 {
+    /// The life that a volume of another node was last in; `None` while that is not known.
+    pub fn life_of(&self, volume: VolumeId) -> Option<Incarnation> {
         self.volumes.life_of(volume)
     }
 
@@ -231,7 +231,6 @@ impl Membership {
         for ((ConfiguredNode { name, .. }, _), entry) in self.nodes.iter().zip(&*self.entries.read()) {
             problems.extend(entry.problems.iter().map(|problem| format!("{name} has {problem}")));
             if let Some((one, other)) = entry.processes.twins(now) {
-                let (one, other) = (hex::encode(one), hex::encode(other));
                 problems.push(format!("two nodes are named {name}: processes {one} and {other}"));
             }
         }
@@ -243,8 +242,7 @@ impl Membership {
             problems.push(format!("one volume in two places: {volume} on {one} and on {other}"));
         }
         for report in &own_state.volumes {
-            let id = <[u8; 16]>::try_from(&*report.volume).ok().map(VolumeId);
-            if let Some(remote) = id.and_then(|id| self.volumes.volume(id)) {
+            if let Some(remote) = self.volumes.volume(report.volume) {
                 let (volume, one, other) = (remote.id, &own_state.name, name_of(remote.node));
                 problems.push(format!("one volume in two places: {volume} on {one} and on {other}"));
             }
@@ -255,7 +253,7 @@ impl Membership {
     }
 
     /// Notes what a node said of itself when it called. It is told where it differs by this node's own ping.
-    pub fn note_caller(&self, caller: &NodeState) {
+    pub fn note_caller(&self, caller: &NodeReport) {
         let Some(place) = self.nodes.iter().position(|(node, _)| node.name == caller.name) else {
             let mut strangers = self.strangers.write();
             if strangers.len() < STRANGERS_MAX {
@@ -267,14 +265,14 @@ impl Membership {
         let id = self.nodes[place].1;
         let mut entries = self.entries.write();
         let entry = &mut entries[place];
-        entry.processes.note(&caller.process, Instant::now());
+        entry.processes.note(caller.process, Instant::now());
         let is_another = entry.state.as_ref().is_some_and(|known| known.process != caller.process);
         let mut has_changed = false;
         if place == self.own {
             // Its own ping arrives here too.
             if own.process != caller.process {
-                entry.processes.note(&own.process, Instant::now());
-                entry.processes.note(&caller.process, Instant::now());
+                entry.processes.note(own.process, Instant::now());
+                entry.processes.note(caller.process, Instant::now());
                 has_changed = true;
             }
         } else {
@@ -289,7 +287,7 @@ impl Membership {
     }
 
     /// Notes the answer to a ping.
-    fn note_answer(&self, place: usize, ping: u64, state: &NodeState) {
+    fn note_answer(&self, place: usize, ping: u64, state: &NodeReport) {
         let own = self.own_state();
         let (ConfiguredNode { name, .. }, id) = &self.nodes[place];
         let mut entries = self.entries.write();
@@ -298,11 +296,11 @@ impl Membership {
             return;
         }
         (entry.last_ping, entry.last_answer) = (ping, Some(Instant::now()));
-        entry.processes.note(&state.process, Instant::now());
+        entry.processes.note(state.process, Instant::now());
         let refusal = if state.name != *name {
             Some(format!("it is answered by node {:?}", bounded(&state.name)))
         } else if place == self.own && state.process != own.process {
-            let process = hex::encode(&state.process);
+            let process = state.process;
             Some(format!("it is answered by process {process}: two nodes with one identity"))
         } else {
             None
@@ -355,12 +353,11 @@ impl Membership {
 
 impl NodeEntry {
     /// Takes what a node says of itself; whether it says another topology, or differs otherwise than before.
-    fn take(&mut self, own: &NodeState, state: &NodeState) -> bool {
+    fn take(&mut self, own: &NodeReport, state: &NodeReport) -> bool {
         let problems = judge(own, state);
-        let topology = |state: &NodeState| state.topology_digest.clone();
-        let has_changed = self.problems != problems
-            || self.state.as_deref().map(topology) != Some(topology(state))
-            || self.state.as_deref().map(|state| state.stopping) != Some(state.stopping);
+        let known = self.state.as_deref().map(|known| (known.topology_digest, known.is_stopping));
+        let has_changed =
+            self.problems != problems || known != Some((state.topology_digest, state.is_stopping));
         if self.problems != problems {
             for problem in &problems {
                 tracing::error!(node = state.name, "{problem}");

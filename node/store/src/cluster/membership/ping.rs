@@ -10,6 +10,8 @@ use futures::stream::{FuturesUnordered, StreamExt};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 use tokio_util::sync::CancellationToken;
 
+use sherd_core::report::NodeReport;
+
 use super::Membership;
 use crate::cluster::asker::{AskError, Asker};
 use crate::cluster::limits::{DOWN_AFTER, PING_ANSWER_MAX, PING_EVERY, PINGS_MAX, STOOD_STILL};
@@ -75,8 +77,8 @@ async fn ping(
     asker: &dyn Asker,
     name: &str,
     number: u64,
-    own: sherd_proto::v1::NodeState,
-) -> (u64, Result<sherd_proto::v1::NodeState, AskError>) {
+    own: NodeReport,
+) -> (u64, Result<NodeReport, AskError>) {
     let answer = timeout(PING_ANSWER_MAX, asker.ping(name, own)).await;
     let late = |_| AskError::Unreachable { reason: format!("no answer for {} s", PING_ANSWER_MAX.as_secs()) };
     (number, answer.map_err(late).flatten())

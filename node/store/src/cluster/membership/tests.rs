@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use sherd_proto::v1::{VolumeReport, VolumeState};
+use sherd_core::id::ProcessId;
+use sherd_core::report::{VolumeCondition, VolumeReport, VolumeStanding};
 use tokio_util::sync::CancellationToken;
 
 use super::*;
@@ -14,26 +15,19 @@ fn id(place: usize) -> NodeId {
     node_id(CLUSTER, NAMES[place])
 }
 
-fn state(place: usize, process: u8) -> NodeState {
+fn state(place: usize, process: u8) -> NodeReport {
     let volume = VolumeReport {
-        volume: vec![u8::try_from(place).expect("small"); 16].into(),
-        state: VolumeState::Online.into(),
-        life: 2,
-        votes: true,
+        condition: Some(VolumeCondition::Online),
+        life: Some(Incarnation(2)),
+        standing: VolumeStanding::Voting,
         has_room: true,
-        healed: true,
-        healed_since_ms: 7,
-        ..VolumeReport::default()
+        healed_since_ms: Some(7),
+        ..VolumeReport::of(VolumeId([u8::try_from(place).expect("small"); 16]))
     };
-    NodeState {
-        name: NAMES[place].to_owned(),
-        process: vec![process; 16].into(),
-        volumes: vec![volume],
-        ..NodeState::default()
-    }
+    NodeReport { volumes: vec![volume], ..NodeReport::of(NAMES[place].to_owned(), ProcessId([process; 16])) }
 }
 
-fn node(place: usize, state: NodeState) -> Arc<Membership> {
+fn node(place: usize, state: NodeReport) -> Arc<Membership> {
     let configured = |name: &str| ConfiguredNode { name: name.to_owned(), address: format!("{name}:9100") };
     Arc::new(Membership::new(MembershipConfig {
         cluster: CLUSTER,
@@ -68,7 +62,7 @@ async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next()
     assert!(!first.all_up());
     after_ms(100).await;
     assert!(first.all_up() && first.own_address().is_ok());
-    assert_eq!(first.life_of(VolumeId([1; 16])), 2);
+    assert_eq!(first.life_of(VolumeId([1; 16])), Some(Incarnation(2)));
     let mut changes = first.changes();
     let gone = net.take("n2").expect("put");
     after_ms(1_800).await;
@@ -79,14 +73,14 @@ async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next()
     changes.mark_unchanged();
     let volume = first.volume(VolumeId([1; 16])).expect("still known");
     assert_eq!(
-        (volume.report.state(), volume.report.votes, volume.report.life),
-        (VolumeState::Offline, false, 2)
+        (volume.report.condition, volume.report.standing, volume.report.life),
+        (Some(VolumeCondition::Offline), VolumeStanding::Away, Some(Incarnation(2)))
     );
     assert!(volume.report.reason.contains("n2 is down"), "{}", volume.report.reason);
     net.put("n2", gone);
     after_ms(1_100).await;
     assert!(first.is_up(id(1)) && changes.has_changed().expect("it lives"));
-    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes));
+    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes()));
 }
 
 /// Who restarts nodes one by one looks here: a node that is away for a second must not look healed meanwhile.
@@ -95,22 +89,22 @@ async fn a_node_that_misses_a_ping_or_is_another_process_is_up_and_not_healed_un
     let (net, first) = three();
     let healed = || {
         let report = first.volume(VolumeId([1; 16])).expect("reported").report;
-        assert!(report.votes && first.is_up(id(1)));
-        (report.healed, report.healed_since_ms)
+        assert!(report.votes() && first.is_up(id(1)));
+        report.healed_since_ms
     };
     after_ms(100).await;
-    assert_eq!(healed(), (true, 7));
+    assert_eq!(healed(), Some(7));
     let gone = net.take("n2").expect("put");
     after_ms(1_000).await;
-    assert_eq!(healed(), (false, 0), "a missing answer means not healed");
+    assert_eq!(healed(), None, "a missing answer means not healed");
     net.put("n2", gone);
     after_ms(1_000).await;
-    assert_eq!(healed(), (true, 7));
+    assert_eq!(healed(), Some(7));
     // It was away for less than the time between two pings, and calls first.
     first.note_caller(&state(1, 9));
-    assert_eq!(healed(), (false, 0), "another process was not asked yet");
+    assert_eq!(healed(), None, "another process was not asked yet");
     after_ms(1_000).await;
-    assert_eq!(healed(), (true, 7));
+    assert_eq!(healed(), Some(7));
 }
 
 #[tokio::test(start_paused = true)]
@@ -168,10 +162,10 @@ async fn a_node_that_answers_by_another_name_or_refuses_is_not_up() {
     // One that was up before: its volumes are not.
     net.put("n2", ReachableNode { membership: node(1, state(1, 2)), answers: None });
     after_ms(1_000).await;
-    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes));
+    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes()));
     net.put("n2", ReachableNode { membership: node(2, state(2, 3)), answers: None });
     after_ms(1_000).await;
-    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| !volume.report.votes));
+    assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| !volume.report.votes()));
 }
 
 #[tokio::test(start_paused = true)]
@@ -198,7 +192,7 @@ async fn two_nodes_of_one_name_are_named_by_their_processes() {
 #[tokio::test(start_paused = true)]
 async fn one_volume_in_two_places_is_named_with_both() {
     let (net, first) = three();
-    let copy = NodeState { volumes: state(1, 2).volumes, ..state(2, 3) };
+    let copy = NodeReport { volumes: state(1, 2).volumes, ..state(2, 3) };
     net.put("n3", ReachableNode { membership: node(2, copy), answers: None });
     after_ms(100).await;
     let said = first.problems().join("\n");
@@ -207,7 +201,7 @@ async fn one_volume_in_two_places_is_named_with_both() {
         "{said}"
     );
     // And one of this node's own.
-    let copy = NodeState { volumes: state(0, 1).volumes, ..state(2, 3) };
+    let copy = NodeReport { volumes: state(0, 1).volumes, ..state(2, 3) };
     net.put("n3", ReachableNode { membership: node(2, copy), answers: None });
     after_ms(1_000).await;
     let said = first.problems().join("\n");
@@ -219,7 +213,7 @@ async fn a_caller_that_is_not_configured_is_named_and_kept_within_bounds() {
     let (_net, first) = three();
     after_ms(100).await;
     for number in 0..100 {
-        first.note_caller(&NodeState { name: format!("{number:02}{}", "x".repeat(10_000)), ..state(1, 2) });
+        first.note_caller(&NodeReport { name: format!("{number:02}{}", "x".repeat(10_000)), ..state(1, 2) });
     }
     let problems = first.problems();
     assert_eq!(problems.len(), STRANGERS_MAX);

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use sherd_volume::Distribution;
 
 use super::*;
-use crate::observe::volume_state::VolumeState;
+use sherd_core::report::VolumeCondition;
 
 fn scrape(metrics: &Metrics) -> String {
     String::from_utf8(metrics.encode()).expect("Prometheus' format is text")
@@ -30,7 +30,7 @@ fn every_metric_of_the_documentation_is_declared() {
     let metrics = Metrics::new(Durability::Fsync);
     metrics.s3.answered("PutObject", 200, 0.001);
     let volume = metrics.volume("/data/v1");
-    volume.set_state(VolumeState::Online);
+    volume.set_state(VolumeCondition::Online);
     metrics.link("n2").calls_renewed.inc();
     let text = scrape(&metrics);
     let documentation = include_str!("../../../../../docs/operations/metrics.md");
@@ -63,8 +63,8 @@ fn requests_are_counted_by_operation_and_status() {
 fn a_volume_is_in_one_state_at_a_time() {
     let metrics = Metrics::new(Durability::Fsync);
     let volume = metrics.volume("/data/v1");
-    volume.set_state(VolumeState::Opening);
-    volume.set_state(VolumeState::Online);
+    volume.set_state(VolumeCondition::Opening);
+    volume.set_state(VolumeCondition::Online);
     let text = scrape(&metrics);
     assert_eq!(value(&text, "sherd_volume_state{state=\"online\",volume=\"/data/v1\"}"), Some(1.0), "{text}");
     assert_eq!(value(&text, "sherd_volume_state{state=\"opening\",volume=\"/data/v1\"}"), Some(0.0));

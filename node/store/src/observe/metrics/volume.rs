@@ -4,9 +4,10 @@
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
+use sherd_core::report::VolumeCondition;
+
 use super::declare::MetricDeclarer;
 use super::mirror::{Mirror, MirroredMetric};
-use crate::observe::volume_state::VolumeState;
 
 /// In what a volume measures time, and a metric does.
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
@@ -122,7 +123,7 @@ impl VolumeFamilies {
             index_unmerged: self.index_unmerged.with_label_values(&[name]),
             missed_rows: self.missed_rows.with_label_values(&[name]),
             unlisted_rows: self.unlisted_rows.with_label_values(&[name]),
-            states: VolumeState::ALL
+            states: VolumeCondition::ALL
                 .map(|state| (state, self.state.with_label_values(&[name, state.as_str()]))),
             queue_duration: self.queue_duration.of(name),
             sync_duration: self.sync_duration.of(name),
@@ -147,7 +148,7 @@ pub struct VolumeMetrics {
     /// Committed rows that another volume of the set may lack.
     pub missed_rows: IntGauge,
     unlisted_rows: IntCounter,
-    states: [(VolumeState, IntGauge); VolumeState::ALL.len()],
+    states: [(VolumeCondition, IntGauge); VolumeCondition::ALL.len()],
     /// How long operations waited for the log's thread, in microseconds.
     pub queue_duration: MirroredMetric,
     /// How long each sync took, in microseconds.
@@ -159,7 +160,7 @@ pub struct VolumeMetrics {
 
 impl VolumeMetrics {
     /// Shows `now` as the volume's only state.
-    pub fn set_state(&self, now: VolumeState) {
+    pub fn set_state(&self, now: VolumeCondition) {
         for (state, gauge) in &self.states {
             gauge.set(i64::from(*state == now));
         }

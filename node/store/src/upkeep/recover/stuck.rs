@@ -5,11 +5,10 @@ use std::fmt;
 
 use sherd_core::id::SetId;
 use sherd_core::register::recover::outlook::{Outlook, SetStanding, outlook};
-use sherd_proto::v1::VolumeReport;
+use sherd_core::report::VolumeStanding;
 
 use super::super::Context;
 use crate::cluster::SetView;
-use crate::volumes::VolumeState;
 
 /// A set that does not come back by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,36 +52,27 @@ impl Context {
         let mut standing = SetStanding::default();
         let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
         for route in &set.routes {
-            let Some(volume) = self.volumes.get(route.volume) else {
-                let report = self.cluster.remote().volume(route.volume).map(|remote| remote.report);
-                let name = |report: &VolumeReport| format!("{} of {}", report.path, report.node);
-                match report {
-                    Some(report) if report.votes => standing.voting += 1,
-                    Some(report) if report.unconfirmed => {
-                        standing.unconfirmed += 1;
-                        unconfirmed.push(name(&report));
+            let (name, held) = match self.volumes.get(route.volume) {
+                Some(volume) => (volume.path().display().to_string(), volume.state().standing()),
+                None => match self.cluster.remote().volume(route.volume) {
+                    Some(remote) => {
+                        let report = remote.report;
+                        (format!("{} of {}", report.path, report.node), report.standing)
                     }
-                    Some(report) if report.lost => {
-                        standing.lost += 1;
-                        lost.push(name(&report));
-                    }
-                    Some(_) | None => standing.away += 1,
-                }
-                continue;
+                    None => (String::new(), VolumeStanding::Away),
+                },
             };
-            match volume.state() {
-                VolumeState::Online | VolumeState::Suspect { .. } => standing.voting += 1,
-                VolumeState::Unconfirmed { .. } => {
+            match held {
+                VolumeStanding::Voting => standing.voting += 1,
+                VolumeStanding::Unconfirmed => {
                     standing.unconfirmed += 1;
-                    unconfirmed.push(volume.path().display().to_string());
+                    unconfirmed.push(name);
                 }
-                VolumeState::Recovering | VolumeState::Vacant { .. } | VolumeState::Failed { .. } => {
+                VolumeStanding::Lost => {
                     standing.lost += 1;
-                    lost.push(volume.path().display().to_string());
+                    lost.push(name);
                 }
-                VolumeState::Opening | VolumeState::Offline { .. } | VolumeState::Closed => {
-                    standing.away += 1;
-                }
+                VolumeStanding::Away => standing.away += 1,
             }
         }
         let may_vouch = match outlook(standing, set.quorums()) {

@@ -1,0 +1,182 @@
+//! The report of a node on itself and its volumes: for other nodes in each ping, for health,
+//! metrics and `status`.
+//!
+//! The store makes these; `sherd-proto` writes them into messages and reads them back.
+
+use serde::Serialize;
+
+use crate::checksum::Digest;
+use crate::id::{Incarnation, ProcessId, VolumeId};
+
+/// The work that a volume can do at this moment: one word in health, metrics and `status`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum VolumeCondition {
+    /// Replaying its log or rebuilding its index; or it waits for its peers to say that it may vote; or it
+    /// votes, and what it lacks is not known yet.
+    Opening,
+    /// Votes, reads and writes.
+    Online,
+    /// As online, but slow or with errors: reads prefer others.
+    Suspect,
+    /// Lost its state: does not vote yet, or votes while its shards are rebuilt.
+    Recovering,
+    /// Refuses new data for lack of space.
+    Full,
+    /// Failed, and stays so until it is replaced.
+    Failed,
+    /// Cannot be reached.
+    Offline,
+}
+
+impl VolumeCondition {
+    /// Every condition, for metrics.
+    pub const ALL: [Self; 7] = [
+        Self::Opening,
+        Self::Online,
+        Self::Suspect,
+        Self::Recovering,
+        Self::Full,
+        Self::Failed,
+        Self::Offline,
+    ];
+
+    /// The word for it in health, metrics and `status`.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Opening => "opening",
+            Self::Online => "online",
+            Self::Suspect => "suspect",
+            Self::Recovering => "recovering",
+            Self::Full => "full",
+            Self::Failed => "failed",
+            Self::Offline => "offline",
+        }
+    }
+}
+
+/// The part of a volume in the votes of its sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum VolumeStanding {
+    /// It votes.
+    Voting,
+    /// It was opened and does not vote yet: its peers have not confirmed that it has its state.
+    Unconfirmed,
+    /// It lost its state, or its directory is empty.
+    Lost,
+    /// It is not there, and may come back as it was.
+    #[default]
+    Away,
+}
+
+/// A moment of one volume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct VolumeReport {
+    /// Which.
+    pub volume: VolumeId,
+    /// The name of its node.
+    pub node: String,
+    /// Its number on the node.
+    pub ordinal: u32,
+    /// Its directory.
+    pub path: String,
+    /// The work that it can do; `None` where its node names a condition that is unknown here.
+    pub condition: Option<VolumeCondition>,
+    /// Why it is not online; empty when it is.
+    pub reason: String,
+    /// Its life; `None` while it is not open.
+    pub life: Option<Incarnation>,
+    /// Its part in the votes of its sets.
+    pub standing: VolumeStanding,
+    /// Whether calls reach it.
+    pub is_open: bool,
+    /// Whether it takes new data.
+    pub has_room: bool,
+    /// Since when nothing is known that it lacks, in milliseconds since the Unix epoch; `None` while it is
+    /// not healed.
+    pub healed_since_ms: Option<u64>,
+    /// Bytes of its filesystem.
+    pub total_bytes: u64,
+    /// Bytes free on it.
+    pub free_bytes: u64,
+}
+
+impl VolumeReport {
+    /// The report of a volume of which only the id is known: away, and taken to have no room.
+    pub const fn of(volume: VolumeId) -> Self {
+        Self {
+            volume,
+            node: String::new(),
+            ordinal: 0,
+            path: String::new(),
+            condition: None,
+            reason: String::new(),
+            life: None,
+            standing: VolumeStanding::Away,
+            is_open: false,
+            has_room: false,
+            healed_since_ms: None,
+            total_bytes: 0,
+            free_bytes: 0,
+        }
+    }
+
+    /// Whether it votes.
+    pub fn votes(&self) -> bool {
+        self.standing == VolumeStanding::Voting
+    }
+
+    /// Whether nothing is known that it lacks.
+    pub const fn is_healed(&self) -> bool {
+        self.healed_since_ms.is_some()
+    }
+
+    /// Whether two reports differ at most in the bytes of the filesystem, which change all the time.
+    pub fn is_alike(&self, other: &Self) -> bool {
+        Self { total_bytes: 0, free_bytes: 0, ..self.clone() }
+            == Self { total_bytes: 0, free_bytes: 0, ..other.clone() }
+    }
+}
+
+/// The report of a node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeReport {
+    /// Its name.
+    pub name: String,
+    /// This run of it.
+    pub process: ProcessId,
+    /// The version of its program.
+    pub version: String,
+    /// Over the part of the configuration that must be equal on all nodes.
+    pub config_digest: Option<Digest>,
+    /// Fingerprints of the certificate authorities that it trusts: SHA-256 of the certificate.
+    pub trusted_cas: Vec<Digest>,
+    /// Shows which root credentials it has to those that have the same: HMAC-SHA-256 under the secret.
+    pub credentials_proof: Option<Digest>,
+    /// Of the topology that its volumes hold; `None` while they hold none.
+    pub topology_digest: Option<Digest>,
+    /// Whether it is stopping.
+    pub is_stopping: bool,
+    /// Its volumes.
+    pub volumes: Vec<VolumeReport>,
+    /// Reports of damage and MRF entries of its logs that wait to be healed.
+    pub reports_waiting: u64,
+}
+
+impl NodeReport {
+    /// The report of a node of which only its name and run are known.
+    pub const fn of(name: String, process: ProcessId) -> Self {
+        Self {
+            name,
+            process,
+            version: String::new(),
+            config_digest: None,
+            trusted_cas: Vec::new(),
+            credentials_proof: None,
+            topology_digest: None,
+            is_stopping: false,
+            volumes: Vec::new(),
+            reports_waiting: 0,
+        }
+    }
+}
