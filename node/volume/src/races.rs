@@ -215,7 +215,7 @@ fn a_promise_is_kept_when_a_heal_brings_an_older_row() {
             |meeting, reader| drop(meeting.prepare(reader, late(2))),
             |meeting, _| {
                 let value = value(1, 16);
-                let digest = value.brief().expect("a value").digest;
+                let digest = value.traits().expect("a value").digest;
                 let head = RowHead { ballot: late(1), digest, committed: true };
                 let rows = vec![AdoptedRow { key: object("key"), head, value, is_missed: false }];
                 let answer = meeting.ask(|done| Op::Adopt { rows, done });

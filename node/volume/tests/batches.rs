@@ -76,7 +76,7 @@ fn submit_shard(volume: &mut Driver, number: u64, length: usize) -> Held<()> {
 }
 
 fn submit_adopted(volume: &mut Driver, name: &str, ballot: Ballot, value: EncodedValue) -> Held<Answer<()>> {
-    let digest = value.brief().unwrap().digest;
+    let digest = value.traits().unwrap().digest;
     let adopted_head = RowHead { ballot, digest, committed: true };
     let row = AdoptedRow { key: object(name), head: adopted_head, value, is_missed: false };
     let (held, done) = slot();
@@ -400,7 +400,7 @@ fn rows_are_adopted_in_as_few_frames_as_hold_them() {
     volume.settle();
     let row = |count: u64| {
         let value = value(count, INLINE_BYTES_MAX as usize);
-        let digest = value.brief().unwrap().digest;
+        let digest = value.traits().unwrap().digest;
         let head = RowHead { ballot: ballot(count), digest, committed: true };
         AdoptedRow { key: object(&format!("row-{count}")), head, value, is_missed: false }
     };

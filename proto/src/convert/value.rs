@@ -356,7 +356,7 @@ impl Wire for EncodedValue {
         at_most(inline.len(), inline_bytes_max(), "inline bytes")?;
         let value = Value::decode(head.clone()).map_err(|fault| undecodable("value", fault))?;
         check_inline(&value, inline.clone())?;
-        Ok(Self::new(head, inline))
+        Ok(Self::decoded(head, &value, inline))
     }
 }
 

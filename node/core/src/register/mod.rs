@@ -65,7 +65,8 @@ pub struct EncodedValue {
     pub head: Bytes,
     /// The bytes of an inline object; empty for every other home.
     pub inline: Bytes,
-    brief: Option<ValueTraits>,
+    /// Known where the value was decoded, or made, in this process.
+    traits: Option<ValueTraits>,
 }
 
 /// What an acceptor asks of a value.
@@ -78,9 +79,9 @@ pub struct ValueTraits {
 }
 
 impl EncodedValue {
-    /// A value as it came from elsewhere: it is decoded before anything is believed of it.
+    /// Bytes from elsewhere: they are decoded before anything is believed of them.
     pub const fn new(head: Bytes, inline: Bytes) -> Self {
-        Self { head, inline, brief: None }
+        Self { head, inline, traits: None }
     }
 
     /// A value of this process, encoded and looked at once for all volumes that get it.
@@ -88,27 +89,36 @@ impl EncodedValue {
     /// # Errors
     /// [`OverLimit`] names the field that has grown too large.
     pub fn of(value: &Value, inline: Bytes) -> Result<Self, OverLimit> {
-        let head = value.try_encode()?;
-        let brief = ValueTraits { digest: Value::digest(&head), tombstone: value.state == State::Tombstone };
-        Ok(Self { head, inline, brief: Some(brief) })
+        Ok(Self::decoded(value.try_encode()?, value, inline))
+    }
+
+    /// A value whose head was decoded already, to `value`: nothing decodes it again.
+    pub fn decoded(head: Bytes, value: &Value, inline: Bytes) -> Self {
+        let traits = ValueTraits::of(&head, value);
+        Self { head, inline, traits: Some(traits) }
     }
 
     /// What an acceptor asks of it.
     ///
     /// # Errors
     /// [`DecodeError`] when the head is no value.
-    pub fn brief(&self) -> Result<ValueTraits, DecodeError> {
-        if let Some(brief) = self.brief {
-            return Ok(brief);
+    pub fn traits(&self) -> Result<ValueTraits, DecodeError> {
+        match self.traits {
+            Some(traits) => Ok(traits),
+            None => Ok(ValueTraits::of(&self.head, &Value::decode(self.head.clone())?)),
         }
-        let value = Value::decode(self.head.clone())?;
-        Ok(ValueTraits { digest: Value::digest(&self.head), tombstone: value.state == State::Tombstone })
+    }
+}
+
+impl ValueTraits {
+    fn of(head: &Bytes, value: &Value) -> Self {
+        Self { digest: Value::digest(head), tombstone: value.state == State::Tombstone }
     }
 }
 
 impl PartialEq for EncodedValue {
     fn eq(&self, other: &Self) -> bool {
-        let Self { head, inline, brief: _ } = self;
+        let Self { head, inline, traits: _ } = self;
         *head == other.head && *inline == other.inline
     }
 }
@@ -263,7 +273,9 @@ mod tests {
         fn a_value_from_elsewhere_is_judged_as_our_own(value in strategy::value()) {
             let own = EncodedValue::of(&value, Bytes::new()).expect("within its limits");
             let foreign = EncodedValue::new(own.head.clone(), Bytes::new());
-            prop_assert_eq!(own.brief(), foreign.brief());
+            let decoded = EncodedValue::decoded(own.head.clone(), &value, Bytes::new());
+            prop_assert_eq!(own.traits(), foreign.traits());
+            prop_assert_eq!(own.traits(), decoded.traits());
             prop_assert_eq!(own, foreign);
         }
     }
@@ -278,6 +290,6 @@ mod tests {
 
     #[test]
     fn bytes_from_elsewhere_that_are_no_value_are_refused() {
-        assert!(EncodedValue::new(Bytes::from_static(b"x"), Bytes::new()).brief().is_err());
+        assert!(EncodedValue::new(Bytes::from_static(b"x"), Bytes::new()).traits().is_err());
     }
 }

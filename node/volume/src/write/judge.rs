@@ -64,8 +64,8 @@ impl KnownRow {
 /// some, which is an unknown outcome). There is room for the value that the row has already, at
 /// another ballot, which is a repair; for one that takes less than what it replaces; and for one that
 /// makes way, whatever it takes.
-fn needs_room(plan: &Plan, row: &Bytes, known: &KnownRow, value: &EncodedValue, brief: ValueTraits) -> bool {
-    let repairs = known.head.is_some_and(|head| head.digest == brief.digest);
+fn needs_room(plan: &Plan, row: &Bytes, known: &KnownRow, value: &EncodedValue, traits: ValueTraits) -> bool {
+    let repairs = known.head.is_some_and(|head| head.digest == traits.digest);
     let replaced = known
         .stored
         .as_ref()
@@ -272,15 +272,15 @@ impl Volume {
         let Accept { ballot, value, introduces, finishes, positions } = accept;
         self.see_positions(&positions);
         let judged = self.known(plan, &target.key, row, ValueLimit::NOTHING).and_then(|known| {
-            let brief = self.check_value(&value)?;
-            Ok((known, brief))
+            let traits = self.check_value(&value)?;
+            Ok((known, traits))
         });
-        let (known, brief) = match judged {
+        let (known, traits) = match judged {
             Ok(judged) => judged,
             Err(error) => return done.complete(Err(error)),
         };
         let is_new = !finishes && introduces.is_empty();
-        let lacks_room = is_new && self.shared.is_full() && needs_room(plan, row, &known, &value, brief);
+        let lacks_room = is_new && self.shared.is_full() && needs_room(plan, row, &known, &value, traits);
         let asked = asked(target, self.shared.clock.as_ref());
         let verdict = {
             let mut promises = self.shared.promises.lock();
@@ -298,7 +298,7 @@ impl Volume {
             Ok(AcceptVerdict::Store) => {
                 self.see_epoch(plan, target);
                 let accepted = NewRow { key: &target.key, keys: target.rows(), before: known.before };
-                Self::store(plan, &accepted, ballot, value, (brief, Flags::default()));
+                Self::store(plan, &accepted, ballot, value, (traits, Flags::default()));
                 waits = true;
                 Ok(())
             }
@@ -325,11 +325,11 @@ impl Volume {
         row: &NewRow<'_>,
         ballot: Ballot,
         value: EncodedValue,
-        (brief, flags): (ValueTraits, Flags),
+        (traits, flags): (ValueTraits, Flags),
     ) {
         let NewRow { key, keys, before } = *row;
         let EncodedValue { head, inline, .. } = value;
-        let ValueTraits { digest, tombstone } = brief;
+        let ValueTraits { digest, tombstone } = traits;
         let head_bytes = u32::try_from(head.len()).expect("values are checked against their limit");
         let (flags, committed) = (flags.with(Flags::TOMBSTONE, tombstone), flags.has(Flags::COMMITTED));
         let subject = Subject::Row { key: key.clone(), ballot, digest, head_bytes };
@@ -348,7 +348,7 @@ impl Volume {
         {
             return Err(Error::Corrupt { what: "value over its limit".to_owned() });
         }
-        value.brief().map_err(|error| Error::Corrupt { what: format!("value: {error}") })
+        value.traits().map_err(|error| Error::Corrupt { what: format!("value: {error}") })
     }
 
     fn put_shard(
@@ -487,8 +487,8 @@ impl Volume {
         learnt: &mut Vec<LearntCommit>,
     ) -> Result<(), Error> {
         let AdoptedRow { key, head, value, is_missed } = adopted;
-        let brief = self.check_value(&value)?;
-        if brief.digest != head.digest {
+        let traits = self.check_value(&value)?;
+        if traits.digest != head.digest {
             return Err(Error::Corrupt { what: "adopted value is not what its digest says".to_owned() });
         }
         let keys = RowKeys::of(&key);
@@ -513,7 +513,7 @@ impl Volume {
                     let flags = Flags::default()
                         .with(Flags::COMMITTED, head.committed)
                         .with(Flags::MISSED, head.committed && is_missed);
-                    Self::store(plan, &adopted, ballot, value, (brief, flags));
+                    Self::store(plan, &adopted, ballot, value, (traits, flags));
                 }
             }
             Adoption::LearnCommitted => {
