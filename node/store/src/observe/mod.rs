@@ -1,4 +1,4 @@
-//! Metrics, the words for a volume's state, and traces of where the time of requests goes.
+//! Metrics, and traces of where the time of requests goes.
 
 mod limits;
 #[cfg(any(test, feature = "testing"))]
