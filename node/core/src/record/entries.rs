@@ -1,8 +1,9 @@
 //! Numbered entries: what a bucket's record or a version's content holds beside its fixed fields.
 //!
-//! An entry is a kind and bytes that only the kind's own reader looks into. A program keeps entries of kinds that it does
-//! not know byte for byte, so that a newer node's tags, locks or keys survive a change that an older node makes. Kinds are
-//! stored and never given twice; none is given yet. `docs/disk-format.md` lists them, `bytes/` stores them.
+//! An entry is a kind and bytes that only the kind's own reader looks into. A program keeps entries of kinds
+//! that it does not know byte for byte, so that a newer node's tags, locks or keys survive a change that an
+//! older node makes. Kinds are stored and never given twice; none is given yet. `docs/disk-format.md` lists
+//! them, `bytes/` stores them.
 
 use bytes::Bytes;
 

@@ -1,10 +1,11 @@
-//! What a put and a delete make of an object's versions. Pure: every verb that adds or removes a version (put, copy,
-//! complete, delete) calls it inside its register's compare-and-set, on the value that the prepare found.
+//! What a put and a delete make of an object's versions. Pure: every verb that adds or removes a version
+//! (put, copy, complete, delete) calls it inside its register's compare-and-set, on the value that the
+//! prepare found.
 //!
-//! All buckets are unversioned, so that a put replaces every version by one with the null id, and a delete removes them.
-//! A bucket's versioning state will be one more argument of both and decide the new version's id, which versions are
-//! replaced, and whether a delete adds a marker; a delete will also say which version it is of. A lock on a version that
-//! would be replaced will be their error.
+//! All buckets are unversioned, so that a put replaces every version by one with the null id, and a delete
+//! removes them. A bucket's versioning state will be one more argument of both and decide the new version's
+//! id, which versions are replaced, and whether a delete adds a marker; a delete will also say which version
+//! it is of. A lock on a version that would be replaced will be their error.
 
 use super::{Content, Object, State, Version, VersionKind};
 use crate::id::VersionId;
@@ -24,7 +25,8 @@ pub fn put(object: Option<&Object>, modified_ms: u64, content: Content) -> Chang
     change(object, vec![version])
 }
 
-/// The object without the version that a plain read sees. Where `replaced` is empty there was nothing to delete.
+/// The object without the version that a plain read sees. Where `replaced` is empty there was nothing to
+/// delete.
 pub fn delete(object: Option<&Object>) -> Change<'_> {
     change(object, Vec::new())
 }

@@ -44,8 +44,8 @@ pub struct Changes {
     pub count: u64,
     /// At most [`crate::limits::CHANGE_IDS`], oldest first.
     pub recent: Vec<ChangeTry>,
-    /// The last changes that a client made under a condition, so that a client that sends one of them again is
-    /// not refused for its own success; at most [`crate::limits::CONDITIONAL_CHANGES`], oldest first. A
+    /// The last changes that a client made under a condition, so that a client that sends one of them again
+    /// is not refused for its own success; at most [`crate::limits::CONDITIONAL_CHANGES`], oldest first. A
     /// tombstone keeps them.
     pub conditional: Vec<ConditionalChange>,
 }
@@ -257,8 +257,8 @@ pub enum Body {
 pub struct DataRef {
     /// The name.
     pub id: DataId,
-    /// The set whose volumes have its shards; `None`, as what was stored before references named their sets has
-    /// it, for the set that the key has at epoch 1.
+    /// The set whose volumes have its shards; `None`, as what was stored before references named their sets
+    /// has it, for the set that the key has at epoch 1.
     pub set: Option<SetId>,
     /// Bytes before erasure coding; at least 1.
     pub size: u64,

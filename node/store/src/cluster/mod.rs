@@ -1,5 +1,5 @@
-//! The current topology, as requests use it: which set a key belongs to, and how to reach its
-//! volumes. With it, what the rooms above share of the cluster's state: what is damaged (`damage`), what is being read
+//! The current topology, as requests use it: which set a key belongs to, and how to reach its volumes. With
+//! it, what the rooms above share of the cluster's state: what is damaged (`damage`), what is being read
 //! (`pins`), and which deletions of buckets are under way (`deletions`).
 
 pub mod asker;
@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use sherd_core::codec::Writer;
 use sherd_core::erasure::Geometry;
-use sherd_core::id::{Epoch, NodeId, RegisterKey, SetId, VolumeId};
+use sherd_core::id::{Epoch, NodeId, PartKey, RegisterKey, SetId, Slot, VolumeId};
 use sherd_core::message::Target;
 use sherd_core::placement;
 use sherd_core::record::{DataRef, put_register_key};
@@ -45,6 +45,31 @@ pub struct Cluster {
     own: NodeId,
     sets: Vec<Arc<SetView>>,
     remote: RemoteVolumes,
+}
+
+/// A register and where it lies. Finding its slot hashes its key, so a request makes one for all that it does
+/// to the key.
+#[derive(Debug, Clone)]
+pub struct KeyRoute {
+    /// The set that the key belongs to.
+    pub set: Arc<SetView>,
+    /// The register, as the volumes of the set know it.
+    pub target: Target,
+}
+
+impl KeyRoute {
+    /// The register.
+    pub const fn key(&self) -> &RegisterKey {
+        &self.target.key
+    }
+
+    /// The route of a part of an upload of this key: parts share the slot of their object's key.
+    #[must_use]
+    pub fn part(&self, part: PartKey) -> Self {
+        let Target { key, slot, epoch, .. } = &self.target;
+        let key = RegisterKey::part(key.bucket, key.key.clone(), part);
+        Self { set: Arc::clone(&self.set), target: Target::new(key, *slot, *epoch) }
+    }
 }
 
 /// One erasure set, ready to be asked.
@@ -86,15 +111,15 @@ impl SetView {
         Quorums::of(self.routes.len())
     }
 
-    /// Whether durable shards at these places make a write safe at this moment. `given_up` are places that this write
-    /// lost to a node that was down: it goes on without them when that node is back.
+    /// Whether durable shards at these places make a write safe at this moment. `given_up` are places that
+    /// this write lost to a node that was down: it goes on without them when that node is back.
     pub(crate) fn are_enough(&self, shards: Places, given_up: Places) -> bool {
         durable::are_enough(self.durable_enough, shards, self.places_down(), given_up)
     }
 
-    /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` the places of each node that
-    /// is, where all of them failed. A node that died a moment ago counts as up until it missed its pings, and its shards are
-    /// asked for that long.
+    /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` the places of
+    /// each node that is, where all of them failed. A node that died a moment ago counts as up until it
+    /// missed its pings, and its shards are asked for that long.
     pub(crate) async fn become_enough(&self, shards: Places, failed: Places, given_up: &mut Places) -> bool {
         let [_, with_node_down] = self.durable_enough;
         let deadline = Instant::now() + DOWN_SHOWS;
@@ -115,8 +140,8 @@ impl SetView {
         self.nodes_down().fold(Places::default(), Places::and)
     }
 
-    /// Those of the places that failed whose nodes do not answer: of nodes all of whose places failed. One that took a
-    /// shard was there, and its absence at this moment is not why another of its shards failed.
+    /// Those of the places that failed whose nodes do not answer: of nodes all of whose places failed. One
+    /// that took a shard was there, and its absence at this moment is not why another of its shards failed.
     fn lost_to_nodes_down(&self, failed: Places) -> Places {
         let lost = self.nodes_down().filter(|places| places.among(failed) == *places);
         lost.fold(Places::default(), Places::and)
@@ -228,8 +253,9 @@ impl Cluster {
         &self.remote
     }
 
-    /// How many nodes of a key's set that are up come before this one where upkeep needs one node to look after
-    /// the key: 0 where it is this node. The order is another one for each key, and the same on each node.
+    /// How many nodes of a key's set that are up come before this one where upkeep needs one node to look
+    /// after the key: 0 where it is this node. The order is another one for each key, and the same on each
+    /// node.
     pub fn turn_of(&self, key: &RegisterKey) -> usize {
         let set = self.set_of(key);
         let is_up = |node: &&NodeId| !self.remote.any_down(std::slice::from_ref(*node));
@@ -248,9 +274,19 @@ impl Cluster {
 
     /// The set that a key belongs to.
     pub fn set_of(&self, key: &RegisterKey) -> Arc<SetView> {
-        let set = self.topology.owner(placement::slot(key));
+        self.set_of_slot(placement::slot(key))
+    }
+
+    fn set_of_slot(&self, slot: Slot) -> Arc<SetView> {
+        let set = self.topology.owner(slot);
         let index = usize::try_from(set.0).expect("a set's place fits memory");
         Arc::clone(&self.sets[index])
+    }
+
+    /// Where a register lies.
+    pub fn route(&self, key: RegisterKey) -> KeyRoute {
+        let slot = placement::slot(&key);
+        KeyRoute { set: self.set_of_slot(slot), target: Target::new(key, slot, self.topology.epoch()) }
     }
 
     /// A set by its id; `None` where the topology has no such set.

@@ -1,5 +1,5 @@
-//! Conditions on reads and writes, judged on what a register holds; and how a write under conditions is recognised when
-//! its client sends it again.
+//! Conditions on reads and writes, judged on what a register holds; and how a write under conditions is
+//! recognised when its client sends it again.
 
 use sherd_core::record::{ConditionalChange, Content, Object};
 
@@ -37,8 +37,8 @@ impl EarlierWrite {
 }
 
 impl WriteConditions {
-    /// The change as it is remembered, unless there is no condition or no call: `wanted` tells what it stores from
-    /// everything else that the same call could store, `etag` is what its client is answered.
+    /// The change as it is remembered, unless there is no condition or no call: `wanted` distinguishes what
+    /// it stores from everything else that the same call could store, `etag` is what its client is answered.
     pub(super) fn change(&self, etag: &str, wanted: &[&[u8]]) -> Option<ConditionalChange> {
         let Self { if_match, if_none_match, call } = self;
         let call = call.as_ref().filter(|_| if_match.is_some() || if_none_match.is_some())?;

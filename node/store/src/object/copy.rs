@@ -2,8 +2,6 @@
 
 use futures::StreamExt;
 
-use sherd_core::id::RegisterKey;
-
 use super::digest::DEFAULT_ALGORITHM;
 use super::multipart::PartOrigin;
 use super::put::NewContent;
@@ -18,17 +16,18 @@ impl Objects {
     /// Any of [`super::Error`]; the target changed only if it is `OutcomeUnknown`.
     pub async fn copy(&self, request: CopyRequest) -> Result<WriteOutcome> {
         let CopyRequest { source, source_conditions, target, conditions, attributes, checksum } = request;
-        let bucket = self.bucket_id(&target.bucket).await?;
+        let bucket = self.bucket(&target.bucket).await?;
         if source == target && attributes.is_none() {
             return Err(Invalid::CopyOntoItself.into());
         }
         let read = ReadRequest { name: source, span: Span::Whole, conditions: source_conditions };
         let ObjectRead { info, body, .. } = self.open(read).await?;
-        let key = RegisterKey::object(bucket, target.key);
+        let route = self.inner.under.route_in(&bucket, target.key);
         let kept = info.checksums.first().map(|checksum| checksum.algorithm);
         let upload = Upload { size: info.size, body: stream_on(body), md5: None, checksum: None };
-        let received = self.receive(&key, upload, checksum.or(kept).or(Some(DEFAULT_ALGORITHM))).await?;
-        let ticket = self.inner.registers.begin(&key);
+        let computed = checksum.or(kept).or(Some(DEFAULT_ALGORITHM));
+        let received = self.inner.bodies.receive(&route, upload, computed).await?;
+        let ticket = self.inner.under.registers.begin_at(&route);
         let (digests, stored) = received.durable().await?;
         let content = NewContent {
             size: info.size,
@@ -37,7 +36,7 @@ impl Objects {
             attributes: attributes.unwrap_or(info.attributes),
             checksums: digests.checksums,
         };
-        self.store_version(&target.bucket, key, ticket, content, stored, conditions).await
+        self.store_version(&bucket.name, &route, ticket, content, stored, conditions).await
     }
 
     /// Copies bytes of an object into a part of an open upload.
@@ -55,7 +54,7 @@ impl Objects {
         }
         let size = range.end - range.start;
         let upload = Upload { size, body: stream_on(body), md5: None, checksum: None };
-        self.store_part(part, upload, PartOrigin::Copy).await
+        self.inner.uploads.store_part(part, upload, PartOrigin::Copy).await
     }
 }
 

@@ -3,7 +3,7 @@
 use futures::{StreamExt, stream};
 use std::collections::HashSet;
 
-use sherd_core::id::{ObjectKey, RegisterKey};
+use sherd_core::id::ObjectKey;
 use sherd_core::record::{State, history};
 
 use super::condition::judge_write;
@@ -28,9 +28,9 @@ impl Objects {
     /// # Errors
     /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.
     pub async fn delete(&self, name: super::ObjectName, conditions: WriteConditions) -> Result<()> {
-        let bucket = self.bucket_id(&name.bucket).await?;
-        let key = RegisterKey::object(bucket, name.key);
-        let ticket = self.inner.registers.begin(&key);
+        let under = &self.inner.under;
+        let route = under.route(&name).await?;
+        let ticket = under.registers.begin_at(&route);
         let change = conditions.change("", &[]);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
@@ -43,7 +43,7 @@ impl Objects {
             }
         };
         let writer = Writer::new(decide).sent_by(change, |_, _| DeleteRefusal::Nothing);
-        match self.change_or(&name.bucket, &key, ticket, writer).await? {
+        match under.change_or(&name.bucket, &route, ticket, writer).await? {
             Ok(()) | Err(DeleteRefusal::Nothing) => Ok(()),
             Err(DeleteRefusal::Refused(error)) => Err(error),
         }
@@ -58,7 +58,7 @@ impl Objects {
         bucket: ObjectKey,
         keys: Vec<(ObjectKey, WriteConditions)>,
     ) -> Result<Vec<DeleteOutcome>> {
-        self.bucket_id(&bucket).await?;
+        self.bucket(&bucket).await?;
         let mut seen = HashSet::new();
         let unique = keys.into_iter().filter(|(key, _)| seen.insert(key.clone())).collect::<Vec<_>>();
         let outcomes = stream::iter(unique)

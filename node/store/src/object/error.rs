@@ -1,7 +1,10 @@
-//! Why a verb of the store failed, by what the client is told. `s3/error.rs` holds the one match
+//! Why a verb of the store failed, by what the client is answered. `s3/error.rs` holds the one match
 //! from here to S3's codes.
 
 use sherd_core::record::{Attributes, ChecksumAlgorithm, ChecksumKind};
+
+use crate::register::Failure;
+use crate::stripe::{ReadError, WriteError};
 
 /// A verb failed. Unless it says otherwise, nothing changed.
 #[derive(Debug, thiserror::Error)]
@@ -210,3 +213,37 @@ pub enum UnavailableReason {
 
 /// What the store's verbs return.
 pub type Result<T> = std::result::Result<T, Error>;
+
+impl From<Failure> for Error {
+    fn from(failure: Failure) -> Self {
+        match failure {
+            Failure::Unavailable => UnavailableReason::Quorum.into(),
+            Failure::Sealed => UnavailableReason::Sealed.into(),
+            Failure::Overloaded => UnavailableReason::Overloaded.into(),
+            Failure::ScansBusy => UnavailableReason::ListsBusy.into(),
+            Failure::Full => Self::Full,
+            Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
+            Failure::OutcomeUnknown => Self::OutcomeUnknown,
+        }
+    }
+}
+
+impl From<WriteError> for Error {
+    fn from(error: WriteError) -> Self {
+        match error {
+            WriteError::Quorum => UnavailableReason::Quorum.into(),
+            WriteError::Full => Self::Full,
+            WriteError::Overloaded => UnavailableReason::Overloaded.into(),
+        }
+    }
+}
+
+impl From<ReadError> for Error {
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Shards => UnavailableReason::Data.into(),
+            ReadError::Overloaded => UnavailableReason::Overloaded.into(),
+            ReadError::Geometry => Self::Internal { what: "a version names an unknown code".to_owned() },
+        }
+    }
+}

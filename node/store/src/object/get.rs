@@ -5,24 +5,16 @@ use std::ops::Range;
 use bytes::Bytes;
 use futures::{StreamExt, stream};
 
-use sherd_core::id::RegisterKey;
-use sherd_core::record::{self, Body, Checksum, Content, DataRef, PartRef, Version};
+use sherd_core::record::{Body, PartRef};
 
+use super::body::source::Source;
 use super::condition::judge_read;
 use super::{
     ByteStream, Error, Invalid, MissingResource, ObjectDescription, ObjectInfo, ObjectName, ObjectRead,
-    Objects, PartDescription, ReadConditions, ReadRequest, Result, Span, UnavailableReason,
+    Objects, PartDescription, ReadConditions, ReadRequest, Result, Span,
 };
+use crate::cluster::KeyRoute;
 use crate::register::{Failure, QuorumRow, RowAnswer};
-use crate::stripe;
-
-/// Where the bytes of one version are, in order.
-#[derive(Debug, Clone)]
-enum Source {
-    Inline(Bytes),
-    Data(DataRef),
-    Parts(Vec<PartRef>),
-}
 
 /// A version to read: what it is, and which of its bytes.
 struct ResolvedVersion {
@@ -34,7 +26,7 @@ struct ResolvedVersion {
 
 impl Objects {
     /// Reads an object, or a range of it. The first bytes are there when it returns: until then a client
-    /// can be told that there are no buffers for it.
+    /// can be answered that there are no buffers for it.
     ///
     /// # Errors
     /// Any of [`super::Error`]. Later errors come in the body.
@@ -43,7 +35,7 @@ impl Objects {
         Ok(ObjectRead { info, range, body: begun(body).await? })
     }
 
-    /// As [`Self::get`], but no byte is read before somebody asks for it: a copy must not hold what it
+    /// As [`Self::get`], but no byte is read before the body is polled: a copy must not hold what it
     /// read while it waits for room to write it, for another may wait for what it holds.
     ///
     /// # Errors
@@ -51,19 +43,19 @@ impl Objects {
     pub(super) async fn open(&self, request: ReadRequest) -> Result<ObjectRead> {
         let mut is_finished = false;
         loop {
-            let (key, found) = self.find_object(&request.name).await?;
+            let (route, found) = self.inner.under.find_object(&request.name).await?;
             let found = found.ok_or(MissingResource::Key)?;
-            let resolved = self.resolve(&key, &found, &request).await?;
+            let resolved = self.resolve(&route, &found, &request).await?;
             let ResolvedVersion { info, range, body, parts } = resolved;
             let source = match (body, parts) {
                 (Body::Inline { .. }, _) if range.is_empty() => Source::Inline(Bytes::new()),
-                (Body::Inline { .. }, _) => match self.inner.registers.inline(&key, &found).await {
+                (Body::Inline { .. }, _) => match self.inner.under.registers.inline(&route, &found).await {
                     RowAnswer::Given(bytes) => Source::Inline(bytes),
                     // Overwritten between the two reads: the new version is as good an answer.
                     RowAnswer::MovedOn => continue,
                     // Volumes that were not asked may hold a later row: a write finds it. Once is enough.
                     RowAnswer::Corrupt if !is_finished => {
-                        self.inner.registers.finish(&key).await?;
+                        self.inner.under.registers.finish_at(&route).await?;
                         is_finished = true;
                         continue;
                     }
@@ -72,7 +64,7 @@ impl Objects {
                 (Body::Data(data), _) => Source::Data(data),
                 (Body::Parts(_) | Body::Manifest { .. }, parts) => Source::Parts(parts.unwrap_or_default()),
             };
-            let body = self.body(&key, source, range.clone())?;
+            let body = self.inner.bodies.read(route.key(), source, range.clone())?;
             return Ok(ObjectRead { info, range, body });
         }
     }
@@ -82,9 +74,9 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn head(&self, request: ReadRequest) -> Result<(ObjectInfo, Range<u64>)> {
-        let (key, found) = self.find_object(&request.name).await?;
+        let (route, found) = self.inner.under.find_object(&request.name).await?;
         let found = found.ok_or(MissingResource::Key)?;
-        let ResolvedVersion { info, range, .. } = self.resolve(&key, &found, &request).await?;
+        let ResolvedVersion { info, range, .. } = self.resolve(&route, &found, &request).await?;
         Ok((info, range))
     }
 
@@ -93,10 +85,10 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`].
     pub async fn describe(&self, name: ObjectName) -> Result<ObjectDescription> {
-        let (key, found) = self.find_object(&name).await?;
+        let (route, found) = self.inner.under.find_object(&name).await?;
         let found = found.ok_or(MissingResource::Key)?;
         let request = ReadRequest { name, span: Span::Whole, conditions: ReadConditions::default() };
-        let ResolvedVersion { info, parts, .. } = self.resolve(&key, &found, &request).await?;
+        let ResolvedVersion { info, parts, .. } = self.resolve(&route, &found, &request).await?;
         let described = |part: PartRef| PartDescription {
             number: part.number,
             size: part.size(),
@@ -107,81 +99,21 @@ impl Objects {
 
     async fn resolve(
         &self,
-        key: &RegisterKey,
+        route: &KeyRoute,
         found: &QuorumRow,
         request: &ReadRequest,
     ) -> Result<ResolvedVersion> {
         let object = found.object().ok_or(MissingResource::Key)?;
         let (version, content) = object.current().ok_or(MissingResource::Key)?;
         judge_read(&request.conditions, content, version.modified_ms)?;
-        let parts = self.parts_of(key, content).await?;
-        let mut info = info_of(version, content);
+        let parts = self.inner.bodies.parts_of(route.key(), content).await?;
+        let mut info = ObjectInfo::of(version, content);
         let range = range_of(request.span, content.size, parts.as_deref())?;
         if let (Span::Part { number }, Some(parts)) = (request.span, &parts) {
             let part = parts.iter().find(|part| part.number == number);
             info.checksums = part.and_then(|part| part.checksum.clone()).into_iter().collect();
         }
         Ok(ResolvedVersion { info, range, body: content.body.clone(), parts })
-    }
-
-    /// The parts of a multipart object; `None` for any other.
-    pub(super) async fn parts_of(
-        &self,
-        key: &RegisterKey,
-        content: &Content,
-    ) -> Result<Option<Vec<PartRef>>> {
-        match &content.body {
-            Body::Inline { .. } | Body::Data(_) => Ok(None),
-            Body::Parts(parts) => Ok(Some(parts.clone())),
-            Body::Manifest { page, .. } => self.manifest(key, *page).await.map(Some),
-        }
-    }
-
-    /// Reads a manifest page.
-    pub(super) async fn manifest(&self, key: &RegisterKey, page: DataRef) -> Result<Vec<PartRef>> {
-        let mut body = stripe::read(&self.inner.stripes, key, page, 0..page.size);
-        let mut bytes = Vec::new();
-        while let Some(next) = body.next().await {
-            bytes.extend_from_slice(&next?);
-        }
-        record::decode_manifest(bytes.into())
-            .map_err(|error| Error::Internal { what: format!("manifest page {}: {error}", page.id) })
-    }
-
-    /// Streams a range of a version's bytes.
-    fn body(&self, key: &RegisterKey, source: Source, range: Range<u64>) -> Result<ByteStream> {
-        if range.is_empty() {
-            return Ok(stream::empty().boxed());
-        }
-        Ok(match source {
-            Source::Inline(bytes) => {
-                let out_of_bounds =
-                    || Error::Internal { what: "inline bytes are shorter than the object".to_owned() };
-                let start = usize::try_from(range.start).map_err(|_| out_of_bounds())?;
-                let end = usize::try_from(range.end).map_err(|_| out_of_bounds())?;
-                if end > bytes.len() {
-                    return Err(out_of_bounds());
-                }
-                stream::once(async move { Ok(bytes.slice(start..end)) }).boxed()
-            }
-            Source::Data(data) => stripe::read(&self.inner.stripes, key, data, range)
-                .map(|bytes| bytes.map_err(Error::from))
-                .boxed(),
-            Source::Parts(parts) => {
-                let stripes = self.inner.stripes.clone();
-                let key = key.clone();
-                let pieces = pieces_of(&parts, range);
-                // All of them from the start: the last part may be read hours after the first.
-                let pinned = stripes.pin(&key, pieces.iter().map(|(data, _)| data));
-                stream::iter(pieces)
-                    .flat_map(move |(data, range)| {
-                        let _held = &pinned;
-                        stripe::read(&stripes, &key, data, range)
-                    })
-                    .map(|bytes| bytes.map_err(Error::from))
-                    .boxed()
-            }
-        })
     }
 }
 
@@ -190,23 +122,6 @@ async fn begun(mut body: ByteStream) -> Result<ByteStream> {
     match body.next().await {
         Some(first) => Ok(stream::iter([Ok(first?)]).chain(body).boxed()),
         None => Ok(body),
-    }
-}
-
-/// What S3 shows of a version.
-pub(super) fn info_of(version: &Version, content: &Content) -> ObjectInfo {
-    ObjectInfo {
-        size: content.size,
-        etag: content.etag.clone(),
-        modified_ms: version.modified_ms,
-        attributes: content.attributes.clone(),
-        checksums: content.checksums.clone(),
-        checksum_kind: content.checksums.first().map(Checksum::kind),
-        parts: match &content.body {
-            Body::Inline { .. } | Body::Data(_) => None,
-            Body::Parts(parts) => Some(u16::try_from(parts.len()).unwrap_or(u16::MAX)),
-            Body::Manifest { parts, .. } => Some(*parts),
-        },
     }
 }
 
@@ -239,49 +154,10 @@ fn part_range(parts: &[PartRef], number: u16) -> Option<Range<u64>> {
     None
 }
 
-/// The pieces of parts that cover a range of the object, in order.
-fn pieces_of(parts: &[PartRef], range: Range<u64>) -> Vec<(DataRef, Range<u64>)> {
-    let mut start = 0_u64;
-    let mut pieces = Vec::new();
-    for part in parts {
-        let end = start + part.size();
-        let (from, to) = (range.start.max(start), range.end.min(end));
-        if let Some(data) = part.data.filter(|_| from < to) {
-            pieces.push((data, from - start..to - start));
-        }
-        start = end;
-    }
-    pieces
-}
-
-impl From<stripe::ReadError> for Error {
-    fn from(error: stripe::ReadError) -> Self {
-        match error {
-            stripe::ReadError::Shards => UnavailableReason::Data.into(),
-            stripe::ReadError::Overloaded => UnavailableReason::Overloaded.into(),
-            stripe::ReadError::Geometry => {
-                Self::Internal { what: "a version names an unknown code".to_owned() }
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn part(number: u16, size: u64) -> PartRef {
-        let data = DataRef {
-            id: sherd_core::id::DataId::ZERO,
-            set: None,
-            size,
-            data_shards: 1,
-            parity_shards: 0,
-            stripe_unit: 1,
-            home: record::Home::File,
-        };
-        PartRef { number, tag: [0; 16], checksum: None, data: Some(data) }
-    }
+    use crate::object::body::source::part_of_size;
 
     #[test]
     fn ranges_follow_the_http_rules() {
@@ -298,10 +174,8 @@ mod tests {
     }
 
     #[test]
-    fn a_range_over_parts_takes_the_right_piece_of_each() {
-        let parts = [part(1, 5), part(4, 3), part(9, 10)];
-        let pieces: Vec<Range<u64>> = pieces_of(&parts, 4..9).into_iter().map(|(_, range)| range).collect();
-        assert_eq!(pieces, [4..5, 0..3, 0..1]);
+    fn a_part_is_the_range_of_its_bytes() {
+        let parts = [part_of_size(1, 5), part_of_size(4, 3), part_of_size(9, 10)];
         assert_eq!(part_range(&parts, 4), Some(5..8));
         assert_eq!(part_range(&parts, 2), None);
     }

@@ -1,36 +1,42 @@
 //! The verbs of the store.
 //!
-//! What a verb is asked and what it answers is in `request`, why it failed in `error`. Each verb
-//! has a file of its own, and reads downwards: `stripe` for bytes, `register` for the state of a
-//! key, `peer` for the volumes below both.
+//! [`Objects`] names them all. What a verb is asked and what it answers is in `request`, why it failed in
+//! `error`. Those of objects have a file each; buckets, uploads and listings have rooms of their own, over
+//! `bucket::registers` for the state of a key and `body` for bytes. A verb reads downwards: `stripe` for
+//! bytes, `register` for the state of a key, `peer` for the volumes below both.
 
-mod body;
-mod bucket;
-mod condition;
+mod put;
+mod get;
 mod copy;
 mod delete;
-pub mod digest;
-mod error;
-mod get;
 mod list;
 mod multipart;
-mod put;
+mod bucket;
+mod body;
+mod condition;
+pub mod digest;
+mod task;
+mod error;
 mod request;
+mod limits;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{ObjectKey, RegisterKey};
+use sherd_core::id::{ObjectKey, UploadId};
+use sherd_core::record::Tag;
 
 use crate::cluster::Cluster;
 use crate::cluster::deletions::Deletions;
-use crate::observe::trace;
-use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
-use crate::stripe::{Stripes, WriteError};
+use crate::register::Registers;
+use crate::stripe::Stripes;
 
-use bucket::UnsealedBucket;
-use bucket::view::BucketCache;
+use body::Bodies;
+use bucket::Buckets;
+use bucket::registers::BucketRegisters;
+use list::Listings;
+use multipart::{PartOrigin, Uploads};
 
 pub use bucket::view::{BucketConfig, BucketView};
 pub use digest::checksum;
@@ -44,14 +50,6 @@ pub use request::{
     WriteOutcome,
 };
 
-/// Times that a request is tried again because its bucket was sealed and opened meanwhile.
-const SEALED_TRIES: usize = 16;
-/// How long a volume may take for a page of a scan, before another is asked. A list holds room in memory meanwhile,
-/// and a disk may hang for ever.
-const SCAN_PATIENCE: Duration = Duration::from_secs(15);
-/// How long a page of the parts of an upload is waited for, before another volume is asked too. They are few.
-const SCAN_HEDGE: Duration = Duration::from_millis(500);
-
 /// The store, as every gateway of this process uses it. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Objects {
@@ -60,14 +58,12 @@ pub struct Objects {
 
 #[derive(Debug)]
 struct Inner {
-    cluster: Arc<Cluster>,
-    registers: Registers,
-    stripes: Stripes,
+    under: BucketRegisters,
+    bodies: Bodies,
+    buckets: Buckets,
+    listings: Listings,
+    uploads: Uploads,
     clock: Arc<HybridClock>,
-    rng: Arc<dyn Rng>,
-    buckets: BucketCache,
-    deletions: Deletions,
-    fast_etags: bool,
     release_grace: Duration,
 }
 
@@ -97,9 +93,12 @@ impl Objects {
     pub fn new(config: ObjectsConfig) -> Self {
         let ObjectsConfig { cluster, registers, stripes, clock, rng, deletions, fast_etags, release_grace } =
             config;
-        let buckets = BucketCache::default();
-        let inner =
-            Inner { cluster, registers, stripes, clock, rng, buckets, deletions, fast_etags, release_grace };
+        let under = BucketRegisters::new(cluster, registers, deletions);
+        let bodies = Bodies { stripes, fast_etags };
+        let buckets = Buckets::new(under.clone(), Arc::clone(&clock), Arc::clone(&rng));
+        let listings = Listings::new(under.clone(), Arc::clone(&rng));
+        let uploads = Uploads::new(under.clone(), bodies.clone(), Arc::clone(&clock), rng);
+        let inner = Inner { under, bodies, buckets, listings, uploads, clock, release_grace };
         Self { inner: Arc::new(inner) }
     }
 
@@ -112,112 +111,120 @@ impl Objects {
         self.inner.clock.wall().wall_ms()
     }
 
-    /// The register of an object.
-    async fn object_key(&self, name: &ObjectName) -> Result<RegisterKey> {
-        Ok(RegisterKey::object(self.bucket_id(&name.bucket).await?, name.key.clone()))
+    /// A bucket as a request sees it: out of the views of the last two seconds, or out of its register.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn bucket(&self, name: &ObjectKey) -> Result<BucketView> {
+        self.inner.under.bucket(name).await
     }
 
-    /// Does work in a task of its own, which comes to its end though the request that waits for it is
-    /// dropped meanwhile: what follows a first accept is nobody's else to do. Shutdown waits for it.
-    async fn to_the_end<R: Send + 'static>(
+    /// Creates a bucket.
+    ///
+    /// # Errors
+    /// [`Error::BucketAlreadyOwnedByYou`] when it is there; any of [`Error`].
+    pub async fn create_bucket(&self, name: ObjectKey, location: String, tags: Vec<Tag>) -> Result<()> {
+        self.inner.buckets.create(name, location, tags).await
+    }
+
+    /// Reads what a bucket is.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn head_bucket(&self, name: ObjectKey) -> Result<BucketInfo> {
+        self.inner.buckets.head(name).await
+    }
+
+    /// Gives a bucket other tags, or none.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn set_bucket_tags(&self, name: ObjectKey, tags: Vec<Tag>) -> Result<()> {
+        self.inner.buckets.set_tags(name, tags).await
+    }
+
+    /// Lists buckets by name: those that begin with `prefix` and come behind `after`.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn list_buckets(&self, prefix: &str, after: Option<&str>, max: u32) -> Result<BucketPage> {
+        self.inner.listings.buckets(prefix, after, max).await
+    }
+
+    /// Deletes an empty bucket.
+    ///
+    /// # Errors
+    /// [`Error::BucketNotEmpty`] when objects are left; any of [`Error`].
+    pub async fn delete_bucket(&self, name: ObjectKey) -> Result<()> {
+        self.inner.buckets.delete(name).await
+    }
+
+    /// Lists one page of a bucket's keys.
+    ///
+    /// A page ends after enough tombstones, too: it may be short or empty and still have a next one.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn list(&self, request: ListRequest) -> Result<ListPage> {
+        self.inner.listings.objects(request).await
+    }
+
+    /// Lists one page of a bucket's open uploads.
+    ///
+    /// Uploads lie in the rows of their objects, and no index names those that have some: a page walks the
+    /// keys of its prefix. A page ends after enough keys without an upload, too: it may be short or
+    /// empty and still have a next one, and no request walks a whole bucket.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn list_uploads(&self, request: ListUploads) -> Result<UploadPage> {
+        self.inner.listings.uploads(request).await
+    }
+
+    /// Begins an upload.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn create_upload(&self, request: CreateUpload) -> Result<UploadId> {
+        self.inner.uploads.create(request).await
+    }
+
+    /// Stores a part, in place of an earlier one of its number.
+    ///
+    /// # Errors
+    /// Any of [`Error`].
+    pub async fn put_part(&self, part: PartName, upload: Upload) -> Result<WriteOutcome> {
+        self.inner.uploads.store_part(part, upload, PartOrigin::Client).await
+    }
+
+    /// Lists the parts of an open upload, those behind number `after`.
+    ///
+    /// # Errors
+    /// [`MissingResource::Upload`] when it is not open; any of [`Error`].
+    pub async fn list_parts(
         &self,
-        what: &'static str,
-        work: impl Future<Output = Result<R>> + Send + 'static,
-    ) -> Result<R> {
-        let task = self.inner.registers.tasks().spawn(trace::inherited(work));
-        task.await.map_err(|error| Error::Internal { what: format!("{what}: {error}") })?
+        name: ObjectName,
+        id: UploadId,
+        after: Option<u16>,
+        max: u32,
+    ) -> Result<PartPage> {
+        self.inner.uploads.list_parts(name, id, after, max).await
     }
 
-    /// Reads the register of an object. Where the bucket that its name stood for was deleted and made again, the
-    /// object is looked for in the new one.
-    async fn find_object(&self, name: &ObjectName) -> Result<(RegisterKey, Option<QuorumRow>)> {
-        for _ in 0..SEALED_TRIES {
-            let key = self.object_key(name).await?;
-            match self.inner.registers.read(&key).await {
-                Err(Failure::Sealed) => drop(self.wait_unsealed(&name.bucket, key.bucket).await?),
-                found => return Ok((key, found?.map(QuorumRow::for_reading))),
-            }
-        }
-        Err(UnavailableReason::Sealed.into())
+    /// Completes an upload. A repeated Complete of what is already the current version succeeds, where it
+    /// lists the same parts.
+    ///
+    /// # Errors
+    /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.
+    pub async fn complete_upload(&self, request: CompleteUpload) -> Result<WriteOutcome> {
+        self.inner.uploads.complete(request).await
     }
 
-    /// Waits until the bucket of a register takes requests again. What was begun in a bucket that is gone cannot go
-    /// on in the one that bears its name: the client is to come again, and finds that one.
-    async fn same_bucket(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<()> {
-        match self.wait_unsealed(bucket, key.bucket).await? {
-            UnsealedBucket::Active => Ok(()),
-            UnsealedBucket::MadeAgain => Err(UnavailableReason::Sealed.into()),
-        }
-    }
-
-    /// Reads a register under a bucket; a seal sends it back to the bucket's register.
-    async fn find(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<Option<QuorumRow>> {
-        for _ in 0..SEALED_TRIES {
-            match self.inner.registers.read(key).await {
-                Err(Failure::Sealed) => self.same_bucket(bucket, key).await?,
-                other => return Ok(other?),
-            }
-        }
-        Err(UnavailableReason::Sealed.into())
-    }
-
-    /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
-    async fn change_or<E: std::fmt::Debug + Send + 'static>(
-        &self,
-        bucket: &ObjectKey,
-        key: &RegisterKey,
-        ticket: WriteTicket,
-        writer: Writer<E>,
-    ) -> Result<std::result::Result<(), E>> {
-        let mut writer = writer;
-        let mut ticket = ticket;
-        for _ in 0..SEALED_TRIES {
-            match self.inner.registers.change(ticket, writer).await {
-                Ok(()) => return Ok(Ok(())),
-                Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
-                Err(ChangeError::Sealed(sealed)) => {
-                    self.same_bucket(bucket, key).await?;
-                    writer = *sealed;
-                    ticket = self.inner.registers.begin(key);
-                }
-                Err(ChangeError::Failed(failure)) => return Err(failure.into()),
-            }
-        }
-        Err(UnavailableReason::Sealed.into())
-    }
-
-    /// As [`Self::change_or`], where the refusal is an error of the store.
-    async fn change(
-        &self,
-        bucket: &ObjectKey,
-        key: &RegisterKey,
-        ticket: WriteTicket,
-        writer: Writer<Error>,
-    ) -> Result<()> {
-        self.change_or(bucket, key, ticket, writer).await?
-    }
-}
-
-impl From<Failure> for Error {
-    fn from(failure: Failure) -> Self {
-        match failure {
-            Failure::Unavailable => UnavailableReason::Quorum.into(),
-            Failure::Sealed => UnavailableReason::Sealed.into(),
-            Failure::Overloaded => UnavailableReason::Overloaded.into(),
-            Failure::ScansBusy => UnavailableReason::ListsBusy.into(),
-            Failure::Full => Self::Full,
-            Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
-            Failure::OutcomeUnknown => Self::OutcomeUnknown,
-        }
-    }
-}
-
-impl From<WriteError> for Error {
-    fn from(error: WriteError) -> Self {
-        match error {
-            WriteError::Quorum => UnavailableReason::Quorum.into(),
-            WriteError::Full => Self::Full,
-            WriteError::Overloaded => UnavailableReason::Overloaded.into(),
-        }
+    /// Gives an upload up.
+    ///
+    /// # Errors
+    /// [`MissingResource::Upload`] when it is not open; any of [`Error`].
+    pub async fn abort_upload(&self, name: ObjectName, id: UploadId) -> Result<()> {
+        self.inner.uploads.abort(name, id).await
     }
 }

@@ -3,19 +3,21 @@
 use smallvec::SmallVec;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::RegisterKey;
+use sherd_core::id::ObjectKey;
 use sherd_core::record::{Attributes, Body, Checksums, ConditionalChange, Content, Entries, State, history};
 
-use super::body::StoredBody;
+use super::body::receive::StoredBody;
 use super::condition::{EarlierWrite, WriteRefusal, judge_write};
 use super::digest::{DEFAULT_ALGORITHM, DigestValues};
 use super::{Error, ObjectName, Objects, PutRequest, Result, WriteConditions, WriteOutcome};
+use crate::cluster::KeyRoute;
 use crate::register::{Inline, Proposal, QuorumRow, WriteTicket, Writer};
 
 impl Objects {
-    /// Judges the conditions of a put on what is there now, so that one which cannot succeed is refused before its
-    /// body is taken. [`Self::put`] judges them again inside its compare-and-set. Where the register remembers
-    /// conditional changes, one of them may be this put's own, sent before, and only its body tells.
+    /// Judges the conditions of a put on what is there now, so that one which cannot succeed is refused
+    /// before its body is taken. [`Self::put`] judges them again inside its compare-and-set. Where the
+    /// register remembers conditional changes, one of them may be this put's own, sent before, and only its
+    /// body tells.
     ///
     /// # Errors
     /// What the conditions come to; none where the object cannot be read now.
@@ -24,7 +26,7 @@ impl Objects {
         if if_match.is_none() && if_none_match.is_none() {
             return Ok(());
         }
-        match self.find_object(name).await {
+        match self.inner.under.find_object(name).await {
             Ok((_, Some(found))) if call.is_some() && !found.value.changes.conditional.is_empty() => Ok(()),
             Ok((_, found)) => judge_write(conditions, found.as_ref().and_then(QuorumRow::object)),
             Err(error @ Error::Missing(_)) => Err(error),
@@ -39,23 +41,23 @@ impl Objects {
     pub async fn put(&self, request: PutRequest) -> Result<WriteOutcome> {
         let PutRequest { name, attributes, conditions, upload } = request;
         let size = upload.size;
-        let bucket = self.bucket_id(&name.bucket).await?;
-        let key = RegisterKey::object(bucket, name.key);
+        let bucket = self.bucket(&name.bucket).await?;
+        let route = self.inner.under.route_in(&bucket, name.key);
         let computed = upload.checksum.is_none().then_some(DEFAULT_ALGORITHM);
-        let received = self.receive(&key, upload, computed).await?;
+        let received = self.inner.bodies.receive(&route, upload, computed).await?;
         // Prepare goes out beside the last syncs.
-        let ticket = self.inner.registers.begin(&key);
+        let ticket = self.inner.under.registers.begin_at(&route);
         let (digests, stored) = received.durable().await?;
         let DigestValues { md5, checksums } = digests;
         let content = NewContent { size, etag: stored.etag(md5), md5, attributes, checksums };
-        self.store_version(&name.bucket, key, ticket, content, stored, conditions).await
+        self.store_version(&bucket.name, &route, ticket, content, stored, conditions).await
     }
 
     /// Makes a new current version, as one compare-and-set with its conditions.
     pub(super) async fn store_version(
         &self,
-        bucket: &sherd_core::id::ObjectKey,
-        key: RegisterKey,
+        bucket: &ObjectKey,
+        route: &KeyRoute,
         ticket: WriteTicket,
         content: NewContent,
         stored: StoredBody,
@@ -64,7 +66,7 @@ impl Objects {
         let modified_ms = self.now_ms();
         let body = stored.body();
         let heal = stored.missing().then(|| HealEntry {
-            key: key.clone(),
+            key: route.key().clone(),
             data: stored.data().map(Into::into),
             since_ms: modified_ms,
         });
@@ -83,7 +85,7 @@ impl Objects {
             WriteRefusal::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
         };
         let writer = Writer::new(decide).sent_by(change, repeated).naming(staged).carrying(bytes);
-        match self.change_or(bucket, &key, ticket, writer).await? {
+        match self.inner.under.change_or(bucket, route, ticket, writer).await? {
             Ok(()) => Ok(written),
             Err(WriteRefusal::Repeated(earlier)) => Ok(earlier.answer(written)),
             Err(WriteRefusal::Refused(error)) => Err(error),
@@ -102,8 +104,8 @@ pub(super) struct NewContent {
 }
 
 impl NewContent {
-    /// The change as it is remembered. Its bytes are told from others by their MD5 and their checksums: a client that
-    /// names another algorithm is never answered with a checksum that is not stored.
+    /// The change as it is remembered. Its MD5 and its checksums distinguish its bytes from others: a client
+    /// that names another algorithm is never answered with a checksum that is not stored.
     fn change(&self, conditions: &WriteConditions) -> Option<ConditionalChange> {
         conditions.call?;
         let Self { size, etag, md5, attributes, checksums } = self;

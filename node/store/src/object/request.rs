@@ -6,7 +6,8 @@ use std::ops::Range;
 
 use sherd_core::id::{ObjectKey, UploadId};
 use sherd_core::record::{
-    Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Tag,
+    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Content, Tag,
+    Version,
 };
 use sherd_core::register::call::ClientCall;
 
@@ -53,7 +54,7 @@ pub struct WriteConditions {
     pub if_match: Option<EtagMatch>,
     /// The current version must be none of these.
     pub if_none_match: Option<EtagMatch>,
-    /// The call that the write is a sending of, where it can be told from others.
+    /// The call that the write is a sending of, where something names that call.
     pub call: Option<ClientCall>,
 }
 
@@ -158,6 +159,25 @@ pub struct ObjectInfo {
     pub parts: Option<u16>,
 }
 
+impl ObjectInfo {
+    /// What S3 shows of a version.
+    pub(super) fn of(version: &Version, content: &Content) -> Self {
+        Self {
+            size: content.size,
+            etag: content.etag.clone(),
+            modified_ms: version.modified_ms,
+            attributes: content.attributes.clone(),
+            checksums: content.checksums.clone(),
+            checksum_kind: content.checksums.first().map(Checksum::kind),
+            parts: match &content.body {
+                Body::Inline { .. } | Body::Data(_) => None,
+                Body::Parts(parts) => Some(u16::try_from(parts.len()).unwrap_or(u16::MAX)),
+                Body::Manifest { parts, .. } => Some(*parts),
+            },
+        }
+    }
+}
+
 /// Which bytes of an object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Span {
@@ -170,7 +190,7 @@ pub enum Span {
         /// Last byte.
         last: Option<u64>,
     },
-    /// The last so many.
+    /// This many at the end.
     Suffix {
         /// How many.
         length: u64,
@@ -273,7 +293,7 @@ pub struct ListRequest {
     pub delimiter: Option<String>,
     /// Only keys and common prefixes behind this one.
     pub after: Option<String>,
-    /// At most so many keys and prefixes, 0 to 1000.
+    /// The most keys and prefixes on the page, 0 to 1000.
     pub max_keys: u32,
 }
 
@@ -424,7 +444,7 @@ pub struct ListUploads {
     pub delimiter: Option<String>,
     /// Only uploads behind this key (and, with the same key, behind this upload).
     pub after: Option<(String, Option<UploadId>)>,
-    /// At most so many uploads and prefixes, 0 to 1000.
+    /// The most uploads and prefixes on the page, 0 to 1000.
     pub max_uploads: u32,
 }
 

@@ -14,7 +14,7 @@ use tokio::time::Instant;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, ChangeId, DataId, RegisterKey, VolumeId};
 use sherd_core::message;
-use sherd_core::message::{Target, ValueLimit};
+use sherd_core::message::ValueLimit;
 use sherd_core::record::{Changes, ConditionalChange, DataRef, State, Value};
 use sherd_core::register::batch::Batch;
 use sherd_core::register::proposer::{
@@ -27,6 +27,7 @@ use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Vote};
 use super::failure::Failure;
 use super::round::{Round, RoundTimes};
 use super::{Inner, QuorumRow, Registers, RowAnswer};
+use crate::cluster::KeyRoute;
 use crate::observe::trace::{self, Phase};
 
 /// How often the pause doubles once an accept was sent: sixteen changes later its outcome is unknown.
@@ -77,7 +78,7 @@ pub(super) struct DraftValue {
 /// A prepare round under way.
 #[derive(Debug)]
 pub(super) struct PrepareRound {
-    target: Target,
+    route: KeyRoute,
     pub(super) ballot: Ballot,
     round: Round<Vote>,
 }
@@ -185,35 +186,40 @@ pub(super) enum AcceptRoundOutcome {
 
 impl Registers {
     /// Sends a prepare at a ballot above another.
-    pub(super) fn prepare_above(&self, target: Target, above: Ballot) -> PrepareRound {
-        self.prepare(target, self.inner.ballots.above(above))
+    pub(super) fn prepare_above(&self, route: &KeyRoute, above: Ballot) -> PrepareRound {
+        self.prepare(route, self.inner.ballots.above(above))
     }
 
     /// Sends a prepare.
-    pub(super) fn prepare(&self, target: Target, ballot: Ballot) -> PrepareRound {
-        let set = self.inner.cluster.set_of(&target.key);
+    pub(super) fn prepare(&self, route: &KeyRoute, ballot: Ballot) -> PrepareRound {
+        let KeyRoute { set, target } = route;
         // The value is asked of one that answers soon: without it there is another question.
         let start = set.prompt_first(usize::from(target.slot.0) % set.routes.len())[0];
-        let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
+        let mut round = Round::new(Arc::clone(set), Instant::now() + self.inner.timeouts.round);
         for place in 0..round.set.routes.len() {
-            let route = round.set.routes[place].clone();
+            let to = &set.routes[place];
             let values = if place == start { ValueLimit::USUAL } else { ValueLimit::NOTHING };
-            let pending = route.registers.prepare(route.volume, &target, Prepare { ballot }, values);
+            let pending = to.registers.prepare(to.volume, target, Prepare { ballot }, values);
             round.ask(place, pending);
         }
         self.inner.metrics.register.prepare_rounds.inc();
-        PrepareRound { target, ballot, round }
+        PrepareRound { route: route.clone(), ballot, round }
     }
 
     /// Finishes the write that may be under way: what a prepare at a fresh ballot finds is proposed
     /// unchanged, and so is brought to every volume of the set that can be reached. Gives it.
     pub(crate) async fn finish(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
+        self.finish_at(&self.inner.cluster.route(key.clone())).await
+    }
+
+    /// As [`Self::finish`], where the key's route is at hand.
+    pub(crate) async fn finish_at(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
         self.inner.metrics.register.repairs.inc();
-        let hash = self.inner.writers.hashed(key).hash;
+        let hash = self.inner.writers.hashed(route.key()).hash;
         let mut change = Change::new(self, hash, Instant::now() + self.inner.timeouts.operation);
         let mut above = Ballot::ZERO;
         loop {
-            let round = self.prepare_above(self.inner.cluster.target(key.clone()), above);
+            let round = self.prepare_above(route, above);
             let ready = match change.prepared(round).await? {
                 PrepareRoundOutcome::Prepared(ready) => ready,
                 PrepareRoundOutcome::Again { above: refused_at } => {
@@ -305,7 +311,7 @@ impl Change<'_> {
             PrepareOutcome::Sealed => return Err(self.failed(Failure::Sealed)),
             PrepareOutcome::Unavailable
                 if begun.round.failure() == Failure::Unavailable
-                    && self.registers.links_return(&begun.target.key, self.deadline).await =>
+                    && self.registers.links_return(&begun.round.set, self.deadline).await =>
             {
                 begun.ballot
             }
@@ -360,7 +366,7 @@ impl Change<'_> {
     ) -> Result<Option<Option<QuorumRow>>, Failure> {
         let Some(head) = head else { return Ok(Some(None)) };
         let replies = &begun.round.replies;
-        let value = self.registers.value_of(replies, &begun.round.set, &begun.target, &head).await;
+        let value = self.registers.value_of(replies, &begun.round.set, &begun.route.target, &head).await;
         let value = value.map_err(|failure| self.failed(failure))?;
         Ok(self.readable(&head.holders, head.ballot, value).map(Some))
     }
@@ -458,7 +464,7 @@ impl Change<'_> {
     async fn kept_inline(&mut self, ready: &PreparedKey) -> Option<Bytes> {
         match &ready.found {
             Some(found) if found.value.state.has_inline() => {
-                let inline = self.registers.inline(&ready.round.target.key, found).await;
+                let inline = self.registers.inline(&ready.round.route, found).await;
                 self.readable(&found.holders, found.ballot, inline)
             }
             Some(_) | None => Some(Bytes::new()),
@@ -476,9 +482,9 @@ impl Change<'_> {
         let mut round: Round<()> = Round::new(Arc::clone(&begun.round.set), deadline);
         for place in 0..round.set.routes.len() {
             let route = round.set.routes[place].clone();
-            round.ask(place, route.registers.accept(route.volume, &begun.target, accept, heal));
+            round.ask(place, route.registers.accept(route.volume, &begun.route.target, accept, heal));
         }
-        let mut sent = OpenAccept { registers, key: &begun.target.key, is_known: false };
+        let mut sent = OpenAccept { registers, key: &begun.route.target.key, is_known: false };
         registers.inner.metrics.register.accept_rounds.inc();
         let waits = |outcome: &AcceptOutcome| matches!(outcome, AcceptOutcome::Wait);
         let asked = Instant::now();
@@ -489,7 +495,7 @@ impl Change<'_> {
             AcceptOutcome::Committed => {
                 sent.is_known = true;
                 registers.inner.contention.accepted(asked.elapsed());
-                registers.committed(round, &begun.target, accept.ballot);
+                registers.committed(round, &begun.route.target, accept.ballot);
                 return AcceptRoundOutcome::Committed;
             }
             AcceptOutcome::Conflict { above } => {

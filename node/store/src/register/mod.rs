@@ -33,7 +33,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::checksum::Digest;
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{Ballot, ProposerId, RegisterKey, Timestamp, VolumeId};
+use sherd_core::id::{Ballot, ProposerId, Timestamp, VolumeId};
 use sherd_core::message;
 use sherd_core::record::{Body, Content, Object, State, Value};
 use sherd_core::register::Answerer;
@@ -41,7 +41,7 @@ use sherd_core::register::quorum::Lives;
 use sherd_volume::buffer::BufferPool;
 
 use crate::cluster::damage::Damage;
-use crate::cluster::{Cluster, SetView};
+use crate::cluster::{Cluster, KeyRoute, SetView};
 use crate::machine::budget::{Budget, CapShares};
 use crate::machine::reclaim::Reclaim;
 use crate::observe::metrics::Metrics;
@@ -319,18 +319,17 @@ impl Registers {
     /// it, too.
     ///
     /// That others do not have it says nothing: a write that was cut short is on few volumes.
-    pub(crate) async fn inline(&self, key: &RegisterKey, found: &QuorumRow) -> RowAnswer<Bytes> {
-        trace::timed(Phase::Register, self.found_inline(key, found)).await
+    pub(crate) async fn inline(&self, route: &KeyRoute, found: &QuorumRow) -> RowAnswer<Bytes> {
+        trace::timed(Phase::Register, self.found_inline(route, found)).await
     }
 
-    async fn found_inline(&self, key: &RegisterKey, found: &QuorumRow) -> RowAnswer<Bytes> {
-        let set = self.inner.cluster.set_of(key);
-        let target = self.inner.cluster.target(key.clone());
+    async fn found_inline(&self, route: &KeyRoute, found: &QuorumRow) -> RowAnswer<Bytes> {
+        let KeyRoute { set, target } = route;
         let mut refusals = RowRefusals::default();
-        let mut holders = self.hedged(holders_first(&set, &found.holders));
+        let mut holders = self.hedged(holders_first(set, &found.holders));
         let inline = |place: usize| {
             let route = &set.routes[place];
-            route.registers.inline(route.volume, &target, found.ballot)
+            route.registers.inline(route.volume, target, found.ballot)
         };
         while let Some((place, answer)) = holders.next(1, inline).await {
             match answer {
@@ -340,11 +339,11 @@ impl Registers {
                 }
                 Ok(_) | Err(message::Error::Corrupt { .. }) => {
                     refusals.corrupt = true;
-                    self.inner.damage.row(key);
+                    self.inner.damage.row(&target.key);
                 }
                 Err(_) => {}
             }
-            if refusals.are_enough(&set, holders.places()) {
+            if refusals.are_enough(set, holders.places()) {
                 break;
             }
         }

@@ -16,12 +16,13 @@ use sherd_core::register::read::{ReadDecision, ReadProgress, decide_read};
 use sherd_core::register::{Refusal, Vote};
 
 use bytes::Bytes;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::room::ValueRoom;
 use super::round::Round;
 use super::{Failure, QuorumRow, Registers, RowAnswer, RowRefusals, holders_first};
-use crate::cluster::SetView;
+use crate::cluster::{KeyRoute, SetView};
 use crate::observe::trace::{self, Phase};
 use crate::peer::VolumeRoute;
 
@@ -38,14 +39,19 @@ impl Registers {
     /// # Errors
     /// [`Failure`] where too few volumes answer in time.
     pub async fn read(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
-        trace::timed(Phase::Register, self.read_committed(key)).await
+        self.read_at(&self.inner.cluster.route(key.clone())).await
     }
 
-    async fn read_committed(&self, key: &RegisterKey) -> Result<Option<QuorumRow>, Failure> {
+    /// As [`Self::read`], where the key's route is at hand.
+    pub(crate) async fn read_at(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
+        trace::timed(Phase::Register, self.read_committed(route)).await
+    }
+
+    async fn read_committed(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
         let deadline = Instant::now() + self.inner.timeouts.operation;
         loop {
-            let read = match self.read_once(key).await {
-                Err(Failure::Unavailable) if self.links_return(key, deadline).await => continue,
+            let read = match self.read_once(route).await {
+                Err(Failure::Unavailable) if self.links_return(&route.set, deadline).await => continue,
                 read => read?,
             };
             match read {
@@ -53,16 +59,14 @@ impl Registers {
                 ReadOutcome::Absent => return Ok(None),
                 ReadOutcome::MovedOn if Instant::now() < deadline => {}
                 ReadOutcome::MovedOn => return Err(Failure::Unavailable),
-                ReadOutcome::Unfinished => return self.finish(key).await,
+                ReadOutcome::Unfinished => return self.finish_at(route).await,
             }
         }
     }
 
-    /// Whether too few volumes of a key's set answered because connections to them were lost a moment ago, as
-    /// those of a node that was suspended are: then it waits a little, for they are being made again.
-    /// Cancel-safe.
-    pub(super) async fn links_return(&self, key: &RegisterKey, deadline: Instant) -> bool {
-        let set = self.inner.cluster.set_of(key);
+    /// Whether too few volumes of a set answered because connections to them were lost a moment ago, as those
+    /// of a node that was suspended are: then it waits a little, for they are being made again. Cancel-safe.
+    pub(super) async fn links_return(&self, set: &SetView, deadline: Instant) -> bool {
         let returns = Instant::now() < deadline && set.routes.iter().any(VolumeRoute::is_returning);
         if returns {
             tokio::time::sleep(LINK_PAUSE).await;
@@ -72,24 +76,23 @@ impl Registers {
 
     /// Reads a key that this gateway is about to write while others do: a write under way is waited for, and
     /// not finished. `None` where the read could not tell.
-    pub(super) async fn look(&self, key: &RegisterKey) -> Option<Option<QuorumRow>> {
-        match self.read_once(key).await {
+    pub(super) async fn look(&self, route: &KeyRoute) -> Option<Option<QuorumRow>> {
+        match self.read_once(route).await {
             Ok(ReadOutcome::Value(found)) => Some(Some(*found)),
             Ok(ReadOutcome::Absent) => Some(None),
             Ok(ReadOutcome::MovedOn | ReadOutcome::Unfinished) | Err(_) => None,
         }
     }
 
-    async fn read_once(&self, key: &RegisterKey) -> Result<ReadOutcome, Failure> {
+    async fn read_once(&self, route: &KeyRoute) -> Result<ReadOutcome, Failure> {
         self.inner.metrics.register.read_rounds.inc();
-        let target = self.inner.cluster.target(key.clone());
-        let set = self.inner.cluster.set_of(key);
+        let KeyRoute { set, target } = route;
         let order = set.prompt_first(usize::from(target.slot.0) % set.routes.len());
         let mut unasked = order.iter().copied();
         let quorum = set.quorums().prepare();
-        let mut round = Round::new(set, Instant::now() + self.inner.timeouts.round);
+        let mut round = Round::new(Arc::clone(set), Instant::now() + self.inner.timeouts.round);
         for (n, place) in unasked.by_ref().take(quorum).enumerate() {
-            ask(&mut round, place, &target, if n == 0 { ValueLimit::USUAL } else { ValueLimit::NOTHING });
+            ask(&mut round, place, target, if n == 0 { ValueLimit::USUAL } else { ValueLimit::NOTHING });
         }
         let asked = Instant::now();
         let patience = asked + self.inner.contention.patience(self.inner.timeouts.commit);
@@ -111,7 +114,7 @@ impl Registers {
                 self.count_read(&round, asked);
             }
             match decision {
-                ReadDecision::Value(found) => return self.with_value(&round, &target, found).await,
+                ReadDecision::Value(found) => return self.with_value(&round, target, found).await,
                 ReadDecision::Absent => return Ok(ReadOutcome::Absent),
                 ReadDecision::Wait if round.outstanding() > 0 && unasked.len() == 0 => {
                     round.next_needed(self, quorum, 1).await;
@@ -120,13 +123,13 @@ impl Registers {
                 ReadDecision::Wait => {
                     round.note_late();
                     for place in unasked.by_ref() {
-                        ask(&mut round, place, &target, ValueLimit::NOTHING);
+                        ask(&mut round, place, target, ValueLimit::NOTHING);
                     }
                 }
                 ReadDecision::AskOnceMore { volumes } => {
                     for volume in volumes {
                         let place = round.set.place_of(volume).expect("replies come from the set");
-                        ask(&mut round, place, &target, ValueLimit::NOTHING);
+                        ask(&mut round, place, target, ValueLimit::NOTHING);
                     }
                     while round.outstanding() > 0 {
                         round.next_needed(self, quorum, 1).await;
@@ -136,7 +139,7 @@ impl Registers {
                     tokio::time::sleep(pause).await;
                     pause *= 2;
                     for place in order.iter().copied() {
-                        ask(&mut round, place, &target, ValueLimit::NOTHING);
+                        ask(&mut round, place, target, ValueLimit::NOTHING);
                     }
                     while round.outstanding() > 0 {
                         round.next_needed(self, quorum, 1).await;

@@ -12,7 +12,7 @@ use crate::stripe::{self, Stripes};
 /// Bytes of the page of an object of 10,000 parts.
 const PAGE_BYTES_USUAL: usize = 1 << 20;
 
-/// What is kept alive cannot be told, so nothing may be concluded.
+/// What is kept alive is not known, so nothing may be concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RefsError {
     /// The register cannot be read.

@@ -7,6 +7,7 @@ use super::Registers;
 use super::change::PrepareRound;
 use super::key_writers::{HashedKey, KeyWriters};
 use super::writer::Member;
+use crate::cluster::KeyRoute;
 
 /// A prepare that was sent, and its place in the order of writers and prepares.
 #[derive(Debug)]
@@ -26,6 +27,7 @@ pub(super) struct PreparePlace {
 #[derive(Debug)]
 pub(super) struct KeyTurn {
     pub(super) registers: Registers,
+    pub(super) route: KeyRoute,
     pub(super) key: HashedKey,
     pub(super) is_over: bool,
 }
@@ -39,9 +41,8 @@ impl Registers {
         place
     }
 
-    pub(super) fn prepare_at(&self, key: &RegisterKey, place: PreparePlace) -> OrderedPrepare {
-        let target = self.inner.cluster.target(key.clone());
-        OrderedPrepare { round: self.prepare(target, place.ballot), order: place.order }
+    pub(super) fn prepare_at(&self, route: &KeyRoute, place: PreparePlace) -> OrderedPrepare {
+        OrderedPrepare { round: self.prepare(route, place.ballot), order: place.order }
     }
 }
 
@@ -49,7 +50,9 @@ impl KeyTurn {
     /// A turn of its own.
     #[cfg(test)]
     pub(super) fn of(registers: &Registers, key: &RegisterKey) -> Self {
-        Self { registers: registers.clone(), key: registers.inner.writers.hashed(key), is_over: true }
+        let route = registers.inner.cluster.route(key.clone());
+        let key = registers.inner.writers.hashed(key);
+        Self { registers: registers.clone(), route, key, is_over: true }
     }
 
     /// Whose turn it is.
@@ -68,7 +71,7 @@ impl KeyTurn {
         let registers = &self.registers;
         let writers = &registers.inner.writers;
         let place = writers.update(&self.key, |entry| registers.next_prepare(entry, above));
-        registers.prepare_at(&self.key.key, place)
+        registers.prepare_at(&self.route, place)
     }
 
     /// Ends the turn if nobody waits: whoever comes next begins another.

@@ -17,12 +17,14 @@ use super::failure::Failure;
 use super::key_writers::{HashedKey, KeyWriters};
 use super::turn::{KeyTurn, OrderedPrepare};
 use super::writer::{ChangeError, Member, Writer};
+use crate::cluster::KeyRoute;
 use crate::observe::trace::{self, Phase};
 
 /// The place of a writer to come. Dropped, it is given up.
 #[derive(Debug)]
 pub struct WriteTicket {
     registers: Registers,
+    route: KeyRoute,
     key: HashedKey,
     came: u64,
     deadline: Instant,
@@ -60,8 +62,13 @@ impl Registers {
     /// Takes a writer's place at a key. Where no other writer has one, and no other gateway was noticed there
     /// lately, the prepare goes out now.
     pub fn begin(&self, key: &RegisterKey) -> WriteTicket {
+        self.begin_at(&self.inner.cluster.route(key.clone()))
+    }
+
+    /// As [`Self::begin`], where the key's route is at hand.
+    pub(crate) fn begin_at(&self, route: &KeyRoute) -> WriteTicket {
         let writers = &self.inner.writers;
-        let key = writers.hashed(key);
+        let key = writers.hashed(route.key());
         let came = writers.next_place();
         // Where other gateways write the key, its batch looks first.
         let is_quiet = !self.inner.contention.is_noted(key.hash);
@@ -69,9 +76,9 @@ impl Registers {
             entry.tickets += 1;
             (entry.tickets == 1 && !entry.at_work && is_quiet).then(|| self.next_prepare(entry, Ballot::ZERO))
         });
-        let ahead = alone.map(|place| self.prepare_at(&key.key, place));
+        let ahead = alone.map(|place| self.prepare_at(route, place));
         let deadline = Instant::now() + self.inner.timeouts.operation;
-        WriteTicket { registers: self.clone(), key, came, deadline, ahead }
+        WriteTicket { registers: self.clone(), route: route.clone(), key, came, deadline, ahead }
     }
 
     /// Makes one change, together with whoever else of this process writes the key at this moment. It runs to
@@ -91,7 +98,8 @@ impl Registers {
             WriterArrival::NoRoom => return Err(ChangeError::Failed(Failure::Overloaded)),
             WriterArrival::Waits => {}
             WriterArrival::First(member, ahead) => {
-                let turn = KeyTurn { registers: self.clone(), key: ticket.key.clone(), is_over: false };
+                let (registers, route, key) = (self.clone(), ticket.route.clone(), ticket.key.clone());
+                let turn = KeyTurn { registers, route, key, is_over: false };
                 // In a box: a task is moved when it is made, and when it ends.
                 let batches = Box::pin(self.clone().run_batches(turn, member, ahead));
                 self.inner.tasks.spawn(batches);

@@ -92,7 +92,7 @@ struct Inner {
     pins: Pins,
     digests: DigestPool,
     metrics: ShardMetrics,
-    /// Notified when a buffer came back that somebody was refused.
+    /// Notified when a buffer came back after a caller was refused one.
     released: Arc<Notify>,
 }
 
@@ -102,8 +102,8 @@ struct ReleaseWait(Option<std::pin::Pin<Box<OwnedNotified>>>);
 
 impl ReleaseWait {
     /// Called after a try that was refused. The first time this only begins to watch, for a buffer may
-    /// have come back since; from then on it waits for one that comes back after the call before, and at
-    /// most so long.
+    /// have come back since; from then on it waits for one that comes back after the call before, for
+    /// `at_most`.
     async fn wait(&mut self, stripes: &Stripes, at_most: Duration) {
         if let Some(notified) = self.0.take() {
             // Cancel-safe: a notification that is not taken is one of many.
@@ -159,7 +159,7 @@ impl Stripes {
         let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
         let StripesConfig { timeouts, damage, pins, digests, metrics, reclaim, .. } = config;
         let shares = CapShares::of(pool.usage().cap_bytes);
-        // An upload that waits gets nothing from who reads slowly: nobody looks at this one.
+        // An upload that waits gets no buffers from slow readers: this reclaim has no taker.
         let uploads = Budget::new(shares.uploads, timeouts.budget, Reclaim::default());
         let downloads = Budget::new(shares.downloads, timeouts.budget, reclaim);
         let released = Arc::new(Notify::new());
@@ -183,9 +183,8 @@ impl Stripes {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Decides where a body of `size` bytes under `key` goes.
-    pub(crate) fn placement(&self, key: &RegisterKey, size: u64) -> Placement {
-        let set = self.inner.cluster.set_of(key);
+    /// Decides where a body of `size` bytes goes whose key belongs to `set`.
+    pub(crate) fn placement(&self, set: &SetView, size: u64) -> Placement {
         let volumes = set.routes.len() as u64;
         if size <= u64::from(self.inner.thresholds.inline_bytes_max) / volumes {
             return Placement::Inline;
@@ -201,7 +200,7 @@ impl Stripes {
         self.inner.pins.hold(data.into_iter().map(|data| (set(data), data.id)))
     }
 
-    /// Room for so many bytes outside the budgets of requests; `None` where there is none left.
+    /// Room for `bytes` bytes outside the budgets of requests; `None` where there is none left.
     pub(crate) fn buffer(&self, bytes: usize) -> Option<Buffer> {
         let pool = &self.inner.pool;
         (bytes <= pool.largest()).then(|| pool.try_take(bytes)).flatten()

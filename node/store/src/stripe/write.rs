@@ -5,11 +5,11 @@
 //! StripeWriter --push--> ... --seal--> Syncing --durable--> Staged --named--> (a register names it)
 //! ```
 //!
-//! While one stripe is being written the next is gathered, and its digests may lag some stripes behind
-//! as far as the budget has room; never more. What goes to files of its own is gathered into buffers of the
-//! pool, a shard's unit each: written past the page cache from there, and whatever the network left half
-//! empty is given back at once. Until `named`, dropping any of them removes what was written: no accept was
-//! sent, so nobody else can know of it.
+//! While one stripe is being written the next is gathered, and its digests may lag some stripes behind as far
+//! as the budget has room; never more. What goes to files of its own is gathered into buffers of the pool, a
+//! shard's unit each: written past the page cache from there, and whatever the network left half empty is
+//! given back at once. Until `named`, dropping any of them removes what was written: no accept was sent, so
+//! no other node names it.
 
 use bytes::Bytes;
 
@@ -29,9 +29,9 @@ use std::sync::Arc;
 use super::digester::{BodyDigester, DigestQueue, DigestWindow};
 use super::encode::{BufferList, cut_stripe, encode};
 use super::{BudgetExhausted, Stripes, code_of};
-use crate::cluster::SetView;
 use crate::cluster::damage::{Damage, GivenUpData};
 use crate::cluster::durable::Places;
+use crate::cluster::{KeyRoute, SetView};
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
 use crate::peer::{self, Gather, LATE_LOOK_EVERY, ShardSink};
@@ -169,7 +169,7 @@ impl Failures {
         }
     }
 
-    /// Whether a write goes on with so many shards. Where volumes do not answer it may have to wait until it
+    /// Whether a write goes on with these shards. Where volumes do not answer it may have to wait until it
     /// shows that their node is down, for fewer are enough then; a volume that is full or busy is not down.
     async fn judge(&mut self, set: &SetView, shards: Places) -> Result<(), WriteError> {
         let is_enough = match self.verdict() {
@@ -191,21 +191,20 @@ impl Failures {
 }
 
 impl Stripes {
-    /// Begins a body of `size` bytes (at least 1) that `key` will name.
+    /// Begins a body of `size` bytes (at least 1) that the register at `route` will name.
     pub(crate) async fn write(
         &self,
-        key: &RegisterKey,
+        route: &KeyRoute,
         size: u64,
         home: Home,
     ) -> Result<StripeWriter, WriteError> {
-        let set = self.inner.cluster.set_of(key);
+        let KeyRoute { set, target } = route.clone();
         let data = self.new_data(&set, size, home);
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
-        let target = self.inner.cluster.target(key.clone());
         let gathering_share = self.inner.uploads.take(self.stripe_cost(&layout, 0, set.routes.len())).await?;
         let damage = self.inner.damage.clone();
-        let key = key.clone();
+        let key = target.key.clone();
         let (sent_to, unanswered) = (Places::default(), Places::default());
         let unnamed = UnnamedData { set, data, key, armed: true, sent_to, unanswered, damage };
         let sinks = match home {
@@ -424,7 +423,7 @@ impl StripeWriter {
             let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.routes.len());
             self.gathering_share = self.stripes.inner.uploads.try_take(cost);
             if self.gathering_share.is_none() {
-                // Nobody waits for a share while it holds one: what is being written comes first.
+                // No writer waits for a share while it holds one: what is being written comes first.
                 self.settle().await?;
                 self.seen_up_to(0).await;
                 self.gathering_share = Some(self.stripes.inner.uploads.take(cost).await?);
@@ -433,7 +432,7 @@ impl StripeWriter {
         Ok(())
     }
 
-    /// Waits until at most so many stripes are to be seen.
+    /// Waits until at most this number of stripes is unseen.
     async fn seen_up_to(&mut self, unseen_max: usize) {
         while self.unseen.len() > unseen_max {
             let Some(first) = self.unseen.pop_front() else { break };

@@ -10,11 +10,13 @@
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
 //! ```
 //!
-//! `object` and `attributes` are drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in `data_ref.rs`,
-//! `entries`, which version 5 alone has, in `entries.rs`. All numbers are little endian; ids are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count
-//! in front; times are milliseconds since the Unix epoch. A value has one stored form in each version,
-//! so bytes that are passed on unchanged keep their digest: version 5 has at least one entry. Versions 1 to 3 of a value and version 1 of a page are
-//! still read, see [`ValueVersion`]. What a value must keep is said once, in `check.rs`, and asked on both ways.
+//! `object` and `attributes` are drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in
+//! `data_ref.rs`, `entries`, which version 5 alone has, in `entries.rs`. All numbers are little endian; ids
+//! are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count in front; times are
+//! milliseconds since the Unix epoch. A value has one stored form in each version, so bytes that are passed
+//! on unchanged keep their digest: version 5 has at least one entry. Versions 1 to 3 of a value and version 1
+//! of a page are still read, see [`ValueVersion`]. What a value must keep is said once, in `check.rs`, and
+//! asked on both ways.
 
 #![deny(clippy::indexing_slicing)]
 

@@ -1,8 +1,8 @@
 //! Which versions of a value's stored form there are, and in what they differ.
 //!
-//! A value is read in any of them. It is written in version 4, or in 5 where one of its records has an entry: a program
-//! that knows no entries refuses the value and never loses them. The codecs of objects and buckets ask the version of the
-//! bytes around them for what those lack.
+//! A value is read in any of them. It is written in version 4, or in 5 where one of its records has an entry:
+//! a program that knows no entries refuses the value and never loses them. The codecs of objects and buckets
+//! ask the version of the bytes around them for what those lack.
 
 use super::data_ref::DataRefForm;
 use crate::codec::{DecodeError, Reader};

@@ -1,7 +1,7 @@
 //! Deleting a bucket: `deleting`, seal, list, then gone or active again.
 //!
 //! The order is `sherd_core::register::seal`'s, and so is the decision. A deletion runs to its end
-//! although its client is gone: a bucket left `deleting` answers nobody until upkeep finds it.
+//! although its client is gone: a bucket left `deleting` answers no request until upkeep finds it.
 
 use std::pin::pin;
 use std::sync::Arc;
@@ -21,9 +21,10 @@ use sherd_core::register::seal::{
     DeletionDecision, Remains, RowFate, SetAnswers, UnsettledRemains, decide_deletion, row_fate,
 };
 
-use super::PhaseError;
-use crate::cluster::SetView;
-use crate::object::{Error, Objects, Result, UnavailableReason};
+use super::{Buckets, PhaseError};
+use crate::cluster::{KeyRoute, SetView};
+use crate::object::error::{Error, Result, UnavailableReason};
+use crate::object::task::to_the_end;
 use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute, ask_unless_busy};
 use crate::register::Failure;
 
@@ -36,11 +37,12 @@ const SETTLE_MAX: usize = 1024;
 
 /// How long a volume may take to make a seal durable, or to remove it.
 const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
-/// How long those that did not answer yet may take once A did it; they do it all the same when they can. A seal may take
-/// long, so no volume is late for that: one that hangs and is asked for nothing else would be waited for to the end. A
-/// deletion that settles a row waits four times, and may take two seconds more beside a node that stops.
+/// How long those that did not answer yet may take once A did it; they do it all the same when they can. A
+/// seal may take long, so no volume is late for that: one that hangs and is asked for nothing else would be
+/// waited for to the end. A deletion that settles a row waits four times, and may take two seconds more
+/// beside a node that stops.
 const REST_PATIENCE: Duration = Duration::from_millis(500);
-/// How often the row of a deletion is written anew: three times before it counts as left behind.
+/// How often the row of a deletion is written again: three times before it counts as left behind.
 const RENEW_EVERY: Duration = Duration::from_secs(10);
 /// How long a page may take.
 const PAGE_PATIENCE: Duration = Duration::from_secs(30);
@@ -52,32 +54,29 @@ struct SealAnswers {
     remains: Vec<Reply<Remains>>,
 }
 
-impl Objects {
+impl Buckets {
     /// Deletes an empty bucket.
-    ///
-    /// # Errors
-    /// [`Error::BucketNotEmpty`] when objects are left; any of [`Error`].
-    pub async fn delete_bucket(&self, name: ObjectKey) -> Result<()> {
-        let objects = self.clone();
-        let deletion = async move { objects.delete_to_the_end(&RegisterKey::bucket(name)).await };
-        self.to_the_end("bucket deletion", deletion).await
+    pub(in crate::object) async fn delete(&self, name: ObjectKey) -> Result<()> {
+        let buckets = self.clone();
+        let deletion = async move { buckets.delete_to_the_end(&buckets.route(name)).await };
+        to_the_end(self.under.registers.tasks(), "bucket deletion", deletion).await
     }
 
-    async fn delete_to_the_end(&self, key: &RegisterKey) -> Result<()> {
+    async fn delete_to_the_end(&self, route: &KeyRoute) -> Result<()> {
         for _ in 0..TRIES {
-            let id = self.decided_bucket(key).await?;
+            let id = self.under.decided_bucket(route).await?;
             let deletion = self.new_deletion();
-            // Before the register names it: upkeep undoes what nobody here has under way.
-            let under_way = self.inner.deletions.begin(deletion);
+            // Before the register names it: upkeep undoes deletions that no gateway here has under way.
+            let under_way = self.under.deletions.begin(deletion);
             let deleting = BucketPhase::Deleting { deletion };
-            if self.move_bucket(key, id, BucketPhase::Active, deleting).await?.is_err() {
+            if self.move_bucket(route, id, BucketPhase::Active, deleting).await?.is_err() {
                 under_way.end();
                 continue;
             }
-            self.inner.buckets.forget(&key.key);
+            self.under.views.forget(&route.key().key);
             let listed = self.seal_and_list(id, deletion);
-            let (decision, in_doubt) = self.kept_alive(key, RENEW_EVERY, listed).await;
-            let moved = self.conclude(key, id, deletion, decision).await.map_err(left_behind)?;
+            let (decision, in_doubt) = self.kept_alive(route, RENEW_EVERY, listed).await;
+            let moved = self.conclude(route, id, deletion, decision).await.map_err(left_behind)?;
             under_way.end();
             match decision {
                 DeletionDecision::End if moved.is_ok() => return Ok(()),
@@ -92,28 +91,28 @@ impl Objects {
         Err(Error::BucketBusy)
     }
 
-    /// Brings a key in doubt to all volumes, unless it holds an object: the next try then finds its tombstone accepted by A
-    /// at one ballot, whether the hint that it is committed has arrived or not.
+    /// Brings a key in doubt to all volumes, unless it holds an object: the next try then finds its tombstone
+    /// accepted by A at one ballot, whether the hint that it is committed has arrived or not.
     async fn settle_dead(&self, key: &RegisterKey) -> Result<()> {
         // What is not settled yet is found by the next try.
         let later = |failure: &Failure| matches!(failure, Failure::Sealed | Failure::OutcomeUnknown);
-        match self.inner.registers.read(key).await {
+        match self.under.registers.read(key).await {
             Ok(Some(found)) if !is_without_object(&found.value.state) => return Err(Error::BucketNotEmpty),
             Ok(_) => {}
             Err(failure) if later(&failure) => return Ok(()),
             Err(failure) => return Err(failure.into()),
         }
-        match self.inner.registers.finish(key).await {
+        match self.under.registers.finish(key).await {
             Err(failure) if !later(&failure) => Err(failure.into()),
             Ok(_) | Err(_) => Ok(()),
         }
     }
 
-    /// Works on a deletion and writes its row anew meanwhile: other nodes see by its ballot that somebody
-    /// does. Where that fails now, they find out later, and this gateway by its next change.
+    /// Works on a deletion and writes its row again meanwhile: its ballot shows other nodes that a gateway
+    /// does. Where that fails, they and this gateway find out by the next change.
     pub(super) async fn kept_alive<T>(
         &self,
-        key: &RegisterKey,
+        route: &KeyRoute,
         every: Duration,
         work: impl Future<Output = T>,
     ) -> T {
@@ -121,15 +120,16 @@ impl Objects {
         loop {
             match tokio::time::timeout(every, work.as_mut()).await {
                 Ok(done) => return done,
-                Err(_elapsed) => drop(self.inner.registers.finish(key).await),
+                Err(_elapsed) => drop(self.under.registers.finish_at(route).await),
             }
         }
     }
 
-    /// Ends or undoes a deletion in the bucket's register, and then tells the volumes.
+    /// Ends or undoes a deletion in the bucket's register, and then makes the volumes' seals final or removes
+    /// them.
     pub(super) async fn conclude(
         &self,
-        key: &RegisterKey,
+        route: &KeyRoute,
         bucket: BucketId,
         deletion: ChangeId,
         decision: DeletionDecision,
@@ -141,11 +141,11 @@ impl Objects {
                 (BucketPhase::Active, unseal.clone())
             }
         };
-        let moved = self.move_bucket(key, bucket, BucketPhase::Deleting { deletion }, to).await?;
+        let moved = self.move_bucket(route, bucket, BucketPhase::Deleting { deletion }, to).await?;
         match moved {
             Ok(()) => self.tell_all(&told).await,
-            // Somebody took it for left behind and undid it. Seals that it placed after that are its own
-            // to remove.
+            // Another gateway took it for left behind and undid it. This one removes the seals that it placed
+            // after that.
             Err(PhaseError::OtherPhase) => self.tell_all(&unseal).await,
             // The seals of a deleted bucket stay.
             Err(PhaseError::Gone) => {}
@@ -158,8 +158,8 @@ impl Objects {
         bucket: BucketId,
         deletion: ChangeId,
     ) -> (DeletionDecision, Vec<ObjectKey>) {
-        let epoch = self.inner.cluster.epoch();
-        let sets = self.inner.cluster.sets().iter().map(|set| seal_set(set, bucket, deletion, epoch));
+        let epoch = self.under.cluster.epoch();
+        let sets = self.under.cluster.sets().iter().map(|set| seal_set(set, bucket, deletion, epoch));
         let sealed: Vec<SealAnswers> = join_all(sets).await;
         let answers: Vec<SetAnswers<'_>> = sealed
             .iter()
@@ -169,7 +169,7 @@ impl Objects {
                 remains: &sealed.remains,
             })
             .collect();
-        let mut lives = Lives::clone(&self.inner.registers.known_lives());
+        let mut lives = Lives::clone(&self.under.registers.known_lives());
         for reply in sealed.iter().flat_map(|sealed| &sealed.seals) {
             lives.learn_from(reply.volume, &reply.from);
         }
@@ -189,7 +189,7 @@ impl Objects {
 
     /// Sends it to every volume of every set; upkeep sends it again to those that do not answer.
     async fn tell_all(&self, control: &Control) {
-        join_all(self.inner.cluster.sets().iter().map(|set| controlled(set, control))).await;
+        join_all(self.under.cluster.sets().iter().map(|set| controlled(set, control))).await;
     }
 }
 
@@ -207,8 +207,8 @@ fn are_enough(set: &SetView, answered: usize, begun: Instant, mut rest: impl Ite
         && (begun.elapsed() >= REST_PATIENCE || rest.all(|place| set.is_late(place)))
 }
 
-/// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it, those that
-/// are late or take long count as silent.
+/// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it,
+/// those that are late or take long count as silent.
 async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guarantees>)> {
     let calls = set.routes.iter().map(|route| route.registers.control(route.volume, control.clone()));
     let mut gather = Gather::new(calls.enumerate());
@@ -261,7 +261,8 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
     sealed
 }
 
-/// Walks what one sealed volume holds under the bucket, to the end of the page on which something live is seen.
+/// Walks what one sealed volume holds under the bucket, to the end of the page on which something live is
+/// seen.
 async fn remains(
     route: &VolumeRoute,
     bucket: BucketId,
@@ -285,7 +286,7 @@ async fn remains(
         let listed = ask_unless_busy(deadline, || route.registers.list(route.volume, &scan));
         let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;
-        // What it told in a life that is over it may not hold any more.
+        // Rows that it listed in a life that is over may be gone.
         if *life.get_or_insert(from.incarnation) != from.incarnation {
             return None;
         }

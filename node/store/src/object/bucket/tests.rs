@@ -1,6 +1,8 @@
 //! Buckets that are deleted while others write into them, delete them too, or take their deletion for
 //! left behind.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 
 use sherd_core::id::VolumeId;
@@ -12,7 +14,7 @@ use sherd_core::register::{CommitHint, Positions};
 
 use super::*;
 use crate::object::{
-    ListRequest, ObjectName, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions,
+    ListRequest, ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions,
 };
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
@@ -71,16 +73,17 @@ async fn a_put_that_races_the_deletion_of_its_bucket_is_told_nothing_wrong() {
 
 /// Deletes a bucket as another gateway would that finds nothing in it; so many volumes are sealed.
 async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, sealed_count: usize) {
-    let (key, deletion) = (RegisterKey::bucket(bucket), objects.new_deletion());
-    let (deleting, epoch) = (BucketPhase::Deleting { deletion }, objects.inner.cluster.epoch());
-    let moved = objects.move_bucket(&key, id, BucketPhase::Active, deleting).await;
+    let buckets = &objects.inner.buckets;
+    let (route, deletion) = (buckets.route(bucket), buckets.new_deletion());
+    let (deleting, epoch) = (BucketPhase::Deleting { deletion }, objects.inner.under.cluster.epoch());
+    let moved = buckets.move_bucket(&route, id, BucketPhase::Active, deleting).await;
     assert_eq!(moved.expect("changed"), Ok(()));
-    for route in objects.inner.cluster.sets()[0].routes.iter().take(sealed_count) {
+    for route in objects.inner.under.cluster.sets()[0].routes.iter().take(sealed_count) {
         let sealed =
             route.registers.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
         assert!(matches!(&sealed, Ok(answer) if answer.result.is_ok()), "{sealed:?}");
     }
-    let moved = objects.move_bucket(&key, id, deleting, BucketPhase::Deleted).await;
+    let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted).await;
     assert_eq!(moved.expect("changed"), Ok(()));
 }
 
@@ -93,8 +96,8 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
     for sealed_count in [4, 3] {
         let (objects, bucket) = (node.objects(), key_of(&format!("bucket-{sealed_count}")));
         objects.create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
-        let id = objects.bucket_id(&bucket).await.expect("there");
-        let key = RegisterKey::object(id, key_of("a"));
+        let id = objects.bucket(&bucket).await.expect("there").id;
+        let route = node.route(&RegisterKey::object(id, key_of("a")));
         let (elsewhere, name) = (objects.clone(), bucket.clone());
         // Between the prepare and the accept.
         let decide = move |_: Option<&State>| {
@@ -102,13 +105,13 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
             tokio::task::block_in_place(|| tokio::runtime::Handle::current().block_on(deleted));
             Ok(Proposal::of(State::Object(Object::default())))
         };
-        let ticket = node.registers().begin(&key);
-        let told = objects.change(&bucket, &key, ticket, Writer::new(decide)).await;
+        let ticket = node.registers().begin_at(&route);
+        let told = objects.inner.under.change(&bucket, &route, ticket, Writer::new(decide)).await;
         let mut taken_count = 0;
-        for route in &objects.inner.cluster.sets()[0].routes {
-            let rows = route.registers.unsettled(route.volume, UnsettledKind::Uncommitted, None, 10);
+        for volume in &objects.inner.under.cluster.sets()[0].routes {
+            let rows = volume.registers.unsettled(volume.volume, UnsettledKind::Uncommitted, None, 10);
             let rows = rows.await.expect("readable").rows;
-            taken_count += rows.iter().filter(|row| row.key == key).count();
+            taken_count += rows.iter().filter(|row| row.key == *route.key()).count();
         }
         match told {
             Err(Error::Missing(MissingResource::Bucket)) => assert_eq!((sealed_count, taken_count), (4, 0)),
@@ -133,7 +136,7 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
     };
     assert!(list().await.is_ok_and(|page| page.entries.is_empty()));
     objects.delete_bucket(bucket.clone()).await.expect("deleted");
-    objects.inner.buckets.put(view);
+    objects.inner.under.views.put(view);
     let listed = list().await;
     assert!(matches!(listed, Err(Error::Missing(MissingResource::Bucket))), "{listed:?}");
     node.close().await;
@@ -159,16 +162,17 @@ async fn a_deletion_that_was_undone_by_another_gateway_leaves_no_seal() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let (objects, key) = (node.objects(), RegisterKey::bucket(key_of("bucket")));
-    let id = objects.bucket_id(&key.key).await.expect("there");
-    let deletion = objects.new_deletion();
+    let buckets = &node.objects().inner.buckets;
+    let route = buckets.route(key_of("bucket"));
+    let id = node.objects().bucket(&key_of("bucket")).await.expect("there").id;
+    let deletion = buckets.new_deletion();
     let (active, deleting) = (BucketPhase::Active, BucketPhase::Deleting { deletion });
     for decision in [DeletionDecision::End, DeletionDecision::NotEmpty] {
-        assert_eq!(objects.move_bucket(&key, id, active, deleting).await.expect("changed"), Ok(()));
-        assert_eq!(objects.move_bucket(&key, id, deleting, active).await.expect("undone"), Ok(()));
-        objects.seal_and_list(id, deletion).await;
+        assert_eq!(buckets.move_bucket(&route, id, active, deleting).await.expect("changed"), Ok(()));
+        assert_eq!(buckets.move_bucket(&route, id, deleting, active).await.expect("undone"), Ok(()));
+        buckets.seal_and_list(id, deletion).await;
         assert_eq!(node.seals().len(), 4, "it does not know yet");
-        let moved = objects.conclude(&key, id, deletion, decision).await;
+        let moved = buckets.conclude(&route, id, deletion, decision).await;
         assert_eq!(moved.expect("readable"), Err(PhaseError::OtherPhase));
         assert_eq!(node.seals(), []);
     }
@@ -199,31 +203,35 @@ async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let (objects, key) = (node.objects(), RegisterKey::bucket(key_of("bucket")));
-    let id = objects.bucket_id(&key.key).await.expect("there");
-    let deleting = BucketPhase::Deleting { deletion: objects.new_deletion() };
-    assert_eq!(objects.move_bucket(&key, id, BucketPhase::Active, deleting).await.expect("changed"), Ok(()));
-    let ballot = async || node.registers().read(&key).await.expect("readable").expect("there").ballot;
+    let buckets = &node.objects().inner.buckets;
+    let route = buckets.route(key_of("bucket"));
+    let id = node.objects().bucket(&key_of("bucket")).await.expect("there").id;
+    let deleting = BucketPhase::Deleting { deletion: buckets.new_deletion() };
+    assert_eq!(
+        buckets.move_bucket(&route, id, BucketPhase::Active, deleting).await.expect("changed"),
+        Ok(())
+    );
+    let ballot = async || node.registers().read(route.key()).await.expect("readable").expect("there").ballot;
     let before = ballot().await;
     let listing = async {
         while ballot().await == before {
             tokio::task::yield_now().await;
         }
     };
-    let listed = objects.kept_alive(&key, Duration::from_millis(1), listing);
+    let listed = buckets.kept_alive(&route, Duration::from_millis(1), listing);
     tokio::time::timeout(DEADLINE, listed).await.expect("it is written anew");
-    let moved = objects.move_bucket(&key, id, deleting, BucketPhase::Deleted).await;
+    let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted).await;
     assert_eq!(moved.expect("changed"), Ok(()), "it is the same deletion");
     node.close().await;
 }
 
-/// Tombstones that one volume missed while it was away; what they replaced it knows to be committed. It votes again
-/// before it is healed.
+/// Tombstones that one volume missed while it was away; what they replaced it knows to be committed. It votes
+/// again before it is healed.
 async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let lost = || Fate::Instead(Err(message::Error::Unreachable { reason: "away".to_owned() }));
     says(&script.accepts, move |volume, _| if volume == away { lost() } else { Fate::Through });
-    let cluster = &node.objects().inner.cluster;
+    let cluster = &node.objects().inner.under.cluster;
     for key in keys {
         node.put_everywhere(key, &body(1, 100)).await;
         let register = node.register(key).await;
@@ -261,7 +269,7 @@ async fn a_bucket_goes_although_a_volume_missed_that_its_objects_were_deleted() 
     for is_one_more_away in [false, true] {
         let directories = Directories::new(4);
         let node = directories.start().await;
-        let routes = &node.objects().inner.cluster.sets()[0].routes;
+        let routes = &node.objects().inner.under.cluster.sets()[0].routes;
         let [silent, behind] = [routes[0].volume, routes[3].volume];
         node.create_bucket().await;
         deleted_without(&node, behind, &["a", "b", "c"]).await;
@@ -281,7 +289,7 @@ async fn a_bucket_goes_although_a_volume_missed_that_its_objects_were_deleted() 
 async fn a_bucket_stays_for_an_object_beside_others_that_a_volume_does_not_know_to_be_deleted() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let away = node.objects().inner.cluster.sets()[0].routes[3].volume;
+    let away = node.objects().inner.under.cluster.sets()[0].routes[3].volume;
     node.create_bucket().await;
     deleted_without(&node, away, &["a", "b"]).await;
     node.put_everywhere("z", &body(1, 100)).await;

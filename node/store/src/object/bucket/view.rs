@@ -1,5 +1,5 @@
-//! A bucket as a request sees it, and the views that a node remembers, so that not every request reads the bucket's
-//! register.
+//! A bucket as a request sees it, and the views that a node remembers, so that not every request reads the
+//! bucket's register.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -37,7 +37,7 @@ async fn pages_of_uploads_end_after_enough_keys_and_lose_none() {
                 after,
                 max_uploads: 10,
             };
-            let page = node.objects().list_uploads_among(request, 8).await.expect("a page");
+            let page = node.objects().inner.listings.uploads_among(request, 8).await.expect("a page");
             found.extend(page.entries.into_iter().map(|entry| match entry {
                 UploadEntry::Upload { key, .. } => key.as_str().to_owned(),
                 UploadEntry::Prefix(prefix) => prefix,
@@ -68,7 +68,7 @@ async fn a_key_that_only_its_register_can_tell_of_counts_towards_a_page_too() {
         after: None,
         max_uploads: 10,
     };
-    let page = node.objects().list_uploads_among(request, 1).await.expect("a page");
+    let page = node.objects().inner.listings.uploads_among(request, 1).await.expect("a page");
     assert!(page.entries.is_empty());
     assert!(page.next.is_some(), "one key was looked at, and that was enough");
     node.close().await;
@@ -102,7 +102,7 @@ async fn pages_end_after_enough_deleted_keys_and_lead_to_what_is_behind_them() {
                 after: after.clone(),
                 max_keys: 10,
             };
-            let page = node.objects().list_among(request, 100, 4).await.expect("a page");
+            let page = node.objects().inner.listings.objects_among(request, 100, 4).await.expect("a page");
             pages += 1;
             empty += usize::from(page.entries.is_empty());
             found.extend(page.entries.into_iter().map(|entry| match entry {
@@ -125,7 +125,7 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
     let directories = Directories::new(16);
     let node = directories.start().await;
     node.create_bucket().await;
-    let cluster = &node.objects().inner.cluster;
+    let cluster = &node.objects().inner.under.cluster;
     assert_eq!(cluster.sets().len(), 2);
     let live_set = cluster.set_of(&node.register("p/a").await);
     let mut tombstones = Vec::new();
@@ -147,6 +147,7 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
         node.commit_everywhere(register).await;
     }
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let listings = &gateway.objects().inner.listings;
     let calls = Arc::new(std::sync::atomic::AtomicUsize::new(0));
     says(&script.lists, {
         let calls = Arc::clone(&calls);
@@ -174,12 +175,12 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
             node.commit_everywhere(&register).await;
         }
         calls.store(0, Ordering::Relaxed);
-        let page = gateway.objects().list_among(request(None), 100, 8).await.expect("a page");
+        let page = listings.objects_among(request(None), 100, 8).await.expect("a page");
         assert!(matches!(&page.entries[..], [ListEntry::Prefix(prefix)] if prefix == "p/"), "{witness}");
         let (calls_count, voters) = (calls.load(Ordering::Relaxed), live_set.quorums().prepare());
         assert!(calls_count <= 4 * voters, "{calls_count} calls of {voters} voters in each set");
         if let Some(next) = page.next {
-            let page = gateway.objects().list_among(request(Some(next)), 100, 8).await.expect("a page");
+            let page = listings.objects_among(request(Some(next)), 100, 8).await.expect("a page");
             assert!(page.entries.is_empty() && page.next.is_none(), "nothing is behind the prefix");
         }
         let name = ObjectName { bucket: key_of("bucket"), key: key_of(witness) };
@@ -211,10 +212,11 @@ async fn volumes_that_are_busy_are_asked_again_and_never_taken_for_volumes_that_
     let page = gateway.objects().list(request()).await.expect("they answer in the end");
     assert_eq!(page.entries.len(), 1);
     says(&script.lists, |_, ()| Fate::Instead(Err(Error::Busy)));
-    let id = gateway.objects().bucket_id(&key_of("bucket")).await.expect("it is there");
-    let query = Objects::query("", None, None, shows_object, 1);
+    let id = gateway.objects().bucket(&key_of("bucket")).await.expect("it is there").id;
+    let query = super::query("", None, None, shows_object, 1);
     let query = Query { bucket: id, timeout: Duration::from_millis(100), ..query };
-    let refused = gateway.objects().names(query, object_entry).await.map(|walk| walk.entries.len());
+    let refused =
+        gateway.objects().inner.listings.names(query, object_entry).await.map(|walk| walk.entries.len());
     assert_eq!(refused, Err(Failure::ScansBusy));
     node.close().await;
 }
@@ -225,7 +227,7 @@ async fn all_sets_are_asked_before_any_has_answered() {
     let node = directories.start().await;
     node.create_bucket().await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    let inner = &gateway.objects().inner;
+    let inner = &gateway.objects().inner.under;
     assert_eq!(inner.cluster.sets().len(), 2);
     let asked = Arc::new(parking_lot::Mutex::new(Vec::new()));
     says(&script.lists, {
@@ -235,8 +237,8 @@ async fn all_sets_are_asked_before_any_has_answered() {
             Fate::Silence
         }
     });
-    let id = gateway.objects().bucket_id(&key_of("bucket")).await.expect("it is there");
-    let query = Query { bucket: id, ..Objects::query("", None, None, shows_object, 1) };
+    let id = gateway.objects().bucket(&key_of("bucket")).await.expect("it is there").id;
+    let query = Query { bucket: id, ..super::query("", None, None, shows_object, 1) };
     let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
     assert!(merge.next().now_or_never().is_none(), "none answers");
     for set in inner.cluster.sets() {

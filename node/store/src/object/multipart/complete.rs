@@ -2,23 +2,25 @@
 
 use futures::{StreamExt, TryStreamExt, stream};
 
-use sherd_core::id::{DataId, ObjectKey, RegisterKey, UploadId};
+use sherd_core::id::{DataId, ObjectKey, UploadId};
 use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
     self, Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
-    ConditionalChange, Content, Entries, Object, PartRef, State, history,
+    ConditionalChange, Content, Entries, Object, PartRef, State, Upload as OpenUpload, history,
 };
 use sherd_core::register::call::earlier_success;
 
-use super::parts::{part_in, part_key};
-use super::{OpenUpload, open_upload};
+use super::Uploads;
+use super::attributes;
+use super::close::close_upload;
+use super::parts::{open_upload, part_in, part_route};
+use crate::cluster::KeyRoute;
 use crate::object::condition::{EarlierWrite, judge_write};
 use crate::object::digest::{self, join_checksums};
-use crate::object::{
-    BodyError, CompleteUpload, Error, Invalid, ListedPart, MissingResource, Objects, Result, WriteConditions,
-    WriteOutcome,
-};
+use crate::object::error::{BodyError, Error, Invalid, MissingResource, Result};
+use crate::object::request::{CompleteUpload, ListedPart, WriteConditions, WriteOutcome};
+use crate::object::task::to_the_end;
 use crate::register::{Proposal, QuorumRow, Writer};
 use crate::stripe::{Placement, StagedData};
 
@@ -36,32 +38,31 @@ enum CompletionConflict {
     Refused(Error),
 }
 
-impl Objects {
-    /// Completes an upload. A repeated Complete of what is already the current version succeeds, where it lists the
-    /// same parts.
-    ///
-    /// # Errors
-    /// Any of [`Error`]; nothing changed unless it is `OutcomeUnknown`.
-    pub async fn complete_upload(&self, request: CompleteUpload) -> Result<WriteOutcome> {
+impl Uploads {
+    /// Completes an upload. A repeated Complete of what is already the current version succeeds, where it
+    /// lists the same parts.
+    pub(in crate::object) async fn complete(&self, request: CompleteUpload) -> Result<WriteOutcome> {
         let CompleteUpload { name, upload, parts, checksum, checksum_kind, size, conditions } = request;
-        let key = self.object_key(&name).await?;
-        let found = self.find(&name.bucket, &key).await?;
+        let under = &self.registers.under;
+        let route = under.route(&name).await?;
+        let found = under.find(&name.bucket, &route).await?;
         let change = remembered(&conditions, upload, &parts);
         let opened = match open_upload(found.as_ref().and_then(QuorumRow::object), upload) {
             Ok(opened) => opened.clone(),
-            Err(_) => return self.completed_earlier(name.bucket, key, found, upload, &parts, change).await,
+            Err(_) => return self.completed_earlier(name.bucket, route, found, upload, &parts, change).await,
         };
         drop(found);
         judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
-        let (attributes, stored) = match self.gather(&name.bucket, &key, &opened, &parts).await {
+        let (attributes, stored) = match self.gather(&name.bucket, &route, &opened, &parts).await {
             Ok(gathered) => gathered,
             Err(error) => {
-                // Another sending of this Complete, or an Abort, may have been faster, and closed what was looked for.
-                let found = self.find(&name.bucket, &key).await?;
+                // Another sending of this Complete, or an Abort, may have been faster, and closed what was
+                // looked for.
+                let found = under.find(&name.bucket, &route).await?;
                 if open_upload(found.as_ref().and_then(QuorumRow::object), upload).is_ok() {
                     return Err(error);
                 }
-                return self.completed_earlier(name.bucket, key, found, upload, &parts, change).await;
+                return self.completed_earlier(name.bucket, route, found, upload, &parts, change).await;
             }
         };
         let total = total_size(&stored, size)?;
@@ -77,38 +78,41 @@ impl Objects {
             body: Body::Parts(Vec::new()),
             entries: Entries::default(),
         };
-        let (body, staged) = self.name_parts(&key, stored).await?;
+        let (body, staged) = self.name_parts(&route, stored).await?;
         let change = change.map(|change| ConditionalChange { etag: content.etag.clone(), ..change });
         let completion =
             Completion { upload, content: Content { body, ..content }, kept, listed: parts, change };
-        let objects = self.clone();
+        let uploads = self.clone();
         let close = async move {
-            let written = objects.close_with(&name.bucket, &key, completion, staged, conditions).await?;
-            objects.close_upload(name.bucket, key, upload);
+            let written = uploads.close_with(&name.bucket, &route, completion, staged, conditions).await?;
+            close_upload(&uploads.registers, name.bucket, route, upload);
             Ok(written)
         };
-        self.to_the_end("upload completed", close).await
+        to_the_end(self.tasks(), "upload completed", close).await
     }
 
-    /// What the version of an open upload is made of: the attributes that it began with, and the listed parts.
+    /// What the version of an open upload is made of: the attributes that it began with, and the listed
+    /// parts.
     async fn gather(
         &self,
         bucket: &ObjectKey,
-        key: &RegisterKey,
+        route: &KeyRoute,
         opened: &OpenUpload,
         listed: &[ListedPart],
     ) -> Result<(Attributes, Vec<PartRef>)> {
-        let attributes = self.attributes_of(bucket, key, opened).await?.ok_or_else(|| Error::Internal {
+        let attributes = attributes::of(&self.registers, bucket, route, opened).await?;
+        let attributes = attributes.ok_or_else(|| Error::Internal {
             what: format!("open upload {} has lost its attributes", opened.id),
         })?;
-        Ok((attributes, self.listed_parts(bucket, key, opened.id, listed).await?))
+        Ok((attributes, self.listed_parts(bucket, route, opened.id, listed).await?))
     }
 
-    /// The answer to a Complete whose upload is closed, as a read found its key: what an earlier one made of it.
+    /// The answer to a Complete whose upload is closed, as a read found its key: what an earlier one made of
+    /// it.
     async fn completed_earlier(
         &self,
         bucket: ObjectKey,
-        key: RegisterKey,
+        route: KeyRoute,
         found: Option<QuorumRow>,
         upload: UploadId,
         parts: &[ListedPart],
@@ -123,18 +127,19 @@ impl Objects {
         let written = if let Some(earlier) = earlier {
             earlier
         } else {
-            let before = self.completed_before(&key, object, upload, parts).await?;
+            let before = self.completed_before(&route, object, upload, parts).await?;
             before.ok_or(MissingResource::Upload)?
         };
         // The gateway that completed it may have gone before it closed the parts.
-        self.close_upload(bucket, key, upload);
+        close_upload(&self.registers, bucket, route, upload);
         Ok(written)
     }
 
-    /// What an earlier Complete of this upload made of the same list of parts, while it is still the current version.
+    /// What an earlier Complete of this upload made of the same list of parts, while it is still the current
+    /// version.
     async fn completed_before(
         &self,
-        key: &RegisterKey,
+        route: &KeyRoute,
         object: Option<&Object>,
         upload: UploadId,
         listed: &[ListedPart],
@@ -143,14 +148,14 @@ impl Objects {
         else {
             return Ok(None);
         };
-        let parts = self.parts_of(key, content).await?;
+        let parts = self.bodies.parts_of(route.key(), content).await?;
         Ok(completed(object, upload, listed, parts.as_deref()))
     }
 
     async fn close_with(
         &self,
         bucket: &ObjectKey,
-        key: &RegisterKey,
+        route: &KeyRoute,
         completion: Completion,
         staged: Option<StagedData>,
         conditions: WriteConditions,
@@ -159,7 +164,8 @@ impl Objects {
         let modified_ms = self.now_ms();
         let written =
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
-        let ticket = self.inner.registers.begin(key);
+        let under = &self.registers.under;
+        let ticket = under.registers.begin_at(route);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             if let Err(missing) = open_upload(object, upload) {
@@ -175,7 +181,7 @@ impl Objects {
             CompletionConflict::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
         };
         let writer = Writer::new(decide).sent_by(change, repeated).naming(staged);
-        match self.change_or(bucket, key, ticket, writer).await? {
+        match under.change_or(bucket, route, ticket, writer).await? {
             Ok(()) => Ok(written),
             Err(CompletionConflict::Done(written)) => Ok(written),
             Err(CompletionConflict::Repeated(earlier)) => Ok(earlier.answer(written)),
@@ -187,14 +193,14 @@ impl Objects {
     async fn listed_parts(
         &self,
         bucket: &ObjectKey,
-        object: &RegisterKey,
+        object: &KeyRoute,
         upload: UploadId,
         listed: &[ListedPart],
     ) -> Result<Vec<PartRef>> {
         stream::iter(listed.iter().cloned())
             .map(|listed| async move {
-                let key = part_key(object, upload, listed.number);
-                let found = self.find(bucket, &key).await?;
+                let part = part_route(object, upload, listed.number);
+                let found = self.registers.under.find(bucket, &part).await?;
                 let part = found.as_ref().and_then(|found| part_in(&found.value)).map(|part| &part.part);
                 let same = part.is_some_and(|part| is_listed(part, &listed));
                 let ListedPart { number, etag, .. } = listed;
@@ -206,17 +212,18 @@ impl Objects {
     }
 
     /// Names the parts in the record, or on a manifest page where there are many.
-    async fn name_parts(&self, key: &RegisterKey, parts: Vec<PartRef>) -> Result<(Body, Option<StagedData>)> {
+    async fn name_parts(&self, route: &KeyRoute, parts: Vec<PartRef>) -> Result<(Body, Option<StagedData>)> {
         if parts.len() <= limits::PARTS_IN_RECORD_MAX {
             return Ok((Body::Parts(parts), None));
         }
         let page = record::encode_manifest(&parts);
         let size = page.len() as u64;
-        let home = match self.inner.stripes.placement(key, size) {
+        let stripes = &self.bodies.stripes;
+        let home = match stripes.placement(&route.set, size) {
             Placement::Inline => record::Home::Packed,
             Placement::Coded(home) => home,
         };
-        let mut writer = self.inner.stripes.write(key, size, home).await?;
+        let mut writer = stripes.write(route, size, home).await?;
         writer.push(page).await?;
         let staged = writer.seal().await?.durable().await?;
         let parts = u16::try_from(parts.len()).expect("an upload has at most 10,000 parts");
@@ -236,7 +243,7 @@ struct Completion {
     change: Option<ConditionalChange>,
 }
 
-/// A completion as it is remembered, but for its etag: once the upload is closed, its parts are not there to tell.
+/// A completion as it is remembered, but for its etag: once the upload is closed, its parts are gone.
 fn remembered(
     conditions: &WriteConditions,
     upload: UploadId,
@@ -248,8 +255,8 @@ fn remembered(
     conditions.change("", &wanted)
 }
 
-/// What an earlier sending of a Complete made, and its checksums while it is the current version, as a read tells that
-/// found the upload closed.
+/// What an earlier sending of a Complete made, and its checksums while it is the current version, by a read
+/// that found the upload closed.
 fn earlier_completion(found: &QuorumRow, change: &ConditionalChange) -> Option<(EarlierWrite, Checksums)> {
     let earlier = earlier_success(Some(change.token), &found.value.changes.conditional, &[])?;
     let current =
@@ -258,8 +265,9 @@ fn earlier_completion(found: &QuorumRow, change: &ConditionalChange) -> Option<(
     Some((EarlierWrite::of(&earlier.etag, found.object()), checksums))
 }
 
-/// What an earlier Complete of this upload made of the same list of parts, while it is still the current version.
-/// Without the object's `parts` at hand the list is known by the entity tag, which is made of theirs.
+/// What an earlier Complete of this upload made of the same list of parts, while it is still the current
+/// version. Without the object's `parts` at hand the list is known by the entity tag, which is made of
+/// theirs.
 fn completed(
     object: Option<&Object>,
     upload: UploadId,
@@ -295,8 +303,8 @@ fn tag_of(etag: &str) -> Option<[u8; 16]> {
     hex::decode_to_slice(digits, &mut tag).ok().map(|()| tag)
 }
 
-/// Judges what Complete says before any part is read: the order of its parts, the kind of checksum that it names, and
-/// the parts' checksums where the object's is made of them.
+/// Judges what Complete says before any part is read: the order of its parts, the kind of checksum that it
+/// names, and the parts' checksums where the object's is made of them.
 fn judge_list(
     listed: &[ListedPart],
     announced: Option<&Checksum>,
@@ -321,8 +329,8 @@ fn judge_list(
     judge_whole(announced, Some(&computed), declared)
 }
 
-/// Judges the checksum of the whole that Complete announces. Where the upload names no algorithm, as on AWS, only the
-/// default one is looked at: no other was computed.
+/// Judges the checksum of the whole that Complete announces. Where the upload names no algorithm, as on AWS,
+/// only the default one is looked at: no other was computed.
 fn judge_whole(
     announced: Option<&Checksum>,
     computed: Option<&Checksum>,
@@ -383,8 +391,8 @@ fn multipart_etag(tags: impl ExactSizeIterator<Item = [u8; 16]>) -> String {
     format!("{}-{count}", hex::encode(md5.finish()))
 }
 
-/// The checksum of the whole, from those of its parts; `None` where the upload names no algorithm and a part was
-/// stored before every part had the default one.
+/// The checksum of the whole, from those of its parts; `None` where the upload names no algorithm and a part
+/// was stored before every part had the default one.
 fn object_checksum(
     parts: &[PartRef],
     declared: Option<(ChecksumAlgorithm, ChecksumKind)>,

@@ -2,61 +2,94 @@
 //! their own in the same set, with their bytes as shards in place, so completing moves no data.
 //! What the object will carry is a register beside them, under a number that S3 does not give.
 
+pub(super) mod parts;
 mod attributes;
+mod close;
 mod complete;
-mod parts;
 
-use sherd_core::id::{ObjectKey, PartKey, RegisterKey, UploadId};
+use std::sync::Arc;
+
+use tokio_util::task::TaskTracker;
+
+use sherd_core::env::{HybridClock, Rng};
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{ObjectKey, PartKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{
-    Attributes, ChecksumAlgorithm, ChecksumKind, Object, Part, PartRef, State, Upload as OpenUpload,
+    Attributes, ChecksumAlgorithm, ChecksumKind, Part, PartRef, State, Upload as OpenUpload,
 };
 
-use super::body::StoredBody;
+use super::body::Bodies;
+use super::body::receive::StoredBody;
+use super::bucket::registers::BucketRegisters;
 use super::digest::{DEFAULT_ALGORITHM, DigestValues};
-use super::{
-    CreateUpload, Error, Invalid, MissingResource, ObjectName, Objects, PartInfo, PartName, PartPage, Result,
-    Upload, WriteOutcome,
+use super::error::{Invalid, Result};
+use super::request::{
+    CreateUpload, ExpectedChecksum, ObjectName, PartInfo, PartName, PartPage, Upload, WriteOutcome,
 };
+use super::task::to_the_end;
+use crate::cluster::KeyRoute;
 use crate::register::{Inline, Proposal, QuorumRow, Writer};
+use close::{close_late_part, close_upload};
+use parts::{UploadRegisters, open_upload};
 
-/// The upload of that id, while it is open.
-fn open_upload(object: Option<&Object>, id: UploadId) -> Result<&OpenUpload> {
-    let uploads = object.map(|object| object.uploads.as_slice()).unwrap_or_default();
-    uploads.iter().find(|upload| upload.id == id).ok_or(Error::Missing(MissingResource::Upload))
+/// The verbs of uploads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Uploads {
+    pub(super) registers: UploadRegisters,
+    bodies: Bodies,
+    clock: Arc<HybridClock>,
+    rng: Arc<dyn Rng>,
 }
 
-impl Objects {
+impl Uploads {
+    pub(super) fn new(
+        under: BucketRegisters,
+        bodies: Bodies,
+        clock: Arc<HybridClock>,
+        rng: Arc<dyn Rng>,
+    ) -> Self {
+        let registers = UploadRegisters { under, stripes: bodies.stripes.clone() };
+        Self { registers, bodies, clock, rng }
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.clock.wall().wall_ms()
+    }
+
     /// Begins an upload.
-    ///
-    /// # Errors
-    /// Any of [`Error`].
-    pub async fn create_upload(&self, request: CreateUpload) -> Result<UploadId> {
+    pub(super) async fn create(&self, request: CreateUpload) -> Result<UploadId> {
         let CreateUpload { name, attributes, checksum } = request;
-        let key = self.object_key(&name).await?;
-        let id = UploadId(self.inner.rng.next_id());
-        let objects = self.clone();
+        let route = self.registers.under.route(&name).await?;
+        let id = UploadId(self.rng.next_id());
+        let uploads = self.clone();
         let begin = async move {
+            let registers = &uploads.registers;
             // Most uploads have none, and need no register for them.
             let is_bare = attributes.pairs.is_empty();
             if !is_bare {
-                objects.put_attributes(&name.bucket, &key, id, attributes).await?;
+                attributes::put(registers, &name.bucket, &route, id, attributes).await?;
             }
             let attributes = is_bare.then(Attributes::default);
-            let upload = OpenUpload { id, initiated_ms: objects.now_ms(), attributes, checksum };
-            let opened = objects.name_upload(&name.bucket, &key, upload).await;
+            let upload = OpenUpload { id, initiated_ms: uploads.now_ms(), attributes, checksum };
+            let opened = uploads.name_upload(&name.bucket, &route, upload).await;
             if let (Err(error), false) = (&opened, is_bare) {
-                objects.discard_attributes(&name.bucket, &key, id, error).await;
+                attributes::discard(registers, &name.bucket, &route, id, error).await;
             }
             opened
         };
-        self.to_the_end("upload begun", begin).await?;
+        to_the_end(self.tasks(), "upload begun", begin).await?;
         Ok(id)
     }
 
+    fn tasks(&self) -> &TaskTracker {
+        self.registers.under.registers.tasks()
+    }
+
     /// Names an upload in its key's row: from then on it is open.
-    async fn name_upload(&self, bucket: &ObjectKey, key: &RegisterKey, upload: OpenUpload) -> Result<()> {
-        let ticket = self.inner.registers.begin(key);
+    async fn name_upload(&self, bucket: &ObjectKey, route: &KeyRoute, upload: OpenUpload) -> Result<()> {
+        let under = &self.registers.under;
+        let ticket = under.registers.begin_at(route);
         let decide = move |state: Option<&State>| {
             let mut object = state.and_then(State::object).cloned().unwrap_or_default();
             if object.uploads.len() >= limits::OPEN_UPLOADS_MAX {
@@ -65,23 +98,16 @@ impl Objects {
             object.uploads.push(upload.clone());
             Ok(Proposal { inline: Inline::Kept, ..Proposal::of(State::Object(object)) })
         };
-        self.change(bucket, key, ticket, Writer::new(decide)).await
+        under.change(bucket, route, ticket, Writer::new(decide)).await
     }
 
     /// What an object's register says of an upload, while it is open. Nothing else of its value is kept.
-    async fn upload_of(&self, bucket: &ObjectKey, object: &RegisterKey, id: UploadId) -> Result<OpenUpload> {
-        let found = self.find(bucket, object).await?;
+    async fn upload_of(&self, bucket: &ObjectKey, object: &KeyRoute, id: UploadId) -> Result<OpenUpload> {
+        let found = self.registers.under.find(bucket, object).await?;
         open_upload(found.as_ref().and_then(QuorumRow::object), id).cloned()
     }
 
     /// Stores a part, in place of an earlier one of its number.
-    ///
-    /// # Errors
-    /// Any of [`Error`].
-    pub async fn put_part(&self, part: PartName, upload: Upload) -> Result<WriteOutcome> {
-        self.store_part(part, upload, PartOrigin::Client).await
-    }
-
     pub(super) async fn store_part(
         &self,
         part: PartName,
@@ -92,58 +118,56 @@ impl Objects {
         if number == 0 || number > limits::PARTS_MAX {
             return Err(Invalid::Argument { name: "partNumber" }.into());
         }
-        let object_key = self.object_key(&name).await?;
-        let declared = self.upload_of(&name.bucket, &object_key, id).await?.checksum;
-        let announced = upload.checksum.as_ref().map(super::ExpectedChecksum::algorithm);
+        let object = self.registers.under.route(&name).await?;
+        let declared = self.upload_of(&name.bucket, &object, id).await?.checksum;
+        let announced = upload.checksum.as_ref().map(ExpectedChecksum::algorithm);
         judge_algorithm(declared, announced, origin)?;
         let kept = declared.map_or(DEFAULT_ALGORITHM, |(algorithm, _)| algorithm);
         let part_key = PartKey { upload: id, number };
-        let key = RegisterKey::part(object_key.bucket, object_key.key.clone(), part_key);
-        let received = self.receive(&key, upload, Some(kept)).await?;
-        let ticket = self.inner.registers.begin(&key);
+        let route = object.part(part_key);
+        let received = self.bodies.receive(&route, upload, Some(kept)).await?;
+        let ticket = self.registers.under.registers.begin_at(&route);
         let (digests, stored) = received.durable().await?;
         let modified_ms = self.now_ms();
         let part = part_of(number, &digests, kept, &stored);
         let etag = part.etag();
-        let missing = stored.missing();
-        let heal = missing.then(|| sherd_core::heal::HealEntry {
-            key: key.clone(),
+        let heal = stored.missing().then(|| HealEntry {
+            key: route.key().clone(),
             data: stored.data().map(Into::into),
             since_ms: modified_ms,
         });
         let (_, staged) = stored.split();
-        // A Complete under way may still carry what this replaces; whoever releases it looks.
+        // A Complete under way may still carry what this replaces: what releases it looks there.
         let decide = move |_: Option<&State>| {
             let state = State::Part(Part { modified_ms, part: part.clone() });
             Ok(Proposal { heal: heal.clone(), ..Proposal::of(state) })
         };
-        let objects = self.clone();
+        let registers = self.registers.clone();
         let commit = async move {
-            objects.change(&name.bucket, &key, ticket, Writer::new(decide).naming(staged)).await?;
-            if let Err(error) = objects.close_late_part(&name.bucket, &object_key, part_key).await {
+            let writer = Writer::new(decide).naming(staged);
+            registers.under.change(&name.bucket, &route, ticket, writer).await?;
+            if let Err(error) = close_late_part(&registers, &name.bucket, &object, part_key).await {
                 tracing::warn!(upload = %id, number, %error, "whether the upload of a part is open is not known");
             }
             Ok(())
         };
-        self.to_the_end("part put", commit).await?;
+        to_the_end(self.tasks(), "part put", commit).await?;
         // The client's own comes first.
         let checksums = digests.checksums.into_iter().take(1).collect();
         Ok(WriteOutcome { etag, modified_ms, checksums })
     }
 
     /// Gives an upload up.
-    ///
-    /// # Errors
-    /// [`MissingResource::Upload`] when it is not open; any of [`Error`].
-    pub async fn abort_upload(&self, name: ObjectName, id: UploadId) -> Result<()> {
-        let key = self.object_key(&name).await?;
-        let objects = self.clone();
-        let abort = async move { objects.abort_to_the_end(name.bucket, key, id).await };
-        self.to_the_end("upload given up", abort).await
+    pub(super) async fn abort(&self, name: ObjectName, id: UploadId) -> Result<()> {
+        let route = self.registers.under.route(&name).await?;
+        let uploads = self.clone();
+        let abort = async move { uploads.abort_to_the_end(name.bucket, route, id).await };
+        to_the_end(self.tasks(), "upload given up", abort).await
     }
 
-    async fn abort_to_the_end(&self, bucket: ObjectKey, key: RegisterKey, id: UploadId) -> Result<()> {
-        let ticket = self.inner.registers.begin(&key);
+    async fn abort_to_the_end(&self, bucket: ObjectKey, route: KeyRoute, id: UploadId) -> Result<()> {
+        let under = &self.registers.under;
+        let ticket = under.registers.begin_at(&route);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             open_upload(object, id)?;
@@ -151,26 +175,23 @@ impl Objects {
             object.uploads.retain(|upload| upload.id != id);
             Ok(Proposal { inline: Inline::Kept, ..Proposal::of(object.into()) })
         };
-        self.change(&bucket, &key, ticket, Writer::new(decide)).await?;
-        self.close_upload(bucket, key, id);
+        under.change(&bucket, &route, ticket, Writer::new(decide)).await?;
+        close_upload(&self.registers, bucket, route, id);
         Ok(())
     }
 
     /// Lists the parts of an open upload, those behind number `after`.
-    ///
-    /// # Errors
-    /// [`MissingResource::Upload`] when it is not open; any of [`Error`].
-    pub async fn list_parts(
+    pub(super) async fn list_parts(
         &self,
         name: ObjectName,
         id: UploadId,
         after: Option<u16>,
         max: u32,
     ) -> Result<PartPage> {
-        let key = self.object_key(&name).await?;
-        let checksum = self.upload_of(&name.bucket, &key, id).await?.checksum;
+        let route = self.registers.under.route(&name).await?;
+        let checksum = self.upload_of(&name.bucket, &route, id).await?.checksum;
         let max = usize::try_from(max.min(limits::LIST_KEYS_MAX)).expect("at most 1000");
-        let mut parts = self.parts_behind(&name.bucket, &key, id, after, max + 1).await?;
+        let mut parts = self.registers.parts_behind(&name.bucket, &route, id, after, max + 1).await?;
         let more = parts.len() > max;
         parts.truncate(max);
         let next = parts.last().filter(|_| more).map(|part| part.part.number);
@@ -185,7 +206,7 @@ impl Objects {
     }
 }
 
-/// Who sends the bytes of a part.
+/// Where the bytes of a part come from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartOrigin {
     /// A client, with what it says of them.
@@ -194,8 +215,8 @@ pub(super) enum PartOrigin {
     Copy,
 }
 
-/// Judges the checksum of a part by its upload's. Where the object's checksum is made of its parts', a client has to
-/// send each; where the upload names no algorithm, it may send any.
+/// Judges the checksum of a part by its upload's. Where the object's checksum is made of its parts', a client
+/// has to send each; where the upload names no algorithm, it may send any.
 fn judge_algorithm(
     declared: Option<(ChecksumAlgorithm, ChecksumKind)>,
     announced: Option<ChecksumAlgorithm>,

@@ -123,7 +123,7 @@ impl<'a> BatchRun<'a> {
         if self.members.is_empty() {
             return;
         }
-        let look = tokio::time::timeout_at(self.first_deadline(), self.registers.look(self.turn.key()));
+        let look = tokio::time::timeout_at(self.first_deadline(), self.registers.look(&self.turn.route));
         let Ok(Some(found)) = look.await else { return };
         let judged = RefusedMember { found_is_certain: true, came_before_asking: true };
         if self.change.batch.may_refuse_at_once(judged) {

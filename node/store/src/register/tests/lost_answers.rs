@@ -2,7 +2,7 @@
 //! between the registers and their volumes.
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::DataId;
+use sherd_core::id::{DataId, RegisterKey};
 use sherd_core::limits::ETAG_BYTES_MAX;
 use sherd_core::message;
 use sherd_core::message::{Answer, Error, ValueLimit};

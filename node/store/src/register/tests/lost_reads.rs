@@ -25,7 +25,7 @@ async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
     assert!(after.ballot < read(&node).await.ballot || after.ballot == before.ballot);
     let found = read(&node).await;
     assert!(found.ballot > before.ballot && found.digest == before.digest);
-    let bytes = registers.inline(&key(), &found).await;
+    let bytes = registers.inline(&node.route(&key()), &found).await;
     assert_eq!(bytes, RowAnswer::Given(Bytes::from_static(b"some bytes")));
     node.close().await;
 }
@@ -71,7 +71,7 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
             Some(error) => Fate::Instead(Err(error)),
             None => Fate::Through,
         });
-        assert_eq!(gateway.registers().inline(&key(), &found).await, heard);
+        assert_eq!(gateway.registers().inline(&gateway.route(&key()), &found).await, heard);
         assert_eq!(rows_behind(&gateway.reported()), damaged);
     }
     node.close().await;
@@ -93,7 +93,8 @@ async fn a_row_that_moved_on_is_not_looked_for_on_late_volumes() {
     says(&script.inlines, move |volume, _| {
         if holders.contains(&volume) { Fate::Instead(Err(Error::NotFound)) } else { Fate::Silence }
     });
-    let heard = tokio::time::timeout(DEADLINE, gateway.registers().inline(&key(), &found)).await;
+    let heard =
+        tokio::time::timeout(DEADLINE, gateway.registers().inline(&gateway.route(&key()), &found)).await;
     assert_eq!(heard, Ok(RowAnswer::MovedOn));
     let cluster = &gateway.registers().inner.cluster;
     let (target, set) = (cluster.target(key()), cluster.set_of(&key()));

@@ -17,7 +17,7 @@ use std::task::Poll;
 
 use futures::future::join_all;
 
-use sherd_core::id::{BucketId, ChangeId, VersionId};
+use sherd_core::id::{BucketId, ChangeId, RegisterKey, VersionId};
 use sherd_core::limits::KEY_WRITERS_MAX;
 use sherd_core::message::{Control, ValueLimit};
 use sherd_core::record::{Attributes, Body, Content, DataRef, Home, State, Version, VersionKind};
@@ -217,7 +217,8 @@ pub(crate) fn naming(data: DataRef, number: u64) -> State {
 pub(crate) async fn stage(node: &Node, seed: u64) -> StagedData {
     let bytes = body(seed, 300_000);
     let size = bytes.len() as u64;
-    let mut writer = node.stripes().write(&key(), size, Home::File).await.expect("there is room");
+    let mut writer =
+        node.stripes().write(&node.route(&key()), size, Home::File).await.expect("there is room");
     writer.push(bytes).await.expect("there is room");
     writer.seal().await.expect("written").durable().await.expect("durable")
 }

@@ -1,5 +1,6 @@
 //! A write that was cut short, on volumes that show its row and cannot give it: the key goes on without it.
 
+use sherd_core::id::RegisterKey;
 use sherd_core::message::{Error, ValueLimit};
 
 use super::lost_answers::{IMPATIENT, inline, lost, read, until_told_committed, volumes};
@@ -71,7 +72,7 @@ async fn a_key_whose_last_write_cannot_be_read_has_its_earlier_value() {
         until_told_committed(&node).await;
         let found = read(&node).await;
         assert_eq!(content_type(Some(&found)).as_deref(), Some("first"));
-        let bytes = node.registers().inline(&key(), &found).await;
+        let bytes = node.registers().inline(&node.route(&key()), &found).await;
         assert_eq!(bytes, RowAnswer::Given(Bytes::from_static(b"bytes")));
         node.close().await;
     }
@@ -133,7 +134,7 @@ async fn a_change_that_keeps_bytes_which_cannot_be_read_is_made_of_the_earlier_v
         told.expect("it ends in time").expect("three of four can be read");
         let found = read(&node).await;
         assert_eq!(content_type(Some(&found)).as_deref(), Some("first"));
-        let bytes = node.registers().inline(&key(), &found).await;
+        let bytes = node.registers().inline(&node.route(&key()), &found).await;
         assert_eq!(bytes, RowAnswer::Given(Bytes::from_static(b"bytes")));
     }
     node.close().await;

@@ -84,8 +84,11 @@ fn key() -> RegisterKey {
 
 /// Durable data that nothing names.
 async fn stored(node: &Node, bytes: bytes::Bytes) -> DataRef {
-    let mut writer =
-        node.stripes().write(&key(), bytes.len() as u64, Home::File).await.expect("there is room");
+    let mut writer = node
+        .stripes()
+        .write(&node.route(&key()), bytes.len() as u64, Home::File)
+        .await
+        .expect("there is room");
     writer.push(bytes).await.expect("there is room");
     let mut staged = writer.seal().await.expect("written").durable().await.expect("durable");
     staged.set_named();

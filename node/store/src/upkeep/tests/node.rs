@@ -18,6 +18,7 @@ use sherd_volume::buffer::{BufferPool, PoolLimits};
 use super::super::heal::HealOutcome;
 use super::super::settle::RowsAhead;
 use super::{Ahead, DEADLINE, Node, at_once, build, build_over, key_of, name, upload};
+use crate::cluster::KeyRoute;
 use crate::cluster::damage::Report;
 use crate::object::{Objects, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
 use crate::peer::scripted::ScriptedPeer;
@@ -135,6 +136,11 @@ impl Node {
         let read = self.objects.get(request).await.ok()?;
         let pieces: Vec<Bytes> = read.body.try_collect().await.ok()?;
         Some(pieces.concat().into())
+    }
+
+    /// Where a register lies.
+    pub(crate) fn route(&self, register: &RegisterKey) -> KeyRoute {
+        self.context.cluster.route(register.clone())
     }
 
     /// The register of an object.

@@ -69,7 +69,7 @@ impl Paged {
 
 async fn stored(node: &Node, register: &RegisterKey, bytes: bytes::Bytes) -> DataRef {
     let size = bytes.len() as u64;
-    let mut writer = node.stripes().write(register, size, Home::File).await.expect("room");
+    let mut writer = node.stripes().write(&node.route(register), size, Home::File).await.expect("room");
     writer.push(bytes).await.expect("pushed");
     let mut staged = writer.seal().await.expect("sealed").durable().await.expect("durable");
     staged.set_named();

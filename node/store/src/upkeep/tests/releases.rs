@@ -461,7 +461,8 @@ async fn data_that_was_given_up_and_removed_is_forgotten() {
 
 /// Packed data that a gateway writes under a key, and gives up before an accept names it.
 async fn given_up(gateway: &Node, key: &RegisterKey) -> DataRef {
-    let mut writer = gateway.stripes().write(key, 100_000, Home::Packed).await.expect("there is room");
+    let mut writer =
+        gateway.stripes().write(&gateway.route(key), 100_000, Home::Packed).await.expect("there is room");
     writer.push(body(2, 100_000)).await.expect("taken");
     let staged = writer.seal().await.expect("sent").durable().await.expect("on three volumes");
     staged.data()

@@ -1,7 +1,11 @@
 //! Scans whose volumes are replaced meanwhile, on whole nodes.
 
-use super::super::super::{ObjectName, Objects, SCAN_PATIENCE, WriteConditions};
+use std::time::Duration;
+
 use super::*;
+use crate::object::limits::SCAN_PATIENCE;
+use crate::object::list::shows_object;
+use crate::object::{ObjectName, WriteConditions};
 use crate::upkeep::tests::{DEADLINE, Directories, body, key_of};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -12,8 +16,8 @@ async fn a_volume_in_a_life_that_is_over_is_replaced_where_the_listing_is() {
     for key in ["a", "b", "b/c", "d"] {
         node.put(key, &body(1, 100)).await;
     }
-    let inner = &node.objects().inner;
-    let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
+    let inner = &node.objects().inner.under;
+    let bucket = node.objects().bucket(&key_of("bucket")).await.expect("it was created").id;
     let query = Query {
         bucket,
         prefix: Bytes::new(),
@@ -67,10 +71,10 @@ async fn a_volume_that_is_replaced_behind_a_common_prefix_is_not_scanned_inside_
     }
     node.put("p/z", &body(1, 10)).await;
     node.commit_everywhere(&node.register("p/z").await).await;
-    let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
-    let query = Objects::query("", Some("/"), Some("p/k8".to_owned()), shows_object, 10);
+    let bucket = node.objects().bucket(&key_of("bucket")).await.expect("it was created").id;
+    let query = crate::object::list::query("", Some("/"), Some("p/k8".to_owned()), shows_object, 10);
     let query = Query { bucket, passed_max: 4, ..query };
-    let inner = &node.objects().inner;
+    let inner = &node.objects().inner.under;
     let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);
     let shown = merge.next().await.expect("enough volumes vote");
     assert!(matches!(shown, Some(Name::Prefix(prefix)) if prefix == "p/"));
@@ -86,10 +90,12 @@ async fn a_volume_whose_reads_hang_is_replaced() {
     let node = directories.start().await;
     node.create_bucket().await;
     node.put_everywhere("a", &body(1, 100)).await;
-    let inner = &node.objects().inner;
-    let bucket = node.objects().bucket_id(&key_of("bucket")).await.expect("it was created");
-    let query =
-        Query { timeout: Duration::from_millis(50), ..Objects::query("", None, None, shows_object, 1) };
+    let inner = &node.objects().inner.under;
+    let bucket = node.objects().bucket(&key_of("bucket")).await.expect("it was created").id;
+    let query = Query {
+        timeout: Duration::from_millis(50),
+        ..crate::object::list::query("", None, None, shows_object, 1)
+    };
     let query = Query { bucket, ..query };
     let hung = node.hang_reads(inner.cluster.sets()[0].routes[0].volume);
     let mut merge = Merge::new(&inner.cluster, &inner.registers, &query);

@@ -1,6 +1,7 @@
 //! The attributes of uploads on whole nodes: carried, tombstoned, and never lost while an upload may be open.
 
 use super::*;
+use sherd_core::id::RegisterKey;
 use sherd_core::limits;
 use sherd_core::message;
 use sherd_core::message::RowScan;
@@ -9,11 +10,15 @@ use sherd_core::record::Object;
 use crate::object::request::{
     CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions,
 };
-use crate::object::{Invalid, MissingResource};
+use crate::object::{Invalid, MissingResource, Objects};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::tests::uploads::until_closed;
 use crate::upkeep::tests::{Directories, Node, body, key_of, upload};
+
+fn part_of(object: &RegisterKey, upload: UploadId, number: u16) -> RegisterKey {
+    RegisterKey::part(object.bucket, object.key.clone(), PartKey { upload, number })
+}
 
 fn object_name() -> ObjectName {
     ObjectName { bucket: key_of("bucket"), key: key_of("a") }
@@ -55,7 +60,7 @@ async fn carried(node: &Node) -> Attributes {
 
 /// The registers of parts that hold anything on some volume.
 async fn live_parts(node: &Node) -> Vec<RegisterKey> {
-    let cluster = &node.objects().inner.cluster;
+    let cluster = &node.objects().inner.under.cluster;
     let mut live = Vec::new();
     for route in cluster.sets().iter().flat_map(|set| &set.routes) {
         let page = route.registers.rows(route.volume, &RowScan::all(cluster.epoch(), None, 100)).await;
@@ -87,9 +92,9 @@ async fn what_an_upload_begins_with_its_object_carries() {
         objects.complete_upload(complete).await.expect("the same object");
         let key = node.register("a").await;
         if !is_bare {
-            until_closed(&node, &part_key(&key, id, PartKey::ATTRIBUTES)).await;
+            until_closed(&node, &part_of(&key, id, PartKey::ATTRIBUTES)).await;
         }
-        until_closed(&node, &part_key(&key, id, 1)).await;
+        until_closed(&node, &part_of(&key, id, 1)).await;
     }
     node.close().await;
 }
@@ -101,7 +106,7 @@ async fn an_upload_that_is_given_up_leaves_no_attributes() {
     node.create_bucket().await;
     let id = create(node.objects(), many()).await.expect("an upload");
     node.objects().abort_upload(object_name(), id).await.expect("it was open");
-    until_closed(&node, &part_key(&node.register("a").await, id, PartKey::ATTRIBUTES)).await;
+    until_closed(&node, &part_of(&node.register("a").await, id, PartKey::ATTRIBUTES)).await;
     node.close().await;
 }
 
@@ -159,7 +164,8 @@ async fn an_object_is_never_stored_without_attributes_that_its_upload_has_lost()
     let id = create(objects, many()).await.expect("an upload");
     let complete = put_part(objects, id).await;
     let key = node.register("a").await;
-    objects.tombstone_attributes(&object_name().bucket, &key, id).await.expect("tombstoned");
+    let registers = &objects.inner.uploads.registers;
+    tombstone(registers, &object_name().bucket, &node.route(&key), id).await.expect("tombstoned");
     let refused = objects.complete_upload(complete.clone()).await;
     assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");
     assert!(row_of(&node).await.versions.is_empty());
@@ -196,7 +202,7 @@ async fn a_complete_whose_other_sending_is_faster_is_told_its_success() {
     let made = node.objects().complete_upload(complete).await.expect("an object");
     let key = node.register("a").await;
     for number in [PartKey::ATTRIBUTES, 1] {
-        until_closed(&node, &part_key(&key, id, number)).await;
+        until_closed(&node, &part_of(&key, id, number)).await;
     }
     drop(to_go_on);
     let told = slower.await.expect("no panic").expect("the same object");

@@ -1,4 +1,5 @@
-//! The parts of an upload: found by ordered scans, tombstoned when the upload is closed.
+//! The registers of an upload: the row of its key, which has it open, and its parts, which are found by
+//! ordered scans.
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
@@ -7,25 +8,27 @@ use std::time::Duration;
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
 
-use sherd_core::id::{DataId, ObjectKey, PartKey, RegisterKey, UploadId};
+use sherd_core::id::{DataId, ObjectKey, PartKey, UploadId};
 use sherd_core::limits;
 use sherd_core::message;
 use sherd_core::message::{Answer, PartsScan, ScannedRow, Target};
-use sherd_core::record::{DataRef, Part, State, Value};
+use sherd_core::record::{DataRef, Object, Part, State, Upload, Value};
 
-use super::open_upload;
-use crate::object::{Error, Objects, PartInfo, Result, SCAN_HEDGE, SCAN_PATIENCE, UnavailableReason};
+use crate::cluster::KeyRoute;
+use crate::object::bucket::registers::BucketRegisters;
+use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
+use crate::object::limits::{SCAN_HEDGE, SCAN_PATIENCE};
+use crate::object::request::PartInfo;
 use crate::peer::HedgedGather;
 use crate::register::refs::kept_by;
 use crate::register::{Proposal, QuorumRow, Writer};
+use crate::stripe::Stripes;
 
-/// Parts that are looked at before they are tombstoned.
-const PAGE: usize = 100;
 /// Before a volume is asked again whose line of scans is full: a page takes a few milliseconds.
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// Part registers that are read, or changed, at one time: a page of a thousand takes some sixty rounds instead of a
-/// thousand, and one request asks no volume for more than a batch of rows at once.
-const CONCURRENT_PARTS: usize = 16;
+/// Part registers that are read, or changed, at one time: a page of a thousand takes some sixty rounds
+/// instead of a thousand, and one request asks no volume for more than a batch of rows at once.
+pub(super) const CONCURRENT_PARTS: usize = 16;
 
 /// What S3 shows of a part.
 pub(super) fn info(part: Part) -> PartInfo {
@@ -46,7 +49,20 @@ pub(super) fn part_in(value: &Value) -> Option<&Part> {
     }
 }
 
-impl Objects {
+/// The upload of that id, while it is open.
+pub(super) fn open_upload(object: Option<&Object>, id: UploadId) -> Result<&Upload> {
+    let uploads = object.map(|object| object.uploads.as_slice()).unwrap_or_default();
+    uploads.iter().find(|upload| upload.id == id).ok_or(Error::Missing(MissingResource::Upload))
+}
+
+/// The registers of uploads. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::object) struct UploadRegisters {
+    pub(in crate::object) under: BucketRegisters,
+    pub(super) stripes: Stripes,
+}
+
+impl UploadRegisters {
     /// Up to `max` parts of an upload behind number `after`, in order.
     ///
     /// The scans of P volumes name every part that was ever acknowledged; which of the named are
@@ -54,19 +70,19 @@ impl Objects {
     pub(super) async fn parts_behind(
         &self,
         bucket: &ObjectKey,
-        object: &RegisterKey,
+        object: &KeyRoute,
         upload: UploadId,
         after: Option<u16>,
         max: usize,
     ) -> Result<Vec<Part>> {
         let mut parts = Vec::new();
-        // Number 0 is none of S3's.
+        // S3's numbers begin at 1.
         let mut after = after.unwrap_or(PartKey::ATTRIBUTES);
         while parts.len() < max {
             let numbers = self.part_numbers(object, upload, Some(after)).await?;
             let Some(last) = numbers.last().copied() else { break };
             let reads = numbers.into_iter().map(|number| async move {
-                let found = self.find(bucket, &part_key(object, upload, number)).await?;
+                let found = self.under.find(bucket, &part_route(object, upload, number)).await?;
                 Ok::<_, Error>(found.as_ref().and_then(|found| part_in(&found.value)).cloned())
             });
             let mut found = stream::iter(reads).buffered(CONCURRENT_PARTS);
@@ -85,14 +101,14 @@ impl Objects {
     /// scanned; empty at the end.
     async fn part_numbers(
         &self,
-        object: &RegisterKey,
+        object: &KeyRoute,
         upload: UploadId,
         after: Option<u16>,
     ) -> Result<Vec<u16>> {
         const SCAN_ROWS: usize = 1000;
-        let set = self.inner.cluster.set_of(object);
-        let Target { slot, epoch, .. } = self.inner.cluster.target(object.clone());
-        let scan = PartsScan { bucket: object.bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
+        let KeyRoute { set, target: Target { key, slot, epoch, .. } } = object;
+        let (bucket, slot, epoch) = (key.bucket, *slot, *epoch);
+        let scan = PartsScan { bucket, upload, slot, epoch, after, limit: SCAN_ROWS };
         let (mut scans, mut is_busy) = (Vec::new(), false);
         let voters = set.quorums().prepare();
         let mut asked = HedgedGather::new(set.prompt_first(0), SCAN_HEDGE, Instant::now() + SCAN_PATIENCE);
@@ -110,10 +126,10 @@ impl Objects {
                 continue;
             }
             let Ok(Answer { from, result: Ok(rows) }) = answer else { continue };
-            self.inner.registers.learn(route.volume, &from);
+            self.under.registers.learn(route.volume, &from);
             scans.push((route.volume, from, rows));
             // A later answer may say that an earlier one is of a life that is over.
-            let lives = self.inner.registers.known_lives();
+            let lives = self.under.registers.known_lives();
             scans.retain(|(volume, from, _)| lives.counts(*volume, from));
             if scans.len() == voters {
                 return Ok(numbers_in(scans.iter().map(|(_, _, rows)| rows.as_slice()), SCAN_ROWS));
@@ -122,55 +138,15 @@ impl Objects {
         Err(if is_busy { UnavailableReason::ListsBusy } else { UnavailableReason::Quorum }.into())
     }
 
-    /// Tombstones the attributes and the parts of a closed upload, in the background; data that the object does not
-    /// name is released. What a crash leaves of this, the scrubber finds.
-    pub(super) fn close_upload(&self, bucket: ObjectKey, object: RegisterKey, upload: UploadId) {
-        let objects = self.clone();
-        self.inner.registers.tasks().spawn(async move {
-            if let Err(error) = objects.tombstone_parts(&bucket, &object, upload).await {
-                tracing::warn!(%upload, %error, "the parts of a closed upload are left to the scrubber");
-            }
-        });
-    }
-
-    async fn tombstone_parts(
+    /// The data that an object keeps of the parts of its closed uploads: what it does not name by now, it
+    /// never gets from a part.
+    pub(super) async fn kept_data(
         &self,
-        bucket: &ObjectKey,
-        object: &RegisterKey,
-        upload: UploadId,
-    ) -> Result<()> {
-        // First of all: a Complete that comes too late is told so by their absence, before it looks for parts.
-        self.tombstone_attributes(bucket, object, upload).await?;
-        let mut parts = self.parts_behind(bucket, object, upload, None, PAGE).await?;
-        if parts.is_empty() {
-            return Ok(());
-        }
-        let found = self.find(bucket, object).await?;
-        let kept = self.kept_data(object, found.as_ref()).await?;
-        drop(found);
-        while let Some(last) = parts.last().map(|part| part.part.number) {
-            let kept = &kept;
-            let changes = parts.into_iter().map(|part| async move {
-                self.tombstone_part(bucket, &part_key(object, upload, part.part.number), kept).await
-            });
-            // Each change that began is brought to its end, whether another failed or not.
-            let results: Vec<Result<()>> =
-                stream::iter(changes).buffer_unordered(CONCURRENT_PARTS).collect().await;
-            results.into_iter().collect::<Result<()>>()?;
-            parts = self.parts_behind(bucket, object, upload, Some(last), PAGE).await?;
-        }
-        Ok(())
-    }
-
-    /// The data that an object keeps of the parts of its closed uploads: what it does not name by now, it never gets
-    /// from a part.
-    async fn kept_data(
-        &self,
-        object: &RegisterKey,
+        object: &KeyRoute,
         found: Option<&QuorumRow>,
     ) -> Result<Arc<HashSet<DataId>>> {
         let kept: Vec<DataRef> = match found {
-            Some(found) => kept_by(&self.inner.stripes, object, &found.value)
+            Some(found) => kept_by(&self.stripes, object.key(), &found.value)
                 .await
                 .map_err(|error| Error::Internal { what: format!("what an object keeps: {error}") })?,
             None => Vec::new(),
@@ -181,39 +157,17 @@ impl Objects {
     pub(super) async fn tombstone_part(
         &self,
         bucket: &ObjectKey,
-        part: &RegisterKey,
+        part: &KeyRoute,
         kept: &Arc<HashSet<DataId>>,
     ) -> Result<()> {
-        let ticket = self.inner.registers.begin(part);
+        let ticket = self.under.registers.begin_at(part);
         let kept = Arc::clone(kept);
         let decide = move |state: Option<&State>| {
             let held = state.map(State::data_refs).unwrap_or_default();
             let handed_over = held.iter().map(|data| data.id).filter(|id| kept.contains(id)).collect();
             Ok(Proposal { handed_over, ..Proposal::of(State::Tombstone) })
         };
-        self.change(bucket, part, ticket, Writer::new(decide)).await.map(drop)
-    }
-
-    /// Tombstones a part whose upload was closed while it was put: those who closed it did not see it, and nobody else
-    /// looks before the scrubber. No reason to refuse the part: it was put while the upload was open, and whoever
-    /// closed it may have seen it, in an object that is replaced by now.
-    ///
-    /// # Errors
-    /// Any of [`Error`].
-    pub(super) async fn close_late_part(
-        &self,
-        bucket: &ObjectKey,
-        object: &RegisterKey,
-        part: PartKey,
-    ) -> Result<()> {
-        let found = self.find(bucket, object).await?;
-        let holder = found.as_ref().and_then(QuorumRow::object);
-        if open_upload(holder, part.upload).is_ok() {
-            return Ok(());
-        }
-        let kept = self.kept_data(object, found.as_ref()).await?;
-        drop(found);
-        self.tombstone_part(bucket, &part_key(object, part.upload, part.number), &kept).await
+        self.under.change(bucket, part, ticket, Writer::new(decide)).await
     }
 }
 
@@ -231,9 +185,9 @@ fn numbers_in<'a>(scans: impl Iterator<Item = &'a [ScannedRow]>, page: usize) ->
     numbers.into_iter().take_while(|number| *number <= horizon).collect()
 }
 
-/// The register of one part.
-pub(super) fn part_key(object: &RegisterKey, upload: UploadId, number: u16) -> RegisterKey {
-    RegisterKey::part(object.bucket, object.key.clone(), PartKey { upload, number })
+/// Where the register of one part lies.
+pub(super) fn part_route(object: &KeyRoute, upload: UploadId, number: u16) -> KeyRoute {
+    object.part(PartKey { upload, number })
 }
 
 #[cfg(test)]

@@ -1,6 +1,8 @@
 //! The parts of uploads on whole nodes: closed while they are put, completed before they are looked at.
 
 use super::*;
+use crate::object::Objects;
+use crate::object::multipart::close::close_late_part;
 use bytes::Bytes;
 
 use crate::object::request::{
@@ -29,15 +31,16 @@ async fn parts_are_not_taken_from_a_life_that_is_over() {
     let id = create_upload(objects).await;
     let part = PartName { name: name.clone(), upload: id, number: 3 };
     objects.put_part(part, upload(&body(1, 1_000))).await.expect("a part");
-    let key = objects.object_key(&name).await.expect("the bucket is there");
-    assert_eq!(objects.part_numbers(&key, id, None).await.expect("all vote"), [3]);
+    let registers = &objects.inner.uploads.registers;
+    let route = registers.under.route(&name).await.expect("the bucket is there");
+    assert_eq!(registers.part_numbers(&route, id, None).await.expect("all vote"), [3]);
 
-    let set = objects.inner.cluster.set_of(&key);
+    let set = &route.set;
     node.outlive(set.routes[0].volume).await;
     for away in [2, 3] {
         node.take_away(set.routes[away].volume).await;
     }
-    let numbers = objects.part_numbers(&key, id, None).await;
+    let numbers = registers.part_numbers(&route, id, None).await;
     assert!(matches!(numbers, Err(Error::Unavailable(UnavailableReason::Quorum))), "one volume votes");
     node.close().await;
 }
@@ -78,8 +81,9 @@ async fn a_part_whose_upload_is_closed_before_it_is_there_goes() {
     let part = PartName { name: name.clone(), upload: id, number: 3 };
     let late = objects.put_part(part, Upload { body, ..whole }).await;
     assert!(late.is_ok(), "its upload was open when it began: {late:?}");
-    let key = part_key(&objects.object_key(&name).await.expect("the bucket is there"), id, 3);
-    let found = objects.inner.registers.read(&key).await.expect("a quorum answers");
+    let under = &objects.inner.under;
+    let route = part_route(&under.route(&name).await.expect("the bucket is there"), id, 3);
+    let found = under.registers.read_at(&route).await.expect("a quorum answers");
     assert!(found.is_none_or(|found| part_in(&found.value).is_none()));
     node.close().await;
 }
@@ -96,9 +100,10 @@ async fn a_part_that_was_completed_before_it_was_looked_at_is_no_late_one() {
         let id = create_upload(objects).await;
         let part = PartName { name: name.clone(), upload: id, number: 1 };
         let written = objects.put_part(part, upload(&bytes)).await.expect("a part");
-        let key = objects.object_key(&name).await.expect("the bucket is there");
-        let register = part_key(&key, id, 1);
-        let found = objects.inner.registers.read(&register).await.expect("a quorum answers");
+        let registers = &objects.inner.uploads.registers;
+        let route = registers.under.route(&name).await.expect("the bucket is there");
+        let register = part_route(&route, id, 1);
+        let found = registers.under.registers.read_at(&register).await.expect("a quorum answers");
         assert!(found.as_ref().and_then(|found| part_in(&found.value)).is_some(), "the part");
         let parts = vec![ListedPart { number: 1, etag: written.etag, checksum: None }];
         let conditions = WriteConditions::default();
@@ -113,13 +118,31 @@ async fn a_part_that_was_completed_before_it_was_looked_at_is_no_late_one() {
         };
         objects.complete_upload(complete).await.expect("completed");
         let part = PartKey { upload: id, number: 1 };
-        let closed = objects.close_late_part(&name.bucket, &key, part).await;
+        let closed = close_late_part(registers, &name.bucket, &route, part).await;
         assert!(closed.is_ok(), "{closed:?}");
         assert_eq!(node.get("a").await, Some(bytes));
         // Nor when what it went into is gone.
         node.put("a", &body(2, 1_000)).await;
-        let closed = objects.close_late_part(&name.bucket, &key, part).await;
+        let closed = close_late_part(registers, &name.bucket, &route, part).await;
         assert!(closed.is_ok(), "{closed:?}");
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_part_lies_where_its_object_does() {
+    let directories = Directories::new(16);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let cluster = &node.objects().inner.under.cluster;
+    assert_eq!(cluster.sets().len(), 2);
+    for n in 0..20 {
+        let object = node.route(&node.register(&format!("key {n}")).await);
+        let part = part_route(&object, UploadId([n; 16]), 7);
+        let asked = cluster.route(part.key().clone());
+        assert!(Arc::ptr_eq(&part.set, &asked.set) && Arc::ptr_eq(&part.set, &object.set));
+        assert_eq!(part.target, asked.target);
+        assert_eq!(part.target, cluster.target(part.key().clone()));
     }
     node.close().await;
 }

@@ -7,6 +7,11 @@
 //!
 //! `receive` returns when the last byte has arrived and was judged against what the client
 //! announced; the last syncs are then still under way, beside the register's prepare.
+//!
+//! A transform of what is stored, such as encryption, belongs into [`StoredBytes::push`]: every byte passes
+//! there once, in order and behind the length. Placement and writer then take the transformed size, and the
+//! digests of a body in files have to be taken in front of the transform, where those of all other bodies
+//! are: they are of what the client sent.
 
 use std::sync::Arc;
 
@@ -14,17 +19,19 @@ use bytes::{Bytes, BytesMut};
 use futures::StreamExt;
 use parking_lot::Mutex;
 
-use sherd_core::id::RegisterKey;
 use sherd_core::limits;
 use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
-use super::digest::{DigestValues, Digests};
-use super::{BodyError, BodyStream, Error, ExpectedChecksum, Invalid, Objects, Result, Upload};
+use super::Bodies;
+use crate::cluster::KeyRoute;
+use crate::object::digest::{DigestValues, Digests};
+use crate::object::error::{BodyError, Error, Invalid, Result};
+use crate::object::request::{BodyStream, ExpectedChecksum, Upload};
 use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
 
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
-pub(super) struct ReceivedBody {
+pub(in crate::object) struct ReceivedBody {
     digests: DigestValues,
     bytes: ArrivedBody,
 }
@@ -37,7 +44,7 @@ enum ArrivedBody {
 
 /// A body that is durable, or will be with its row.
 #[derive(Debug)]
-pub(super) enum StoredBody {
+pub(in crate::object) enum StoredBody {
     /// In the row.
     Inline(Bytes),
     /// Erasure-coded.
@@ -46,7 +53,7 @@ pub(super) enum StoredBody {
 
 impl StoredBody {
     /// What a version says about it.
-    pub(super) fn body(&self) -> Body {
+    pub(in crate::object) fn body(&self) -> Body {
         match self {
             Self::Inline(bytes) => Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
             Self::Coded(staged) => Body::Data(staged.data()),
@@ -54,7 +61,7 @@ impl StoredBody {
     }
 
     /// The data that a register will name.
-    pub(super) const fn data(&self) -> Option<DataRef> {
+    pub(in crate::object) const fn data(&self) -> Option<DataRef> {
         match self {
             Self::Inline(_) => None,
             Self::Coded(staged) => Some(staged.data()),
@@ -65,12 +72,12 @@ impl StoredBody {
     ///
     /// # Panics
     /// When the MD5 of inline bytes was left out.
-    pub(super) fn tag(&self, md5: Option<[u8; 16]>) -> [u8; 16] {
+    pub(in crate::object) fn tag(&self, md5: Option<[u8; 16]>) -> [u8; 16] {
         md5.unwrap_or_else(|| self.data().expect("only coded bodies go without").fast_tag())
     }
 
     /// Its entity tag, without quotes.
-    pub(super) fn etag(&self, md5: Option<[u8; 16]>) -> String {
+    pub(in crate::object) fn etag(&self, md5: Option<[u8; 16]>) -> String {
         match (md5, self.data()) {
             (None, Some(data)) => data.fast_etag(),
             (md5, _) => hex::encode(self.tag(md5)),
@@ -78,7 +85,7 @@ impl StoredBody {
     }
 
     /// Whether some shard still has to be looked after.
-    pub(super) const fn missing(&self) -> bool {
+    pub(in crate::object) const fn missing(&self) -> bool {
         match self {
             Self::Inline(_) => false,
             Self::Coded(staged) => staged.missing(),
@@ -86,7 +93,7 @@ impl StoredBody {
     }
 
     /// Splits into what the row carries and what was staged.
-    pub(super) fn split(self) -> (Bytes, Option<StagedData>) {
+    pub(in crate::object) fn split(self) -> (Bytes, Option<StagedData>) {
         match self {
             Self::Inline(bytes) => (bytes, None),
             Self::Coded(staged) => (Bytes::new(), Some(staged)),
@@ -96,7 +103,7 @@ impl StoredBody {
 
 impl ReceivedBody {
     /// Waits until the bytes are durable enough to be named.
-    pub(super) async fn durable(self) -> Result<(DigestValues, StoredBody)> {
+    pub(in crate::object) async fn durable(self) -> Result<(DigestValues, StoredBody)> {
         let stored = match self.bytes {
             ArrivedBody::Inline(bytes) => StoredBody::Inline(bytes),
             ArrivedBody::Coded(syncing) => StoredBody::Coded(syncing.durable().await?),
@@ -105,11 +112,40 @@ impl ReceivedBody {
     }
 }
 
-/// Where bytes go while they arrive, with their digests.
-enum Sink {
-    Inline(BytesMut, Digests),
-    Packed(Box<StripeWriter>, Digests),
-    Files(Box<StripeWriter>, Arc<DigestTask>),
+/// Where the bytes of a body go while they arrive.
+enum StoredBytes {
+    Inline(BytesMut),
+    Coded(Box<StripeWriter>),
+}
+
+impl StoredBytes {
+    /// Takes the next bytes of the body.
+    async fn push(&mut self, bytes: Bytes) -> Result<()> {
+        match self {
+            Self::Inline(inline) => inline.extend_from_slice(&bytes),
+            Self::Coded(writer) => writer.push(bytes).await?,
+        }
+        Ok(())
+    }
+
+    async fn end(self) -> Result<ArrivedBody> {
+        Ok(match self {
+            Self::Inline(inline) => ArrivedBody::Inline(inline.freeze()),
+            Self::Coded(writer) => ArrivedBody::Coded(Box::new(writer.seal().await?)),
+        })
+    }
+}
+
+/// Where the digests of a body are computed.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies in its request's future, and a box costs an allocation"
+)]
+enum BodyDigests {
+    /// On the way to the stored bytes.
+    InLine(Digests),
+    /// On another core, from the stripes.
+    Beside(Arc<DigestTask>),
 }
 
 /// Digests that are computed on another core.
@@ -123,51 +159,45 @@ impl BodyDigester for DigestTask {
     }
 }
 
+/// Where bytes go while they arrive, with their digests.
+struct Sink {
+    digests: BodyDigests,
+    stored: StoredBytes,
+}
+
 impl Sink {
     async fn push(&mut self, bytes: Bytes) -> Result<()> {
-        match self {
-            Self::Inline(inline, digests) => {
-                digests.update(&bytes);
-                inline.extend_from_slice(&bytes);
-            }
-            Self::Packed(writer, digests) => {
-                digests.update(&bytes);
-                writer.push(bytes).await?;
-            }
-            Self::Files(writer, _) => writer.push(bytes).await?,
+        if let BodyDigests::InLine(digests) = &mut self.digests {
+            digests.update(&bytes);
         }
-        Ok(())
+        self.stored.push(bytes).await
     }
 
     /// Ends the body. Where `judge` finds it wrong nothing of it stays.
     async fn end(self, judge: impl FnOnce(&DigestValues) -> Result<()>) -> Result<ReceivedBody> {
-        match self {
-            Self::Inline(inline, digests) => {
+        let Self { digests, stored } = self;
+        match digests {
+            BodyDigests::InLine(digests) => {
                 let digests = digests.finish();
                 judge(&digests)?;
-                Ok(ReceivedBody { digests, bytes: ArrivedBody::Inline(inline.freeze()) })
+                Ok(ReceivedBody { digests, bytes: stored.end().await? })
             }
-            Self::Packed(writer, digests) => {
-                let digests = digests.finish();
-                judge(&digests)?;
-                Ok(ReceivedBody { digests, bytes: ArrivedBody::Coded(Box::new(writer.seal().await?)) })
-            }
-            Self::Files(writer, beside) => {
-                let syncing = Box::new(writer.seal().await?);
+            BodyDigests::Beside(beside) => {
+                let bytes = stored.end().await?;
                 let digests = beside.0.lock().take().expect("taken once").finish();
                 judge(&digests)?;
-                Ok(ReceivedBody { digests, bytes: ArrivedBody::Coded(syncing) })
+                Ok(ReceivedBody { digests, bytes })
             }
         }
     }
 }
 
-impl Objects {
-    /// Takes a body in. `extra` is a checksum to compute beside the announced one; parts are never
-    /// inline, since no row of theirs is read for their bytes.
-    pub(super) async fn receive(
+impl Bodies {
+    /// Takes in a body that the register at `route` will name. `extra` is a checksum to compute beside the
+    /// announced one; parts are never inline, since no row of theirs is read for their bytes.
+    pub(in crate::object) async fn receive(
         &self,
-        key: &RegisterKey,
+        route: &KeyRoute,
         upload: Upload,
         extra: Option<ChecksumAlgorithm>,
     ) -> Result<ReceivedBody> {
@@ -178,24 +208,30 @@ impl Objects {
         let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
         let mut digests =
             Digests::new(announced.into_iter().chain(extra.filter(|extra| Some(*extra) != announced)));
-        let placement = self.inner.stripes.placement(key, size);
-        let is_coded = size > 0 && (matches!(placement, Placement::Coded(_)) || key.part.is_some());
-        if self.inner.fast_etags && is_coded && announced.is_some() && md5.is_none() {
+        let placement = self.stripes.placement(&route.set, size);
+        let is_part = route.key().part.is_some();
+        let is_coded = size > 0 && (matches!(placement, Placement::Coded(_)) || is_part);
+        if self.fast_etags && is_coded && announced.is_some() && md5.is_none() {
             digests = digests.without_md5();
         }
         let sink = match placement {
-            _ if size == 0 => Sink::Inline(BytesMut::new(), digests),
-            Placement::Inline if key.part.is_none() => {
-                Sink::Inline(BytesMut::with_capacity(capacity(size)), digests)
+            _ if size == 0 => {
+                Sink { digests: BodyDigests::InLine(digests), stored: StoredBytes::Inline(BytesMut::new()) }
+            }
+            Placement::Inline if !is_part => {
+                let stored = StoredBytes::Inline(BytesMut::with_capacity(capacity(size)));
+                Sink { digests: BodyDigests::InLine(digests), stored }
             }
             Placement::Inline | Placement::Coded(Home::Packed) => {
-                let writer = self.inner.stripes.write(key, size, Home::Packed).await?;
-                Sink::Packed(Box::new(writer), digests)
+                let writer = self.stripes.write(route, size, Home::Packed).await?;
+                let stored = StoredBytes::Coded(Box::new(writer));
+                Sink { digests: BodyDigests::InLine(digests), stored }
             }
             Placement::Coded(Home::File) => {
                 let beside = Arc::new(DigestTask(Mutex::new(Some(digests))));
-                let writer = self.inner.stripes.write(key, size, Home::File).await?;
-                Sink::Files(Box::new(writer.watched(Arc::clone(&beside) as Arc<_>)), beside)
+                let writer = self.stripes.write(route, size, Home::File).await?;
+                let writer = writer.watched(Arc::clone(&beside) as Arc<_>);
+                Sink { digests: BodyDigests::Beside(beside), stored: StoredBytes::Coded(Box::new(writer)) }
             }
         };
         fill(sink, body, size).await?.end(|digests| judge(digests, md5, checksum)).await
@@ -220,7 +256,8 @@ async fn fill(mut sink: Sink, mut body: BodyStream, size: u64) -> Result<Sink> {
     if got == size { Ok(sink) } else { Err(BodyError::Length { expected: size, got }.into()) }
 }
 
-/// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its client's.
+/// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its
+/// client's.
 fn of_stream(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
     source.downcast::<Error>().map_or_else(|source| BodyError::Stream(source).into(), |error| *error)
 }

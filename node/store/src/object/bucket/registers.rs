@@ -1,0 +1,206 @@
+//! Registers under buckets: found, read and changed, though a deletion of their bucket may seal them
+//! meanwhile.
+//!
+//! A sealed register sends its caller back to the bucket's own: a deletion is waited for until it is decided.
+//! Where it was undone the call is made again; where the bucket is gone and made again, only what names it by
+//! its name goes on.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
+use sherd_core::record::{Bucket, BucketPhase, State};
+
+use super::view::{BucketCache, BucketView};
+use crate::cluster::deletions::Deletions;
+use crate::cluster::{Cluster, KeyRoute};
+use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
+use crate::object::request::ObjectName;
+use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
+
+/// Times that a request is tried again because its bucket was sealed and opened meanwhile.
+pub(in crate::object) const SEALED_TRIES: usize = 16;
+/// How long a request waits for a deletion of its bucket to end or to be undone.
+const SEALED_WAIT: Duration = Duration::from_secs(5);
+/// Pause between two looks at a sealed bucket's register.
+const SEALED_PAUSE: Duration = Duration::from_millis(20);
+
+/// What became of a bucket whose seal was seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::object) enum UnsealedBucket {
+    /// It takes requests again.
+    Active,
+    /// It is deleted, and another one bears its name.
+    MadeAgain,
+}
+
+/// The bucket that a register holds, unless it is deleted.
+fn living(found: Option<&QuorumRow>) -> Option<&Bucket> {
+    living_in(found.map(|found| &found.value.state))
+}
+
+/// The bucket that a state is, unless it is deleted.
+pub(super) fn living_in(state: Option<&State>) -> Option<&Bucket> {
+    match state {
+        Some(State::Bucket(bucket)) if bucket.phase != BucketPhase::Deleted => Some(bucket),
+        _ => None,
+    }
+}
+
+/// The registers of buckets and of what lies in them. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(in crate::object) struct BucketRegisters {
+    pub(in crate::object) cluster: Arc<Cluster>,
+    pub(in crate::object) registers: Registers,
+    pub(super) views: Arc<BucketCache>,
+    pub(super) deletions: Deletions,
+}
+
+impl BucketRegisters {
+    pub(in crate::object) fn new(cluster: Arc<Cluster>, registers: Registers, deletions: Deletions) -> Self {
+        Self { cluster, registers, views: Arc::default(), deletions }
+    }
+
+    /// A bucket as a request sees it: out of the views of the last two seconds, or out of its register.
+    pub(in crate::object) async fn bucket(&self, name: &ObjectKey) -> Result<BucketView> {
+        if let Some(view) = self.views.get(name) {
+            return Ok(view);
+        }
+        let view = BucketView::new(name.clone(), &self.stored(name).await?);
+        self.views.put(view.clone());
+        Ok(view)
+    }
+
+    /// What the register of a bucket holds now.
+    pub(in crate::object) async fn stored(&self, name: &ObjectKey) -> Result<Bucket> {
+        let found = self.registers.read(&RegisterKey::bucket(name.clone())).await?;
+        Ok(living(found.as_ref()).ok_or(MissingResource::Bucket)?.clone())
+    }
+
+    /// Where the register of an object lies.
+    pub(in crate::object) fn route_in(&self, bucket: &BucketView, key: ObjectKey) -> KeyRoute {
+        self.cluster.route(RegisterKey::object(bucket.id, key))
+    }
+
+    /// As [`Self::route_in`], by the bucket's name.
+    pub(in crate::object) async fn route(&self, name: &ObjectName) -> Result<KeyRoute> {
+        Ok(self.route_in(&self.bucket(&name.bucket).await?, name.key.clone()))
+    }
+
+    /// Reads the register of an object. Where the bucket that its name stood for was deleted and made again,
+    /// the object is looked for in the new one.
+    pub(in crate::object) async fn find_object(
+        &self,
+        name: &ObjectName,
+    ) -> Result<(KeyRoute, Option<QuorumRow>)> {
+        for _ in 0..SEALED_TRIES {
+            let route = self.route(name).await?;
+            match self.registers.read_at(&route).await {
+                Err(Failure::Sealed) => {
+                    self.wait_unsealed(&name.bucket, route.key().bucket).await?;
+                }
+                found => return Ok((route, found?.map(QuorumRow::for_reading))),
+            }
+        }
+        Err(UnavailableReason::Sealed.into())
+    }
+
+    /// Reads a register under a bucket; a seal sends it back to the bucket's register.
+    pub(in crate::object) async fn find(
+        &self,
+        bucket: &ObjectKey,
+        route: &KeyRoute,
+    ) -> Result<Option<QuorumRow>> {
+        for _ in 0..SEALED_TRIES {
+            match self.registers.read_at(route).await {
+                Err(Failure::Sealed) => self.same_bucket(bucket, route.key()).await?,
+                other => return Ok(other?),
+            }
+        }
+        Err(UnavailableReason::Sealed.into())
+    }
+
+    /// Changes a register under a bucket; `Ok(Err(_))` is the caller's own refusal.
+    pub(in crate::object) async fn change_or<E: std::fmt::Debug + Send + 'static>(
+        &self,
+        bucket: &ObjectKey,
+        route: &KeyRoute,
+        ticket: WriteTicket,
+        writer: Writer<E>,
+    ) -> Result<std::result::Result<(), E>> {
+        let mut writer = writer;
+        let mut ticket = ticket;
+        for _ in 0..SEALED_TRIES {
+            match self.registers.change(ticket, writer).await {
+                Ok(()) => return Ok(Ok(())),
+                Err(ChangeError::Refused(refusal)) => return Ok(Err(refusal)),
+                Err(ChangeError::Sealed(sealed)) => {
+                    self.same_bucket(bucket, route.key()).await?;
+                    writer = *sealed;
+                    ticket = self.registers.begin_at(route);
+                }
+                Err(ChangeError::Failed(failure)) => return Err(failure.into()),
+            }
+        }
+        Err(UnavailableReason::Sealed.into())
+    }
+
+    /// As [`Self::change_or`], where the refusal is an error of the store.
+    pub(in crate::object) async fn change(
+        &self,
+        bucket: &ObjectKey,
+        route: &KeyRoute,
+        ticket: WriteTicket,
+        writer: Writer<Error>,
+    ) -> Result<()> {
+        self.change_or(bucket, route, ticket, writer).await?
+    }
+
+    /// Waits until the bucket of a register takes requests again. What was begun in a bucket that is gone
+    /// cannot go on in the one that bears its name: the client is to come again, and finds that one.
+    async fn same_bucket(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<()> {
+        match self.wait_unsealed(bucket, key.bucket).await? {
+            UnsealedBucket::Active => Ok(()),
+            UnsealedBucket::MadeAgain => Err(UnavailableReason::Sealed.into()),
+        }
+    }
+
+    /// Waits until a bucket whose seal was seen is active again. Another bucket may have its name by then,
+    /// created through any node before this request began; `NoSuchBucket` would then be wrong.
+    pub(in crate::object) async fn wait_unsealed(
+        &self,
+        name: &ObjectKey,
+        id: BucketId,
+    ) -> Result<UnsealedBucket> {
+        self.views.forget(name);
+        match self.decided_bucket(&self.cluster.route(RegisterKey::bucket(name.clone()))).await {
+            Ok(found) if found == id => {
+                // The seals go right after the register: the next try may still find one.
+                tokio::time::sleep(SEALED_PAUSE).await;
+                Ok(UnsealedBucket::Active)
+            }
+            Ok(_) => Ok(UnsealedBucket::MadeAgain),
+            Err(Error::BucketBusy) => Err(UnavailableReason::Sealed.into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The id of a bucket, once no deletion of it is under way.
+    pub(super) async fn decided_bucket(&self, route: &KeyRoute) -> Result<BucketId> {
+        let deadline = Instant::now() + SEALED_WAIT;
+        loop {
+            let found = self.registers.read_at(route).await?;
+            let bucket = living(found.as_ref()).ok_or(MissingResource::Bucket)?;
+            if bucket.phase == BucketPhase::Active {
+                return Ok(bucket.id);
+            }
+            if Instant::now() >= deadline {
+                self.deletions.suspect();
+                return Err(Error::BucketBusy);
+            }
+            tokio::time::sleep(SEALED_PAUSE).await;
+        }
+    }
+}
