@@ -50,6 +50,7 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), inline("text", b"some bytes")).await.expect("a healthy node");
+    node.commit_everywhere(&key()).await;
     let found = QuorumRow { holders: volumes(&node)[..2].to_vec(), ..read(&node).await };
     let (corrupt, absent) = (|| Some(Error::Corrupt { what: "a row".to_owned() }), || Some(Error::NotFound));
     let (lost, given) = (|| Some(lost()), || RowAnswer::Given(Bytes::from_static(b"some bytes")));
