@@ -1,8 +1,9 @@
 //! A recorder between a client and a server: it keeps every request and every answer of a test in a file.
 //!
-//! With `SHERD_RECORD=folder` each node or server of a test is reached through a relay that forwards bytes as they are
-//! and appends them to `folder/<test binary>-<test>-<number>.rec`. `node/tests/replay` sends these requests to two
-//! builds and compares what they answer. A file is a sequence of frames, in the order in which things happened:
+//! With `SHERD_RECORD=folder` each node or server of a test is reached through a relay that forwards bytes as
+//! they are and appends them to `folder/<test binary>-<test>-<number>.rec`. `node/tests/replay` sends these
+//! requests to two builds and compares what they answer. A file is a sequence of frames, in the order in which
+//! things happened:
 //!
 //! ```text
 //! <kind> <connection> <bytes>\n   start | stop | object | request | request-end | answer | answer-end
@@ -147,7 +148,7 @@ async fn relay(client: TcpStream, target: SocketAddr, recording: Arc<Recording>)
 /// Forwards one direction to its end and passes the end on.
 async fn forward(mut from: OwnedReadHalf, mut to: OwnedWriteHalf, note: impl Fn(Option<&[u8]>)) {
     let mut buffer = vec![0; READ_BYTES];
-    // What reads no more may still send: its bytes are read away, and the other direction goes on.
+    // A peer that reads no more may still send: its bytes are read away, and the other direction goes on.
     let mut is_taken = true;
     loop {
         let count = from.read(&mut buffer).await.unwrap_or(0);

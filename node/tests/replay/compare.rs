@@ -1,8 +1,8 @@
-//! What two servers may answer differently to one request, and what they may not.
+//! The comparison of two servers' answers to one request.
 //!
-//! Values that a server makes by itself (upload ids, its request's id, moments) are learned from where they stand in
-//! an answer, exchanged for those of the recording, and compared by their form alone. All else is compared byte
-//! for byte: status, the headers with their order, the body.
+//! Values that a server makes by itself (upload ids, its request's id, moments) are learned from where they
+//! stand in an answer, exchanged for those of the recording, and compared by their form alone. All else is
+//! compared byte for byte: status, the headers with their order, the body.
 
 use crate::message::{Answer, Head, bytes, characters};
 
@@ -132,7 +132,7 @@ fn form(value: &str) -> String {
     value.chars().map(|one| if one.is_ascii_alphanumeric() { 'x' } else { one }).collect()
 }
 
-/// What came back for a request.
+/// The result of sending a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Outcome {
     Answer(Box<Answer>),
@@ -142,7 +142,7 @@ pub(crate) enum Outcome {
     Silent,
 }
 
-/// What differs, a line each; nothing where the outcomes are the same.
+/// The differences, a line each; empty where the outcomes are the same.
 pub(crate) fn differences(before: &Outcome, after: &Outcome) -> Vec<String> {
     let (before, after) = match (before, after) {
         (Outcome::Answer(before), Outcome::Answer(after)) => (before, after),

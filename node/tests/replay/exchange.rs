@@ -30,7 +30,7 @@ pub(crate) struct Sending<'a> {
     pub(crate) body: &'a [u8],
     /// The body is sent once the server asks for it.
     pub(crate) expects: bool,
-    /// The server is told that no more comes.
+    /// The sending half is closed behind the request.
     pub(crate) is_last: bool,
     /// The answer has no body.
     pub(crate) is_head: bool,
@@ -75,7 +75,7 @@ async fn exchange(
 ) -> (Outcome, bool) {
     let mut buffer = Vec::new();
     if sending.expects {
-        // A server that has closed says so where its answer is read.
+        // The end of a connection shows where its answer is read.
         drop(write.write_all(sending.head).await);
         let asks = |answer: &[u8]| {
             answer.starts_with(b"HTTP/1.1 1") && answer.windows(4).any(|end| end == b"\r\n\r\n")

@@ -21,7 +21,7 @@ pub(crate) struct Request {
     pub(crate) is_whole: bool,
     /// Whether the client said that no more comes before it was answered.
     pub(crate) is_half_closed: bool,
-    /// What it was answered when it was recorded.
+    /// The answer that was recorded with it.
     pub(crate) recorded: Option<Answer>,
 }
 

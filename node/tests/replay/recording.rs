@@ -1,4 +1,5 @@
-//! Recordings as `node/tests/harness/record.rs` writes them, read back as steps in the order in which they began.
+//! Recordings as `node/tests/harness/record.rs` writes them, read back as steps in the order in which they
+//! began.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -19,7 +20,7 @@ pub(crate) struct Start {
     pub(crate) lines: String,
 }
 
-/// What happened at one moment.
+/// An event of a recording.
 #[derive(Debug)]
 pub(crate) enum Step {
     Start(Start),

@@ -1,7 +1,8 @@
 //! Signs recorded requests again: for another moment, and with the ids that another server made.
 //!
 //! A signature that was right when it was recorded is made right; one that was wrong stays as it is, and so do
-//! requests that carry none. Signature Version 4 in the header and in the query with its signed frames, and Version 2 in the query.
+//! requests that carry none. Signature Version 4 in the header and in the query with its signed frames, and
+//! Version 2 in the query.
 
 use std::fmt::Write as _;
 
@@ -15,7 +16,7 @@ use sha2::{Digest as _, Sha256};
 use crate::message::{Head, bytes, characters};
 use crate::moment;
 
-/// What AWS leaves as it is.
+/// All characters but those that AWS leaves as they are.
 const ENCODED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 /// Bytes of a body that may be a document with ids in it.
 const DOCUMENT_BYTES_MAX: usize = 1 << 20;
@@ -37,7 +38,7 @@ enum Spelling {
     Recoded,
 }
 
-/// What a signature of Version 4 says of itself.
+/// The fields of a signature of Version 4.
 struct Claim {
     date: String,
     scope: String,
@@ -94,38 +95,69 @@ pub(crate) fn again(
     Signed { head: moved, body }
 }
 
-/// A request of our own, signed for a moment.
-pub(crate) fn new(
-    method: &str,
-    target: &str,
-    body: &[u8],
-    keys: (&str, &str),
-    region: &str,
-    now_s: i64,
-) -> Signed {
-    let (access_key, secret) = keys;
+/// A request of our own that is not signed yet.
+#[derive(Debug, Clone)]
+pub(crate) struct Plain {
+    pub(crate) method: String,
+    pub(crate) target: String,
+    pub(crate) lines: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Plain {
+    pub(crate) fn new(method: &str, target: &str) -> Self {
+        Self { method: method.to_owned(), target: target.to_owned(), lines: Vec::new(), body: Vec::new() }
+    }
+
+    pub(crate) fn with_body(self, body: &[u8]) -> Self {
+        Self { body: body.to_vec(), ..self }
+    }
+
+    /// With a header more, or with another value of one that every request has.
+    pub(crate) fn with_line(mut self, name: &str, value: &str) -> Self {
+        self.lines.push((name.to_owned(), value.to_owned()));
+        self
+    }
+}
+
+/// Signs a request of our own for a moment: its host and its `x-amz-` headers.
+pub(crate) fn new(plain: &Plain, (access_key, secret): (&str, &str), region: &str, now_s: i64) -> Signed {
+    let Plain { method, target, lines, body } = plain;
     let date = moment::basic(now_s);
-    let hash = hex::encode(Sha256::digest(body));
-    let line = |name: &str, value: String| (name.to_owned(), format!(" {value}"));
-    let authorization = format!(
-        "AWS4-HMAC-SHA256 Credential={access_key}/{}/{region}/s3/aws4_request, \
-         SignedHeaders=host;x-amz-content-sha256;x-amz-date, Signature=-",
-        &date[..8]
-    );
-    let lines = vec![
-        line("host", "127.0.0.1".to_owned()),
-        line("x-amz-date", date),
-        line("x-amz-content-sha256", hash),
-        line("content-length", body.len().to_string()),
-        line("authorization", authorization),
-    ];
+    let day = date[..8].to_owned();
+    let mut lines = lines.clone();
+    for (name, value) in [
+        ("host", "127.0.0.1".to_owned()),
+        ("x-amz-date", date),
+        ("x-amz-content-sha256", hex::encode(Sha256::digest(body))),
+        ("content-length", body.len().to_string()),
+    ] {
+        if !lines.iter().any(|(found, _)| found == name) {
+            lines.push((name.to_owned(), value));
+        }
+    }
+    let names = lines.iter().map(|(name, _)| name.to_ascii_lowercase());
+    let mut signed: Vec<String> = names.filter(|name| name == "host" || name.starts_with("x-amz-")).collect();
+    signed.sort();
+    signed.dedup();
+    let scope = format!("{access_key}/{day}/{region}/s3/aws4_request");
+    let authorization =
+        format!("AWS4-HMAC-SHA256 Credential={scope}, SignedHeaders={}, Signature=-", signed.join(";"));
+    lines.push(("authorization".to_owned(), authorization));
+    let lines = lines.into_iter().map(|(name, value)| (name, format!(" {value}"))).collect();
     let mut head = Head { first: format!("{method} {target} HTTP/1.1"), lines };
-    let claim = claim(&head).expect("it carries one");
-    let signature = signature(&head, &claim, secret, Spelling::AsSent);
-    let (_, authorization) = head.lines.last_mut().expect("the line above");
-    authorization.pop();
-    authorization.push_str(&signature);
-    Signed { head, body: body.to_vec() }
+    if let Some(claim) = claim(&head).filter(|claim| claim.signature == "-") {
+        let signature = signature(&head, &claim, secret, Spelling::Recoded);
+        let (_, authorization) = head.lines.last_mut().expect("the line above");
+        authorization.pop();
+        authorization.push_str(&signature);
+    }
+    Signed { head, body: body.clone() }
+}
+
+/// The MD5 of a body, as `content-md5` has it.
+pub(crate) fn md5(body: &[u8]) -> String {
+    STANDARD.encode(md5::Md5::digest(body))
 }
 
 /// Moves the dates that a request carries.
@@ -374,7 +406,7 @@ fn version_2(head: &Head, secret: &str) -> Option<(String, String)> {
     Some((claimed, right))
 }
 
-/// What Version 2 signs of a query.
+/// Parameters of a query that Version 2 signs.
 const SUB_RESOURCES: &[&str] = &[
     "acl",
     "cors",
