@@ -10,6 +10,7 @@ use prost::Message;
 
 use sherd_core::heal::HealId;
 use sherd_core::id::{BucketId, ChangeId, ClusterId, Incarnation, ShardId};
+use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
 use sherd_core::message::{self, Answer, ListPage, RowPage, ScannedRow, ShardFileHeader, ShardRange, Target};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::Memory;
@@ -17,9 +18,6 @@ use sherd_core::register::{Answerer, Vote};
 use sherd_core::report::NodeReport;
 
 use crate::convert::answer::{AnswerIn, ReplyMessage, answer, reply};
-use crate::convert::register::RegisterRequest;
-use crate::convert::shard::ShardRequest;
-use crate::convert::upkeep::UpkeepRequest;
 use crate::convert::value::VolumeAddress;
 use crate::convert::{Wire, timeout_from_wire, timeout_to_wire};
 use crate::v1;
@@ -77,7 +75,7 @@ fn addressed(to: Option<v1::Addressed>, timeout_ms: u32) -> bool {
 fn register_call(bytes: Bytes) -> bool {
     let Some(v1::RegisterCall { number: _, timeout_ms, to, call }) = decoded(bytes) else { return false };
     let is_addressed = addressed(to, timeout_ms);
-    comes_back::<RegisterRequest>(call) && is_addressed
+    comes_back::<RegisterCall>(call) && is_addressed
 }
 
 fn register_answer(bytes: Bytes) -> bool {
@@ -99,7 +97,7 @@ fn register_answer(bytes: Bytes) -> bool {
 fn shard_call(bytes: Bytes) -> bool {
     let Some(v1::ShardCall { number: _, timeout_ms, to, call }) = decoded(bytes) else { return false };
     let is_addressed = addressed(to, timeout_ms);
-    comes_back::<ShardRequest>(call) && is_addressed
+    comes_back::<ShardCall>(call) && is_addressed
 }
 
 fn shard_answer(bytes: Bytes) -> bool {
@@ -117,7 +115,7 @@ fn shard_answer(bytes: Bytes) -> bool {
 fn upkeep_call(bytes: Bytes) -> bool {
     let Some(v1::UpkeepCall { number: _, timeout_ms, to, call }) = decoded(bytes) else { return false };
     let is_addressed = addressed(to, timeout_ms);
-    comes_back::<UpkeepRequest>(call) && is_addressed
+    comes_back::<UpkeepCall>(call) && is_addressed
 }
 
 fn upkeep_answer(bytes: Bytes) -> bool {

@@ -9,8 +9,8 @@
 
 pub mod admin;
 pub mod answer;
+pub mod call;
 pub mod control;
-mod kinds;
 pub mod page;
 pub mod register;
 pub mod shard;

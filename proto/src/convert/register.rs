@@ -1,13 +1,13 @@
 //! The calls to a volume's registers, and the answers to them.
 //!
-//! [`RegisterRequest`] is any of them, in core's types; an answer travels as one of the variants of a reply
-//! ([`super::answer`]). The head of a value is decoded here, and its inline bytes are hashed, before a volume
+//! An answer travels as one of the variants of a reply ([`super::answer`]). The head of a value is decoded here, and its inline bytes are hashed, before a volume
 //! sees the accept.
 
 use bytes::Bytes;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId, RegisterKey};
+use sherd_core::message::call::{AnswerKind, RegisterCall, VolumeAnswer};
 use sherd_core::message::{
     AdoptedRow, Answer, Control, ListPage, ListScan, PartsScan, RowPage, RowScan, ScannedRow, Target,
     UnsettledKind, UnsettledPage, ValueLimit,
@@ -15,96 +15,14 @@ use sherd_core::message::{
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Positions, Prepare, Row, RowHead, Vote};
 
-use super::answer::{answer_in, reply_message};
+use super::call::call_answers_in;
 use super::value::check_digest;
 use super::{ConvertError, Wire, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required};
 use crate::limits::{ADOPTED_ROWS_MAX, INTRODUCES_MAX};
 use crate::v1;
 use crate::v1::register_call::{self, Call};
 
-/// A call to the registers of a volume.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "most calls are accepts, and a box is one allocation more for each"
-)]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RegisterRequest {
-    /// Asks for a promise.
-    Prepare {
-        /// The register.
-        target: Target,
-        /// The ballot to promise.
-        prepare: Prepare,
-        /// Whether the answer carries the value of its row.
-        values: ValueLimit,
-    },
-    /// Asks to accept a value.
-    Accept {
-        /// The register.
-        target: Target,
-        /// The value, its ballot and what goes with it.
-        accept: Accept,
-        /// An MRF entry that becomes durable with it.
-        heal: Option<HealEntry>,
-    },
-    /// Says that a value is committed. Has no answer.
-    Commit {
-        /// The register.
-        target: Target,
-        /// What is said.
-        commit: CommitHint,
-    },
-    /// Reads a row.
-    Read {
-        /// The register.
-        target: Target,
-        /// Whether the answer carries its value.
-        values: ValueLimit,
-    },
-    /// Reads the inline bytes of a row.
-    Inline {
-        /// The register.
-        target: Target,
-        /// The ballot at which the row was accepted.
-        ballot: Ballot,
-    },
-    /// Verifies a row as the device has it.
-    VerifyRow {
-        /// The register.
-        key: RegisterKey,
-    },
-    /// One page of a listing.
-    List(ListScan),
-    /// The parts of an upload.
-    Parts(PartsScan),
-    /// One page of all rows.
-    Rows(RowScan),
-    /// One page of the rows that are listed for upkeep.
-    Unsettled {
-        /// Which of them.
-        kind: UnsettledKind,
-        /// Only rows behind this key.
-        after: Option<RegisterKey>,
-        /// Rows at most.
-        limit: usize,
-    },
-    /// Changes what the volume guarantees.
-    Control(Control),
-    /// Hands rows to a recovering volume.
-    Adopt {
-        /// The rows.
-        rows: Vec<AdoptedRow>,
-    },
-    /// Drops a row.
-    DropRow {
-        /// The register.
-        target: Target,
-        /// The ballot of the row.
-        ballot: Ballot,
-    },
-}
-
-impl Wire for RegisterRequest {
+impl Wire for RegisterCall {
     type Message = Call;
 
     fn to_wire(&self) -> Call {
@@ -118,22 +36,33 @@ impl Wire for RegisterRequest {
             Self::Accept { target, accept, heal } => {
                 Call::Accept(accept_to_wire(target, accept, heal.as_ref()))
             }
-            Self::Commit { target, commit } => Call::Commit(commit_to_wire(target, commit)),
-            Self::Read { target, values } => Call::Read(read_to_wire(target, *values)),
+            Self::Commit { target, commit: CommitHint { ballot, is_everywhere, positions } } => {
+                Call::Commit(register_call::Commit {
+                    target: Some(target.to_wire()),
+                    ballot: ballot.to_wire(),
+                    positions: positions.to_wire(),
+                    is_everywhere: *is_everywhere,
+                })
+            }
+            Self::Read { target, values } => Call::Read(register_call::Read {
+                target: Some(target.to_wire()),
+                want_value: *values != ValueLimit::NOTHING,
+                value_bytes_max: values.bytes(),
+            }),
             Self::Inline { target, ballot } => Call::Inline(register_call::Inline {
                 target: Some(target.to_wire()),
                 ballot: ballot.to_wire(),
             }),
             Self::VerifyRow { key } => Call::VerifyRow(key.to_wire()),
-            Self::List(scan) => Call::List(scan.to_wire()),
-            Self::Parts(scan) => Call::Parts(scan.to_wire()),
-            Self::Rows(scan) => Call::Rows(scan.to_wire()),
+            Self::List { scan } => Call::List(scan.to_wire()),
+            Self::Parts { scan } => Call::Parts(scan.to_wire()),
+            Self::Rows { scan } => Call::Rows(scan.to_wire()),
             Self::Unsettled { kind, after, limit } => Call::Unsettled(register_call::Unsettled {
                 after: after.as_ref().map(Wire::to_wire),
                 limit: limit_to_wire(*limit),
                 missed: *kind == UnsettledKind::Missed,
             }),
-            Self::Control(control) => Call::Control(control.to_wire()),
+            Self::Control { control } => Call::Control(control.to_wire()),
             Self::Adopt { rows } => Call::Adopt(register_call::Adopt { rows: list_to_wire(rows) }),
             Self::DropRow { target, ballot } => Call::DropRow(register_call::DropRow {
                 target: Some(target.to_wire()),
@@ -167,15 +96,15 @@ impl Wire for RegisterRequest {
                 Self::Inline { target: target_of(target)?, ballot: Ballot::from_wire(ballot)? }
             }
             Call::VerifyRow(key) => Self::VerifyRow { key: RegisterKey::from_wire(key)? },
-            Call::List(scan) => Self::List(ListScan::from_wire(scan)?),
-            Call::Parts(scan) => Self::Parts(PartsScan::from_wire(scan)?),
-            Call::Rows(scan) => Self::Rows(RowScan::from_wire(scan)?),
+            Call::List(scan) => Self::List { scan: ListScan::from_wire(scan)? },
+            Call::Parts(scan) => Self::Parts { scan: PartsScan::from_wire(scan)? },
+            Call::Rows(scan) => Self::Rows { scan: RowScan::from_wire(scan)? },
             Call::Unsettled(register_call::Unsettled { after, limit, missed }) => Self::Unsettled {
                 kind: if missed { UnsettledKind::Missed } else { UnsettledKind::Uncommitted },
                 after: after.map(RegisterKey::from_wire).transpose()?,
                 limit: limit_from_wire(limit),
             },
-            Call::Control(control) => Self::Control(Control::from_wire(control)?),
+            Call::Control(control) => Self::Control { control: Control::from_wire(control)? },
             Call::Adopt(register_call::Adopt { rows }) => {
                 Self::Adopt { rows: list_from_wire(rows, ADOPTED_ROWS_MAX, "adopted rows")? }
             }
@@ -184,12 +113,6 @@ impl Wire for RegisterRequest {
             }
         })
     }
-}
-
-/// A read as it travels.
-pub fn read_to_wire(target: &Target, values: ValueLimit) -> register_call::Read {
-    let want_value = values != ValueLimit::NOTHING;
-    register_call::Read { target: Some(target.to_wire()), want_value, value_bytes_max: values.bytes() }
 }
 
 /// Nodes of before say no length: they take a value of any.
@@ -205,19 +128,12 @@ fn target_of(target: Option<v1::Target>) -> Result<Target, ConvertError> {
     Target::from_wire(required(target, "target")?)
 }
 
-/// The call that says that a value is committed.
-pub fn commit_to_wire(target: &Target, commit: &CommitHint) -> register_call::Commit {
-    let CommitHint { ballot, is_everywhere, positions } = commit;
-    register_call::Commit {
-        target: Some(target.to_wire()),
-        ballot: ballot.to_wire(),
-        positions: positions.to_wire(),
-        is_everywhere: *is_everywhere,
-    }
-}
-
 /// An accept as it travels, from what the seam is given: nothing of it is copied.
-pub fn accept_to_wire(target: &Target, accept: &Accept, heal: Option<&HealEntry>) -> register_call::Accept {
+pub(crate) fn accept_to_wire(
+    target: &Target,
+    accept: &Accept,
+    heal: Option<&HealEntry>,
+) -> register_call::Accept {
     let Accept { ballot, value, introduces, finishes, positions } = accept;
     register_call::Accept {
         target: Some(target.to_wire()),
@@ -234,7 +150,7 @@ pub fn accept_to_wire(target: &Target, accept: &Accept, heal: Option<&HealEntry>
 ///
 /// # Errors
 /// [`ConvertError`] names the field and what is wrong with it.
-pub fn accept_from_wire(
+pub(crate) fn accept_from_wire(
     message: register_call::Accept,
 ) -> Result<(Target, Accept, Option<HealEntry>), ConvertError> {
     let register_call::Accept { target, ballot, value, introduces, finishes, positions, heal } = message;
@@ -285,9 +201,7 @@ impl Wire for Vote {
     }
 }
 
-reply_message!(register_reply);
-
-answer_in!(register_reply:
-    Answer<Vote> => Vote, Answer<()> => Done, Answer<ListPage> => List, Answer<Vec<ScannedRow>> => Parts,
-    Answer<RowPage> => Rows, UnsettledPage => Unsettled, Answer<Guarantees> => Guarantees,
-    Bytes => Inline, () => Verified);
+call_answers_in!(register_reply:
+    Vote(Answer<Vote>) => Vote, Taken(Answer<()>) => Done, List(Answer<ListPage>) => List,
+    Parts(Answer<Vec<ScannedRow>>) => Parts, Rows(Answer<RowPage>) => Rows, Unsettled(UnsettledPage) => Unsettled,
+    Guarantees(Answer<Guarantees>) => Guarantees, Inline(Bytes) => Inline, Done(()) => Verified);

@@ -4,12 +4,14 @@ use bytes::Bytes;
 
 use sherd_core::id::{DataId, Incarnation, ProposerId, RegisterKey, ShardId};
 use sherd_core::limits::{DATA_BYTES_MAX, LEASES_IN_CALL_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
+use sherd_core::message::call::{AnswerKind, ShardCall, VolumeAnswer};
 use sherd_core::message::{
     LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
 };
 use sherd_core::record::Home;
 
 use super::answer::{AnswerIn, ReplyMessage, answer_in, reply_message};
+use super::call::call_answers_in;
 use super::{
     ConvertError, FieldFault, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire,
     required,
@@ -236,46 +238,29 @@ impl Wire for LeaseAnswer {
     }
 }
 
-/// A small call for the shards of a volume.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum ShardRequest {
-    /// Removes a shard.
-    Delete(ShardId, Home),
-    /// Asks for the bytes of a shard, by its header.
-    Length(ShardId, Home),
-    /// Verifies a shard as the device has it.
-    Verify(ShardId, Home),
-    /// One page of the shards that the volume holds.
-    Page(ShardScan),
-    /// Removes a shard that no register names any more, unless a reader's lease keeps it.
-    Release(ShardId, Home),
-    /// Makes, renews or ends leases of readers.
-    Leases(ReaderLeases),
-}
-
-impl Wire for ShardRequest {
+impl Wire for ShardCall {
     type Message = Call;
 
     fn to_wire(&self) -> Call {
         match self {
-            Self::Delete(shard, home) => Call::Delete((*shard, *home).to_wire()),
-            Self::Length(shard, home) => Call::Length((*shard, *home).to_wire()),
-            Self::Verify(shard, home) => Call::Verify((*shard, *home).to_wire()),
-            Self::Page(scan) => Call::Page(scan.to_wire()),
-            Self::Release(shard, home) => Call::Release((*shard, *home).to_wire()),
-            Self::Leases(leases) => Call::Leases(leases.to_wire()),
+            Self::Delete { shard, home } => Call::Delete((*shard, *home).to_wire()),
+            Self::Length { shard, home } => Call::Length((*shard, *home).to_wire()),
+            Self::Verify { shard, home } => Call::Verify((*shard, *home).to_wire()),
+            Self::Page { scan } => Call::Page(scan.to_wire()),
+            Self::Release { shard, home } => Call::Release((*shard, *home).to_wire()),
+            Self::Leases { leases } => Call::Leases(leases.to_wire()),
         }
     }
 
     fn from_wire(message: Call) -> Result<Self, ConvertError> {
         let named = <(ShardId, Home)>::from_wire;
         Ok(match message {
-            Call::Delete(name) => named(name).map(|(shard, home)| Self::Delete(shard, home))?,
-            Call::Length(name) => named(name).map(|(shard, home)| Self::Length(shard, home))?,
-            Call::Verify(name) => named(name).map(|(shard, home)| Self::Verify(shard, home))?,
-            Call::Page(scan) => Self::Page(ShardScan::from_wire(scan)?),
-            Call::Release(name) => named(name).map(|(shard, home)| Self::Release(shard, home))?,
-            Call::Leases(leases) => Self::Leases(ReaderLeases::from_wire(leases)?),
+            Call::Delete(name) => named(name).map(|(shard, home)| Self::Delete { shard, home })?,
+            Call::Length(name) => named(name).map(|(shard, home)| Self::Length { shard, home })?,
+            Call::Verify(name) => named(name).map(|(shard, home)| Self::Verify { shard, home })?,
+            Call::Page(scan) => Self::Page { scan: ShardScan::from_wire(scan)? },
+            Call::Release(name) => named(name).map(|(shard, home)| Self::Release { shard, home })?,
+            Call::Leases(leases) => Self::Leases { leases: ReaderLeases::from_wire(leases)? },
         })
     }
 }
@@ -304,10 +289,9 @@ impl Wire for bool {
     }
 }
 
-reply_message!(shard_reply);
-answer_in!(
-    shard_reply: () => Done, u64 => Bytes, ShardPage => Page, bool => Released, LeaseAnswer => LeasesRefused
-);
+call_answers_in!(shard_reply:
+    Done(()) => Done, Length(u64) => Bytes, Shards(ShardPage) => Page, Released(bool) => Released,
+    Leases(LeaseAnswer) => LeasesRefused);
 reply_message!(put_reply);
 answer_in!(put_reply: Incarnation => Life);
 reply_message!(write_reply);

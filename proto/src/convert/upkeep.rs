@@ -8,13 +8,14 @@ use bytes::Bytes;
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{BucketId, ChangeId, VolumeId};
 use sherd_core::message::Answer;
+use sherd_core::message::call::{AnswerKind, UpkeepCall, VolumeAnswer};
 use sherd_core::register::Answerer;
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::recover::opening::OpeningHistory;
 use sherd_core::release::{ReleaseEntry, ReleaseId};
 
-use super::answer::{answer_in, reply_message};
+use super::call::call_answers_in;
 use super::value::undecodable;
 use super::{
     ConvertError, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire, required,
@@ -24,47 +25,7 @@ use crate::v1;
 use crate::v1::entries::Entry;
 use crate::v1::upkeep_call::{Call, EntryPage, Remembers, SealPage};
 
-/// A call for what a volume keeps for upkeep.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum UpkeepRequest {
-    /// One page of the MRF entries.
-    Heals {
-        /// Only entries behind this one.
-        after: Option<HealId>,
-        /// Entries at most.
-        limit: usize,
-    },
-    /// Queues a heal.
-    HealPut(HealEntry),
-    /// Notes that a heal is done. Has no answer.
-    HealDone(HealId),
-    /// One page of the notes of replaced data.
-    Releases {
-        /// Only notes behind this one.
-        after: Option<ReleaseId>,
-        /// Notes at most.
-        limit: usize,
-    },
-    /// Notes replaced data. Has no answer.
-    ReleasePut(ReleaseEntry),
-    /// Notes that replaced data is gone. Has no answer.
-    ReleaseDone(ReleaseId),
-    /// What the volume guarantees.
-    Guarantees,
-    /// What the volume remembers of its peers. One of them that asks says its openings.
-    Remembers(Option<Asker>),
-    /// In which life the volume is, and how far its log is durable.
-    Position,
-    /// One page of the seals that the volume holds.
-    Seals {
-        /// Only buckets behind this one.
-        after: Option<BucketId>,
-        /// Buckets at most.
-        limit: usize,
-    },
-}
-
-impl Wire for UpkeepRequest {
+impl Wire for UpkeepCall {
     type Message = Call;
 
     fn to_wire(&self) -> Call {
@@ -74,20 +35,20 @@ impl Wire for UpkeepRequest {
                 let after = after.as_ref().map(Wire::to_wire);
                 Call::Heals(EntryPage { after, limit: limit_to_wire(*limit) })
             }
-            Self::HealPut(entry) => Call::HealPut(entry.to_wire()),
-            Self::HealDone(id) => Call::HealDone(id.to_wire()),
+            Self::HealPut { entry } => Call::HealPut(entry.to_wire()),
+            Self::HealDone { id } => Call::HealDone(id.to_wire()),
             Self::Releases { after, limit } => {
                 let after = after.as_ref().map(Wire::to_wire);
                 Call::Releases(EntryPage { after, limit: limit_to_wire(*limit) })
             }
-            Self::ReleasePut(entry) => Call::ReleasePut(entry.to_wire()),
-            Self::ReleaseDone(id) => Call::ReleaseDone(id.to_wire()),
-            Self::Guarantees => Call::Guarantees(empty),
-            Self::Remembers(asker) => Call::Remembers(Remembers {
+            Self::ReleasePut { entry } => Call::ReleasePut(entry.to_wire()),
+            Self::ReleaseDone { id } => Call::ReleaseDone(id.to_wire()),
+            Self::Guarantees {} => Call::Guarantees(empty),
+            Self::Remembers { asker } => Call::Remembers(Remembers {
                 asker: asker.as_ref().map(|asker| asker.volume.to_wire()),
                 openings: asker.as_ref().map(|asker| asker.openings.to_wire()),
             }),
-            Self::Position => Call::Position(empty),
+            Self::Position {} => Call::Position(empty),
             Self::Seals { after, limit } => {
                 let after = after.as_ref().map(Wire::to_wire);
                 Call::Seals(SealPage { after, limit: limit_to_wire(*limit) })
@@ -101,21 +62,23 @@ impl Wire for UpkeepRequest {
                 let after = after.map(HealId::from_wire).transpose()?;
                 Self::Heals { after, limit: limit_from_wire(limit) }
             }
-            Call::HealPut(entry) => Self::HealPut(HealEntry::from_wire(entry)?),
-            Call::HealDone(id) => Self::HealDone(HealId::from_wire(id)?),
+            Call::HealPut(entry) => Self::HealPut { entry: HealEntry::from_wire(entry)? },
+            Call::HealDone(id) => Self::HealDone { id: HealId::from_wire(id)? },
             Call::Releases(EntryPage { after, limit }) => {
                 let after = after.map(ReleaseId::from_wire).transpose()?;
                 Self::Releases { after, limit: limit_from_wire(limit) }
             }
-            Call::ReleasePut(entry) => Self::ReleasePut(ReleaseEntry::from_wire(entry)?),
-            Call::ReleaseDone(id) => Self::ReleaseDone(ReleaseId::from_wire(id)?),
-            Call::Guarantees(v1::Empty {}) => Self::Guarantees,
-            Call::Remembers(Remembers { asker: None, openings: None }) => Self::Remembers(None),
-            Call::Remembers(Remembers { asker, openings }) => Self::Remembers(Some(Asker {
-                volume: VolumeId::from_wire(required(asker, "asker")?)?,
-                openings: OpeningHistory::from_wire(required(openings, "openings of the asker")?)?,
-            })),
-            Call::Position(v1::Empty {}) => Self::Position,
+            Call::ReleasePut(entry) => Self::ReleasePut { entry: ReleaseEntry::from_wire(entry)? },
+            Call::ReleaseDone(id) => Self::ReleaseDone { id: ReleaseId::from_wire(id)? },
+            Call::Guarantees(v1::Empty {}) => Self::Guarantees {},
+            Call::Remembers(Remembers { asker: None, openings: None }) => Self::Remembers { asker: None },
+            Call::Remembers(Remembers { asker, openings }) => Self::Remembers {
+                asker: Some(Asker {
+                    volume: VolumeId::from_wire(required(asker, "asker")?)?,
+                    openings: OpeningHistory::from_wire(required(openings, "openings of the asker")?)?,
+                }),
+            },
+            Call::Position(v1::Empty {}) => Self::Position {},
             Call::Seals(SealPage { after, limit }) => {
                 let after = after.map(BucketId::from_wire).transpose()?;
                 Self::Seals { after, limit: limit_from_wire(limit) }
@@ -208,8 +171,7 @@ impl Wire for Memory {
     }
 }
 
-reply_message!(upkeep_reply);
-answer_in!(upkeep_reply:
-    Vec<(HealId, Bytes)> => Entries, Vec<(ReleaseId, Bytes)> => Entries, () => Done,
-    Answer<Guarantees> => Guarantees, Answer<Memory> => Memory, Answerer => Position,
-    Answer<Vec<(BucketId, Vec<ChangeId>)>> => Seals);
+call_answers_in!(upkeep_reply:
+    Heals(Vec<(HealId, Bytes)>) => Entries, Releases(Vec<(ReleaseId, Bytes)>) => Entries, Done(()) => Done,
+    Guarantees(Answer<Guarantees>) => Guarantees, Memory(Answer<Memory>) => Memory, Position(Answerer) => Position,
+    Seals(Answer<Vec<(BucketId, Vec<ChangeId>)>>) => Seals);

@@ -6,6 +6,7 @@
 mod control;
 mod scan;
 mod shard;
+pub mod call;
 
 pub use control::{AdoptedRow, Control};
 pub use scan::{

@@ -27,47 +27,33 @@ use tonic::Streaming;
 
 use sherd_core::id::VolumeId;
 use sherd_core::message::Error;
+use sherd_core::message::call::{AnswerKind, VolumeAnswer};
+use sherd_proto::convert::call::NumberedCalls;
 use sherd_proto::limits::FRAME_CALLS_MAX;
 use sherd_proto::v1::Sender;
 
 use super::limits::{
     CALL_BYTES_MAX, CALLS_QUEUED_MAX, CallTime, DROPS_QUEUED_MAX, FRAME_BYTES_USUAL, SWEEP_EVERY,
 };
+use super::reply::{readable, unreachable};
 use super::status::status_with_causes;
 use super::waiting::{DropRule, WaitingCall, WaitingCalls};
+use sherd_store::peer::AnswerSender;
 
-/// A service whose calls travel as one stream.
-pub(super) trait CallService: Send + Sync + 'static {
-    /// One call.
-    type Call: Message;
-    /// A frame of calls.
-    type Frame: Message + Default + 'static;
-    /// One reply.
-    type Reply: Send;
-    /// A frame of replies.
-    type Replies: Message + Default + 'static;
-    /// Where a reply goes.
-    type Waiter: Send;
-
-    /// Numbers a call, and says how long its caller waits.
-    fn stamp(call: &mut Self::Call, number: u64, timeout_ms: u32);
-    /// Whether a call stops when it is dropped.
-    fn ends_when_dropped(call: &Self::Call) -> bool;
-    /// Puts calls into a frame, and the numbers of earlier ones that were dropped.
-    fn frame(sender: Sender, calls: Vec<Self::Call>, dropped: Vec<u64>) -> Self::Frame;
-    /// Takes a frame of replies apart.
-    fn replies(frame: Self::Replies) -> Vec<Self::Reply>;
-    /// The number of the call that a reply answers.
-    fn number(reply: &Self::Reply) -> u64;
-    /// Answers a call.
-    fn answer(waiter: Self::Waiter, reply: Result<Self::Reply, Error>);
-    /// Whether a call was dropped: its answer is not waited for any more.
-    fn is_dropped(waiter: &Self::Waiter) -> bool;
+/// A caller that waits for the answer of a numbered call.
+#[derive(Debug)]
+pub(super) struct CallWaiter {
+    /// The kind of answer that its reply carries.
+    pub(super) kind: AnswerKind,
+    /// Whether the call stops when it is dropped.
+    pub(super) ends_when_dropped: bool,
+    /// Where the answer goes.
+    pub(super) answering: AnswerSender<VolumeAnswer>,
 }
 
 /// The callers' end of a stream. When all of it is dropped, what is queued is still sent, and the stream ends
 /// once its calls are answered.
-pub(super) struct CallStream<S: CallService> {
+pub(super) struct CallStream<S: NumberedCalls> {
     queue: mpsc::Sender<QueuedEntry<S::Call>>,
     table: Arc<CallTable<S>>,
 }
@@ -80,24 +66,19 @@ enum QueuedEntry<C> {
 }
 
 /// The calls of a stream without an answer, for those who ask and for who answers.
-pub(super) struct CallTable<S: CallService> {
-    calls: Mutex<WaitingCalls<S::Waiter>>,
+pub(super) struct CallTable<S: NumberedCalls> {
+    calls: Mutex<WaitingCalls<CallWaiter>>,
     /// For the numbers of dropped calls; it does not keep the stream open.
     queue: mpsc::WeakSender<QueuedEntry<S::Call>>,
 }
 
-impl<S: CallService> std::fmt::Debug for CallStream<S> {
+impl<S: NumberedCalls> std::fmt::Debug for CallStream<S> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("CallStream").field("waiting", &self.table.calls.lock().len()).finish_non_exhaustive()
     }
 }
 
-/// Makes the error of a call with an unknown outcome.
-pub(super) fn unreachable(reason: impl Into<String>) -> Error {
-    Error::Unreachable { reason: reason.into() }
-}
-
-impl<S: CallService> CallStream<S> {
+impl<S: NumberedCalls> CallStream<S> {
     /// Makes a stream, and the body of the request that carries it.
     pub(super) fn new(sender: Sender) -> (Self, FrameStream<S>) {
         let (queue, calls) = mpsc::channel(CALLS_QUEUED_MAX);
@@ -122,9 +103,9 @@ impl<S: CallService> CallStream<S> {
     }
 
     /// Sends a call that is answered in its time, or `Unreachable` then.
-    pub(super) fn submit(&self, volume: VolumeId, call: S::Call, time: CallTime, waiter: S::Waiter) {
+    pub(super) fn submit(&self, volume: VolumeId, call: S::Call, time: CallTime, waiter: CallWaiter) {
         if let Err((waiter, error)) = self.enqueue(volume, call, time, waiter) {
-            S::answer(waiter, Err(error));
+            waiter.answering.answer(Err(error));
         }
     }
 
@@ -133,15 +114,15 @@ impl<S: CallService> CallStream<S> {
         volume: VolumeId,
         mut call: S::Call,
         time: CallTime,
-        waiter: S::Waiter,
-    ) -> Result<(), (S::Waiter, Error)> {
+        waiter: CallWaiter,
+    ) -> Result<(), (CallWaiter, Error)> {
         let bytes = call.encoded_len();
         if bytes > CALL_BYTES_MAX {
             return Err((waiter, unreachable(format!("a call of {bytes} bytes is too long to be sent"))));
         }
         let timeout_ms = u32::try_from(time.max.as_millis()).unwrap_or(u32::MAX);
         let deadline = Instant::now() + time.max;
-        let on_drop = DropRule::of(S::ends_when_dropped(&call), time.length);
+        let on_drop = DropRule::of(waiter.ends_when_dropped, time.length);
         let mut table = self.table.calls.lock();
         if let Some(reason) = &table.ended {
             return Err((waiter, unreachable(reason.as_str())));
@@ -172,7 +153,7 @@ impl<S: CallService> CallStream<S> {
     }
 }
 
-impl<S: CallService> CallTable<S> {
+impl<S: NumberedCalls> CallTable<S> {
     /// Answers calls until the stream ends, and says why it did.
     pub(super) async fn answer_calls(&self, mut replies: Streaming<S::Replies>) -> String {
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
@@ -183,7 +164,7 @@ impl<S: CallService> CallTable<S> {
                 biased;
                 now = sweep.tick() => self.sweep(now),
                 message = replies.message() => match message {
-                    Ok(Some(frame)) => self.complete(S::replies(frame)),
+                    Ok(Some(frame)) => self.complete(S::received_replies(frame)),
                     Ok(None) => return "the peer ended the stream of calls".to_owned(),
                     Err(status) => return status_with_causes(&status),
                 },
@@ -195,7 +176,7 @@ impl<S: CallService> CallTable<S> {
     pub(super) fn end(&self, reason: &str) {
         let waiting = self.calls.lock().end(reason);
         for waiter in waiting {
-            S::answer(waiter, Err(unreachable(reason)));
+            waiter.answering.answer(Err(unreachable(reason)));
         }
     }
 
@@ -210,7 +191,8 @@ impl<S: CallService> CallTable<S> {
         }
         drop(table);
         for (waiter, reply) in answered {
-            S::answer(waiter, Ok(reply));
+            let CallWaiter { kind, answering, .. } = waiter;
+            answering.answer(readable(S::answer(reply, kind)));
         }
     }
 
@@ -223,17 +205,17 @@ impl<S: CallService> CallTable<S> {
             let queue = queue.as_ref().filter(|queue| queue.capacity() > CALLS_QUEUED_MAX - DROPS_QUEUED_MAX);
             queue.is_some_and(|queue| queue.try_send(QueuedEntry::Dropped(*number)).is_ok())
         };
-        let dropped = table.take_dropped(S::is_dropped, send);
+        let dropped = table.take_dropped(|waiter| waiter.answering.is_closed(), send);
         drop(table);
         drop(dropped);
         for waiter in expired {
-            S::answer(waiter, Err(unreachable("no answer in time")));
+            waiter.answering.answer(Err(unreachable("no answer in time")));
         }
     }
 }
 
 /// Makes frames of the calls that are queued when one can be sent.
-pub(super) struct FrameStream<S: CallService> {
+pub(super) struct FrameStream<S: NumberedCalls> {
     calls: mpsc::Receiver<QueuedEntry<S::Call>>,
     /// Off the queue, and in no frame yet.
     taken: VecDeque<QueuedEntry<S::Call>>,
@@ -241,12 +223,12 @@ pub(super) struct FrameStream<S: CallService> {
 }
 
 // Nothing in it is pinned.
-impl<S: CallService> Unpin for FrameStream<S> {}
+impl<S: NumberedCalls> Unpin for FrameStream<S> {}
 
-impl<S: CallService> Stream for FrameStream<S> {
-    type Item = S::Frame;
+impl<S: NumberedCalls> Stream for FrameStream<S> {
+    type Item = S::Calls;
 
-    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Frame>> {
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<S::Calls>> {
         if self.taken.is_empty() {
             // All at once: one by one a task may take 128 before it has to yield.
             let mut taken = Vec::new();
@@ -281,22 +263,28 @@ mod tests {
     use std::time::Duration;
 
     use futures::{FutureExt, StreamExt};
+    use sherd_core::message::call::CallClass;
+    use sherd_proto::convert::call::RegisterStream;
     use sherd_proto::v1::register_call::{self, Call};
     use sherd_proto::v1::{RegisterCall, RegisterReply, register_reply};
 
-    use super::super::limits::{LONG_CALL, SMALL_CALL, VOLUME_CALLS_WAITING_MAX};
-    use super::super::registers::{RegisterCallService, RegisterWaiter};
+    use super::super::limits::VOLUME_CALLS_WAITING_MAX;
     use sherd_store::peer::Pending;
 
     const ONE: VolumeId = VolumeId([1; 16]);
     const TWO: VolumeId = VolumeId([2; 16]);
 
-    type Registers = CallStream<RegisterCallService>;
+    type Registers = CallStream<RegisterStream>;
 
     fn ask(stream: &Registers, volume: VolumeId) -> Pending<()> {
         let (answering, pending) = Pending::waiting();
-        stream.submit(volume, RegisterCall::default(), SMALL_CALL, RegisterWaiter::Verified(answering));
-        pending
+        let time = CallTime::of(CallClass::Short);
+        stream.submit(volume, RegisterCall::default(), time, waiter(answering, false));
+        pending.typed()
+    }
+
+    const fn waiter(answering: AnswerSender<VolumeAnswer>, ends_when_dropped: bool) -> CallWaiter {
+        CallWaiter { kind: AnswerKind::Done, ends_when_dropped, answering }
     }
 
     fn verified(number: u64) -> RegisterReply {
@@ -357,8 +345,9 @@ mod tests {
     fn drop_calls(stream: &Registers, volume: VolumeId, time: CallTime, calls: [Call; 2]) {
         for call in calls {
             let (answering, _dropped) = Pending::waiting();
+            let ends = matches!(call, Call::Read(_));
             let call = RegisterCall { call: Some(call), ..RegisterCall::default() };
-            stream.submit(volume, call, time, RegisterWaiter::Verified(answering));
+            stream.submit(volume, call, time, waiter(answering, ends));
         }
     }
 
@@ -367,7 +356,7 @@ mod tests {
     }
 
     /// The next frame, which is there.
-    fn taken(frames: &mut FrameStream<RegisterCallService>) -> sherd_proto::v1::RegisterCalls {
+    fn taken(frames: &mut FrameStream<RegisterStream>) -> sherd_proto::v1::RegisterCalls {
         frames.next().now_or_never().flatten().expect("a frame")
     }
 
@@ -379,12 +368,12 @@ mod tests {
     async fn a_dropped_call_that_ends_is_forgotten_and_told_behind_itself() {
         let (stream, mut frames) = Registers::new(Sender::default());
         let waiting = ask(&stream, ONE);
-        drop_calls(&stream, ONE, LONG_CALL, read_and_accept());
+        drop_calls(&stream, ONE, CallTime::of(CallClass::Long), read_and_accept());
         let first = taken(&mut frames);
         assert_eq!((first.calls.len(), first.dropped.len()), (3, 0), "its answer may be on its way");
         stream.table.sweep(Instant::now());
         assert_eq!(places(&stream), 2, "the accept runs on, and the other call is waited for");
-        drop_calls(&stream, ONE, LONG_CALL, read_and_accept());
+        drop_calls(&stream, ONE, CallTime::of(CallClass::Long), read_and_accept());
         let next = taken(&mut frames);
         let read = first.calls[1].number;
         assert_eq!((next.calls.len(), &*next.dropped), (2, &[read][..]));
@@ -399,7 +388,7 @@ mod tests {
     async fn of_the_dropped_calls_of_a_volume_the_oldest_is_awaited_to_show_whether_it_is_late() {
         let (stream, mut frames) = Registers::new(Sender::default());
         for volume in [ONE, ONE, TWO, ONE] {
-            drop_calls(&stream, volume, SMALL_CALL, read_and_accept());
+            drop_calls(&stream, volume, CallTime::of(CallClass::Short), read_and_accept());
         }
         let numbers: Vec<_> = taken(&mut frames).calls.iter().map(|call| call.number).collect();
         stream.table.sweep(Instant::now());
@@ -407,7 +396,7 @@ mod tests {
         assert_eq!(taken(&mut frames).dropped, [numbers[2], numbers[6]]);
         assert_eq!(places(&stream), 4 + 2, "the accepts, and one read of each volume");
         stream.table.complete(vec![verified(numbers[0])]);
-        drop_calls(&stream, ONE, SMALL_CALL, read_and_accept());
+        drop_calls(&stream, ONE, CallTime::of(CallClass::Short), read_and_accept());
         stream.table.sweep(Instant::now());
         assert_eq!(places(&stream), 5 + 2, "with its answer the next one is awaited");
     }
@@ -420,7 +409,7 @@ mod tests {
             let [read, _accept] = read_and_accept();
             let (answering, _dropped) = Pending::waiting();
             let call = RegisterCall { call: Some(read), ..RegisterCall::default() };
-            stream.submit(volume(number), call, LONG_CALL, RegisterWaiter::Verified(answering));
+            stream.submit(volume(number), call, CallTime::of(CallClass::Long), waiter(answering, true));
         }
         stream.table.sweep(Instant::now());
         assert_eq!(places(&stream), DROPS_QUEUED_MAX, "the rest of the queue is for calls");

@@ -24,20 +24,18 @@ use tokio_util::task::TaskTracker;
 use tonic::Status;
 
 use sherd_core::env::Rng;
+use sherd_proto::convert::call::{NumberedCalls, RegisterStream, ShardStream, UpkeepStream};
 use sherd_proto::limits::MESSAGE_BYTES_MAX;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::register_service_client::RegisterServiceClient;
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::upkeep_service_client::UpkeepServiceClient;
 
-use super::calls::{CallService, CallStream, CallTable};
+use super::calls::{CallStream, CallTable};
 use super::connection::{Connection, ConnectionTasks, DriverEnd};
 use super::limits::{DRAINING_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN, SWEEP_EVERY};
 use super::link::{CallsLane, Lane, Link, LinkConfig, LiveCalls};
-use super::registers::RegisterCallService;
-use super::shard_calls::ShardCallService;
 use super::status::{error_chain, status_with_causes};
-use super::upkeep::UpkeepCallService;
 use crate::tls::{CertificateFacts, HandshakeFailure, Trust};
 
 /// The scheme and authority that requests name; the connection alone says who is asked.
@@ -90,9 +88,9 @@ struct CallReaders {
 /// The calls of the three streams.
 #[derive(Clone)]
 struct CallTables {
-    registers: Arc<CallTable<RegisterCallService>>,
-    shards: Arc<CallTable<ShardCallService>>,
-    upkeep: Arc<CallTable<UpkeepCallService>>,
+    registers: Arc<CallTable<RegisterStream>>,
+    shards: Arc<CallTable<ShardStream>>,
+    upkeep: Arc<CallTable<UpkeepStream>>,
 }
 
 impl DrainingConnections {
@@ -467,7 +465,7 @@ impl LiveLane {
 }
 
 /// Reads the replies of a stream until it ends; its calls that wait then are unreachable.
-fn reader<S: CallService>(
+fn reader<S: NumberedCalls>(
     link: &Link,
     table: &Arc<CallTable<S>>,
     replies: tonic::Streaming<S::Replies>,

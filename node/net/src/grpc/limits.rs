@@ -6,11 +6,12 @@
 
 use std::time::Duration;
 
+use sherd_core::message::call::CallClass;
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX};
 
 use sherd_store::peer::watch::CallLength;
 
-/// How long a kind of call may take.
+/// How long a call to another node may take.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct CallTime {
     /// Until it is given up.
@@ -19,17 +20,21 @@ pub(super) struct CallTime {
     pub(super) length: CallLength,
 }
 
-/// For what a volume answers from memory or with one write to its log.
-pub(super) const SMALL_CALL: CallTime = CallTime { max: Duration::from_secs(5), length: CallLength::Short };
-/// For a page of a listing.
-pub(super) const LIST_CALL: CallTime = CallTime { max: Duration::from_secs(10), length: CallLength::Short };
-/// For a page of rows, shards or entries that upkeep walks.
-pub(super) const PAGE_CALL: CallTime = CallTime { max: Duration::from_secs(10), length: CallLength::Long };
-/// For a change of guarantees, adopted rows, and the verification of a row.
-pub(super) const LONG_CALL: CallTime = CallTime { max: Duration::from_secs(30), length: CallLength::Long };
-/// For the verification of a whole shard: a file of a few GiB is read once.
-pub(super) const VERIFY_SHARD_CALL: CallTime =
-    CallTime { max: Duration::from_mins(1), length: CallLength::Long };
+impl CallTime {
+    /// How long a call of a class may take.
+    pub(super) const fn of(class: CallClass) -> Self {
+        let (seconds, length) = match class {
+            CallClass::Short | CallClass::Aside => (5, CallLength::Short),
+            CallClass::List => (10, CallLength::Short),
+            CallClass::Page => (10, CallLength::Long),
+            CallClass::Long => (30, CallLength::Long),
+            // A file of a few GiB is read once.
+            CallClass::Verify => (60, CallLength::Long),
+        };
+        Self { max: Duration::from_secs(seconds), length }
+    }
+}
+
 /// Since the last bytes of a shard moved.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
 /// How often calls past their deadline are looked for, and calls that were dropped. Most of those are losers of a

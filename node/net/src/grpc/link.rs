@@ -15,17 +15,16 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::id::{ClusterId, Epoch, VolumeId};
 use sherd_core::message::{Error, Result};
+use sherd_proto::convert::call::{RegisterStream, ShardStream, UpkeepStream};
 use sherd_proto::sender::sender;
 use sherd_proto::v1::Sender;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
 
-use super::calls::{CallStream, unreachable};
+use super::calls::CallStream;
 use super::connection::Connection;
 use super::limits::{BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX};
-use super::registers::RegisterCallService;
-use super::shard_calls::ShardCallService;
-use super::upkeep::UpkeepCallService;
+use super::reply::unreachable;
 use crate::tls::PeerIdentity;
 use crate::wire::ConnectionAge;
 use sherd_store::observe::metrics::LinkMetrics;
@@ -86,9 +85,9 @@ pub(super) struct CallsLane {
 /// A connection of small calls, with its three streams.
 #[derive(Debug)]
 pub(super) struct LiveCalls {
-    pub(super) registers: CallStream<RegisterCallService>,
-    pub(super) shards: CallStream<ShardCallService>,
-    pub(super) upkeep: CallStream<UpkeepCallService>,
+    pub(super) registers: CallStream<RegisterStream>,
+    pub(super) shards: CallStream<ShardStream>,
+    pub(super) upkeep: CallStream<UpkeepStream>,
     pub(super) admin: AdminServiceClient<Connection>,
 }
 

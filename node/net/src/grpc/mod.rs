@@ -1,6 +1,6 @@
-//! Another node's volumes, over two connections: the three seams as calls.
+//! Another node's volumes, over two connections.
 //!
-//! A [`Link`] keeps the connections; a [`GrpcPeer`] turns each call of a seam into a message and each reply
+//! A [`Link`] keeps the connections; a [`GrpcPeer`] turns each call of the seam into a message and each reply
 //! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Whatever else
 //! goes wrong between here and the peer's volume has an unknown outcome, and is `Unreachable`.
 
@@ -9,14 +9,11 @@ mod connection;
 mod keeper;
 mod limits;
 mod link;
-mod registers;
 mod reply;
-mod shard_calls;
-mod shards;
+mod seam;
 mod sink;
 mod status;
 mod transfers;
-mod upkeep;
 mod waiting;
 
 use sherd_core::id::VolumeId;

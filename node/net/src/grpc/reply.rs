@@ -1,17 +1,20 @@
-//! Replies of the wire as answers of the seams. Used by the waiters of numbered calls and by transfers.
+//! Replies of the wire as answers of the seam. Used by the numbered calls and by transfers.
 
-use sherd_core::message::Result;
+use sherd_core::message::{Error, Result};
+use sherd_proto::convert::ConvertError;
 use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, answer};
 
-use super::calls::unreachable;
-use sherd_store::peer::AnswerSender;
-
-/// Answers a call with its reply.
-pub(super) fn deliver<R: ReplyMessage, A: AnswerIn<R>>(to: AnswerSender<A>, reply: Result<Option<R>>) {
-    to.answer(reply.and_then(answered));
+/// Reads a reply of a transfer.
+pub(super) fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
+    readable(answer(reply))
 }
 
-/// Reads a reply. From one that cannot be read it is not known whether the call was done.
-pub(super) fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
-    answer(reply).unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
+/// From a reply that cannot be read it is not known whether the call was done.
+pub(super) fn readable<A>(read: Result<Result<A>, ConvertError>) -> Result<A> {
+    read.unwrap_or_else(|error| Err(unreachable(format!("the peer's reply: {error}"))))
+}
+
+/// Makes the error of a call with an unknown outcome.
+pub(super) fn unreachable(reason: impl Into<String>) -> Error {
+    Error::Unreachable { reason: reason.into() }
 }

@@ -21,10 +21,10 @@ use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 
 use super::GrpcPeer;
-use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::reply::answered;
+use super::reply::unreachable;
 use super::status::status_with_causes;
 use sherd_store::peer::watch::CallLength;
 use sherd_store::peer::{AnswerSender, Pending, ShardSink};

@@ -11,11 +11,11 @@ use sherd_proto::convert::{Wire, timeout_to_wire};
 use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::{Addressed, PutShard, ReadShard, ShardBytes};
 
-use super::calls::unreachable;
 use super::connection::Connection;
 use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
 use super::reply::answered;
+use super::reply::unreachable;
 use super::status::status_with_causes;
 use sherd_store::observe::peer_calls::LoggedCall;
 use sherd_store::peer::watch::{CallLength, CallWatch};

@@ -20,102 +20,25 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Status, Streaming};
 
 use sherd_core::message::Error;
-use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, reply};
+use sherd_core::message::call::VolumeCall;
+use sherd_proto::convert::call::{NumberedCalls, ReceivedCall};
 use sherd_proto::convert::check_frame;
 use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
-use sherd_proto::v1::Sender;
 
-use super::error;
 use super::failure::CallFailure;
 use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, REPLY_BYTES_MAX, SWEEP_EVERY};
 use super::node::{HeldShare, RpcNode};
+use super::{error, work};
 use sherd_store::observe::metrics::RpcCallMetrics;
 use sherd_store::observe::trace::SlowRequests;
-use sherd_store::peer::{PageShare, Pending};
-
-/// A service whose calls come as one stream.
-pub(super) trait CallServer: Send + Sync + Unpin + 'static {
-    /// A frame of calls.
-    type Frame: Message + Default + 'static;
-    /// One call.
-    type Call;
-    /// A call under way.
-    type Work: Send + Unpin;
-    /// One reply.
-    type Reply: Message;
-    /// A frame of replies.
-    type Replies;
-
-    /// Takes a frame apart.
-    fn calls(frame: Self::Frame) -> CallFrame<Self::Call>;
-    /// What is said of a call beside what it asks.
-    fn head(call: &Self::Call) -> CallHead;
-    /// Starts a call; what it holds is counted until it is answered.
-    ///
-    /// # Errors
-    /// As the volume's, before it was asked.
-    fn start(node: &RpcNode, call: Self::Call) -> Result<(Self::Work, HeldShare), CallFailure>;
-    /// Whether a call is answered; if not, the context's task is woken when it is.
-    fn poll(started: &mut Self::Work, number: u64, context: &mut Context<'_>) -> Poll<Self::Reply>;
-    /// What the page of an answered call counts until the peer reads it.
-    fn page(_: &mut Self::Work) -> PageShare {
-        PageShare::default()
-    }
-    /// The reply of a call that was not started, or whose answer cannot be sent.
-    fn failed(number: u64, failure: CallFailure) -> Self::Reply;
-    /// Whether a reply is a failure.
-    fn is_failure(reply: &Self::Reply) -> bool;
-    /// Takes from a reply what its peer can ask for once more, by its length. Says whether there was any.
-    fn leave_out(reply: &mut Self::Reply) -> bool;
-    /// Puts replies into a frame.
-    fn replies(replies: Vec<Self::Reply>) -> Self::Replies;
-}
-
-/// A frame of calls.
-#[derive(Debug)]
-pub(super) struct CallFrame<C> {
-    pub(super) sender: Option<Sender>,
-    pub(super) calls: Vec<C>,
-    /// The numbers of calls, of this frame or an earlier one, that are not waited for any more.
-    pub(super) dropped: Vec<u64>,
-}
-
-/// What is said of a call beside what it asks.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct CallHead {
-    /// 0 where it has no reply.
-    pub(super) number: u64,
-    /// How many milliseconds its caller waits.
-    pub(super) timeout_ms: u32,
-    /// The number of the request that it is for; 0 for none.
-    pub(super) request: u64,
-    /// Whether it stops when its caller drops it. By what it asks, whatever the peer says.
-    pub(super) ends_when_dropped: bool,
-}
-
-/// The reply of a call, once it is there.
-pub(super) fn poll<R: ReplyMessage, A: AnswerIn<R> + Unpin>(
-    pending: &mut Pending<A>,
-    context: &mut Context<'_>,
-) -> Poll<R> {
-    Pin::new(pending).poll(context).map(|result| reply(&result))
-}
-
-/// The reply of a call, once it is there, with what its page counts.
-fn counted<S: CallServer>(
-    started: &mut S::Work,
-    number: u64,
-    context: &mut Context<'_>,
-) -> Poll<(S::Reply, PageShare)> {
-    S::poll(started, number, context).map(|reply| (reply, S::page(started)))
-}
+use sherd_store::peer::{PageShare, WorkForPeer};
 
 /// The replies of one stream.
-pub(super) struct CallReplies<S: CallServer> {
+pub(super) struct CallReplies<S: NumberedCalls> {
     node: RpcNode,
     /// `None` when the peer sends no more, or this node stops.
-    frames: Option<Streaming<S::Frame>>,
-    under_way: Slots<S::Work>,
+    frames: Option<Streaming<S::Calls>>,
+    under_way: Slots<WorkForPeer>,
     /// Each with what it holds until its peer takes it: of pages, or of the bytes for all else.
     outbox: VecDeque<(S::Reply, PageShare, HeldShare)>,
     outbox_bytes: usize,
@@ -125,10 +48,10 @@ pub(super) struct CallReplies<S: CallServer> {
     is_over: bool,
 }
 
-impl<S: CallServer> CallReplies<S> {
+impl<S: NumberedCalls> CallReplies<S> {
     pub(super) fn new(
         node: RpcNode,
-        frames: Streaming<S::Frame>,
+        frames: Streaming<S::Calls>,
         metrics: RpcCallMetrics,
         stop: CancellationToken,
     ) -> Self {
@@ -168,26 +91,32 @@ impl<S: CallServer> CallReplies<S> {
         Ok(())
     }
 
-    fn start_calls(&mut self, frame: S::Frame) -> Result<(), Status> {
-        let CallFrame { sender, calls, dropped } = S::calls(frame);
+    fn start_calls(&mut self, frame: S::Calls) -> Result<(), Status> {
+        let (sender, calls, dropped) = S::received_frame(frame);
         self.node.check(sender)?;
         check_frame(calls.len()).and(check_frame(dropped.len())).map_err(|error| error::invalid(&error))?;
         let now = Instant::now();
         for call in calls {
-            let CallHead { number, timeout_ms, request, ends_when_dropped } = S::head(&call);
-            match S::start(&self.node, call) {
+            let ReceivedCall { number, timeout_ms, to, call } = S::received(call);
+            // By what it asks, whatever the peer says.
+            let ends_when_dropped = call.as_ref().is_ok_and(VolumeCall::ends_when_dropped);
+            // No client waits for upkeep.
+            let is_for_client = !matches!(call, Ok(VolumeCall::Upkeep(_)));
+            let request = to.as_ref().filter(|_| is_for_client).map_or(0, |to| to.request);
+            let started = call.map_err(CallFailure::from).and_then(|call| work::start(&self.node, to, call));
+            match started {
                 // A call without a number has no reply.
                 Ok(_) | Err(_) if number == 0 => {}
                 Ok((started, held)) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
                     let slow = (request != 0).then_some(SlowCall { request, begun: now });
                     let call = CallUnderWay { number, deadline, ends_when_dropped, slow, started, held };
-                    if let Some((reply, held)) = self.under_way.add(call, counted::<S>) {
+                    if let Some((reply, held)) = self.under_way.add(call, work::poll::<S>) {
                         self.reply(number, reply, held);
                     }
                 }
                 Err(failure) => {
-                    let failed = (S::failed(number, failure), PageShare::default());
+                    let failed = (failed::<S>(number, failure), PageShare::default());
                     self.reply(number, failed, HeldShare::default());
                 }
             }
@@ -202,12 +131,12 @@ impl<S: CallServer> CallReplies<S> {
         let bytes = reply.encoded_len();
         if bytes > REPLY_BYTES_MAX {
             let reason = format!("a reply of {bytes} bytes is too long to be sent");
-            reply = S::failed(number, Error::Unreachable { reason }.into());
+            reply = failed::<S>(number, Error::Unreachable { reason }.into());
         }
         let uncounted = if page.is_taken() { 0 } else { reply.encoded_len() };
         let held = self.node.hold_reply(held, uncounted).unwrap_or_else(|busy| {
-            if !S::leave_out(&mut reply) {
-                reply = S::failed(number, busy.into());
+            if !work::leave_out::<S>(&mut reply) {
+                reply = failed::<S>(number, busy.into());
             }
             HeldShare::default()
         });
@@ -235,7 +164,7 @@ impl<S: CallServer> CallReplies<S> {
             self.frames = None;
         }
         self.under_way.register(context);
-        while let Some((number, reply, held)) = self.under_way.next_answered(counted::<S>) {
+        while let Some((number, reply, held)) = self.under_way.next_answered(work::poll::<S>) {
             self.reply(number, reply, held);
         }
         self.read_frames(context)?;
@@ -247,10 +176,7 @@ impl<S: CallServer> CallReplies<S> {
     }
 }
 
-impl<S: CallServer> Stream for CallReplies<S>
-where
-    S::Reply: Unpin,
-{
+impl<S: NumberedCalls> Stream for CallReplies<S> {
     type Item = Result<S::Replies, Status>;
 
     fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
@@ -271,6 +197,11 @@ where
         }
         Poll::Pending
     }
+}
+
+/// The reply of a call that was not started, or whose answer cannot be sent.
+fn failed<S: NumberedCalls>(number: u64, failure: CallFailure) -> S::Reply {
+    S::failed(number, error::failure(failure))
 }
 
 /// A call under way.
@@ -464,7 +395,7 @@ mod tests {
 
     use futures::FutureExt;
 
-    use sherd_store::peer::AnswerSender;
+    use sherd_store::peer::{AnswerSender, Pending};
 
     fn call(number: u64, deadline: Instant) -> (AnswerSender<u64>, CallUnderWay<Pending<u64>>) {
         let (answering, started) = Pending::waiting();

@@ -8,17 +8,17 @@
 //! role in the peer's certificate before a service sees the request.
 
 mod admin_service;
+mod call_services;
 mod calls;
 mod error;
 mod failure;
 mod limits;
 mod node;
 mod pages;
-mod register_service;
 mod roles;
 mod shard_bytes;
 mod shard_service;
-mod upkeep_service;
+mod work;
 
 use std::convert::Infallible;
 use std::net::SocketAddr;
@@ -44,11 +44,10 @@ use sherd_proto::v1::shard_service_server::ShardServiceServer;
 use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
 
 pub use self::admin_service::{AdminRpc, NodeDesk};
+use self::call_services::CallRpc;
 use self::limits::{ACCEPT_PAUSE, HANDSHAKES_MAX, SHUTDOWN_MAX, connections_max};
 pub use self::node::{LocalSlot, RpcNode};
-use self::register_service::RegisterRpc;
 use self::shard_service::ShardRpc;
-use self::upkeep_service::UpkeepRpc;
 use crate::tls::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
 use crate::wire::ConnectionAge;
 use crate::wire::{self, TrackedExecutor};
@@ -56,9 +55,9 @@ use sherd_store::observe::metrics::RpcMetrics;
 
 /// Makes the services that answer for this node's volumes. The admin service is added to them.
 pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
-    let register = RegisterRpc::new(node.clone(), metrics.register.clone(), stop.clone());
+    let register = CallRpc::new(node.clone(), metrics.register.clone(), stop.clone());
     let shard = ShardRpc::new(node.clone(), metrics.shard.clone(), stop.clone());
-    let upkeep = UpkeepRpc::new(node.clone(), metrics.upkeep.clone(), stop.clone());
+    let upkeep = CallRpc::new(node.clone(), metrics.upkeep.clone(), stop.clone());
     Routes::new(
         RegisterServiceServer::new(register)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)

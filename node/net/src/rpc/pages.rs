@@ -4,13 +4,23 @@
 //! for again by `next`; pages whose kind has no `next` have rows that are short by their kind. Called by the
 //! services on a volume's answer.
 
-use sherd_core::message::{ListPage, ListedRow, RowPage, behind, behind_prefix};
+use sherd_core::message::call::VolumeAnswer;
+use sherd_core::message::{Answer, ListPage, ListedRow, RowPage, behind, behind_prefix};
 use sherd_proto::limits::PAGE_BYTES_MAX;
 
 use sherd_store::peer::{entry_bytes, row_bytes};
 
+/// Ends the page that an answer carries.
+pub(super) fn end(answer: &mut VolumeAnswer) {
+    match answer {
+        VolumeAnswer::List(Answer { result: Ok(page), .. }) => end_list(page),
+        VolumeAnswer::Rows(Answer { result: Ok(page), .. }) => end_rows(page),
+        _ => {}
+    }
+}
+
 /// Ends a page of a listing.
-pub(super) fn end_list(page: &mut ListPage) {
+fn end_list(page: &mut ListPage) {
     let Some(kept) = kept(page.entries.iter().map(entry_bytes)) else { return };
     page.entries.truncate(kept);
     page.next = match page.entries.last() {
@@ -21,7 +31,7 @@ pub(super) fn end_list(page: &mut ListPage) {
 }
 
 /// Ends a page of rows.
-pub(super) fn end_rows(page: &mut RowPage) {
+fn end_rows(page: &mut RowPage) {
     if let Some(kept) = kept(page.rows.iter().map(row_bytes)) {
         page.rows.truncate(kept);
         page.next = page.rows.last().map(|row| row.key.clone());

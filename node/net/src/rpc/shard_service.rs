@@ -3,36 +3,29 @@
 //! Bytes count against the node's bound until a volume has them or the peer read them; beyond it a call is answered
 //! `Busy` before anything is done. The other end is `peer::grpc`.
 
-use std::task::{Context, Poll};
-
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};
 use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
-use sherd_core::id::{ShardId, VolumeId};
-use sherd_core::message::{
-    Error, LeaseAnswer, Result as CallResult, ShardFileHeader, ShardPage, ShardRange, Target,
-};
-use sherd_proto::convert::shard::ShardRequest;
+use sherd_core::id::ShardId;
+use sherd_core::message::{Error, Result as CallResult, ShardFileHeader, ShardRange, Target};
+use sherd_proto::convert::call::ShardStream;
 use sherd_proto::convert::{Wire, timeout_from_wire};
-use sherd_proto::limits::PAGE_BYTES_MAX;
-use sherd_proto::v1::shard_call::Call;
-use sherd_proto::v1::shard_reply::Reply;
 use sherd_proto::v1::shard_service_server::ShardService;
 use sherd_proto::v1::{
-    PutReply, PutShard, ReadShard, ShardBytes, ShardCall, ShardCalls, ShardReplies, ShardReply, WriteReply,
-    WriteShard, put_reply, shard_bytes, write_reply, write_shard,
+    PutReply, PutShard, ReadShard, ShardBytes, ShardCalls, WriteReply, WriteShard, put_reply, shard_bytes,
+    write_reply, write_shard,
 };
 
-use super::calls::{CallFrame, CallHead, CallReplies, CallServer, poll};
+use super::calls::CallReplies;
 use super::error;
 use super::failure::CallFailure;
 use super::limits::READ_BYTES_MAX;
-use super::node::{HeldShare, RpcNode};
+use super::node::RpcNode;
 use super::shard_bytes::{ShardUpload, UploadTarget, frames};
 use sherd_store::observe::metrics::RpcCallMetrics;
-use sherd_store::peer::{LocalPeer, Pending, ShardPeer, ShardSink};
+use sherd_store::peer::{Peer, Pending, ShardSink};
 
 /// Answers calls about shards.
 #[derive(Debug)]
@@ -100,7 +93,7 @@ impl ShardRpc {
 
 #[async_trait::async_trait]
 impl ShardService for ShardRpc {
-    type CallsStream = CallReplies<ShardServer>;
+    type CallsStream = CallReplies<ShardStream>;
     type WriteStream = BoxStream<'static, Result<WriteReply, Status>>;
     type ReadStream = BoxStream<'static, Result<ShardBytes, Status>>;
 
@@ -161,92 +154,6 @@ async fn in_time<R: Unpin>(timeout_ms: u32, pending: Pending<R>) -> CallResult<R
         Err(_elapsed) => {
             Err(Error::Unreachable { reason: "the volume did not answer in time".to_owned() }.into())
         }
-    }
-}
-
-/// The small calls of [`ShardService`].
-#[derive(Debug)]
-pub(super) enum ShardServer {}
-
-/// A call under way on a volume.
-#[derive(Debug)]
-pub(super) enum StartedCall {
-    Done(Pending<()>),
-    Bytes(Pending<u64>),
-    Page(Pending<ShardPage>),
-    Released(Pending<bool>),
-    Leases(Pending<LeaseAnswer>),
-}
-
-impl CallServer for ShardServer {
-    type Frame = ShardCalls;
-    type Call = ShardCall;
-    type Work = StartedCall;
-    type Reply = ShardReply;
-    type Replies = ShardReplies;
-
-    fn calls(frame: ShardCalls) -> CallFrame<ShardCall> {
-        let ShardCalls { sender, calls, dropped } = frame;
-        CallFrame { sender, calls, dropped }
-    }
-
-    fn head(call: &ShardCall) -> CallHead {
-        let request = call.to.as_ref().map_or(0, |to| to.request);
-        let ends_when_dropped = call.call.as_ref().is_some_and(Call::ends_when_dropped);
-        CallHead { number: call.number, timeout_ms: call.timeout_ms, request, ends_when_dropped }
-    }
-
-    fn start(node: &RpcNode, call: ShardCall) -> Result<(StartedCall, HeldShare), CallFailure> {
-        let ShardCall { to, call, number: _, timeout_ms: _ } = call;
-        let call = call.ok_or_else(|| error::refused("call: missing"))?;
-        let (volumes, volume) = node.addressed(to, matches!(call, Call::Delete(_) | Call::Release(_)))?;
-        let held = node.hold(volume, bytes_held(&call))?;
-        Ok((start(&volumes, volume, &ShardRequest::from_wire(call)?), held))
-    }
-
-    fn poll(started: &mut StartedCall, number: u64, context: &mut Context<'_>) -> Poll<ShardReply> {
-        let reply = match started {
-            StartedCall::Done(pending) => poll(pending, context),
-            StartedCall::Bytes(pending) => poll(pending, context),
-            StartedCall::Page(pending) => poll(pending, context),
-            StartedCall::Released(pending) => poll(pending, context),
-            StartedCall::Leases(pending) => poll(pending, context),
-        };
-        reply.map(|reply| ShardReply { number, reply: Some(reply) })
-    }
-
-    fn failed(number: u64, failure: CallFailure) -> ShardReply {
-        ShardReply { number, reply: Some(Reply::Failure(error::failure(failure))) }
-    }
-
-    fn is_failure(reply: &ShardReply) -> bool {
-        matches!(reply.reply, Some(Reply::Failure(_)))
-    }
-
-    fn leave_out(_: &mut ShardReply) -> bool {
-        false
-    }
-
-    fn replies(replies: Vec<ShardReply>) -> ShardReplies {
-        ShardReplies { replies }
-    }
-}
-
-/// Bytes that a call holds until it is answered.
-fn bytes_held(call: &Call) -> usize {
-    if matches!(call, Call::Page(_)) { PAGE_BYTES_MAX } else { 0 }
-}
-
-fn start(volumes: &LocalPeer, volume: VolumeId, request: &ShardRequest) -> StartedCall {
-    match request {
-        &ShardRequest::Delete(shard, home) => StartedCall::Done(volumes.delete_shard(volume, shard, home)),
-        &ShardRequest::Length(shard, home) => StartedCall::Bytes(volumes.shard_bytes(volume, shard, home)),
-        &ShardRequest::Verify(shard, home) => StartedCall::Bytes(volumes.verify_shard(volume, shard, home)),
-        &ShardRequest::Page(scan) => StartedCall::Page(volumes.shards(volume, scan)),
-        &ShardRequest::Release(shard, home) => {
-            StartedCall::Released(volumes.release_shard(volume, shard, home))
-        }
-        ShardRequest::Leases(leases) => StartedCall::Leases(volumes.lease(volume, leases)),
     }
 }
 

@@ -14,7 +14,7 @@ use sherd_volume::options::Options;
 use super::*;
 use sherd_store::machine::system::{SystemClock, SystemRng};
 use sherd_store::object::{CreateUpload, ObjectName};
-use sherd_store::peer::{LocalPeer, ShardPeer};
+use sherd_store::peer::{LocalPeer, Peer, ShardPeer};
 use sherd_store::register::{Proposal, Writer};
 use sherd_store::testing::{DEADLINE, Directories, body, key_of, uploads};
 

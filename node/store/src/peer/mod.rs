@@ -1,4 +1,5 @@
-//! The seams to a node that owns volumes: [`ShardPeer`], [`RegisterPeer`] and [`UpkeepPeer`].
+//! The seam to a node that owns volumes: [`Peer`], with the typed calls of [`RegisterPeer`], [`ShardPeer`] and
+//! [`UpkeepPeer`].
 //!
 //! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on
 //! it, is the caller's business. What dropping the `Pending` does is said of each call: one that **ends** may stop,
@@ -20,24 +21,20 @@ mod busy;
 mod fanout;
 mod local;
 mod pending;
-mod registers;
 pub mod remote;
 #[cfg(any(test, feature = "testing"))]
 #[cfg_attr(not(test), allow(dead_code, clippy::disallowed_methods, reason = "tests"))]
 pub(crate) mod scripted;
-mod shards;
-mod upkeep;
+mod seam;
 pub mod watch;
 
 pub(crate) use busy::ask_unless_busy;
 pub use fanout::{Gather, HedgedGather};
 pub(crate) use limits::LATE_LOOK_EVERY;
 pub use local::LocalPeer;
-pub use local::{CountedPage, PageShare, ScanRoom, entry_bytes, row_bytes};
+pub use local::{CountedPage, PageShare, ScanRoom, WorkForPeer, entry_bytes, row_bytes};
 pub use pending::{AnswerSender, Pending};
-pub use registers::RegisterPeer;
-pub use shards::{ShardPeer, ShardSink};
-pub use upkeep::UpkeepPeer;
+pub use seam::{Peer, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
 
 /// A volume, and how the node that owns it is reached.
 #[derive(Debug, Clone)]
@@ -53,26 +50,23 @@ pub struct VolumeRoute {
 }
 
 impl VolumeRoute {
-    /// Whether the volume keeps its callers waiting: see [`RegisterPeer::is_late`].
+    /// Whether the volume keeps its callers waiting: see [`Peer::is_late`].
     pub fn is_late(&self) -> bool {
         self.registers.is_late(self.volume)
     }
 
-    /// Whether the connection to its node was lost a moment ago: see [`RegisterPeer::is_returning`].
+    /// Whether the connection to its node was lost a moment ago: see [`Peer::is_returning`].
     pub fn is_returning(&self) -> bool {
         self.registers.is_returning(self.volume)
     }
 
-    /// Whether a call that was made is no longer waited for: see [`RegisterPeer::has_overdue`].
+    /// Whether a call that was made is no longer waited for: see [`Peer::has_overdue`].
     pub fn has_overdue(&self) -> bool {
         self.registers.has_overdue(self.volume)
     }
 
-    /// The way to a volume through one peer that knows all three seams.
-    pub fn through<P: ShardPeer + RegisterPeer + UpkeepPeer + 'static>(
-        volume: VolumeId,
-        peer: &Arc<P>,
-    ) -> Self {
+    /// The way to a volume through a peer.
+    pub fn through<P: Peer + 'static>(volume: VolumeId, peer: &Arc<P>) -> Self {
         let (shards, registers, upkeep) =
             (Arc::<P>::clone(peer), Arc::<P>::clone(peer), Arc::<P>::clone(peer));
         Self { volume, shards, registers, upkeep }

@@ -8,6 +8,7 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
+use sherd_core::message::call::{CallAnswer, VolumeAnswer};
 use sherd_core::message::{Error, Result};
 
 use super::watch::{CallLength, CallWatch, WatchedCall};
@@ -22,8 +23,13 @@ enum State<R> {
     /// With how long it took.
     Ready(Option<Result<R>>, Duration),
     /// Since when.
-    Waiting(oneshot::Receiver<(Result<R>, Instant)>, Instant),
+    Waiting(AnswerReceiver<R>, Instant),
+    /// Of a call whose answer is taken out of what the volume answers; since when.
+    Asked(AnswerReceiver<VolumeAnswer>, Instant, fn(VolumeAnswer) -> Result<R>),
 }
+
+/// An answer, and when it came.
+type AnswerReceiver<R> = oneshot::Receiver<(Result<R>, Instant)>;
 
 /// Where an answer is delivered.
 #[derive(Debug)]
@@ -106,24 +112,51 @@ impl<R> Pending<R> {
     pub fn took(&self) -> Duration {
         match &self.0 {
             State::Ready(_, took) => *took,
-            State::Waiting(_, since) => since.elapsed(),
+            State::Waiting(_, since) | State::Asked(_, since, _) => since.elapsed(),
         }
     }
 
     /// Whether the answer is there; if not, the context's task is woken when it is.
     pub(super) fn is_there(&mut self, context: &mut Context<'_>) -> bool {
-        let State::Waiting(receiver, since) = &mut self.0 else { return true };
-        // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which
-        // who counts wakes would take for the answer.
-        let mut receiver = tokio::task::unconstrained(receiver);
-        let Poll::Ready(answer) = Pin::new(&mut receiver).poll(context) else { return false };
-        let gone =
-            |_| (Err(Error::Unreachable { reason: "the volume went away".to_owned() }), Instant::now());
-        let (answer, at) = answer.unwrap_or_else(gone);
-        let took = at.saturating_duration_since(*since);
-        self.0 = State::Ready(Some(answer), took);
+        let (answer, at, since) = match &mut self.0 {
+            State::Ready(..) => return true,
+            State::Waiting(receiver, since) => {
+                let Poll::Ready((answer, at)) = poll_receiver(receiver, context) else { return false };
+                (answer, at, *since)
+            }
+            State::Asked(receiver, since, take) => {
+                let Poll::Ready((answer, at)) = poll_receiver(receiver, context) else { return false };
+                (answer.and_then(*take), at, *since)
+            }
+        };
+        self.0 = State::Ready(Some(answer), at.saturating_duration_since(since));
         true
     }
+}
+
+impl Pending<VolumeAnswer> {
+    /// The answer as the call's own type.
+    pub fn typed<R: CallAnswer>(self) -> Pending<R> {
+        Pending(match self.0 {
+            State::Ready(answer, took) => {
+                State::Ready(answer.map(|answer| answer.and_then(R::from_answer)), took)
+            }
+            State::Waiting(receiver, since) | State::Asked(receiver, since, _) => {
+                State::Asked(receiver, since, R::from_answer)
+            }
+        })
+    }
+}
+
+fn poll_receiver<R>(
+    receiver: &mut AnswerReceiver<R>,
+    context: &mut Context<'_>,
+) -> Poll<(Result<R>, Instant)> {
+    // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which a caller
+    // that counts wakes would take for the answer.
+    let mut receiver = tokio::task::unconstrained(receiver);
+    let gone = |_| (Err(Error::Unreachable { reason: "the volume went away".to_owned() }), Instant::now());
+    Pin::new(&mut receiver).poll(context).map(|answer| answer.unwrap_or_else(gone))
 }
 
 impl<R: Unpin> Future for Pending<R> {

@@ -10,22 +10,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-use sherd_core::heal::{HealEntry, HealId};
-use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, VolumeId};
-use sherd_core::message;
+use sherd_core::heal::HealEntry;
+use sherd_core::id::{Ballot, BucketId, Incarnation, ShardId, VolumeId};
+use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
-    AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, PartsScan, ReaderLeases, RowPage, RowScan,
-    ScannedRow, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target, UnsettledKind, UnsettledPage,
+    self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, ShardFileHeader, ShardRange, Target,
     ValueLimit,
 };
-use sherd_core::record::Home;
 use sherd_core::register::recover::Guarantees;
-use sherd_core::register::recover::confirm::{Asker, Memory};
 use sherd_core::register::seal::StoredSeals;
-use sherd_core::register::{Accept, Answerer, CommitHint, Prepare, Vote};
-use sherd_core::release::{ReleaseEntry, ReleaseId};
+use sherd_core::register::{Accept, Answerer, Vote};
+use sherd_core::release::ReleaseId;
 
-use super::{LocalPeer, Pending, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
+use super::{LocalPeer, Peer, Pending, ShardSink};
 
 /// What becomes of one question.
 #[derive(Debug)]
@@ -122,12 +119,12 @@ impl ScriptedPeer {
         }
     }
 
-    fn play<Q, R: Unpin + Send + 'static>(
+    fn play<Q, R: Into<A> + Send + 'static, A: Unpin + Send + 'static>(
         &self,
         script: &Script<Q, R>,
         (volume, question): (VolumeId, Q),
-        ask: impl FnOnce() -> Pending<R>,
-    ) -> Pending<R> {
+        ask: impl FnOnce() -> Pending<A>,
+    ) -> Pending<A> {
         let fate = script.lock().as_mut().map_or(Fate::Through, |script| script(volume, question));
         match fate {
             Fate::Through => ask(),
@@ -139,12 +136,12 @@ impl ScriptedPeer {
                 });
                 pending
             }
-            Fate::Instead(heard) => Pending::ready(heard),
+            Fate::Instead(heard) => Pending::ready(heard.map(R::into)),
             Fate::Unheard(heard) => {
                 let (asked, (answering, pending)) = (ask(), Pending::waiting());
                 tokio::spawn(async move {
                     drop(asked.await);
-                    answering.answer(heard);
+                    answering.answer(heard.map(R::into));
                 });
                 pending
             }
@@ -163,7 +160,67 @@ pub(crate) fn says<Q, R>(script: &Script<Q, R>, fate: impl FnMut(VolumeId, Q) ->
     *script.lock() = Some(Box::new(fate));
 }
 
-impl ShardPeer for ScriptedPeer {
+impl Peer for ScriptedPeer {
+    fn ask(&self, volume: VolumeId, call: VolumeCall) -> Pending<VolumeAnswer> {
+        use VolumeCall::{Register, Shard, Upkeep};
+        match &call {
+            Register(RegisterCall::Prepare { prepare, .. }) => {
+                self.play(&self.prepares, (volume, prepare.ballot), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::Accept { accept, .. }) => {
+                self.play(&self.accepts, (volume, accept.clone()), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::Read { values, .. }) => {
+                self.play(&self.reads, (volume, *values), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::Inline { ballot, .. }) => {
+                self.play(&self.inlines, (volume, *ballot), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::List { .. }) => {
+                self.play(&self.lists, (volume, ()), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::Control { control }) => {
+                self.play(&self.controls, (volume, control.clone()), || self.volumes.ask(volume, call))
+            }
+            Shard(ShardCall::Delete { shard, .. }) => {
+                self.play(&self.shard_deletes, (volume, *shard), || self.volumes.ask(volume, call))
+            }
+            Shard(ShardCall::Release { shard, .. }) => {
+                self.play(&self.releases, (volume, *shard), || self.volumes.ask(volume, call))
+            }
+            Shard(ShardCall::Leases { leases }) => {
+                self.play(&self.leases, (volume, leases.clone()), || self.volumes.ask(volume, call))
+            }
+            Upkeep(UpkeepCall::HealPut { entry }) => {
+                self.play(&self.heals, (volume, entry.clone()), || self.volumes.ask(volume, call))
+            }
+            Upkeep(UpkeepCall::Releases { after, .. }) => {
+                self.play(&self.notes, (volume, *after), || self.volumes.ask(volume, call))
+            }
+            Upkeep(UpkeepCall::Seals { after, .. }) => {
+                self.play(&self.seals, (volume, *after), || self.volumes.ask(volume, call))
+            }
+            Upkeep(UpkeepCall::Position {}) => {
+                self.play(&self.positions, (volume, ()), || self.volumes.ask(volume, call))
+            }
+            _ => self.volumes.ask(volume, call),
+        }
+    }
+
+    fn tell(&self, volume: VolumeId, call: VolumeCall) {
+        match &call {
+            VolumeCall::Register(RegisterCall::Commit { commit, .. }) => {
+                self.commits.lock().push((volume, commit.ballot, commit.is_everywhere));
+                if self.drops_commits.load(Ordering::Relaxed) {
+                    return;
+                }
+            }
+            VolumeCall::Upkeep(UpkeepCall::ReleaseDone { id }) => self.released.lock().push((volume, *id)),
+            _ => {}
+        }
+        self.volumes.tell(volume, call);
+    }
+
     fn put_shard(
         &self,
         volume: VolumeId,
@@ -189,60 +246,8 @@ impl ShardPeer for ScriptedPeer {
         self.play(&self.shard_reads, (volume, range), || self.volumes.read_shard(volume, range))
     }
 
-    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        self.play(&self.shard_deletes, (volume, shard), || self.volumes.delete_shard(volume, shard, home))
-    }
-
-    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
-        self.play(&self.releases, (volume, shard), || self.volumes.release_shard(volume, shard, home))
-    }
-
-    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
-        self.play(&self.leases, (volume, leases.clone()), || self.volumes.lease(volume, leases))
-    }
-
-    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.volumes.shard_bytes(volume, shard, home)
-    }
-
-    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.volumes.verify_shard(volume, shard, home)
-    }
-
-    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
-        self.volumes.shards(volume, request)
-    }
-}
-
-impl RegisterPeer for ScriptedPeer {
-    fn prepare(
-        &self,
-        volume: VolumeId,
-        target: &Target,
-        prepare: Prepare,
-        values: ValueLimit,
-    ) -> Pending<Answer<Vote>> {
-        let ask = || self.volumes.prepare(volume, target, prepare, values);
-        self.play(&self.prepares, (volume, prepare.ballot), ask)
-    }
-
-    fn accept(
-        &self,
-        volume: VolumeId,
-        target: &Target,
-        accept: &Accept,
-        heal: Option<&HealEntry>,
-    ) -> Pending<Answer<()>> {
-        let ask = || self.volumes.accept(volume, target, accept, heal);
-        self.play(&self.accepts, (volume, accept.clone()), ask)
-    }
-
     fn is_full(&self, volume: VolumeId) -> bool {
         self.full.lock().contains(&volume) || self.volumes.is_full(volume)
-    }
-
-    fn is_returning(&self, volume: VolumeId) -> bool {
-        self.volumes.is_returning(volume)
     }
 
     fn is_late(&self, volume: VolumeId) -> bool {
@@ -253,111 +258,7 @@ impl RegisterPeer for ScriptedPeer {
         self.overdue.lock().contains(&volume) || self.volumes.has_overdue(volume)
     }
 
-    fn commit(&self, volume: VolumeId, target: &Target, commit: &CommitHint) {
-        self.commits.lock().push((volume, commit.ballot, commit.is_everywhere));
-        if !self.drops_commits.load(Ordering::Relaxed) {
-            self.volumes.commit(volume, target, commit);
-        }
-    }
-
-    fn read(&self, volume: VolumeId, target: &Target, values: ValueLimit) -> Pending<Answer<Vote>> {
-        let ask = || self.volumes.read(volume, target, values);
-        self.play(&self.reads, (volume, values), ask)
-    }
-
-    fn inline(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Bytes> {
-        self.play(&self.inlines, (volume, ballot), || self.volumes.inline(volume, target, ballot))
-    }
-
-    fn verify_row(&self, volume: VolumeId, key: &RegisterKey) -> Pending<()> {
-        self.volumes.verify_row(volume, key)
-    }
-
-    fn list(&self, volume: VolumeId, request: &ListScan) -> Pending<Answer<ListPage>> {
-        self.play(&self.lists, (volume, ()), || self.volumes.list(volume, request))
-    }
-
-    fn parts(&self, volume: VolumeId, request: &PartsScan) -> Pending<Answer<Vec<ScannedRow>>> {
-        self.volumes.parts(volume, request)
-    }
-
-    fn rows(&self, volume: VolumeId, request: &RowScan) -> Pending<Answer<RowPage>> {
-        self.volumes.rows(volume, request)
-    }
-
-    fn unsettled(
-        &self,
-        volume: VolumeId,
-        kind: UnsettledKind,
-        after: Option<&RegisterKey>,
-        limit: usize,
-    ) -> Pending<UnsettledPage> {
-        self.volumes.unsettled(volume, kind, after, limit)
-    }
-
-    fn control(&self, volume: VolumeId, control: Control) -> Pending<Answer<Guarantees>> {
-        let ask = || self.volumes.control(volume, control.clone());
-        self.play(&self.controls, (volume, control.clone()), ask)
-    }
-
-    fn adopt(&self, volume: VolumeId, rows: Vec<AdoptedRow>) -> Pending<Answer<()>> {
-        self.volumes.adopt(volume, rows)
-    }
-
-    fn drop_row(&self, volume: VolumeId, target: &Target, ballot: Ballot) -> Pending<Answer<()>> {
-        self.volumes.drop_row(volume, target, ballot)
-    }
-}
-
-impl UpkeepPeer for ScriptedPeer {
-    fn heals(&self, volume: VolumeId, after: Option<HealId>, limit: usize) -> Pending<Vec<(HealId, Bytes)>> {
-        self.volumes.heals(volume, after, limit)
-    }
-
-    fn heal_put(&self, volume: VolumeId, entry: &HealEntry) -> Pending<()> {
-        self.play(&self.heals, (volume, entry.clone()), || self.volumes.heal_put(volume, entry))
-    }
-
-    fn heal_done(&self, volume: VolumeId, id: HealId) {
-        self.volumes.heal_done(volume, id);
-    }
-
-    fn releases(
-        &self,
-        volume: VolumeId,
-        after: Option<ReleaseId>,
-        limit: usize,
-    ) -> Pending<Vec<(ReleaseId, Bytes)>> {
-        self.play(&self.notes, (volume, after), || self.volumes.releases(volume, after, limit))
-    }
-
-    fn release_put(&self, volume: VolumeId, entry: &ReleaseEntry) {
-        self.volumes.release_put(volume, entry);
-    }
-
-    fn release_done(&self, volume: VolumeId, id: ReleaseId) {
-        self.released.lock().push((volume, id));
-        self.volumes.release_done(volume, id);
-    }
-
-    fn position(&self, volume: VolumeId) -> Pending<Answerer> {
-        self.play(&self.positions, (volume, ()), || self.volumes.position(volume))
-    }
-
-    fn guarantees(&self, volume: VolumeId) -> Pending<Answer<Guarantees>> {
-        self.volumes.guarantees(volume)
-    }
-
-    fn seals(
-        &self,
-        volume: VolumeId,
-        after: Option<BucketId>,
-        limit: usize,
-    ) -> Pending<Answer<Vec<StoredSeals>>> {
-        self.play(&self.seals, (volume, after), || self.volumes.seals(volume, after, limit))
-    }
-
-    fn remembers(&self, volume: VolumeId, asker: Option<&Asker>) -> Pending<Answer<Memory>> {
-        self.volumes.remembers(volume, asker)
+    fn is_returning(&self, volume: VolumeId) -> bool {
+        self.volumes.is_returning(volume)
     }
 }

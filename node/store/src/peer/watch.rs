@@ -11,6 +11,7 @@ use parking_lot::{Mutex, RwLock};
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
+use sherd_core::message::call::CallClass;
 use sherd_core::message::{Error, Result};
 
 use super::limits::{LATE_AFTER, LATE_STEP, LATE_TRANSFERS_MAX, RETRY_AFTER};
@@ -25,6 +26,16 @@ pub enum CallLength {
     Short,
     /// A walk, a whole shard, a change of guarantees, and whatever waits behind these on purpose.
     Long,
+}
+
+impl CallLength {
+    /// Of a call to a volume of this node: it is late only for what requests wait for.
+    pub(super) const fn of_own_volume(class: CallClass) -> Self {
+        match class {
+            CallClass::Short | CallClass::List => Self::Short,
+            CallClass::Aside | CallClass::Page | CallClass::Long | CallClass::Verify => Self::Long,
+        }
+    }
 }
 
 /// The watches of a node's volumes, each made when it is first asked. Cheap to clone.

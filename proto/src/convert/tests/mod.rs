@@ -9,13 +9,10 @@ use proptest::prelude::*;
 use prost::Message;
 
 use sherd_core::id::{Incarnation, VolumeId};
-use sherd_core::message;
+use sherd_core::message::{self, call};
 
 use super::Wire;
 use super::answer::{AnswerIn, answer, reply};
-use super::register::RegisterRequest;
-use super::shard::ShardRequest;
-use super::upkeep::UpkeepRequest;
 use super::value::VolumeAddress;
 use crate::fuzzing;
 use crate::v1::{
@@ -32,7 +29,7 @@ fn address() -> Addressed {
     VolumeAddress { volume: VolumeId([1; 16]), life: Some(Incarnation(2)), request: 3 }.to_wire()
 }
 
-fn register_call(request: &RegisterRequest) -> RegisterCall {
+fn register_call(request: &call::RegisterCall) -> RegisterCall {
     RegisterCall { number: 7, timeout_ms: 5, to: Some(address()), call: Some(request.to_wire()) }
 }
 
@@ -57,7 +54,7 @@ proptest! {
     #[test]
     fn calls_of_registers_come_back(request in strategy::register_request()) {
         let call = sent(&register_call(&request)).call.expect("a call");
-        prop_assert_eq!(RegisterRequest::from_wire(call), Ok(request));
+        prop_assert_eq!(call::RegisterCall::from_wire(call), Ok(request));
     }
 
     #[test]
@@ -97,7 +94,7 @@ proptest! {
         bytes in strategy::result_of(strategy::some_bytes()),
     ) {
         let call = ShardCall { number: 7, timeout_ms: 5, to: None, call: Some(request.to_wire()) };
-        prop_assert_eq!(ShardRequest::from_wire(sent(&call).call.expect("a call")), Ok(request));
+        prop_assert_eq!(call::ShardCall::from_wire(sent(&call).call.expect("a call")), Ok(request));
         let message: ShardRange = sent(&range.to_wire());
         prop_assert_eq!(Wire::from_wire(message), Ok(range));
         let message: ShardFile = sent(&file.to_wire());
@@ -125,7 +122,7 @@ proptest! {
         seals in strategy::result_of(strategy::answer_of(strategy::seals())),
     ) {
         let call = UpkeepCall { number: 7, timeout_ms: 5, to: None, call: Some(request.to_wire()) };
-        prop_assert_eq!(UpkeepRequest::from_wire(sent(&call).call.expect("a call")), Ok(request));
+        prop_assert_eq!(call::UpkeepCall::from_wire(sent(&call).call.expect("a call")), Ok(request));
         comes_back!(heals, UpkeepReply { number: 1, }.reply);
         comes_back!(releases, UpkeepReply { number: 2, }.reply);
         comes_back!(done, UpkeepReply { number: 3, }.reply);

@@ -11,6 +11,7 @@ use sherd_core::id::{
     Slot, Timestamp, VolumeId,
 };
 use sherd_core::limits::{PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
+use sherd_core::message::call::RegisterCall;
 use sherd_core::message::{
     self, AdoptedRow, Answer, Control, ListScan, PartsScan, ScannedRow, ShardFileHeader, ShardRange,
     ShardScan, Target,
@@ -23,7 +24,7 @@ use sherd_core::report::{NodeReport, VolumeCondition, VolumeReport, VolumeStandi
 use super::strategy::inline_object;
 use crate::convert::admin::volume_ids_from_wire;
 use crate::convert::answer::answer;
-use crate::convert::register::{RegisterRequest, accept_from_wire, accept_to_wire};
+use crate::convert::register::{accept_from_wire, accept_to_wire};
 use crate::convert::value::{VolumeAddress, other_life};
 use crate::convert::{ConvertError, FieldFault, Wire, check_frame, timeout_from_wire, timeout_to_wire};
 use crate::limits::{
@@ -350,7 +351,7 @@ fn a_shard_file_is_of_a_code_that_a_set_holds() {
 
 #[test]
 fn what_must_be_there_is_missed_by_name() {
-    let missing = |result: Result<RegisterRequest, ConvertError>| {
+    let missing = |result: Result<RegisterCall, ConvertError>| {
         let (field, fault) = fault(result);
         assert_eq!(fault, FieldFault::Missing);
         field
@@ -360,9 +361,9 @@ fn what_must_be_there_is_missed_by_name() {
         want_value: true,
         value_bytes_max: 1,
     });
-    assert_eq!(missing(RegisterRequest::from_wire(read)), "target");
+    assert_eq!(missing(RegisterCall::from_wire(read)), "target");
     let control = v1::register_call::Call::Control(v1::Control { change: None });
-    assert_eq!(missing(RegisterRequest::from_wire(control)), "change of a guarantee");
+    assert_eq!(missing(RegisterCall::from_wire(control)), "change of a guarantee");
     assert_eq!(fault(Refusal::from_wire(v1::Refusal { why: None })).0, "refusal");
     assert_eq!(fault(message::Error::from_wire(v1::Failure { why: None })).0, "failure");
     assert_eq!(fault(answer::<v1::register_reply::Reply, Bytes>(None)).0, "reply");

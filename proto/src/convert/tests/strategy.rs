@@ -14,6 +14,7 @@ use sherd_core::id::{
     Sequence, ShardId, Slot, Timestamp, UploadId, VersionId, VolumeId,
 };
 use sherd_core::limits::{CHANGE_IDS, LEASES_IN_CALL_MAX, PARTS_MAX, SET_VOLUMES_MAX, SLOTS};
+use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall};
 use sherd_core::message::{
     self, AdoptedRow, Answer, Control, LeaseAnswer, ListPage, ListScan, ListedRow, PartsScan, ReadPurpose,
     ReaderLeases, RowPage, RowScan, ScannedRow, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
@@ -32,10 +33,6 @@ use sherd_core::register::{
     Accept, Answerer, CommitHint, EncodedValue, Positions, Prepare, Refusal, Row, RowHead, Vote,
 };
 use sherd_core::release::{ReleaseEntry, ReleaseId};
-
-use crate::convert::register::RegisterRequest;
-use crate::convert::shard::ShardRequest;
-use crate::convert::upkeep::UpkeepRequest;
 
 /// An inline object, and its bytes.
 pub(super) fn inline_object(versions: &[&[u8]]) -> (Value, Bytes) {
@@ -314,8 +311,8 @@ fn value_limit() -> impl Strategy<Value = ValueLimit> {
 }
 
 /// Every call to a register.
-pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
-    use RegisterRequest as Request;
+pub(super) fn register_request() -> impl Strategy<Value = RegisterCall> {
+    use RegisterCall as Request;
     let named = || (target(), ballot());
     prop_oneof![
         (named(), value_limit()).prop_map(|((target, ballot), values)| Request::Prepare {
@@ -334,12 +331,12 @@ pub(super) fn register_request() -> impl Strategy<Value = RegisterRequest> {
         (target(), value_limit()).prop_map(|(target, values)| Request::Read { target, values }),
         named().prop_map(|(target, ballot)| Request::Inline { target, ballot }),
         register_key().prop_map(|key| Request::VerifyRow { key }),
-        list_scan().prop_map(Request::List),
-        parts_scan().prop_map(Request::Parts),
-        row_scan().prop_map(Request::Rows),
+        list_scan().prop_map(|scan| Request::List { scan }),
+        parts_scan().prop_map(|scan| Request::Parts { scan }),
+        row_scan().prop_map(|scan| Request::Rows { scan }),
         (unsettled_kind(), option::of(register_key()), limit())
             .prop_map(|(kind, after, limit)| Request::Unsettled { kind, after, limit }),
-        control().prop_map(Request::Control),
+        control().prop_map(|control| Request::Control { control }),
         vec(adopted_row(), 0..3).prop_map(|rows| Request::Adopt { rows }),
         named().prop_map(|(target, ballot)| Request::DropRow { target, ballot }),
     ]
@@ -448,17 +445,18 @@ pub(super) fn lease_answer() -> impl Strategy<Value = LeaseAnswer> {
 }
 
 /// Every small call for shards.
-pub(super) fn shard_request() -> impl Strategy<Value = ShardRequest> {
+pub(super) fn shard_request() -> impl Strategy<Value = ShardCall> {
     let after = || option::of(shard_id());
     prop_oneof![
-        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Delete(shard, home)),
-        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Length(shard, home)),
-        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Verify(shard, home)),
-        (shard_id(), home()).prop_map(|(shard, home)| ShardRequest::Release(shard, home)),
-        reader_leases().prop_map(ShardRequest::Leases),
-        (after(), limit()).prop_map(|(after, limit)| ShardRequest::Page(ShardScan::Packed { after, limit })),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardCall::Delete { shard, home }),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardCall::Length { shard, home }),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardCall::Verify { shard, home }),
+        (shard_id(), home()).prop_map(|(shard, home)| ShardCall::Release { shard, home }),
+        reader_leases().prop_map(|leases| ShardCall::Leases { leases }),
+        (after(), limit())
+            .prop_map(|(after, limit)| ShardCall::Page { scan: ShardScan::Packed { after, limit } }),
         (any::<u8>(), after(), limit()).prop_map(|(directory, after, limit)| {
-            ShardRequest::Page(ShardScan::Files { directory, after, limit })
+            ShardCall::Page { scan: ShardScan::Files { directory, after, limit } }
         }),
     ]
 }
@@ -493,21 +491,21 @@ pub(super) fn shard_page() -> impl Strategy<Value = ShardPage> {
 }
 
 /// Every call of upkeep.
-pub(super) fn upkeep_request() -> impl Strategy<Value = UpkeepRequest> {
-    use UpkeepRequest as Request;
+pub(super) fn upkeep_request() -> impl Strategy<Value = UpkeepCall> {
+    use UpkeepCall as Request;
     let id = || uniform16(any::<u8>());
     prop_oneof![
         (option::of(id()), limit())
             .prop_map(|(after, limit)| Request::Heals { after: after.map(HealId), limit }),
-        heal_entry().prop_map(Request::HealPut),
-        id().prop_map(|id| Request::HealDone(HealId(id))),
+        heal_entry().prop_map(|entry| Request::HealPut { entry }),
+        id().prop_map(|id| Request::HealDone { id: HealId(id) }),
         (option::of(id()), limit())
             .prop_map(|(after, limit)| Request::Releases { after: after.map(ReleaseId), limit }),
-        release_entry().prop_map(Request::ReleasePut),
-        id().prop_map(|id| Request::ReleaseDone(ReleaseId(id))),
-        Just(Request::Guarantees),
-        option::of(asker()).prop_map(Request::Remembers),
-        Just(Request::Position),
+        release_entry().prop_map(|entry| Request::ReleasePut { entry }),
+        id().prop_map(|id| Request::ReleaseDone { id: ReleaseId(id) }),
+        Just(Request::Guarantees {}),
+        option::of(asker()).prop_map(|asker| Request::Remembers { asker }),
+        Just(Request::Position {}),
         (option::of(bucket_id()), limit()).prop_map(|(after, limit)| Request::Seals { after, limit }),
     ]
 }

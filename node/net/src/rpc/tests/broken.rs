@@ -8,7 +8,7 @@ use sherd_core::record::Home;
 use super::conformance::list;
 use super::shards::{header, range, shard};
 use super::{Pair, reason, target};
-use sherd_store::peer::{RegisterPeer, ShardPeer};
+use sherd_store::peer::{Peer, RegisterPeer};
 use sherd_store::testing::{DEADLINE, body};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -11,7 +11,7 @@ use sherd_proto::v1::{ShardCall, ShardCalls, shard_reply};
 
 use super::shards::{BYTES, files, header, shard};
 use super::{Pair, target};
-use sherd_store::peer::ShardPeer;
+use sherd_store::peer::Peer;
 use sherd_store::testing::{DEADLINE, body};
 
 fn frame(pair: &Pair, calls: impl IntoIterator<Item = (u64, Call)>, dropped: Vec<u64>) -> ShardCalls {

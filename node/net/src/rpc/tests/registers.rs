@@ -11,7 +11,7 @@ use sherd_core::record::{Changes, State, Value};
 use sherd_core::register::{Accept, CommitHint, EncodedValue, Prepare, Refusal};
 
 use super::{Pair, key, reason, target};
-use sherd_store::peer::{RegisterPeer, UpkeepPeer};
+use sherd_store::peer::{Peer, RegisterPeer, UpkeepPeer};
 
 pub(super) fn ballot(n: u64) -> Ballot {
     Ballot { time: Timestamp::from_ms(now_ms() + n), proposer: ProposerId(5) }

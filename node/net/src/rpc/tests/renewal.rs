@@ -13,7 +13,7 @@ use super::shards::{BYTES, header, range, shard};
 use super::{CLUSTER, Pair, reason, target};
 use crate::tls::Role;
 use sherd_store::machine::system::SystemClock;
-use sherd_store::peer::{RegisterPeer, ShardPeer, ShardSink};
+use sherd_store::peer::{Peer, RegisterPeer, ShardPeer, ShardSink};
 use sherd_store::testing::{DEADLINE, body};
 
 /// The age of connections that are renewed: at half of it at the latest.

@@ -9,7 +9,7 @@ use super::conformance::list;
 use super::shards::{BYTES, header, range, shard};
 use super::{Pair, target};
 use sherd_store::observe::trace::{RequestTrace, SlowRequests};
-use sherd_store::peer::{RegisterPeer, ShardPeer};
+use sherd_store::peer::{Peer, RegisterPeer};
 use sherd_store::testing::LogBuffer;
 use sherd_store::testing::body;
 

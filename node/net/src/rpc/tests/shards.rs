@@ -11,7 +11,7 @@ use sherd_core::message::{
 use sherd_core::record::Home;
 
 use super::{Pair, key, reason, target};
-use sherd_store::peer::ShardPeer;
+use sherd_store::peer::{Peer, ShardPeer};
 use sherd_store::testing::{DEADLINE, body};
 
 pub(super) const BYTES: usize = 5 << 20;

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use parking_lot::Mutex;
 
 use sherd_core::id::{DataId, Incarnation, RegisterKey, VolumeId};
+use sherd_core::message::call::VolumeAnswer;
 use sherd_core::message::{Error, Result};
 use sherd_volume::lookup::Lookup;
 use sherd_volume::read::reader::Reader;
@@ -22,9 +23,10 @@ use crate::volumes::{ServingVolume, Volumes, unreachable_because};
 mod scans;
 mod registers;
 mod shards;
-mod upkeep;
+mod seam;
 
 pub use scans::{CountedPage, PageShare, ScanRoom, entry_bytes, row_bytes};
+pub use seam::WorkForPeer;
 
 /// The volumes of this node, without a network.
 #[derive(Debug, Clone)]
@@ -72,14 +74,14 @@ impl LocalPeer {
     }
 
     /// Runs a blocking read, unless its caller is gone when its turn comes.
-    fn on_readers<R: Send + 'static>(
+    fn on_readers<R: Into<VolumeAnswer>>(
         &self,
         volume: VolumeId,
         length: CallLength,
         read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::error::Error> + Send + 'static,
-    ) -> Pending<R> {
+    ) -> Pending<VolumeAnswer> {
         self.answer_on_readers(volume, length, move |serving, answering| {
-            let result = read(&serving.reader).map_err(Error::from);
+            let result = read(&serving.reader).map(R::into).map_err(Error::from);
             finish(serving, answering, result);
         })
     }
@@ -103,24 +105,24 @@ impl LocalPeer {
 
     /// The answer, where memory has it. Whatever else comes of it (a failure, too) is left to a
     /// thread that may wait.
-    fn answer_at_once<R>(
+    fn answer_at_once<R: Into<VolumeAnswer>>(
         &self,
         volume: VolumeId,
         look: impl FnOnce(&ServingVolume) -> std::result::Result<Lookup<R>, sherd_volume::error::Error>,
-    ) -> Option<R> {
+    ) -> Option<Pending<VolumeAnswer>> {
         match look(self.serving(volume).ok()?.as_ref()) {
-            Ok(Lookup::Immediate(answer)) => Some(answer),
+            Ok(Lookup::Immediate(answer)) => Some(Pending::ready(Ok(answer.into()))),
             Ok(Lookup::Pending) | Err(_) => None,
         }
     }
 
     /// Queues an operation on the log. It is done, whether its caller waits or not.
-    fn on_log<R: Send + 'static>(
+    fn on_log<R: Into<VolumeAnswer>>(
         &self,
         volume: VolumeId,
         length: CallLength,
         op: impl FnOnce(Completion<R>) -> Op,
-    ) -> Pending<R> {
+    ) -> Pending<VolumeAnswer> {
         match self.serving(volume) {
             Ok(serving) => {
                 let (answering, pending) = self.waiting(volume, length);
@@ -185,14 +187,14 @@ fn finish<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result
     answering.answer(result);
 }
 
-fn submit<R: Send + 'static>(
+fn submit<R: Into<VolumeAnswer>>(
     serving: &ServingVolume,
-    answering: AnswerSender<R>,
+    answering: AnswerSender<VolumeAnswer>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) -> Result<()> {
     let faults = Arc::clone(&serving.faults);
     let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
-        let result = result.map_err(Error::from);
+        let result = result.map(R::into).map_err(Error::from);
         if let Err(error) = &result {
             faults.note(error);
         }
@@ -202,21 +204,21 @@ fn submit<R: Send + 'static>(
 }
 
 /// Answers from memory or disk, or queues the operation where a row is pending.
-fn look_up<R: Send + 'static>(
+fn look_up<R: Into<VolumeAnswer>>(
     serving: &ServingVolume,
-    answering: AnswerSender<R>,
+    answering: AnswerSender<VolumeAnswer>,
     found: std::result::Result<Lookup<R>, sherd_volume::error::Error>,
     op: impl FnOnce(Completion<R>) -> Op,
 ) {
     match found {
-        Ok(Lookup::Immediate(answer)) => answering.answer(Ok(answer)),
+        Ok(Lookup::Immediate(answer)) => answering.answer(Ok(answer.into())),
         Ok(Lookup::Pending) => {
             // A refused operation drops the answer, so it is given here.
             let slot = Arc::new(Mutex::new(Some(answering)));
             let later = Arc::clone(&slot);
             let done = Completion::new(move |result: std::result::Result<R, sherd_volume::error::Error>| {
                 if let Some(answering) = later.lock().take() {
-                    answering.answer(result.map_err(Error::from));
+                    answering.answer(result.map(R::into).map_err(Error::from));
                 }
             });
             if let Err(error) = serving.submit(op(done))

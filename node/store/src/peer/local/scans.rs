@@ -14,9 +14,8 @@ use bytes::Bytes;
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
-use sherd_core::message::{
-    Answer, Error, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow,
-};
+use sherd_core::message::call::VolumeAnswer;
+use sherd_core::message::{Answer, Error, ListPage, ListedRow, RowPage, RowScan, ScannedRow};
 use sherd_volume::error::Error as VolumeError;
 use sherd_volume::read::reader::Reader;
 
@@ -55,9 +54,9 @@ impl PageShare {
 
 /// What a scan found, and the bytes that it holds.
 #[derive(Debug)]
-pub struct CountedPage<R> {
+pub struct CountedPage {
     /// The page.
-    pub answer: Answer<R>,
+    pub answer: VolumeAnswer,
     /// Its bytes in the memory for pages.
     pub share: PageShare,
 }
@@ -99,7 +98,7 @@ impl Drop for PageShare {
 }
 
 /// What a scan answers, by the bytes that it holds.
-trait PageBytes {
+pub(super) trait PageBytes {
     fn bytes(&self) -> usize;
 }
 
@@ -136,43 +135,17 @@ pub fn row_bytes(row: &ScannedRow) -> usize {
 }
 
 impl LocalPeer {
-    /// As `RegisterPeer::list`, where the page holds room until it is dropped.
-    pub fn list_within(
-        &self,
-        volume: VolumeId,
-        request: ListScan,
-        room: &ScanRoom,
-    ) -> Pending<CountedPage<ListPage>> {
-        self.counted(volume, CallLength::Short, room, move |reader| reader.list(&request))
-    }
-
-    /// As `RegisterPeer::parts`, where the page holds room until it is dropped.
-    pub fn parts_within(
-        &self,
-        volume: VolumeId,
-        request: PartsScan,
-        room: &ScanRoom,
-    ) -> Pending<CountedPage<Vec<ScannedRow>>> {
-        self.counted(volume, CallLength::Short, room, move |reader| reader.parts(&request))
-    }
-
-    /// As `RegisterPeer::rows`, where the page holds room until it is dropped.
-    pub fn rows_within(
-        &self,
-        volume: VolumeId,
-        request: RowScan,
-        room: &ScanRoom,
-    ) -> Pending<CountedPage<RowPage>> {
-        self.counted(volume, CallLength::Long, room, move |reader| rows(reader, &request))
-    }
-
-    fn counted<R: PageBytes + Send + 'static>(
+    /// Queues a scan whose page holds room until it is dropped.
+    pub(super) fn counted<R: PageBytes>(
         &self,
         volume: VolumeId,
         length: CallLength,
         room: &ScanRoom,
         scan: impl FnOnce(&Reader) -> Result<Answer<R>, VolumeError> + Send + 'static,
-    ) -> Pending<CountedPage<R>> {
+    ) -> Pending<CountedPage>
+    where
+        Answer<R>: Into<VolumeAnswer>,
+    {
         let room = room.clone();
         self.in_line(volume, length, move |reader| {
             if room.is_full() {
@@ -180,7 +153,7 @@ impl LocalPeer {
             }
             let answer = scan(reader)?;
             let share = room.count(answer.result.as_ref().map_or(0, PageBytes::bytes));
-            Ok(CountedPage { answer, share })
+            Ok(CountedPage { answer: answer.into(), share })
         })
     }
 

@@ -7,9 +7,9 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
+use sherd_core::message::call::{ShardCall, VolumeAnswer};
 use sherd_core::message::{
-    Error, LeaseAnswer, ReadPurpose, ReaderLeases, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan,
-    Target,
+    Error, ReadPurpose, ReaderLeases, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
 };
 use sherd_core::record::Home;
 use sherd_volume::lookup::{Lookup, Source};
@@ -20,14 +20,34 @@ use sherd_volume::shard_file::{FilePage, ShardWriter};
 use super::{LocalPeer, finish, run_on};
 use crate::machine::workers::Workers;
 use crate::peer::watch::{CallLength, CallWatch};
-use crate::peer::{AnswerSender, Pending, ShardPeer, ShardSink};
+use crate::peer::{AnswerSender, Pending, ShardSink};
 use crate::volumes::{ServingVolume, unreachable_because};
 
 /// Bytes verified between two looks at the pool: a mebibyte.
 const VERIFY_STEP_BYTES: u64 = 1 << 20;
 
-impl ShardPeer for LocalPeer {
-    fn put_shard(
+impl LocalPeer {
+    /// Begins the work of a call.
+    pub(super) fn begin_shard_call(
+        &self,
+        volume: VolumeId,
+        length: CallLength,
+        call: ShardCall,
+    ) -> Pending<VolumeAnswer> {
+        match call {
+            ShardCall::Delete { shard, home } => self.remove(volume, length, (shard, home), ().into()),
+            ShardCall::Release { shard, home } => self.release(volume, length, shard, home),
+            ShardCall::Leases { leases } => self.take_leases(volume, &leases),
+            ShardCall::Length { shard, home } => self.on_readers(volume, length, move |reader| match home {
+                Home::Packed => reader.packed_len(shard),
+                Home::File => reader.shard_files().header(shard).map(|header| header.shard_bytes),
+            }),
+            ShardCall::Verify { shard, home } => self.verify(volume, length, shard, home),
+            ShardCall::Page { scan } => self.on_readers(volume, length, move |reader| page(reader, scan)),
+        }
+    }
+
+    pub(super) fn put_packed(
         &self,
         volume: VolumeId,
         shard: ShardId,
@@ -49,7 +69,7 @@ impl ShardPeer for LocalPeer {
         })
     }
 
-    fn create_shard(
+    pub(super) fn begin_file(
         &self,
         volume: VolumeId,
         target: &Target,
@@ -64,7 +84,7 @@ impl ShardPeer for LocalPeer {
         Box::new(LocalSink { opening, file, watch: self.watches.of(volume) })
     }
 
-    fn read_shard(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
+    pub(super) fn read_range(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
         let serving = match self.serving(volume) {
             Ok(serving) => serving,
             Err(error) => return Pending::ready(Err(error)),
@@ -99,75 +119,63 @@ impl ShardPeer for LocalPeer {
         }
     }
 
-    fn delete_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<()> {
-        self.remove(volume, shard, home, ())
-    }
-
-    fn release_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<bool> {
+    fn release(
+        &self,
+        volume: VolumeId,
+        length: CallLength,
+        shard: ShardId,
+        home: Home,
+    ) -> Pending<VolumeAnswer> {
         // A lease that comes behind this look is of a reader that began within the grace, which is over.
         if self.volumes.get(volume).is_some_and(|local| local.leases().may_be_read(shard.data)) {
-            return Pending::ready(Ok(false));
+            return Pending::ready(Ok(false.into()));
         }
-        self.remove(volume, shard, home, true)
+        self.remove(volume, length, (shard, home), true.into())
     }
 
-    fn lease(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<LeaseAnswer> {
+    fn take_leases(&self, volume: VolumeId, leases: &ReaderLeases) -> Pending<VolumeAnswer> {
         Pending::ready(match self.volumes.get(volume) {
             // A volume that is not open takes them, too: it may be open again before they are renewed.
-            Some(local) => Ok(local.leases().take(leases)),
+            Some(local) => Ok(local.leases().take(leases).into()),
             None => Err(unreachable_because(&format!("volume {volume} is not on this node"))),
         })
     }
 
-    fn shard_bytes(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.on_readers(volume, CallLength::Long, move |reader| match home {
-            Home::Packed => reader.packed_len(shard),
-            Home::File => reader.shard_files().header(shard).map(|header| header.shard_bytes),
-        })
-    }
-
-    fn verify_shard(&self, volume: VolumeId, shard: ShardId, home: Home) -> Pending<u64> {
-        self.answer_on_readers(volume, CallLength::Long, move |serving, answering| {
+    fn verify(
+        &self,
+        volume: VolumeId,
+        length: CallLength,
+        shard: ShardId,
+        home: Home,
+    ) -> Pending<VolumeAnswer> {
+        self.answer_on_readers(volume, length, move |serving, answering| {
             let verified = match home {
                 Home::Packed => serving.reader.verify_packed(shard).map(Some),
                 Home::File => verify_file(&serving.reader, shard, &answering),
             };
             match verified.map_err(Error::from).transpose() {
-                Some(result) => finish(serving, answering, result),
+                Some(result) => finish(serving, answering, result.map(Into::into)),
                 None => drop(answering),
             }
         })
     }
 
-    fn shards(&self, volume: VolumeId, request: ShardScan) -> Pending<ShardPage> {
-        self.on_readers(volume, CallLength::Long, move |reader| match request {
-            ShardScan::Packed { after, limit } => {
-                let shards = reader.shards(after, limit)?;
-                let next = (shards.len() >= limit).then(|| shards.last().map(|seen| seen.shard)).flatten();
-                Ok(ShardPage { shards, next })
-            }
-            ShardScan::Files { directory, after, limit } => shard_files(reader, directory, after, limit),
-        })
-    }
-}
-
-impl LocalPeer {
     /// Removes a shard, and answers this then.
-    fn remove<R: Send + 'static>(
+    fn remove(
         &self,
         volume: VolumeId,
-        shard: ShardId,
-        home: Home,
-        removed: R,
-    ) -> Pending<R> {
+        length: CallLength,
+        (shard, home): (ShardId, Home),
+        removed: VolumeAnswer,
+    ) -> Pending<VolumeAnswer> {
         match home {
             Home::Packed => {
                 let op = |done| Op::DeleteShard { shard, done };
-                self.on_log_for(volume, CallLength::Long, |_| removed, op)
+                self.on_log_for(volume, length, |_| removed, op)
             }
             Home::File => match self.serving(volume) {
                 Ok(serving) => {
-                    let waiting = self.waiting(volume, CallLength::Long);
+                    let waiting = self.waiting(volume, length);
                     run_on(&serving.writes, &serving, waiting, move |serving, answering| {
                         let result = serving.reader.shard_files().delete(shard).map(|()| removed);
                         finish(serving, answering, result.map_err(Error::from));
@@ -176,6 +184,18 @@ impl LocalPeer {
                 Err(error) => Pending::ready(Err(error)),
             },
         }
+    }
+}
+
+/// One page of the shards of a volume.
+fn page(reader: &Reader, scan: ShardScan) -> std::result::Result<ShardPage, sherd_volume::error::Error> {
+    match scan {
+        ShardScan::Packed { after, limit } => {
+            let shards = reader.shards(after, limit)?;
+            let next = (shards.len() >= limit).then(|| shards.last().map(|seen| seen.shard)).flatten();
+            Ok(ShardPage { shards, next })
+        }
+        ShardScan::Files { directory, after, limit } => shard_files(reader, directory, after, limit),
     }
 }
 
@@ -218,7 +238,7 @@ fn read_from(
 fn verify_file(
     reader: &Reader,
     shard: ShardId,
-    caller: &AnswerSender<u64>,
+    caller: &AnswerSender<VolumeAnswer>,
 ) -> std::result::Result<Option<u64>, sherd_volume::error::Error> {
     let mut check = reader.shard_files().check(shard)?;
     while !check.step(VERIFY_STEP_BYTES)? {

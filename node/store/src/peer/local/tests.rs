@@ -19,7 +19,7 @@ use super::LocalPeer;
 use crate::machine::workers::Workers;
 use crate::peer::limits::LATE_TRANSFERS_MAX;
 use crate::peer::watch::CallLength;
-use crate::peer::{RegisterPeer, ShardPeer};
+use crate::peer::{Peer, RegisterPeer, ShardPeer};
 use crate::upkeep::tests::{DEADLINE, Directories, body};
 use crate::volumes::{VolumeState, Volumes, WORKERS};
 

@@ -28,7 +28,7 @@ use sherd_volume::options::Options;
 use super::*;
 use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};
-use crate::peer::{LocalPeer, ShardPeer};
+use crate::peer::{LocalPeer, Peer, ShardPeer};
 use crate::volumes::form::directory::identity_of;
 use crate::volumes::form::{Formation, FormationConfig, form_or_find};
 

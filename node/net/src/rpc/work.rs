@@ -1,0 +1,123 @@
+//! A call of a peer at work on a volume of this node: what it holds, and the reply that it becomes.
+//!
+//! A call goes on where it came from in the order in which it came, so a commit finds its accept before it
+//! in the volume's queue. Pages end where a message must ([`pages`]). [`super::calls`] calls these for
+//! every stream.
+
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+
+use sherd_core::limits::VALUE_UNASKED_BYTES_MAX;
+use sherd_core::message::ValueLimit;
+use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeCall};
+use sherd_core::register::EncodedValue;
+use sherd_proto::convert::call::NumberedCalls;
+use sherd_proto::limits::PAGE_BYTES_MAX;
+use sherd_proto::v1::Addressed;
+use sherd_proto::v1::vote_answer::Result as VoteResult;
+
+use super::failure::CallFailure;
+use super::node::{HeldShare, RpcNode};
+use super::{error, pages};
+use sherd_store::peer::{CountedPage, PageShare, WorkForPeer};
+
+/// Values up to this length are copied: 64 KiB, which takes a few microseconds.
+const UNSHARED_BYTES_MAX: usize = 64 << 10;
+
+/// Starts a call; what it holds is counted until it is answered.
+///
+/// # Errors
+/// As the volume's, before it was asked.
+pub(super) fn start(
+    node: &RpcNode,
+    to: Option<Addressed>,
+    mut call: VolumeCall,
+) -> Result<(WorkForPeer, HeldShare), CallFailure> {
+    let (volumes, volume) = node.addressed(to, call.is_of_one_life())?;
+    let held = node.hold(volume, bytes_held(&call))?;
+    if let VolumeCall::Register(RegisterCall::Accept { accept, .. }) = &mut call {
+        unshare(&mut accept.value);
+    }
+    Ok((volumes.begin_for_peer(volume, call, node.scans()), held))
+}
+
+/// The reply of a call, once it is there, with what its page counts until the peer reads it; if it is not,
+/// the context's task is woken when it is.
+pub(super) fn poll<S: NumberedCalls>(
+    work: &mut WorkForPeer,
+    number: u64,
+    context: &mut Context<'_>,
+) -> Poll<(S::Reply, PageShare)> {
+    match work {
+        WorkForPeer::Answer(pending) => {
+            Pin::new(pending).poll(context).map(|result| (S::reply(number, &result), PageShare::default()))
+        }
+        WorkForPeer::Page(pending) => Pin::new(pending).poll(context).map(|result| match result {
+            Ok(CountedPage { mut answer, share }) => {
+                pages::end(&mut answer);
+                (S::reply(number, &Ok(answer)), share)
+            }
+            Err(error) => (S::reply(number, &Err(error)), PageShare::default()),
+        }),
+        WorkForPeer::Told => {
+            let failure = error::failure(error::refused("it has no reply"));
+            Poll::Ready((S::failed(number, failure), PageShare::default()))
+        }
+    }
+}
+
+/// Takes the value out of the reply with a vote, since its peer can ask for it once more, by its length.
+/// Returns whether there was a value.
+pub(super) fn leave_out<S: NumberedCalls>(reply: &mut S::Reply) -> bool {
+    let Some(VoteResult::Vote(vote)) = S::vote(reply).and_then(|vote| vote.result.as_mut()) else {
+        return false;
+    };
+    vote.row.as_mut().is_some_and(|row| row.value.take().is_some())
+}
+
+/// Bytes that a call holds until it is answered.
+fn bytes_held(call: &VolumeCall) -> usize {
+    let value = |value: &EncodedValue| value.head.len() + value.inline.len();
+    match call {
+        VolumeCall::Register(call) => match call {
+            RegisterCall::Accept { accept, .. } => value(&accept.value),
+            RegisterCall::Adopt { rows } => rows.iter().map(|row| value(&row.value)).sum(),
+            // Its page is counted when it exists.
+            RegisterCall::List { scan } => {
+                scan.prefix.len() + scan.from.len() + scan.delimiter.as_ref().map_or(0, Bytes::len)
+            }
+            RegisterCall::Prepare { values, .. } | RegisterCall::Read { values, .. } => long_value(*values),
+            _ => 0,
+        },
+        VolumeCall::Shard(call) => match call {
+            ShardCall::Page { .. } => PAGE_BYTES_MAX,
+            _ => 0,
+        },
+        VolumeCall::Upkeep(call) => match call {
+            UpkeepCall::HealPut { entry } => entry.encode().len(),
+            UpkeepCall::ReleasePut { entry } => entry.encode().len(),
+            UpkeepCall::Heals { .. } | UpkeepCall::Releases { .. } | UpkeepCall::Seals { .. } => {
+                PAGE_BYTES_MAX
+            }
+            _ => 0,
+        },
+    }
+}
+
+/// Bytes that a call holds for the value that it asks for: none for a short one, which is counted when it
+/// is there.
+const fn long_value(values: ValueLimit) -> usize {
+    let bytes = values.bytes() as usize;
+    if bytes > VALUE_UNASKED_BYTES_MAX { bytes } else { 0 }
+}
+
+/// Copies a value out of the frame that it came in: the volume keeps it in memory, and it must not keep all
+/// of the frame. A large one is most of its frame.
+fn unshare(value: &mut EncodedValue) {
+    if value.head.len() + value.inline.len() <= UNSHARED_BYTES_MAX {
+        value.head = Bytes::copy_from_slice(&value.head);
+        value.inline = Bytes::copy_from_slice(&value.inline);
+    }
+}
