@@ -1,8 +1,8 @@
-//! The layer between the wire and s3s, met over real connections.
+//! The layer between the wire and the operations, met over real connections.
 //!
 //! A hyper server on a port of its own serves the layer over operations that keep what they are
 //! given. Requests are written and signed byte by byte (`wire`), and once by the AWS SDK (`sdk`).
-//! What s3s does by itself and must not do here has a test each: signatures and table in
+//! What it must and must not let pass has a test each: signatures and table in
 //! `admission`, bodies in `bodies`, the form of answers in `answers`.
 
 #[path = "harness/record.rs"]

@@ -1,15 +1,16 @@
 //! Buckets, keys and versions as requests name them -> what the store calls them.
 //!
-//! s3s has split the path already; here stands what a name may be. A bucket that is to be created
+//! The path is split already; here stands what a name may be. A bucket that is to be created
 //! must obey AWS's naming rules to the letter; any other bucket only has to be a name at all, for
 //! one that was never created is simply not there.
 
 use std::net::Ipv4Addr;
 
-use s3s::{S3Error, S3ErrorCode, S3Result, s3_error};
 use sherd_core::id::{InvalidKey, ObjectKey, UploadId, VersionId};
 use sherd_core::limits;
 
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 use sherd_store::object::ObjectName;
 
 /// Prefixes that AWS keeps for itself.
@@ -18,21 +19,28 @@ const RESERVED_PREFIXES: [&str; 3] = ["xn--", "sthree-", "amzn-s3-demo-"];
 const RESERVED_SUFFIXES: [&str; 5] = ["-s3alias", "--ol-s3", ".mrap", "--x-s3", "--table-s3"];
 
 /// A bucket that exists or does not.
-pub(super) fn bucket(name: &str) -> S3Result<ObjectKey> {
+pub(super) fn bucket(name: &str) -> Result<ObjectKey, Refusal> {
     ObjectKey::new(name.to_owned())
-        .map_err(|_| s3_error!(InvalidBucketName, "The specified bucket is not valid."))
+        .map_err(|_| Refusal::says(Code::InvalidBucketName, "The specified bucket is not valid."))
 }
 
 /// A bucket to create: AWS, "General purpose bucket naming rules".
-pub(super) fn new_bucket(name: &str) -> S3Result<ObjectKey> {
+pub(super) fn new_bucket(name: &str) -> Result<ObjectKey, Refusal> {
     if is_bucket_name(name) {
         bucket(name)
     } else {
-        Err(s3_error!(InvalidBucketName, "The specified bucket is not valid."))
+        Err(Refusal::says(Code::InvalidBucketName, "The specified bucket is not valid."))
     }
 }
 
 fn is_bucket_name(name: &str) -> bool {
+    may_be_bucket(name)
+        && !RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
+        && !RESERVED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+}
+
+/// Whether a request may name a bucket so, which may not be there.
+pub(super) fn may_be_bucket(name: &str) -> bool {
     let letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
     (3..=63).contains(&bytes.len())
@@ -41,30 +49,31 @@ fn is_bucket_name(name: &str) -> bool {
         && bytes.last().copied().is_some_and(letter_or_digit)
         && !name.contains("..")
         && name.parse::<Ipv4Addr>().is_err()
-        && !RESERVED_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
-        && !RESERVED_SUFFIXES.iter().any(|suffix| name.ends_with(suffix))
+        && !name.starts_with("xn--")
 }
 
 /// An object's key.
-pub(super) fn key(key: &str) -> S3Result<ObjectKey> {
-    ObjectKey::new(key.to_owned()).map_err(|error| match error {
-        InvalidKey::TooLong => s3_error!(KeyTooLongError, "Your key is too long"),
-        InvalidKey::Empty | InvalidKey::NotUtf8 => s3_error!(InvalidURI, "Couldn't parse the specified URI."),
+pub(super) fn key(key: impl Into<String>) -> Result<ObjectKey, Refusal> {
+    ObjectKey::new(key.into()).map_err(|error| match error {
+        InvalidKey::TooLong => Refusal::says(Code::KeyTooLongError, "Your key is too long"),
+        InvalidKey::Empty | InvalidKey::NotUtf8 => {
+            Refusal::says(Code::InvalidURI, "Couldn't parse the specified URI.")
+        }
     })
 }
 
 /// An object in a bucket.
-pub(super) fn object(bucket_name: &str, object_key: &str) -> S3Result<ObjectName> {
+pub(super) fn object(bucket_name: &str, object_key: &str) -> Result<ObjectName, Refusal> {
     Ok(ObjectName { bucket: bucket(bucket_name)?, key: key(object_key)? })
 }
 
-/// An object that a request makes or replaces. XML has no way to write NUL, so a name with one would break the
-/// list that it stands in; one that is there can still be read and deleted.
-pub(super) fn new_object(bucket_name: &str, object_key: &str) -> S3Result<ObjectName> {
-    if object_key.contains('\0') {
-        return Err(s3_error!(InvalidURI, "Couldn't parse the specified URI."));
+/// An object that a request makes or replaces. XML has no way to write NUL, so a name with one would break
+/// the list that it stands in; one that is there can still be read and deleted.
+pub(super) fn made(name: ObjectName) -> Result<ObjectName, Refusal> {
+    if name.key.as_bytes().contains(&0) {
+        return Err(Refusal::says(Code::InvalidURI, "Couldn't parse the specified URI."));
     }
-    object(bucket_name, object_key)
+    Ok(name)
 }
 
 /// The version that a request names: `true` when it is `null`, which is the only one there is
@@ -72,39 +81,38 @@ pub(super) fn new_object(bucket_name: &str, object_key: &str) -> S3Result<Object
 ///
 /// # Errors
 /// NoSuchVersion for what could be a version, InvalidArgument for what could not.
-pub(super) fn version(id: Option<&str>) -> S3Result<bool> {
+pub(super) fn version(id: Option<&str>) -> Result<bool, Refusal> {
     match id {
         None => Ok(false),
         Some("null") => Ok(true),
-        Some("") => Err(s3_error!(InvalidArgument, "Version id cannot be the empty string")),
+        Some("") => Err(Refusal::says(Code::InvalidArgument, "Version id cannot be the empty string")),
         Some(id) if VersionId::parse(id).is_ok() => {
-            Err(s3_error!(NoSuchVersion, "The specified version does not exist."))
+            Err(Refusal::says(Code::NoSuchVersion, "The specified version does not exist."))
         }
-        Some(_) => Err(s3_error!(InvalidArgument, "Invalid version id specified")),
+        Some(_) => Err(Refusal::says(Code::InvalidArgument, "Invalid version id specified")),
     }
 }
 
 /// An upload. What is no id of ours never was an upload.
-pub(super) fn upload(id: &str) -> S3Result<UploadId> {
+pub(super) fn upload(id: &str) -> Result<UploadId, Refusal> {
     UploadId::parse(id).map_err(|_| no_such_upload())
 }
 
 /// What is answered for an upload that is not there.
-pub(super) fn no_such_upload() -> S3Error {
-    S3Error::with_message(
-        S3ErrorCode::NoSuchUpload,
+pub(super) fn no_such_upload() -> Refusal {
+    Refusal::says(
+        Code::NoSuchUpload,
         "The specified upload does not exist. The upload ID may be invalid, or the upload may have been \
          aborted or completed.",
     )
 }
 
 /// A part's number, 1 to 10,000.
-pub(super) fn part_number(number: i32) -> S3Result<u16> {
+pub(super) fn part_number(number: i32) -> Result<u16, Refusal> {
     u16::try_from(number).ok().filter(|number| (1..=limits::PARTS_MAX).contains(number)).ok_or_else(|| {
-        s3_error!(
-            InvalidArgument,
-            "Part number must be an integer between 1 and {}, inclusive",
-            limits::PARTS_MAX
+        Refusal::says(
+            Code::InvalidArgument,
+            format!("Part number must be an integer between 1 and {}, inclusive", limits::PARTS_MAX),
         )
     })
 }
@@ -146,7 +154,7 @@ mod tests {
         ];
         for name in bad {
             let error = new_bucket(name).expect_err(name);
-            assert_eq!(error.code(), &S3ErrorCode::InvalidBucketName, "{name}");
+            assert_eq!(error.code, Code::InvalidBucketName, "{name}");
         }
     }
 
@@ -155,13 +163,13 @@ mod tests {
         for name in ["a", "a/", "/", "//", ".", "..", "../x", "\u{1F9F1}", "\u{1}", &"k".repeat(1024)] {
             assert_eq!(key(name).unwrap().as_str(), name);
         }
-        assert_eq!(key(&"k".repeat(1025)).unwrap_err().code(), &S3ErrorCode::KeyTooLongError);
+        assert_eq!(key("k".repeat(1025)).unwrap_err().code, Code::KeyTooLongError);
     }
 
     #[test]
     fn no_new_key_has_a_nul() {
-        assert_eq!(new_object("bucket", "a\0b").unwrap_err().code(), &S3ErrorCode::InvalidURI);
-        assert_eq!(new_object("bucket", "a\u{1}b").unwrap().key.as_str(), "a\u{1}b");
+        assert_eq!(made(object("bucket", "a\0b").unwrap()).unwrap_err().code, Code::InvalidURI);
+        assert_eq!(made(object("bucket", "a\u{1}b").unwrap()).unwrap().key.as_str(), "a\u{1}b");
         assert_eq!(object("bucket", "a\0b").unwrap().key.as_str(), "a\0b", "what is there can be deleted");
     }
 
@@ -169,10 +177,10 @@ mod tests {
     fn only_the_null_version_is_there() {
         assert!(!version(None).unwrap());
         assert!(version(Some("null")).unwrap());
-        let code = |id| version(Some(id)).unwrap_err().code().clone();
-        assert_eq!(code("000000000000000000000000000000ff"), S3ErrorCode::NoSuchVersion);
-        assert_eq!(code("Null"), S3ErrorCode::InvalidArgument);
-        assert_eq!(code(""), S3ErrorCode::InvalidArgument);
+        let code = |id| version(Some(id)).unwrap_err().code;
+        assert_eq!(code("000000000000000000000000000000ff"), Code::NoSuchVersion);
+        assert_eq!(code("Null"), Code::InvalidArgument);
+        assert_eq!(code(""), Code::InvalidArgument);
     }
 
     #[test]
@@ -180,13 +188,13 @@ mod tests {
         assert_eq!(part_number(1).unwrap(), 1);
         assert_eq!(part_number(10_000).unwrap(), 10_000);
         for number in [i32::MIN, -1, 0, 10_001, 65_537, i32::MAX] {
-            assert_eq!(part_number(number).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+            assert_eq!(part_number(number).unwrap_err().code, Code::InvalidArgument);
         }
     }
 
     #[test]
     fn a_text_that_is_no_upload_id_is_no_upload() {
-        assert_eq!(upload("nonsense").unwrap_err().code(), &S3ErrorCode::NoSuchUpload);
+        assert_eq!(upload("nonsense").unwrap_err().code, Code::NoSuchUpload);
         assert!(upload("00112233445566778899aabbccddeeff").is_ok());
     }
 }

@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response, StatusCode};
+use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
 
 use sherd_core::env::{Clock, Rng};
@@ -27,6 +27,7 @@ use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig, StoreErro
 use crate::server::{Refusal, RequestBody};
 use sherd_s3::Gateway;
 use sherd_s3::auth::{Secret, StaticCredentials};
+use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::{self, Protocol};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::{ApiName, Metrics};
@@ -188,18 +189,12 @@ pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn
 
 /// The answer of S3 where no layer above could give one.
 pub fn refuse(refusal: Refusal) -> Response<Full<Bytes>> {
-    let (status, body) = match refusal {
-        Refusal::Overloaded => (
-            StatusCode::SERVICE_UNAVAILABLE,
-            r#"<?xml version="1.0" encoding="UTF-8"?><Error><Code>SlowDown</Code><Message>Please reduce your request rate.</Message></Error>"#,
-        ),
-        Refusal::Panicked => (
-            StatusCode::INTERNAL_SERVER_ERROR,
-            r#"<?xml version="1.0" encoding="UTF-8"?><Error><Code>InternalError</Code><Message>We encountered an internal error. Please try again.</Message></Error>"#,
-        ),
+    let code = match refusal {
+        Refusal::Overloaded => Code::SlowDown,
+        Refusal::Panicked => Code::InternalError,
     };
-    let mut response = Response::new(Full::from(body));
-    *response.status_mut() = status;
+    let mut response = Response::new(Full::from(protocol::refusal::Refusal::new(code).document()));
+    *response.status_mut() = code.status();
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     if refusal == Refusal::Overloaded {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));

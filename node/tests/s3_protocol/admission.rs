@@ -127,7 +127,7 @@ async fn every_operation_of_the_release_reaches_its_method() {
         assert!((200..300).contains(&answer.status), "{name}: {} {}", answer.status, answer.text());
     }
     assert_eq!(server.memory.calls(), names);
-    let all = sherd_s3::protocol::operation::Operation::ALL.len();
+    let all = sherd_s3::operations::Operation::ALL.len();
     assert_eq!(names.len(), all, "no operation without its request here");
 }
 
@@ -161,7 +161,7 @@ async fn unknown_sub_resources_are_not_implemented() {
         let answer = server.send(&Asking::new(method, target)).await;
         assert_eq!(answer.refusal(), code(501, "NotImplemented"), "{method} {target}");
     }
-    // A name in disguise: s3s decodes before it compares, and the signature covers both spellings.
+    // A name in disguise: the signature covers both spellings.
     let disguised = String::from_utf8(Asking::new("PUT", "/bucket/k?acl").signed()).expect("ASCII");
     let disguised = disguised.replacen("?acl", "?%61cl", 1);
     assert_eq!(refused(&server, disguised.as_bytes()).await, code(501, "NotImplemented"));
@@ -279,9 +279,7 @@ async fn headers_in_a_presigned_query_are_headers() {
     assert_eq!(server.exchange(&request.presigned(60)).await.status, 200);
     let stored = server.memory.object("bucket", "k").expect("stored");
     assert_eq!(stored.metadata.get("colour").map(String::as_str), Some("blue green"));
-    let (headers, uri) = server.memory.last_seen();
-    assert_eq!(uri, "/bucket/k?x-id=PutObject", "no signature goes on");
-    assert!(!headers.contains_key("authorization"));
+    assert!(!server.memory.last_seen().0.contains_key("authorization"));
 }
 
 #[tokio::test]

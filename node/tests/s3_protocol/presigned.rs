@@ -35,8 +35,6 @@ async fn urls_of_signature_version_2_put_and_get() {
     assert_eq!(answer.status, 200, "{}", answer.text());
     let stored = server.memory.object("bucket", "a b").expect("stored");
     assert_eq!((&stored.bytes[..], stored.content_type.as_deref()), (&b"abc"[..], Some("image/png")));
-    let (_, uri) = server.memory.last_seen();
-    assert_eq!(uri, "/bucket/a%20b", "no signature goes on");
 
     let get = signed("/bucket/a%20b", "GET\n\n", "/bucket/a%20b", LATER);
     assert_eq!(server.exchange(&Asking::new("GET", &get).bare(None)).await.text(), "abc");

@@ -72,7 +72,7 @@ pub(crate) fn protocol(clock: TestClock, limits: Limits, memory: Memory) -> Prot
         limits,
     };
     let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));
-    Protocol::new(config, Arc::new(credentials), Arc::new(clock), memory)
+    Protocol::new(config, Arc::new(credentials), Arc::new(clock), Arc::new(memory))
 }
 
 impl Server {

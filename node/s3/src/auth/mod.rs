@@ -1,9 +1,9 @@
 //! Who asks: access keys, their secrets, and the proof that a request was made with one.
 //!
-//! SigV4 in full, as AWS publishes it: the `Authorization` header, presigned URLs, signed frames
-//! of aws-chunked bodies and signed trailers; SigV2 in presigned URLs alone. Nothing here reads a body: a request that is not
-//! who it says it is costs its sender a header and us one hash. Secrets have no `Display`, and
-//! their `Debug` says nothing.
+//! SigV4 in full, as AWS publishes it: the `Authorization` header, presigned URLs, signed frames of
+//! aws-chunked bodies and signed trailers; SigV2 in presigned URLs alone. Nothing here reads a body: a
+//! request that is not who it says it is costs its sender a header and us one hash. Secrets have no
+//! `Display`, and their `Debug` says nothing.
 
 pub mod amz_date;
 pub mod authorization;
@@ -84,6 +84,13 @@ impl Credentials for StaticCredentials {
     }
 }
 
+/// Whom an access key belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Principal {
+    /// The owner of everything.
+    Root,
+}
+
 /// Who made a request, proven by its signature. Only the verifier makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
@@ -93,6 +100,11 @@ pub struct Caller {
 impl Caller {
     pub(crate) fn new(access_key: &str) -> Self {
         Self { access_key: access_key.into() }
+    }
+
+    /// Whom the access key belongs to: every key is root's.
+    pub fn principal(&self) -> Principal {
+        Principal::Root
     }
 
     /// The access key that signed the request.

@@ -11,7 +11,7 @@ use super::error::{AuthError, MalformedAuth, Place};
 /// The query parameter that holds the signature, and is itself not signed.
 pub(super) const SIGNATURE: &str = "X-Amz-Signature";
 
-/// The parameters that carry a presigned URL's signature; s3s never sees them.
+/// The parameters that carry a presigned URL's signature; operations never see them.
 pub const PARAMETERS: [&str; 7] = [
     "X-Amz-Algorithm",
     "X-Amz-Credential",

@@ -5,10 +5,10 @@
 //!                   x-amz-a:value \n ... /bucket/path ?sub-resource&response-content-type=value
 //! signature      := base64(HMAC-SHA1(secret, string to sign))
 //! ```
-//! AWS, "Signing and authenticating REST requests", section "Query string request authentication alternative".
-//! boto3 and the AWS command line sign so by default in us-east-1. The string has no host, no region and not
-//! every parameter, so what it does not cover is refused, and so is any method but GET, HEAD and PUT. Called by
-//! the verifier, where the configuration allows it.
+//! AWS, "Signing and authenticating REST requests", section "Query string request authentication
+//! alternative". boto3 and the AWS command line sign so by default in us-east-1. The string has no host, no
+//! region and not every parameter, so what it does not cover is refused, and so is any method but GET, HEAD
+//! and PUT. Called by the verifier, where the configuration allows it.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -40,7 +40,8 @@ pub const PARAMETERS: [&str; 3] = [ACCESS_KEY, EXPIRES, SIGNATURE];
 /// Headers beside `x-amz-*` that are signed, and that a URL may carry in its query: boto3 puts them there.
 pub const HEADERS: [HeaderName; 2] = [CONTENT_MD5, CONTENT_TYPE];
 
-/// Parameters that are part of the resource, sorted: those that AWS's page lists and those that botocore signs.
+/// Parameters that are part of the resource, sorted: those that AWS's page lists and those that botocore
+/// signs.
 const SIGNED_PARAMETERS: &[&str] = &[
     "accelerate",
     "acl",
@@ -100,8 +101,8 @@ impl<'a> PresignedV2<'a> {
     /// Reads the claims of a request that is made with a method which may be signed so.
     ///
     /// # Errors
-    /// [`AuthError`] for another method, for a parameter that is missing or stands twice, and for one that the
-    /// signature does not cover.
+    /// [`AuthError`] for another method, for a parameter that is missing or stands twice, and for one that
+    /// the signature does not cover.
     pub(super) fn parse(method: &Method, query: &Query<'a>) -> Result<Self, AuthError> {
         if !matches!(*method, Method::GET | Method::HEAD | Method::PUT) {
             return Err(AuthError::UnsupportedMechanism);

@@ -6,49 +6,50 @@
 
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{
-    CommonPrefix, EncodingType, ListObjectsInput, ListObjectsOutput, ListObjectsV2Input, ListObjectsV2Output,
-    Object, ObjectStorageClass,
+    CommonPrefix, EncodingType, ListObjectsOutput, ListObjectsV2Output, Object, ObjectStorageClass,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::limits::LIST_KEYS_MAX;
 
+use crate::answer::{self, Response};
 use crate::bucket::token::{self, ListingKind};
 use crate::error::Outcome;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{body, gateway::Gateway, header::checksum, header::timestamp, owner};
 use sherd_store::object::{ListEntry, ListPage, ListRequest};
 
 /// What `encoding-type=url` leaves as it is.
 const URL_SAFE: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-pub(crate) async fn list(
-    gateway: &Gateway,
-    request: S3Request<ListObjectsInput>,
-) -> Outcome<S3Response<ListObjectsOutput>> {
-    let input = request.input;
-    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
-    let max_keys = page_size(input.max_keys, "max-keys", 0)?;
-    let prefix = input.prefix.unwrap_or_default();
-    let marker = input.marker.unwrap_or_default();
-    let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
+pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let max_keys = request.parameter("max-keys")?;
+    let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
+    let max_keys = page_size(max_keys, "max-keys", 0)?;
+    let prefix = request.text("prefix").unwrap_or_default();
+    let marker = request.text("marker").unwrap_or_default();
+    let delimiter = request.text("delimiter").filter(|delimiter| !delimiter.is_empty());
+    let bucket = request.target.bucket();
     let page = gateway
         .objects
         .list(ListRequest {
-            bucket: names::bucket(&input.bucket)?,
+            bucket: bucket.clone(),
             prefix: prefix.clone(),
             delimiter: delimiter.clone(),
             after: (!marker.is_empty()).then(|| marker.clone()),
             max_keys,
         })
         .await?;
-    // A client goes on behind the last key, unless a delimiter hides what is last, or the page ended behind it.
+    // A client goes on behind the last key, unless a delimiter hides what is last, or the page ended behind
+    // it.
     let is_behind_last = !page.entries.last().is_some_and(|last| match last {
         ListEntry::Object { key, .. } => page.next.as_deref() == Some(key.as_str()),
         ListEntry::Prefix(_) => false,
     });
     let Page { contents, common_prefixes, next, key_count: _ } = Page::of(page, max_keys, encoding, true);
-    Ok(S3Response::new(ListObjectsOutput {
-        name: Some(input.bucket),
+    answer::document(&ListObjectsOutput {
+        name: Some(bucket.to_string()),
         prefix: Some(encoding.text(prefix)),
         marker: Some(encoding.text(marker)),
         max_keys: i32::try_from(max_keys).ok(),
@@ -59,41 +60,40 @@ pub(crate) async fn list(
         delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),
         encoding_type: encoding.name(),
         ..ListObjectsOutput::default()
-    }))
+    })
 }
 
-pub(crate) async fn list_v2(
-    gateway: &Gateway,
-    request: S3Request<ListObjectsV2Input>,
-) -> Outcome<S3Response<ListObjectsV2Output>> {
-    let input = request.input;
-    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
-    let max_keys = page_size(input.max_keys, "max-keys", 0)?;
-    let prefix = input.prefix.unwrap_or_default();
-    let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
-    let start_after = input.start_after.filter(|start| !start.is_empty());
-    let after = match &input.continuation_token {
+pub(crate) async fn list_v2(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let with_owner = request.parameter("fetch-owner")?.unwrap_or_default();
+    let max_keys = request.parameter("max-keys")?;
+    let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
+    let max_keys = page_size(max_keys, "max-keys", 0)?;
+    let prefix = request.text("prefix").unwrap_or_default();
+    let delimiter = request.text("delimiter").filter(|delimiter| !delimiter.is_empty());
+    let start_after = request.text("start-after").filter(|start| !start.is_empty());
+    let continuation_token = request.text("continuation-token");
+    let after = match &continuation_token {
         Some(token) => Some(token::decode(ListingKind::Objects, token)?),
         None => start_after.clone(),
     };
+    let bucket = request.target.bucket();
     let page = gateway
         .objects
         .list(ListRequest {
-            bucket: names::bucket(&input.bucket)?,
+            bucket: bucket.clone(),
             prefix: prefix.clone(),
             delimiter: delimiter.clone(),
             after,
             max_keys,
         })
         .await?;
-    let with_owner = input.fetch_owner.unwrap_or_default();
     let Page { contents, common_prefixes, next, key_count } = Page::of(page, max_keys, encoding, with_owner);
-    Ok(S3Response::new(ListObjectsV2Output {
-        name: Some(input.bucket),
+    answer::document(&ListObjectsV2Output {
+        name: Some(bucket.to_string()),
         prefix: Some(encoding.text(prefix)),
         max_keys: i32::try_from(max_keys).ok(),
         key_count: Some(key_count),
-        continuation_token: input.continuation_token,
+        continuation_token,
         is_truncated: Some(next.is_some()),
         next_continuation_token: next.map(|next| token::encode(ListingKind::Objects, &next)),
         contents: Some(contents),
@@ -102,20 +102,21 @@ pub(crate) async fn list_v2(
         encoding_type: encoding.name(),
         start_after: start_after.map(|start| encoding.text(start)),
         ..ListObjectsV2Output::default()
-    }))
+    })
 }
 
 /// How many entries a page may have: what is asked for, a thousand at most.
 ///
 /// # Errors
 /// InvalidArgument below `min`.
-pub(crate) fn page_size(asked: Option<i32>, name: &'static str, min: u32) -> S3Result<u32> {
+pub(crate) fn page_size(asked: Option<i32>, name: &'static str, min: u32) -> Result<u32, Refusal> {
     let Some(asked) = asked else { return Ok(LIST_KEYS_MAX) };
     match u32::try_from(asked) {
         Ok(asked) if asked >= min => Ok(asked.min(LIST_KEYS_MAX)),
-        _ => {
-            Err(s3_error!(InvalidArgument, "Argument {name} must be an integer between {min} and 2147483647"))
-        }
+        _ => Err(Refusal::says(
+            Code::InvalidArgument,
+            format!("Argument {name} must be an integer between {min} and 2147483647"),
+        )),
     }
 }
 
@@ -130,11 +131,13 @@ impl KeyEncoding {
     ///
     /// # Errors
     /// InvalidArgument for any other than `url`.
-    pub(crate) fn of(asked: Option<&EncodingType>) -> S3Result<Self> {
-        match asked.map(EncodingType::as_str) {
+    pub(crate) fn of(asked: Option<&str>) -> Result<Self, Refusal> {
+        match asked {
             None => Ok(Self { url: false }),
             Some(EncodingType::URL) => Ok(Self { url: true }),
-            Some(_) => Err(s3_error!(InvalidArgument, "Invalid Encoding Method specified in Request")),
+            Some(_) => {
+                Err(Refusal::says(Code::InvalidArgument, "Invalid Encoding Method specified in Request"))
+            }
         }
     }
 
@@ -189,7 +192,6 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
     use sherd_core::id::ObjectKey;
     use sherd_core::record::{Attributes, Checksums};
 
@@ -222,8 +224,8 @@ mod tests {
         assert_eq!(page_size(Some(0), "max-keys", 0).unwrap(), 0);
         assert_eq!(page_size(Some(7), "max-keys", 0).unwrap(), 7);
         assert_eq!(page_size(Some(i32::MAX), "max-keys", 0).unwrap(), 1000);
-        assert_eq!(page_size(Some(-1), "max-keys", 0).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
-        assert_eq!(page_size(Some(0), "max-uploads", 1).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+        assert_eq!(page_size(Some(-1), "max-keys", 0).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(page_size(Some(0), "max-uploads", 1).unwrap_err().code, Code::InvalidArgument);
     }
 
     #[test]
@@ -235,8 +237,8 @@ mod tests {
         assert_eq!(encoded.common_prefixes[0].prefix.as_deref(), Some("p%20q/"));
         assert_eq!(encoded.key_count, 2);
         assert_eq!(KeyEncoding::of(None).unwrap(), PLAIN);
-        assert_eq!(KeyEncoding::of(Some(&EncodingType::from_static("url"))).unwrap(), URL);
-        assert!(KeyEncoding::of(Some(&EncodingType::from_static("utf7"))).is_err());
+        assert_eq!(KeyEncoding::of(Some("url")).unwrap(), URL);
+        assert!(KeyEncoding::of(Some("utf7")).is_err());
     }
 
     #[test]

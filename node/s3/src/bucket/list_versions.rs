@@ -1,38 +1,37 @@
 //! ListObjectVersions: a page of objects, each with its one version, `null`, and common prefixes.
 //!
-//! Buckets have no versioning, so AWS would list each object as its current version with the id `null`. A page goes
-//! on behind a key, or behind a version of it, which is the same while a key has one version.
+//! Buckets have no versioning, so AWS would list each object as its current version with the id `null`. A
+//! page goes on behind a key, or behind a version of it, which is the same while a key has one version.
 
-use s3s::dto::{
-    CommonPrefix, ListObjectVersionsInput, ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass,
-};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::dto::{CommonPrefix, ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass};
 use sherd_core::id::VersionId;
 
+use crate::answer::{self, Response};
 use crate::bucket::list_objects::{KeyEncoding, page_size};
 use crate::error::Outcome;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{body, gateway::Gateway, header::checksum, header::timestamp, owner};
 use sherd_store::object::{ListEntry, ListPage, ListRequest};
 
 /// The id of every version.
 const NULL: &str = "null";
 
-pub(crate) async fn list(
-    gateway: &Gateway,
-    request: S3Request<ListObjectVersionsInput>,
-) -> Outcome<S3Response<ListObjectVersionsOutput>> {
-    let input = request.input;
-    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
-    let max_keys = page_size(input.max_keys, "max-keys", 0)?;
-    let prefix = input.prefix.unwrap_or_default();
-    let key_marker = input.key_marker.unwrap_or_default();
-    let version_marker = input.version_id_marker;
+pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let max_keys = request.parameter("max-keys")?;
+    let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
+    let max_keys = page_size(max_keys, "max-keys", 0)?;
+    let prefix = request.text("prefix").unwrap_or_default();
+    let key_marker = request.text("key-marker").unwrap_or_default();
+    let version_marker = request.text("version-id-marker");
     check_markers(&key_marker, version_marker.as_deref())?;
-    let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
+    let delimiter = request.text("delimiter").filter(|delimiter| !delimiter.is_empty());
+    let bucket = request.target.bucket();
     let page = gateway
         .objects
         .list(ListRequest {
-            bucket: names::bucket(&input.bucket)?,
+            bucket: bucket.clone(),
             prefix: prefix.clone(),
             delimiter: delimiter.clone(),
             after: (!key_marker.is_empty()).then(|| key_marker.clone()),
@@ -40,8 +39,8 @@ pub(crate) async fn list(
         })
         .await?;
     let Page { versions, common_prefixes, next, ends_in_version } = Page::of(page, max_keys, encoding);
-    Ok(S3Response::new(ListObjectVersionsOutput {
-        name: Some(input.bucket),
+    answer::document(&ListObjectVersionsOutput {
+        name: Some(bucket.to_string()),
         prefix: Some(encoding.text(prefix)),
         key_marker: Some(encoding.text(key_marker)),
         version_id_marker: Some(version_marker.unwrap_or_default()),
@@ -54,19 +53,20 @@ pub(crate) async fn list(
         delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),
         encoding_type: encoding.name(),
         ..ListObjectVersionsOutput::default()
-    }))
+    })
 }
 
 /// A version to go on behind belongs to a key, and is one that could be.
-fn check_markers(key: &str, version: Option<&str>) -> S3Result<()> {
+fn check_markers(key: &str, version: Option<&str>) -> Result<(), Refusal> {
     match version {
         None => Ok(()),
-        Some("") => Err(s3_error!(InvalidArgument, "A version-id marker cannot be empty.")),
-        Some(_) if key.is_empty() => {
-            Err(s3_error!(InvalidArgument, "A version-id marker cannot be specified without a key marker."))
-        }
+        Some("") => Err(Refusal::says(Code::InvalidArgument, "A version-id marker cannot be empty.")),
+        Some(_) if key.is_empty() => Err(Refusal::says(
+            Code::InvalidArgument,
+            "A version-id marker cannot be specified without a key marker.",
+        )),
         Some(version) if version == NULL || VersionId::parse(version).is_ok() => Ok(()),
-        Some(_) => Err(s3_error!(InvalidArgument, "Invalid version id specified")),
+        Some(_) => Err(Refusal::says(Code::InvalidArgument, "Invalid version id specified")),
     }
 }
 
@@ -114,7 +114,6 @@ impl Page {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -133,7 +132,7 @@ mod tests {
         }
         for (key, version) in [("", "null"), ("k", ""), ("k", "Null"), ("k", "3sL4kqtJlcpXroDTDmJ")] {
             let refused = check_markers(key, Some(version)).unwrap_err();
-            assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{key} {version}");
+            assert_eq!(refused.code, Code::InvalidArgument, "{key} {version}");
         }
     }
 }

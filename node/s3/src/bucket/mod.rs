@@ -10,17 +10,20 @@ pub(crate) mod list_versions;
 pub(crate) mod tags;
 pub(crate) mod token;
 
-use http::HeaderValue;
+use http::header::LOCATION;
+use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::{
-    Bucket, BucketLocationConstraint, CreateBucketInput, CreateBucketOutput, DeleteBucketInput,
-    DeleteBucketOutput, GetBucketLocationInput, GetBucketLocationOutput, HeadBucketInput, HeadBucketOutput,
-    ListBucketsInput, ListBucketsOutput,
+    Bucket, BucketLocationConstraint, CreateBucketConfiguration, GetBucketLocationOutput, ListBucketsOutput,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
 
+use crate::answer::{self, Response};
 use crate::bucket::token::ListingKind;
 use crate::error::Outcome;
-use crate::{gateway::Gateway, gateway::REGION_DEFAULT, header::timestamp, names, owner};
+use crate::header::{document, timestamp, typed};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{gateway::Gateway, gateway::REGION_DEFAULT, names, owner};
 use sherd_store::object::{BucketInfo, BucketPage, Error};
 
 /// Buckets on one page of ListBuckets (AWS, "ListBuckets").
@@ -28,15 +31,16 @@ const BUCKETS_MAX: u32 = 10_000;
 /// Buckets asked of the store at a time.
 const BUCKETS_AT_ONCE: u32 = 1000;
 
-pub(crate) async fn create(
-    gateway: &Gateway,
-    request: S3Request<CreateBucketInput>,
-) -> Outcome<S3Response<CreateBucketOutput>> {
-    let name = names::new_bucket(&request.input.bucket)?;
-    let tags = tags::of_new_bucket(&request.extensions)?;
-    let configuration = request.input.create_bucket_configuration.unwrap_or_default();
+pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let document = request.payload.document();
+    let configuration: Option<CreateBucketConfiguration> =
+        document.map(|bytes| document::of(bytes)).transpose()?;
+    typed::flag(&request.headers, "x-amz-bucket-object-lock-enabled")?;
+    let name = names::new_bucket(request.target.bucket_name())?;
+    let tags = document.map_or(Ok(Vec::new()), |bytes| tags::of_new_bucket(bytes))?;
+    let configuration = configuration.unwrap_or_default();
     if configuration.bucket.is_some() || configuration.location.is_some() {
-        return Err(s3_error!(NotImplemented, "Directory buckets are not implemented").into());
+        return Err(Refusal::says(Code::NotImplemented, "Directory buckets are not implemented").into());
     }
     let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
     let location = location_of(&gateway.region, constraint)?;
@@ -45,63 +49,57 @@ pub(crate) async fn create(
         Err(Error::BucketAlreadyOwnedByYou) if gateway.region == REGION_DEFAULT => {}
         Err(error) => return Err(error.into()),
     }
-    Ok(S3Response::new(CreateBucketOutput { location: Some(format!("/{name}")) }))
+    let place = HeaderValue::try_from(format!("/{name}")).expect("a bucket's name is a header value");
+    Ok(answer::empty(StatusCode::OK, HeaderMap::from_iter([(LOCATION, place)])))
 }
 
 /// Where a new bucket says it is: the region's name, or nothing for us-east-1.
-fn location_of(region: &str, constraint: Option<&str>) -> S3Result<String> {
+fn location_of(region: &str, constraint: Option<&str>) -> Result<String, Refusal> {
     let stored = || if region == REGION_DEFAULT { String::new() } else { region.to_owned() };
     match constraint {
         None | Some("") => Ok(stored()),
         Some(constraint) if constraint == region => Ok(stored()),
-        Some(constraint) => Err(s3_error!(
-            IllegalLocationConstraintException,
-            "The {constraint} location constraint is incompatible for the region specific endpoint this request was \
+        Some(constraint) => Err(Refusal::says(
+            Code::IllegalLocationConstraintException,
+            format!(
+                "The {constraint} location constraint is incompatible for the region specific endpoint this request was \
              sent to."
+            ),
         )),
     }
 }
 
-pub(crate) async fn head(
-    gateway: &Gateway,
-    request: S3Request<HeadBucketInput>,
-) -> Outcome<S3Response<HeadBucketOutput>> {
-    let bucket = gateway.objects.head_bucket(names::bucket(&request.input.bucket)?).await?;
-    let mut response = S3Response::new(HeadBucketOutput::default());
+pub(crate) async fn head(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket = gateway.objects.head_bucket(request.target.bucket()).await?;
+    let mut headers = HeaderMap::new();
     if let Ok(region) = HeaderValue::try_from(region_of(&bucket)) {
-        response.headers.insert("x-amz-bucket-region", region);
+        headers.insert("x-amz-bucket-region", region);
     }
-    response.headers.insert("x-amz-access-point-alias", HeaderValue::from_static("false"));
-    Ok(response)
+    headers.insert("x-amz-access-point-alias", HeaderValue::from_static("false"));
+    Ok(answer::empty(StatusCode::OK, headers))
 }
 
 fn region_of(bucket: &BucketInfo) -> String {
     if bucket.location.is_empty() { REGION_DEFAULT.to_owned() } else { bucket.location.clone() }
 }
 
-pub(crate) async fn delete(
-    gateway: &Gateway,
-    request: S3Request<DeleteBucketInput>,
-) -> Outcome<S3Response<DeleteBucketOutput>> {
-    gateway.objects.delete_bucket(names::bucket(&request.input.bucket)?).await?;
-    Ok(S3Response::new(DeleteBucketOutput::default()))
+pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    gateway.objects.delete_bucket(request.target.bucket()).await?;
+    Ok(answer::no_content())
 }
 
-pub(crate) async fn location(
-    gateway: &Gateway,
-    request: S3Request<GetBucketLocationInput>,
-) -> Outcome<S3Response<GetBucketLocationOutput>> {
-    let bucket = gateway.objects.head_bucket(names::bucket(&request.input.bucket)?).await?;
+pub(crate) async fn location(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket = gateway.objects.head_bucket(request.target.bucket()).await?;
     let location_constraint =
         (!bucket.location.is_empty()).then(|| BucketLocationConstraint::from(bucket.location));
-    Ok(S3Response::new(GetBucketLocationOutput { location_constraint }))
+    answer::document(&GetBucketLocationOutput { location_constraint })
 }
 
-pub(crate) async fn list(
-    gateway: &Gateway,
-    request: S3Request<ListBucketsInput>,
-) -> Outcome<S3Response<ListBucketsOutput>> {
-    let ListBucketsInput { bucket_region, continuation_token, max_buckets, prefix } = request.input;
+pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket_region = request.text("bucket-region");
+    let continuation_token = request.text("continuation-token");
+    let max_buckets = request.parameter("max-buckets")?;
+    let prefix = request.text("prefix");
     let max = max_buckets.map_or(Ok(BUCKETS_MAX), max_of)?;
     // AWS says a bucket's region once the request has any parameter.
     let with_region =
@@ -113,12 +111,12 @@ pub(crate) async fn list(
     } else {
         page(gateway, prefix.as_deref().unwrap_or_default(), after, max).await?
     };
-    Ok(S3Response::new(ListBucketsOutput {
+    answer::document(&ListBucketsOutput {
         buckets: Some(page.buckets.iter().map(|bucket| described(bucket, with_region)).collect()),
         continuation_token: page.next.map(|name| token::encode(ListingKind::Buckets, &name)),
         owner: Some(owner::owner()),
         prefix,
-    }))
+    })
 }
 
 /// `max` buckets, asked of the store a thousand at a time.
@@ -139,10 +137,13 @@ async fn page(gateway: &Gateway, prefix: &str, mut after: Option<String>, max: u
     }
 }
 
-fn max_of(max: i32) -> S3Result<u32> {
+fn max_of(max: i32) -> Result<u32, Refusal> {
     let max = u32::try_from(max).ok().filter(|max| (1..=BUCKETS_MAX).contains(max));
     max.ok_or_else(|| {
-        s3_error!(InvalidArgument, "Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}")
+        Refusal::says(
+            Code::InvalidArgument,
+            format!("Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}"),
+        )
     })
 }
 
@@ -156,26 +157,18 @@ fn described(bucket: &BucketInfo, with_region: bool) -> Bucket {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
     #[test]
     fn a_bucket_is_in_the_cluster_region_or_nowhere() {
-        let location =
-            |region, constraint| location_of(region, constraint).map_err(|error| error.code().clone());
+        let location = |region, constraint| location_of(region, constraint).map_err(|error| error.code);
         assert_eq!(location("us-east-1", None), Ok(String::new()));
         assert_eq!(location("us-east-1", Some("us-east-1")), Ok(String::new()));
-        assert_eq!(
-            location("us-east-1", Some("eu-west-1")),
-            Err(S3ErrorCode::IllegalLocationConstraintException)
-        );
+        assert_eq!(location("us-east-1", Some("eu-west-1")), Err(Code::IllegalLocationConstraintException));
         assert_eq!(location("eu-west-1", None), Ok("eu-west-1".to_owned()));
         assert_eq!(location("eu-west-1", Some("eu-west-1")), Ok("eu-west-1".to_owned()));
-        assert_eq!(
-            location("eu-west-1", Some("us-east-1")),
-            Err(S3ErrorCode::IllegalLocationConstraintException)
-        );
+        assert_eq!(location("eu-west-1", Some("us-east-1")), Err(Code::IllegalLocationConstraintException));
     }
 
     #[test]
@@ -183,7 +176,7 @@ mod tests {
         assert_eq!(max_of(1).unwrap(), 1);
         assert_eq!(max_of(10_000).unwrap(), 10_000);
         for max in [-1, 0, 10_001] {
-            assert_eq!(max_of(max).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+            assert_eq!(max_of(max).unwrap_err().code, Code::InvalidArgument);
         }
     }
 }

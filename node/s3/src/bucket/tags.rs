@@ -1,64 +1,52 @@
 //! A bucket's tags: given to CreateBucket or PutBucketTagging, kept in the bucket's record.
 
-use http::{Extensions, StatusCode};
 use s3s::dto::{
-    BucketInfo, BucketLocationConstraint, DeleteBucketTaggingInput, DeleteBucketTaggingOutput,
-    GetBucketTaggingInput, GetBucketTaggingOutput, LocationInfo, PutBucketTaggingInput,
-    PutBucketTaggingOutput, Tag as GivenTag,
+    BucketInfo, BucketLocationConstraint, GetBucketTaggingOutput, LocationInfo, Tag as GivenTag, Tagging,
 };
 use s3s::xml::{DeError, DeResult, Deserializer};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
 use sherd_core::limits::{BUCKET_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::Tag;
 
+use crate::answer::{self, Response};
 use crate::error::{Outcome, not_configured};
-use crate::protocol::context::RequestContext;
-use crate::{gateway::Gateway, names};
+use crate::gateway::Gateway;
+use crate::header::document;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
 
-pub(crate) async fn get(
-    gateway: &Gateway,
-    request: S3Request<GetBucketTaggingInput>,
-) -> Outcome<S3Response<GetBucketTaggingOutput>> {
-    let bucket = &request.input.bucket;
-    let tags = gateway.objects.head_bucket(names::bucket(bucket)?).await?.tags;
+pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket = request.target.bucket();
+    let tags = gateway.objects.head_bucket(bucket.clone()).await?.tags;
     if tags.is_empty() {
-        let message = "The TagSet does not exist";
-        return Err(not_configured("NoSuchTagSet", StatusCode::NOT_FOUND, message, bucket).into());
+        return Err(not_configured(Code::NoSuchTagSet, bucket.as_str()).into());
     }
     let shown = |Tag { key, value }| GivenTag { key: Some(key), value: Some(value) };
-    Ok(S3Response::new(GetBucketTaggingOutput { tag_set: tags.into_iter().map(shown).collect() }))
+    answer::document(&GetBucketTaggingOutput { tag_set: tags.into_iter().map(shown).collect() })
 }
 
-pub(crate) async fn put(
-    gateway: &Gateway,
-    request: S3Request<PutBucketTaggingInput>,
-) -> Outcome<S3Response<PutBucketTaggingOutput>> {
-    let tags = checked(request.input.tagging.tag_set)?;
-    gateway.objects.set_bucket_tags(names::bucket(&request.input.bucket)?, tags).await?;
-    let mut response = S3Response::new(PutBucketTaggingOutput::default());
-    response.extensions.insert(StatusCode::NO_CONTENT);
-    Ok(response)
+pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let tagging: Tagging = document::required(request.payload.document())?;
+    let tags = checked(tagging.tag_set)?;
+    gateway.objects.set_bucket_tags(request.target.bucket(), tags).await?;
+    Ok(answer::no_content())
 }
 
-pub(crate) async fn delete(
-    gateway: &Gateway,
-    request: S3Request<DeleteBucketTaggingInput>,
-) -> Outcome<S3Response<DeleteBucketTaggingOutput>> {
-    gateway.objects.set_bucket_tags(names::bucket(&request.input.bucket)?, Vec::new()).await?;
-    Ok(S3Response::new(DeleteBucketTaggingOutput::default()))
+pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    gateway.objects.set_bucket_tags(request.target.bucket(), Vec::new()).await?;
+    Ok(answer::no_content())
 }
 
 /// The tags in the document of a CreateBucket.
 ///
 /// # Errors
-/// MalformedXML for an element that AWS does not have there, InvalidTag and BadRequest for tags that are none.
-pub(super) fn of_new_bucket(extensions: &Extensions) -> S3Result<Vec<Tag>> {
-    let document = RequestContext::of(extensions).and_then(|context| context.extras.document.as_ref());
-    let Some(document) = document else { return Ok(Vec::new()) };
+/// MalformedXML for an element that AWS does not have there, InvalidTag and BadRequest for tags that are
+/// none.
+pub(super) fn of_new_bucket(document: &[u8]) -> Result<Vec<Tag>, Refusal> {
     let given = tags_in(document).map_err(|_| {
-        s3_error!(
-            MalformedXML,
-            "The XML you provided was not well-formed or did not validate against our published schema"
+        Refusal::says(
+            Code::MalformedXML,
+            "The XML you provided was not well-formed or did not validate against our published schema",
         )
     })?;
     checked(given)
@@ -85,28 +73,25 @@ fn tags_in(document: &[u8]) -> DeResult<Vec<GivenTag>> {
     Ok(tags.unwrap_or_default())
 }
 
-fn checked(given: Vec<GivenTag>) -> S3Result<Vec<Tag>> {
+fn checked(given: Vec<GivenTag>) -> Result<Vec<Tag>, Refusal> {
     if given.len() > BUCKET_TAGS_MAX {
-        let code = S3ErrorCode::from_bytes(b"BadRequest").expect("codes are UTF-8");
-        let mut error =
-            S3Error::with_message(code, format!("Bucket tag count cannot be greater than {BUCKET_TAGS_MAX}"));
-        error.set_status_code(StatusCode::BAD_REQUEST);
-        return Err(error);
+        let message = format!("Bucket tag count cannot be greater than {BUCKET_TAGS_MAX}");
+        return Err(Refusal::says(Code::BadRequest, message));
     }
     let mut tags: Vec<Tag> = Vec::with_capacity(given.len());
     for GivenTag { key, value } in given {
         let (key, value) = (key.unwrap_or_default(), value.unwrap_or_default());
         if !(1..=TAG_KEY_CHARS_MAX).contains(&key.chars().count()) {
-            return Err(s3_error!(InvalidTag, "The TagKey you have provided is invalid"));
+            return Err(Refusal::says(Code::InvalidTag, "The TagKey you have provided is invalid"));
         }
         if value.chars().count() > TAG_VALUE_CHARS_MAX {
-            return Err(s3_error!(InvalidTag, "The TagValue you have provided is invalid"));
+            return Err(Refusal::says(Code::InvalidTag, "The TagValue you have provided is invalid"));
         }
         if key.starts_with("aws:") {
-            return Err(s3_error!(InvalidTag, "System tags cannot be added/updated by requester"));
+            return Err(Refusal::says(Code::InvalidTag, "System tags cannot be added/updated by requester"));
         }
         if tags.iter().any(|tag| tag.key == key) {
-            return Err(s3_error!(InvalidTag, "Cannot provide multiple Tags with the same key"));
+            return Err(Refusal::says(Code::InvalidTag, "Cannot provide multiple Tags with the same key"));
         }
         tags.push(Tag { key, value });
     }
@@ -144,7 +129,7 @@ mod tests {
 
     #[test]
     fn tags_have_the_limits_of_aws() {
-        let code = |tags| checked(tags).unwrap_err().code().as_str().to_owned();
+        let code = |tags| checked(tags).unwrap_err().code.name();
         let many =
             |count: usize| (0..count).map(|number| given(&number.to_string(), "v")).collect::<Vec<_>>();
         assert_eq!(checked(many(50)).unwrap().len(), 50);

@@ -10,7 +10,9 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crc_fast::CrcAlgorithm;
-use s3s::{S3Result, s3_error};
+
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 
 /// Which listing a token belongs to. The numbers stand in tokens that clients hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -34,9 +36,9 @@ pub(crate) fn encode(listing: ListingKind, name: &str) -> String {
 ///
 /// # Errors
 /// InvalidArgument for anything that [`encode`] did not make for this listing.
-pub(crate) fn decode(listing: ListingKind, token: &str) -> S3Result<String> {
+pub(crate) fn decode(listing: ListingKind, token: &str) -> Result<String, Refusal> {
     name_in(listing, token)
-        .ok_or_else(|| s3_error!(InvalidArgument, "The continuation token provided is incorrect"))
+        .ok_or_else(|| Refusal::says(Code::InvalidArgument, "The continuation token provided is incorrect"))
 }
 
 fn name_in(listing: ListingKind, token: &str) -> Option<String> {
@@ -57,7 +59,6 @@ fn crc(bytes: &[u8]) -> [u8; 4] {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -83,7 +84,7 @@ mod tests {
             changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
             let changed = String::from_utf8(changed).unwrap();
             let error = decode(ListingKind::Objects, &changed).expect_err(&changed);
-            assert_eq!(error.code(), &S3ErrorCode::InvalidArgument);
+            assert_eq!(error.code, Code::InvalidArgument);
         }
         for text in ["", "AAAA", "photos", "=", &token[1..]] {
             assert!(decode(ListingKind::Objects, text).is_err(), "{text}");

@@ -10,28 +10,32 @@
 //! code, and an operation never gets another body than the head announced.
 
 use std::sync::{Arc, LazyLock};
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::StreamExt as _;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
-use http::{Method, Request, StatusCode, Uri};
+use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
-use s3s::dto::{
-    CompleteMultipartUploadInput, CompleteMultipartUploadOutput, DeleteObjectsInput, DeleteObjectsOutput,
-    PutObjectInput, PutObjectOutput,
-};
-use s3s::{S3, S3Request, S3Response, S3Result};
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
 use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
 
+use crate::answer::{self, Response};
 use crate::auth::canonical::{CanonicalRequest, PathForm};
 use crate::auth::payload::PayloadForm;
 use crate::auth::signing_key::SigningKey;
 use crate::auth::{Secret, StaticCredentials};
+use crate::error::Outcome;
+use crate::header::document;
+use crate::operations::{Operation, Operations};
+use crate::protocol::code::Code;
 use crate::protocol::query::Query;
-use crate::protocol::{Adapter, Config, Limits, Protocol};
-use crate::{body, error, header::raw_headers, multipart, object::delete_object};
+use crate::protocol::refusal::Refusal;
+use crate::protocol::{Config, Limits, Protocol};
+use crate::request::Request;
+use crate::{multipart, object::delete_object};
 
 const SECRET: &str = "secret-of-nobody";
 const DATE: &str = "20130524T000000Z";
@@ -54,38 +58,41 @@ impl Clock for FixedClock {
 /// Operations that look at what they get and do nothing.
 struct Lookers;
 
-#[async_trait::async_trait]
-impl S3 for Lookers {
-    async fn put_object(&self, request: S3Request<PutObjectInput>) -> S3Result<S3Response<PutObjectOutput>> {
-        let (headers, extensions) = (raw_headers::of(&request).clone(), request.extensions);
-        let mut upload = body::upload(&headers, &extensions, request.input.body)?;
-        let mut received = 0;
-        while let Some(bytes) = upload.body.next().await {
-            let Ok(bytes) = bytes else { return Ok(S3Response::new(PutObjectOutput::default())) };
-            received += bytes.len() as u64;
-            assert!(received <= upload.size, "more bytes than were announced");
+impl Lookers {
+    async fn look(operation: Operation, request: Request<'_>) -> Outcome<Response> {
+        match operation {
+            Operation::PutObject => {
+                let mut upload = request.payload.into_upload();
+                let mut received = 0;
+                while let Some(bytes) = upload.body.next().await {
+                    let Ok(bytes) = bytes else { return Ok(answer::empty(StatusCode::OK, HeaderMap::new())) };
+                    received += bytes.len() as u64;
+                    assert!(received <= upload.size, "more bytes than were announced");
+                }
+                assert_eq!(received, upload.size, "a body that ends well is whole");
+            }
+            Operation::DeleteObjects => {
+                let batch = delete_object::Batch::asked(document::required(request.payload.document())?)?;
+                assert!((1..=DELETE_KEYS_MAX).contains(&(batch.keys.len() + batch.errors.len())));
+            }
+            Operation::CompleteMultipartUpload => {
+                let parts = multipart::listed_parts(document::required(request.payload.document())?)?;
+                assert!((1..=usize::from(PARTS_MAX)).contains(&parts.len()));
+                assert!(parts.iter().all(|part| (1..=PARTS_MAX).contains(&part.number)));
+            }
+            _ => return Err(Refusal::new(Code::NotImplemented).into()),
         }
-        assert_eq!(received, upload.size, "a body that ends well is whole");
-        Ok(S3Response::new(PutObjectOutput::default()))
+        Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+    }
+}
+
+impl Operations for Lookers {
+    fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
+        Self::look(operation, request).boxed()
     }
 
-    async fn delete_objects(
-        &self,
-        request: S3Request<DeleteObjectsInput>,
-    ) -> S3Result<S3Response<DeleteObjectsOutput>> {
-        let batch = delete_object::Batch::asked(request.input.delete)?;
-        assert!((1..=DELETE_KEYS_MAX).contains(&(batch.keys.len() + batch.errors.len())));
-        Ok(S3Response::new(DeleteObjectsOutput::default()))
-    }
-
-    async fn complete_multipart_upload(
-        &self,
-        request: S3Request<CompleteMultipartUploadInput>,
-    ) -> S3Result<S3Response<CompleteMultipartUploadOutput>> {
-        let parts = multipart::listed_parts(request.input.multipart_upload)?;
-        assert!((1..=usize::from(PARTS_MAX)).contains(&parts.len()));
-        assert!(parts.iter().all(|part| (1..=PARTS_MAX).contains(&part.number)));
-        Ok(S3Response::new(CompleteMultipartUploadOutput::default()))
+    fn release_grace(&self) -> Duration {
+        Duration::ZERO
     }
 }
 
@@ -100,8 +107,7 @@ static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         limits: Limits::default(),
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));
-    let adapter = Adapter { before: raw_headers::set_aside, error_details: error::take_details };
-    Protocol::with_adapter(config, Arc::new(credentials), Arc::new(FixedClock), Lookers, adapter)
+    Protocol::new(config, Arc::new(credentials), Arc::new(FixedClock), Arc::new(Lookers))
 });
 
 static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
@@ -131,7 +137,7 @@ pub fn request(input: &[u8]) -> Option<StatusCode> {
     Some(status)
 }
 
-fn parsed(input: &[u8]) -> Option<Request<Full<Bytes>>> {
+fn parsed(input: &[u8]) -> Option<http::Request<Full<Bytes>>> {
     let end = input.windows(2).position(|two| two == b"\n\n");
     let (head, body) = end.map_or((input, &[][..]), |end| {
         (input.get(..end).unwrap_or_default(), input.get(end + 2..).unwrap_or_default())
@@ -141,7 +147,7 @@ fn parsed(input: &[u8]) -> Option<Request<Full<Bytes>>> {
     let space = first.iter().position(|byte| *byte == b' ')?;
     let method = Method::from_bytes(first.get(..space)?).ok()?;
     let uri = Uri::try_from(first.get(space + 1..)?).ok()?;
-    let mut request = Request::new(Full::new(Bytes::copy_from_slice(body)));
+    let mut request = http::Request::new(Full::new(Bytes::copy_from_slice(body)));
     for line in lines {
         let colon = line.iter().position(|byte| *byte == b':')?;
         let name = HeaderName::from_bytes(line.get(..colon)?).ok()?;
@@ -161,7 +167,7 @@ fn parsed(input: &[u8]) -> Option<Request<Full<Bytes>>> {
 }
 
 /// Signs a request with the one key that there is; one that cannot be signed stays as it is.
-fn sign(request: &mut Request<Full<Bytes>>) {
+fn sign(request: &mut http::Request<Full<Bytes>>) {
     let uri = request.uri().clone();
     let method = request.method().clone();
     let headers = request.headers_mut();

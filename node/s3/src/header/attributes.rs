@@ -10,12 +10,14 @@ use http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES, HeaderMap,
     HeaderName, HeaderValue,
 };
-use s3s::{S3Result, s3_error};
 use sherd_core::limits::METADATA_BYTES_MAX;
 use sherd_core::record::Attributes;
 
-use crate::header::raw_headers::USER_METADATA;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 
+/// Prefix of user metadata.
+const USER_METADATA: &str = "x-amz-meta-";
 /// The content type of an object that was stored without one.
 pub(crate) const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 
@@ -31,7 +33,7 @@ const ENCODED_WORD_BYTES: usize = 45;
 ///
 /// # Errors
 /// MetadataTooLarge beyond 2 KiB of either kind, InvalidArgument for bytes that are not UTF-8.
-pub(crate) fn of_request(headers: &HeaderMap) -> S3Result<Attributes> {
+pub(crate) fn of_request(headers: &HeaderMap) -> Result<Attributes, Refusal> {
     let mut pairs = Vec::new();
     for name in SYSTEM {
         let mut value = text(headers, &name)?.unwrap_or_default();
@@ -57,24 +59,27 @@ fn is_user_metadata(name: &HeaderName) -> bool {
 }
 
 /// Names and values together stay under the limit; `prefix` bytes of each name do not count.
-fn bounded(pairs: &[(String, String)], prefix: usize) -> S3Result<()> {
+fn bounded(pairs: &[(String, String)], prefix: usize) -> Result<(), Refusal> {
     let bytes: usize =
         pairs.iter().map(|(name, value)| name.len().saturating_sub(prefix) + value.len()).sum();
     if bytes > METADATA_BYTES_MAX {
-        return Err(s3_error!(
-            MetadataTooLarge,
-            "Your metadata headers exceed the maximum allowed metadata size of {METADATA_BYTES_MAX} bytes"
+        return Err(Refusal::says(
+            Code::MetadataTooLarge,
+            format!(
+                "Your metadata headers exceed the maximum allowed metadata size of {METADATA_BYTES_MAX} bytes"
+            ),
         ));
     }
     Ok(())
 }
 
 /// All values of a header, joined as HTTP joins them.
-fn text(headers: &HeaderMap, name: &HeaderName) -> S3Result<Option<String>> {
+fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusal> {
     let mut joined: Option<String> = None;
     for value in headers.get_all(name) {
-        let value = std::str::from_utf8(value.as_bytes())
-            .map_err(|_| s3_error!(InvalidArgument, "The value of the header {name} is not UTF-8"))?;
+        let value = std::str::from_utf8(value.as_bytes()).map_err(|_| {
+            Refusal::says(Code::InvalidArgument, format!("The value of the header {name} is not UTF-8"))
+        })?;
         match &mut joined {
             None => joined = Some(value.trim().to_owned()),
             Some(text) => {
@@ -95,9 +100,8 @@ fn without_aws_chunked(encodings: &str) -> String {
 }
 
 /// The headers that come back with an object; a stored value that no header can carry is counted
-/// in `x-amz-missing-meta`, as on AWS. There is room for `more` headers.
-pub(crate) fn to_headers(attributes: &Attributes, more: usize) -> HeaderMap {
-    let mut headers = HeaderMap::with_capacity(attributes.pairs.len() + more);
+/// in `x-amz-missing-meta`, as on AWS.
+pub(crate) fn add_headers(attributes: &Attributes, headers: &mut HeaderMap) {
     let mut missing = 0_u32;
     for (name, value) in &attributes.pairs {
         let header = HeaderName::from_bytes(name.as_bytes()).ok().and_then(|name| {
@@ -113,7 +117,6 @@ pub(crate) fn to_headers(attributes: &Attributes, more: usize) -> HeaderMap {
     if missing > 0 {
         headers.insert("x-amz-missing-meta", HeaderValue::from(missing));
     }
-    headers
 }
 
 /// RFC 2047 encoded words for a text that is not US-ASCII.
@@ -133,7 +136,6 @@ fn encoded(value: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -142,6 +144,12 @@ mod tests {
         for (name, value) in pairs {
             headers.append(*name, HeaderValue::from_bytes(value).unwrap());
         }
+        headers
+    }
+
+    fn back(attributes: &Attributes) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        add_headers(attributes, &mut headers);
         headers
     }
 
@@ -165,7 +173,7 @@ mod tests {
         assert_eq!(stored.get("content-encoding"), Some("gzip"));
         assert_eq!(stored.get("x-amz-meta-colour"), Some("blue"));
         assert_eq!(stored.pairs.len(), 7);
-        let back = to_headers(&stored, 0);
+        let back = back(&stored);
         assert_eq!(back.get("expires").unwrap(), "when I say so");
         assert_eq!(
             back.get("content-disposition").unwrap().as_bytes(),
@@ -191,7 +199,7 @@ mod tests {
     #[test]
     fn metadata_beyond_ascii_comes_back_in_encoded_words() {
         let stored = of_request(&headers(&[("x-amz-meta-a", "ÄMÄ".as_bytes())])).unwrap();
-        assert_eq!(to_headers(&stored, 0).get("x-amz-meta-a").unwrap(), "=?UTF-8?B?w4RNw4Q=?=");
+        assert_eq!(back(&stored).get("x-amz-meta-a").unwrap(), "=?UTF-8?B?w4RNw4Q=?=");
         let long = "\u{1F9F1}".repeat(40);
         let words = encoded(&long).unwrap();
         let mut decoded = Vec::new();
@@ -208,7 +216,7 @@ mod tests {
     #[test]
     fn encoded_words_of_the_client_come_back_as_they_were() {
         let stored = of_request(&headers(&[("x-amz-meta-a", b"=?UTF-8?Q?k=C3=A4se?=")])).unwrap();
-        assert_eq!(to_headers(&stored, 0).get("x-amz-meta-a").unwrap(), "=?UTF-8?Q?k=C3=A4se?=");
+        assert_eq!(back(&stored).get("x-amz-meta-a").unwrap(), "=?UTF-8?Q?k=C3=A4se?=");
     }
 
     #[test]
@@ -217,16 +225,16 @@ mod tests {
         assert!(of_request(&headers(&[("x-amz-meta-a", at_limit.as_bytes())])).is_ok());
         for name in ["x-amz-meta-ab", "cache-control"] {
             let error = of_request(&headers(&[(name, at_limit.as_bytes())])).unwrap_err();
-            assert_eq!(error.code(), &S3ErrorCode::MetadataTooLarge, "{name}");
+            assert_eq!(error.code, Code::MetadataTooLarge, "{name}");
         }
         let error = of_request(&headers(&[("x-amz-meta-a", b"\xff\xfe")])).unwrap_err();
-        assert_eq!(error.code(), &S3ErrorCode::InvalidArgument);
+        assert_eq!(error.code, Code::InvalidArgument);
     }
 
     #[test]
     fn a_value_that_no_header_can_carry_is_counted_as_missing() {
         let pairs = vec![("x-amz-meta-a".to_owned(), "line\nline".to_owned())];
-        let back = to_headers(&Attributes { pairs }, 0);
+        let back = back(&Attributes { pairs });
         assert_eq!(back.get("x-amz-missing-meta").unwrap(), "1");
         assert_eq!(back.len(), 1);
     }

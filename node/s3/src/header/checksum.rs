@@ -1,135 +1,45 @@
-//! Checksum headers -> what the store expects, and what it stored -> headers and XML.
-//!
-//! A body carries one checksum at most, in a header or in its trailer. Values are base64; that of
-//! a composite checksum ends with `-N`, the number of parts it is made of.
+//! Checksum headers of uploads -> what the store expects, and what it stored -> headers and XML. Values are
+//! base64; that of a composite checksum ends with `-N`, the number of parts it is made of.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue};
 use s3s::dto::{ChecksumAlgorithm as AlgorithmName, ChecksumType};
-use s3s::{S3Error, S3Result, s3_error};
 use sherd_core::limits::PARTS_MAX;
-use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind};
+use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
-use crate::error::bad_argument;
-use crate::protocol::checksum::{ALGORITHMS, decoded, of_header, of_name};
+use crate::protocol::checksum::{ALGORITHMS, of_name, of_whole};
 pub(crate) use crate::protocol::checksum::{header, kind_text, name};
-
-const PREFIX: &str = "x-amz-checksum-";
-/// Headers that begin like a checksum and are none.
-const NOT_CHECKSUMS: [&str; 3] = ["x-amz-checksum-algorithm", "x-amz-checksum-mode", "x-amz-checksum-type"];
-
-/// What a body's headers say about its checksum.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum ChecksumAnnouncement {
-    /// Its value.
-    Value(Checksum),
-    /// That it comes behind the body.
-    Trailer(ChecksumAlgorithm),
-}
-
-/// The checksum that the headers of a body announce.
-///
-/// # Errors
-/// InvalidRequest, as AWS words it, for several checksums, unknown ones, and values that are none.
-pub(crate) fn announced(headers: &HeaderMap) -> S3Result<Option<ChecksumAnnouncement>> {
-    let mut found = None;
-    for (name, value) in headers {
-        if !name.as_str().starts_with(PREFIX) || NOT_CHECKSUMS.contains(&name.as_str()) {
-            continue;
-        }
-        let algorithm = of_header(name.as_str()).ok_or_else(|| {
-            s3_error!(
-                InvalidRequest,
-                "The algorithm type you specified in x-amz-checksum- header is invalid."
-            )
-        })?;
-        let value = value.to_str().map_err(|_| bad_value(name.as_str()))?;
-        once(
-            &mut found,
-            ChecksumAnnouncement::Value(of_whole(algorithm, value).ok_or_else(|| bad_value(name.as_str()))?),
-        )?;
-    }
-    for trailer in headers.get_all("x-amz-trailer") {
-        for name in trailer.to_str().unwrap_or("?").split(',').map(str::trim).filter(|name| !name.is_empty())
-        {
-            let algorithm = of_header(&name.to_ascii_lowercase()).ok_or_else(|| {
-                s3_error!(InvalidRequest, "The value specified in the x-amz-trailer header is not supported")
-            })?;
-            once(&mut found, ChecksumAnnouncement::Trailer(algorithm))?;
-        }
-    }
-    agrees_with_sdk_header(headers, found.as_ref())?;
-    Ok(found)
-}
-
-fn once(found: &mut Option<ChecksumAnnouncement>, announced: ChecksumAnnouncement) -> S3Result<()> {
-    if found.is_some() {
-        return Err(s3_error!(
-            InvalidRequest,
-            "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed."
-        ));
-    }
-    *found = Some(announced);
-    Ok(())
-}
-
-/// `x-amz-sdk-checksum-algorithm` promises a checksum: it must be there, and be that one.
-fn agrees_with_sdk_header(headers: &HeaderMap, found: Option<&ChecksumAnnouncement>) -> S3Result<()> {
-    let Some(promised) = headers.get("x-amz-sdk-checksum-algorithm") else { return Ok(()) };
-    let promised = by_name(promised.to_str().unwrap_or("?"))?;
-    let actual = match found {
-        Some(ChecksumAnnouncement::Value(checksum)) => checksum.algorithm,
-        Some(ChecksumAnnouncement::Trailer(algorithm)) => *algorithm,
-        None => {
-            return Err(s3_error!(
-                InvalidRequest,
-                "x-amz-sdk-checksum-algorithm specified, but no corresponding x-amz-checksum-* or x-amz-trailer \
-                 headers were found."
-            ));
-        }
-    };
-    if actual == promised {
-        Ok(())
-    } else {
-        Err(s3_error!(InvalidRequest, "Value for x-amz-sdk-checksum-algorithm header is invalid."))
-    }
-}
-
-/// The raw checksum in a trailer; a value that is none matches no body.
-pub(crate) fn of_trailer(algorithm: ChecksumAlgorithm, value: impl AsRef<[u8]>) -> Option<ChecksumBytes> {
-    let text = std::str::from_utf8(value.as_ref()).ok()?;
-    of_whole(algorithm, text.trim()).map(|checksum| checksum.value)
-}
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 
 /// The checksum of the whole object that CompleteMultipartUpload announces, composite or not.
 ///
 /// # Errors
-/// InvalidRequest, as [`announced`].
-pub(crate) fn announced_whole(headers: &HeaderMap) -> S3Result<Option<Checksum>> {
+/// InvalidRequest for several checksums, and for values that are none.
+pub(crate) fn announced_whole(headers: &HeaderMap) -> Result<Option<Checksum>, Refusal> {
     let mut found = None;
     for (algorithm, _, header) in ALGORITHMS {
         let Some(value) = headers.get(header) else { continue };
         let checksum = value.to_str().ok().and_then(|value| of_object(algorithm, value));
-        once(&mut found, ChecksumAnnouncement::Value(checksum.ok_or_else(|| bad_value(header))?))?;
+        if found.replace(checksum.ok_or_else(|| bad_value(header))?).is_some() {
+            return Err(Refusal::says(
+                Code::InvalidRequest,
+                "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
+            ));
+        }
     }
-    Ok(found.and_then(|announced| match announced {
-        ChecksumAnnouncement::Value(checksum) => Some(checksum),
-        ChecksumAnnouncement::Trailer(_) => None,
-    }))
+    Ok(found)
 }
 
 /// The algorithm that a request names (`x-amz-checksum-algorithm`), in any case.
 ///
 /// # Errors
 /// InvalidRequest for any other.
-pub(crate) fn by_name(name: &str) -> S3Result<ChecksumAlgorithm> {
+pub(crate) fn by_name(name: &str) -> Result<ChecksumAlgorithm, Refusal> {
     of_name(name).ok_or_else(|| {
-        s3_error!(
-            InvalidRequest,
-            "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, \
-             CRC32C, CRC64NVME, SHA1, SHA256]"
-        )
+        Refusal::says(Code::InvalidRequest, "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, \
+             CRC32C, CRC64NVME, SHA1, SHA256]")
     })
 }
 
@@ -137,7 +47,7 @@ pub(crate) fn by_name(name: &str) -> S3Result<ChecksumAlgorithm> {
 ///
 /// # Errors
 /// InvalidRequest for any other.
-pub(crate) fn algorithm_header(headers: &HeaderMap) -> S3Result<Option<ChecksumAlgorithm>> {
+pub(crate) fn algorithm_header(headers: &HeaderMap) -> Result<Option<ChecksumAlgorithm>, Refusal> {
     headers.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
 }
 
@@ -145,7 +55,7 @@ pub(crate) fn algorithm_header(headers: &HeaderMap) -> S3Result<Option<ChecksumA
 ///
 /// # Errors
 /// InvalidRequest for any other.
-pub(crate) fn kind_header(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>> {
+pub(crate) fn kind_header(headers: &HeaderMap) -> Result<Option<ChecksumKind>, Refusal> {
     match headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) {
         None => Ok(None),
         Some(b"COMPOSITE") => Ok(Some(ChecksumKind::Composite)),
@@ -158,14 +68,14 @@ pub(crate) fn kind_header(headers: &HeaderMap) -> S3Result<Option<ChecksumKind>>
 ///
 /// # Errors
 /// InvalidRequest for a kind without an algorithm, or one that the algorithm does not know.
-pub(crate) fn of_upload(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorithm, ChecksumKind)>> {
+pub(crate) fn of_upload(headers: &HeaderMap) -> Result<Option<(ChecksumAlgorithm, ChecksumKind)>, Refusal> {
     let kind = kind_header(headers)?;
     let Some(algorithm) = algorithm_header(headers)? else {
         return match kind {
             None => Ok(None),
-            Some(_) => Err(s3_error!(
-                InvalidRequest,
-                "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header."
+            Some(_) => Err(Refusal::says(
+                Code::InvalidRequest,
+                "The x-amz-checksum-type header can only be used with the x-amz-checksum-algorithm header.",
             )),
         };
     };
@@ -175,11 +85,13 @@ pub(crate) fn of_upload(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorit
         ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => None,
     };
     if kind.is_some() && kind == refused {
-        return Err(s3_error!(
-            InvalidRequest,
-            "The {} checksum type cannot be used with the {} checksum algorithm.",
-            kind_text(refused.expect("compared equal to a kind")),
-            name(algorithm).to_ascii_lowercase()
+        return Err(Refusal::says(
+            Code::InvalidRequest,
+            format!(
+                "The {} checksum type cannot be used with the {} checksum algorithm.",
+                kind_text(refused.expect("compared equal to a kind")),
+                name(algorithm).to_ascii_lowercase()
+            ),
         ));
     }
     let default = match algorithm {
@@ -193,38 +105,36 @@ pub(crate) fn of_upload(headers: &HeaderMap) -> S3Result<Option<(ChecksumAlgorit
 ///
 /// # Errors
 /// InvalidArgument for several, or for a value that is none, with what was sent.
-pub(crate) fn of_listed_part(values: [Option<String>; 5]) -> S3Result<Option<Checksum>> {
+pub(crate) fn of_listed_part(values: [Option<String>; 5]) -> Result<Option<Checksum>, Refusal> {
     let sent = ALGORITHMS.into_iter().zip(values);
     let sent: Vec<_> = sent.filter_map(|((algorithm, ..), value)| Some((algorithm, value?))).collect();
     let checksum = match sent.as_slice() {
         [] => return Ok(None),
-        [(algorithm, value)] => of_whole(*algorithm, value),
+        [(algorithm, value)] => of_whole(*algorithm, value.as_bytes()),
         _ => None,
     };
     checksum.map(Some).ok_or_else(|| {
         let sent: Vec<String> =
             sent.iter().map(|(algorithm, value)| format!("{}:{value};", name(*algorithm))).collect();
-        bad_argument("Invalid Base64 or multiple checksums present in request", "Checksum", &sent.concat())
+        Refusal::bad_argument(
+            "Invalid Base64 or multiple checksums present in request",
+            "Checksum",
+            &sent.concat(),
+        )
     })
 }
 
-fn bad_value(header: &str) -> S3Error {
-    s3_error!(InvalidRequest, "Value for {header} header is invalid.")
-}
-
-/// A checksum over all bytes.
-fn of_whole(algorithm: ChecksumAlgorithm, text: &str) -> Option<Checksum> {
-    let value = decoded(algorithm, text.as_bytes())?;
-    Some(Checksum { algorithm, composite_of: None, value: value.into() })
+fn bad_value(header: &str) -> Refusal {
+    Refusal::says(Code::InvalidRequest, format!("Value for {header} header is invalid."))
 }
 
 /// A checksum over all bytes, or over the parts' checksums.
 fn of_object(algorithm: ChecksumAlgorithm, text: &str) -> Option<Checksum> {
     // Standard base64 has no hyphen, so the suffix is unambiguous.
-    let Some((value, parts)) = text.split_once('-') else { return of_whole(algorithm, text) };
+    let Some((value, parts)) = text.split_once('-') else { return of_whole(algorithm, text.as_bytes()) };
     let digits = !parts.is_empty() && parts.bytes().all(|byte| byte.is_ascii_digit());
     let parts = parts.parse().ok().filter(|parts| digits && (1..=PARTS_MAX).contains(parts))?;
-    Some(Checksum { composite_of: Some(parts), ..of_whole(algorithm, value)? })
+    Some(Checksum { composite_of: Some(parts), ..of_whole(algorithm, value.as_bytes())? })
 }
 
 /// A checksum as S3 writes it.
@@ -247,8 +157,8 @@ pub(crate) fn algorithm_names(checksums: &[Checksum]) -> Option<Vec<AlgorithmNam
     (!checksums.is_empty()).then(|| names.collect())
 }
 
-/// Adds the headers of an object's checksums, and of what that of the whole covers: of a part of an object with a
-/// composite checksum, S3 gives the part's own and says `COMPOSITE`.
+/// Adds the headers of an object's checksums, and of what that of the whole covers: of a part of an object
+/// with a composite checksum, S3 gives the part's own and says `COMPOSITE`.
 pub(crate) fn add_headers(checksums: &[Checksum], kind: Option<ChecksumKind>, headers: &mut HeaderMap) {
     for checksum in checksums {
         let value =
@@ -280,8 +190,9 @@ pub(crate) use fill_checksums;
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::record::ChecksumBytes;
+
     use super::*;
-    use crate::error::take_details;
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -296,50 +207,6 @@ mod tests {
         Checksum { algorithm: ChecksumAlgorithm::Crc32, composite_of: None, value }
     }
 
-    fn refusal(pairs: &[(&'static str, &'static str)]) -> String {
-        announced(&headers(pairs)).unwrap_err().message().unwrap().to_owned()
-    }
-
-    #[test]
-    fn a_checksum_comes_in_a_header_or_in_the_trailer() {
-        let found = |pairs: &[(&'static str, &'static str)]| announced(&headers(pairs)).unwrap();
-        assert_eq!(found(&[("host", "h"), ("x-amz-checksum-mode", "ENABLED")]), None);
-        let value = ChecksumAnnouncement::Value(crc32());
-        assert_eq!(found(&[("x-amz-checksum-crc32", "AAAAAA==")]), Some(value.clone()));
-        assert_eq!(
-            found(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "CRC32")]),
-            Some(value)
-        );
-        let trailer = ChecksumAnnouncement::Trailer(ChecksumAlgorithm::Sha256);
-        assert_eq!(
-            found(&[("x-amz-trailer", "X-Amz-Checksum-Sha256"), ("x-amz-sdk-checksum-algorithm", "sha256")]),
-            Some(trailer)
-        );
-    }
-
-    #[test]
-    fn contradictory_checksums_are_refused() {
-        let two = refusal(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-checksum-crc32c", "AAAAAA==")]);
-        assert!(two.starts_with("Expecting a single"));
-        let both =
-            refusal(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-trailer", "x-amz-checksum-crc32")]);
-        assert!(both.starts_with("Expecting a single"));
-        let short = refusal(&[("x-amz-checksum-crc32", "AAAA")]);
-        assert_eq!(short, "Value for x-amz-checksum-crc32 header is invalid.");
-        assert_eq!(
-            refusal(&[("x-amz-checksum-sha1", "bad")]),
-            "Value for x-amz-checksum-sha1 header is invalid."
-        );
-        assert!(refusal(&[("x-amz-checksum-md4", "AAAA")]).starts_with("The algorithm type"));
-        assert!(refusal(&[("x-amz-trailer", "x-amz-meta-a")]).starts_with("The value specified"));
-        assert!(refusal(&[("x-amz-sdk-checksum-algorithm", "CRC32")]).contains("no corresponding"));
-        assert!(refusal(&[("x-amz-sdk-checksum-algorithm", "MD4")]).contains("unsupported"));
-        assert_eq!(
-            refusal(&[("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-sdk-checksum-algorithm", "SHA1")]),
-            "Value for x-amz-sdk-checksum-algorithm header is invalid."
-        );
-    }
-
     #[test]
     fn a_whole_object_may_have_a_composite_checksum() {
         let whole = |value| announced_whole(&headers(&[("x-amz-checksum-crc32", value)]));
@@ -350,6 +217,8 @@ mod tests {
         for bad in ["AAAAAA==-", "AAAAAA==-0", "AAAAAA==-10001", "AAAAAA==-+3", "AAAA-1", "-1", ""] {
             assert!(whole(bad).is_err(), "{bad}");
         }
+        let two = [("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-checksum-crc32c", "AAAAAA==")];
+        assert!(announced_whole(&headers(&two)).unwrap_err().message.starts_with("Expecting a single"));
     }
 
     #[test]
@@ -392,9 +261,9 @@ mod tests {
             ([None, None, None, value(), None], "SHA1:AAAAAA==;"),
         ] {
             let refused = of_listed_part(sent).unwrap_err();
-            assert_eq!(refused.code(), &s3s::S3ErrorCode::InvalidArgument);
-            let details = take_details(&mut refused.headers().unwrap().clone());
-            assert!(details.contains(&("ArgumentValue".to_owned(), argument.to_owned())), "{details:?}");
+            assert_eq!(refused.code, Code::InvalidArgument);
+            let details = refused.details;
+            assert!(details.contains(&("ArgumentValue", argument.to_owned())), "{details:?}");
         }
     }
 

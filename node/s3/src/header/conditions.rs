@@ -1,7 +1,6 @@
 //! Condition headers -> conditions of reads and writes.
 //!
-//! They are read from the raw headers, for s3s takes one entity tag where HTTP allows a list. The
-//! store judges them; here stands only what they say. A date that is none is no condition (RFC
+//! The store judges them; here stands only what they say. A date that is none is no condition (RFC
 //! 9110, section 13.1.3). A tag that is empty is refused: whoever sends one wants a condition, and a
 //! write without it would replace what it must not. Reads know all four conditions, writes two, and only
 //! one at a time.
@@ -11,16 +10,16 @@ use std::time::UNIX_EPOCH;
 use http::HeaderName;
 use http::header::{HeaderMap, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use s3s::dto::ETag;
-use s3s::{S3Result, s3_error};
 
-use crate::error::bad_argument;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 use sherd_store::object::{EtagMatch, ReadConditions, WriteConditions};
 
 /// Conditions of GetObject and HeadObject.
 ///
 /// # Errors
 /// InvalidArgument for an empty tag.
-pub(crate) fn of_read(headers: &HeaderMap) -> S3Result<ReadConditions> {
+pub(crate) fn of_read(headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
     Ok(ReadConditions {
         if_match: etags(headers, &IF_MATCH, Comparison::Strong)?,
         if_none_match: etags(headers, &IF_NONE_MATCH, Comparison::Weak)?,
@@ -33,7 +32,7 @@ pub(crate) fn of_read(headers: &HeaderMap) -> S3Result<ReadConditions> {
 ///
 /// # Errors
 /// InvalidArgument for an empty tag.
-pub(crate) fn of_copy_source(headers: &HeaderMap) -> S3Result<ReadConditions> {
+pub(crate) fn of_copy_source(headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
     let name = HeaderName::from_static;
     Ok(ReadConditions {
         if_match: etags(headers, &name("x-amz-copy-source-if-match"), Comparison::Strong)?,
@@ -48,17 +47,20 @@ pub(crate) fn of_copy_source(headers: &HeaderMap) -> S3Result<ReadConditions> {
 /// # Errors
 /// InvalidArgument for an empty tag; NotImplemented, as on AWS, for `If-None-Match` with anything but
 /// `*`, and for both conditions.
-pub(crate) fn of_write(headers: &HeaderMap) -> S3Result<WriteConditions> {
+pub(crate) fn of_write(headers: &HeaderMap) -> Result<WriteConditions, Refusal> {
     let if_match = etags(headers, &IF_MATCH, Comparison::Strong)?;
     let if_none_match = etags(headers, &IF_NONE_MATCH, Comparison::Weak)?;
     if if_match.is_some() && if_none_match.is_some() {
-        return Err(s3_error!(NotImplemented, "Multiple conditional request headers present in the request"));
+        return Err(Refusal::says(
+            Code::NotImplemented,
+            "Multiple conditional request headers present in the request",
+        ));
     }
     if !matches!(if_none_match, None | Some(EtagMatch::Any)) {
-        return Err(s3_error!(
-            NotImplemented,
+        return Err(Refusal::says(
+            Code::NotImplemented,
             "A header you provided implies functionality that is not implemented: a write takes If-None-Match \
-             only with *"
+             only with *",
         ));
     }
     Ok(WriteConditions { if_match, if_none_match, call: None })
@@ -68,11 +70,11 @@ pub(crate) fn of_write(headers: &HeaderMap) -> S3Result<WriteConditions> {
 ///
 /// # Errors
 /// InvalidArgument for an empty tag; NotImplemented, as on AWS, for `If-None-Match`.
-pub(crate) fn of_delete(headers: &HeaderMap) -> S3Result<WriteConditions> {
+pub(crate) fn of_delete(headers: &HeaderMap) -> Result<WriteConditions, Refusal> {
     if etags(headers, &IF_NONE_MATCH, Comparison::Weak)?.is_some() {
-        return Err(s3_error!(
-            NotImplemented,
-            "A header you provided implies functionality that is not implemented: If-None-Match on a delete"
+        return Err(Refusal::says(
+            Code::NotImplemented,
+            "A header you provided implies functionality that is not implemented: If-None-Match on a delete",
         ));
     }
     let if_match = etags(headers, &IF_MATCH, Comparison::Strong)?;
@@ -93,14 +95,18 @@ enum Comparison {
 }
 
 /// The entity tags under a name; `None` where the header is absent.
-fn etags(headers: &HeaderMap, name: &HeaderName, comparison: Comparison) -> S3Result<Option<EtagMatch>> {
+fn etags(
+    headers: &HeaderMap,
+    name: &HeaderName,
+    comparison: Comparison,
+) -> Result<Option<EtagMatch>, Refusal> {
     if !headers.contains_key(name) {
         return Ok(None);
     }
     let values: Vec<&[u8]> =
         headers.get_all(name).iter().map(|value| value.as_bytes().trim_ascii()).collect();
     if values.iter().all(|value| value.is_empty()) {
-        return Err(bad_argument("An entity tag must not be empty", name.as_str(), ""));
+        return Err(Refusal::bad_argument("An entity tag must not be empty", name.as_str(), ""));
     }
     if values.contains(&b"*".as_slice()) {
         return Ok(Some(EtagMatch::Any));
@@ -145,7 +151,6 @@ fn date(headers: &HeaderMap, name: &HeaderName) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -196,12 +201,12 @@ mod tests {
                 for refused in [of_read(&headers).err(), of_write(&headers).err(), of_delete(&headers).err()]
                 {
                     let refused = refused.unwrap_or_else(|| panic!("{name}: {blank:?} is no condition"));
-                    assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{name}: {blank:?}");
+                    assert_eq!(refused.code, Code::InvalidArgument, "{name}: {blank:?}");
                 }
             }
             for name in ["x-amz-copy-source-if-match", "x-amz-copy-source-if-none-match"] {
                 let refused = of_copy_source(&with(&[(name, blank)])).unwrap_err();
-                assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{name}: {blank:?}");
+                assert_eq!(refused.code, Code::InvalidArgument, "{name}: {blank:?}");
             }
         }
         let none = with(&[]);
@@ -243,13 +248,10 @@ mod tests {
         for headers in
             [with(&[("if-none-match", "\"a\"")]), with(&[("if-none-match", "*"), ("if-match", "a")])]
         {
-            assert_eq!(of_write(&headers).unwrap_err().code(), &S3ErrorCode::NotImplemented);
+            assert_eq!(of_write(&headers).unwrap_err().code, Code::NotImplemented);
         }
         assert_eq!(of_delete(&with(&[("if-match", "*")])).unwrap().if_match, Some(EtagMatch::Any));
-        assert_eq!(
-            of_delete(&with(&[("if-none-match", "*")])).unwrap_err().code(),
-            &S3ErrorCode::NotImplemented
-        );
+        assert_eq!(of_delete(&with(&[("if-none-match", "*")])).unwrap_err().code, Code::NotImplemented);
     }
 
     #[test]

@@ -1,14 +1,19 @@
 //! `x-amz-copy-source` -> the object that is copied.
 //!
-//! `[/]bucket/key[?versionId=id]`, percent-encoded; a plus sign is a plus sign. s3s parses the
-//! header too, but cannot tell a bad bucket name from no header at all.
+//! `[/]bucket/key[?versionId=id]`, percent-encoded; a plus sign is a plus sign.
 
-use http::HeaderMap;
+use http::header::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
-use s3s::{S3Error, S3Result, s3_error};
 
+use crate::header::typed;
 use crate::names;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 use sherd_store::object::ObjectName;
+
+const NAME: &str = "x-amz-copy-source";
+/// Which version was copied.
+pub(crate) const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-copy-source-version-id");
 
 /// The object that is copied, and whether its `null` version was named.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,12 +29,17 @@ pub(crate) struct CopySource {
 /// # Errors
 /// InvalidArgument when it names no object, NotImplemented for access points, NoSuchVersion for a
 /// version other than `null`.
-pub(crate) fn of(headers: &HeaderMap) -> S3Result<CopySource> {
-    let value = headers.get("x-amz-copy-source").map_or(b"".as_slice(), http::HeaderValue::as_bytes);
-    parse(std::str::from_utf8(value).map_err(|_| unreadable())?)
+pub(crate) fn of(headers: &HeaderMap) -> Result<CopySource, Refusal> {
+    let Some(value) = headers.get(NAME).filter(|value| !value.is_empty()) else {
+        return Err(Refusal::says(Code::InvalidRequest, format!("missing header: {NAME}")));
+    };
+    let text = value.to_str().map_err(|_| typed::invalid(NAME, value))?;
+    // AWS's own form of it, access points and outposts included.
+    s3s::dto::CopySource::parse(text).map_err(|_| typed::invalid(NAME, value))?;
+    parse(text)
 }
 
-fn parse(text: &str) -> S3Result<CopySource> {
+fn parse(text: &str) -> Result<CopySource, Refusal> {
     let (path, version) = match text.split_once("?versionId=") {
         Some((path, version)) => (path, Some(decode(version)?)),
         None => (text, None),
@@ -37,23 +47,25 @@ fn parse(text: &str) -> S3Result<CopySource> {
     let path = decode(path)?;
     let path = path.strip_prefix('/').unwrap_or(&path);
     if path.starts_with("arn:") {
-        return Err(s3_error!(NotImplemented, "Copying from an access point is not implemented"));
+        return Err(Refusal::says(Code::NotImplemented, "Copying from an access point is not implemented"));
     }
     let (bucket, key) = path.split_once('/').filter(|(_, key)| !key.is_empty()).ok_or_else(unreadable)?;
     Ok(CopySource { name: names::object(bucket, key)?, null_version: names::version(version.as_deref())? })
 }
 
-fn decode(text: &str) -> S3Result<String> {
+fn decode(text: &str) -> Result<String, Refusal> {
     percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| unreadable())
 }
 
-fn unreadable() -> S3Error {
-    s3_error!(InvalidArgument, "Copy Source must mention the source bucket and key: sourcebucket/sourcekey")
+fn unreadable() -> Refusal {
+    Refusal::says(
+        Code::InvalidArgument,
+        "Copy Source must mention the source bucket and key: sourcebucket/sourcekey",
+    )
 }
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -78,15 +90,12 @@ mod tests {
     #[test]
     fn what_names_no_object_is_refused() {
         for text in ["", "/", "bucket", "bucket/", "/bucket", "%ff/key", "bucket/%ff"] {
-            assert_eq!(parse(text).unwrap_err().code(), &S3ErrorCode::InvalidArgument, "{text}");
+            assert_eq!(parse(text).unwrap_err().code, Code::InvalidArgument, "{text}");
         }
-        let code = |text| parse(text).unwrap_err().code().clone();
-        assert_eq!(code("bucket/k?versionId=00112233445566778899aabbccddeeff"), S3ErrorCode::NoSuchVersion);
-        assert_eq!(code("bucket/k?versionId=x"), S3ErrorCode::InvalidArgument);
-        assert_eq!(
-            code("arn:aws:s3:eu-west-1:123456789012:accesspoint/a/object/k"),
-            S3ErrorCode::NotImplemented
-        );
-        assert_eq!(code(&format!("bucket/{}", "k".repeat(1025))), S3ErrorCode::KeyTooLongError);
+        let code = |text| parse(text).unwrap_err().code;
+        assert_eq!(code("bucket/k?versionId=00112233445566778899aabbccddeeff"), Code::NoSuchVersion);
+        assert_eq!(code("bucket/k?versionId=x"), Code::InvalidArgument);
+        assert_eq!(code("arn:aws:s3:eu-west-1:123456789012:accesspoint/a/object/k"), Code::NotImplemented);
+        assert_eq!(code(&format!("bucket/{}", "k".repeat(1025))), Code::KeyTooLongError);
     }
 }

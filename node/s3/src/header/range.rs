@@ -4,20 +4,21 @@
 //! names several ranges: the answer is the whole object, as on AWS. Whether a sensible one can be
 //! satisfied only the store knows.
 
-use s3s::{S3Result, s3_error};
-
 use crate::names;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 use sherd_store::object::Span;
 
 /// Which bytes a read asks for.
 ///
 /// # Errors
 /// InvalidRequest for both a range and a part, InvalidArgument for an impossible part number.
-pub(crate) fn span(range: Option<&[u8]>, part: Option<i32>) -> S3Result<Span> {
+pub(crate) fn span(range: Option<&[u8]>, part: Option<i32>) -> Result<Span, Refusal> {
     match (range, part) {
-        (Some(_), Some(_)) => {
-            Err(s3_error!(InvalidRequest, "Cannot specify both Range header and partNumber query parameter"))
-        }
+        (Some(_), Some(_)) => Err(Refusal::says(
+            Code::InvalidRequest,
+            "Cannot specify both Range header and partNumber query parameter",
+        )),
         (None, Some(number)) => Ok(Span::Part { number: names::part_number(number)? }),
         (Some(range), None) => Ok(parse(range).unwrap_or(Span::Whole)),
         (None, None) => Ok(Span::Whole),
@@ -28,14 +29,14 @@ pub(crate) fn span(range: Option<&[u8]>, part: Option<i32>) -> S3Result<Span> {
 ///
 /// # Errors
 /// InvalidArgument for anything but `bytes=first-last`.
-pub(crate) fn copy_span(range: Option<&str>) -> S3Result<Span> {
+pub(crate) fn copy_span(range: Option<&[u8]>) -> Result<Span, Refusal> {
     let Some(range) = range else { return Ok(Span::Whole) };
-    match parse(range.as_bytes()) {
+    match parse(range) {
         Some(span @ Span::From { last: Some(_), .. }) => Ok(span),
-        _ => Err(s3_error!(
-            InvalidArgument,
+        _ => Err(Refusal::says(
+            Code::InvalidArgument,
             "The x-amz-copy-source-range value must be of the form bytes=first-last where first and last are \
-             the zero-based offsets of the first and last bytes to copy"
+             the zero-based offsets of the first and last bytes to copy",
         )),
     }
 }
@@ -67,7 +68,6 @@ fn number(digits: &str) -> Option<u64> {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -119,18 +119,18 @@ mod tests {
     #[test]
     fn a_part_stands_alone() {
         assert_eq!(span(None, Some(3)).unwrap(), Span::Part { number: 3 });
-        assert_eq!(span(None, Some(0)).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
-        assert_eq!(span(Some(b"bytes=0-1"), Some(3)).unwrap_err().code(), &S3ErrorCode::InvalidRequest);
+        assert_eq!(span(None, Some(0)).unwrap_err().code, Code::InvalidArgument);
+        assert_eq!(span(Some(b"bytes=0-1"), Some(3)).unwrap_err().code, Code::InvalidRequest);
     }
 
     #[test]
     fn a_copied_range_names_its_first_and_last_byte() {
         assert_eq!(copy_span(None).unwrap(), Span::Whole);
-        assert_eq!(copy_span(Some("bytes=3-9")).unwrap(), from(3, Some(9)));
+        assert_eq!(copy_span(Some(b"bytes=3-9")).unwrap(), from(3, Some(9)));
         let bad =
             ["0-2", "bytes=0", "bytes=hello-world", "bytes=0-", "bytes=-4", "bytes=0-2,3-5", "bytes=9-3", ""];
         for text in bad {
-            assert_eq!(copy_span(Some(text)).unwrap_err().code(), &S3ErrorCode::InvalidArgument, "{text}");
+            assert_eq!(copy_span(Some(text.as_bytes())).unwrap_err().code, Code::InvalidArgument, "{text}");
         }
     }
 }

@@ -1,34 +1,31 @@
 //! CreateMultipartUpload.
 
-use s3s::dto::{ChecksumAlgorithm, ChecksumType, CreateMultipartUploadInput, CreateMultipartUploadOutput};
-use s3s::{S3Request, S3Response};
+use http::HeaderValue;
+use s3s::dto::CreateMultipartUploadOutput;
 
+use crate::answer::{self, Response};
 use crate::error::Outcome;
-use crate::{gateway::Gateway, header::attributes, header::checksum, header::raw_headers, names};
-use sherd_store::object;
+use crate::request::Request;
+use crate::{gateway::Gateway, header::attributes, header::checksum, names};
+use sherd_store::object::CreateUpload;
 
-pub(crate) async fn create(
-    gateway: &Gateway,
-    request: S3Request<CreateMultipartUploadInput>,
-) -> Outcome<S3Response<CreateMultipartUploadOutput>> {
-    let headers = raw_headers::of(&request);
-    let asked = checksum::of_upload(headers)?;
-    let upload = gateway
-        .objects
-        .create_upload(object::CreateUpload {
-            name: names::new_object(&request.input.bucket, &request.input.key)?,
-            attributes: attributes::of_request(headers)?,
-            checksum: asked,
-        })
-        .await?;
-    let input = request.input;
-    Ok(S3Response::new(CreateMultipartUploadOutput {
-        bucket: Some(input.bucket),
-        key: Some(input.key),
+pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let Request { target, headers, .. } = request;
+    let checksum = checksum::of_upload(&headers)?;
+    let name = names::made(target.object())?;
+    let attributes = attributes::of_request(&headers)?;
+    let upload =
+        gateway.objects.create_upload(CreateUpload { name: name.clone(), attributes, checksum }).await?;
+    let mut response = answer::document(&CreateMultipartUploadOutput {
+        bucket: Some(name.bucket.to_string()),
+        key: Some(name.key.to_string()),
         upload_id: Some(upload.to_string()),
-        checksum_algorithm: asked
-            .map(|(algorithm, _)| ChecksumAlgorithm::from_static(checksum::name(algorithm))),
-        checksum_type: asked.map(|(_, kind)| ChecksumType::from_static(checksum::kind_text(kind))),
         ..CreateMultipartUploadOutput::default()
-    }))
+    })?;
+    if let Some((algorithm, kind)) = checksum {
+        let headers = response.headers_mut();
+        headers.insert("x-amz-checksum-algorithm", HeaderValue::from_static(checksum::name(algorithm)));
+        headers.insert("x-amz-checksum-type", HeaderValue::from_static(checksum::kind_text(kind)));
+    }
+    Ok(response)
 }

@@ -5,78 +5,74 @@
 
 use http::header::{HOST, HeaderMap, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use s3s::dto::{
-    AbortMultipartUploadInput, AbortMultipartUploadOutput, CompleteMultipartUploadInput,
-    CompleteMultipartUploadOutput, CompletedMultipartUpload, CompletedPart,
-};
-use s3s::{S3Error, S3Request, S3Response, S3Result, s3_error};
+use s3s::dto::{CompleteMultipartUploadOutput, CompletedMultipartUpload, CompletedPart};
 use sherd_core::limits::PARTS_MAX;
 
+use crate::answer::{self, Response};
 use crate::error::Outcome;
-use crate::protocol::context::RequestContext;
-use crate::{body, gateway::Gateway, header::checksum, header::conditions, header::raw_headers, names};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{
+    body, gateway::Gateway, header::checksum, header::conditions, header::document, header::typed, names,
+};
 use sherd_store::object::{CompleteUpload, ListedPart};
 
 /// What a URL's path leaves as it is.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
-pub(crate) async fn complete(
-    gateway: &Gateway,
-    mut request: S3Request<CompleteMultipartUploadInput>,
-) -> Outcome<S3Response<CompleteMultipartUploadOutput>> {
-    let parts = listed_parts(request.input.multipart_upload.take())?;
-    let headers = raw_headers::of(&request);
-    let input = &request.input;
+pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let size = typed::number(&request.headers, "x-amz-mp-object-size")?;
+    let listed: CompletedMultipartUpload = document::of(request.payload.document().ok_or_else(malformed)?)?;
+    let upload = request.text("uploadId").unwrap_or_default();
+    let Request { target, headers, call, .. } = request;
+    let parts = listed_parts(listed)?;
+    let name = target.object();
     let complete = CompleteUpload {
-        name: names::object(&input.bucket, &input.key)?,
-        upload: names::upload(&input.upload_id)?,
+        name: name.clone(),
+        upload: names::upload(&upload)?,
         parts,
-        checksum: checksum::announced_whole(headers)?,
-        checksum_kind: checksum::kind_header(headers)?,
-        size: input.mpu_object_size.map(object_size).transpose()?,
-        conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
+        checksum: checksum::announced_whole(&headers)?,
+        checksum_kind: checksum::kind_header(&headers)?,
+        size: size.map(object_size).transpose()?,
+        conditions: conditions::of_write(&headers)?.in_call(call),
     };
-    let scheme = scheme(gateway, headers);
-    let location = location(scheme, headers, &input.bucket, &input.key);
+    let location = location(scheme(gateway, &headers), &headers, name.bucket.as_str(), name.key.as_str());
     let written = gateway.objects.complete_upload(complete).await?;
     let mut output = CompleteMultipartUploadOutput {
-        bucket: Some(request.input.bucket),
-        key: Some(request.input.key),
+        bucket: Some(name.bucket.to_string()),
+        key: Some(name.key.to_string()),
         location: Some(location),
         e_tag: Some(body::etag(&written.etag)),
         checksum_type: checksum::type_of(&written.checksums),
         ..CompleteMultipartUploadOutput::default()
     };
     checksum::fill_checksums!(output, &written.checksums);
-    Ok(S3Response::new(output))
+    answer::document(&output)
 }
 
-pub(crate) async fn abort(
-    gateway: &Gateway,
-    request: S3Request<AbortMultipartUploadInput>,
-) -> Outcome<S3Response<AbortMultipartUploadOutput>> {
-    let input = &request.input;
-    let name = names::object(&input.bucket, &input.key)?;
-    gateway.objects.abort_upload(name, names::upload(&input.upload_id)?).await?;
-    Ok(S3Response::new(AbortMultipartUploadOutput::default()))
+pub(crate) async fn abort(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let upload = names::upload(&request.text("uploadId").unwrap_or_default())?;
+    gateway.objects.abort_upload(request.target.object(), upload).await?;
+    Ok(answer::no_content())
 }
 
-fn malformed() -> S3Error {
-    s3_error!(
-        MalformedXML,
-        "The XML you provided was not well-formed or did not validate against our published schema"
+fn malformed() -> Refusal {
+    Refusal::says(
+        Code::MalformedXML,
+        "The XML you provided was not well-formed or did not validate against our published schema",
     )
 }
 
-pub(crate) fn listed_parts(listed: Option<CompletedMultipartUpload>) -> S3Result<Vec<ListedPart>> {
-    let parts = listed.and_then(|listed| listed.parts).unwrap_or_default();
+pub(crate) fn listed_parts(listed: CompletedMultipartUpload) -> Result<Vec<ListedPart>, Refusal> {
+    let parts = listed.parts.unwrap_or_default();
     if parts.is_empty() || parts.len() > usize::from(PARTS_MAX) {
         return Err(malformed());
     }
     parts.into_iter().map(listed_part).collect()
 }
 
-fn listed_part(part: CompletedPart) -> S3Result<ListedPart> {
+fn listed_part(part: CompletedPart) -> Result<ListedPart, Refusal> {
     let CompletedPart {
         checksum_crc32,
         checksum_crc32c,
@@ -94,9 +90,9 @@ fn listed_part(part: CompletedPart) -> S3Result<ListedPart> {
     })
 }
 
-fn object_size(size: i64) -> S3Result<u64> {
+fn object_size(size: i64) -> Result<u64, Refusal> {
     u64::try_from(size)
-        .map_err(|_| s3_error!(InvalidRequest, "Value for x-amz-mp-object-size header is invalid."))
+        .map_err(|_| Refusal::says(Code::InvalidRequest, "Value for x-amz-mp-object-size header is invalid."))
 }
 
 /// How the client reached us: a proxy that ends its TLS says so, and changes no more than this answer by it.
@@ -117,7 +113,6 @@ fn location(scheme: &str, headers: &HeaderMap, bucket: &str, key: &str) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
     use s3s::dto::ETag;
 
     use super::*;
@@ -133,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_list_of_parts_has_numbers_and_tags() {
-        let parts = listed_parts(Some(list(vec![part(2), part(1)]))).unwrap();
+        let parts = listed_parts(list(vec![part(2), part(1)])).unwrap();
         assert_eq!(
             parts.iter().map(|part| part.number).collect::<Vec<_>>(),
             [2, 1],
@@ -144,19 +139,12 @@ mod tests {
 
     #[test]
     fn a_list_that_is_none_is_malformed() {
-        let code = |listed| listed_parts(listed).unwrap_err().code().clone();
-        assert_eq!(code(None), S3ErrorCode::MalformedXML);
-        assert_eq!(code(Some(list(Vec::new()))), S3ErrorCode::MalformedXML);
-        assert_eq!(
-            code(Some(list(vec![CompletedPart { e_tag: None, ..part(1) }]))),
-            S3ErrorCode::MalformedXML
-        );
-        assert_eq!(
-            code(Some(list(vec![CompletedPart { part_number: None, ..part(1) }]))),
-            S3ErrorCode::MalformedXML
-        );
-        assert_eq!(code(Some(list(vec![part(0)]))), S3ErrorCode::InvalidArgument);
-        assert_eq!(code(Some(list((1..=10_001).map(part).collect()))), S3ErrorCode::MalformedXML);
+        let code = |listed| listed_parts(listed).unwrap_err().code;
+        assert_eq!(code(list(Vec::new())), Code::MalformedXML);
+        assert_eq!(code(list(vec![CompletedPart { e_tag: None, ..part(1) }])), Code::MalformedXML);
+        assert_eq!(code(list(vec![CompletedPart { part_number: None, ..part(1) }])), Code::MalformedXML);
+        assert_eq!(code(list(vec![part(0)])), Code::InvalidArgument);
+        assert_eq!(code(list((1..=10_001).map(part).collect())), Code::MalformedXML);
     }
 
     #[test]
@@ -174,6 +162,6 @@ mod tests {
     #[test]
     fn a_size_is_not_negative() {
         assert_eq!(object_size(7).unwrap(), 7);
-        assert_eq!(object_size(-1).unwrap_err().code(), &S3ErrorCode::InvalidRequest);
+        assert_eq!(object_size(-1).unwrap_err().code, Code::InvalidRequest);
     }
 }

@@ -1,34 +1,36 @@
 //! ListParts: the parts of an open upload, by number.
 
-use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListPartsInput, ListPartsOutput, Part, StorageClass};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
+use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListPartsOutput, Part, StorageClass};
 use sherd_core::limits::PARTS_MAX;
 
+use crate::answer::{self, Response};
 use crate::bucket::list_objects::page_size;
 use crate::error::Outcome;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
 use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
 use sherd_store::object::PartInfo;
 
-pub(crate) async fn list(
-    gateway: &Gateway,
-    request: S3Request<ListPartsInput>,
-) -> Outcome<S3Response<ListPartsOutput>> {
-    let input = request.input;
-    let name = names::object(&input.bucket, &input.key)?;
-    let upload = names::upload(&input.upload_id)?;
-    let max_parts = page_size(input.max_parts, "max-parts", 0)?;
-    let marker = input.part_number_marker.map(part_marker).transpose()?;
-    let page = gateway.objects.list_parts(name, upload, marker, max_parts).await?;
+pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let max_parts = request.parameter("max-parts")?;
+    let asked_marker: Option<i32> = request.parameter("part-number-marker")?;
+    let upload_id = request.text("uploadId").unwrap_or_default();
+    let name = request.target.object();
+    let upload = names::upload(&upload_id)?;
+    let max_parts = page_size(max_parts, "max-parts", 0)?;
+    let marker = asked_marker.map(part_marker).transpose()?;
+    let page = gateway.objects.list_parts(name.clone(), upload, marker, max_parts).await?;
     let next = page.next.filter(|_| max_parts > 0);
-    Ok(S3Response::new(ListPartsOutput {
-        bucket: Some(input.bucket),
-        key: Some(input.key),
-        upload_id: Some(input.upload_id),
+    answer::document(&ListPartsOutput {
+        bucket: Some(name.bucket.to_string()),
+        key: Some(name.key.to_string()),
+        upload_id: Some(upload_id),
         initiator: Some(owner::initiator()),
         owner: Some(owner::owner()),
         storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
         max_parts: i32::try_from(max_parts).ok(),
-        part_number_marker: Some(input.part_number_marker.unwrap_or_default()),
+        part_number_marker: Some(asked_marker.unwrap_or_default()),
         next_part_number_marker: next.map(i32::from),
         is_truncated: Some(next.is_some()),
         checksum_algorithm: page
@@ -37,17 +39,17 @@ pub(crate) async fn list(
         checksum_type: page.checksum.map(|(_, kind)| ChecksumType::from_static(checksum::kind_text(kind))),
         parts: Some(page.parts.iter().map(described).collect()),
         ..ListPartsOutput::default()
-    }))
+    })
 }
 
 /// The number behind which a page begins; 0 is before them all, and behind the last is nothing.
-pub(crate) fn part_marker(marker: i32) -> S3Result<u16> {
+pub(crate) fn part_marker(marker: i32) -> Result<u16, Refusal> {
     u32::try_from(marker)
         .map(|marker| u16::try_from(marker).map_or(PARTS_MAX, |marker| marker.min(PARTS_MAX)))
         .map_err(|_| {
-            s3_error!(
-                InvalidArgument,
-                "Argument part-number-marker must be an integer between 0 and 2147483647"
+            Refusal::says(
+                Code::InvalidArgument,
+                "Argument part-number-marker must be an integer between 0 and 2147483647",
             )
         })
 }
@@ -66,7 +68,6 @@ fn described(part: &PartInfo) -> Part {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -75,6 +76,6 @@ mod tests {
         assert_eq!(part_marker(0).unwrap(), 0);
         assert_eq!(part_marker(10_000).unwrap(), 10_000);
         assert_eq!(part_marker(70_000).unwrap(), 10_000);
-        assert_eq!(part_marker(-1).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+        assert_eq!(part_marker(-1).unwrap_err().code, Code::InvalidArgument);
     }
 }

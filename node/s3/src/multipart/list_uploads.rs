@@ -1,36 +1,38 @@
 //! ListMultipartUploads: open uploads, by key and then by the time they were begun.
 
 use s3s::dto::{
-    ChecksumAlgorithm, ChecksumType, CommonPrefix, ListMultipartUploadsInput, ListMultipartUploadsOutput,
-    MultipartUpload, StorageClass,
+    ChecksumAlgorithm, ChecksumType, CommonPrefix, ListMultipartUploadsOutput, MultipartUpload, StorageClass,
 };
-use s3s::{S3Request, S3Response, S3Result, s3_error};
 use sherd_core::id::UploadId;
 
+use crate::answer::{self, Response};
 use crate::bucket::list_objects::{KeyEncoding, page_size};
 use crate::error::Outcome;
-use crate::{gateway::Gateway, header::checksum, header::timestamp, names, owner};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{gateway::Gateway, header::checksum, header::timestamp, owner};
 use sherd_store::object::{ListUploads, UploadEntry};
 
 /// Where a page begins: behind a key, or behind one upload of it.
 type Marker = (String, Option<UploadId>);
 
-pub(crate) async fn list(
-    gateway: &Gateway,
-    request: S3Request<ListMultipartUploadsInput>,
-) -> Outcome<S3Response<ListMultipartUploadsOutput>> {
-    let input = request.input;
-    let encoding = KeyEncoding::of(input.encoding_type.as_ref())?;
-    let max_uploads = page_size(input.max_uploads, "max-uploads", 1)?;
-    let prefix = input.prefix.unwrap_or_default();
-    let delimiter = input.delimiter.filter(|delimiter| !delimiter.is_empty());
+pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let max_uploads = request.parameter("max-uploads")?;
+    let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
+    let max_uploads = page_size(max_uploads, "max-uploads", 1)?;
+    let prefix = request.text("prefix").unwrap_or_default();
+    let delimiter = request.text("delimiter").filter(|delimiter| !delimiter.is_empty());
+    let key_marker = request.text("key-marker");
+    let upload_id_marker = request.text("upload-id-marker");
+    let bucket = request.target.bucket();
     let page = gateway
         .objects
         .list_uploads(ListUploads {
-            bucket: names::bucket(&input.bucket)?,
+            bucket: bucket.clone(),
             prefix: prefix.clone(),
             delimiter: delimiter.clone(),
-            after: marker(input.key_marker.as_deref(), input.upload_id_marker.as_deref())?,
+            after: marker(key_marker.as_deref(), upload_id_marker.as_deref())?,
             max_uploads,
         })
         .await?;
@@ -43,13 +45,13 @@ pub(crate) async fn list(
     }
     let is_truncated = page.next.is_some();
     let (next_key, next_upload) = page.next.unzip();
-    Ok(S3Response::new(ListMultipartUploadsOutput {
-        bucket: Some(input.bucket),
+    answer::document(&ListMultipartUploadsOutput {
+        bucket: Some(bucket.to_string()),
         prefix: Some(encoding.text(prefix)),
         delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),
         encoding_type: encoding.name(),
-        key_marker: Some(encoding.text(input.key_marker.unwrap_or_default())),
-        upload_id_marker: Some(input.upload_id_marker.unwrap_or_default()),
+        key_marker: Some(encoding.text(key_marker.unwrap_or_default())),
+        upload_id_marker: Some(upload_id_marker.unwrap_or_default()),
         next_key_marker: next_key.map(|key| encoding.text(key)),
         next_upload_id_marker: next_upload.flatten().map(|upload| upload.to_string()),
         max_uploads: i32::try_from(max_uploads).ok(),
@@ -57,14 +59,14 @@ pub(crate) async fn list(
         uploads: Some(uploads),
         common_prefixes: Some(common_prefixes),
         ..ListMultipartUploadsOutput::default()
-    }))
+    })
 }
 
 /// Reads both markers. That of an upload means nothing without that of its key.
-fn marker(key: Option<&str>, upload: Option<&str>) -> S3Result<Option<Marker>> {
+fn marker(key: Option<&str>, upload: Option<&str>) -> Result<Option<Marker>, Refusal> {
     let Some(key) = key.filter(|key| !key.is_empty()) else { return Ok(None) };
     let upload = upload.filter(|upload| !upload.is_empty()).map(UploadId::parse).transpose();
-    let upload = upload.map_err(|_| s3_error!(InvalidArgument, "Invalid uploadId marker"))?;
+    let upload = upload.map_err(|_| Refusal::says(Code::InvalidArgument, "Invalid uploadId marker"))?;
     Ok(Some((key.to_owned(), upload)))
 }
 
@@ -96,7 +98,6 @@ fn described(entry: UploadEntry, encoding: KeyEncoding) -> UploadDescription {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -109,6 +110,6 @@ mod tests {
         assert_eq!(marker(Some("k"), Some("")).unwrap(), Some(("k".to_owned(), None)));
         let upload = UploadId::parse(id).ok();
         assert_eq!(marker(Some("k"), Some(id)).unwrap(), Some(("k".to_owned(), upload)));
-        assert_eq!(marker(Some("k"), Some("x")).unwrap_err().code(), &S3ErrorCode::InvalidArgument);
+        assert_eq!(marker(Some("k"), Some("x")).unwrap_err().code, Code::InvalidArgument);
     }
 }

@@ -1,63 +1,45 @@
 //! CopyObject: a source, what to keep of it, and conditions on both ends.
 
 use http::HeaderMap;
-use s3s::dto::{CopyObjectInput, CopyObjectOutput, CopyObjectResult};
-use s3s::{S3Request, S3Response, S3Result, s3_error};
-use sherd_core::limits::PUT_BYTES_MAX;
+use s3s::dto::CopyObjectResult;
 use sherd_core::record::Attributes;
 
-use crate::error::{Failure, Outcome};
-use crate::protocol::context::RequestContext;
+use crate::answer::{self, NULL, Response};
+use crate::error::Outcome;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
 use crate::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
-    header::raw_headers, header::timestamp, names,
+    header::timestamp, names,
 };
-use sherd_store::object::{CopyRequest, Error, Invalid, WriteOutcome};
+use sherd_store::object::{CopyRequest, WriteOutcome};
 
-pub(crate) async fn copy(
-    gateway: &Gateway,
-    request: S3Request<CopyObjectInput>,
-) -> Outcome<S3Response<CopyObjectOutput>> {
-    let headers = raw_headers::of(&request);
-    let source = copy_source::of(headers)?;
+pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let Request { target, headers, call, .. } = request;
+    let source = copy_source::of(&headers)?;
     let copy = CopyRequest {
         source: source.name,
-        source_conditions: conditions::of_copy_source(headers)?,
-        target: names::new_object(&request.input.bucket, &request.input.key)?,
-        conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
-        attributes: new_attributes(headers)?,
-        checksum: checksum::algorithm_header(headers)?,
+        source_conditions: conditions::of_copy_source(&headers)?,
+        target: names::made(target.object())?,
+        conditions: conditions::of_write(&headers)?.in_call(call),
+        attributes: new_attributes(&headers)?,
+        checksum: checksum::algorithm_header(&headers)?,
     };
-    let written = gateway.objects.copy(copy).await.map_err(source_failure)?;
-    Ok(S3Response::new(CopyObjectOutput {
-        copy_object_result: Some(result(&written)),
-        copy_source_version_id: source.null_version.then(|| "null".to_owned()),
-        ..CopyObjectOutput::default()
-    }))
+    let written = gateway.objects.copy(copy).await?;
+    let mut response = answer::document(&result(&written))?;
+    if source.null_version {
+        response.headers_mut().insert(copy_source::VERSION_ID, NULL);
+    }
+    Ok(response)
 }
 
 /// The attributes of the copy; `None` keeps the source's.
-fn new_attributes(headers: &HeaderMap) -> S3Result<Option<Attributes>> {
+fn new_attributes(headers: &HeaderMap) -> Result<Option<Attributes>, Refusal> {
     match headers.get("x-amz-metadata-directive").map(http::HeaderValue::as_bytes) {
         None | Some(b"COPY") => Ok(None),
         Some(b"REPLACE") => attributes::of_request(headers).map(Some),
-        Some(_) => Err(s3_error!(InvalidArgument, "Unknown metadata directive.")),
-    }
-}
-
-/// A copy fails by its source as no plain read does: a condition that does not hold is 412 always,
-/// and a source beyond 5 GiB is for UploadPartCopy.
-pub(crate) fn source_failure(error: Error) -> Failure {
-    match error {
-        Error::NotModified { .. } => {
-            Error::PreconditionFailed { header: "x-amz-copy-source-If-None-Match" }.into()
-        }
-        Error::Invalid(Invalid::TooLarge { .. }) => s3_error!(
-            InvalidRequest,
-            "The specified copy source is larger than the maximum allowable size for a copy source: {PUT_BYTES_MAX}"
-        )
-        .into(),
-        other => other.into(),
+        Some(_) => Err(Refusal::says(Code::InvalidArgument, "Unknown metadata directive.")),
     }
 }
 
@@ -75,7 +57,6 @@ fn result(written: &WriteOutcome) -> CopyObjectResult {
 #[cfg(test)]
 mod tests {
     use http::HeaderValue;
-    use s3s::S3ErrorCode;
 
     use super::*;
 
@@ -95,23 +76,6 @@ mod tests {
         assert_eq!(new_attributes(&headers(Some("COPY"))).unwrap(), None);
         let replaced = new_attributes(&headers(Some("REPLACE"))).unwrap().unwrap();
         assert_eq!(replaced.get("x-amz-meta-a"), Some("1"));
-        assert_eq!(
-            new_attributes(&headers(Some("MERGE"))).unwrap_err().code(),
-            &S3ErrorCode::InvalidArgument
-        );
-    }
-
-    #[test]
-    fn a_source_that_is_not_modified_fails_the_copy() {
-        let failure = source_failure(Error::NotModified {
-            etag: String::new(),
-            modified_ms: 0,
-            attributes: Attributes::default(),
-        });
-        assert!(matches!(failure, Failure::Store(Error::PreconditionFailed { .. })));
-        let failure = source_failure(Invalid::TooLarge { size: 2, max: 1 }.into());
-        let Failure::Request(error) = failure else { panic!("a request that S3 refuses") };
-        assert_eq!(error.code(), &S3ErrorCode::InvalidRequest);
-        assert!(matches!(source_failure(Error::Full), Failure::Store(Error::Full)));
+        assert_eq!(new_attributes(&headers(Some("MERGE"))).unwrap_err().code, Code::InvalidArgument);
     }
 }

@@ -5,46 +5,42 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
-use http::HeaderMap;
-use s3s::dto::{
-    Delete, DeleteObjectInput, DeleteObjectOutput, DeleteObjectsInput, DeleteObjectsOutput, DeletedObject,
-    Error as KeyError, ObjectIdentifier,
-};
-use s3s::{S3Error, S3ErrorCode, S3Request, S3Response, S3Result, s3_error};
+use s3s::dto::{Delete, DeleteObjectsOutput, DeletedObject, Error as KeyError, ObjectIdentifier};
 use sherd_core::id::ObjectKey;
 use sherd_core::limits::DELETE_KEYS_MAX;
 
-use crate::error::{Outcome, logged, request_id};
-use crate::protocol::context::RequestContext;
-use crate::{gateway::Gateway, header::conditions, header::raw_headers, names};
+use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::error::{Outcome, logged};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{gateway::Gateway, header::conditions, header::document, header::typed, names};
 use sherd_store::object::WriteConditions;
 
-pub(crate) async fn delete(
-    gateway: &Gateway,
-    request: S3Request<DeleteObjectInput>,
-) -> Outcome<S3Response<DeleteObjectOutput>> {
-    let headers = raw_headers::of(&request);
-    let null_version = names::version(request.input.version_id.as_deref())?;
-    let name = names::object(&request.input.bucket, &request.input.key)?;
-    let conditions = conditions::of_delete(headers)?.in_call(RequestContext::call_of(&request.extensions));
-    gateway.objects.delete(name, conditions).await?;
-    let version_id = null_version.then(|| "null".to_owned());
-    Ok(S3Response::new(DeleteObjectOutput { version_id, ..DeleteObjectOutput::default() }))
+/// Header by which a request deletes locked objects too; nothing is locked.
+const BYPASS: &str = "x-amz-bypass-governance-retention";
+
+pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let null_version = request.names_null_version();
+    let Request { target, headers, call, .. } = request;
+    typed::flag(&headers, BYPASS)?;
+    let conditions = conditions::of_delete(&headers)?.in_call(call);
+    gateway.objects.delete(target.object(), conditions).await?;
+    let mut response = answer::no_content();
+    if null_version {
+        response.headers_mut().insert(VERSION_ID, NULL);
+    }
+    Ok(response)
 }
 
-pub(crate) async fn delete_many(
-    gateway: &Gateway,
-    request: S3Request<DeleteObjectsInput>,
-) -> Outcome<S3Response<DeleteObjectsOutput>> {
-    let request_id = request_id(&request);
-    let headers = raw_headers::of(&request);
-    is_covered(headers)?;
-    let bucket = names::bucket(&request.input.bucket)?;
-    let quiet = request.input.delete.quiet.unwrap_or_default();
-    let Batch { keys, null_versions, mut errors } = Batch::asked(request.input.delete)?;
-    let call = RequestContext::call_of(&request.extensions);
+pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    typed::flag(&request.headers, BYPASS)?;
+    let delete: Delete = document::required(request.payload.document())?;
+    let Request { id, target, call, .. } = request;
+    let quiet = delete.quiet.unwrap_or_default();
+    let Batch { keys, null_versions, mut errors } = Batch::asked(delete)?;
     let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
-    let outcomes = gateway.objects.delete_many(bucket, keys).await?;
+    let outcomes = gateway.objects.delete_many(target.bucket(), keys).await?;
     let mut deleted = Vec::new();
     for outcome in outcomes {
         let version_id =
@@ -53,37 +49,17 @@ pub(crate) async fn delete_many(
         match outcome.result {
             Ok(()) if quiet => {}
             Ok(()) => deleted.push(DeletedObject { key: Some(key), version_id, ..DeletedObject::default() }),
-            Err(error) => errors.push(said(
-                key,
-                version_id,
-                &logged(gateway.objects.release_grace(), request_id, error),
-            )),
+            Err(error) => {
+                let refusal = logged(gateway.objects.release_grace(), id, error);
+                errors.push(said(key, version_id, &refusal));
+            }
         }
     }
-    let output = DeleteObjectsOutput {
+    answer::document(&DeleteObjectsOutput {
         deleted: (!deleted.is_empty()).then_some(deleted),
         errors: (!errors.is_empty()).then_some(errors),
         ..DeleteObjectsOutput::default()
-    };
-    Ok(S3Response::new(output))
-}
-
-/// A list of keys to delete must be covered by a digest or a checksum; which of them is right the
-/// protocol layer has checked.
-fn is_covered(headers: &HeaderMap) -> S3Result<()> {
-    let covered = headers.contains_key("content-md5")
-        || headers.contains_key("x-amz-trailer")
-        || headers.keys().any(|name| {
-            name.as_str().starts_with("x-amz-checksum-") && name.as_str() != "x-amz-checksum-algorithm"
-        });
-    if covered {
-        Ok(())
-    } else {
-        Err(s3_error!(
-            InvalidRequest,
-            "Missing required header for this request: Content-MD5 OR x-amz-checksum-*"
-        ))
-    }
+    })
 }
 
 /// A list of keys, taken apart.
@@ -101,11 +77,11 @@ impl Batch {
     ///
     /// # Errors
     /// MalformedXML for a list of none or of too many.
-    pub(crate) fn asked(delete: Delete) -> S3Result<Self> {
+    pub(crate) fn asked(delete: Delete) -> Result<Self, Refusal> {
         if delete.objects.is_empty() || delete.objects.len() > DELETE_KEYS_MAX {
-            return Err(s3_error!(
-                MalformedXML,
-                "The XML you provided was not well-formed or did not validate against our published schema"
+            return Err(Refusal::says(
+                Code::MalformedXML,
+                "The XML you provided was not well-formed or did not validate against our published schema",
             ));
         }
         Ok(Self::of(delete.objects))
@@ -118,9 +94,9 @@ impl Batch {
             let ObjectIdentifier { e_tag, key, last_modified_time, size, version_id } = identifier;
             let checked = (|| {
                 if last_modified_time.is_some() || size.is_some() {
-                    return Err(s3_error!(
-                        NotImplemented,
-                        "Only ETag is implemented as a condition of a delete"
+                    return Err(Refusal::says(
+                        Code::NotImplemented,
+                        "Only ETag is implemented as a condition of a delete",
                     ));
                 }
                 Ok((names::version(version_id.as_deref())?, batch_key(&key)?))
@@ -141,8 +117,10 @@ impl Batch {
                 }
                 Entry::Occupied(entry) if *entry.get() == conditions => {}
                 Entry::Occupied(_) => {
-                    let error =
-                        s3_error!(InvalidRequest, "The key is listed twice with different conditions");
+                    let error = Refusal::says(
+                        Code::InvalidRequest,
+                        "The key is listed twice with different conditions",
+                    );
                     batch.errors.push(said(key, version_id, &error));
                 }
             }
@@ -151,19 +129,18 @@ impl Batch {
     }
 }
 
-fn batch_key(key: &str) -> S3Result<ObjectKey> {
+fn batch_key(key: &str) -> Result<ObjectKey, Refusal> {
     if key.is_empty() {
-        let code = S3ErrorCode::from_bytes(b"UserKeyMustBeSpecified").expect("codes are UTF-8");
-        return Err(S3Error::with_message(code, "The key must not be empty"));
+        return Err(Refusal::new(Code::UserKeyMustBeSpecified));
     }
     names::key(key)
 }
 
-fn said(key: String, version_id: Option<String>, error: &S3Error) -> KeyError {
+fn said(key: String, version_id: Option<String>, error: &Refusal) -> KeyError {
     KeyError {
-        code: Some(error.code().as_str().to_owned()),
+        code: Some(error.code.name().to_owned()),
         key: Some(key),
-        message: error.message().map(str::to_owned),
+        message: Some(error.message.clone().into_owned()),
         version_id,
     }
 }
@@ -219,16 +196,5 @@ mod tests {
             Batch::of(vec![ObjectIdentifier { version_id: Some("null".into()), ..listed("a") }, listed("b")]);
         let null = |key: &'static str| batch.null_versions.get(&ObjectKey::new(key).unwrap()).copied();
         assert_eq!((null("a"), null("b")), (Some(true), Some(false)));
-    }
-
-    #[test]
-    fn a_batch_without_a_digest_is_refused() {
-        let with = |name: &'static str| HeaderMap::from_iter([(name.parse().unwrap(), "x".parse().unwrap())]);
-        for name in ["content-md5", "x-amz-checksum-crc32", "x-amz-trailer"] {
-            is_covered(&with(name)).unwrap();
-        }
-        for name in ["host", "x-amz-checksum-algorithm", "x-amz-sdk-checksum-algorithm"] {
-            assert_eq!(is_covered(&with(name)).unwrap_err().code(), &S3ErrorCode::InvalidRequest);
-        }
     }
 }

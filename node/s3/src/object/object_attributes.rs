@@ -1,54 +1,105 @@
 //! GetObjectAttributes: what an object is, by the names that a request lists, as a document.
 //!
-//! As on AWS the entity tag stands without quotes here (the protocol layer takes them off), a composite checksum
+//! As on AWS the entity tag stands without quotes here, a composite checksum
 //! without the number of its parts, and the parts of a multipart object are listed with their checksums.
+
+use std::io::Write;
 
 use http::HeaderMap;
 use http::header::LAST_MODIFIED;
-use s3s::dto::{
-    Checksum, GetObjectAttributesInput, GetObjectAttributesOutput, GetObjectAttributesParts,
-    ObjectAttributes, ObjectPart, StorageClass,
-};
-use s3s::{S3Request, S3Response, S3Result};
+use s3s::dto::{Checksum, GetObjectAttributesParts, ObjectAttributes, ObjectPart, StorageClass};
+use s3s::xml::{SerResult, Serialize, Serializer};
 use sherd_core::limits::LIST_KEYS_MAX;
 use sherd_core::record::{Checksum as StoredChecksum, Checksums};
 
-use crate::error::{Outcome, bad_argument};
+use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::error::Outcome;
 use crate::multipart::part_marker;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names};
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{gateway::Gateway, header::checksum, header::timestamp, header::typed};
 use sherd_store::object::{ObjectDescription, PartDescription};
 
 const ATTRIBUTES: &str = "x-amz-object-attributes";
+/// Of all documents.
+const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
-pub(crate) async fn get(
-    gateway: &Gateway,
-    request: S3Request<GetObjectAttributesInput>,
-) -> Outcome<S3Response<GetObjectAttributesOutput>> {
-    let input = &request.input;
-    let wanted = AttributeSelection::of(&input.object_attributes)?;
-    let page = PartsAsked::of(input)?;
-    let null_version = names::version(input.version_id.as_deref())?;
-    let described = gateway.objects.describe(names::object(&input.bucket, &input.key)?).await?;
-    let ObjectDescription { info, parts } = described;
+pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let null_version = request.names_null_version();
+    let Request { target, headers, .. } = request;
+    let max = typed::number(&headers, "x-amz-max-parts")?;
+    let lines = lines(&headers)?;
+    let after = typed::number(&headers, "x-amz-part-number-marker")?;
+    let wanted = AttributeSelection::of(&lines)?;
+    let page = PartsAsked::of(max, after)?;
+    let ObjectDescription { info, parts } = gateway.objects.describe(target.object()).await?;
     let mut whole = Checksum { checksum_type: checksum::type_of(&info.checksums), ..Checksum::default() };
     let bare: Checksums =
         info.checksums.iter().map(|sum| StoredChecksum { composite_of: None, ..sum.clone() }).collect();
     checksum::fill_checksums!(whole, &bare);
-    let output = GetObjectAttributesOutput {
+    let mut response = answer::document(&Attributes {
         checksum: (wanted.has(ObjectAttributes::CHECKSUM) && !info.checksums.is_empty()).then_some(whole),
-        e_tag: wanted.has(ObjectAttributes::ETAG).then(|| body::etag(&info.etag)),
-        object_parts: parts
+        etag: wanted.has(ObjectAttributes::ETAG).then_some(info.etag),
+        parts: parts
             .filter(|_| wanted.has(ObjectAttributes::OBJECT_PARTS))
             .map(|parts| page.of_parts(&parts)),
-        object_size: i64::try_from(info.size).ok().filter(|_| wanted.has(ObjectAttributes::OBJECT_SIZE)),
-        storage_class: wanted
-            .has(ObjectAttributes::STORAGE_CLASS)
-            .then(|| StorageClass::from_static(StorageClass::STANDARD)),
-        version_id: null_version.then(|| "null".to_owned()),
-        ..GetObjectAttributesOutput::default()
-    };
-    let headers = HeaderMap::from_iter([(LAST_MODIFIED, timestamp::in_header(info.modified_ms))]);
-    Ok(S3Response::with_headers(output, headers))
+        size: i64::try_from(info.size).ok().filter(|_| wanted.has(ObjectAttributes::OBJECT_SIZE)),
+        has_storage_class: wanted.has(ObjectAttributes::STORAGE_CLASS),
+    })?;
+    let headers = response.headers_mut();
+    if null_version {
+        headers.insert(VERSION_ID, NULL);
+    }
+    headers.insert(LAST_MODIFIED, timestamp::in_header(info.modified_ms));
+    Ok(response)
+}
+
+/// The document.
+struct Attributes {
+    checksum: Option<Checksum>,
+    etag: Option<String>,
+    parts: Option<GetObjectAttributesParts>,
+    size: Option<i64>,
+    has_storage_class: bool,
+}
+
+impl Serialize for Attributes {
+    fn serialize<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
+        serializer.element_with_ns("GetObjectAttributesResponse", NAMESPACE, |serializer| {
+            if let Some(checksum) = &self.checksum {
+                serializer.content("Checksum", checksum)?;
+            }
+            if let Some(etag) = &self.etag {
+                serializer.content("ETag", etag)?;
+            }
+            if let Some(parts) = &self.parts {
+                serializer.content("ObjectParts", parts)?;
+            }
+            if let Some(size) = &self.size {
+                serializer.content("ObjectSize", size)?;
+            }
+            if self.has_storage_class {
+                serializer.content("StorageClass", StorageClass::STANDARD)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+/// The lines of the header that lists names.
+///
+/// # Errors
+/// InvalidRequest where the header is missing, InvalidArgument for a line that is not text.
+fn lines(headers: &HeaderMap) -> Result<Vec<&str>, Refusal> {
+    let lines = headers.get_all(ATTRIBUTES).iter();
+    let lines: Vec<&str> = lines
+        .map(|line| line.to_str().map_err(|_| typed::invalid(ATTRIBUTES, line)))
+        .collect::<Result<_, Refusal>>()?;
+    if lines.is_empty() {
+        return Err(Refusal::says(Code::InvalidRequest, format!("missing header: {ATTRIBUTES}")));
+    }
+    Ok(lines)
 }
 
 /// Which elements the answer has.
@@ -60,7 +111,7 @@ impl<'a> AttributeSelection<'a> {
     ///
     /// # Errors
     /// InvalidArgument for any other.
-    fn of(lines: &'a [ObjectAttributes]) -> S3Result<Self> {
+    fn of(lines: &[&'a str]) -> Result<Self, Refusal> {
         const KNOWN: [&str; 5] = [
             ObjectAttributes::ETAG,
             ObjectAttributes::CHECKSUM,
@@ -68,10 +119,11 @@ impl<'a> AttributeSelection<'a> {
             ObjectAttributes::STORAGE_CLASS,
             ObjectAttributes::OBJECT_SIZE,
         ];
-        let names: Vec<&str> =
-            lines.iter().flat_map(|line| line.as_str().split(',')).map(str::trim).collect();
+        let names: Vec<&str> = lines.iter().flat_map(|line| line.split(',')).map(str::trim).collect();
         match names.iter().find(|name| !KNOWN.contains(name)) {
-            Some(unknown) => Err(bad_argument("Invalid attribute name specified.", ATTRIBUTES, unknown)),
+            Some(unknown) => {
+                Err(Refusal::bad_argument("Invalid attribute name specified.", ATTRIBUTES, unknown))
+            }
             None => Ok(Self(names)),
         }
     }
@@ -89,9 +141,9 @@ struct PartsAsked {
 }
 
 impl PartsAsked {
-    fn of(input: &GetObjectAttributesInput) -> S3Result<Self> {
-        let max = crate::bucket::list_objects::page_size(input.max_parts, "max-parts", 0)?;
-        let after = input.part_number_marker.map(part_marker).transpose()?.unwrap_or_default();
+    fn of(max: Option<i32>, after: Option<i32>) -> Result<Self, Refusal> {
+        let max = crate::bucket::list_objects::page_size(max, "max-parts", 0)?;
+        let after = after.map(part_marker).transpose()?.unwrap_or_default();
         Ok(Self { after, max: usize::try_from(max.min(LIST_KEYS_MAX)).expect("a page is small") })
     }
 
@@ -122,20 +174,17 @@ fn described(part: &PartDescription) -> ObjectPart {
 
 #[cfg(test)]
 mod tests {
-    use s3s::S3ErrorCode;
 
     use super::*;
 
     #[test]
     fn attributes_are_listed_on_one_line_or_several() {
         for lines in [&["ETag, ObjectSize"][..], &["ETag", "ObjectSize"]] {
-            let lines: Vec<ObjectAttributes> =
-                lines.iter().map(|line| ObjectAttributes::from_static(line)).collect();
-            assert_eq!(AttributeSelection::of(&lines).unwrap().0, ["ETag", "ObjectSize"]);
+            assert_eq!(AttributeSelection::of(lines).unwrap().0, ["ETag", "ObjectSize"]);
         }
         for bad in ["", "etag", "ETag,", "Everything"] {
-            let refused = AttributeSelection::of(&[ObjectAttributes::from_static(bad)]).unwrap_err();
-            assert_eq!(refused.code(), &S3ErrorCode::InvalidArgument, "{bad}");
+            let refused = AttributeSelection::of(&[bad]).unwrap_err();
+            assert_eq!(refused.code, Code::InvalidArgument, "{bad}");
         }
     }
 

@@ -1,21 +1,20 @@
 //! PutObject: headers and body -> a put -> the entity tag.
 
-use s3s::dto::{PutObjectInput, PutObjectOutput};
-use s3s::{S3Request, S3Response, S3Result};
+use http::{HeaderMap, StatusCode};
 use sherd_core::record::Checksum;
 
+use crate::answer::{self, Response};
 use crate::error::Outcome;
-use crate::protocol::context::RequestContext;
-use crate::{
-    Gateway, body, header::attributes, header::checksum, header::conditions, header::raw_headers, names,
-};
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use crate::{Gateway, body, header::attributes, header::checksum, header::conditions, names};
 use sherd_store::object::{PutRequest, WriteOutcome};
 
-/// What the request says is read at once: its input is large, and the future does without it.
-pub(crate) fn put(
-    gateway: &Gateway,
-    request: S3Request<PutObjectInput>,
-) -> impl Future<Output = Outcome<S3Response<PutObjectOutput>>> + Send {
+/// The request is read before the future is made: it is large, and the future does without it.
+pub(crate) fn put<'a>(
+    gateway: &'a Gateway,
+    request: Request<'_>,
+) -> impl Future<Output = Outcome<Response>> + Send + use<'a> {
     let asked = asked(request);
     async move {
         let asked = asked?;
@@ -25,21 +24,20 @@ pub(crate) fn put(
     }
 }
 
-fn asked(mut request: S3Request<PutObjectInput>) -> S3Result<PutRequest> {
-    let stream = request.input.body.take();
-    let headers = raw_headers::of(&request);
+fn asked(request: Request<'_>) -> Result<PutRequest, Refusal> {
+    let Request { target, headers, call, payload, .. } = request;
     Ok(PutRequest {
-        name: names::new_object(&request.input.bucket, &request.input.key)?,
-        attributes: attributes::of_request(headers)?,
-        conditions: conditions::of_write(headers)?.in_call(RequestContext::call_of(&request.extensions)),
-        upload: body::upload(headers, &request.extensions, stream)?,
+        name: names::made(target.object())?,
+        attributes: attributes::of_request(&headers)?,
+        conditions: conditions::of_write(&headers)?.in_call(call),
+        upload: payload.into_upload(),
     })
 }
 
-fn answer(written: &WriteOutcome) -> S3Response<PutObjectOutput> {
-    let e_tag = Some(body::etag(&written.etag));
-    let mut response = S3Response::new(PutObjectOutput { e_tag, ..PutObjectOutput::default() });
+fn answer(written: &WriteOutcome) -> Response {
+    let mut headers = HeaderMap::new();
+    body::add_etag(&written.etag, &mut headers);
     let kind = written.checksums.first().map(Checksum::kind);
-    checksum::add_headers(&written.checksums, kind, &mut response.headers);
-    response
+    checksum::add_headers(&written.checksums, kind, &mut headers);
+    answer::empty(StatusCode::OK, headers)
 }

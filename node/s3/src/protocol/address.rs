@@ -1,24 +1,39 @@
-//! What a request addresses, by host and path: virtual-host style and path style.
+//! The address of a request, by host and path: virtual-host style and path style. The path is decoded here,
+//! once.
 //!
-//! s3s is handed path style always. `http://b.example.com/k` becomes `/b/k`; nothing else of the
-//! path changes, so `//`, `.` and `..` stay in the key.
+//! `http://b.example.com/k` is `/b/k`; nothing else of the path changes: `//`, `.` and `..` stay in the key.
 
 use std::borrow::Cow;
 
 use http::request::Parts;
-use http::uri::{PathAndQuery, Uri};
 use percent_encoding::percent_decode_str;
 use sherd_core::limits::KEY_BYTES_MAX;
 
-use super::operation::Level;
+use super::code::Code;
+use super::refusal::Refusal;
+
+/// What a request addresses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Level {
+    /// The service: no bucket.
+    Service,
+    /// A bucket.
+    Bucket,
+    /// An object.
+    Object,
+}
 
 /// A request's address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Address<'a> {
+pub struct Address {
     /// The bucket that the host names.
-    pub host_bucket: Option<Cow<'a, str>>,
+    pub host_bucket: Option<String>,
     /// How deep it goes.
     pub level: Level,
+    /// The bucket that it names, in host or path; empty where it names none.
+    pub bucket: String,
+    /// The key that it names; empty where it names none.
+    pub key: String,
 }
 
 /// Why an address is none.
@@ -38,6 +53,18 @@ pub enum BadAddress {
     },
 }
 
+impl From<BadAddress> for Refusal {
+    fn from(error: BadAddress) -> Self {
+        match error {
+            BadAddress::Path => Self::new(Code::InvalidURI),
+            BadAddress::Host => Self::new(Code::InvalidBucketName),
+            BadAddress::KeyTooLong { bytes } => Self::new(Code::KeyTooLongError)
+                .with("Size", bytes.to_string())
+                .with("MaxSizeAllowed", KEY_BYTES_MAX.to_string()),
+        }
+    }
+}
+
 /// The host a request names, with its port.
 pub fn host(head: &Parts) -> Option<&str> {
     match head.headers.get(http::header::HOST) {
@@ -46,13 +73,13 @@ pub fn host(head: &Parts) -> Option<&str> {
     }
 }
 
-impl<'a> Address<'a> {
+impl Address {
     /// Reads the address of a request. `domains` are the names under which buckets are hosts.
     ///
     /// # Errors
     /// [`BadAddress`] when the path names nothing that could exist.
-    pub fn of(head: &'a Parts, domains: &[String]) -> Result<Self, BadAddress> {
-        let host_bucket = host(head).and_then(|host| bucket_of(host, domains));
+    pub fn of(head: &Parts, domains: &[String]) -> Result<Self, BadAddress> {
+        let host_bucket = host(head).and_then(|host| bucket_of(host, domains)).map(Cow::into_owned);
         let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
         if host_bucket.as_ref().is_some_and(|bucket| !bucket.bytes().all(is_name)) {
             // `a?acl.s3.example.com` would become a path with a query of its own.
@@ -60,22 +87,20 @@ impl<'a> Address<'a> {
         }
         let path = percent_decode_str(head.uri.path()).decode_utf8().map_err(|_| BadAddress::Path)?;
         let path = path.strip_prefix('/').ok_or(BadAddress::Path)?;
-        let key = if host_bucket.is_some() {
-            Some(path)
-        } else if path.is_empty() {
-            None
-        } else {
-            Some(path.split_once('/').map_or("", |(_, key)| key))
+        let (bucket, key) = match &host_bucket {
+            Some(bucket) => (bucket.as_str(), path),
+            None => path.split_once('/').unwrap_or((path, "")),
         };
-        let level = match key {
-            None => Level::Service,
-            Some("") => Level::Bucket,
-            Some(key) if key.len() > KEY_BYTES_MAX => {
+        let level = match (bucket, key) {
+            _ if host_bucket.is_none() && path.is_empty() => Level::Service,
+            (_, "") => Level::Bucket,
+            (_, key) if key.len() > KEY_BYTES_MAX => {
                 return Err(BadAddress::KeyTooLong { bytes: key.len() });
             }
-            Some(_) => Level::Object,
+            _ => Level::Object,
         };
-        Ok(Self { host_bucket, level })
+        let (bucket, key) = (bucket.to_owned(), key.to_owned());
+        Ok(Self { host_bucket, level, bucket, key })
     }
 }
 
@@ -107,25 +132,6 @@ fn bucket_of<'a>(host: &'a str, domains: &[String]) -> Option<Cow<'a, str>> {
     None
 }
 
-/// The URI for s3s: path style, with the parameters in `query`.
-///
-/// # Errors
-/// [`BadAddress::Path`] when the host's bucket cannot stand in a path.
-pub fn rewritten(uri: &Uri, host_bucket: Option<&str>, query: &str) -> Result<Uri, BadAddress> {
-    let mut text = String::with_capacity(uri.path().len() + query.len() + 72);
-    if let Some(bucket) = host_bucket {
-        text.push('/');
-        text.push_str(bucket);
-    }
-    text.push_str(uri.path());
-    if !query.is_empty() {
-        text.push('?');
-        text.push_str(query);
-    }
-    let path = PathAndQuery::try_from(text).map_err(|_| BadAddress::Path)?;
-    Ok(Uri::from(path))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -135,7 +141,7 @@ mod tests {
         let head = request.into_parts().0;
         let domains = ["s3.example.com".to_owned(), "store.local".to_owned()];
         let address = Address::of(&head, &domains)?;
-        Ok((address.host_bucket.map(Cow::into_owned), address.level))
+        Ok((address.host_bucket, address.level))
     }
 
     #[test]
@@ -159,8 +165,26 @@ mod tests {
     #[test]
     fn paths_keep_empty_segments() {
         assert_eq!(address("h", "/b//"), Ok((None, Level::Object)));
-        assert_eq!(address("h", "//"), Ok((None, Level::Bucket)), "s3s refuses the empty bucket name");
+        assert_eq!(address("h", "//"), Ok((None, Level::Bucket)), "an empty name is refused later");
         assert_eq!(address("h", "/b%2Fk"), Ok((None, Level::Object)));
+    }
+
+    #[test]
+    fn names_are_decoded() {
+        for (host, path, bucket, key) in [
+            ("h", "/", "", ""),
+            ("h", "/b", "b", ""),
+            ("h", "/b/", "b", ""),
+            ("h", "/b%2Fa%20b", "b", "a b"),
+            ("h", "/b//a/../b/", "b", "/a/../b/"),
+            ("b.store.local", "/a%2Fb", "b", "a/b"),
+            ("b.store.local", "/", "b", ""),
+        ] {
+            let request = http::Request::get(path).header("host", host).body(()).expect("a request");
+            let head = request.into_parts().0;
+            let address = Address::of(&head, &["store.local".to_owned()]).expect(path);
+            assert_eq!((&*address.bucket, &*address.key), (bucket, key), "{host} {path}");
+        }
     }
 
     #[test]
@@ -176,12 +200,5 @@ mod tests {
         for host in ["a?acl.store.local", "a/b.store.local", "a%2f.store.local", "a b.store.local"] {
             assert_eq!(address(host, "/"), Err(BadAddress::Host), "{host}");
         }
-    }
-
-    #[test]
-    fn a_rewritten_uri_keeps_the_key() {
-        let uri: Uri = "//a/../b?x=1".parse().expect("a uri");
-        let uri = rewritten(&uri, Some("bucket"), "x=1").expect("a path");
-        assert_eq!(uri.to_string(), "/bucket//a/../b?x=1");
     }
 }

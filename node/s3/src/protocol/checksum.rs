@@ -4,7 +4,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use s3s::dto::ChecksumType;
-use sherd_core::record::{ChecksumAlgorithm, ChecksumKind};
+use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
 use sherd_store::object;
 
@@ -16,6 +16,17 @@ pub const ALGORITHMS: [(ChecksumAlgorithm, &str, &str); 5] = [
     (ChecksumAlgorithm::Sha1, "SHA1", "x-amz-checksum-sha1"),
     (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256"),
 ];
+
+/// What the headers say about the body's checksum.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeclaredChecksum {
+    /// The algorithm whose value stands in a header.
+    pub header: Option<ChecksumAlgorithm>,
+    /// That value; none where it is that of an object's parts.
+    pub value: Option<Checksum>,
+    /// The algorithm whose value follows in the trailer.
+    pub trailer: Option<ChecksumAlgorithm>,
+}
 
 fn row(algorithm: ChecksumAlgorithm) -> &'static (ChecksumAlgorithm, &'static str, &'static str) {
     ALGORITHMS.iter().find(|known| known.0 == algorithm).expect("the table names every algorithm")
@@ -55,6 +66,11 @@ pub fn decoded(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Vec<u8>> {
     let fits = value.len() == algorithm.bytes().div_ceil(3) * 4;
     let bytes = if fits { STANDARD.decode(value).ok()? } else { return None };
     (bytes.len() == algorithm.bytes()).then_some(bytes)
+}
+
+/// The checksum of a whole body; nothing when its value has not the shape of its algorithm.
+pub fn of_whole(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Checksum> {
+    Some(Checksum { algorithm, composite_of: None, value: decoded(algorithm, value)?.into() })
 }
 
 /// Whether a value has the shape of an algorithm's checksum: base64 of so many bytes.

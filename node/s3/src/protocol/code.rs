@@ -38,13 +38,6 @@ macro_rules! codes {
             }
         }
 
-        /// The message of a code by its name, for documents that came without one.
-        pub fn message_of(name: &str) -> Option<&'static str> {
-            match name {
-                $(stringify!($name) => Some($message),)*
-                _ => None,
-            }
-        }
     };
 }
 
@@ -72,10 +65,12 @@ codes! {
     InvalidChunkSizeError FORBIDDEN "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidDigest BAD_REQUEST "The Content-MD5 you specified was invalid",
     InvalidPart BAD_REQUEST "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
+    InvalidPartNumber RANGE_NOT_SATISFIABLE "The requested partnumber is not satisfiable",
     InvalidPartOrder BAD_REQUEST "The list of parts was not in ascending order. Parts must be ordered by part number.",
     InvalidRange RANGE_NOT_SATISFIABLE "The requested range is not satisfiable",
     InvalidRequest BAD_REQUEST "Invalid Request",
     InvalidStorageClass BAD_REQUEST "The storage class you specified is not valid",
+    InvalidTag BAD_REQUEST "The tag provided was not a valid tag.",
     InvalidToken BAD_REQUEST "The provided token is malformed or otherwise invalid.",
     InvalidURI BAD_REQUEST "Couldn't parse the specified URI.",
     KeyTooLongError BAD_REQUEST "Your key is too long",
@@ -85,22 +80,35 @@ codes! {
     MetadataTooLarge BAD_REQUEST "Your metadata headers exceed the maximum allowed metadata size",
     MethodNotAllowed METHOD_NOT_ALLOWED "The specified method is not allowed against this resource.",
     MissingContentLength LENGTH_REQUIRED "You must provide the Content-Length HTTP header.",
+    MissingRequestBodyError BAD_REQUEST "MissingRequestBodyError",
     MissingSecurityHeader BAD_REQUEST "Your request is missing a required header",
     NoSuchBucket NOT_FOUND "The specified bucket does not exist",
+    NoSuchBucketPolicy NOT_FOUND "The bucket policy does not exist",
+    NoSuchCORSConfiguration NOT_FOUND "The CORS configuration does not exist",
     NoSuchKey NOT_FOUND "The specified key does not exist.",
+    NoSuchLifecycleConfiguration NOT_FOUND "The lifecycle configuration does not exist",
+    NoSuchPublicAccessBlockConfiguration NOT_FOUND "The public access block configuration was not found",
+    NoSuchTagSet NOT_FOUND "The TagSet does not exist",
     NoSuchUpload NOT_FOUND "The specified upload does not exist. The upload ID may be invalid, or the upload may have been aborted or completed.",
     NoSuchVersion NOT_FOUND "The specified version does not exist.",
+    NoSuchWebsiteConfiguration NOT_FOUND "The specified bucket does not have a website configuration",
     NotImplemented NOT_IMPLEMENTED "A header or query you provided implies functionality that is not implemented",
+    NotModified NOT_MODIFIED "Not Modified",
+    ObjectLockConfigurationNotFoundError NOT_FOUND "Object Lock configuration does not exist for this bucket",
     OperationAborted CONFLICT "A conflicting conditional operation is currently in progress against this resource. Please try again.",
     PreconditionFailed PRECONDITION_FAILED "At least one of the pre-conditions you specified did not hold",
+    ReplicationConfigurationNotFoundError NOT_FOUND "The replication configuration was not found",
     RequestHeaderSectionTooLarge BAD_REQUEST "Your request header section exceeds the maximum allowed size.",
     RequestTimeTooSkewed FORBIDDEN "The difference between the request time and the current time is too large.",
     RequestTimeout BAD_REQUEST "Your socket connection to the server was not read from or written to within the timeout period.",
     RequestURITooLong URI_TOO_LONG "The request URI exceeds the maximum allowed length.",
+    ServerSideEncryptionConfigurationNotFoundError NOT_FOUND "The server side encryption configuration was not found",
     ServiceUnavailable SERVICE_UNAVAILABLE "Service is unable to handle request.",
     SignatureDoesNotMatch FORBIDDEN "The request signature we calculated does not match the signature you provided. Check your key and signing method.",
     SlowDown SERVICE_UNAVAILABLE "Please reduce your request rate.",
     TooManyBuckets BAD_REQUEST "You have attempted to create more buckets than allowed.",
+    UnexpectedContent BAD_REQUEST "The body has more bytes than the Content-Length HTTP header specified",
+    UserKeyMustBeSpecified BAD_REQUEST "The key must not be empty",
     XAmzContentSHA256Mismatch BAD_REQUEST "The provided 'x-amz-content-sha256' header does not match what was computed.",
 }
 
@@ -109,9 +117,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_lead_to_messages() {
-        assert_eq!(message_of("NoSuchKey"), Some(Code::NoSuchKey.message()));
-        assert_eq!(message_of("Nonsense"), None);
+    fn a_code_has_a_name_a_message_and_a_status() {
+        assert_eq!(Code::NoSuchKey.name(), "NoSuchKey");
+        assert_eq!(Code::NoSuchKey.message(), "The specified key does not exist.");
         assert_eq!(Code::SlowDown.status(), 503);
     }
 }

@@ -1,29 +1,19 @@
-//! What the layer knows of a request and the operation cannot read from s3s' input.
-//!
-//! One value in the request's extensions, made by this layer alone: extensions never come from the
-//! wire. Headers that s3s does not parse (If-Match on a copy's destination, say) are in the
-//! request's header map as they came; what was taken out of it is here.
+//! The id of a request, and the trailer of its body.
 
 use std::fmt;
 use std::sync::Arc;
 
-use bytes::Bytes;
-use http::{Extensions, HeaderValue};
-use sherd_core::record::ChecksumAlgorithm;
-use sherd_core::register::call::ClientCall;
-
-use crate::auth::Caller;
+use http::HeaderValue;
 
 use super::aws_chunked::TrailerChecksum;
 use super::body::BodyOutcome;
-use super::operation::Operation;
 
 /// The id of one request: 16 hex digits, as `x-amz-request-id` shows it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RequestId([u8; 16]);
 
 impl RequestId {
-    pub(super) fn from_u64(number: u64) -> Self {
+    pub(crate) fn from_u64(number: u64) -> Self {
         let mut text = [0; 16];
         hex::encode_to_slice(number.to_be_bytes(), &mut text).expect("8 bytes are 16 digits");
         text.make_ascii_uppercase();
@@ -65,48 +55,5 @@ impl Trailers {
     /// The checksum that the trailer carried.
     pub fn checksum(&self) -> Option<&TrailerChecksum> {
         self.0.as_ref()?.trailer()
-    }
-}
-
-/// What goes beside s3s' input.
-#[derive(Debug, Clone, Default)]
-pub struct RequestExtras {
-    /// The checksum that stands in a header of the request.
-    pub header_checksum: Option<ChecksumAlgorithm>,
-    /// The checksum that the trailer will carry.
-    pub trailer_checksum: Option<ChecksumAlgorithm>,
-    /// The Content-Type of a CreateMultipartUpload that says `multipart/form-data`: s3s would take
-    /// it for a form and is not shown it. Nothing in every other case.
-    pub content_type: Option<HeaderValue>,
-    /// The document of a CreateBucket: s3s skips elements of it that it does not know.
-    pub document: Option<Bytes>,
-}
-
-/// A request that passed the layer.
-#[derive(Debug, Clone)]
-pub struct RequestContext {
-    /// Its id.
-    pub request_id: RequestId,
-    /// Who made it.
-    pub caller: Caller,
-    /// What it asks for.
-    pub operation: Operation,
-    /// What follows its body.
-    pub trailers: Trailers,
-    /// What s3s' input lacks.
-    pub extras: RequestExtras,
-    /// The call that it is a sending of, where its signature vouches for that.
-    pub call: Option<ClientCall>,
-}
-
-impl RequestContext {
-    /// The context of a request; there in every request that came through the layer.
-    pub fn of(extensions: &Extensions) -> Option<&Self> {
-        extensions.get()
-    }
-
-    /// The call that a request is a sending of.
-    pub fn call_of(extensions: &Extensions) -> Option<ClientCall> {
-        Self::of(extensions)?.call
     }
 }

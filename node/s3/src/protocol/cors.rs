@@ -4,8 +4,8 @@
 use http::HeaderMap;
 use http::header::{ACCESS_CONTROL_REQUEST_METHOD, ORIGIN};
 
+use super::address::Level;
 use super::code::Code;
-use super::operation::Level;
 use super::refusal::Refusal;
 
 /// The answer to an OPTIONS request.

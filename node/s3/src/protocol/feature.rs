@@ -8,22 +8,13 @@
 
 use http::{HeaderMap, HeaderValue};
 use sherd_core::limits::METADATA_BYTES_MAX;
-use sherd_core::record::ChecksumAlgorithm;
+use sherd_core::record::{Checksum, ChecksumAlgorithm};
 
-use super::checksum;
+use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
-use super::operation::Operation;
 use super::refusal::Refusal;
+use crate::operations::Operation;
 use crate::owner;
-
-/// What the headers say about the body's checksum.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeclaredChecksum {
-    /// The algorithm whose value stands in a header.
-    pub header: Option<ChecksumAlgorithm>,
-    /// The algorithm whose value follows in the trailer.
-    pub trailer: Option<ChecksumAlgorithm>,
-}
 
 fn not_implemented(name: &str) -> Refusal {
     Refusal::says(Code::NotImplemented, "A header you provided implies functionality that is not implemented")
@@ -53,10 +44,11 @@ pub fn check(
         } else if rest.starts_with("checksum-") && !is_about_checksums(rest) {
             let algorithm = checksum::of_header(name.as_str());
             let algorithm = algorithm.ok_or_else(|| not_implemented(name.as_str()))?;
-            check_shape(algorithm, value, operation)?;
+            let value = value_of(algorithm, value, operation)?;
             if declared.header.replace(algorithm).is_some() {
                 return Err(several_checksums());
             }
+            declared.value = value;
         } else if rest == "trailer" {
             declared.trailer = Some(trailer(value)?);
         } else if rest == "sdk-checksum-algorithm" {
@@ -107,22 +99,24 @@ fn is_about_checksums(rest: &str) -> bool {
     matches!(rest, "checksum-algorithm" | "checksum-mode" | "checksum-type")
 }
 
-fn check_shape(
+/// The checksum in a header; nothing where it is one of an object's parts, which the operation reads.
+fn value_of(
     algorithm: ChecksumAlgorithm,
     value: &HeaderValue,
     operation: Operation,
-) -> Result<(), Refusal> {
-    let mut value = value.as_bytes();
-    if operation == Operation::CompleteMultipartUpload {
+) -> Result<Option<Checksum>, Refusal> {
+    let value = value.as_bytes();
+    let checksum = if operation == Operation::CompleteMultipartUpload {
         // A composite checksum carries the number of its parts.
         let cut = value.iter().position(|byte| *byte == b'-').unwrap_or(value.len());
-        value = value.split_at(cut).0;
-    }
-    if checksum::has_shape(algorithm, value) {
-        return Ok(());
-    }
-    let message = format!("Value for {} header is invalid.", checksum::header(algorithm));
-    Err(Refusal::says(Code::InvalidRequest, message))
+        checksum::has_shape(algorithm, value.split_at(cut).0).then_some(None)
+    } else {
+        checksum::of_whole(algorithm, value).map(Some)
+    };
+    checksum.ok_or_else(|| {
+        let message = format!("Value for {} header is invalid.", checksum::header(algorithm));
+        Refusal::says(Code::InvalidRequest, message)
+    })
 }
 
 fn trailer(value: &HeaderValue) -> Result<ChecksumAlgorithm, Refusal> {
@@ -188,15 +182,16 @@ fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
 enum Treatment {
     /// Read by this layer or by the operations, or of no consequence.
     Taken,
-    /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by reads.
+    /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by
+    /// reads.
     WrittenAs(&'static [&'static str]),
     /// Refused by reads and writes: it changes what a read is answered.
     Refused,
 }
 
-/// What becomes of each `x-amz-*` header, without that start; a name that ends in `*` stands for all that begin so.
-/// Writes refuse a header that is not here with 501, reads ignore it. Beside it stand `x-amz-meta-*`,
-/// `x-amz-checksum-*`, `x-amz-trailer` and the expected owners, which [`check`] reads itself.
+/// What becomes of each `x-amz-*` header, without that start; a name that ends in `*` stands for all that
+/// begin so. Writes refuse a header that is not here with 501, reads ignore it. Beside it stand
+/// `x-amz-meta-*`, `x-amz-checksum-*`, `x-amz-trailer` and the expected owners, which [`check`] reads itself.
 const HEADERS: &[(&str, Treatment)] = &[
     ("date", Treatment::Taken),
     ("api-version", Treatment::Taken),
@@ -352,8 +347,9 @@ mod tests {
         let frames = ("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
         let header = ("x-amz-checksum-crc32", "y/Q5Jg==");
         let twice = checked(Operation::PutObject, &[frames, header, ("x-amz-trailer", header.0)]);
-        let expected = DeclaredChecksum { header: Some(ChecksumAlgorithm::Crc32), trailer: None };
-        assert_eq!(twice, Ok(expected));
+        let twice = twice.expect("one checksum");
+        assert_eq!((twice.header, twice.trailer), (Some(ChecksumAlgorithm::Crc32), None));
+        assert_eq!(twice.value, checksum::of_whole(ChecksumAlgorithm::Crc32, b"y/Q5Jg=="));
         for headers in [
             &[header, ("x-amz-trailer", header.0)][..],
             &[frames, header, ("x-amz-trailer", "x-amz-checksum-crc32c")],

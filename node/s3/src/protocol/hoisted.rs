@@ -1,15 +1,14 @@
-//! What a presigned URL carries in its query: its signature, which operations never see, and headers of the
-//! request that its signer put there.
+//! Parts of a presigned URL in its query: its signature, and headers of the request that its signer put
+//! there.
 
 use http::header::{AUTHORIZATION, HeaderMap, HeaderName, HeaderValue};
-use http::uri::Uri;
 
 use crate::auth::{presigned, presigned_v2};
 
+use super::checksum;
 use super::code::Code;
 use super::query::{Pair, Query};
 use super::refusal::Refusal;
-use super::{address, checksum};
 
 /// Says which algorithm the SDK used.
 const SDK_ALGORITHM: HeaderName = HeaderName::from_static("x-amz-sdk-checksum-algorithm");
@@ -29,27 +28,15 @@ fn is_signature(name: &str, is_v2: bool) -> bool {
     presigned::PARAMETERS.contains(&name) || (is_v2 && presigned_v2::PARAMETERS.contains(&name))
 }
 
-/// Takes the signature off a request: headers that a presigned URL carries in its query become
-/// headers, the host's bucket becomes part of the path. Returns the new URI, when it changes.
+/// Takes the signature off a request: headers that a presigned URL carries in its query become headers.
 ///
 /// # Errors
 /// `InvalidArgument` for a header in the query that contradicts one of the request.
-pub(super) fn simplify(
-    headers: &mut HeaderMap,
-    uri: &Uri,
-    host_bucket: Option<&str>,
-    query: &Query<'_>,
-) -> Result<Option<Uri>, Refusal> {
+pub(super) fn hoist(headers: &mut HeaderMap, query: &Query<'_>) -> Result<(), Refusal> {
     headers.remove(AUTHORIZATION);
     let is_v2 = presigned_v2::is_in(query);
-    let mut changed = host_bucket.is_some();
-    for pair in query.pairs() {
-        if is_signature(&pair.name, is_v2) {
-            changed = true;
-            continue;
-        }
+    for pair in query.pairs().iter().filter(|pair| !is_signature(&pair.name, is_v2)) {
         let Some(name) = header(&pair.name, is_v2) else { continue };
-        changed = true;
         let invalid = || {
             Refusal::says(Code::InvalidArgument, "Invalid query parameter").with("ArgumentName", &*pair.name)
         };
@@ -63,24 +50,11 @@ pub(super) fn simplify(
             }
         }
     }
-    if !changed {
-        return Ok(None);
-    }
-    let is_kept = |pair: &&Pair<'_>| !is_signature(&pair.name, is_v2) && header(&pair.name, is_v2).is_none();
-    let mut kept = String::new();
-    for pair in query.pairs().iter().filter(is_kept) {
-        if !kept.is_empty() {
-            kept.push('&');
-        }
-        kept.push_str(pair.raw_name);
-        kept.push('=');
-        kept.push_str(pair.raw_value);
-    }
-    Ok(Some(address::rewritten(uri, host_bucket, &kept)?))
+    Ok(())
 }
 
-/// The checksum of an empty body that the query alone carries, and the name of its algorithm with it; no names where
-/// there is none. An SDK that has no body when it signs puts it there, whatever the body will be.
+/// The checksum of an empty body that the query alone carries, and the name of its algorithm with it; no
+/// names where there is none. An SDK that has no body when it signs puts it there, whatever the body will be.
 pub(super) fn empty_checksums(headers: &HeaderMap, query: &Query<'_>) -> Vec<HeaderName> {
     let headers_of_query = query.pairs().iter().filter_map(|pair| Some((header(&pair.name, false)?, pair)));
     let is_empty_bodys = |name: &HeaderName, pair: &Pair<'_>| {
@@ -99,27 +73,28 @@ pub(super) fn empty_checksums(headers: &HeaderMap, query: &Query<'_>) -> Vec<Hea
 
 #[cfg(test)]
 mod tests {
+    use http::uri::Uri;
+
     use super::*;
 
-    fn simplified(target: &str, headers: &[(&'static str, &str)]) -> Result<(String, HeaderMap), Code> {
+    fn hoisted(target: &str, headers: &[(&'static str, &str)]) -> Result<HeaderMap, Code> {
         let uri: Uri = target.parse().expect("a uri");
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             map.append(*name, value.parse().expect("a value"));
         }
         let query = Query::parse(uri.query()).expect("a query");
-        let rewritten = simplify(&mut map, &uri, None, &query).map_err(|refusal| refusal.code)?;
-        Ok((rewritten.unwrap_or(uri.clone()).to_string(), map))
+        hoist(&mut map, &query).map_err(|refusal| refusal.code)?;
+        Ok(map)
     }
 
     #[test]
     fn headers_in_the_query_become_headers() {
-        let (uri, headers) =
-            simplified("/b/k?X-Amz-Meta-A=b%20c&versionId=null&X-Amz-Signature=0", &[]).unwrap();
-        assert_eq!(uri, "/b/k?versionId=null");
+        let headers = hoisted("/b/k?X-Amz-Meta-A=b%20c&versionId=null&X-Amz-Signature=0", &[]).unwrap();
+        assert_eq!(headers.len(), 1, "no signature is a header");
         assert_eq!(headers["x-amz-meta-a"], "b c");
         assert_eq!(
-            simplified("/b/k?x-amz-acl=private", &[("x-amz-acl", "public-read")]),
+            hoisted("/b/k?x-amz-acl=private", &[("x-amz-acl", "public-read")]),
             Err(Code::InvalidArgument)
         );
     }
@@ -127,15 +102,9 @@ mod tests {
     #[test]
     fn a_url_of_signature_version_2_carries_two_headers_more() {
         let v2 = "/b/k?AWSAccessKeyId=A&Expires=1&Signature=s&Content-Type=text%2Fplain&acl";
-        let (uri, headers) = simplified(v2, &[]).unwrap();
-        assert_eq!(
-            (uri.as_str(), &headers["content-type"]),
-            ("/b/k?acl=", &HeaderValue::from_static("text/plain"))
-        );
-        assert_eq!(simplified(v2, &[("content-type", "image/png")]), Err(Code::InvalidArgument));
-        let (uri, headers) =
-            simplified("/b/k?Expires=1&content-type=text%2Fplain&X-Amz-Signature=0", &[]).unwrap();
-        assert_eq!(uri, "/b/k?Expires=1&content-type=text%2Fplain");
+        assert_eq!(hoisted(v2, &[]).unwrap()["content-type"], "text/plain");
+        assert_eq!(hoisted(v2, &[("content-type", "image/png")]), Err(Code::InvalidArgument));
+        let headers = hoisted("/b/k?Expires=1&content-type=text%2Fplain&X-Amz-Signature=0", &[]).unwrap();
         assert!(headers.is_empty(), "SigV4 signs no header in the query but Amazon's");
     }
 

@@ -1,22 +1,20 @@
-//! Admits a request: every check that needs only its head, then what its operation needs of its
-//! body, then the request that s3s is handed.
+//! Admits a request: every check that needs only its head, then what its operation needs of its body.
 //!
 //! Nothing polls the body before the signature is verified, so `Expect: 100-continue` is answered
 //! 100 only to who may send: hyper writes it at the first poll.
 
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
-use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use futures::StreamExt as _;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Version};
+use http::{HeaderMap, Method, Request, Uri, Version};
 use http_body::Body as HttpBody;
-use s3s::Body;
-use sherd_core::limits::{DELETE_KEYS_MAX, KEY_BYTES_MAX, PARTS_MAX, PUT_BYTES_MAX};
+use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX, PUT_BYTES_MAX};
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_core::register::call::ClientCall;
@@ -25,55 +23,60 @@ use crate::auth::Caller;
 use crate::auth::error::AuthError;
 use crate::auth::payload::PayloadForm;
 use crate::auth::verifier::VerifiedRequest;
+use crate::operations::{BodyUse, NoOperation, Operation, classify};
+use crate::request::RequestBody;
 use sherd_store::machine::budget::Share;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
-use super::address::{Address, BadAddress};
+use super::address::{Address, Level};
 use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
-use super::checksum;
+use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
-use super::context::{RequestContext, RequestExtras, RequestId, Trailers};
-use super::feature::{self, DeclaredChecksum};
-use super::operation::{BodyUse, Level, NoOperation, Operation, UnservedRequest, classify};
+use super::feature;
+use super::inner::Inner;
+use super::limits::Limits;
 use super::query::Query;
 use super::refusal::Refusal;
-use super::{Inner, Limits, cors, hoisted, xml};
+use super::{cors, hoisted, xml};
 
 /// Bytes of a body that is taken and dropped where there should be none.
 const UNWANTED_BYTES_MAX: u64 = 64 << 10;
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
-const TRAILER: &str = "x-amz-trailer";
 /// The SHA-256 of nothing.
 const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
     0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
-/// A request for s3s, and where to look for what became of its body.
-pub(super) struct AdmittedRequest {
-    pub(super) request: Request<Body>,
+/// A request that was admitted, and where to look for what became of its body.
+pub(super) struct AdmittedRequest<'a> {
+    pub(super) headers: HeaderMap,
     pub(super) operation: Operation,
+    pub(super) address: Address,
+    pub(super) query: Query<'a>,
+    pub(super) caller: Caller,
+    /// The call that it is a sending of, where its signature vouches for that.
+    pub(super) call: Option<ClientCall>,
+    pub(super) checksum: DeclaredChecksum,
+    pub(super) md5: Option<[u8; 16]>,
+    /// Bytes of its body, without frames.
+    pub(super) length: u64,
+    pub(super) body: RequestBody,
     pub(super) outcome: Option<Arc<BodyOutcome>>,
     /// Room for its document, or its list.
     pub(super) room: Option<Share>,
 }
 
-/// The body that s3s sees.
+/// A body as it was taken in.
 struct IntakeBody {
-    body: Body,
+    body: RequestBody,
     outcome: Option<Arc<BodyOutcome>>,
     /// Room for it, where it is a document.
     room: Option<Share>,
-    /// The document again, where s3s does not read all of it.
-    document: Option<Bytes>,
-}
-
-impl IntakeBody {
-    const fn of(body: Body, outcome: Option<Arc<BodyOutcome>>) -> Self {
-        Self { body, outcome, room: None, document: None }
-    }
+    length: u64,
+    md5: Option<[u8; 16]>,
 }
 
 /// What the head said, once all of it was believed.
@@ -84,20 +87,19 @@ struct Head {
 }
 
 impl Inner {
-    /// Admits or refuses a request. `named` becomes what it asks for as soon as its head says so, whether it is
-    /// admitted or not.
-    pub(super) async fn admit<B>(
+    /// Admits or refuses a request. `named` becomes what it asks for as soon as its head says so, whether it
+    /// is admitted or not.
+    pub(super) async fn admit<'a, B>(
         &self,
         request: Request<B>,
-        request_id: RequestId,
+        uri: &'a Uri,
         named: &mut ApiName,
-    ) -> Result<AdmittedRequest, Refusal>
+    ) -> Result<AdmittedRequest<'a>, Refusal>
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
         let (mut parts, body) = request.into_parts();
-        let uri = parts.uri.clone();
         check_size(&parts, &self.limits)?;
         check_host(&parts)?;
         let query = Query::parse(uri.query()).map_err(|_| Refusal::new(Code::InvalidURI))?;
@@ -110,17 +112,16 @@ impl Inner {
             // Its signature is a field of the form: by its head it would only be denied.
             return Err(NoOperation::lacks_operation("PostObject").into());
         }
-        let host_bucket = address.host_bucket.map(Cow::into_owned);
         let copies = |headers: &HeaderMap| headers.contains_key("x-amz-copy-source");
         if let Ok(operation) = classify(&parts.method, level, &query, copies(&parts.headers)) {
             *named = ApiName(operation.name());
         }
         let VerifiedRequest { caller, payload, frames, call_id } =
-            self.verifier.verify(&parts, &query, host_bucket.as_deref())?;
+            self.verifier.verify(&parts, &query, address.host_bucket.as_deref())?;
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
-        let rewritten = hoisted::simplify(&mut parts.headers, &uri, host_bucket.as_deref(), &query)?;
-        // Who may not ask is not told what is served; and what a presigned request asks for may be among the headers
-        // that stood in its query.
+        hoisted::hoist(&mut parts.headers, &query)?;
+        // Who may not ask is not told what is served; and what a presigned request asks for may be among the
+        // headers that stood in its query.
         let operation = classify(&parts.method, level, &query, copies(&parts.headers))?;
         *named = ApiName(operation.name());
         trace::name_operation(operation.name());
@@ -131,47 +132,38 @@ impl Inner {
             }
         }
         let checksum = feature::check(&parts.headers, operation, payload.has_trailer())?;
-        if checksum.trailer.is_none() {
-            // Announces nothing that comes: the operations are not to wait for it.
-            parts.headers.remove(TRAILER);
-        }
         let framing = payload.is_framed().then(|| ChunkedFraming {
             signer: frames,
             trailer: checksum.trailer,
             signed_frame_bytes_max: self.limits.signed_frame_bytes_max,
         });
         let head = Head { operation, payload, checksum };
-        let taken = self.take_body(&mut parts, body, &head, framing).await?;
-        let IntakeBody { body, outcome, room: document_room, document } = taken;
+        let taken = self.take_body(&parts.headers, body, &head, framing).await?;
+        let IntakeBody { body, outcome, room: document_room, length, md5 } = taken;
         let list_room = self.xml_room.for_list(operation, &query).await?;
-        if let Some(rewritten) = rewritten {
-            parts.uri = rewritten;
-        }
-        // Path style by now: the bucket comes first.
-        trace::name_bucket(parts.uri.path().split('/').nth(1).unwrap_or_default());
-        (self.adapter.before)(&mut parts);
-        let context = RequestContext {
-            call: call_of(&parts.headers, call_id, &caller, operation),
-            request_id,
-            caller,
+        trace::name_bucket(&address.bucket);
+        let call = call_of(&parts.headers, call_id, &caller, operation);
+        let (checksum, room) = (head.checksum, document_room.or(list_room));
+        Ok(AdmittedRequest {
+            headers: parts.headers,
             operation,
-            trailers: Trailers(outcome.clone()),
-            extras: RequestExtras {
-                header_checksum: head.checksum.header,
-                trailer_checksum: head.checksum.trailer,
-                content_type: take_form_type(&mut parts),
-                document,
-            },
-        };
-        parts.extensions.insert(context);
-        let room = document_room.or(list_room);
-        Ok(AdmittedRequest { request: Request::from_parts(parts, body), operation, outcome, room })
+            address,
+            query,
+            caller,
+            call,
+            checksum,
+            md5,
+            length,
+            body,
+            outcome,
+            room,
+        })
     }
 
-    /// Makes the body that s3s sees, and the headers that describe it.
+    /// Takes the body in.
     async fn take_body<B>(
         &self,
-        parts: &mut Parts,
+        headers: &HeaderMap,
         body: B,
         head: &Head,
         framing: Option<ChunkedFraming>,
@@ -182,19 +174,13 @@ impl Inner {
     {
         let body_use = head.operation.body_use();
         let is_framed = framing.is_some();
-        let length = match declared_length(&parts.headers, is_framed)? {
+        let length = match declared_length(headers, is_framed)? {
             Some(length) => length,
             None if body_use != BodyUse::Object && body.is_end_stream() => 0,
             None => return Err(Refusal::new(Code::MissingContentLength)),
         };
         check_length(length, body_use, &self.limits)?;
-        let digest = (body_use != BodyUse::None).then(|| declared_md5(&parts.headers)).transpose()?.flatten();
-        if is_framed {
-            describe_unframed(&mut parts.headers, length);
-        } else {
-            // Says nothing of a body without frames, and nobody behind here shall believe it.
-            parts.headers.remove(DECODED_LENGTH);
-        }
+        let digest = (body_use != BodyUse::None).then(|| declared_md5(headers)).transpose()?.flatten();
         let sha256 = match head.payload {
             PayloadForm::Sha256(sha256) => Some(sha256),
             PayloadForm::Unsigned | PayloadForm::SignedFrames { .. } | PayloadForm::UnsignedFrames => None,
@@ -204,7 +190,13 @@ impl Inner {
                 Some(declared) if declared != EMPTY_SHA256 => {
                     Err(Refusal::from(&super::body::BodyError::Digest { declared, computed: EMPTY_SHA256 }))
                 }
-                _ => Ok(IntakeBody::of(Body::empty(), None)),
+                _ => Ok(IntakeBody {
+                    body: RequestBody::Empty,
+                    outcome: None,
+                    room: None,
+                    length,
+                    md5: digest,
+                }),
             };
         }
         let arrival =
@@ -219,22 +211,23 @@ impl Inner {
         let outcome = checked.outcome();
         // An operation that is promised no bytes asks for none, and would never meet the fault.
         if body_use == BodyUse::Object && length > 0 {
-            return Ok(IntakeBody::of(Body::http_body(checked), Some(outcome)));
+            let body = RequestBody::Stream(checked.boxed());
+            return Ok(IntakeBody { body, outcome: Some(outcome), room: None, length, md5: digest });
         }
         if is_document && length > 0 {
-            return self.take_document(&mut parts.headers, checked, length, head, digest).await;
+            return self.take_document(headers, checked, length, head, digest).await;
         }
         let collected = collect(checked).await.map_err(|error| Refusal::from(&error))?;
         if is_document {
-            check_document(&parts.headers, head, &collected, digest)?;
+            check_document(headers, head, &collected, digest)?;
         }
-        Ok(IntakeBody::of(Body::empty(), Some(outcome)))
+        Ok(IntakeBody { body: RequestBody::Empty, outcome: Some(outcome), room: None, length, md5: digest })
     }
 
     /// Takes a document when there is room for it.
     async fn take_document<B>(
         &self,
-        headers: &mut HeaderMap,
+        headers: &HeaderMap,
         body: CheckedBody<B>,
         length: u64,
         head: &Head,
@@ -251,11 +244,8 @@ impl Inner {
         let room = self.xml_room.for_document(length, xml::growth_max(&collected.bytes)).await?;
         drop(arrival_room);
         let readable = readable(head.operation, collected.bytes, &self.limits)?;
-        if readable.len() as u64 != length {
-            headers.insert(CONTENT_LENGTH, HeaderValue::from(readable.len()));
-        }
-        let document = (head.operation == Operation::CreateBucket).then(|| readable.clone());
-        Ok(IntakeBody { room: Some(room), document, ..IntakeBody::of(Body::from(readable), Some(outcome)) })
+        let body = RequestBody::Document(readable);
+        Ok(IntakeBody { body, outcome: Some(outcome), room: Some(room), length, md5: digest })
     }
 }
 
@@ -324,24 +314,6 @@ fn check_length(length: u64, body_use: BodyUse, limits: &Limits) -> Result<(), R
     Err(Refusal::new(code).with(proposed, length.to_string()).with(allowed, max.to_string()))
 }
 
-/// Describes the body as it is without its frames.
-fn describe_unframed(headers: &mut HeaderMap, length: u64) {
-    headers.remove(DECODED_LENGTH);
-    headers.insert(CONTENT_LENGTH, HeaderValue::from(length));
-    let Some(encoding) = headers.get(CONTENT_ENCODING).and_then(|value| value.to_str().ok()) else { return };
-    let codings = encoding.split(',').map(str::trim);
-    let others: Vec<_> =
-        codings.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("aws-chunked")).collect();
-    match HeaderValue::try_from(others.join(",")) {
-        Ok(value) if !value.is_empty() => {
-            headers.insert(CONTENT_ENCODING, value);
-        }
-        _ => {
-            headers.remove(CONTENT_ENCODING);
-        }
-    }
-}
-
 fn declared_md5(headers: &HeaderMap) -> Result<Option<[u8; 16]>, Refusal> {
     let Some(value) = headers.get("content-md5") else { return Ok(None) };
     let mut digest = [0; 18];
@@ -391,7 +363,7 @@ fn check_document(
     Ok(())
 }
 
-/// A document as s3s can read it, once it is what was sent.
+/// A document as the parser can read it, once it is what was sent.
 fn readable(operation: Operation, document: Bytes, limits: &Limits) -> Result<Bytes, Refusal> {
     let bytes_max = usize::try_from(limits.xml_bytes_max).unwrap_or(usize::MAX);
     let plain = xml::with_sections_as_text(document, bytes_max);
@@ -400,7 +372,7 @@ fn readable(operation: Operation, document: Bytes, limits: &Limits) -> Result<By
     } else {
         plain.filter(|document| xml::is_text(document))
     };
-    // s3s keeps every element before anybody counts them.
+    // The parser keeps every element in memory, so they are counted before.
     let rows_max = match operation {
         Operation::DeleteObjects => ("Object", DELETE_KEYS_MAX),
         Operation::CompleteMultipartUpload => ("Part", usize::from(PARTS_MAX)),
@@ -419,8 +391,7 @@ fn check_checksum(algorithm: ChecksumAlgorithm, declared: &[u8], bytes: &[u8]) -
     Err(Refusal::says(Code::BadDigest, message))
 }
 
-/// Whether a request uploads an object with a form, as browsers do: a POST to a bucket.
-/// The call that a write is a sending of: of who signed it, by the id that it names in a header that is signed.
+/// The call that a write is a sending of: of its signer, by the id in a header that is signed.
 fn call_of(
     headers: &HeaderMap,
     call_id: Option<&'static str>,
@@ -431,6 +402,7 @@ fn call_of(
     Some(ClientCall::new(caller.access_key(), operation.name(), id.as_bytes()))
 }
 
+/// Whether a request uploads an object with a form, as browsers do: a POST to a bucket.
 fn is_form_upload(parts: &Parts, level: Level, query: &Query<'_>) -> bool {
     level == Level::Bucket && is_form(parts) && !query.has("delete")
 }
@@ -441,42 +413,4 @@ fn is_form(parts: &Parts) -> bool {
     let content_type = parts.headers.get(CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
     let start = content_type.and_then(|value| value.get(..FORM.len()));
     parts.method == Method::POST && start.is_some_and(|start| start.eq_ignore_ascii_case(FORM))
-}
-
-/// Takes a content type off a POST that s3s would read as a form.
-fn take_form_type(parts: &mut Parts) -> Option<HeaderValue> {
-    if is_form(parts) { parts.headers.remove(CONTENT_TYPE) } else { None }
-}
-
-impl From<BadAddress> for Refusal {
-    fn from(error: BadAddress) -> Self {
-        match error {
-            BadAddress::Path => Self::new(Code::InvalidURI),
-            BadAddress::Host => Self::new(Code::InvalidBucketName),
-            BadAddress::KeyTooLong { bytes } => Self::new(Code::KeyTooLongError)
-                .with("Size", bytes.to_string())
-                .with("MaxSizeAllowed", KEY_BYTES_MAX.to_string()),
-        }
-    }
-}
-
-impl From<NoOperation> for Refusal {
-    fn from(error: NoOperation) -> Self {
-        match error {
-            NoOperation::NotImplemented { lacking, name } => {
-                let message = match lacking {
-                    UnservedRequest::Parameter => {
-                        "A query parameter you provided implies functionality that is not implemented"
-                    }
-                    UnservedRequest::Operation => "The operation you asked for is not implemented",
-                };
-                Self::says(Code::NotImplemented, message).with(lacking.element(), name)
-            }
-            NoOperation::MethodNotAllowed => Self::new(Code::MethodNotAllowed),
-            NoOperation::InvalidParameter { name } => {
-                Self::says(Code::InvalidArgument, format!("Invalid query parameter: {name}"))
-                    .with("ArgumentName", name)
-            }
-        }
-    }
 }

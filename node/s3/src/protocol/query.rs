@@ -1,11 +1,15 @@
 //! A query string taken apart once, borrowed where it can be.
 //!
-//! Names are compared decoded, or `?%61cl` would pass a table that knows `acl` and reach s3s,
-//! which decodes. A name that is no text is refused here.
+//! Names are compared decoded, or `?%61cl` would pass a table that has `acl`. A name that is not text is
+//! refused.
 
 use std::borrow::Cow;
+use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
+
+use super::code::Code;
+use super::refusal::Refusal;
 
 /// One parameter.
 #[derive(Debug, Clone)]
@@ -75,10 +79,35 @@ impl<'a> Query<'a> {
         self.pairs.iter().find(|pair| pair.name == name)
     }
 
+    /// The value of the first parameter of that name as an operation reads it: bytes that are not text are
+    /// replaced.
+    pub fn text(&self, name: &str) -> Option<Cow<'a, str>> {
+        let raw = self.get(name)?.raw_value;
+        if raw.bytes().any(|byte| byte == b'+') {
+            let spaced = raw.replace('+', " ");
+            return Some(Cow::Owned(percent_decode_str(&spaced).decode_utf8_lossy().into_owned()));
+        }
+        Some(percent_decode_str(raw).decode_utf8_lossy())
+    }
+
+    /// The value of the first parameter of that name, read as what it should be.
+    ///
+    /// # Errors
+    /// InvalidArgument for any other value.
+    pub fn parsed<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        text.parse().map(Some).map_err(|_| invalid(name, &text))
+    }
+
     /// How many parameters have that name.
     pub fn count(&self, name: &str) -> usize {
         self.pairs.iter().filter(|pair| pair.name == name).count()
     }
+}
+
+/// Says that a parameter cannot have a value.
+pub fn invalid(name: &str, value: &str) -> Refusal {
+    Refusal::says(Code::InvalidArgument, format!("invalid query: {name}: {value}"))
 }
 
 fn decode(raw: &str) -> Result<Cow<'_, str>, BadQuery> {
@@ -103,6 +132,17 @@ mod tests {
         let prefix = query.get("prefix").expect("there");
         assert_eq!(prefix.value().as_deref(), Ok("a b/c"));
         assert!(matches!(query.get("x").expect("there").name, Cow::Borrowed("x")));
+    }
+
+    #[test]
+    fn an_operation_reads_any_value() {
+        let query = Query::parse(Some("a=b+c%2F&b=%ff&n=-7&x=7x")).expect("names are text");
+        let text = |name| query.text(name);
+        assert_eq!((text("a").as_deref(), text("b").as_deref()), (Some("b c/"), Some("\u{FFFD}")));
+        assert_eq!((text("c"), query.parsed::<i32>("c")), (None, Ok(None)));
+        assert_eq!(query.parsed("n"), Ok(Some(-7)));
+        let refused = query.parsed::<i32>("x").expect_err("no number");
+        assert_eq!((refused.code, &*refused.message), (Code::InvalidArgument, "invalid query: x: 7x"));
     }
 
     #[test]

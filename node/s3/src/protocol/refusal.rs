@@ -1,13 +1,22 @@
-//! A request that is refused, and the XML that says so.
-//!
-//! Every error that this layer or s3s answers with leaves in one form: Code, Message, what the
-//! code adds, Resource, RequestId, HostId.
+//! A refusal of a request and its XML: Code, Message, elements of the code, Resource, RequestId, HostId.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use http::header::{HeaderName, HeaderValue};
+
 use super::code::Code;
 use super::xml::needs_reference;
+
+/// The side that refuses a request. Their documents differ in nothing that a parser sees, and in these bytes
+/// since the first release.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Side {
+    /// The layer before the operations: its documents have a line end behind the declaration.
+    Layer,
+    /// An operation: the apostrophes of its message are escaped.
+    Operation,
+}
 
 /// A refusal: a code, a message, and the elements that belong to it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -18,23 +27,37 @@ pub struct Refusal {
     pub message: Cow<'static, str>,
     /// Further elements of the document, in order.
     pub details: Vec<(&'static str, String)>,
+    /// Headers of the answer, beside those that every answer has.
+    pub headers: Vec<(HeaderName, HeaderValue)>,
 }
 
 impl Refusal {
     /// A refusal with the code's own message.
     pub fn new(code: Code) -> Self {
-        Self { code, message: Cow::Borrowed(code.message()), details: Vec::new() }
+        Self::says(code, code.message())
     }
 
     /// A refusal with a message of its own.
     pub fn says(code: Code, message: impl Into<Cow<'static, str>>) -> Self {
-        Self { code, message: message.into(), details: Vec::new() }
+        Self { code, message: message.into(), details: Vec::new(), headers: Vec::new() }
+    }
+
+    /// Names an argument that cannot be used, and what was sent.
+    pub fn bad_argument(message: &'static str, name: &str, value: &str) -> Self {
+        Self::says(Code::InvalidArgument, message).with("ArgumentName", name).with("ArgumentValue", value)
     }
 
     /// Adds an element.
     #[must_use]
     pub fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
         self.details.push((name, value.into()));
+        self
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn with_header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.push((name, value));
         self
     }
 
@@ -49,12 +72,33 @@ impl Refusal {
         self.details.iter().any(|(name, _)| *name == "Region")
     }
 
+    /// The document of an answer that is given without a request: it ends behind the message.
+    pub fn document(&self) -> String {
+        let mut xml = self.open(Side::Operation);
+        xml.push_str("</Error>");
+        xml
+    }
+
     /// Writes the document up to, and without, Resource.
-    pub(super) fn open(&self) -> String {
+    pub(super) fn open(&self, side: Side) -> String {
         let mut xml = String::with_capacity(512);
-        xml.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<Error>");
+        xml.push_str("<?xml version=\"1.0\" encoding=\"UTF-8\"?>");
+        if side == Side::Layer {
+            xml.push('\n');
+        }
+        xml.push_str("<Error>");
         element(&mut xml, "Code", self.code.name());
-        element(&mut xml, "Message", &self.message);
+        match side {
+            Side::Layer => element(&mut xml, "Message", &self.message),
+            Side::Operation => {
+                xml.push_str("<Message>");
+                for (at, piece) in self.message.split('\'').enumerate() {
+                    xml.push_str(if at > 0 { "&apos;" } else { "" });
+                    escape(&mut xml, piece);
+                }
+                xml.push_str("</Message>");
+            }
+        }
         for (name, value) in &self.details {
             element(&mut xml, name, value);
         }
@@ -101,9 +145,23 @@ mod tests {
     }
 
     #[test]
+    fn a_document_without_a_request_ends_with_its_message() {
+        let message = "<Message>Please reduce your request rate.</Message>";
+        let document = format!(
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>{message}</Error>"
+        );
+        assert_eq!(Refusal::new(Code::SlowDown).document(), document);
+    }
+
+    #[test]
     fn a_document_opens_with_code_message_and_details() {
-        let xml = Refusal::new(Code::EntityTooLarge).with("MaxSizeAllowed", "5").open();
+        let xml = Refusal::new(Code::EntityTooLarge).with("MaxSizeAllowed", "5").open(Side::Layer);
         assert!(xml.ends_with("</Message><MaxSizeAllowed>5</MaxSizeAllowed>"), "{xml}");
-        assert!(xml.contains("<Error><Code>EntityTooLarge</Code><Message>Your proposed upload"));
+        assert!(xml.contains("?>\n<Error><Code>EntityTooLarge</Code><Message>Your proposed upload"));
+        let xml = Refusal::says(Code::InvalidPart, "the part's tag").open(Side::Operation);
+        assert!(
+            xml.ends_with("?><Error><Code>InvalidPart</Code><Message>the part&apos;s tag</Message>"),
+            "{xml}"
+        );
     }
 }

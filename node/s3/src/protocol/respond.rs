@@ -9,11 +9,9 @@ use s3s::Body;
 use super::aws_chunked::{FRAME_BYTES_MIN, FramingError};
 use super::body::BodyError;
 use super::checksum;
-use super::code::{Code, message_of};
+use super::code::Code;
 use super::context::RequestId;
-use super::operation::Operation;
-use super::refusal::{Refusal, element};
-use super::xml;
+use super::refusal::{Refusal, Side, element};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -22,9 +20,6 @@ const ERROR_MESSAGE: HeaderName = HeaderName::from_static("x-amz-error-message")
 const APPLICATION_XML: HeaderValue = HeaderValue::from_static("application/xml");
 /// Seconds after which a client that met overload may come back.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
-/// How s3s' error documents end; what this layer adds goes before it.
-const ERROR_END: &[u8] = b"</Error>";
-
 /// What an answer needs to know of its request.
 #[derive(Debug)]
 pub(super) struct RespondContext<'a> {
@@ -36,11 +31,15 @@ pub(super) struct RespondContext<'a> {
 
 impl RespondContext<'_> {
     /// Answers a refused request.
-    pub(super) fn refuse(&self, refusal: &Refusal) -> Response<Body> {
-        let mut xml = refusal.open();
+    pub(super) fn refuse(&self, refusal: &Refusal, side: Side) -> Response<Body> {
+        let mut xml = refusal.open(side);
         self.close(&mut xml);
         let mut response = Response::new(Body::from(xml));
         *response.status_mut() = refusal.code.status();
+        response.headers_mut().extend(refusal.headers.iter().cloned());
+        if side == Side::Operation && refusal.code != Code::NotModified {
+            response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
+        }
         if let Some((kind, name)) = refusal.lacking().filter(|_| self.is_head) {
             say_in_header(&mut response, refusal.code.name(), &format!("{}: {kind} {name}", refusal.message));
         }
@@ -58,56 +57,8 @@ impl RespondContext<'_> {
         xml.push_str("</Error>");
     }
 
-    /// Completes an answer of s3s. An operation that wants another status than s3s gives (a HEAD of
-    /// a range is 206) puts it into its response's extensions as a `StatusCode`. `details` are elements that belong
-    /// to an error. Returns the error's code, when it is one.
-    pub(super) fn complete(
-        &self,
-        response: &mut Response<Body>,
-        operation: Operation,
-        details: &[(String, String)],
-    ) -> Option<String> {
-        let mut code = None;
-        // Most operations of s3s drop the status that theirs gave; it comes beside the answer.
-        if let Some(status) = response.extensions_mut().remove::<StatusCode>() {
-            *response.status_mut() = status;
-        }
-        let status = response.status();
-        let document = response.body().bytes();
-        if status.is_client_error() || status.is_server_error() {
-            if let Some(document) = document.as_deref().and_then(ErrorDocument::parse) {
-                *response.body_mut() = Body::from(self.rewrite(&document, details));
-                code = Some(document.code);
-            }
-        } else if operation != Operation::GetObject
-            && response.headers().get(CONTENT_TYPE) == Some(&APPLICATION_XML)
-            && let Some(mended) = document.as_deref().and_then(|document| match operation {
-                Operation::GetObjectAttributes => with_bare_etag(document),
-                _ => xml::with_references(document),
-            })
-        {
-            *response.body_mut() = Body::from(mended);
-            response.headers_mut().remove(CONTENT_LENGTH);
-        }
-        self.finish(response);
-        code
-    }
-
-    /// s3s' document with what it lacks.
-    fn rewrite(&self, document: &ErrorDocument, details: &[(String, String)]) -> String {
-        let mut xml = String::with_capacity(512);
-        xml.push_str(&document.start);
-        if !document.has_message {
-            element(&mut xml, "Message", message_of(&document.code).unwrap_or(&document.code));
-        }
-        for (name, text) in details {
-            element(&mut xml, name, text);
-        }
-        self.close(&mut xml);
-        xml
-    }
-
-    fn finish(&self, response: &mut Response<Body>) {
+    /// Completes an answer: its ids, and no body where none belongs.
+    pub(super) fn finish(&self, response: &mut Response<Body>) {
         let status = response.status();
         let bodiless = self.is_head || matches!(status, StatusCode::NOT_MODIFIED | StatusCode::NO_CONTENT);
         let is_error = status.is_client_error() || status.is_server_error();
@@ -143,34 +94,6 @@ fn say_in_header(response: &mut Response<Body>, code: &'static str, message: &st
     response.headers_mut().insert(ERROR_CODE, HeaderValue::from_static(code));
     if let Ok(message) = HeaderValue::try_from(visible) {
         response.headers_mut().insert(ERROR_MESSAGE, message);
-    }
-}
-
-/// s3s' document with the entity tag as AWS writes it in this one: without quotes.
-fn with_bare_etag(document: &[u8]) -> Option<Vec<u8>> {
-    let text = std::str::from_utf8(document).ok()?;
-    let (before, quoted) = text.split_once("<ETag>\"")?;
-    let (etag, after) = quoted.split_once("\"</ETag>")?;
-    Some([before, "<ETag>", etag, "</ETag>", after].concat().into_bytes())
-}
-
-/// An error document of s3s, up to its end.
-struct ErrorDocument {
-    code: String,
-    has_message: bool,
-    start: String,
-}
-
-impl ErrorDocument {
-    fn parse(bytes: &[u8]) -> Option<Self> {
-        let start = std::str::from_utf8(bytes.strip_suffix(ERROR_END)?).ok()?;
-        let (_, after) = start.split_once("<Code>")?;
-        let (code, _) = after.split_once("</Code>")?;
-        Some(Self {
-            code: code.to_owned(),
-            has_message: start.contains("<Message>"),
-            start: start.to_owned(),
-        })
     }
 }
 
@@ -236,94 +159,45 @@ mod tests {
     }
 
     #[test]
-    fn errors_of_s3s_get_what_they_lack() {
-        let mut response = answer(404, "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code></Error>");
-        assert_eq!(
-            asked(false).complete(&mut response, Operation::ListObjects, &[]).as_deref(),
-            Some("NoSuchKey")
-        );
+    fn a_refusal_is_a_document_with_ids() {
+        let refusal = Refusal::new(Code::PreconditionFailed).with("Condition", "If-<Match>");
+        let response = asked(false).refuse(&refusal, Side::Operation);
         assert_eq!(
             text(&response),
-            "<?xml version=\"1.0\"?><Error><Code>NoSuchKey</Code>\
-             <Message>The specified key does not exist.</Message><Resource>/b/&lt;k&gt;</Resource>\
+            "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>PreconditionFailed</Code>\
+             <Message>At least one of the pre-conditions you specified did not hold</Message>\
+             <Condition>If-&lt;Match&gt;</Condition><Resource>/b/&lt;k&gt;</Resource>\
              <RequestId>00000000000000AB</RequestId><HostId>node-0</HostId></Error>"
         );
         assert_eq!(response.headers()[CONTENT_TYPE], "application/xml");
         assert_eq!(response.headers()[REQUEST_ID], "00000000000000AB");
-        assert!(!response.headers().contains_key(CONTENT_LENGTH), "the old length is gone");
-    }
-
-    #[test]
-    fn messages_of_s3s_stay() {
-        let mut response = answer(400, "<Error><Code>Own</Code><Message>m</Message></Error>");
-        let details = [("Condition".to_owned(), "If-<Match>".to_owned())];
-        asked(false).complete(&mut response, Operation::ListObjects, &details);
-        let expected =
-            "<Error><Code>Own</Code><Message>m</Message><Condition>If-&lt;Match&gt;</Condition><Resource>";
-        assert!(text(&response).starts_with(expected));
     }
 
     #[test]
     fn heads_and_unmodified_answers_have_no_body() {
-        let mut head = answer(404, "<Error><Code>NoSuchKey</Code></Error>");
-        assert_eq!(
-            asked(true).complete(&mut head, Operation::ListObjects, &[]).as_deref(),
-            Some("NoSuchKey")
-        );
+        let head = asked(true).refuse(&Refusal::new(Code::NoSuchKey), Side::Operation);
         assert!(head.body().is_end_stream());
-        let mut unmodified = answer(304, "<Error><Code>NotModified</Code></Error>");
-        asked(false).complete(&mut unmodified, Operation::ListObjects, &[]);
+        let unmodified = asked(false).refuse(&Refusal::new(Code::NotModified), Side::Operation);
         assert!(unmodified.body().is_end_stream());
         assert!(!unmodified.headers().contains_key(CONTENT_LENGTH));
         assert!(!unmodified.headers().contains_key(CONTENT_TYPE));
         let mut found = answer(200, "");
         found.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(7));
-        asked(true).complete(&mut found, Operation::ListObjects, &[]);
+        asked(true).finish(&mut found);
         assert_eq!(found.headers()[CONTENT_LENGTH], "7", "a HEAD says how long the object is");
     }
 
     #[test]
-    fn control_characters_in_documents_are_references() {
-        let mut response = answer(200, "<Key>a\rb\u{1}\tc\n</Key>");
-        response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
-        asked(false).complete(&mut response, Operation::ListObjects, &[]);
-        assert_eq!(text(&response), "<Key>a&#xD;b&#x1;\tc\n</Key>");
-        let mut object = answer(200, "a\rb");
-        object.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
-        asked(false).complete(&mut object, Operation::GetObject, &[]);
-        assert_eq!(text(&object), "a\rb", "an object's bytes are its own");
-    }
-
-    #[test]
-    fn the_entity_tag_among_attributes_has_no_quotes() {
-        let mut response = answer(200, "<A><ETag>\"0123-2\"</ETag><ObjectSize>7</ObjectSize></A>");
-        response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
-        asked(false).complete(&mut response, Operation::GetObjectAttributes, &[]);
-        assert_eq!(text(&response), "<A><ETag>0123-2</ETag><ObjectSize>7</ObjectSize></A>");
-    }
-
-    #[test]
-    fn a_status_beside_the_answer_is_the_status() {
-        let mut response = answer(200, "");
-        response.extensions_mut().insert(StatusCode::PARTIAL_CONTENT);
-        asked(true).complete(&mut response, Operation::ListObjects, &[]);
-        assert_eq!(response.status(), StatusCode::PARTIAL_CONTENT);
-    }
-
-    #[test]
     fn overload_says_when_to_come_back() {
-        let mut response = answer(503, "<Error><Code>SlowDown</Code></Error>");
-        asked(false).complete(&mut response, Operation::ListObjects, &[]);
+        let response = asked(false).refuse(&Refusal::new(Code::SlowDown), Side::Operation);
         assert_eq!(response.headers()[RETRY_AFTER], "1");
-        let mut response = answer(503, "");
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(9));
-        asked(false).complete(&mut response, Operation::ListObjects, &[]);
-        assert_eq!(response.headers()[RETRY_AFTER], "9");
+        let later = Refusal::new(Code::SlowDown).with_header(RETRY_AFTER, HeaderValue::from(9));
+        assert_eq!(asked(false).refuse(&later, Side::Operation).headers()[RETRY_AFTER], "9");
     }
 
     #[test]
     fn slow_bodies_close_the_connection() {
-        let response = asked(false).refuse(&Refusal::from(&BodyError::Slow));
+        let response = asked(false).refuse(&Refusal::from(&BodyError::Slow), Side::Layer);
         assert_eq!(response.status(), 400);
         assert_eq!(response.headers()[CONNECTION], "close");
     }

@@ -16,19 +16,20 @@ use http::Response;
 use s3s::Body;
 
 use super::code::Code;
-use super::operation::Operation;
 use super::query::Query;
 use super::refusal::Refusal;
+use crate::operations::Operation;
 use sherd_store::machine::budget::{Budget, Share, with_share};
 use sherd_store::machine::reclaim::Reclaim;
 
 /// What is made of a document takes so many times its bytes.
 const TIMES_ITS_BYTES: u64 = 4;
-/// What is made of a short one takes more times its bytes, up to [`SHORT_EXTRA_BYTES_MAX`]: keys of one letter.
+/// What is made of a short one takes more times its bytes, up to [`SHORT_EXTRA_BYTES_MAX`]: keys of one
+/// letter.
 const SHORT_EXTRA_TIMES: u64 = 16;
 const SHORT_EXTRA_BYTES_MAX: u64 = 256 << 10;
-/// Longer documents have a room of their own: none of them keeps a short one waiting. As many short ones arrive as
-/// there are requests.
+/// Longer documents have a room of their own: none of them keeps a short one waiting. As many short ones
+/// arrive as there are requests.
 const SHORT_BYTES_MAX: u64 = 64 << 10;
 /// What a row of a list takes: a key of 1,024 bytes in the answers of volumes and escaped in the list's own.
 const ROW_BYTES: u64 = 4 << 10;
@@ -51,8 +52,8 @@ pub(super) struct XmlRoom {
 }
 
 impl XmlRoom {
-    /// Room of `bytes_max`: three eighths of it for lists, a quarter each for long documents that arrive and for long
-    /// ones that are worked on, and the rest for short ones.
+    /// Room of `bytes_max`: three eighths of it for lists, a quarter each for long documents that arrive and
+    /// for long ones that are worked on, and the rest for short ones.
     pub(super) fn new(bytes_max: usize) -> Self {
         let reclaim = Reclaim::default();
         let part = |eighths: usize| Budget::new(bytes_max / 8 * eighths, PATIENCE, reclaim.clone());
@@ -74,8 +75,8 @@ impl XmlRoom {
         room.map(Some).map_err(|_| Refusal::new(Code::SlowDown))
     }
 
-    /// Takes room for the work on a document of so many bytes that grows by as many. One always fits, whatever the
-    /// room.
+    /// Takes room for the work on a document of so many bytes that grows by as many. One always fits,
+    /// whatever the room.
     pub(super) async fn for_document(&self, length: u64, growth: u64) -> Result<Share, Refusal> {
         let documents =
             if length + growth > SHORT_BYTES_MAX { &self.long_documents } else { &self.short_documents };

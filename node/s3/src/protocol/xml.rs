@@ -6,6 +6,7 @@
 //! wants to read such keys lists them with `encoding-type=url`.
 
 use std::borrow::Cow;
+use std::io;
 
 use bytes::Bytes;
 
@@ -28,10 +29,10 @@ pub(super) fn is_text(document: &[u8]) -> bool {
         .is_ok_and(|text| text.chars().all(is_character) && has_good_references(text))
 }
 
-/// A document whose CDATA sections are plain text: s3s passes over them, and would take `a<![CDATA[b]]>` for
-/// `a`. In what comes out nothing looks like a section, so comments and instructions go, too. `None` where
-/// the document is no text, where markup does not end, for a document type beside a section, and where
-/// the text has more than `bytes_max` bytes.
+/// A document whose CDATA sections are plain text: the parser passes over them, and would take
+/// `a<![CDATA[b]]>` for `a`. In what comes out nothing looks like a section, so comments and instructions go,
+/// too. `None` where the document is no text, where markup does not end, for a document type beside a
+/// section, and where the text has more than `bytes_max` bytes.
 pub(super) fn with_sections_as_text(document: Bytes, bytes_max: usize) -> Option<Bytes> {
     let text = std::str::from_utf8(&document).ok()?;
     if !text.contains(SECTION) {
@@ -76,8 +77,8 @@ pub(super) fn growth_max(document: &[u8]) -> u64 {
     more.sum::<usize>() as u64
 }
 
-/// Counts the elements of a name, whatever their namespace, and no further than one more than `most`. What looks
-/// like one in a comment is counted, too.
+/// Counts the elements of a name, whatever their namespace, and no further than one more than `most`. What
+/// looks like one in a comment is counted, too.
 pub(super) fn count_elements(document: &[u8], name: &str, most: usize) -> usize {
     let tags = document.split(|byte| *byte == b'<').skip(1);
     let is_named = |tag: &&[u8]| {
@@ -147,8 +148,8 @@ fn referenced(digits: &str) -> Option<char> {
     number.and_then(char::from_u32)
 }
 
-/// A list of keys as s3s can read it, which takes every character and not every reference: those that it
-/// refuses are replaced by their characters. It has no CDATA sections. `None` where it is no text.
+/// A list of keys as the parser can read it, which takes every character and not every reference: those that
+/// it refuses are replaced by their characters. It has no CDATA sections. `None` where it is no text.
 pub(super) fn with_plain_characters(document: Bytes) -> Option<Bytes> {
     let text = std::str::from_utf8(&document).ok()?;
     let mut pieces = text.split("&#");
@@ -174,8 +175,33 @@ pub(super) fn with_plain_characters(document: Bytes) -> Option<Bytes> {
     Some(plain.into())
 }
 
-/// A document of s3s with references where it has characters that need one.
-pub(super) fn with_references(document: &[u8]) -> Option<Vec<u8>> {
+/// Writes text with references where it has characters that need one, and passes all other bytes on.
+#[derive(Debug)]
+pub(crate) struct ReferenceWriter<W>(W);
+
+impl<W: io::Write> ReferenceWriter<W> {
+    /// Writes to `inner`. Each write has whole characters.
+    pub(crate) const fn new(inner: W) -> Self {
+        Self(inner)
+    }
+}
+
+impl<W: io::Write> io::Write for ReferenceWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        match with_references(bytes) {
+            Some(escaped) => self.0.write_all(&escaped)?,
+            None => self.0.write_all(bytes)?,
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
+/// Text with references where it has characters that need one; nothing where it has none.
+fn with_references(document: &[u8]) -> Option<Vec<u8>> {
     let may_need = |window: &[u8]| match window {
         [byte, ..] if *byte < b' ' => !matches!(byte, b'\t' | b'\n'),
         [0xEF, 0xBF, last, ..] => *last >= 0xBE,
@@ -280,7 +306,7 @@ mod tests {
     }
 
     proptest::proptest! {
-        /// As s3s reads it: the key is what was written, however it is cut into sections.
+        /// As the parser reads it: the key is what was written, however it is cut into sections.
         #[test]
         fn a_key_is_read_as_it_was_written(pieces in proptest::collection::vec(("[a-c&<>#;1\\]\\[!x -]{0,6}", proptest::bool::ANY), 0..6)) {
             let (mut written, mut key) = ("<Key>".to_owned(), String::new());
@@ -331,5 +357,8 @@ mod tests {
             escaped("<Key>\u{FFFD}a\rb\u{1}\u{FFFF}\u{10FFFF}</Key>").as_deref(),
             Some("<Key>\u{FFFD}a&#xD;b&#x1;&#xFFFF;\u{10FFFF}</Key>")
         );
+        let mut written = Vec::new();
+        io::Write::write_all(&mut ReferenceWriter::new(&mut written), "a\rb\u{E4}".as_bytes()).unwrap();
+        assert_eq!(written, "a&#xD;b\u{E4}".as_bytes());
     }
 }

@@ -55,13 +55,13 @@ pub struct VerifiedRequest {
     pub payload: PayloadForm,
     /// What signs the frames of its body, when they are signed.
     pub frames: Option<FrameSigner>,
-    /// The header that has the id of the client's call, where the signature covers one: anybody could have put another
-    /// there.
+    /// The header that has the id of the client's call, where the signature covers one: anybody could have
+    /// put another there.
     pub call_id: Option<&'static str>,
 }
 
-/// Headers that name a client's call over all times that it is sent: what the client chose itself, and what AWS's SDKs
-/// send with everything.
+/// Headers that name a client's call over all times that it is sent: what the client chose itself, and what
+/// AWS's SDKs send with everything.
 const CALL_IDS: [&str; 2] = ["x-amz-client-token", "amz-sdk-invocation-id"];
 
 /// Signs the frames and the trailer of an aws-chunked body, each over the one before.
@@ -368,9 +368,10 @@ fn request_date(head: &Parts) -> Result<AmzDate, AuthError> {
     AmzDate::parse_http(date.as_bytes()).ok_or(AuthError::MissingDate)
 }
 
-/// Which of a request's headers names the client's call. It need not be signed: boto3 and the SDK for Rust add it behind
-/// the signature. A token that is made of it covers the caller and what is changed under which condition, too, so a
-/// forged id makes calls look alike only where one caller asked for the same change twice.
+/// Which of a request's headers names the client's call. It need not be signed: boto3 and the SDK for Rust
+/// add it behind the signature. A token that is made of it covers the caller and what is changed under which
+/// condition, too, so a forged id makes calls look alike only where one caller asked for the same change
+/// twice.
 fn call_id(headers: &http::HeaderMap) -> Option<&'static str> {
     CALL_IDS.into_iter().find(|name| headers.contains_key(*name))
 }

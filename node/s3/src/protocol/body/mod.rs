@@ -66,7 +66,8 @@ pub struct BodyOutcome {
 }
 
 impl BodyOutcome {
-    /// Whether any of it was asked for: only then has a client that waits for `100 Continue` been told to send.
+    /// Whether any of it was asked for: only then has a client that waits for `100 Continue` been told to
+    /// send.
     pub fn is_asked_for(&self) -> bool {
         self.is_asked_for.load(Ordering::Relaxed)
     }
@@ -321,6 +322,23 @@ where
             _ => 0,
         };
         SizeHint::with_exact(self.missing + held)
+    }
+}
+
+impl<B> futures::Stream for CheckedBody<B>
+where
+    B: Body<Data = Bytes> + Unpin,
+    B::Error: Into<TransportError>,
+{
+    type Item = Result<Bytes, TransportError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let next = ready!(self.as_mut().poll_frame(cx));
+        // Every frame is of data.
+        Poll::Ready(next.map(|frame| match frame {
+            Ok(frame) => Ok(frame.into_data().unwrap_or_default()),
+            Err(error) => Err(error.into()),
+        }))
     }
 }
 

@@ -1,0 +1,620 @@
+//! The one table of operations, a row each: how a request for it looks, its rights, and the function that
+//! runs it.
+//!
+//! A request that matches no row is answered 501. A sub-resource is a query key of AWS's list, or any key
+//! without a value; other keys that an operation does not know mean nothing to AWS and nothing here.
+
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use http::Method;
+
+use super::answer::Response;
+use super::bucket::{self, configuration, list_objects, list_versions, tags};
+use super::error::{ErrorOwner, Outcome};
+use super::gateway::Gateway;
+use super::multipart;
+use super::object::{copy_object, delete_object, get_object, head_object, object_attributes, put_object};
+use super::protocol::address::Level;
+use super::protocol::code::Code;
+use super::protocol::query::Query;
+use super::protocol::refusal::Refusal;
+use super::request::Request;
+
+/// How the body of a request is taken in.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BodyUse {
+    /// There should be none; what comes is verified, bounded and dropped.
+    None,
+    /// An XML document, collected and verified before the operation sees it.
+    Xml,
+    /// The object's bytes, streamed.
+    Object,
+}
+
+/// The kind of resource that an operation works on, as policies name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ResourceKind {
+    /// All buckets.
+    Service,
+    /// The bucket of the address.
+    Bucket,
+    /// The object of the address.
+    Object,
+    /// Each key that the document lists.
+    EachKey,
+}
+
+/// The function that runs an operation.
+type Handler = for<'a> fn(&'a Gateway, Request<'a>) -> BoxFuture<'a, Outcome<Response>>;
+
+/// Runs operations: a gateway, or in tests what stands for one.
+pub trait Operations: Send + Sync {
+    /// Runs the operation of a request that was admitted.
+    fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>>;
+
+    /// How long the space of deleted objects stays taken.
+    fn release_grace(&self) -> Duration;
+}
+
+impl Operations for Gateway {
+    fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
+        (operation.row().handler)(self, request)
+    }
+
+    fn release_grace(&self) -> Duration {
+        self.objects.release_grace()
+    }
+}
+
+/// A row of the table.
+#[derive(Debug)]
+pub(crate) struct Row {
+    operation: Operation,
+    /// AWS's name, as it stands in its documentation.
+    name: &'static str,
+    method: Method,
+    level: Level,
+    /// Whether the request must name a source to copy from.
+    copies: bool,
+    /// Parameters that must be there.
+    selectors: &'static [&'static str],
+    /// Parameters that may be there.
+    options: &'static [&'static str],
+    body_use: BodyUse,
+    /// Headers that may be there once.
+    pub(crate) once: &'static [&'static str],
+    /// Its IAM action.
+    pub(crate) action: &'static str,
+    /// Its resource.
+    pub(crate) resource: ResourceKind,
+    /// The owner of the store's errors.
+    pub(crate) errors: ErrorOwner,
+    /// The function that runs it.
+    handler: Handler,
+}
+
+/// Declares the operations, a row each: name, method, level, whether it copies, selectors, options, body,
+/// headers allowed once, action and resource, owner of its errors, and the function that runs it.
+macro_rules! table {
+    ($($name:ident: $method:ident $level:ident $copies:tt [$($selector:literal),*] $options:expr, $body:ident,
+       $once:ident, $action:literal $resource:ident, $errors:ident => $handler:path;)*) => {
+        /// An operation of S3 that is served.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Operation {
+            $(
+                #[doc = concat!("AWS's `", stringify!($name), "`.")]
+                $name,
+            )*
+        }
+
+        impl Operation {
+            /// All of them.
+            pub const ALL: &[Self] = &[$(Self::$name,)*];
+        }
+
+        /// The table. Per method and level the more specific rows stand first.
+        const ROWS: &[Row] = &[
+            $(
+                Row {
+                    operation: Operation::$name,
+                    name: stringify!($name),
+                    method: Method::$method,
+                    level: Level::$level,
+                    copies: copies!($copies),
+                    selectors: &[$($selector),*],
+                    options: $options,
+                    body_use: BodyUse::$body,
+                    once: $once,
+                    action: $action,
+                    resource: ResourceKind::$resource,
+                    errors: ErrorOwner::$errors,
+                    handler: |gateway, request| Box::pin($handler(gateway, request)),
+                },
+            )*
+        ];
+    };
+}
+
+/// Reads the column of the table that says whether an operation copies.
+macro_rules! copies {
+    (copy) => {
+        true
+    };
+    (-) => {
+        false
+    };
+}
+
+const LIST_V1: &[&str] = &["prefix", "delimiter", "marker", "max-keys", "encoding-type"];
+const LIST_V2: &[&str] =
+    &["prefix", "delimiter", "max-keys", "encoding-type", "start-after", "continuation-token", "fetch-owner"];
+const LIST_VERSIONS: &[&str] =
+    &["prefix", "delimiter", "key-marker", "version-id-marker", "max-keys", "encoding-type"];
+const LIST_UPLOADS: &[&str] =
+    &["prefix", "delimiter", "max-uploads", "encoding-type", "key-marker", "upload-id-marker"];
+const LIST_BUCKETS: &[&str] = &["prefix", "max-buckets", "continuation-token", "bucket-region"];
+const LIST_PARTS: &[&str] = &["max-parts", "part-number-marker"];
+const VERSION: &[&str] = &["versionId"];
+const READ: &[&str] = &[
+    "partNumber",
+    "versionId",
+    "response-content-type",
+    "response-content-language",
+    "response-expires",
+    "response-cache-control",
+    "response-content-disposition",
+    "response-content-encoding",
+];
+
+const NOTHING: &[&str] = &[];
+const OWNER: &[&str] = &["x-amz-expected-bucket-owner"];
+const PAYER: &[&str] = &["x-amz-expected-bucket-owner", "x-amz-request-payer"];
+const READ_ONCE: &[&str] = &["x-amz-checksum-mode", "x-amz-expected-bucket-owner", "x-amz-request-payer"];
+const ATTRIBUTES: &[&str] =
+    &["x-amz-expected-bucket-owner", "x-amz-max-parts", "x-amz-part-number-marker", "x-amz-request-payer"];
+const NEW_BUCKET: &[&str] = &["x-amz-acl", "x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"];
+const TAGS: &[&str] = &["x-amz-checksum-algorithm", "content-md5", "x-amz-expected-bucket-owner"];
+const PUT: &[&str] = &[
+    "x-amz-acl",
+    "x-amz-checksum-algorithm",
+    "content-length",
+    "content-md5",
+    "x-amz-expected-bucket-owner",
+    "x-amz-request-payer",
+    "x-amz-storage-class",
+    "x-amz-tagging",
+];
+const PART: &[&str] = &[
+    "x-amz-checksum-algorithm",
+    "content-length",
+    "content-md5",
+    "x-amz-expected-bucket-owner",
+    "x-amz-request-payer",
+];
+const PART_COPY: &[&str] = &[
+    "x-amz-copy-source",
+    "x-amz-copy-source-range",
+    "x-amz-expected-bucket-owner",
+    "x-amz-source-expected-bucket-owner",
+    "x-amz-request-payer",
+];
+const COPY: &[&str] = &[
+    "x-amz-acl",
+    "x-amz-checksum-algorithm",
+    "x-amz-copy-source",
+    "x-amz-expected-bucket-owner",
+    "x-amz-source-expected-bucket-owner",
+    "x-amz-metadata-directive",
+    "x-amz-request-payer",
+    "x-amz-storage-class",
+    "x-amz-tagging",
+    "x-amz-tagging-directive",
+];
+const BEGIN: &[&str] = &[
+    "x-amz-acl",
+    "x-amz-checksum-algorithm",
+    "x-amz-checksum-type",
+    "x-amz-expected-bucket-owner",
+    "x-amz-request-payer",
+    "x-amz-storage-class",
+    "x-amz-tagging",
+];
+const COMPLETE: &[&str] =
+    &["x-amz-checksum-type", "x-amz-expected-bucket-owner", "x-amz-mp-object-size", "x-amz-request-payer"];
+const DELETE_ONE: &[&str] =
+    &["x-amz-bypass-governance-retention", "x-amz-expected-bucket-owner", "x-amz-request-payer"];
+const DELETE_MANY: &[&str] = &[
+    "x-amz-bypass-governance-retention",
+    "x-amz-checksum-algorithm",
+    "x-amz-expected-bucket-owner",
+    "x-amz-request-payer",
+];
+
+table! {
+    ListBuckets: GET Service - [] LIST_BUCKETS, None, NOTHING, "s3:ListAllMyBuckets" Service, Request => bucket::list;
+    GetBucketLocation: GET Bucket - ["location"] &[], None, OWNER, "s3:GetBucketLocation" Bucket, Request => bucket::location;
+    GetBucketVersioning: GET Bucket - ["versioning"] &[], None, OWNER, "s3:GetBucketVersioning" Bucket, Request => configuration::versioning;
+    GetBucketTagging: GET Bucket - ["tagging"] &[], None, OWNER, "s3:GetBucketTagging" Bucket, Request => tags::get;
+    GetBucketPolicy: GET Bucket - ["policy"] &[], None, OWNER, "s3:GetBucketPolicy" Bucket, Request => configuration::policy;
+    GetBucketPolicyStatus: GET Bucket - ["policyStatus"] &[], None, OWNER, "s3:GetBucketPolicyStatus" Bucket, Request => configuration::policy;
+    GetBucketCors: GET Bucket - ["cors"] &[], None, OWNER, "s3:GetBucketCORS" Bucket, Request => configuration::cors;
+    GetBucketLifecycleConfiguration: GET Bucket - ["lifecycle"] &[], None, OWNER, "s3:GetLifecycleConfiguration" Bucket, Request => configuration::lifecycle;
+    GetBucketWebsite: GET Bucket - ["website"] &[], None, OWNER, "s3:GetBucketWebsite" Bucket, Request => configuration::website;
+    GetBucketEncryption: GET Bucket - ["encryption"] &[], None, OWNER, "s3:GetEncryptionConfiguration" Bucket, Request => configuration::encryption;
+    GetBucketReplication: GET Bucket - ["replication"] &[], None, OWNER, "s3:GetReplicationConfiguration" Bucket, Request => configuration::replication;
+    GetPublicAccessBlock: GET Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:GetBucketPublicAccessBlock" Bucket, Request => configuration::public_access_block;
+    GetObjectLockConfiguration: GET Bucket - ["object-lock"] &[], None, OWNER, "s3:GetBucketObjectLockConfiguration" Bucket, Request => configuration::object_lock;
+    GetBucketLogging: GET Bucket - ["logging"] &[], None, OWNER, "s3:GetBucketLogging" Bucket, Request => configuration::logging;
+    GetBucketNotificationConfiguration: GET Bucket - ["notification"] &[], None, OWNER, "s3:GetBucketNotification" Bucket, Request => configuration::notification;
+    GetBucketAccelerateConfiguration: GET Bucket - ["accelerate"] &[], None, PAYER, "s3:GetAccelerateConfiguration" Bucket, Request => configuration::acceleration;
+    GetBucketRequestPayment: GET Bucket - ["requestPayment"] &[], None, OWNER, "s3:GetBucketRequestPayment" Bucket, Request => configuration::request_payment;
+    GetBucketOwnershipControls: GET Bucket - ["ownershipControls"] &[], None, OWNER, "s3:GetBucketOwnershipControls" Bucket, Request => configuration::ownership_controls;
+    GetBucketAcl: GET Bucket - ["acl"] &[], None, OWNER, "s3:GetBucketAcl" Bucket, Request => configuration::acl;
+    ListMultipartUploads: GET Bucket - ["uploads"] LIST_UPLOADS, None, PAYER, "s3:ListBucketMultipartUploads" Bucket, Request => multipart::list_uploads;
+    ListObjectVersions: GET Bucket - ["versions"] LIST_VERSIONS, None, PAYER, "s3:ListBucketVersions" Bucket, Request => list_versions::list;
+    ListObjectsV2: GET Bucket - ["list-type"] LIST_V2, None, PAYER, "s3:ListBucket" Bucket, Request => list_objects::list_v2;
+    ListObjects: GET Bucket - [] LIST_V1, None, PAYER, "s3:ListBucket" Bucket, Request => list_objects::list;
+    HeadBucket: HEAD Bucket - [] &[], None, OWNER, "s3:ListBucket" Bucket, Request => bucket::head;
+    PutBucketTagging: PUT Bucket - ["tagging"] &[], Xml, TAGS, "s3:PutBucketTagging" Bucket, Request => tags::put;
+    CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket, Request => bucket::create;
+    DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket, Request => configuration::delete;
+    DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket, Request => configuration::delete;
+    DeleteBucketLifecycle: DELETE Bucket - ["lifecycle"] &[], None, OWNER, "s3:PutLifecycleConfiguration" Bucket, Request => configuration::delete;
+    DeleteBucketTagging: DELETE Bucket - ["tagging"] &[], None, OWNER, "s3:PutBucketTagging" Bucket, Request => tags::delete;
+    DeleteBucketWebsite: DELETE Bucket - ["website"] &[], None, OWNER, "s3:DeleteBucketWebsite" Bucket, Request => configuration::delete;
+    DeleteBucketEncryption: DELETE Bucket - ["encryption"] &[], None, OWNER, "s3:PutEncryptionConfiguration" Bucket, Request => configuration::delete;
+    DeleteBucketReplication: DELETE Bucket - ["replication"] &[], None, OWNER, "s3:PutReplicationConfiguration" Bucket, Request => configuration::delete;
+    DeleteBucketOwnershipControls: DELETE Bucket - ["ownershipControls"] &[], None, OWNER, "s3:PutBucketOwnershipControls" Bucket, Request => configuration::delete;
+    DeletePublicAccessBlock: DELETE Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:PutBucketPublicAccessBlock" Bucket, Request => configuration::delete;
+    DeleteBucket: DELETE Bucket - [] &[], None, OWNER, "s3:DeleteBucket" Bucket, Request => bucket::delete;
+    DeleteObjects: POST Bucket - ["delete"] &[], Xml, DELETE_MANY, "s3:DeleteObject" EachKey, Request => delete_object::delete_many;
+    ListParts: GET Object - ["uploadId"] LIST_PARTS, None, PAYER, "s3:ListMultipartUploadParts" Object, Request => multipart::list_parts;
+    GetObjectAttributes: GET Object - ["attributes"] VERSION, None, ATTRIBUTES, "s3:GetObjectAttributes" Object, Request => object_attributes::get;
+    GetObjectAcl: GET Object - ["acl"] VERSION, None, PAYER, "s3:GetObjectAcl" Object, Request => configuration::object_acl;
+    GetObjectTagging: GET Object - ["tagging"] VERSION, None, PAYER, "s3:GetObjectTagging" Object, Request => configuration::object_tagging;
+    GetObjectRetention: GET Object - ["retention"] VERSION, None, PAYER, "s3:GetObjectRetention" Object, Request => configuration::lock;
+    GetObjectLegalHold: GET Object - ["legal-hold"] VERSION, None, PAYER, "s3:GetObjectLegalHold" Object, Request => configuration::lock;
+    GetObject: GET Object - [] READ, None, READ_ONCE, "s3:GetObject" Object, Request => get_object::get;
+    HeadObject: HEAD Object - [] READ, None, READ_ONCE, "s3:GetObject" Object, Request => head_object::head;
+    UploadPartCopy: PUT Object copy ["partNumber", "uploadId"] &[], None, PART_COPY, "s3:PutObject" Object, PartSource => multipart::upload_part_copy;
+    UploadPart: PUT Object - ["partNumber", "uploadId"] &[], Object, PART, "s3:PutObject" Object, Request => multipart::upload_part;
+    CopyObject: PUT Object copy [] VERSION, None, COPY, "s3:PutObject" Object, CopySource => copy_object::copy;
+    PutObject: PUT Object - [] VERSION, Object, PUT, "s3:PutObject" Object, Request => put_object::put;
+    AbortMultipartUpload: DELETE Object - ["uploadId"] &[], None, PAYER, "s3:AbortMultipartUpload" Object, Request => multipart::abort;
+    DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object, Request => configuration::delete_object_tagging;
+    DeleteObject: DELETE Object - [] VERSION, None, DELETE_ONE, "s3:DeleteObject" Object, Request => delete_object::delete;
+    CreateMultipartUpload: POST Object - ["uploads"] &[], None, BEGIN, "s3:PutObject" Object, Request => multipart::create;
+    CompleteMultipartUpload: POST Object - ["uploadId"] &[], Xml, COMPLETE, "s3:PutObject" Object, Request => multipart::complete;
+}
+
+impl Operation {
+    /// Its row.
+    pub(crate) fn row(self) -> &'static Row {
+        ROWS.get(self as usize).expect("an operation is its row's place")
+    }
+
+    /// AWS's name, as it stands in its documentation.
+    pub fn name(self) -> &'static str {
+        self.row().name
+    }
+
+    /// How its body is taken in.
+    pub fn body_use(self) -> BodyUse {
+        self.row().body_use
+    }
+
+    /// Whether it changes nothing that is stored.
+    pub fn is_read(self) -> bool {
+        ["Get", "Head", "List"].iter().any(|verb| self.name().starts_with(verb))
+    }
+
+    /// Whether it is a write that is judged by conditions.
+    pub const fn takes_conditions(self) -> bool {
+        matches!(
+            self,
+            Self::PutObject
+                | Self::CopyObject
+                | Self::CompleteMultipartUpload
+                | Self::DeleteObject
+                | Self::DeleteObjects
+        )
+    }
+}
+
+/// A part of a request that is not implemented.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum UnservedRequest {
+    /// A parameter of its query.
+    Parameter,
+    /// An operation.
+    Operation,
+}
+
+impl UnservedRequest {
+    /// The element of an error document that names it.
+    pub const fn element(self) -> &'static str {
+        match self {
+            Self::Parameter => "QueryParameter",
+            Self::Operation => "Operation",
+        }
+    }
+}
+
+/// Why a request has no operation.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum NoOperation {
+    /// AWS has it or may have it; we have not.
+    #[error("{lacking:?} {name} is not implemented")]
+    NotImplemented {
+        /// Whether a parameter or the operation is lacking.
+        lacking: UnservedRequest,
+        /// Its name.
+        name: String,
+    },
+    /// AWS has no such method there either.
+    #[error("method not allowed")]
+    MethodNotAllowed,
+    /// A parameter that decides something stands twice, alone, or with a value it cannot have.
+    #[error("invalid parameter {name}")]
+    InvalidParameter {
+        /// The parameter.
+        name: &'static str,
+    },
+}
+
+impl NoOperation {
+    /// AWS has an operation of that name.
+    pub fn lacks_operation(name: &str) -> Self {
+        Self::NotImplemented { lacking: UnservedRequest::Operation, name: name.to_owned() }
+    }
+
+    /// AWS has, or may have, a parameter of that name.
+    fn lacks_parameter(name: &str) -> Self {
+        Self::NotImplemented { lacking: UnservedRequest::Parameter, name: name.to_owned() }
+    }
+}
+
+impl From<NoOperation> for Refusal {
+    fn from(error: NoOperation) -> Self {
+        match error {
+            NoOperation::NotImplemented { lacking, name } => {
+                let message = match lacking {
+                    UnservedRequest::Parameter => {
+                        "A query parameter you provided implies functionality that is not implemented"
+                    }
+                    UnservedRequest::Operation => "The operation you asked for is not implemented",
+                };
+                Self::says(Code::NotImplemented, message).with(lacking.element(), name)
+            }
+            NoOperation::MethodNotAllowed => Self::new(Code::MethodNotAllowed),
+            NoOperation::InvalidParameter { name } => {
+                Self::says(Code::InvalidArgument, format!("Invalid query parameter: {name}"))
+                    .with("ArgumentName", name)
+            }
+        }
+    }
+}
+
+/// Keys that address something else than the thing itself, with or without a value: AWS's
+/// documentation of every S3 operation. Sorted.
+const SUB_RESOURCES: &[&str] = &[
+    "abac",
+    "accelerate",
+    "acl",
+    "analytics",
+    "append",
+    "attributes",
+    "cors",
+    "delete",
+    "encryption",
+    "events",
+    "intelligent-tiering",
+    "inventory",
+    "legal-hold",
+    "lifecycle",
+    "list-type",
+    "location",
+    "logging",
+    "metadataConfiguration",
+    "metadataInventoryTable",
+    "metadataJournalTable",
+    "metadataTable",
+    "metrics",
+    "notification",
+    "object-lock",
+    "ownershipControls",
+    "partNumber",
+    "policy",
+    "policyStatus",
+    "position",
+    "publicAccessBlock",
+    "rename",
+    "renameObject",
+    "replication",
+    "requestPayment",
+    "restore",
+    "retention",
+    "select",
+    "select-type",
+    "session",
+    "tagging",
+    "torrent",
+    "uploadId",
+    "uploads",
+    "versionId",
+    "versioning",
+    "versions",
+    "website",
+];
+
+/// Whether AWS ignores a key: it keeps those that begin with `x-` for its users' own marks, and
+/// the presigned ones have been read.
+fn is_ignored(name: &str) -> bool {
+    name.as_bytes().first_chunk().is_some_and(|start: &[u8; 2]| start.eq_ignore_ascii_case(b"x-"))
+}
+
+/// Names the operation of a request.
+///
+/// # Errors
+/// [`NoOperation`] for what is not served.
+pub fn classify(
+    method: &Method,
+    level: Level,
+    query: &Query<'_>,
+    copies: bool,
+) -> Result<Operation, NoOperation> {
+    let mut rows = ROWS.iter().filter(|row| row.level == level && row.method == *method);
+    let has_all = |row: &&Row| row.selectors.iter().all(|name| query.has(name));
+    let matching = rows.find(|row| (copies || !row.copies) && has_all(row));
+    let known =
+        |name: &str| matching.is_some_and(|row| row.selectors.contains(&name) || row.options.contains(&name));
+    for pair in query.pairs() {
+        let name = &*pair.name;
+        if known(name) || is_ignored(name) {
+            continue;
+        }
+        // Half of what names a part is a mistake; anything else is a feature we lack.
+        if level == Level::Object && *method == Method::PUT {
+            if name == "partNumber" {
+                return Err(NoOperation::InvalidParameter { name: "partNumber" });
+            }
+            if name == "uploadId" {
+                return Err(NoOperation::InvalidParameter { name: "uploadId" });
+            }
+        }
+        if pair.raw_value.is_empty() || SUB_RESOURCES.binary_search(&name).is_ok() {
+            return Err(NoOperation::lacks_parameter(name));
+        }
+    }
+    let Some(row) = matching else {
+        // A POST to a bucket is a form upload, which AWS has.
+        let form = level == Level::Bucket && *method == Method::POST;
+        return Err(if form {
+            NoOperation::lacks_operation("PostObject")
+        } else {
+            NoOperation::MethodNotAllowed
+        });
+    };
+    check_values(row, level, query)?;
+    Ok(row.operation)
+}
+
+fn check_values(row: &Row, level: Level, query: &Query<'_>) -> Result<(), NoOperation> {
+    for name in row.selectors.iter().chain(row.options) {
+        if query.count(name) > 1 {
+            return Err(NoOperation::InvalidParameter { name });
+        }
+    }
+    if query.get("list-type").is_some_and(|pair| pair.raw_value != "2") {
+        return Err(NoOperation::InvalidParameter { name: "list-type" });
+    }
+    if query.get("versionId").is_some_and(|pair| pair.raw_value != "null") {
+        return Err(NoOperation::lacks_parameter("versionId"));
+    }
+    let directory_buckets =
+        query.get("x-id").is_some_and(|pair| pair.value().is_ok_and(|value| value == "ListDirectoryBuckets"));
+    if level == Level::Service && directory_buckets {
+        return Err(NoOperation::lacks_operation("ListDirectoryBuckets"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(method: &str, level: Level, query: &str) -> Result<Operation, NoOperation> {
+        let method = Method::from_bytes(method.as_bytes()).expect("a method");
+        classify(&method, level, &Query::parse(Some(query)).expect("a query"), false)
+    }
+
+    fn lacks(method: &str, level: Level, query: &str) -> String {
+        match named(method, level, query) {
+            Err(NoOperation::NotImplemented { name, .. }) => name,
+            other => panic!("{method} {level:?} ?{query} is {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_operation_finds_its_row() {
+        for (place, row) in ROWS.iter().enumerate() {
+            assert_eq!((row.operation as usize, row.operation.name()), (place, row.name));
+            assert!(row.action.starts_with("s3:"), "{}", row.name);
+        }
+    }
+
+    #[test]
+    fn the_list_of_sub_resources_is_sorted() {
+        assert!(SUB_RESOURCES.is_sorted());
+    }
+
+    #[test]
+    fn every_sub_resource_is_served_or_not_implemented() {
+        for method in ["GET", "PUT", "POST", "DELETE", "HEAD"] {
+            for level in [Level::Bucket, Level::Object] {
+                for name in SUB_RESOURCES {
+                    for query in [(*name).to_owned(), format!("{name}=1")] {
+                        let answer = named(method, level, &query);
+                        let plain = named(method, level, "");
+                        assert!(
+                            answer.is_err() || answer != plain || matches!(*name, "partNumber"),
+                            "{method} {level:?} ?{query} is taken for {answer:?}"
+                        );
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn unknown_keys_are_features_without_a_value_and_marks_with_one() {
+        assert_eq!(lacks("PUT", Level::Object, "renameObject"), "renameObject");
+        assert_eq!(lacks("PUT", Level::Object, "somethingNew"), "somethingNew");
+        assert_eq!(lacks("PUT", Level::Object, "some%54hing="), "someThing");
+        assert_eq!(lacks("PUT", Level::Bucket, "abac"), "abac");
+        assert_eq!(lacks("PUT", Level::Object, "%61cl=x"), "acl");
+        assert_eq!(named("PUT", Level::Object, "trace=7"), Ok(Operation::PutObject));
+        assert_eq!(named("PUT", Level::Object, "x-id=PutObject&X-Mine"), Ok(Operation::PutObject));
+    }
+
+    #[test]
+    fn parts_need_both_of_their_names() {
+        let both = "partNumber=1&uploadId=u";
+        assert_eq!(named("PUT", Level::Object, both), Ok(Operation::UploadPart));
+        for half in ["partNumber=1", "uploadId=u", "partNumber=1&uploadId=u&uploadId=v"] {
+            assert!(
+                matches!(named("PUT", Level::Object, half), Err(NoOperation::InvalidParameter { .. })),
+                "{half}"
+            );
+        }
+    }
+
+    #[test]
+    fn versions_other_than_null_are_not_implemented() {
+        assert_eq!(named("GET", Level::Object, "versionId=null"), Ok(Operation::GetObject));
+        assert_eq!(lacks("GET", Level::Object, "versionId=3sL4kqtJlcpXroDTDmJ"), "versionId");
+        assert_eq!(lacks("DELETE", Level::Object, "versionId="), "versionId");
+        assert_eq!(named("GET", Level::Bucket, "versions&prefix=a"), Ok(Operation::ListObjectVersions));
+    }
+
+    #[test]
+    fn methods_that_aws_has_not_are_not_allowed() {
+        for (method, level) in [
+            ("PUT", Level::Service),
+            ("POST", Level::Service),
+            ("DELETE", Level::Service),
+            ("HEAD", Level::Service),
+            ("POST", Level::Object),
+            ("PATCH", Level::Object),
+        ] {
+            assert_eq!(named(method, level, ""), Err(NoOperation::MethodNotAllowed), "{method} {level:?}");
+        }
+        assert_eq!(lacks("POST", Level::Bucket, ""), "PostObject");
+        assert_eq!(lacks("GET", Level::Service, "x-id=ListDirectoryBuckets"), "ListDirectoryBuckets");
+        assert!(matches!(
+            named("GET", Level::Bucket, "list-type=3"),
+            Err(NoOperation::InvalidParameter { .. })
+        ));
+    }
+}

@@ -1,0 +1,86 @@
+//! The state of the layer between requests.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use http::HeaderValue;
+use sherd_core::env::Clock;
+
+use super::body::BodyTimeouts;
+use super::context::RequestId;
+use super::lacking::LackingFeatures;
+use super::limits::Limits;
+use super::room::XmlRoom;
+use crate::access::Authorizer;
+use crate::auth::Credentials;
+use crate::auth::verifier::Verifier;
+use crate::operations::Operations;
+
+/// Configuration of the layer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// The region that requests are signed for, beside `us-east-1`.
+    pub region: String,
+    /// Domains under which a bucket may be a host: `s3.example.com` for `b.s3.example.com`.
+    pub domains: Vec<String>,
+    /// Which node answers; shown as `x-amz-id-2` and HostId. Visible ASCII.
+    pub host_id: String,
+    /// A random number, different in every run: request ids start from it.
+    pub request_id_seed: u64,
+    /// Whether URLs that are presigned with Signature Version 2 are taken.
+    pub sigv2_presigned: bool,
+    /// Whether clients reach the layer over TLS.
+    pub is_tls: bool,
+    /// Limits of a request.
+    pub limits: Limits,
+}
+
+/// The state of the layer.
+pub(super) struct Inner {
+    pub(super) domains: Vec<String>,
+    pub(super) region: HeaderValue,
+    pub(super) host_id: HeaderValue,
+    pub(super) limits: Limits,
+    pub(super) timeouts: BodyTimeouts,
+    pub(super) verifier: Verifier,
+    pub(super) authorizer: Authorizer,
+    pub(super) operations: Arc<dyn Operations>,
+    pub(super) lacking: LackingFeatures,
+    pub(super) xml_room: XmlRoom,
+    request_number: AtomicU64,
+}
+
+impl Inner {
+    /// Builds the state.
+    pub(super) fn new(
+        config: Config,
+        credentials: Arc<dyn Credentials>,
+        clock: Arc<dyn Clock>,
+        operations: Arc<dyn Operations>,
+    ) -> Self {
+        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, is_tls: _, limits } = config;
+        let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
+        Self {
+            domains,
+            region: HeaderValue::try_from(&region).expect("a region is letters, digits and hyphens"),
+            host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
+            timeouts: BodyTimeouts { idle: limits.body_idle, whole: limits.body_whole },
+            lacking: LackingFeatures::new(Arc::clone(&clock)),
+            xml_room: XmlRoom::new(limits.xml_room_bytes),
+            verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
+            authorizer: Authorizer::default(),
+            operations,
+            request_number: AtomicU64::new(request_id_seed),
+            limits,
+        }
+    }
+
+    /// Ids that neither repeat in a run nor show how many requests there were: a counter through
+    /// the finaliser of SplitMix64, which is a bijection.
+    pub(super) fn next_request_id(&self) -> RequestId {
+        let mut number = self.request_number.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
+        number = (number ^ (number >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        number = (number ^ (number >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        RequestId::from_u64(number ^ (number >> 31))
+    }
+}

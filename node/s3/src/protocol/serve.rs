@@ -1,0 +1,180 @@
+//! Runs a request: admits it, hands it to what its row names, and completes the answer.
+
+use bytes::Bytes;
+use http::header::{CONNECTION, EXPECT, HOST};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http_body::Body as HttpBody;
+use s3s::Body;
+use sherd_core::id::ObjectKey;
+
+use super::address::Level;
+use super::body::TransportError;
+use super::code::Code;
+use super::context::{RequestId, Trailers};
+use super::inner::Inner;
+use super::intake::AdmittedRequest;
+use super::refusal::{Refusal, Side};
+use super::respond::RespondContext;
+use crate::access::{Decision, Facts, Resource};
+use crate::error;
+use crate::header::typed;
+use crate::names;
+use crate::operations::{Operation, ResourceKind};
+use crate::request::{Payload, Request, Target};
+use sherd_store::object::ObjectName;
+use sherd_store::observe::metrics::ApiName;
+
+/// The region of a bucket. An SDK that signed for another region looks for it, and signs again: in the answer
+/// of HeadBucket, and in that of a HEAD, which has no document.
+const BUCKET_REGION: HeaderName = HeaderName::from_static("x-amz-bucket-region");
+
+impl Inner {
+    /// Answers a request, and says which operation it was.
+    pub(super) async fn answer<B>(
+        &self,
+        request: http::Request<B>,
+        request_id: RequestId,
+    ) -> (ApiName, Response<Body>)
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let is_head = request.method() == Method::HEAD;
+        let expects_continue = request.headers().contains_key(EXPECT);
+        let uri = request.uri().clone();
+        let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head };
+        let mut api = ApiName::default();
+        let admitted = match self.admit(request, &uri, &mut api).await {
+            Ok(admitted) => admitted,
+            Err(refusal) => {
+                if let Some((kind, name)) = refusal.lacking() {
+                    self.lacking.asked(kind, name);
+                } else {
+                    tracing::debug!(code = refusal.code.name(), "refused");
+                }
+                let mut response = asked.refuse(&refusal, Side::Layer);
+                if refusal.is_for_region() || api.0 == Operation::HeadBucket.name() {
+                    response.headers_mut().insert(BUCKET_REGION, self.region.clone());
+                }
+                close_if(expects_continue, &mut response);
+                return (api, response);
+            }
+        };
+        let outcome = admitted.outcome.clone();
+        let mut response = self.perform(admitted, &asked).await;
+        let is_asked_for = outcome.is_some_and(|outcome| outcome.is_asked_for());
+        close_if(expects_continue && !is_asked_for, &mut response);
+        (api, response)
+    }
+
+    /// Runs the operation of an admitted request.
+    async fn perform(&self, mut admitted: AdmittedRequest<'_>, asked: &RespondContext<'_>) -> Response<Body> {
+        let operation = admitted.operation;
+        let (outcome, room) = (admitted.outcome.clone(), admitted.room.take());
+        let answer = match self.accept(admitted, asked.request_id) {
+            Ok(request) => self.operations.run(operation, request).await,
+            Err(refusal) => Err(refusal.into()),
+        };
+        // A fault of the body is answered before any result of the operation.
+        if let Some(fault) = outcome.as_ref().and_then(|outcome| outcome.fault()) {
+            tracing::debug!(error = %fault, "body failed");
+            return asked.refuse(&Refusal::from(fault), Side::Layer);
+        }
+        let (mut response, code) = match answer {
+            Ok(mut response) => {
+                asked.finish(&mut response);
+                (response, None)
+            }
+            Err(failure) => {
+                let (grace, errors) = (self.operations.release_grace(), operation.row().errors);
+                let refusal = error::answer(grace, asked.request_id, errors, failure);
+                (asked.refuse(&refusal, Side::Operation), Some(refusal.code.name()))
+            }
+        };
+        self.note(operation, response.status(), code);
+        self.xml_room.hold(&mut response, room);
+        response
+    }
+
+    /// Makes the request that an operation reads: checks its names, its rights, and headers allowed once.
+    fn accept<'a>(&self, admitted: AdmittedRequest<'a>, id: RequestId) -> Result<Request<'a>, Refusal> {
+        let AdmittedRequest { headers, operation, address, query, caller, call, .. } = admitted;
+        if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
+            return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
+        }
+        let named =
+            || ObjectKey::new(address.bucket.clone()).map_err(|_| Refusal::new(Code::InvalidBucketName));
+        if address.level != Level::Service && !names::may_be_bucket(&address.bucket) {
+            return Err(Refusal::new(Code::InvalidBucketName));
+        }
+        let target = match address.level {
+            Level::Service => Target::Service,
+            Level::Bucket => Target::Bucket(named()?),
+            Level::Object => Target::Object(ObjectName { bucket: named()?, key: names::key(address.key)? }),
+        };
+        let row = operation.row();
+        let resource = match row.resource {
+            ResourceKind::Service => Resource::Service,
+            ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket(target.bucket_name()),
+            ResourceKind::Object => Resource::Object(target.bucket_name(), target.key()),
+        };
+        let facts = Facts { headers: &headers };
+        match self.authorizer.decide(&caller, row.action, resource, facts) {
+            Decision::Allowed => {}
+            Decision::Denied => return Err(Refusal::new(Code::AccessDenied)),
+        }
+        check_once(&headers, row.once)?;
+        Ok(Request {
+            id,
+            target,
+            query,
+            headers,
+            call,
+            payload: Payload {
+                checksum: admitted.checksum,
+                md5: admitted.md5,
+                length: admitted.length,
+                body: admitted.body,
+                trailers: Trailers(admitted.outcome),
+            },
+        })
+    }
+
+    /// Counts and logs what became of a request.
+    fn note(&self, operation: Operation, status: StatusCode, code: Option<&str>) {
+        if status == StatusCode::NOT_IMPLEMENTED {
+            // The operation is here; some of what it was asked for is not.
+            self.lacking.asked("Operation", operation.name());
+        } else if status.is_server_error() {
+            tracing::warn!(status = status.as_u16(), code, "request failed");
+        } else {
+            tracing::debug!(status = status.as_u16(), code, "answered");
+        }
+    }
+}
+
+/// Refuses a request in which a header is there twice that is allowed once, or is not text.
+fn check_once(headers: &HeaderMap, names: &[&'static str]) -> Result<(), Refusal> {
+    for name in names {
+        let mut values = headers.get_all(*name).iter();
+        let Some(value) = values.next() else { continue };
+        if values.next().is_some() {
+            return Err(Refusal::says(Code::InvalidRequest, format!("duplicate header: {name}")));
+        }
+        if value.to_str().is_err() {
+            return Err(typed::invalid(name, value));
+        }
+    }
+    Ok(())
+}
+
+/// Ends the connection behind an answer.
+///
+/// hyper says `100 Continue` when a body is asked for, so it never does for an empty one, and not for a
+/// request that is refused before. A client may take such an early answer for that of its next request on the
+/// connection, as botocore does, and wait for a body that never comes.
+fn close_if(condition: bool, response: &mut Response<Body>) {
+    if condition {
+        response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
+    }
+}

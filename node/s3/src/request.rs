@@ -1,0 +1,168 @@
+//! A request as its operation reads it: admitted, with everything that it says taken apart once.
+
+use std::fmt;
+use std::str::FromStr;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::HeaderMap;
+use sherd_core::id::ObjectKey;
+use sherd_core::register::call::ClientCall;
+
+use super::protocol::checksum::{self, DeclaredChecksum};
+use super::protocol::context::{RequestId, Trailers};
+use super::protocol::query::Query;
+use super::protocol::refusal::Refusal;
+use sherd_store::object::{BodyStream, ExpectedChecksum, ObjectName, Upload};
+
+/// The bucket or object that a request addresses.
+#[derive(Debug, Clone)]
+pub enum Target {
+    /// All buckets.
+    Service,
+    /// A bucket.
+    Bucket(ObjectKey),
+    /// An object.
+    Object(ObjectName),
+}
+
+impl Target {
+    /// The bucket's name; empty for the service.
+    pub fn bucket_name(&self) -> &str {
+        match self {
+            Self::Service => "",
+            Self::Bucket(bucket) | Self::Object(ObjectName { bucket, .. }) => bucket.as_str(),
+        }
+    }
+
+    /// The object's key; empty for a bucket and the service.
+    pub fn key(&self) -> &str {
+        match self {
+            Self::Service | Self::Bucket(_) => "",
+            Self::Object(name) => name.key.as_str(),
+        }
+    }
+
+    /// The bucket.
+    ///
+    /// # Panics
+    /// Where the operation's row has another level.
+    pub fn bucket(self) -> ObjectKey {
+        match self {
+            Self::Bucket(bucket) => bucket,
+            Self::Service | Self::Object(_) => panic!("the operation is one on a bucket"),
+        }
+    }
+
+    /// The object.
+    ///
+    /// # Panics
+    /// Where the operation's row has another level.
+    pub fn object(self) -> ObjectName {
+        match self {
+            Self::Object(name) => name,
+            Self::Service | Self::Bucket(_) => panic!("the operation is one on an object"),
+        }
+    }
+}
+
+/// The body behind the head.
+pub enum RequestBody {
+    /// Nothing.
+    Empty,
+    /// A document, verified, in the form that the parser takes.
+    Document(Bytes),
+    /// An object's bytes.
+    Stream(BodyStream),
+}
+
+/// A body, and the headers that describe it.
+#[derive(Debug)]
+pub struct Payload {
+    /// The checksum that its headers declare.
+    pub checksum: DeclaredChecksum,
+    /// Content-MD5, where an operation takes a body.
+    pub md5: Option<[u8; 16]>,
+    /// Bytes without frames.
+    pub length: u64,
+    /// The body.
+    pub body: RequestBody,
+    /// The trailer behind it.
+    pub trailers: Trailers,
+}
+
+impl fmt::Debug for RequestBody {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Empty => "Empty",
+            Self::Document(_) => "Document(..)",
+            Self::Stream(_) => "Stream(..)",
+        })
+    }
+}
+
+impl Payload {
+    /// The bytes of an object or a part.
+    pub fn into_upload(self) -> Upload {
+        let Self { checksum, md5, length, body, trailers } = self;
+        let body = match body {
+            RequestBody::Stream(stream) => stream,
+            RequestBody::Empty | RequestBody::Document(_) => futures::stream::empty().boxed(),
+        };
+        let trailer = checksum.trailer.map(|algorithm| ExpectedChecksum::Trailer {
+            algorithm,
+            value: Box::new(move || {
+                let trailer = trailers.checksum().filter(|trailer| trailer.algorithm == algorithm)?;
+                let value = trailer.value.as_bytes().trim_ascii();
+                checksum::of_whole(algorithm, value).map(|checksum| checksum.value)
+            }),
+        });
+        let checksum = checksum.value.map(ExpectedChecksum::Value).or(trailer);
+        Upload { size: length, body, md5, checksum }
+    }
+
+    /// Its document; nothing where none came.
+    pub fn document(&self) -> Option<&Bytes> {
+        match &self.body {
+            RequestBody::Document(bytes) => Some(bytes),
+            RequestBody::Empty | RequestBody::Stream(_) => None,
+        }
+    }
+}
+
+/// A request that was admitted.
+#[derive(Debug)]
+pub struct Request<'a> {
+    /// Its id.
+    pub id: RequestId,
+    /// The bucket or object that it addresses.
+    pub target: Target,
+    /// Its parameters.
+    pub query: Query<'a>,
+    /// Its headers, and those that a presigned URL carries in its query.
+    pub headers: HeaderMap,
+    /// The call that it is a sending of, where its signature vouches for that.
+    pub call: Option<ClientCall>,
+    /// Its body.
+    pub payload: Payload,
+}
+
+impl Request<'_> {
+    /// A parameter, read as what it should be.
+    ///
+    /// # Errors
+    /// InvalidArgument for any other value.
+    pub fn parameter<T: FromStr>(&self, name: &str) -> Result<Option<T>, Refusal> {
+        self.query.parsed(name)
+    }
+
+    /// A parameter that is text.
+    pub fn text(&self, name: &str) -> Option<String> {
+        self.query.text(name).map(Into::into)
+    }
+
+    /// Whether the null version is asked for by name: the only one that the table lets pass.
+    pub fn names_null_version(&self) -> bool {
+        self.query.has("versionId")
+    }
+}
