@@ -27,6 +27,9 @@ pub struct CertificateFacts {
 /// Says why a certificate is none of this scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableCertificate {
+    /// It is no text in PEM.
+    #[error("no certificate in PEM")]
+    Pem,
     /// It is no X.509 certificate.
     #[error("not an X.509 certificate")]
     Encoding,
@@ -42,6 +45,16 @@ pub enum UnreadableCertificate {
 }
 
 impl CertificateFacts {
+    /// Reads the first certificate of a text in PEM.
+    ///
+    /// # Errors
+    /// [`UnreadableCertificate`] as [`Self::read`], and [`UnreadableCertificate::Pem`].
+    pub fn read_pem(pem: &[u8]) -> Result<Self, UnreadableCertificate> {
+        let pem = x509_parser::pem::parse_x509_pem(pem);
+        let (_, pem) = pem.map_err(|_| UnreadableCertificate::Pem)?;
+        Self::read(&pem.contents)
+    }
+
     /// Reads a certificate in DER.
     ///
     /// # Errors

@@ -23,7 +23,6 @@ use sherd_core::env::{Clock, Rng};
 use sherd_core::id::{ClusterId, InvalidId};
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, CertificateFacts, IssuedCertificate, PeerIdentity, Role};
-use x509_parser::pem::parse_x509_pem;
 
 use crate::process::exit::Exit;
 
@@ -201,11 +200,9 @@ fn may_be_replaced(certificate: &Path, key: &Path, identity: &PeerIdentity) -> R
         return if is_absent(key) { Ok(()) } else { Err(taken(key)) };
     }
     let text = read(certificate, 0)?;
-    let held = parse_x509_pem(text.as_bytes()).ok();
-    let held = held.and_then(|(_, pem)| CertificateFacts::read(&pem.contents).ok());
-    match held {
-        Some(facts) if facts.identity == *identity => Ok(()),
-        Some(_) | None => Err(taken(certificate)),
+    match CertificateFacts::read_pem(text.as_bytes()) {
+        Ok(facts) if facts.identity == *identity => Ok(()),
+        Ok(_) | Err(_) => Err(taken(certificate)),
     }
 }
 

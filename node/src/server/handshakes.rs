@@ -8,12 +8,10 @@ use std::net::SocketAddr;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
-use tokio_rustls::TlsAcceptor;
-use tokio_rustls::server::TlsStream;
 
 use super::patient::TimedStream;
 use sherd_net::tls::limits::ACCEPT_TIMEOUT;
-use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate};
+use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate, ServedStream};
 
 /// Handshakes under way at one time: with their buffers 32 MiB.
 const HANDSHAKES_MAX: usize = 1024;
@@ -41,7 +39,7 @@ impl Handshakes {
         &self,
         stream: TimedStream<TcpStream>,
         from: SocketAddr,
-    ) -> Option<TlsStream<TimedStream<TcpStream>>> {
+    ) -> Option<ServedStream<TimedStream<TcpStream>>> {
         let place = self.places.take(from.ip());
         // Cancel-safe: a handshake that is dropped closes its socket.
         let accepted = tokio::select! {
@@ -55,7 +53,7 @@ impl Handshakes {
     async fn shake(
         &self,
         mut stream: TimedStream<TcpStream>,
-    ) -> Result<TlsStream<TimedStream<TcpStream>>, ClientRefusal> {
+    ) -> Result<ServedStream<TimedStream<TcpStream>>, ClientRefusal> {
         let mut first = [0];
         match stream.socket().peek(&mut first).await.map_err(ClientRefusal::from_io)? {
             0 => return Err(ClientRefusal::Closed),
@@ -69,7 +67,7 @@ impl Handshakes {
             }
             _ => {}
         }
-        let accepted = TlsAcceptor::from(self.certificate.config()).accept(stream).await;
+        let accepted = self.certificate.accept(stream).await;
         accepted.map_err(ClientRefusal::from_io)
     }
 }

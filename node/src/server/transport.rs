@@ -16,11 +16,11 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
-use tokio_rustls::server::TlsStream;
 
 use super::exchange::Exchange;
 use super::patient::TimedStream;
 use super::request_body::BodyState;
+use sherd_net::tls::ServedStream;
 
 /// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has
 /// gone.
@@ -113,7 +113,7 @@ impl ReadAhead {
 #[expect(clippy::large_enum_variant, reason = "in clear a connection needs no further allocation")]
 enum Wire {
     Plain(TimedStream<TcpStream>),
-    Tls(Box<TlsStream<TimedStream<TcpStream>>>),
+    Tls(Box<ServedStream<TimedStream<TcpStream>>>),
 }
 
 impl Transport {
@@ -127,7 +127,7 @@ impl Transport {
     }
 
     pub(super) fn tls(
-        stream: TlsStream<TimedStream<TcpStream>>,
+        stream: ServedStream<TimedStream<TcpStream>>,
         body: BodyState,
         exchange: Exchange,
         deadlines: Deadlines,

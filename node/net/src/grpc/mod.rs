@@ -4,6 +4,7 @@
 //! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Whatever else
 //! goes wrong between here and the peer's volume has an unknown outcome, and is `Unreachable`.
 
+mod ask;
 mod calls;
 mod connection;
 mod keeper;
@@ -21,6 +22,7 @@ use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
 use sherd_proto::v1::Addressed;
 
+pub use self::ask::ask_status;
 pub use self::connection::Connection;
 pub use self::limits::LINK_CONNECTIONS_MAX;
 pub use self::link::{Link, LinkConfig};

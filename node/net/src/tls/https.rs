@@ -2,19 +2,66 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::{fmt, io};
 
+use rustls::pki_types::ServerName;
 use rustls::{ClientConfig, RootCertStore};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 
 use crate::tls::error::TrustError;
 use crate::tls::files::read_authorities;
 use crate::tls::material::certificates;
 use crate::tls::served::ALPN;
 
+/// The name that the certificate of an endpoint must have.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EndpointName(ServerName<'static>);
+
+impl EndpointName {
+    /// Takes a host name or an address, IPv6 without brackets; `None` where it is neither.
+    pub fn parse(host: &str) -> Option<Self> {
+        ServerName::try_from(host.to_owned()).ok().map(Self)
+    }
+}
+
+/// The client's side of HTTPS.
+#[derive(Clone)]
+pub struct HttpsConnector(TlsConnector);
+
+impl fmt::Debug for HttpsConnector {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("HttpsConnector").finish_non_exhaustive()
+    }
+}
+
+impl HttpsConnector {
+    /// Trusts the authorities of a PEM file, or else those of the system.
+    ///
+    /// # Errors
+    /// [`TrustError`] when there is no authority to trust.
+    pub fn new(ca: Option<&Path>) -> Result<Self, TrustError> {
+        client_config(ca).map(|config| Self(config.into()))
+    }
+
+    /// Does a handshake over a connection.
+    ///
+    /// # Errors
+    /// What the socket or the handshake failed by.
+    pub async fn connect<S>(&self, name: &EndpointName, stream: S) -> io::Result<TlsStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        self.0.connect(name.0.clone(), stream).await
+    }
+}
+
 /// Makes the settings of a client that trusts the authorities of a PEM file, or else those of the system.
 ///
 /// # Errors
 /// [`TrustError`] when there is no authority to trust.
-pub fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
+fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
     let mut roots = RootCertStore::empty();
     let added = match ca {
         Some(path) => {

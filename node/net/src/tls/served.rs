@@ -4,6 +4,7 @@
 //! fits, and that the certificate is valid at this time. A handshake takes the settings of its moment; sessions are
 //! resumed within one generation only, so a client that comes back after a reload sees the new certificate.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +12,9 @@ use rustls::pki_types::CertificateDer;
 use rustls::sign::SingleCertAndKey;
 use rustls::{CertificateError, ServerConfig};
 use sherd_core::env::Clock;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio_rustls::TlsAcceptor;
+pub use tokio_rustls::server::TlsStream as ServedStream;
 use tokio_util::sync::CancellationToken;
 
 use crate::tls::error::{CertificateFault, CertificateRefusal, TrustError};
@@ -75,8 +79,19 @@ impl ServedCertificate {
         self.shared.current().material.expires_s
     }
 
+    /// Does the server's side of a handshake.
+    ///
+    /// # Errors
+    /// What the socket or the handshake failed by.
+    pub async fn accept<S>(&self, stream: S) -> io::Result<ServedStream<S>>
+    where
+        S: AsyncRead + AsyncWrite + Unpin,
+    {
+        TlsAcceptor::from(self.config()).accept(stream).await
+    }
+
     /// Returns the settings of a handshake that begins at this moment.
-    pub fn config(&self) -> Arc<ServerConfig> {
+    fn config(&self) -> Arc<ServerConfig> {
         Arc::clone(&self.shared.current().material.config)
     }
 }

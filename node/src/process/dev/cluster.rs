@@ -454,8 +454,7 @@ mod tests {
         for (name, role) in [("n1", Role::Node), ("n2", Role::Node), (ADMIN, Role::Admin)] {
             let path = |suffix: &str| dir.path().join("pki").join(format!("{name}.{suffix}"));
             let pem = std::fs::read(path("crt")).expect("it was issued");
-            let (_, pem) = x509_parser::pem::parse_x509_pem(&pem).expect("PEM");
-            let facts = sherd_trust::CertificateFacts::read(&pem.contents).expect("of this scheme");
+            let facts = sherd_trust::CertificateFacts::read_pem(&pem).expect("of this scheme");
             assert_eq!((facts.identity.name.as_str(), facts.identity.role), (name, role));
         }
     }

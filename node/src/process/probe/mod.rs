@@ -19,16 +19,15 @@ use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Uri};
 use http_body_util::{BodyExt as _, Full, Limited};
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
-use rustls::pki_types::ServerName;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::{Clock, Rng};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio_rustls::TlsConnector;
 
 use crate::process::config::REGION;
 use crate::process::config::credentials::{ACCESS_KEY_LINE, SECRET_KEY_LINE};
-use sherd_net::tls::{TrustError, https};
+use sherd_net::tls::TrustError;
+use sherd_net::tls::https::{EndpointName, HttpsConnector};
 use sherd_s3::auth::Secret;
 use sherd_s3::auth::amz_date::AmzDate;
 use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
@@ -77,7 +76,7 @@ pub struct Endpoint {
     /// As a connection needs it: with a port.
     address: String,
     /// The name that its certificate must have; `None` in clear text.
-    tls_name: Option<ServerName<'static>>,
+    tls_name: Option<EndpointName>,
 }
 
 /// The URL is none of an endpoint.
@@ -98,7 +97,7 @@ impl Endpoint {
             Some("http") => (80, None),
             Some("https") => {
                 let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
-                let name = ServerName::try_from(bare.to_owned()).map_err(|_| InvalidEndpoint)?;
+                let name = EndpointName::parse(bare).ok_or(InvalidEndpoint)?;
                 (443, Some(name))
             }
             _ => return Err(InvalidEndpoint),
@@ -202,7 +201,7 @@ pub enum ExchangeFailure {
 /// Signs requests and sends them.
 struct Client<'a> {
     endpoint: &'a Endpoint,
-    tls: Option<(TlsConnector, ServerName<'static>)>,
+    tls: Option<(HttpsConnector, &'a EndpointName)>,
     region: &'a str,
     access_key_id: String,
     secret: Secret,
@@ -234,7 +233,7 @@ async fn ask(
     let secret = Secret::new(read(SECRET_KEY_LINE)?);
     let ProbeArgs { endpoint, ca, region } = arguments;
     let tls = match &endpoint.tls_name {
-        Some(name) => Some((TlsConnector::from(https::client_config(ca.as_deref())?), name.clone())),
+        Some(name) => Some((HttpsConnector::new(ca.as_deref())?, name)),
         None if ca.is_some() => return Err(ProbeError::CaInClear),
         None => None,
     };
@@ -297,7 +296,7 @@ impl Client<'_> {
         let stream =
             connected.map_err(|source| ExchangeFailure::Connect { address: address.clone(), source })?;
         let Some((connector, name)) = &self.tls else { return send(stream, request).await };
-        let stream = connector.connect(name.clone(), stream).await;
+        let stream = connector.connect(name, stream).await;
         let stream =
             stream.map_err(|source| ExchangeFailure::Handshake { address: address.clone(), source })?;
         send(stream, request).await
