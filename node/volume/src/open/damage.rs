@@ -46,48 +46,46 @@ impl RottenRecords {
     }
 }
 
-impl Volume {
-    /// Queues the heal of every row and shard whose payload is not what was written, and ends the replay that
-    /// found them. A disk without room for that is no reason not to open: the next opening finds again what
-    /// is not queued. Whether all is.
-    pub(crate) fn queue_damage(&mut self, rotten: &RottenRecords) -> Result<bool, Error> {
-        let since_ms = self.shared.clock.wall_ms();
-        let at_once = self.log.batch_bytes_max() / (HEAL_ENTRY_BYTES_MAX + SUBJECT_BYTES_MAX);
-        let mut left = rotten.named.as_slice();
-        while let Some(first) = left.first() {
-            let (records, rest) = left.split_at(at_once.clamp(1, left.len()));
-            // The commit may fold what it changes, and with it how far the evidence is queued.
-            self.evidence_begins(rest.first().map(|record| record.placed).or(rotten.more_from));
-            match self.queue_some(records, since_ms) {
-                Ok(()) => left = rest,
-                Err(Error::Full) => {
-                    self.evidence_begins(Some(first.placed));
-                    break;
-                }
-                Err(error) => return Err(error),
+/// Queues the heal of every row and shard whose payload is not what was written, and ends the replay that
+/// found them. A disk without room for that is no reason not to open: the next opening finds again what
+/// is not queued. Whether all is.
+pub(crate) fn queue_damage(volume: &mut Volume, rotten: &RottenRecords) -> Result<bool, Error> {
+    let since_ms = volume.shared.clock.wall_ms();
+    let at_once = volume.log.batch_bytes_max() / (HEAL_ENTRY_BYTES_MAX + SUBJECT_BYTES_MAX);
+    let mut left = rotten.named.as_slice();
+    while let Some(first) = left.first() {
+        let (records, rest) = left.split_at(at_once.clamp(1, left.len()));
+        // The commit may fold what it changes, and with it how far the evidence is queued.
+        evidence_begins(volume, rest.first().map(|record| record.placed).or(rotten.more_from));
+        match queue_some(volume, records, since_ms) {
+            Ok(()) => left = rest,
+            Err(Error::Full) => {
+                evidence_begins(volume, Some(first.placed));
+                break;
             }
+            Err(error) => return Err(error),
         }
-        self.shared.check()?;
-        Ok(left.is_empty() && rotten.more_from.is_none())
     }
+    volume.shared.check()?;
+    Ok(left.is_empty() && rotten.more_from.is_none())
+}
 
-    /// The replay ends behind evidence that is queued, and not behind any that is left.
-    const fn evidence_begins(&mut self, at: Option<Sequence>) {
-        match at {
-            Some(from) => self.derived.begin_replay(from),
-            None => self.derived.end_replay(),
-        }
+/// The replay ends behind evidence that is queued, and not behind any that is left.
+const fn evidence_begins(volume: &mut Volume, at: Option<Sequence>) {
+    match at {
+        Some(from) => volume.derived.begin_replay(from),
+        None => volume.derived.end_replay(),
     }
+}
 
-    fn queue_some(&mut self, records: &[RottenRecord], since_ms: u64) -> Result<(), Error> {
-        let mut plan = Plan::default();
-        for entry in records.iter().filter_map(|record| entry_of(&record.subject, since_ms)) {
-            let subject = Subject::Heal { id: entry.id() };
-            plan.push(NewRecord::new(subject, Flags::default(), [entry.encode()]));
-        }
-        // Where there is nothing to queue, a frame is to stand behind the end of the replay all the same.
-        if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) }
+fn queue_some(volume: &mut Volume, records: &[RottenRecord], since_ms: u64) -> Result<(), Error> {
+    let mut plan = Plan::default();
+    for entry in records.iter().filter_map(|record| entry_of(&record.subject, since_ms)) {
+        let subject = Subject::Heal { id: entry.id() };
+        plan.push(NewRecord::new(subject, Flags::default(), [entry.encode()]));
     }
+    // Where there is nothing to queue, a frame is to stand behind the end of the replay all the same.
+    if plan.is_empty() { volume.write_empty_frame() } else { volume.commit(plan, 0) }
 }
 
 fn entry_of(rotten: &Subject, since_ms: u64) -> Option<HealEntry> {

@@ -38,7 +38,7 @@ use crate::index::IndexError;
 use crate::log::append::{Log, Tail};
 use crate::log::durable::SpareSegments;
 use crate::log::{self, Segments};
-use crate::open::damage::RottenRecords;
+use crate::open::damage::{RottenRecords, queue_damage};
 use crate::open::locate::LogFiles;
 use crate::open::rebuild::{RestoredState, index_error, restore};
 use crate::options::{Durability, Options};
@@ -49,7 +49,7 @@ use crate::shard_file::ShardFiles;
 use crate::state::Recovery;
 use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
-use crate::write::lazy::Lazy;
+use crate::write::piggyback_queue::PiggybackQueue;
 use crate::write::volume::Volume;
 
 pub use crate::open::report::{IndexSource, OpenReport, RemovedFile};
@@ -352,7 +352,7 @@ fn serve(
         reader,
         working: small,
         derived,
-        lazy: Lazy::default(),
+        piggyback: PiggybackQueue::default(),
         compaction: crate::write::compaction::Compaction::default(),
         sticky,
         queue: std::collections::VecDeque::new(),
@@ -403,7 +403,7 @@ fn first_writes(
         FirstWrite::Life { unnamed, .. } => volume.begin_anew(unnamed).map_err(&failed)?,
         FirstWrite::Phase => volume.settle_opening().map_err(&failed)?,
     }
-    let is_left = !rotten.named.is_empty() && !volume.queue_damage(rotten).map_err(&failed)?;
+    let is_left = !rotten.named.is_empty() && !queue_damage(volume, rotten).map_err(&failed)?;
     if let FirstWrite::Life { told, .. } = first {
         // The checkpoint goes behind the loss, or the next opening finds it again and begins another life:
         // where there is no room for it, it does.

@@ -23,7 +23,7 @@ use crate::log::append::{LearntCommit, NewRecord};
 use crate::log::read::{self, ReadError, SegmentBytes, VerifiedHead};
 use crate::lookup::Source;
 use crate::write::compaction::{CompactionPass, Damage, InFrame, RetiringSegment};
-use crate::write::lazy::hint_bytes;
+use crate::write::piggyback_queue::hint_bytes;
 use crate::write::plan::Plan;
 use crate::write::volume::Volume;
 
@@ -83,7 +83,7 @@ impl Volume {
                 Err(WalkEnd::Failed(error)) => return Err(error),
             }
         }
-        Self::push_hints(&mut plan, hints.into_iter().map(LearntCommit::from));
+        plan.push_hints(hints.into_iter().map(LearntCommit::from));
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
             self.commit_moved(plan)?;

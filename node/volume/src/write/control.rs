@@ -30,8 +30,8 @@ use crate::index::table::{key_of, opening_key};
 use crate::log::append::{LearntCommit, NewRecord};
 use crate::request::{Completion, Op};
 use crate::state::Recovery;
-use crate::write::lazy::hint_bytes;
-use crate::write::plan::{JudgedPlace, Plan};
+use crate::write::piggyback_queue::hint_bytes;
+use crate::write::plan::{JudgedPlace, Plan, delete_of};
 use crate::write::volume::Volume;
 
 /// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it
@@ -289,28 +289,28 @@ impl Volume {
 
     /// Remembers a commit for the next frame.
     pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot, is_everywhere: bool) {
-        if self.lazy.hints_bytes < HINTS_BYTES_MAX {
+        if self.piggyback.hints_bytes < HINTS_BYTES_MAX {
             let hint = Hint { key: target.key.clone(), ballot, is_everywhere };
-            self.lazy.hints_bytes += hint_bytes(&hint);
-            self.lazy.hints.push(LearntCommit { hint, keys: target.rows().clone() });
-            self.lazy_begins();
+            self.piggyback.hints_bytes += hint_bytes(&hint);
+            self.piggyback.hints.push(LearntCommit { hint, keys: target.rows().clone() });
+            self.piggyback_begins();
         }
     }
 
     /// Remembers that an MRF entry is done for the next frame.
     pub(crate) fn lazy_healed(&mut self, id: HealId) {
-        if self.lazy.healed.len() < ENDS_MAX {
-            self.lazy.healed.insert(id);
-            self.lazy_begins();
+        if self.piggyback.healed.len() < ENDS_MAX {
+            self.piggyback.healed.insert(id);
+            self.piggyback_begins();
         }
     }
 
     /// Remembers a note of replaced data for the next frame.
     pub(crate) fn lazy_release(&mut self, id: ReleaseId, entry: Bytes) {
-        if entry.len() <= RELEASE_ENTRY_BYTES_MAX && self.lazy.releases.len() < RELEASES_WAITING_MAX {
-            self.lazy.released.remove(&id);
-            self.lazy.releases.insert(id, entry);
-            self.lazy_begins();
+        if entry.len() <= RELEASE_ENTRY_BYTES_MAX && self.piggyback.releases.len() < RELEASES_WAITING_MAX {
+            self.piggyback.released.remove(&id);
+            self.piggyback.releases.insert(id, entry);
+            self.piggyback_begins();
             // A crash forgets what no frame holds, and the data waits for the sweeper: the frame that follows
             // that of the row takes the note along, or one as soon.
             let now_us = self.shared.clock.monotonic_us();
@@ -320,10 +320,10 @@ impl Volume {
 
     /// Remembers that a note of replaced data is done for the next frame.
     pub(crate) fn lazy_released(&mut self, id: ReleaseId) {
-        self.lazy.releases.remove(&id);
-        if self.lazy.released.len() < ENDS_MAX {
-            self.lazy.released.insert(id);
-            self.lazy_begins();
+        self.piggyback.releases.remove(&id);
+        if self.piggyback.released.len() < ENDS_MAX {
+            self.piggyback.released.insert(id);
+            self.piggyback_begins();
         }
     }
 
@@ -333,13 +333,13 @@ impl Volume {
             if *volume == self.id || self.working.notes.get(volume).is_some_and(|known| known.has(position)) {
                 continue;
             }
-            if let Some(waiting) = self.lazy.notes.get_mut(volume) {
+            if let Some(waiting) = self.piggyback.notes.get_mut(volume) {
                 waiting.note(*position);
-            } else if self.lazy.notes.len() < limits::POSITIONS_WAITING_MAX {
+            } else if self.piggyback.notes.len() < limits::POSITIONS_WAITING_MAX {
                 let mut news = PeerNotes::new(position.incarnation);
                 news.note(*position);
-                self.lazy.notes.insert(*volume, news);
-                self.lazy_begins();
+                self.piggyback.notes.insert(*volume, news);
+                self.piggyback_begins();
             }
         }
     }
@@ -362,7 +362,7 @@ impl Volume {
         let incarnation = Incarnation(self.working.incarnation);
         plan.push_state(Subject::Opening { incarnation, opening }, &mut self.working);
         for (incarnation, end) in self.working.old_openings(limits::OPENINGS_FORGOTTEN_MAX) {
-            if let Some(gone) = self.delete_of(opening_key(incarnation, end))? {
+            if let Some(gone) = delete_of(&self.shared, opening_key(incarnation, end))? {
                 plan.push(NewRecord::bare(gone));
             }
         }
@@ -372,10 +372,10 @@ impl Volume {
     /// Remembers news of a peer for the next frame.
     pub(crate) fn lazy_seen(&mut self, volume: VolumeId, incarnation: Incarnation, durable: Sequence) {
         let news = (incarnation, durable);
-        let known = self.lazy.seen.get(&volume).or_else(|| self.working.peers.get(&volume));
+        let known = self.piggyback.seen.get(&volume).or_else(|| self.working.peers.get(&volume));
         if known.is_none_or(|known| *known < news) {
-            self.lazy.seen.insert(volume, news);
-            self.lazy_begins();
+            self.piggyback.seen.insert(volume, news);
+            self.piggyback_begins();
         }
     }
 }

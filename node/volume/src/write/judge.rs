@@ -12,22 +12,22 @@ use sherd_core::limits;
 use sherd_core::message::{AdoptedRow, Answer, Target, ValueLimit};
 use sherd_core::record::Value;
 use sherd_core::register::acceptor::{
-    AcceptVerdict, AcceptorState, VoterStatus, judge_accept, judge_commit, judge_drop, judge_epoch,
-    judge_prepare, judge_raise, judge_read,
+    AcceptVerdict, AcceptorState, VoterStatus, judge_accept, judge_drop, judge_epoch, judge_prepare,
+    judge_raise, judge_read,
 };
 use sherd_core::register::recover::{Adoption, adopt};
 use sherd_core::register::seal::Seals;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Row, RowHead, ValueTraits, Vote};
 
 use crate::error::Error;
-use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject, encode_hints};
+use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject};
 use crate::index::table::{RowKeys, shard_key};
 use crate::log::append::{KnownRows, LearntCommit, NewRecord, ReplacedEntry};
 use crate::lookup::{Lookup, Source};
 use crate::read::view::StoredRow;
 use crate::request::{Completion, Op};
 use crate::state::promises::{asked, key_state};
-use crate::write::lazy::hint_bytes;
+use crate::write::piggyback_queue::hint_bytes;
 use crate::write::plan::{JudgedPlace, PendingRow, Plan};
 use crate::write::volume::Volume;
 
@@ -402,7 +402,7 @@ impl Volume {
 
     /// An end that was told before and is not written yet was that of an earlier entry.
     fn put_heal(&mut self, plan: &mut Plan, id: HealId, entry: Bytes) {
-        self.lazy.healed.remove(&id);
+        self.piggyback.healed.remove(&id);
         plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
     }
 
@@ -464,7 +464,7 @@ impl Volume {
             let learnt_bytes: usize = learnt.iter().map(|one: &LearntCommit| hint_bytes(&one.hint)).sum();
             let is_first = plan.is_empty() && learnt.is_empty();
             if !is_first && plan.bytes + learnt_bytes + bytes > limit {
-                Self::push_hints(plan, learnt);
+                plan.push_hints(learnt);
                 let rest = std::iter::once(row).chain(rows).collect();
                 return JudgedPlace::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
@@ -473,7 +473,7 @@ impl Volume {
                 return JudgedPlace::Done;
             }
         }
-        Self::push_hints(plan, learnt);
+        plan.push_hints(learnt);
         let waits = !plan.is_empty();
         self.answer(plan, waits, done, Ok(()));
         JudgedPlace::Done
@@ -524,32 +524,6 @@ impl Volume {
         Ok(())
     }
 
-    /// Puts commits learnt into the batch: one record of those that are everywhere, one of the others.
-    pub(crate) fn push_hints(plan: &mut Plan, learnt: impl IntoIterator<Item = LearntCommit>) {
-        let start = plan.learnt.len();
-        plan.learnt.extend(learnt);
-        let end = plan.learnt.len();
-        let learnt = &mut plan.learnt[start..];
-        learnt.sort_by_key(|one| !one.hint.is_everywhere);
-        let missed_from = start + learnt.partition_point(|one| one.hint.is_everywhere);
-        for LearntCommit { hint, keys } in learnt {
-            if let Some(Some(row)) = plan.rows.get_mut(keys.row())
-                && judge_commit(Some(&row.head), hint.ballot)
-            {
-                row.head.committed = true;
-            }
-        }
-        for (range, is_missed) in [(start..missed_from, false), (missed_from..end, true)] {
-            if range.is_empty() {
-                continue;
-            }
-            let payload = encode_hints(plan.learnt[range.clone()].iter().map(|one| &one.hint));
-            let flags = Flags::default().with(Flags::MISSED, is_missed);
-            let record = NewRecord::new(Subject::Hints, flags, [payload]);
-            plan.push(record.knowing(KnownRows::Hints(range)));
-        }
-    }
-
     /// Answers at once, or after the sync.
     pub(crate) fn answer<R: Send + 'static>(
         &self,
@@ -563,14 +537,5 @@ impl Volume {
         } else {
             done.complete(Ok(Answer { from: self.shared.answerer(), result }));
         }
-    }
-
-    /// What kills the entry under an index key, if there is one.
-    pub(crate) fn delete_of(&self, key: Bytes) -> Result<Option<Subject>, Error> {
-        Ok(self.shared.entry(&key)?.map(|entry| Subject::Delete {
-            key,
-            oldest: entry.origin.oldest,
-            newest: entry.origin.placed,
-        }))
     }
 }

@@ -9,16 +9,18 @@ use parking_lot::Mutex;
 
 use sherd_core::id::Ballot;
 use sherd_core::message::Answer;
+use sherd_core::register::acceptor::judge_commit;
 use sherd_core::register::{Answerer, Refusal, RowHead};
 
 use crate::error::Error;
-use crate::format::Subject;
+use crate::format::{Flags, Subject, encode_hints};
 use crate::index::table::key_of;
-use crate::log::append::{LearntCommit, NewRecord};
+use crate::log::append::{KnownRows, LearntCommit, NewRecord};
+use crate::read::view::VolumeShared;
 use crate::request::{Completion, Op};
 use crate::state::SmallState;
 use crate::state::apply::Changes;
-use crate::write::lazy::Riders;
+use crate::write::piggyback_queue::PiggybackBatch;
 
 /// What a waiter learns after the sync.
 pub(crate) struct Outcome<'a> {
@@ -86,8 +88,8 @@ pub(crate) struct Plan {
     pub(crate) changes_state: bool,
     /// Whether somebody is told that this batch is durable.
     pub(crate) is_awaited: bool,
-    /// What it took along that nobody waits for.
-    pub(crate) riders: Riders,
+    /// The records that no one waits for.
+    pub(crate) piggyback: PiggybackBatch,
     waiters: Vec<Waiter>,
 }
 
@@ -130,6 +132,32 @@ impl Plan {
             subject => self.keys.extend(key_of(subject)),
         }
         self.records.push(record);
+    }
+
+    /// Adds learnt commits: one record of those that every volume has, one of the others.
+    pub(crate) fn push_hints(&mut self, learnt: impl IntoIterator<Item = LearntCommit>) {
+        let start = self.learnt.len();
+        self.learnt.extend(learnt);
+        let end = self.learnt.len();
+        let learnt = &mut self.learnt[start..];
+        learnt.sort_by_key(|one| !one.hint.is_everywhere);
+        let missed_from = start + learnt.partition_point(|one| one.hint.is_everywhere);
+        for LearntCommit { hint, keys } in learnt {
+            if let Some(Some(row)) = self.rows.get_mut(keys.row())
+                && judge_commit(Some(&row.head), hint.ballot)
+            {
+                row.head.committed = true;
+            }
+        }
+        for (range, is_missed) in [(start..missed_from, false), (missed_from..end, true)] {
+            if range.is_empty() {
+                continue;
+            }
+            let payload = encode_hints(self.learnt[range.clone()].iter().map(|one| &one.hint));
+            let flags = Flags::default().with(Flags::MISSED, is_missed);
+            let record = NewRecord::new(Subject::Hints, flags, [payload]);
+            self.push(record.knowing(KnownRows::Hints(range)));
+        }
     }
 
     /// Adds a piece of state, and tells the working copy. Bounds and readings of the clock are told to
@@ -205,4 +233,13 @@ impl Plan {
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }
+}
+
+/// The record that deletes the entry under an index key, if there is one.
+pub(crate) fn delete_of(shared: &VolumeShared, key: Bytes) -> Result<Option<Subject>, Error> {
+    Ok(shared.entry(&key)?.map(|entry| Subject::Delete {
+        key,
+        oldest: entry.origin.oldest,
+        newest: entry.origin.placed,
+    }))
 }

@@ -61,7 +61,7 @@ impl Volume {
         self.drain(&mut plan);
         let is_due = self.is_due(now_us);
         if !plan.is_empty() || is_due {
-            self.ride_along(&mut plan);
+            self.add_piggyback(&mut plan);
             if plan.is_empty() {
                 plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
             }
@@ -86,6 +86,20 @@ impl Volume {
         }
     }
 
+    /// Adds the records that no one waits for.
+    fn add_piggyback(&mut self, plan: &mut Plan) {
+        // What the index cannot tell of now goes with a later opening.
+        let _ = self.push_opening(plan);
+        if plan.bound.is_none()
+            && let Some(bound) = self.bound_to_extend()
+        {
+            self.push_bound(plan, bound, self.now());
+            self.shared.promises.lock().is_active = false;
+        }
+        let frame_bytes_max = self.log.frame_bytes_max();
+        self.piggyback.add_to(plan, &mut self.working, &self.shared, frame_bytes_max);
+    }
+
     /// Whether a frame is to be written though nobody waits for one.
     fn is_due(&self, now_us: u64) -> bool {
         if now_us < self.blocked_until_us {
@@ -93,7 +107,7 @@ impl Volume {
         }
         let passed = |since: Option<u64>, after: u64| since.is_some_and(|since| now_us >= since + after);
         passed(self.unprotected_since_us, TRAIL_US)
-            || (!self.lazy.is_empty() && passed(self.lazy.since_us, LAZY_US))
+            || (!self.piggyback.is_empty() && passed(self.piggyback.since_us, LAZY_US))
             || self.bound_to_extend().is_some()
             || self.working.unnamed_opening().is_some()
     }
@@ -106,7 +120,7 @@ impl Volume {
                 (one, other) => one.or(other),
             };
         };
-        sooner(self.lazy.since_us.map(|since| since + LAZY_US));
+        sooner(self.piggyback.since_us.map(|since| since + LAZY_US));
         sooner(self.unfolded_since_us.map(|since| since + FOLD_US));
         sooner(self.working.unnamed_opening().map(|_| self.blocked_until_us));
         if self.shared.promises.lock().is_active {
@@ -149,10 +163,12 @@ impl Volume {
         while self.step().more {}
         let mut waiting = usize::MAX;
         // What the index cannot tell of would wait for ever.
-        while (self.unprotected_since_us.is_some() || !self.lazy.is_empty()) && self.lazy.len() < waiting {
-            waiting = self.lazy.len();
+        while (self.unprotected_since_us.is_some() || !self.piggyback.is_empty())
+            && self.piggyback.len() < waiting
+        {
+            waiting = self.piggyback.len();
             let mut plan = Plan::default();
-            self.ride_along(&mut plan);
+            self.add_piggyback(&mut plan);
             self.shared.check()?;
             let written = if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) };
             match written {

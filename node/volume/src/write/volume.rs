@@ -19,7 +19,7 @@ use crate::request::Op;
 use crate::state::SmallState;
 use crate::state::apply::{Batch, DerivedState, FetchedEntries, WrittenRecord};
 use crate::write::compaction::Compaction;
-use crate::write::lazy::Lazy;
+use crate::write::piggyback_queue::PiggybackQueue;
 use crate::write::plan::{Outcome, Plan};
 
 /// After this time a frame that nobody followed is followed by an empty one, and a note of replaced data gets
@@ -43,7 +43,7 @@ pub struct Volume {
     pub(crate) durable_bound: Ballot,
     pub(crate) durable_reading: Timestamp,
     pub(crate) derived: DerivedState,
-    pub(crate) lazy: Lazy,
+    pub(crate) piggyback: PiggybackQueue,
     pub(crate) compaction: Compaction,
     pub(crate) sticky: Arc<FailureFile>,
     pub(crate) queue: VecDeque<Op>,
@@ -68,6 +68,11 @@ impl Volume {
             return None;
         }
         extend_bound(self.durable_bound, self.now())
+    }
+
+    /// Notes since when a record waits for a frame.
+    pub(crate) fn piggyback_begins(&mut self) {
+        self.piggyback.begin(self.shared.clock.monotonic_us());
     }
 
     /// The volume's clock.
@@ -123,7 +128,7 @@ impl Volume {
             self.end_recovery();
         }
         // What had no room for a note of replaced data does not make it wait anew.
-        let note_since_us = self.unprotected_since_us.filter(|_| !self.lazy.releases.is_empty());
+        let note_since_us = self.unprotected_since_us.filter(|_| !self.piggyback.releases.is_empty());
         self.unprotected_since_us = note_since_us.or(plan.is_awaited.then_some(now_us));
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
         plan.tell(Ok(&outcome));
@@ -259,7 +264,7 @@ impl Volume {
             promises.end_all();
             promises.is_active |= plan.bound.is_some();
         }
-        self.ride_again(&mut plan);
+        self.piggyback.take_back(&mut plan);
         plan.tell(Err(error));
     }
 

@@ -1,4 +1,5 @@
-//! What waits for a frame that somebody else asks for, and what a batch took of it.
+//! The records that wait for a frame of others, and those that a batch took along. Used by
+//! [`super::piggyback`] and by the batch itself.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -13,11 +14,11 @@ use sherd_core::release::ReleaseId;
 use crate::format::Hint;
 use crate::log::append::LearntCommit;
 
-/// What waits for a frame.
+/// Records that wait for a frame.
 #[derive(Debug, Default)]
-pub(crate) struct Lazy {
+pub(crate) struct PiggybackQueue {
     pub(crate) hints: Vec<LearntCommit>,
-    /// What the hints take, by [`hint_bytes`].
+    /// Bytes of the hints, by [`hint_bytes`].
     pub(crate) hints_bytes: usize,
     pub(crate) healed: BTreeSet<HealId>,
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
@@ -27,15 +28,15 @@ pub(crate) struct Lazy {
     pub(crate) since_us: Option<u64>,
 }
 
-/// What a batch took along, as long as it may have to wait again.
+/// The records that a batch took along, until it is durable.
 #[derive(Debug, Default)]
-pub(crate) struct Riders {
-    pub(super) taken: Lazy,
+pub(crate) struct PiggybackBatch {
+    pub(super) taken: PiggybackQueue,
     /// Which of the commits that the batch learnt.
     pub(super) hints: Range<usize>,
 }
 
-impl Lazy {
+impl PiggybackQueue {
     pub(crate) fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -45,7 +46,12 @@ impl Lazy {
         hints.len() + healed.len() + releases.len() + released.len() + seen.len() + notes.len()
     }
 
-    /// Takes back what rode with a frame that was refused; what came since is newer.
+    /// Notes since when a record waits for a frame.
+    pub(crate) fn begin(&mut self, now_us: u64) {
+        self.since_us.get_or_insert(now_us);
+    }
+
+    /// Takes back records of a frame that was refused; those queued since are newer.
     pub(super) fn put_back(&mut self, refused: Self) {
         let Self { mut hints, hints_bytes: _, healed, releases, released, seen, notes, since_us } = refused;
         self.hints_bytes += hints.iter().map(|learnt| hint_bytes(&learnt.hint)).sum::<usize>();
