@@ -27,7 +27,7 @@ pub struct CertificateFacts {
 /// Says why a certificate is none of this scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableCertificate {
-    /// It is no text in PEM.
+    /// The text is not PEM.
     #[error("no certificate in PEM")]
     Pem,
     /// It is no X.509 certificate.

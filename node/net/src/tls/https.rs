@@ -40,7 +40,7 @@ impl HttpsConnector {
     /// Trusts the authorities of a PEM file, or else those of the system.
     ///
     /// # Errors
-    /// [`TrustError`] when there is no authority to trust.
+    /// [`TrustError`] where no authority is given.
     pub fn new(ca: Option<&Path>) -> Result<Self, TrustError> {
         client_config(ca).map(|config| Self(config.into()))
     }
@@ -48,7 +48,7 @@ impl HttpsConnector {
     /// Does a handshake over a connection.
     ///
     /// # Errors
-    /// What the socket or the handshake failed by.
+    /// The error of the socket or of the handshake.
     pub async fn connect<S>(&self, name: &EndpointName, stream: S) -> io::Result<TlsStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
@@ -60,7 +60,7 @@ impl HttpsConnector {
 /// Makes the settings of a client that trusts the authorities of a PEM file, or else those of the system.
 ///
 /// # Errors
-/// [`TrustError`] when there is no authority to trust.
+/// [`TrustError`] where no authority is given.
 fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
     let mut roots = RootCertStore::empty();
     let added = match ca {

@@ -82,7 +82,7 @@ impl ServedCertificate {
     /// Does the server's side of a handshake.
     ///
     /// # Errors
-    /// What the socket or the handshake failed by.
+    /// The error of the socket or of the handshake.
     pub async fn accept<S>(&self, stream: S) -> io::Result<ServedStream<S>>
     where
         S: AsyncRead + AsyncWrite + Unpin,
