@@ -154,8 +154,8 @@ pub fn plan(
     })
 }
 
-/// What has a child's name and is no child is another person's or another cluster's: neither its content nor
-/// its life is the operator's to change.
+/// An object with a child's name that the operator did not create belongs to someone else: it is neither
+/// changed nor deleted.
 fn name_taken(names: &Names, foreign: &[ForeignObject]) -> Blockage {
     let cluster = &names.cluster;
     let advice = format!(

@@ -56,7 +56,7 @@ pub enum ReconcileError {
     /// The Secrets of the plan could not be made.
     #[error(transparent)]
     Material(#[from] MaterialError),
-    /// Whose the namespace's clusters are could not be found out.
+    /// The lease that says which operator manages this namespace could not be read.
     #[error("the lease {NAMESPACE_LEASE} in namespace {namespace}: {cause}")]
     NamespaceLease {
         /// The namespace.

@@ -41,7 +41,7 @@ pub struct RefusedMember {
     pub came_before_asking: bool,
 }
 
-/// What a member is told that leaves before its batch has ended: cancelled, or past its deadline.
+/// Answer to a member that is cancelled or times out before its batch ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum LeaveReply {
     /// Nothing of it was proposed, and nothing will be.

@@ -248,9 +248,8 @@ impl<R: Unpin> Round<R> {
         !self.failed.is_empty() || self.replies.iter().any(is_missed)
     }
 
-    /// Volumes that refused, and whether for something else than that they do not vote. From somebody who was
-    /// faster they get more, if there is such a one: a prepare may have come to nothing, a bound stand behind
-    /// a restart, a seal be taken back.
+    /// Volumes that refused, and whether they vote. A competing write usually reaches them, but not always: a
+    /// prepare may have come to nothing, a bound stand behind a restart, a seal be taken back.
     pub(super) fn refused(&self) -> impl Iterator<Item = (&VolumeRoute, bool)> {
         let refusals =
             self.replies.iter().filter_map(|reply| Some((reply.volume, reply.result.as_ref().err()?)));

@@ -113,7 +113,7 @@ impl DigestQueue {
                 self.digester.see(&buffer[..now]);
                 left -= now;
             }
-            // What they hold goes before whoever waits for it to be free.
+            // Buffers and budget are released before the waiter is woken.
             drop((buffers, share));
             let _ = done.send(());
         }

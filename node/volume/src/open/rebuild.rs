@@ -240,7 +240,7 @@ fn attempt(
 ) -> Result<IndexTry, IndexUnfit> {
     let persisted = index.persisted();
     let mut derived = DerivedState::load(index.as_ref())?;
-    // What an open that was cut short had judged, it told nobody.
+    // An interrupted open published nothing; its findings are made again.
     let began = derived.replay_from();
     let unseen = Sequence(persisted.map_or(1, |persisted| persisted.0 + 1));
     let from = began.unwrap_or(unseen);

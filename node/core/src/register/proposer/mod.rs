@@ -161,8 +161,8 @@ pub enum AfterConflict {
     /// The change is not in the found value's history and, once a value is committed at the
     /// prepared ballot, never will be by itself: judge its condition again and propose it anew.
     TryAgain,
-    /// The history that would tell is gone: the client is told so, and its data may be released by nobody but
-    /// who replaces it.
+    /// The change history is too short to tell: the outcome is unknown, and only the write that replaces this
+    /// value may release its data.
     Unknown,
 }
 

@@ -355,8 +355,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Lets those go who have left or are past their deadline: they are left out of what is proposed from
-    /// here on.
+    /// Removes members that disconnected or timed out: later proposals leave them out.
     fn let_go(&mut self) {
         let now = Instant::now();
         let failure = match self.change.batch.leaving() {
