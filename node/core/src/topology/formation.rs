@@ -9,7 +9,8 @@
 //! ```
 //! Ids and topologies are durable before they are said. So an attempt that hears ids of every node makes the
 //! first topology: what existed before it would have been said, and what a node pulls after its answer
-//! descends from nothing older. The node's runtime and `tests/formation_model.rs` call the same functions.
+//! descends from nothing older. The node's runtime and `node/models/tests/formation_model.rs` call the same
+//! functions.
 
 /// What one node holds and said. `I` stands for the durable ids of its volumes, `T` for a topology.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]

@@ -28,7 +28,7 @@ mod wire;
 use batch::{MEMBERS, Member, Write};
 
 use crate::rules::Without;
-use crate::search::Model;
+use sherd_models::search::Model;
 
 /// Most acceptors, actors, ballots and victims.
 pub(crate) const COLUMNS: usize = 5;

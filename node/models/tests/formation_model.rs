@@ -10,16 +10,12 @@
 
 #![expect(clippy::cast_possible_truncation, reason = "three nodes and a handful of numbers")]
 
-#[path = "register_model/search.rs"]
-mod search;
-
 use std::time::Instant;
-
-use search::{Model, search};
 
 use sherd_core::topology::formation::{
     AttemptOutcome, FormAnswer, FormAttempt, FormationMember, PullTicket, next_attempt,
 };
+use sherd_models::search::{Model, search};
 
 const NODES: usize = 3;
 const STATES_MAX: usize = 20_000_000;

@@ -8,23 +8,23 @@ use std::fmt::{Debug, Write};
 use std::hash::{Hash, Hasher};
 
 /// Something with states and steps.
-pub(crate) trait Model {
+pub trait Model {
     /// One state; equal states must hash alike.
     type State: Clone + Eq + Hash;
-    /// What happens between two states, for traces.
+    /// The change from one state to the next, for traces.
     type Step: Copy + Debug;
 
     /// Where it begins.
     fn start(&self) -> Self::State;
     /// Every step that can happen next. The order must depend on the state alone.
     fn steps(&self, state: &Self::State, out: &mut Vec<(Self::Step, Self::State)>);
-    /// What is wrong with a state, if anything.
+    /// Describes the violation in a state, if there is one.
     fn violation(&self, state: &Self::State) -> Option<String>;
 }
 
-/// What a search found.
+/// The outcome of a search.
 #[derive(Debug)]
-pub(crate) struct Outcome {
+pub struct Outcome {
     /// Distinct states.
     pub states: usize,
     /// Steps to the farthest state.
@@ -37,8 +37,8 @@ pub(crate) struct Outcome {
 
 /// A way to a violation.
 #[derive(Debug)]
-pub(crate) struct Trace {
-    /// What is violated.
+pub struct Trace {
+    /// The rule that is violated.
     pub what: String,
     /// The steps.
     pub steps: Vec<String>,
@@ -46,7 +46,7 @@ pub(crate) struct Trace {
 
 impl Trace {
     /// For people.
-    pub(crate) fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut text = format!("{} after {} steps:\n", self.what, self.steps.len());
         for (at, step) in self.steps.iter().enumerate() {
             let _ = writeln!(text, "  {:2}. {step}", at + 1);
@@ -56,8 +56,8 @@ impl Trace {
 }
 
 /// Visits every state, or all up to the nearest violation, but no more than `states_max`.
-pub(crate) fn search<M: Model>(model: &M, states_max: usize) -> Outcome {
-    let mut seen = Seen::new();
+pub fn search<M: Model>(model: &M, states_max: usize) -> Outcome {
+    let mut seen = FingerprintSet::new();
     let start = model.start();
     seen.insert(fingerprint(&start));
     let mut ways: Vec<(u32, u32)> = vec![(0, 0)];
@@ -111,12 +111,12 @@ fn trace<M: Model>(model: &M, ways: &[(u32, u32)], mut at: u32) -> Vec<String> {
 }
 
 /// A set of fingerprints: linear probing, at most two thirds full. Zero marks a free place.
-struct Seen {
+struct FingerprintSet {
     places: Vec<u64>,
     count: usize,
 }
 
-impl Seen {
+impl FingerprintSet {
     fn new() -> Self {
         Self { places: vec![0; 1 << 16], count: 0 }
     }
@@ -149,20 +149,20 @@ impl Seen {
 }
 
 fn fingerprint<S: Hash>(state: &S) -> u64 {
-    let mut hasher = Folding { sum: 0x9e37_79b9_7f4a_7c15, word: 0, filled: 0 };
+    let mut hasher = FoldingHasher { sum: 0x9e37_79b9_7f4a_7c15, word: 0, filled: 0 };
     state.hash(&mut hasher);
     hasher.finish().max(1)
 }
 
 /// Folds eight bytes at a time by a widening multiplication. Two of 30 million states collide with a
 /// probability of about 1 in 40,000, and then one of them is not expanded.
-struct Folding {
+struct FoldingHasher {
     sum: u64,
     word: u64,
     filled: u32,
 }
 
-impl Folding {
+impl FoldingHasher {
     fn fold(&mut self) {
         let wide = u128::from(self.sum ^ self.word) * u128::from(0xa076_1d64_78bd_642f_u64);
         let low = u64::try_from(wide & u128::from(u64::MAX)).expect("masked");
@@ -172,7 +172,7 @@ impl Folding {
     }
 }
 
-impl Hasher for Folding {
+impl Hasher for FoldingHasher {
     fn write(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.write_u8(*byte);

@@ -3,7 +3,7 @@
 use std::fmt::Debug;
 use std::time::Instant;
 
-use crate::search::{Model, Outcome, search};
+use sherd_models::search::{Model, Outcome, search};
 
 /// States that one search may visit: some 3 GiB.
 const STATES_MAX: usize = 20_000_000;

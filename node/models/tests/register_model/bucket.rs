@@ -27,7 +27,7 @@ use sherd_core::register::seal::{
 };
 use sherd_core::register::{Answerer, RowHead};
 
-use crate::search::Model;
+use sherd_models::search::Model;
 
 const VOLUMES_MAX: usize = 5;
 const GATEWAYS_MAX: usize = 2;

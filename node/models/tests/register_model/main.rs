@@ -23,4 +23,3 @@ mod report;
 mod returning;
 mod returning_rules;
 mod rules;
-mod search;

@@ -23,7 +23,7 @@ use sherd_core::register::recover::{Adoption, Guarantees, adopt, barrier};
 use sherd_core::register::{Answerer, Refusal, Row, RowHead, Vote};
 
 use crate::rules::Without;
-use crate::search::Model;
+use sherd_models::search::Model;
 
 const VOLUMES: usize = 3;
 /// Who is lost and recovered, from the two others.

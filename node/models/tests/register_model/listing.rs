@@ -19,7 +19,7 @@ use sherd_core::register::listing::{
 };
 use sherd_core::register::quorum::Quorums;
 
-use crate::search::Model;
+use sherd_models::search::Model;
 
 const VOLUMES_MAX: usize = 4;
 const KEYS_MAX: usize = 2;

@@ -27,7 +27,7 @@ use sherd_core::register::recover::{Guarantees, next_life};
 
 pub(crate) use self::disk::Disk;
 use self::disk::{Notes, small};
-use crate::search::Model;
+use sherd_models::search::Model;
 
 /// Most volumes; the first two may be lost.
 const VOLUMES: usize = 5;
