@@ -24,7 +24,7 @@ use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeRepor
 use sherd_trust::Authority;
 use tokio_util::sync::CancellationToken;
 
-use server::{ApiServer, Fault};
+use self::server::{ApiServer, Fault};
 
 const CLUSTER: &str = "/apis/sherd.dev/v1alpha1/namespaces/storage/storageclusters/demo";
 const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/storage/statefulsets/demo-pool-0";

@@ -1,7 +1,7 @@
 //! Children as they are applied, compared with files that people read: a difference is a change of every
 //! running cluster. Each child must also be of its kind, with no field that Kubernetes does not have.
 //!
-//! `SHERD_BLESS=1 cargo test -p sherd-operator --test build_golden` renews the files.
+//! `SHERD_BLESS=1 cargo test -p sherd-operator --test operator build_golden` renews the files.
 
 use std::collections::BTreeMap;
 use std::path::Path;

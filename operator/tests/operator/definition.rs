@@ -22,7 +22,7 @@ fn the_chart_installs_what_the_binary_prints() {
     let installed = std::fs::read_to_string(&path).expect("the chart has the definition");
     assert!(
         installed == wrapped,
-        "renew {} with SHERD_BLESS=1 cargo test -p sherd-operator --test definition",
+        "renew {} with SHERD_BLESS=1 cargo test -p sherd-operator --test operator definition",
         path.display()
     );
 }

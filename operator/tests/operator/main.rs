@@ -1,0 +1,11 @@
+//! The operator from outside: its types, rules and plans as tables, its children as files, and whole
+//! reconciles against an API server in memory.
+//!
+//! One binary for all of them: each one that links kube takes ten seconds to build.
+
+mod rules;
+mod definition;
+mod plan;
+mod build_golden;
+mod status;
+mod scripted_api;
