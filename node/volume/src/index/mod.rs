@@ -1,10 +1,11 @@
 //! The ordered index: a checkpoint of the log, never the truth.
 //!
-//! Two real implementations: an LSM tree on disk, and an ordered map in memory for the simulator
-//! and the crash tests. The log's sequence is the index's own, so `persisted` says from where the
-//! log must be replayed.
+//! Two implementations: an LSM tree on disk, and for tests (feature `testing`) an ordered map in memory
+//! that forgets what was not flushed. The log's sequence is the index's own, so `persisted` says from where
+//! the log must be replayed.
 
 pub mod lsm;
+#[cfg(any(test, fuzzing, feature = "testing"))]
 pub mod memory;
 pub mod table;
 
