@@ -39,6 +39,11 @@ const BEGIN_MS: u64 = 1_767_225_600_000;
 /// The longest that anything may take, in simulated time.
 const PATIENCE: Duration = Duration::from_mins(10);
 const VOLUMES: usize = 4;
+/// How long replaced data stays, and a time after which it must still be there.
+const GRACE: Duration = Duration::from_mins(2);
+const WITHIN_GRACE: Duration = Duration::from_secs(100);
+/// Large objects that are replaced.
+const REPLACED: usize = 3;
 
 /// The clock of the runtime, behind what earlier lives of the process took.
 #[derive(Debug)]
@@ -162,7 +167,11 @@ impl World {
             thresholds: Thresholds::default(),
             fast_etags: false,
             buffer_bytes_max: 64 << 20,
-            upkeep: Settings { adopt_after: Duration::from_secs(5), ..Settings::default() },
+            upkeep: Settings {
+                adopt_after: Duration::from_secs(5),
+                release_grace: GRACE,
+                ..Settings::default()
+            },
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
         Store::open(config, machine, &metrics, None).await.expect("the directories make a node")
@@ -181,6 +190,15 @@ impl World {
         let bytes = body(self.seed, key, length);
         put(objects, key, &bytes, WriteConditions::default()).await.expect("stored");
         self.stored.insert(key.to_owned(), bytes);
+    }
+
+    /// Files of shards on all volumes.
+    fn shard_files(&self) -> usize {
+        let names =
+            |path: &Path| self.disk.list(path).unwrap_or_default().into_iter().map(|entry| entry.name);
+        let folders = paths().map(|volume| volume.join("shards"));
+        let folders = folders.flat_map(|shards| names(&shards).map(move |name| shards.join(name)));
+        folders.map(|folder| names(&folder).count()).sum()
     }
 
     async fn read_all(&mut self, objects: &Objects) {
@@ -329,6 +347,39 @@ async fn upload_in_parts(world: &mut World, store: Store) {
     store.close().await;
 }
 
+/// Replaces large objects; the frames of small ones take the notes of it into the logs. The power goes then.
+async fn replace(world: &mut World, store: Store) {
+    let objects = store.objects();
+    all_online(&store).await;
+    let before = world.shard_files();
+    for more in 0..2 {
+        for n in 0..REPLACED {
+            world.put(objects, &format!("replaced/{n}"), (3 << 20) + more).await;
+        }
+    }
+    for n in 0..4 * REPLACED {
+        world.put(objects, &format!("small/{n}"), 100).await;
+    }
+    assert_eq!(world.shard_files(), before + 2 * REPLACED * VOLUMES);
+}
+
+/// Replaced data goes after its grace, and not before.
+async fn release(world: &mut World, store: Store) {
+    all_online(&store).await;
+    let before = world.shard_files();
+    sleep(WITHIN_GRACE).await;
+    assert_eq!(world.shard_files(), before, "its readers have the grace");
+    let released = async {
+        while world.shard_files() > before - REPLACED * VOLUMES {
+            sleep(Duration::from_secs(1)).await;
+        }
+    };
+    let in_time = timeout(PATIENCE, released).await;
+    in_time.unwrap_or_else(|_| panic!("{} of {before} shard files are left", world.shard_files()));
+    world.read_all(store.objects()).await;
+    store.close().await;
+}
+
 async fn lose_volumes(world: &mut World, store: Store) {
     let objects = store.objects();
     all_online(&store).await;
@@ -359,13 +410,16 @@ fn the_object_layer_runs_on_one_thread_with_a_paused_clock() {
         world.live(write_and_race);
         world.lose_power();
         world.live(upload_in_parts);
+        world.live(replace);
+        world.lose_power();
+        world.live(release);
         world.live(lose_volumes);
         assert!(
             world.passed > Duration::from_secs(5),
             "an empty directory is adopted after that: {:?}",
             world.passed
         );
-        assert_eq!(world.stored.len(), 7);
+        assert_eq!(world.stored.len(), 7 + 5 * REPLACED);
     }
     assert_eq!(threads(), before, "the store started no thread");
 }

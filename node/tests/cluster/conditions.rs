@@ -58,6 +58,7 @@ async fn one_of_twelve_creates_a_key_through_four_nodes() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "minutes, with those on five"]
 async fn what_was_replaced_is_one_chain_on_three_nodes() {
     one_chain_per_key(3, 3).await;
 }

@@ -24,6 +24,7 @@ const KILLS: usize = 8;
 const WRITERS: usize = 6;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "minutes: the grace"]
 async fn an_emptied_bucket_gives_its_space_back_though_its_nodes_were_killed() {
     let mut cluster = cluster_of(4).with_upkeep(GRACE).start().await;
     let clients = cluster.with_bucket().await;

@@ -25,7 +25,7 @@ use crate::harness::wait::{LATER, SOON, bounded};
 /// Writers of the number.
 const WRITERS: usize = 8;
 /// Increments of all of them together, in the short story and in the long one.
-const INCREMENTS: usize = 240;
+const INCREMENTS: usize = 120;
 const INCREMENTS_LONG: usize = 10_000;
 /// Of so many answers one is cut.
 const CUT_EVERY: usize = 10;

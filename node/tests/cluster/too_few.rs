@@ -20,9 +20,9 @@ use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::data::{Body, Dice, Home};
 use crate::harness::relay::{Link, Way};
 use crate::harness::s3::{BUCKET, Condition, Failure, PART, S3, outcome};
-use crate::harness::wait::bounded;
+use crate::harness::wait::{LATER, bounded, promised};
 
-/// How long any answer may take.
+/// How long any answer may take on a quiet machine.
 const ANSWER: Duration = Duration::from_secs(25);
 /// Writers that are caught between their accepts, each on keys of its own.
 const WRITERS: usize = 8;
@@ -85,7 +85,11 @@ async fn without_a_write_quorum_every_change_is_told_to_come_again_and_changes_n
     }
     for (key, body) in &kept {
         for s3 in &clients[..2] {
-            assert_eq!(bounded("a GET", ANSWER, s3.get(key)).await, Ok(Some(*body)), "{key} is committed");
+            assert_eq!(
+                bounded("a GET", promised(ANSWER), s3.get(key)).await,
+                Ok(Some(*body)),
+                "{key} is committed"
+            );
         }
     }
 
@@ -151,7 +155,7 @@ impl Tries {
         let what = what.into();
         self.0.spawn(async move {
             let begin = Instant::now();
-            let told = told(&what, bounded(&what, ANSWER, request).await);
+            let told = told(&what, bounded(&what, promised(ANSWER), request).await);
             (what, begin.elapsed(), told)
         });
     }
@@ -195,7 +199,7 @@ async fn refused_one_by_one(sdk: &aws_sdk_s3::Client, kept: &[(String, Body)]) {
         kept.iter().map(|(key, _)| ObjectIdentifier::builder().key(key).build().expect("it has a key"));
     let delete = Delete::builder().set_objects(Some(objects.collect())).build().expect("it has objects");
     let deleted = sdk.delete_objects().bucket(BUCKET).delete(delete).send();
-    match bounded("deleting several objects", ANSWER, deleted).await {
+    match bounded("deleting several objects", promised(ANSWER), deleted).await {
         Ok(done) => {
             assert_eq!(done.deleted(), [], "nothing is deleted");
             let codes: Vec<_> = done.errors().iter().map(|error| error.code().unwrap_or_default()).collect();
@@ -256,7 +260,8 @@ async fn caught(cluster: &TestCluster, dice: &mut Dice, round: usize) -> Vec<Wri
             let mut written = Vec::new();
             for number in 0.. {
                 let (key, body) = (format!("{round}/{writer}-{number}"), dice.body(Home::Inline));
-                let answer = bounded("a PUT", ANSWER, s3.put_if(&key, body, Condition::Always)).await;
+                let answer =
+                    bounded("a PUT", promised(ANSWER), s3.put_if(&key, body, Condition::Always)).await;
                 let has_failed = answer.is_err();
                 written.push((key, body, answer));
                 if has_failed {
@@ -269,7 +274,7 @@ async fn caught(cluster: &TestCluster, dice: &mut Dice, round: usize) -> Vec<Wri
         });
     }
     for _ in 0..WRITERS {
-        bounded("the writers", ANSWER, some.recv()).await.expect("writers run");
+        bounded("the writers", LATER, some.recv()).await.expect("writers run");
     }
     set(Link::Held(Way::Replies));
     let written = writers.join_all().await.concat();

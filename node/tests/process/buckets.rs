@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 
 use crate::harness::s3::{Failure, Outcome, S3, outcome};
-use crate::harness::wait::{SOON, bounded, eventually};
+use crate::harness::wait::{SOON, bounded, eventually, promised};
 use crate::harness::{Node, empty};
 
 /// Kills.
@@ -35,7 +35,7 @@ async fn no_bucket_stays_closed_after_a_kill() {
         let s3 = node.s3();
         for number in 0..BUCKETS {
             let bucket = format!("bucket-{number}");
-            eventually(&format!("{bucket} is open"), CLOSED_MAX, async || {
+            eventually(&format!("{bucket} is open"), promised(CLOSED_MAX), async || {
                 opens(&s3, &bucket).await.map_err(|failure| format!("{failure:?}"))
             })
             .await;

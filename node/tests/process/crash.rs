@@ -3,7 +3,8 @@
 //! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed
 //! with SIGKILL while they are at it, and started again, ten times. Afterwards every acknowledged
 //! object is there with its exact bytes (I-8), and every write that was cut is absent or whole. What
-//! the volumes hold at the end verifies. What was replaced before a kill goes after its grace.
+//! the volumes hold at the end verifies. What was replaced before a kill goes after its grace: by default on
+//! the paused clock of `one_thread`, here when what is ignored is asked for.
 
 use std::time::Duration;
 
@@ -59,6 +60,7 @@ const AFTER_GRACE: Duration = Duration::from_mins(6);
 const REPLACED: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "minutes: the grace"]
 async fn what_was_replaced_before_a_kill_goes_after_its_grace() {
     let node = empty().serve("upkeep.release_grace = \"2m\"").start().await;
     let s3 = node.with_bucket().await;

@@ -44,7 +44,7 @@ enum Length {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_acknowledged_is_lost_whatever_happens_for_a_minute() {
-    chaos(4, Length::Rounds(3), Duration::from_secs(3)).await;
+    chaos(4, Length::Rounds(2), Duration::from_secs(3)).await;
 }
 
 /// A third of the time each on four, five and six nodes.

@@ -1,6 +1,6 @@
 //! Connections that break, hang and come back.
 
-use std::time::{Duration, Instant};
+use futures::FutureExt;
 
 use sherd_core::message::ValueLimit;
 use sherd_core::record::Home;
@@ -9,32 +9,31 @@ use super::conformance::list;
 use super::shards::{header, range, shard};
 use super::{Pair, reason, target};
 use sherd_store::peer::{Peer, RegisterPeer};
-use sherd_store::testing::{DEADLINE, body};
+use sherd_store::testing::{DEADLINE, between_looks, body};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_broken_connection_answers_its_calls_at_once_and_comes_back() {
+async fn a_broken_connection_answers_its_calls_and_comes_back() {
     let pair = Pair::new().await;
     let (peer, volume) = (&pair.peer, pair.volume);
     // The answers stay on the way: no call is answered before the connection breaks.
     pair.relay.hold(true);
     let waiting: Vec<_> = (0..100).map(|_| peer.read(volume, &target("a"), ValueLimit::USUAL)).collect();
-    let broke = Instant::now();
     pair.relay.cut();
     for pending in waiting {
-        reason(pending.await);
+        let told = reason(pending.await);
+        assert!(!told.contains("in time"), "no call waits for its own deadline: {told}");
     }
-    assert!(broke.elapsed() < Duration::from_secs(1), "answered {:?} later", broke.elapsed());
     pair.until("the link sees it", || pair.link.down_because().is_some() || pair.link.is_up()).await;
     pair.relay.hold(false);
     let back = async {
         while peer.read(volume, &target("a"), ValueLimit::USUAL).await.is_err() {
-            tokio::task::yield_now().await;
+            between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, back).await.expect("it comes back");
     let put = async {
         while peer.put_shard(volume, shard(1), &target("k"), vec![body(1, 1000)]).await.is_err() {
-            tokio::task::yield_now().await;
+            between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, put).await.expect("bytes come back, too");
@@ -71,17 +70,15 @@ async fn a_peer_that_stopped_costs_no_more_than_its_pings() {
     let pair = Pair::new().await;
     let (peer, volume) = (&pair.peer, pair.volume);
     pair.relay.hold(true);
-    let stopped = Instant::now();
     let call = peer.read(volume, &target("a"), ValueLimit::USUAL);
     let read = peer.read_shard(volume, range(1, Home::Packed, 10));
-    reason(call.await);
-    reason(read.await);
-    assert!(stopped.elapsed() < Duration::from_secs(5), "answered {:?} later", stopped.elapsed());
+    for told in [reason(call.await), reason(read.await)] {
+        assert!(!told.contains("in time"), "no call waits for its own deadline: {told}");
+    }
     // While it is down each call is answered at once, and nothing queues behind it.
     pair.until("the link sees it", || pair.link.down_because().is_some()).await;
-    let asked = Instant::now();
-    reason(peer.read(volume, &target("a"), ValueLimit::USUAL).await);
-    assert!(asked.elapsed() < Duration::from_millis(500));
+    let told = peer.read(volume, &target("a"), ValueLimit::USUAL).now_or_never();
+    reason(told.expect("it is answered before anything was sent"));
     pair.relay.hold(false);
     pair.connected().await;
     pair.close().await;

@@ -43,7 +43,7 @@ use sherd_store::observe::metrics::Metrics;
 use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::LocalPeer;
 use sherd_store::peer::remote::RemoteVolumes;
-use sherd_store::testing::{DEADLINE, Directories};
+use sherd_store::testing::{DEADLINE, Directories, between_looks};
 use sherd_store::volumes::{Volumes, WORKERS};
 
 const CLUSTER: ClusterId = ClusterId([7; 16]);
@@ -224,7 +224,7 @@ impl Pair {
     async fn until(&self, what: &str, holds: impl Fn() -> bool) {
         let wait = async {
             while !holds() {
-                tokio::task::yield_now().await;
+                between_looks().await;
             }
         };
         let reached = tokio::time::timeout(DEADLINE, wait).await;

@@ -12,7 +12,7 @@ use sherd_core::record::Home;
 
 use super::{Pair, key, reason, target};
 use sherd_store::peer::{Peer, ShardPeer};
-use sherd_store::testing::{DEADLINE, body};
+use sherd_store::testing::{DEADLINE, between_looks, body};
 
 pub(super) const BYTES: usize = 5 << 20;
 
@@ -157,7 +157,7 @@ fn abandoned(pair: &Pair) -> Vec<DataId> {
 async fn removed(pair: &Pair) {
     let gone = async {
         while files(pair) > 0 {
-            tokio::task::yield_now().await;
+            between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, gone).await.expect("removed in time");

@@ -215,7 +215,7 @@ async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
     let before = ballot().await;
     let listing = async {
         while ballot().await == before {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     let listed = buckets.kept_alive(&route, Duration::from_millis(1), listing);

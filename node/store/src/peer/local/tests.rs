@@ -95,7 +95,7 @@ async fn a_file_that_is_not_finished_is_removed() {
     drop(sink);
     let gone = async {
         while peer.shard_bytes(volume, shard(2), Home::File).await != Err(Error::NotFound) {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(crate::upkeep::tests::DEADLINE, gone).await.expect("removed in time");
@@ -230,7 +230,7 @@ fn hang(workers: &Workers) -> std::sync::mpsc::Sender<()> {
 async fn until(is_so: impl Fn() -> bool) {
     let seen = async {
         while !is_so() {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, seen).await.expect("in time");

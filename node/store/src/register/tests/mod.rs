@@ -227,7 +227,7 @@ pub(crate) async fn stage(node: &Node, seed: u64) -> StagedData {
 pub(super) async fn gone(directories: &Directories, data: &[DataRef]) {
     let gone = async {
         while data.iter().any(|data| files(directories, *data) > 0) {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, gone).await.expect("removed in time");
@@ -325,7 +325,7 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     // Three of four were enough for the change: the fourth may still be about it.
     let arrives = async {
         while row_on_it().await.is_none() {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, arrives).await.expect("it takes the row, too");

@@ -7,8 +7,15 @@ use super::lost_answers::{IMPATIENT, inline, lost, read, until_told_committed, v
 use super::*;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 
-/// Longer than every round, shorter than an operation is tried.
-const SOON: Duration = Duration::from_secs(8);
+/// Longer than every round, shorter than an operation is tried ([`PATIENT`]).
+const SOON: Duration = Duration::from_mins(1);
+/// Of the gateways that must not need another try.
+const PATIENT: RegisterTimeouts = RegisterTimeouts {
+    round: Duration::from_secs(5),
+    operation: Duration::from_mins(5),
+    hedge: Duration::from_millis(100),
+    commit: Duration::from_millis(60),
+};
 
 fn corrupt() -> Error {
     Error::Corrupt { what: "a row".to_owned() }
@@ -31,7 +38,7 @@ async fn cut_short(node: &Node, taken: &[VolumeId], writer: Writer<()>) {
 
 /// A gateway to volumes of which one cannot read what it holds of the key.
 fn with_rot_on(node: &Node, rotten: VolumeId) -> (Node, Arc<ScriptedPeer>) {
-    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let (gateway, script) = node.scripted_gateway(PATIENT);
     let fate = move |volume| volume == rotten;
     says(
         &script.inlines,
@@ -189,7 +196,7 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
     };
     let told = async {
         while row().await.is_none_or(|head| !head.committed) {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
             let ballot = read(&node).await.ballot;
             let positions = sherd_core::register::Positions::default();
             let commit = sherd_core::register::CommitHint { ballot, is_everywhere: false, positions };

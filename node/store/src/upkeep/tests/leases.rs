@@ -26,7 +26,7 @@ const MINUTE_US: u64 = 60_000_000;
 async fn until(what: &str, mut is_so: impl AsyncFnMut() -> bool) {
     let so = async {
         while !is_so().await {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(super::DEADLINE, so).await.unwrap_or_else(|_| panic!("{what}"));

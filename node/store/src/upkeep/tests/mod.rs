@@ -80,6 +80,11 @@ use crate::volumes::{LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 /// The longest any state may take to come: generous, for a loaded machine.
 pub const DEADLINE: Duration = Duration::from_mins(1);
 
+/// The pause between two looks at a state that a test waits for: what brings it about needs the processors.
+pub async fn between_looks() {
+    tokio::time::sleep(Duration::from_millis(2)).await;
+}
+
 /// Directories that outlive the nodes that use them.
 #[derive(Debug)]
 pub struct Directories {
@@ -210,7 +215,7 @@ impl Directories {
             match form_or_find(&config, &SystemRng) {
                 // What still answers for the node before holds a volume a moment longer.
                 Err(FormationError::Open(OpenError::InUse { .. })) if began.elapsed() < DEADLINE => {
-                    std::thread::yield_now();
+                    std::thread::park_timeout(Duration::from_millis(2));
                 }
                 formed => break formed.expect("the directories make a node"),
             }

@@ -92,7 +92,7 @@ impl Node {
                 if rows.are_same() && rows.held.iter().all(|(.., is_committed)| *is_committed) {
                     return;
                 }
-                tokio::task::yield_now().await;
+                crate::upkeep::tests::between_looks().await;
             }
         };
         assert!(tokio::time::timeout(DEADLINE, known).await.is_ok(), "a volume never got the hint");
@@ -116,7 +116,7 @@ impl Node {
             let mut ahead = RowsAhead::default();
             loop {
                 self.context.settle_volume(volume.id(), &mut ahead).await;
-                tokio::task::yield_now().await;
+                crate::upkeep::tests::between_looks().await;
             }
         });
         match select(came_back, settling).await {
@@ -281,7 +281,7 @@ impl Node {
                     let behind = HealEntry { key: register.clone(), data: None, since_ms: 0 };
                     self.context.heal(&behind).await;
                 }
-                tokio::task::yield_now().await;
+                crate::upkeep::tests::between_looks().await;
             }
         };
         assert!(tokio::time::timeout(DEADLINE, on_all).await.is_ok(), "a volume never got the row");
@@ -291,7 +291,7 @@ impl Node {
     pub(super) async fn until_same(&self, register: &RegisterKey) {
         let same = async {
             while !self.context.rows_of(register).await.are_same() {
-                tokio::task::yield_now().await;
+                crate::upkeep::tests::between_looks().await;
             }
         };
         assert!(tokio::time::timeout(DEADLINE, same).await.is_ok(), "the rows stay different");

@@ -95,7 +95,7 @@ async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
         node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
         let compacted = async {
             while segment.exists() {
-                tokio::task::yield_now().await;
+                crate::upkeep::tests::between_looks().await;
             }
         };
         tokio::time::timeout(DEADLINE, compacted).await.expect("its segment is compacted");

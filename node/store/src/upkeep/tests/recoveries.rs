@@ -231,7 +231,7 @@ async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
     let place = set.place_of(wiped.id()).expect("in the set");
     let compared = async {
         while wiped.serving().is_err() {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
         node.context.catch_up_with(behind.id(), &set.routes[place], None).await
     };
@@ -462,7 +462,7 @@ async fn background_work_heals_and_recovers_by_itself() {
     let subject = Subject::new(&node.context, &register, data).expect("fits its set");
     let whole = async {
         while subject.look(false).await.intact.len() < 4 {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, whole).await.expect("healed in time");

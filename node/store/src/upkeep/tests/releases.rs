@@ -355,7 +355,7 @@ async fn what_its_gateway_released_is_not_released_again() {
 async fn until_notes(node: &Node, count: usize) {
     let noted = async {
         while notes(node).await != count {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(super::DEADLINE, noted).await.expect("the notes are there in time");
@@ -395,7 +395,7 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
                 () = gateway.context.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
                 () = async {
                     while gateway.context.release.status().len == 0 {
-                        tokio::task::yield_now().await;
+                        crate::upkeep::tests::between_looks().await;
                     }
                 } => {}
             }
@@ -410,7 +410,7 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
         };
         tokio::time::timeout(super::DEADLINE, async {
             while !is_left().await {
-                tokio::task::yield_now().await;
+                crate::upkeep::tests::between_looks().await;
             }
         })
         .await
@@ -448,7 +448,7 @@ async fn data_that_was_given_up_and_removed_is_forgotten() {
             () = context.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
             () = async {
                 while subject.look(false).await.broken.len() < 4 {
-                    tokio::task::yield_now().await;
+                    crate::upkeep::tests::between_looks().await;
                 }
             } => {}
         }

@@ -31,7 +31,7 @@ async fn committed(node: &Node, own: &VolumeRoute, registers: &[&RegisterKey]) -
             if rows.len() == registers.len() {
                 return rows;
             }
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(DEADLINE, rows).await.expect("they are committed")

@@ -179,7 +179,7 @@ async fn a_row_that_too_few_volumes_took_anew_is_still_waited_for() {
 async fn until_known(upkeep: &Upkeep, volume: &LocalVolume, is_known: bool) {
     let reached = async {
         while (upkeep.standing(volume.id(), volume.opened_count()) == OpeningStatus::Known) != is_known {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     assert!(tokio::time::timeout(DEADLINE, reached).await.is_ok(), "known: not {is_known}");

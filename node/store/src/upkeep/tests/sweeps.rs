@@ -213,7 +213,7 @@ async fn the_sweeper_does_not_begin_its_period_anew_with_each_start() {
     upkeep.run("sweep", |context| async move { context.sweep_sets().await });
     let swept = async {
         while node.context.swept.status().orphans_count == 0 {
-            tokio::task::yield_now().await;
+            crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(super::DEADLINE, swept).await.expect("swept long before the period is over");

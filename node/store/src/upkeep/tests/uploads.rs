@@ -37,7 +37,7 @@ pub async fn until_closed(node: &Node, key: &RegisterKey) {
             if found.value.state == State::Tombstone {
                 return;
             }
-            tokio::task::yield_now().await;
+            super::between_looks().await;
         }
     };
     tokio::time::timeout(super::DEADLINE, closed).await.expect("the part is closed in time");
