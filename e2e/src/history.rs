@@ -17,7 +17,7 @@ use tokio::task::JoinHandle;
 /// Keys of one writer; it goes round them.
 const KEYS: usize = 64;
 /// How long [`Load::goes_on_for`] waits: every request of an SDK client ends before.
-const GOES_ON: Duration = Duration::from_mins(2);
+const GOES_ON: Duration = Duration::from_mins(5);
 /// Sizes of objects: in the row, packed in the log, in files, and cut in several stripes.
 const SIZES: [usize; 4] = [512, 20 << 10, 300 << 10, 2 << 20];
 
@@ -75,7 +75,7 @@ impl Load {
     /// Waits until `writes` more writes have ended, well or not.
     ///
     /// # Errors
-    /// They did not within two minutes.
+    /// They did not within five minutes.
     pub async fn goes_on_for(&self, writes: u64) -> Result<(), String> {
         let mut ended = self.ended.subscribe();
         let wanted = *ended.borrow() + writes;

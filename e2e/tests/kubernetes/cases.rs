@@ -17,10 +17,11 @@ pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 const CLUSTER: &str = "demo";
 const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
 const OPERATORS: &str = "app.kubernetes.io/name=sherd-operator";
-/// How long a new cluster may take to be ready.
-const READY: Duration = Duration::from_mins(2);
+/// How long a cluster may take to be ready, or to heal: generous, for a machine that builds and tests
+/// meanwhile.
+const READY: Duration = Duration::from_mins(5);
 /// How long a change of a child may take to be undone.
-const MENDED: Duration = Duration::from_secs(45);
+const MENDED: Duration = Duration::from_mins(3);
 /// Writes before a pod is killed, and after another one of its name serves.
 const WRITES_AROUND: u64 = 200;
 
@@ -64,7 +65,7 @@ impl Story {
             is("PoolsReady", "True")?;
             is("Degraded", "False")
         };
-        wait_for("settled", Duration::from_mins(3), look).await
+        wait_for("settled", READY, look).await
     }
 
     pub(crate) async fn installs_until_ready(&mut self) -> CaseResult {
@@ -123,7 +124,7 @@ impl Story {
 
     #[expect(clippy::unused_async, reason = "every case of the story is awaited")]
     pub(crate) async fn passes_the_charts_test(&mut self) -> CaseResult {
-        let said = run("helm", &["test", "sherd", "--namespace", &self.namespace.name, "--timeout", "90s"])?;
+        let said = run("helm", &["test", "sherd", "--namespace", &self.namespace.name, "--timeout", "5m"])?;
         let passed = said.lines().any(|line| line.starts_with("Phase:") && line.ends_with("Succeeded"));
         if passed { Ok(String::new()) } else { Err(said.into()) }
     }
@@ -303,7 +304,7 @@ impl Story {
             let ready = found["status"]["containerStatuses"][0]["ready"] == true;
             if ready { Ok(()) } else { Err("its successor does not serve".to_owned()) }
         };
-        wait_for(pod, Duration::from_mins(2), look).await?;
+        wait_for(pod, READY, look).await?;
         Ok(())
     }
 
@@ -362,7 +363,7 @@ impl Story {
         let secrets = ["demo-ca", "demo-root-credentials"];
         let before: Vec<_> = secrets.iter().map(|name| self.namespace.secret(name)).collect();
         self.namespace.kubectl(&["delete", "storagecluster", CLUSTER])?;
-        wait_for("pods are gone", Duration::from_mins(3), || {
+        wait_for("pods are gone", READY, || {
             let pods = self.namespace.names("pod", PODS).map_err(|error| error.to_string())?;
             if pods.is_empty() { Ok(()) } else { Err(format!("{pods:?}")) }
         })
