@@ -9,7 +9,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 
-use super::patient::TimedStream;
+use super::client_stream::TimedStream;
 use sherd_net::tls::limits::ACCEPT_TIMEOUT;
 use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate, ServedStream};
 

@@ -17,8 +17,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
 
+use super::client_stream::TimedStream;
 use super::exchange::Exchange;
-use super::patient::TimedStream;
 use super::request_body::BodyState;
 use sherd_net::tls::ServedStream;
 

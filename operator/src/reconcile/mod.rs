@@ -11,7 +11,7 @@ mod material;
 mod nodes;
 mod observe;
 pub mod status;
-mod trouble;
+mod pod_failure;
 
 pub(crate) use events::{note, publish_unclaimed};
 pub use material::MaterialError;

@@ -16,7 +16,7 @@ use sherd_trust::Authority;
 use super::ReconcileError;
 use super::counts::{absent, count, is_online, ready_pods, versions};
 use super::nodes::NodeAnswers;
-use super::trouble::{self, Trouble};
+use super::pod_failure::{self, PodFailure};
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::limits;
 use crate::names::{Names, STATUS_FIELD_MANAGER};
@@ -259,7 +259,7 @@ fn pods_verdict(evidence: &Evidence<'_>, wanted: &[String], ready: &BTreeSet<Str
         let message = format!("StorageClass {} is not there", class.unwrap_or_default());
         return Verdict::new(condition, FALSE, Reason::StorageClassMissing, message);
     }
-    if let Some(Trouble { reason, message }) = trouble::worst(&evidence.observed.pods) {
+    if let Some(PodFailure { reason, message }) = pod_failure::worst(&evidence.observed.pods) {
         return Verdict::new(condition, FALSE, reason, message);
     }
     Verdict::new(condition, FALSE, Reason::PodsNotReady, format!("waiting for pods {}", listed(&missing)))
@@ -330,8 +330,8 @@ fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     let mut message = format!("waiting for pods {}", listed(&told));
     let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
     let unanswered = evidence.answers.iter().find_map(|(pod, answer)| Some((pod, answer.as_ref().err()?)));
-    if let Some(trouble) = trouble::worst(&evidence.observed.pods) {
-        message = format!("{message}: {}", trouble.message);
+    if let Some(failure) = pod_failure::worst(&evidence.observed.pods) {
+        message = format!("{message}: {}", failure.message);
     } else if let Some(why) = why {
         message = format!("{message}: {why}");
     } else if let Some((pod, error)) = unanswered {

@@ -11,8 +11,8 @@ use shuttle::{Config, Runner, thread};
 use sherd_core::id::{Ballot, Timestamp};
 
 use super::*;
+use crate::disk::descriptor_limit::ThriftyDisk;
 use crate::disk::faulty::FaultyDisk;
-use crate::disk::thrifty::ThriftyDisk;
 use crate::error::FaultClass;
 use crate::format::{SegmentHeader, VERSION};
 use crate::log::durable::{RetiredFile, SpareSegments};

@@ -29,7 +29,7 @@ use sherd_core::register::recover::opening::Opening;
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::disk::ballast::Ballast;
-use crate::disk::thrifty::ThriftyDisk;
+use crate::disk::descriptor_limit::ThriftyDisk;
 use crate::error::{Error, OpenError};
 use crate::format::Subject;
 use crate::identity::failure::{FailureFile, FailureLatch};

@@ -8,14 +8,14 @@ use crate::api::Reason;
 
 /// Why a pod does not serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Trouble {
+pub(super) struct PodFailure {
     pub(super) reason: Reason,
     pub(super) message: String,
 }
 
-/// The worst trouble of all pods: what no waiting ends comes first.
-pub(super) fn worst(pods: &[Pod]) -> Option<Trouble> {
-    let order = |trouble: &Trouble| match trouble.reason {
+/// The worst failure of all pods: what no waiting ends comes first.
+pub(super) fn worst(pods: &[Pod]) -> Option<PodFailure> {
+    let order = |failure: &PodFailure| match failure.reason {
         Reason::ImagePullFailed => 0,
         Reason::ContainerFailing => 1,
         _ => 2,
@@ -23,41 +23,41 @@ pub(super) fn worst(pods: &[Pod]) -> Option<Trouble> {
     pods.iter().filter_map(of_pod).min_by_key(order)
 }
 
-fn of_pod(pod: &Pod) -> Option<Trouble> {
+fn of_pod(pod: &Pod) -> Option<PodFailure> {
     let status = pod.status.as_ref()?;
     let name = pod.name_any();
     let containers = status.container_statuses.iter().flatten();
-    if let Some(trouble) = containers.into_iter().find_map(|container| of_container(&name, container)) {
-        return Some(trouble);
+    if let Some(failure) = containers.into_iter().find_map(|container| of_container(&name, container)) {
+        return Some(failure);
     }
     let scheduled = status.conditions.iter().flatten().find(|condition| condition.type_ == "PodScheduled")?;
     let unschedulable = scheduled.status == "False" && scheduled.reason.as_deref() == Some("Unschedulable");
-    unschedulable.then(|| Trouble {
+    unschedulable.then(|| PodFailure {
         reason: Reason::Unschedulable,
         message: format!("{name}: {}", scheduled.message.as_deref().unwrap_or("no host takes the pod")),
     })
 }
 
-fn of_container(pod: &str, container: &ContainerStatus) -> Option<Trouble> {
+fn of_container(pod: &str, container: &ContainerStatus) -> Option<PodFailure> {
     let waiting = container.state.as_ref().and_then(|state| state.waiting.as_ref());
     let waits_for = waiting.and_then(|waiting| waiting.reason.as_deref()).unwrap_or_default();
     let said = waiting.and_then(|waiting| waiting.message.as_deref()).unwrap_or_default();
-    let trouble = |reason, message| Some(Trouble { reason, message });
+    let failure = |reason, message| Some(PodFailure { reason, message });
     match waits_for {
         "ImagePullBackOff" | "ErrImagePull" | "InvalidImageName" | "ErrImageNeverPull"
         | "ImageInspectError" => {
-            trouble(Reason::ImagePullFailed, format!("{pod}: image {}: {waits_for}: {said}", container.image))
+            failure(Reason::ImagePullFailed, format!("{pod}: image {}: {waits_for}: {said}", container.image))
         }
         "CreateContainerConfigError" | "CreateContainerError" | "RunContainerError" => {
-            trouble(Reason::ContainerFailing, format!("{pod}: {waits_for}: {said}"))
+            failure(Reason::ContainerFailing, format!("{pod}: {waits_for}: {said}"))
         }
         _ => {
-            // A container that runs has no trouble now, however often it ended.
+            // A container that runs has no failure now, however often it ended.
             let runs = container.state.as_ref().is_some_and(|state| state.running.is_some());
             let ended = ended(container.state.as_ref()).or_else(|| ended(container.last_state.as_ref()));
             ended
                 .filter(|_| !runs)
-                .and_then(|message| trouble(Reason::ContainerFailing, format!("{pod}: {message}")))
+                .and_then(|message| failure(Reason::ContainerFailing, format!("{pod}: {message}")))
         }
     }
 }
