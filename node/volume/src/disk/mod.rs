@@ -3,7 +3,7 @@
 //! Two implementations: [`real`] files on Linux, and for tests (feature `testing`) a `faulty` disk in memory
 //! that tears, loses, rots, fills up and cuts the power; over either a [`descriptor_limit`] for each volume.
 //! Written bytes are durable only after the file's `sync_data`; a name (created, renamed, removed) only after
-//! its directory's `sync_dir`. Between the two a crash may keep any subset of the writes, in pieces of a sector.
+//! its directory's `sync_dir`. Between the two a crash may keep any subset of the writes, by sector.
 
 pub mod ballast;
 #[cfg(any(test, fuzzing, feature = "testing"))]
