@@ -135,8 +135,8 @@ impl CallWatch {
         Ok(TransferPlace(self.clone()))
     }
 
-    /// Whether the volume keeps callers waiting: a call to it is unanswered for [`LATE_AFTER`], or was until it was
-    /// given up and nothing was answered since. [`RETRY_AFTER`] later it is late no more until a call begins, whose
+    /// Whether the volume keeps callers waiting: a call to it is unanswered for `LATE_AFTER`, or was until it was
+    /// given up and nothing was answered since. `RETRY_AFTER` later it is late no more until a call begins, whose
     /// answer shows whether that is so: one caller tries it. To look takes no try from a caller who asks.
     pub fn is_late(&self) -> bool {
         let mut state = self.0.lock();
@@ -144,7 +144,7 @@ impl CallWatch {
         state.overdue > 0 || state.avoided_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Whether a call is unanswered for [`LATE_AFTER`] at this moment: what else makes the volume late is no reason to
+    /// Whether a call is unanswered for `LATE_AFTER` at this moment: what else makes the volume late is no reason to
     /// give up a call that was made all the same.
     pub fn has_overdue(&self) -> bool {
         let mut state = self.0.lock();

@@ -274,7 +274,7 @@ impl Change<'_> {
         let asked = Instant::now();
         let decision = begun.round.decide(self.registers, decide, waits).await;
         self.times.prepare += asked.elapsed();
-        let slowest = self.registers.count_round(Phase::Prepare, &begun.round);
+        let slowest = begun.round.count(Phase::Prepare, &self.registers.inner.metrics);
         // It may have been sent long before it is waited for.
         let round_took = slowest.as_ref().map(|call| call.took);
         self.times.called(slowest);
@@ -490,7 +490,7 @@ impl Change<'_> {
         let asked = Instant::now();
         let decision = round.decide(registers, after_accept, waits).await;
         self.times.accept += asked.elapsed();
-        self.times.called(registers.count_round(Phase::Accept, &round));
+        self.times.called(round.count(Phase::Accept, &registers.inner.metrics));
         let failure = match decision.outcome {
             AcceptOutcome::Committed => {
                 sent.is_known = true;

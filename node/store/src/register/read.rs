@@ -154,7 +154,7 @@ impl Registers {
 
     /// Counts a read round that is decided.
     fn count_read(&self, round: &Round<Vote>, asked: Instant) {
-        let slowest = self.count_round(Phase::Read, round);
+        let slowest = round.count(Phase::Read, &self.inner.metrics);
         if let Some(request) = trace::current() {
             request.add(Phase::Read, asked.elapsed());
             if let Some(call) = slowest {

@@ -18,6 +18,7 @@ use tokio::time::Instant;
 use super::Registers;
 use super::failure::Failure;
 use crate::cluster::{SET_USUAL, SetView};
+use crate::observe::metrics::Metrics;
 use crate::observe::trace::{Phase, RequestTrace, VolumeCall};
 use crate::peer::{Gather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 
@@ -65,19 +66,6 @@ impl RoundTimes {
     }
 }
 
-impl Registers {
-    /// Counts a decided round by what its slowest answer took, and gives that call.
-    pub(super) fn count_round<R: Unpin>(&self, phase: Phase, round: &Round<R>) -> Option<VolumeCall> {
-        let slowest =
-            [round.late, round.gather.slowest()].into_iter().flatten().max_by_key(|(_, took)| *took);
-        let (place, took) = slowest?;
-        self.inner.metrics.register.round_took(phase, took);
-        let call = round.set.call(phase, place, took);
-        tracing::debug!(?phase, node = &*call.node, volume = %call.volume, ?took, "round decided; its slowest answer");
-        Some(call)
-    }
-}
-
 impl<R: Unpin> Round<R> {
     /// Begins a round without questions.
     pub(super) fn new(set: Arc<SetView>, deadline: Instant) -> Self {
@@ -98,6 +86,16 @@ impl<R: Unpin> Round<R> {
     pub(super) fn ask(&mut self, place: usize, pending: Pending<Answer<R>>) {
         self.asked[place] = self.arrivals;
         self.gather.push(place, pending);
+    }
+
+    /// Counts the round, which was decided, by the time of its slowest answer, and gives that call.
+    pub(super) fn count(&self, phase: Phase, metrics: &Metrics) -> Option<VolumeCall> {
+        let slowest = [self.late, self.gather.slowest()].into_iter().flatten().max_by_key(|(_, took)| *took);
+        let (place, took) = slowest?;
+        metrics.register.round_took(phase, took);
+        let call = self.set.call(phase, place, took);
+        tracing::debug!(?phase, node = &*call.node, volume = %call.volume, ?took, "round decided; its slowest answer");
+        Some(call)
     }
 
     /// Takes note of a volume that was waited for in vain.

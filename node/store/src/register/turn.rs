@@ -32,17 +32,18 @@ pub(super) struct KeyTurn {
     pub(super) is_over: bool,
 }
 
-impl Registers {
-    /// The place of a prepare among those of its key, whose ballots rise in the same order.
-    pub(super) fn next_prepare(&self, entry: &mut KeyWriters, above: Ballot) -> PreparePlace {
-        let place =
-            PreparePlace { order: self.inner.writers.next_place(), ballot: self.inner.ballots.above(above) };
+impl PreparePlace {
+    /// The next place among the prepares of a key, whose ballots rise in the same order.
+    pub(super) fn next(registers: &Registers, entry: &mut KeyWriters, above: Ballot) -> Self {
+        let inner = &registers.inner;
+        let place = Self { order: inner.writers.next_place(), ballot: inner.ballots.above(above) };
         entry.prepared = place.order;
         place
     }
 
-    pub(super) fn prepare_at(&self, route: &KeyRoute, place: PreparePlace) -> OrderedPrepare {
-        OrderedPrepare { round: self.prepare(route, place.ballot), order: place.order }
+    /// Sends the prepare.
+    pub(super) fn send(self, registers: &Registers, route: &KeyRoute) -> OrderedPrepare {
+        OrderedPrepare { round: registers.prepare(route, self.ballot), order: self.order }
     }
 }
 
@@ -70,8 +71,8 @@ impl KeyTurn {
     pub(super) fn prepare_above(&self, above: Ballot) -> OrderedPrepare {
         let registers = &self.registers;
         let writers = &registers.inner.writers;
-        let place = writers.update(&self.key, |entry| registers.next_prepare(entry, above));
-        registers.prepare_at(&self.route, place)
+        let place = writers.update(&self.key, |entry| PreparePlace::next(registers, entry, above));
+        place.send(registers, &self.route)
     }
 
     /// Ends the turn if nobody waits: whoever comes next begins another.

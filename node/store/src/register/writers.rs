@@ -15,7 +15,7 @@ use super::Registers;
 use super::batch::BatchRun;
 use super::failure::Failure;
 use super::key_writers::{HashedKey, KeyWriters};
-use super::turn::{KeyTurn, OrderedPrepare};
+use super::turn::{KeyTurn, OrderedPrepare, PreparePlace};
 use super::writer::{ChangeError, Member, Writer};
 use crate::cluster::KeyRoute;
 use crate::observe::trace::{self, Phase};
@@ -74,9 +74,10 @@ impl Registers {
         let is_quiet = !self.inner.contention.is_noted(key.hash);
         let alone = writers.update(&key, |entry| {
             entry.tickets += 1;
-            (entry.tickets == 1 && !entry.at_work && is_quiet).then(|| self.next_prepare(entry, Ballot::ZERO))
+            (entry.tickets == 1 && !entry.at_work && is_quiet)
+                .then(|| PreparePlace::next(self, entry, Ballot::ZERO))
         });
-        let ahead = alone.map(|place| self.prepare_at(route, place));
+        let ahead = alone.map(|place| place.send(self, route));
         let deadline = Instant::now() + self.inner.timeouts.operation;
         WriteTicket { registers: self.clone(), route: route.clone(), key, came, deadline, ahead }
     }

@@ -49,7 +49,6 @@ pub use local::LocalVolume;
 pub use orders::AdoptError;
 pub use status::{VolumeState, VolumeStatus};
 
-#[cfg(any(test, feature = "testing"))]
 pub use keeper::WORKERS;
 pub use serving::{ServingVolume, unreachable_because};
 
