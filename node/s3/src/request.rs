@@ -121,9 +121,10 @@ impl Payload {
         Upload { size: length, body, md5, checksum }
     }
 
-    /// Its document; nothing where none came.
-    pub fn document(&self) -> Option<&Bytes> {
-        match &self.body {
+    /// Returns its document; `None` where none came. An operation drops it once it is parsed, and holds the
+    /// parsed form alone.
+    pub fn into_document(self) -> Option<Bytes> {
+        match self.body {
             RequestBody::Document(bytes) => Some(bytes),
             RequestBody::Empty | RequestBody::Stream(_) => None,
         }

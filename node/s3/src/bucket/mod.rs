@@ -32,12 +32,12 @@ const BUCKETS_MAX: u32 = 10_000;
 const BUCKETS_AT_ONCE: u32 = 1000;
 
 pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let document = request.payload.document();
+    let document = request.payload.into_document();
     let configuration: Option<CreateBucketConfiguration> =
-        document.map(|bytes| document::of(bytes)).transpose()?;
+        document.as_deref().map(document::of).transpose()?;
     typed::flag(&request.headers, "x-amz-bucket-object-lock-enabled")?;
     let name = names::new_bucket(request.target.bucket_name())?;
-    let tags = document.map_or(Ok(Vec::new()), |bytes| tags::of_new_bucket(bytes))?;
+    let tags = document.map_or(Ok(Vec::new()), |bytes| tags::of_new_bucket(&bytes))?;
     let configuration = configuration.unwrap_or_default();
     if configuration.bucket.is_some() || configuration.location.is_some() {
         return Err(Refusal::says(Code::NotImplemented, "Directory buckets are not implemented").into());

@@ -26,7 +26,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 }
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let tagging: Tagging = document::required(request.payload.document())?;
+    let tagging: Tagging = document::required(request.payload.into_document())?;
     let tags = checked(tagging.tag_set)?;
     gateway.objects.set_bucket_tags(request.target.bucket(), tags).await?;
     Ok(answer::no_content())

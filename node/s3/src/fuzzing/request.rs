@@ -72,11 +72,12 @@ impl Lookers {
                 assert_eq!(received, upload.size, "a body that ends well is whole");
             }
             Operation::DeleteObjects => {
-                let batch = delete_object::Batch::asked(document::required(request.payload.document())?)?;
+                let batch =
+                    delete_object::Batch::asked(document::required(request.payload.into_document())?)?;
                 assert!((1..=DELETE_KEYS_MAX).contains(&(batch.keys.len() + batch.errors.len())));
             }
             Operation::CompleteMultipartUpload => {
-                let parts = multipart::listed_parts(document::required(request.payload.document())?)?;
+                let parts = multipart::listed_parts(document::required(request.payload.into_document())?)?;
                 assert!((1..=usize::from(PARTS_MAX)).contains(&parts.len()));
                 assert!(parts.iter().all(|part| (1..=PARTS_MAX).contains(&part.number)));
             }

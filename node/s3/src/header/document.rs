@@ -19,6 +19,6 @@ pub(crate) fn of<T: for<'xml> Deserialize<'xml>>(bytes: &[u8]) -> Result<T, Refu
 ///
 /// # Errors
 /// MissingRequestBodyError where there is none, and as [`of`].
-pub(crate) fn required<T: for<'xml> Deserialize<'xml>>(bytes: Option<&bytes::Bytes>) -> Result<T, Refusal> {
-    of(bytes.ok_or_else(|| Refusal::new(Code::MissingRequestBodyError))?)
+pub(crate) fn required<T: for<'xml> Deserialize<'xml>>(bytes: Option<bytes::Bytes>) -> Result<T, Refusal> {
+    of(&bytes.ok_or_else(|| Refusal::new(Code::MissingRequestBodyError))?)
 }

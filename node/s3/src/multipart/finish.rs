@@ -23,9 +23,9 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 
 pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let size = typed::number(&request.headers, "x-amz-mp-object-size")?;
-    let listed: CompletedMultipartUpload = document::of(request.payload.document().ok_or_else(malformed)?)?;
     let upload = request.text("uploadId").unwrap_or_default();
-    let Request { target, headers, call, .. } = request;
+    let Request { target, headers, call, payload, .. } = request;
+    let listed: CompletedMultipartUpload = document::of(&payload.into_document().ok_or_else(malformed)?)?;
     let parts = listed_parts(listed)?;
     let name = target.object();
     let complete = CompleteUpload {

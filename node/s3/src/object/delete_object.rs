@@ -35,8 +35,8 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 
 pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     typed::flag(&request.headers, BYPASS)?;
-    let delete: Delete = document::required(request.payload.document())?;
-    let Request { id, target, call, .. } = request;
+    let Request { id, target, call, payload, .. } = request;
+    let delete: Delete = document::required(payload.into_document())?;
     let quiet = delete.quiet.unwrap_or_default();
     let Batch { keys, null_versions, mut errors } = Batch::asked(delete)?;
     let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
