@@ -277,7 +277,9 @@ async fn a_volume_that_missed_a_write_is_reported() {
         at_rest(&gateway).await;
         assert_eq!(rows_behind(&gateway.reported()), behind, "{told:?}");
         let is_skewed = matches!(told, Ok(Answer { result: Err(refusal), .. }) if is_skewed(refusal, now));
-        assert_eq!(gateway.registers().inner.metrics.register.skewed.get(), u64::from(is_skewed), "{told:?}");
+        // The refusal may come behind the three answers that decide: then nothing looks at the clock in it.
+        let skewed = gateway.registers().inner.metrics.register.skewed.get();
+        assert!(skewed <= u64::from(is_skewed), "{skewed} for {told:?}");
     }
     node.close().await;
 }
