@@ -25,7 +25,7 @@ use sherd_s3::operations::{Operation, Operations};
 use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;
-use sherd_s3::request::{Payload, Request};
+use sherd_s3::request::{Payload, Request, RequestBody};
 
 /// An object as it arrived.
 #[derive(Debug, Clone, Default)]
@@ -213,7 +213,9 @@ fn text(headers: &HeaderMap, name: &str) -> Option<String> {
 }
 
 fn parsed<T: for<'xml> Deserialize<'xml>>(payload: &Payload) -> Result<T, Refusal> {
-    let document = payload.document().ok_or_else(|| Refusal::new(Code::MalformedXML))?;
+    let RequestBody::Document(document) = &payload.body else {
+        return Err(Refusal::new(Code::MalformedXML));
+    };
     let mut parser = Deserializer::new(document);
     let read = T::deserialize(&mut parser).and_then(|read| parser.expect_eof().map(|()| read));
     read.map_err(|_| Refusal::new(Code::MalformedXML))
