@@ -1,5 +1,5 @@
 //! Leader election by a Lease, as client-go does it: a lease is another's until it was seen unchanged
-//! for its whole duration by *this* process' own clock, whatever time is written in it.
+//! for its whole duration by *this* process' own clock; the times written in it are not compared.
 //!
 //! ```text
 //! candidate: every 2 s read; free, released or unchanged for 15 s: replace (resourceVersion decides)
@@ -221,13 +221,13 @@ fn may_take(holder: &str, identity: &str, unchanged: Duration, duration: Duratio
 /// The lease in each namespace whose clusters are worked on.
 pub const NAMESPACE_LEASE: &str = "sherd-clusters";
 
-/// Whose a namespace's clusters are.
+/// The installation that manages a namespace's clusters.
 #[derive(Debug)]
 pub enum NamespaceClaim {
-    /// This installation's. While this is held, no other reconcile changes anything in the namespace:
-    /// children whose names meet are looked at and applied by one cluster after the other.
+    /// This one. While the guard is held, no other reconcile changes anything in the namespace: clusters
+    /// whose children have the same names are reconciled one after the other.
     Own(OwnedMutexGuard<()>),
-    /// Another installation's, with its name.
+    /// Another one, by its name.
     Foreign(String),
 }
 
@@ -259,8 +259,8 @@ impl NamespaceLeases {
         Self { client, installation: installation.to_owned(), now, held: Mutex::default() }
     }
 
-    /// Says whose a namespace's clusters are, and takes or renews the lease where they are no operator's or
-    /// its own.
+    /// Returns the installation that manages a namespace's clusters, and takes or renews the lease where it
+    /// is free or this installation's.
     ///
     /// # Errors
     /// A text, when the API server could not be asked or another was faster.
@@ -297,7 +297,7 @@ impl NamespaceLeases {
 }
 
 impl HeldNamespace {
-    /// Takes or renews the lease where it must be; returns whose it is when it is another's.
+    /// Takes or renews the lease where it must be; returns the holder where that is another installation.
     async fn claim(&self) -> Result<Option<String>, String> {
         let mut elector = self.elector.lock().await;
         // Renewed on time it is at most this old, and one that is older is tried before anything is changed.
@@ -313,7 +313,7 @@ impl HeldNamespace {
         }
     }
 
-    /// Renews a lease that this installation has; one that it has not is taken by no timer.
+    /// Renews a lease that this installation holds. The timer never takes one that it does not hold.
     async fn renew(&self) {
         let mut elector = self.elector.lock().await;
         if elector.renewed.is_none() {

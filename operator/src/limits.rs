@@ -54,7 +54,7 @@ pub const LEASE_RETRY: Duration = Duration::from_secs(2);
 
 /// How long a namespace's clusters stay one installation's after its last renewal.
 pub const NAMESPACE_LEASE_DURATION: Duration = Duration::from_mins(2);
-/// How often the leases of namespaces are renewed, whatever their clusters do.
+/// How often the leases of namespaces are renewed, with or without changes of their clusters.
 pub const NAMESPACE_LEASE_RENEWED: Duration = Duration::from_secs(25);
 /// Leases of namespaces that are renewed at one time.
 pub const NAMESPACES_RENEWED_MAX: usize = 8;

@@ -15,7 +15,7 @@ use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::StorageCluster;
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
-use sherd_operator::plan::DefaultImage;
+use sherd_operator::reconcile::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, TlsStatusSource};
 use sherd_operator::{controller, limits, listener};
 use tokio::net::TcpListener;

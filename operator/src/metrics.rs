@@ -1,4 +1,4 @@
-//! What the operator counts, in Prometheus' text format. Labels are namespaces, clusters and fixed sets;
+//! The operator's metrics, in Prometheus' text format. Labels are namespaces, clusters and fixed sets;
 //! the series of a cluster that is gone are removed.
 
 use std::collections::BTreeSet;
@@ -13,7 +13,7 @@ use prometheus::{
 
 use crate::api::ConditionType;
 
-/// What the operator counts.
+/// The operator's metrics.
 #[derive(Clone, Debug)]
 pub struct Metrics {
     registry: Registry,

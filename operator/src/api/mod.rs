@@ -93,7 +93,7 @@ pub struct StorageClusterSpec {
     /// Settings of every node.
     #[serde(default)]
     pub config: NodeSettings,
-    /// Who may reach the nodes.
+    /// Network access to the nodes.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
     /// Survival of the data when this object is deleted: claims, CA and credentials stay.

@@ -1,4 +1,5 @@
-//! What a cluster says beside its pools: image, credentials, gateway and the settings of its nodes.
+//! The specification of a cluster beside its pools: image, credentials, gateway and the settings of its
+//! nodes.
 
 use std::collections::BTreeMap;
 
@@ -161,7 +162,7 @@ pub struct NodeSettings {
     pub log_level: Option<String>,
 }
 
-/// Who may reach the nodes.
+/// Network access to the nodes.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NetworkPolicySettings {

@@ -1,12 +1,12 @@
-//! What the operator reports of a cluster: conditions with fixed reasons, and what the nodes say.
-//! Usage numbers are metrics; there is no phase beside the conditions.
+//! The operator's report on a cluster: conditions with fixed reasons, and counts that the nodes report.
+//! Usage numbers are metrics; the conditions are the only phase.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the operator reports of a cluster.
+/// The operator's report on a cluster.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
 pub struct ClusterStatus {
@@ -191,7 +191,7 @@ pub enum Reason {
     ApplyRejected,
     /// A change failed on its way.
     ApplyFailed,
-    /// What there is of the cluster could not be read.
+    /// The objects of the cluster could not be read.
     NotObserved,
     /// Another object has a name that the operator needs.
     NameTaken,

@@ -33,7 +33,7 @@ use crate::reconcile::{
 /// One object that cannot be decoded must not hide the others.
 type GuardedCluster = DeserializeGuard<StorageCluster>;
 
-/// What the controllers share.
+/// State of all controllers.
 struct SharedState {
     context: Context,
     /// Failures in a row, by cluster.

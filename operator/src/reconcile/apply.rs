@@ -1,15 +1,15 @@
 //! Makes children true by server-side apply: the operator's fields are put back as built, fields of
-//! others stay. Nothing is deleted but a network policy that is no longer asked for.
+//! others stay. Only a network policy that the specification has turned off is deleted.
 
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use kube::api::{DynamicObject, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 
-use super::ReconcileError;
-use crate::api::StorageCluster;
-use crate::build::Child;
-use crate::names::{FIELD_MANAGER, Names};
+use super::children::Child;
+use super::error::ReconcileError;
+use super::validate::ValidCluster;
+use crate::names::FIELD_MANAGER;
 
 /// Creates the first Secret of a cluster, and fails where another operator was faster: the CA that
 /// certificates are issued under is never replaced by a second one.
@@ -18,10 +18,10 @@ use crate::names::{FIELD_MANAGER, Names};
 /// [`ReconcileError::Api`], a conflict among them.
 pub(super) async fn create_authority(
     client: &Client,
-    names: &Names,
+    valid: &ValidCluster<'_>,
     child: &Child,
 ) -> Result<(), ReconcileError> {
-    let api: Api<Secret> = Api::namespaced(client.clone(), &names.namespace);
+    let api: Api<Secret> = Api::namespaced(client.clone(), &valid.names().namespace);
     let secret = serde_json::from_value(child.object.clone()).map_err(ReconcileError::Build)?;
     let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
     let created = api.create(&params, &secret).await;
@@ -34,20 +34,22 @@ pub(super) async fn create_authority(
 /// [`ReconcileError::Api`] names the child.
 pub(super) async fn apply(
     client: &Client,
-    names: &Names,
+    valid: &ValidCluster<'_>,
     children: &[Child],
     absent: &[String],
 ) -> Result<(), ReconcileError> {
     for Child { resource, name, object } in children {
-        // Fields of a child are put back by force. An object that was not there may be another person's by
-        // now: what it holds is then a conflict, and the next look says whose it is.
+        // Fields of a child are put back by force. An object that was absent when it was observed may have
+        // been created by a person since: its fields then give a conflict, and the next reconcile finds its
+        // owner.
         let force = !absent.contains(&format!("{} {name}", resource.kind));
         let params = PatchParams {
             field_validation: Some(ValidationDirective::Strict),
             force,
             ..PatchParams::apply(FIELD_MANAGER)
         };
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, resource);
+        let api: Api<DynamicObject> =
+            Api::namespaced_with(client.clone(), &valid.names().namespace, resource);
         let applied = api.patch(name, &params, &Patch::Apply(object)).await;
         applied
             .map_err(|source| ReconcileError::api("apply", resource.kind.as_str().into(), name, source))?;
@@ -55,15 +57,12 @@ pub(super) async fn apply(
     Ok(())
 }
 
-/// Removes the network policy of a cluster that asks for none; one of somebody else stays.
+/// Removes the network policy of a cluster that asks for none; a policy that the cluster does not own stays.
 ///
 /// # Errors
 /// [`ReconcileError::Api`].
-pub(super) async fn remove_unwanted(
-    client: &Client,
-    names: &Names,
-    cluster: &StorageCluster,
-) -> Result<(), ReconcileError> {
+pub(super) async fn remove_unwanted(client: &Client, valid: &ValidCluster<'_>) -> Result<(), ReconcileError> {
+    let (cluster, names) = (valid.cluster(), valid.names());
     if cluster.spec.network_policy.enabled {
         return Ok(());
     }

@@ -52,8 +52,8 @@ pub(super) async fn publish_foreign(
     send(recorder, cluster, &event).await;
 }
 
-/// Publishes that it could not be found out whose a namespace's clusters are. The status may be another
-/// installation's, so it is not written.
+/// Publishes that the lease which says which operator manages the namespace could not be read. Another
+/// installation may own the status, so it is not written.
 pub(crate) async fn publish_unclaimed(recorder: &Recorder, cluster: &StorageCluster, error: &str) {
     let event = Event {
         type_: EventType::Warning,

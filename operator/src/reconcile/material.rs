@@ -1,5 +1,5 @@
-//! Makes what a plan needs that is not there: the CA, certificates, credentials. A certificate that is
-//! there and holds is kept byte for byte; the credentials follow from the CA's key, so that a deleted
+//! Makes the Secrets' contents that a plan asks for: the CA, certificates, credentials. A certificate that is
+//! there and still valid is kept byte for byte; the credentials follow from the CA's key, so that a deleted
 //! Secret comes back as it was.
 
 use std::collections::BTreeMap;
@@ -18,37 +18,44 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use sha2::Sha256;
 use sherd_core::id::ClusterId;
-use sherd_trust::{Authority, AuthorityError, CertificateFacts, PeerIdentity, Role};
+use sherd_trust::{Authority, CertificateFacts, PeerIdentity, Role};
 
-use crate::build::{Material, RootCredentials, SecretText};
+use super::error::MaterialError;
+use super::plan::{AuthorityPlan, CredentialsPlan, Plan};
 use crate::limits;
-use crate::plan::{AuthorityPlan, CredentialsPlan, Plan};
 
-/// Why the Secrets of a plan cannot be made.
-#[derive(Debug, thiserror::Error)]
-pub enum MaterialError {
-    /// The CA's Secret holds no CA of the cluster.
-    #[error("the CA's Secret is malformed: {0}")]
-    Authority(#[source] AuthorityError),
-    /// The CA's certificate is of another cluster than its Secret says.
-    #[error("the CA's Secret says cluster {said}, and its certificate is of cluster {signed}")]
-    OtherCluster {
-        /// What the Secret says.
-        said: ClusterId,
-        /// What the certificate says.
-        signed: ClusterId,
-    },
-    /// A certificate could not be issued.
-    #[error("cannot issue the certificate of {name}: {source}")]
-    Issue {
-        /// For what name.
-        name: String,
-        /// Why.
-        source: AuthorityError,
-    },
-    /// The system gives no random bytes.
-    #[error("no random bytes: {0}")]
-    Entropy(getrandom::Error),
+/// The contents of the Secrets that a plan asks for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Material {
+    /// The cluster's id.
+    pub cluster: ClusterId,
+    /// The CA's certificate, as PEM.
+    pub authority_certificate: String,
+    /// The CA's key, as PEM.
+    pub authority_key: SecretText,
+    /// The root credentials, where the operator derives them.
+    pub credentials: Option<RootCredentials>,
+    /// Keys of the certificates' Secret with their texts.
+    pub certificates: BTreeMap<String, SecretText>,
+}
+
+/// A text that is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretText(pub String);
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText")
+    }
+}
+
+/// The root credentials of a cluster.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootCredentials {
+    /// The access key's id.
+    pub access_key_id: String,
+    /// Its secret.
+    pub secret_access_key: SecretText,
 }
 
 /// Makes the authority of a plan, or loads it.
@@ -120,7 +127,7 @@ pub(super) fn material(
 /// Returns when the first certificate of a pool's Secret ends, in seconds since the Unix epoch.
 pub(super) fn first_expiry_s(certificates: Option<&Secret>) -> Option<i64> {
     let data = certificates?.data.as_ref()?;
-    // Keys, and the CA's certificate, are no certificates of a node and give no facts.
+    // A key, or the CA's certificate, gives no facts of a node's certificate.
     let ends = |ByteString(bytes): &ByteString| {
         facts(std::str::from_utf8(bytes).ok()?).map(|facts| facts.not_after_s)
     };
@@ -162,8 +169,8 @@ fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Du
     named().and_then(|()| verified()).is_some()
 }
 
-/// Derives the root credentials: whoever has the CA's key can be any node and any operator, so the
-/// credentials add no power to it, and a Secret that is deleted or edited comes back as it was.
+/// Derives the root credentials from the CA's key. A holder of that key can act as any node and any operator,
+/// so the credentials add no power to it; and a Secret that is deleted or edited comes back as it was.
 fn derive_credentials(authority: &Authority) -> RootCredentials {
     const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
     let derive = |purpose: &str| {

@@ -1,23 +1,33 @@
-//! One reconcile: observe, validate, plan, build, apply, status. Repeating it is harmless: what is as it
-//! should be is applied as it is, and the API server then records no change.
+//! One reconcile. Its steps, in the order in which they run, are a file or a folder each:
 //!
-//! A status is written even where nothing could be changed, because it is where people look for the
-//! cause. What fails on the way to the API server is retried with growing waits.
+//! ```text
+//!   observe    reads the cluster's objects from the API server    -> ObservedCluster
+//!   validate   checks the specification; a plain function         -> ValidCluster, or the rules it breaks
+//!   plan       decides image, CA, credentials; a plain function   -> Plan, or a Blockage that a person ends
+//!   material   issues certificates, derives credentials           -> Material
+//!   build      makes the objects; a plain function                -> Child, one for each object
+//!   apply      writes them to the API server
+//!   nodes      asks the cluster's nodes over mTLS                 -> NodeAnswers
+//!   status     judges all of it, writes the verdict               -> ClusterStatus
+//!   events     publishes the conditions that changed
+//! ```
+//!
+//! Repeating a reconcile is harmless: the API server records no change where an object is applied as it is. A
+//! status is written even where nothing could be changed, because people look there for the cause. A failed
+//! request is retried with growing waits.
 
+mod error;
+pub mod children;
+pub mod observe;
+pub mod validate;
+pub mod plan;
+pub mod material;
+pub mod build;
 mod apply;
-mod counts;
-mod events;
-mod material;
 mod nodes;
-mod observe;
 pub mod status;
-mod pod_failure;
+mod events;
 
-pub(crate) use events::{note, publish_unclaimed};
-pub use material::MaterialError;
-pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsStatusSource};
-
-use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,93 +37,23 @@ use kube::{Client, Resource as _, ResourceExt as _};
 use sherd_trust::Authority;
 
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
-use crate::build;
-use crate::lease::{NAMESPACE_LEASE, NamespaceClaim, NamespaceLeases};
+use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
-use crate::names::Names;
-use crate::plan::{AuthorityPlan, Blockage, BlockedPart, DefaultImage, ObservedCluster, plan};
-use crate::validate::{ValidCluster, validate};
+use crate::names::{self, Names};
+use observe::ObservedCluster;
+use plan::{AuthorityPlan, Blockage, BlockedPart, DefaultImage, plan};
 use status::{Evidence, Outcome};
+use validate::{ValidCluster, validate};
 
-/// Why a reconcile failed.
-#[derive(Debug, thiserror::Error)]
-pub enum ReconcileError {
-    /// The API server refused, or could not be asked.
-    #[error("{operation} {kind} {name}: {source}")]
-    Api {
-        /// What was tried.
-        operation: &'static str,
-        /// The object's kind.
-        kind: String,
-        /// Its name.
-        name: String,
-        /// Why it failed.
-        source: Box<kube::Error>,
-    },
-    /// A child that was built is none of its kind.
-    #[error("a child was built wrong: {0}")]
-    Build(#[source] serde_json::Error),
-    /// The Secrets of the plan could not be made.
-    #[error(transparent)]
-    Material(#[from] MaterialError),
-    /// The lease that says which operator manages this namespace could not be read.
-    #[error("the lease {NAMESPACE_LEASE} in namespace {namespace}: {cause}")]
-    NamespaceLease {
-        /// The namespace.
-        namespace: String,
-        /// Why.
-        cause: String,
-    },
-    /// What there is of the cluster could not be read.
-    #[error(transparent)]
-    Unobserved(Box<Self>),
-    /// It took too long.
-    #[error("the reconcile took longer than {0:?}")]
-    Time(Duration),
-}
+pub use error::{MaterialError, ReconcileError};
+pub(crate) use events::{note, publish_unclaimed};
+pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsStatusSource};
 
-impl ReconcileError {
-    fn api(operation: &'static str, kind: Cow<'_, str>, name: &str, source: kube::Error) -> Self {
-        Self::Api { operation, kind: kind.into_owned(), name: name.to_owned(), source: Box::new(source) }
-    }
-
-    /// Returns what a metric counts it as.
-    pub fn category(&self) -> &'static str {
-        match self {
-            Self::Api { source, .. } => match source.as_ref() {
-                kube::Error::Api(status) => match status.code {
-                    401 | 403 => "forbidden",
-                    404 | 410 => "missing",
-                    409 => "conflict",
-                    400..=499 => "rejected",
-                    _ => "server",
-                },
-                _ => "unreachable",
-            },
-            Self::Build(_) => "build",
-            Self::Material(_) => "material",
-            Self::NamespaceLease { .. } => "lease",
-            Self::Unobserved(error) => error.category(),
-            Self::Time(_) => "time",
-        }
-    }
-
-    /// Whether it ended before the cluster was judged, so that the last report still stands.
-    pub fn is_unreported(&self) -> bool {
-        matches!(self, Self::Unobserved(_) | Self::Time(_))
-    }
-
-    /// Whether the API server answered and will not take it as it is.
-    pub fn is_refusal(&self) -> bool {
-        matches!(self.category(), "forbidden" | "missing" | "conflict" | "rejected")
-    }
-}
-
-/// What every reconcile shares.
+/// Clients, clock and settings that all reconciles share.
 pub struct Context {
     /// The API server.
     pub client: Client,
-    /// What is used where a cluster names no image.
+    /// The image of clusters that name none.
     pub default_image: DefaultImage,
     /// How nodes are asked.
     pub nodes: Arc<dyn StatusSource>,
@@ -121,7 +61,7 @@ pub struct Context {
     pub recorder: Recorder,
     /// Whether a namespace's clusters are this installation's.
     pub namespaces: NamespaceLeases,
-    /// What is counted.
+    /// The counters.
     pub metrics: Metrics,
     /// The clock.
     pub now: fn() -> Timestamp,
@@ -133,7 +73,7 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// How far the changes came, before the status is judged.
+/// The result of the steps from `validate` to `apply`, for the status.
 struct Attempt {
     outcome: Outcome,
     warnings: Vec<String>,
@@ -141,7 +81,7 @@ struct Attempt {
     image: Option<String>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     first_expiry_s: Option<i64>,
-    /// What is to be tried again.
+    /// The failure that makes the reconcile run again.
     failure: Option<ReconcileError>,
 }
 
@@ -160,7 +100,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let turn = match claimed {
         NamespaceClaim::Own(turn) => turn,
         NamespaceClaim::Foreign(other) => {
-            // The status is the other one's to write.
+            // The other operator writes the status.
             events::publish_foreign(&context.recorder, cluster, &names.namespace, &other).await;
             return Ok(cluster.status.clone().unwrap_or_default());
         }
@@ -169,7 +109,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let observed = observed.map_err(|error| ReconcileError::Unobserved(Box::new(error)))?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
-    let attempt = Box::pin(change(context, cluster, &names, &observed, now)).await;
+    let attempt = Box::pin(change(context, cluster, &observed, now)).await;
     drop(turn);
     let answers = match &attempt.authority {
         Some(authority) => {
@@ -198,11 +138,10 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     attempt.failure.map_or(Ok(judged), Err)
 }
 
-/// Validates, plans, builds and applies.
+/// Runs the steps from `validate` to `apply`.
 async fn change(
     context: &Context,
     cluster: &StorageCluster,
-    names: &Names,
     observed: &ObservedCluster,
     now: Duration,
 ) -> Attempt {
@@ -219,23 +158,24 @@ async fn change(
         Err(messages) => return idle(Outcome::Invalid(messages), vec![]),
     };
     if cluster.spec.paused {
-        // What a person must mend is said all the same.
-        let planned = plan(cluster, &valid, observed, &context.default_image);
+        // A fault that a person must mend is reported while nothing is changed, too.
+        let planned = plan(&valid, observed, &context.default_image);
         let outcome = planned.map_or_else(Outcome::Blocked, |_| Outcome::PausedBySpec);
-        return idle(outcome, valid.warnings);
+        return idle(outcome, valid.warnings().to_vec());
     }
-    match execute(context, cluster, &valid, names, observed, now).await {
-        Ok(Ok(applied)) => Attempt { warnings: valid.warnings, ..applied },
-        Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), valid.warnings),
+    let warnings = valid.warnings().to_vec();
+    match execute(context, &valid, observed, now).await {
+        Ok(Ok(applied)) => Attempt { warnings, ..applied },
+        Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), warnings),
         Err(error) => {
             let outcome = if error.is_refusal() { Outcome::Rejected } else { Outcome::Failed };
-            let attempt = idle(outcome(error.to_string()), valid.warnings);
+            let attempt = idle(outcome(error.to_string()), warnings);
             Attempt { failure: Some(error), ..attempt }
         }
     }
 }
 
-/// Reports of a cluster that it could not be looked at, where that lasts: without it the last report would
+/// Reports that a cluster could not be observed, where that lasts: without it the last report would
 /// stand as if it were true.
 ///
 /// # Errors
@@ -256,16 +196,14 @@ pub async fn report_unobserved(
     Ok(())
 }
 
-/// Plans, builds and applies; a blockage is a result like another.
+/// Plans, issues, builds and applies; a blockage is a result like another.
 async fn execute(
     context: &Context,
-    cluster: &StorageCluster,
-    valid: &ValidCluster,
-    names: &Names,
+    valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     now: Duration,
 ) -> Result<Result<Attempt, Blockage>, ReconcileError> {
-    let plan = match plan(cluster, valid, observed, &context.default_image) {
+    let plan = match plan(valid, observed, &context.default_image) {
         Ok(plan) => plan,
         Err(blockage) => return Ok(Err(blockage)),
     };
@@ -273,18 +211,18 @@ async fn execute(
         Ok(authority) => Arc::new(authority),
         Err(MaterialError::Entropy(error)) => return Err(MaterialError::Entropy(error).into()),
         Err(error) => {
-            let message = format!("Secret {}: {error}: restore the Secret", names.authority());
+            let message = format!("Secret {}: {error}: restore the Secret", valid.names().authority());
             let part = BlockedPart::Certificates;
             return Ok(Err(Blockage { part, reason: Reason::SecretMalformed, message }));
         }
     };
     let issued = material::material(&plan, &authority, now)?;
-    let children = build::children(cluster, valid, &plan, &issued.material);
+    let children = build::children(valid, &plan, &issued.material);
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first()) {
-        apply::create_authority(&context.client, names, child).await?;
+        apply::create_authority(&context.client, valid, child).await?;
     }
-    apply::apply(&context.client, names, &children, &observed.absent).await?;
-    apply::remove_unwanted(&context.client, names, cluster).await?;
+    apply::apply(&context.client, valid, &children, &observed.absent).await?;
+    apply::remove_unwanted(&context.client, valid).await?;
     Ok(Ok(Attempt {
         outcome: Outcome::Applied,
         warnings: vec![],
@@ -295,11 +233,11 @@ async fn execute(
     }))
 }
 
-/// The CA that is there, with which nodes can be asked though nothing is changed.
+/// The CA of the observed Secret, with which nodes can be asked though nothing is changed.
 fn known_authority(observed: &ObservedCluster) -> Option<Arc<Authority>> {
     let data = observed.authority.as_ref()?.data.as_ref()?;
     let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();
-    let authority = Authority::load(text(crate::names::CA_CERTIFICATE)?, text(crate::names::CA_KEY)?).ok()?;
+    let authority = Authority::load(text(names::CA_CERTIFICATE)?, text(names::CA_KEY)?).ok()?;
     Some(Arc::new(authority))
 }
 

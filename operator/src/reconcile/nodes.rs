@@ -27,7 +27,7 @@ use tonic::transport::{Endpoint, Uri};
 use crate::limits;
 use crate::names::{Names, certificate_name};
 
-/// What the nodes answered, by pod; an error is a text for people.
+/// The nodes' answers by pod; an error is a text for people.
 pub type NodeAnswers = BTreeMap<String, Result<StatusReply, String>>;
 
 /// One question to one node.

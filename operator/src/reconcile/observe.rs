@@ -1,5 +1,5 @@
-//! Reads what the API server has of a cluster. One look is not a snapshot; a reconcile is repeated for
-//! every change of a child, so that the last one sees all of them.
+//! Reads the objects of a cluster from the API server. One look is not a snapshot; a reconcile is repeated
+//! for every change of a child, so that the last one sees all of them.
 
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -8,11 +8,46 @@ use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
 
-use super::ReconcileError;
+use super::children::child_names;
+use super::error::ReconcileError;
 use crate::api::StorageCluster;
+use crate::limits;
 use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names};
-use crate::plan::{ForeignObject, ObservedCluster};
-use crate::{build, limits};
+
+/// The objects of a cluster that the API server has.
+#[derive(Debug, Clone, Default)]
+pub struct ObservedCluster {
+    /// The Secret with the CA.
+    pub authority: Option<Secret>,
+    /// The Secret with the root credentials: the user's, or the operator's own.
+    pub credentials: Option<Secret>,
+    /// The Secret with the certificates of the pool's nodes.
+    pub certificates: Option<Secret>,
+    /// The pool's StatefulSet.
+    pub stateful_set: Option<StatefulSet>,
+    /// The cluster's pods.
+    pub pods: Vec<Pod>,
+    /// The cluster's claims.
+    pub claims: Vec<PersistentVolumeClaim>,
+    /// Claims with the names of the cluster's claims but without its label; read only while the CA's Secret
+    /// is missing.
+    pub foreign_claims: Vec<ForeignObject>,
+    /// Objects that have the names of the cluster's children and are not its children.
+    pub foreign: Vec<ForeignObject>,
+    /// Children that are not there: kind and name.
+    pub absent: Vec<String>,
+    /// Whether the storage class that the pool names is missing.
+    pub storage_class_missing: bool,
+}
+
+/// An object that has a name of the cluster's and is not the cluster's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignObject {
+    /// Its kind and name.
+    pub object: String,
+    /// The StorageCluster that it is labelled with.
+    pub cluster: Option<String>,
+}
 
 /// Reads a cluster's Secrets, StatefulSet, pods and claims.
 ///
@@ -38,7 +73,7 @@ pub(super) async fn observe(
     let credentials = credentials.unwrap_or_else(|| names.credentials());
     let (authority_name, certificates_name) = (names.authority(), names.certificates(&pool.name));
     let set_name = names.pool(&pool.name);
-    let children = build::child_names(names, cluster, &pool.name);
+    let children = child_names(names, cluster, &pool.name);
     let owners = children.iter().map(|(resource, name)| owner(client, cluster, names, resource, name));
     let (authority, credentials, certificates, stateful_set, pods, found, owners, storage_class_missing) = tokio::try_join!(
         get(&secrets, &authority_name),
@@ -77,19 +112,19 @@ pub(super) async fn observe(
     })
 }
 
-/// Whose an object with a child's name is.
+/// The owner of an object that has a child's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ChildOwner {
-    /// There is no such object.
+    /// The object does not exist.
     None,
-    /// This cluster's.
+    /// This cluster.
     Cluster,
-    /// Another person's, or another cluster's by its label.
+    /// A person, or the cluster that its label names.
     Other(Option<String>),
 }
 
-/// Looks whose an object is: this cluster's by its labels, or by its controller where a person changed the
-/// labels.
+/// Reads the owner of an object: this cluster by its labels, or by its controller reference where a person
+/// changed the labels.
 async fn owner(
     client: &Client,
     cluster: &StorageCluster,

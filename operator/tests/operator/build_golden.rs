@@ -13,10 +13,13 @@ use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::StorageCluster;
-use sherd_operator::build::{Child, Material, RootCredentials, SecretText, child_names, children};
 use sherd_operator::names::Names;
-use sherd_operator::plan::{DefaultImage, ObservedCluster, plan};
-use sherd_operator::validate::validate;
+use sherd_operator::reconcile::build::children;
+use sherd_operator::reconcile::children::{Child, child_names};
+use sherd_operator::reconcile::material::{Material, RootCredentials, SecretText};
+use sherd_operator::reconcile::observe::ObservedCluster;
+use sherd_operator::reconcile::plan::{DefaultImage, plan};
+use sherd_operator::reconcile::validate::validate;
 
 fn minimal() -> Value {
     json!({
@@ -85,7 +88,7 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
     let cluster: StorageCluster = serde_json::from_value(document).expect("of the right form");
     let valid = validate(&cluster).expect("valid");
     let fallback = DefaultImage { repository: "sherd-node".to_owned(), tag: "0.1.0".to_owned() };
-    let plan = plan(&cluster, &valid, secrets, &fallback).expect("not blocked");
+    let plan = plan(&valid, secrets, &fallback).expect("not blocked");
     let certificates: BTreeMap<String, SecretText> = plan
         .pods
         .iter()
@@ -103,7 +106,7 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         credentials: derived,
         certificates,
     };
-    children(&cluster, &valid, &plan, &material)
+    children(&valid, &plan, &material)
 }
 
 fn users_secret() -> ObservedCluster {
@@ -145,8 +148,8 @@ fn the_admin_port_is_open_to_scrapers_and_to_the_addresses_that_are_configured()
     }
 }
 
-/// What is looked at before anything is applied is what will be applied: a child that is left out could be
-/// another person's and be written over.
+/// The objects that are observed before anything is applied are those that will be applied: a child that is
+/// left out could be another person's and be written over.
 #[test]
 fn every_child_but_the_authority_is_named_before() {
     for (document, secrets) in [(minimal(), ObservedCluster::default()), (full(), users_secret())] {

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{Reason, StorageCluster};
-use sherd_operator::plan::{
-    AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, ForeignObject, ObservedCluster,
-    Plan, plan,
+use sherd_operator::reconcile::observe::{ForeignObject, ObservedCluster};
+use sherd_operator::reconcile::plan::{
+    AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, Plan, plan,
 };
-use sherd_operator::validate::validate;
+use sherd_operator::reconcile::validate::validate;
 use sherd_trust::{Authority, AuthorityKeyDigest};
 
 const ID: &str = "6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a";
@@ -60,7 +60,7 @@ fn claims(id: &str) -> ObservedCluster {
 
 fn planned(cluster: &StorageCluster, observed: &ObservedCluster) -> Result<Plan, Blockage> {
     let fallback = DefaultImage { repository: "sherd-node".to_owned(), tag: "2".to_owned() };
-    plan(cluster, &validate(cluster).expect("valid"), observed, &fallback)
+    plan(&validate(cluster).expect("valid"), observed, &fallback)
 }
 
 fn nothing() -> ObservedCluster {
@@ -140,7 +140,7 @@ fn claims_by_name_alone_stop_the_making_of_an_authority() {
     let fresh = cluster(json!({}), Value::Null);
     let part = BlockedPart::Certificates;
     blocked(&observed, &fresh, part, Reason::AuthorityMissing, "v1-demo-pool-0-0: restore the Secret");
-    // What another cluster lives on is not to be deleted for this one.
+    // Another cluster's data is not to be deleted for this one.
     let claims = vec![foreign("v1-demo-pool-0-0", Some("demo-pool"))];
     let observed = ObservedCluster { foreign_claims: claims, ..nothing() };
     let blockage = planned(&fresh, &observed).expect_err("blocked");
@@ -173,7 +173,7 @@ fn another_authority_of_the_same_cluster_is_refused() {
     let fresh = cluster(json!({}), Value::Null);
     blocked(&mounted(&first), &fresh, part, Reason::AuthorityChanged, "demo-ca");
     planned(&fresh, &mounted(&second)).expect("the same one");
-    // What is recorded goes first: an edited Secret of certificates is put right, not followed.
+    // The recorded key goes first: an edited Secret of certificates is put right, not followed.
     planned(&recorded(&digest(&second)), &mounted(&first)).expect("an edit");
     planned(&fresh, &observed).expect("nothing runs with another one");
 }

@@ -41,7 +41,7 @@ async fn a_server_that_goes_away_changes_nothing_and_is_tried_again() {
     step(&server).await.expect("reconciled");
 }
 
-/// What fails on its way is reported like a refusal; nodes that answer leave the cluster ready.
+/// A request that fails on its way is reported like a refusal; nodes that answer leave the cluster ready.
 #[tokio::test]
 async fn a_change_that_fails_is_reported() {
     let server = a_cluster();

@@ -18,7 +18,7 @@ use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
 use sherd_operator::controller;
 use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
-use sherd_operator::plan::DefaultImage;
+use sherd_operator::reconcile::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
@@ -121,7 +121,7 @@ async fn step(server: &ApiServer) -> Result<ClusterStatus, ReconcileError> {
     reconcile(&context(server), &cluster(server)).await
 }
 
-/// What a StatefulSet's controller would make of it.
+/// Plays the StatefulSet's controller.
 fn pods_come_up(server: &ApiServer) {
     server.put(
         "/api/v1/namespaces/storage/pods/demo-pool-0-0",
@@ -258,8 +258,8 @@ async fn a_cluster_of_the_same_name_adopts_what_was_kept() {
     assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], "another");
 }
 
-/// What a person must mend is said while the operator changes nothing, too; and pods that serve are not
-/// called silent because there is no CA to ask them with.
+/// A fault that a person must mend is reported while the operator changes nothing, too; and pods that serve
+/// are not called silent because the CA to ask them with is missing.
 #[tokio::test]
 async fn a_paused_cluster_without_its_authority_says_so() {
     let server = a_cluster();

@@ -1,4 +1,4 @@
-//! What is the cluster's, another person's or another installation's.
+//! Objects of the cluster, of another person and of another installation.
 
 use super::*;
 
@@ -104,8 +104,8 @@ async fn a_child_that_lost_its_labels_is_still_the_clusters() {
     assert_eq!(set["metadata"]["labels"]["app.kubernetes.io/managed-by"], "sherd-operator");
 }
 
-/// What another person or another cluster made is neither written over nor owned, and is used once it is
-/// given.
+/// An object that another person or cluster made is neither written over nor owned, and is used once it is
+/// labelled as the cluster's.
 #[tokio::test]
 async fn objects_of_others_are_left_as_they_are() {
     for (path, kind) in [(CONFIG, "ConfigMap"), (CREDENTIALS, "Secret"), (STATEFUL_SET, "StatefulSet")] {

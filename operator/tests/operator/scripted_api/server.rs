@@ -213,7 +213,7 @@ impl State {
     }
 }
 
-/// What is sent: a whole body, or none that ends.
+/// The body of an answer: whole, or one that never ends.
 type Answer = Either<Full<Bytes>, Silence>;
 
 /// A body without bytes and without an end.

@@ -3,13 +3,13 @@
 
 use std::fmt::Write as _;
 
-use super::Parts;
+use super::parts::Parts;
 use crate::names;
 
 /// Renders the configuration of the pool's nodes.
 pub(super) fn toml(parts: &Parts<'_>) -> String {
-    let Parts { cluster, valid, plan: _, material, names } = parts;
-    let pool = &valid.pool;
+    let Parts { valid, plan: _, material } = parts;
+    let (cluster, names, pool) = (valid.cluster(), valid.names(), valid.pool());
     let settings = &cluster.spec.config;
     let mut text =
         String::from("# Made by sherd-operator from the StorageCluster; changes here are undone.\n");
@@ -38,7 +38,7 @@ pub(super) fn toml(parts: &Parts<'_>) -> String {
 
     text.push_str("\n[cluster]\n");
     set(&mut text, "id", &material.cluster.to_string());
-    set(&mut text, "name", &valid.name);
+    set(&mut text, "name", &names.cluster);
     text.push_str("nodes = [\n");
     for pod in names.pods(&pool.name, pool.nodes) {
         let _ = writeln!(text, "    {},", quoted(&format!("{pod}@{}", names.node_address(&pod))));

@@ -13,7 +13,7 @@ pub(super) struct PodFailure {
     pub(super) message: String,
 }
 
-/// The worst failure of all pods: what no waiting ends comes first.
+/// The worst failure of all pods. Failures that do not end by waiting come first.
 pub(super) fn worst(pods: &[Pod]) -> Option<PodFailure> {
     let order = |failure: &PodFailure| match failure.reason {
         Reason::ImagePullFailed => 0,

@@ -6,7 +6,7 @@
 
 use serde_json::{Value, json};
 
-use super::Parts;
+use super::parts::Parts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 
 /// The Service that gives each pod a name, ready or not: nodes must meet to become ready.
@@ -14,7 +14,7 @@ pub(super) fn headless_service(parts: &Parts<'_>) -> Value {
     json!({"spec": {
         "clusterIP": "None",
         "publishNotReadyAddresses": true,
-        "selector": parts.names.selector(),
+        "selector": parts.valid.names().selector(),
         "ports": [
             {"name": "node", "port": NODE_PORT, "targetPort": "node", "protocol": "TCP"},
             {"name": "admin", "port": ADMIN_PORT, "targetPort": "admin", "protocol": "TCP"},
@@ -24,10 +24,10 @@ pub(super) fn headless_service(parts: &Parts<'_>) -> Value {
 
 /// The Service that S3 clients use: nodes that serve.
 pub(super) fn s3_service(parts: &Parts<'_>) -> Value {
-    let service = &parts.cluster.spec.gateway.service;
+    let service = &parts.valid.cluster().spec.gateway.service;
     let mut body = json!({"spec": {
         "type": service.service_type.as_str(),
-        "selector": parts.names.selector(),
+        "selector": parts.valid.names().selector(),
         "ports": [{"name": "s3", "port": S3_PORT, "targetPort": "s3", "protocol": "TCP"}],
     }});
     if !service.annotations.is_empty() {
@@ -42,14 +42,14 @@ pub(super) fn policy(parts: &Parts<'_>) -> Value {
         "namespaceSelector": {},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": names::OPERATOR_NAME}},
     });
-    let nodes = json!({"podSelector": {"matchLabels": parts.names.selector()}});
+    let nodes = json!({"podSelector": {"matchLabels": parts.valid.names().selector()}});
     let scrapers =
         json!({"namespaceSelector": {}, "podSelector": {"matchLabels": {names::SCRAPER_LABEL: "true"}}});
-    let cidrs = &parts.cluster.spec.network_policy.admin_cidrs;
+    let cidrs = &parts.valid.cluster().spec.network_policy.admin_cidrs;
     let cidrs = cidrs.iter().map(|cidr| json!({"ipBlock": {"cidr": cidr}}));
     let scrapers: Vec<Value> = std::iter::once(scrapers).chain(cidrs).collect();
     json!({"spec": {
-        "podSelector": {"matchLabels": parts.names.selector()},
+        "podSelector": {"matchLabels": parts.valid.names().selector()},
         "policyTypes": ["Ingress"],
         "ingress": [
             {"from": [nodes, operator], "ports": [{"port": NODE_PORT, "protocol": "TCP"}]},

@@ -1,6 +1,9 @@
-//! Judges a cluster: from what the API server has and what the nodes answered to conditions, each with
-//! a fixed reason and a message that names what is waited for. A plain function over values, and the
+//! Judges a cluster: turns the observed objects and the nodes' answers into conditions, each with a fixed
+//! reason and a message that names the pods, sets or Secrets concerned. A plain function over values, and the
 //! one call that writes the result.
+
+mod counts;
+mod pod_failure;
 
 use std::collections::BTreeSet;
 
@@ -13,14 +16,16 @@ use serde_json::json;
 use sherd_proto::v1::{SetStatus, StatusReply};
 use sherd_trust::Authority;
 
-use super::ReconcileError;
-use super::counts::{absent, count, is_online, ready_pods, versions};
+use counts::{absent, count, is_online, ready_pods, versions};
+use pod_failure::PodFailure;
+
+use super::error::ReconcileError;
 use super::nodes::NodeAnswers;
-use super::pod_failure::{self, PodFailure};
+use super::observe::ObservedCluster;
+use super::plan::{Blockage, BlockedPart};
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::limits;
 use crate::names::{Names, STATUS_FIELD_MANAGER};
-use crate::plan::{Blockage, BlockedPart, ObservedCluster};
 
 /// How far a reconcile came.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,11 +51,11 @@ pub struct Evidence<'a> {
     pub cluster: &'a StorageCluster,
     /// How far the reconcile came.
     pub outcome: Outcome,
-    /// What the geometry cannot do.
+    /// The limits of the geometry, a sentence each.
     pub warnings: &'a [String],
-    /// What the API server has.
+    /// The objects that the API server has.
     pub observed: &'a ObservedCluster,
-    /// What the nodes answered.
+    /// The nodes' answers.
     pub answers: &'a NodeAnswers,
     /// The CA, once there is one.
     pub authority: Option<&'a Authority>,
@@ -74,7 +79,7 @@ const TRUE: &str = "True";
 const FALSE: &str = "False";
 const UNKNOWN: &str = "Unknown";
 
-/// Judges a cluster.
+/// Judges a cluster: returns its conditions and counts.
 pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let Evidence { cluster, observed, answers, .. } = evidence;
     let pool = cluster.spec.pools.first();
@@ -156,7 +161,7 @@ fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Conditi
     }
 }
 
-/// What follows from the specification and the Secrets that it names.
+/// The verdicts on the specification and on the Secrets that it names.
 fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
     use ConditionType::{CertificatesReady, CredentialsReady, SpecValid};
     let Evidence { cluster, outcome, warnings, observed, .. } = evidence;
@@ -304,7 +309,7 @@ fn ready_verdict(
         let short: Vec<&str> = short.iter().map(String::as_str).collect();
         let (short, missing) = (listed(&short), listed(&missing));
         let message = format!("sets that take no writes: {short}; pods that do not serve: {missing}");
-        // What has never served has lost nothing while its pods still come up.
+        // A cluster that never served has not lost its quorum while its pods still come up.
         let comes_up = !absent(wanted, ready).is_empty() && !has_served(evidence.cluster);
         let reason = if comes_up { Reason::Forming } else { Reason::QuorumLost };
         return Verdict::new(condition, FALSE, reason, message);
@@ -321,13 +326,13 @@ fn ready_verdict(
 /// Names the pods that a cluster waits for, with what is known of each.
 fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     let replies = evidence.answers.values().flatten().filter_map(|reply| reply.formation.as_ref());
-    let mut told: BTreeSet<&str> =
+    let mut waited_for: BTreeSet<&str> =
         replies.clone().flat_map(|formation| &formation.waiting_for).map(String::as_str).collect();
-    if told.is_empty() {
-        told.extend(missing);
+    if waited_for.is_empty() {
+        waited_for.extend(missing);
     }
-    let told: Vec<&str> = told.into_iter().collect();
-    let mut message = format!("waiting for pods {}", listed(&told));
+    let waited_for: Vec<&str> = waited_for.into_iter().collect();
+    let mut message = format!("waiting for pods {}", listed(&waited_for));
     let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
     let unanswered = evidence.answers.iter().find_map(|(pod, answer)| Some((pod, answer.as_ref().err()?)));
     if let Some(failure) = pod_failure::worst(&evidence.observed.pods) {
@@ -506,7 +511,8 @@ pub(super) async fn write(
     let patch = json!({
         "apiVersion": StorageCluster::api_version(&()),
         "kind": StorageCluster::kind(&()),
-        // Of the object that was judged: another one of its name, or a later one, is judged anew.
+        // Bound to the object that was judged: its successor of the same name, or a later state, gets its own
+        // verdict.
         "metadata": {"uid": cluster.uid(), "resourceVersion": cluster.resource_version()},
         "status": status,
     });

@@ -1,56 +1,22 @@
-//! Decides, from what is there and from what is asked for, what there must be: the image, the CA, the
-//! credentials and the certificates to issue. Plain functions over values; nothing is made here.
+//! Decides, from the specification and the objects that were observed, the image, the CA, the credentials and
+//! the certificates to issue. Plain functions over values; nothing is made here.
 //!
-//! A plan that is blocked changes nothing at all: no child is made or mended before the cause is gone,
-//! so that no pod begins with half of what it needs.
+//! A plan that is blocked changes nothing at all: no child is made or mended before the cause is gone, so
+//! that no pod begins with half of the Secrets that it needs.
 
 use std::collections::BTreeMap;
 
 use k8s_openapi::ByteString;
-use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::Secret;
 use sherd_core::id::ClusterId;
 use sherd_trust::AuthorityKeyDigest;
 
+use super::observe::{ForeignObject, ObservedCluster};
+use super::validate::ValidCluster;
 use crate::api::{Image, PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
-use crate::validate::ValidCluster;
 
-/// What the API server has of a cluster.
-#[derive(Debug, Clone, Default)]
-pub struct ObservedCluster {
-    /// The Secret with the CA.
-    pub authority: Option<Secret>,
-    /// The Secret with the root credentials: the user's, or the operator's own.
-    pub credentials: Option<Secret>,
-    /// The Secret with the certificates of the pool's nodes.
-    pub certificates: Option<Secret>,
-    /// The pool's StatefulSet.
-    pub stateful_set: Option<StatefulSet>,
-    /// The cluster's pods.
-    pub pods: Vec<Pod>,
-    /// The cluster's claims.
-    pub claims: Vec<PersistentVolumeClaim>,
-    /// Claims that have the names of the cluster's and not its label; read only where there is no CA.
-    pub foreign_claims: Vec<ForeignObject>,
-    /// Objects that have the names of the cluster's children and are not its children.
-    pub foreign: Vec<ForeignObject>,
-    /// Children that are not there: kind and name.
-    pub absent: Vec<String>,
-    /// Whether the storage class that the pool names is missing.
-    pub storage_class_missing: bool,
-}
-
-/// An object that has a name of the cluster's and is not the cluster's.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ForeignObject {
-    /// Its kind and name.
-    pub object: String,
-    /// The StorageCluster that it is labelled with.
-    pub cluster: Option<String>,
-}
-
-/// What the operator falls back to where a cluster names no image.
+/// The image of a cluster whose specification and status name none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DefaultImage {
     /// Repository of the node's image.
@@ -87,7 +53,7 @@ pub enum CredentialsPlan {
     },
 }
 
-/// What there must be.
+/// The decisions of a plan: what `material` issues and `build` builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The image of the pods.
@@ -128,28 +94,27 @@ pub enum BlockedPart {
     Names,
 }
 
-/// Decides what there must be.
+/// Decides the image, the CA, the credentials and the certificates of a cluster.
 ///
 /// # Errors
 /// The [`Blockage`] that a person must end.
 pub fn plan(
-    cluster: &StorageCluster,
-    valid: &ValidCluster,
+    valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     fallback: &DefaultImage,
 ) -> Result<Plan, Blockage> {
-    let names = Names::new(&valid.name, &valid.namespace);
+    let (cluster, names) = (valid.cluster(), valid.names());
     if !observed.foreign.is_empty() {
-        return Err(name_taken(&names, &observed.foreign));
+        return Err(name_taken(names, &observed.foreign));
     }
     let image = cluster.spec.image.clone().unwrap_or_default();
     Ok(Plan {
         image: image_of(cluster, &image, fallback),
         pull_policy: image.pull_policy,
         pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
-        authority: plan_authority(cluster, &names, observed)?,
+        authority: plan_authority(cluster, names, observed)?,
         credentials: plan_credentials(cluster, observed)?,
-        pods: names.pods(&valid.pool.name, valid.pool.nodes),
+        pods: names.pods(&valid.pool().name, valid.pool().nodes),
         certificates: observed.certificates.as_ref().map(texts).unwrap_or_default(),
     })
 }
@@ -168,7 +133,8 @@ fn name_taken(names: &Names, foreign: &[ForeignObject]) -> Blockage {
     Blockage { part: BlockedPart::Names, reason: Reason::NameTaken, message }
 }
 
-/// Says of each object whose it is. What another cluster lives on is never to be deleted or given away.
+/// Names each object and its owner. An object of another cluster holds that cluster's data, so the advice to
+/// delete or relabel is given only for objects without one.
 fn causes(foreign: &[ForeignObject], advice: &str) -> String {
     let cause = |foreign: &ForeignObject| match &foreign.cluster {
         Some(other) => format!(
@@ -180,8 +146,8 @@ fn causes(foreign: &[ForeignObject], advice: &str) -> String {
     foreign.iter().map(cause).collect::<Vec<_>>().join("; ")
 }
 
-/// What the specification leaves open comes from the recorded image first, so that another operator
-/// does not change the pods of a cluster that it finds.
+/// A repository or tag that the specification leaves out comes from the recorded image first, so that an
+/// operator of another version does not change the pods of a cluster that it finds.
 fn image_of(cluster: &StorageCluster, image: &Image, fallback: &DefaultImage) -> String {
     let recorded = cluster.status.as_ref().and_then(|status| status.image.as_deref());
     let recorded = recorded.and_then(|image| image.rsplit_once(':'));
@@ -305,7 +271,7 @@ fn plan_credentials(
     Ok(CredentialsPlan::Provided { secret })
 }
 
-/// The texts of a Secret; bytes that are no text are left out.
+/// The texts of a Secret, without values that are not UTF-8.
 fn texts(secret: &Secret) -> BTreeMap<String, String> {
     let data = secret.data.iter().flatten();
     let text = |(key, ByteString(bytes)): (&String, &ByteString)| {

@@ -1,10 +1,10 @@
 //! The StatefulSet of a pool and its disruption budget. Pods start all at once (`Parallel`: nodes wait
-//! for each other) and are replaced by nobody but a person (`OnDelete`).
+//! for each other), and only a person replaces them (`OnDelete`).
 
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::Parts;
+use super::parts::Parts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 
 /// The user of the node's process; the image has no other.
@@ -23,10 +23,10 @@ pub(super) fn disruption_budget(parts: &Parts<'_>) -> Value {
 
 /// The StatefulSet of the pool.
 pub(super) fn stateful_set(parts: &Parts<'_>, toml: &str) -> Value {
-    let pool = &parts.valid.pool;
+    let pool = parts.valid.pool();
     let claims: Vec<Value> = (1..=pool.volumes_per_node).map(|volume| claim(parts, volume)).collect();
     json!({"spec": {
-        "serviceName": parts.names.headless_service(),
+        "serviceName": parts.valid.names().headless_service(),
         "replicas": pool.nodes,
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "OnDelete"},
@@ -38,13 +38,13 @@ pub(super) fn stateful_set(parts: &Parts<'_>, toml: &str) -> Value {
 }
 
 fn selector(parts: &Parts<'_>) -> Value {
-    let mut selector = parts.names.selector();
-    selector.insert(names::POOL_LABEL.to_owned(), parts.valid.pool.name.clone());
+    let mut selector = parts.valid.names().selector();
+    selector.insert(names::POOL_LABEL.to_owned(), parts.valid.pool().name.clone());
     json!(selector)
 }
 
 fn claim(parts: &Parts<'_>, volume: i32) -> Value {
-    let template = &parts.valid.pool.volume_claim_template;
+    let template = &parts.valid.pool().volume_claim_template;
     let mut labels = parts.pool_labels();
     labels.insert(names::CLUSTER_ID_LABEL.to_owned(), parts.material.cluster.to_string());
     let mut claim = json!({
@@ -64,14 +64,14 @@ fn claim(parts: &Parts<'_>, volume: i32) -> Value {
 }
 
 fn template(parts: &Parts<'_>, toml: &str) -> Value {
-    let pool = &parts.valid.pool;
+    let pool = parts.valid.pool();
     let mut labels = pool.pod_labels.clone();
     labels.extend(parts.pool_labels());
     let mut annotations = pool.pod_annotations.clone();
     let digest = hex::encode(Sha256::digest(toml));
     annotations.insert(names::CONFIG_ANNOTATION.to_owned(), digest.chars().take(16).collect());
     let mut spec = json!({
-        "serviceAccountName": parts.names.node(),
+        "serviceAccountName": parts.valid.names().node(),
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
@@ -85,9 +85,9 @@ fn template(parts: &Parts<'_>, toml: &str) -> Value {
         },
         "containers": [container(parts)],
         "volumes": [
-            {"name": "config", "configMap": {"name": parts.names.config()}},
+            {"name": "config", "configMap": {"name": parts.valid.names().config()}},
             // The process reads them as its group; others cannot, which the node insists on.
-            {"name": "certs", "secret": {"secretName": parts.names.certificates(&pool.name), "defaultMode": 0o440}},
+            {"name": "certs", "secret": {"secretName": parts.valid.names().certificates(&pool.name), "defaultMode": 0o440}},
         ],
     });
     place(parts, &mut spec);
@@ -100,7 +100,7 @@ fn template(parts: &Parts<'_>, toml: &str) -> Value {
 
 /// Which hosts pods run on: those that the user names, and never two pods of a pool on one.
 fn place(parts: &Parts<'_>, spec: &mut Value) {
-    let pool = &parts.valid.pool;
+    let pool = parts.valid.pool();
     let mut affinity = json!(pool.affinity.clone().unwrap_or_default());
     if pool.topology_spread_constraints.is_empty() {
         let apart = json!({"labelSelector": {"matchLabels": selector(parts)}, "topologyKey": "kubernetes.io/hostname"});
@@ -127,7 +127,7 @@ fn place(parts: &Parts<'_>, spec: &mut Value) {
 }
 
 fn container(parts: &Parts<'_>) -> Value {
-    let pool = &parts.valid.pool;
+    let pool = parts.valid.pool();
     let mut mounts = vec![
         json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true}),
         json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
@@ -176,7 +176,7 @@ fn environment(parts: &Parts<'_>) -> Value {
         json!({"name": "SHERD_ACCESS_KEY_ID", "valueFrom": from_secret(names::ACCESS_KEY)}),
         json!({"name": "SHERD_SECRET_ACCESS_KEY", "valueFrom": from_secret(names::SECRET_KEY)}),
     ];
-    variables.extend(parts.valid.pool.extra_env.iter().map(|variable| json!(variable)));
+    variables.extend(parts.valid.pool().extra_env.iter().map(|variable| json!(variable)));
     Value::Array(variables)
 }
 

@@ -5,8 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::{Parts, RootCredentials, SecretText};
+use super::parts::Parts;
 use crate::names;
+use crate::reconcile::material::{RootCredentials, SecretText};
 
 /// The CA with its key and the cluster's id.
 pub(super) fn authority(parts: &Parts<'_>) -> Value {

@@ -9,27 +9,45 @@ use bytesize::ByteSize;
 use sherd_core::topology::{FormationWarning, GeometryRequest, PoolShape};
 
 use crate::api::{EnvironmentVariable, Erasure, NodeSettings, Pool, StorageCluster, message};
+use crate::names::Names;
 
-/// A cluster without contradictions.
+/// A cluster that breaks no rule. Only [`validate`] makes one, and the later steps take it in place of the
+/// object: none of them checks a rule again.
 #[derive(Debug, Clone, PartialEq)]
-pub struct ValidCluster {
-    /// The cluster's name.
-    pub name: String,
-    /// Its namespace.
-    pub namespace: String,
-    /// Its one pool.
-    pub pool: Pool,
-    /// How the pool is cut into sets.
-    pub shape: PoolShape,
-    /// What the geometry cannot do, in words.
-    pub warnings: Vec<String>,
+pub struct ValidCluster<'a> {
+    cluster: &'a StorageCluster,
+    pool: &'a Pool,
+    names: Names,
+    warnings: Vec<String>,
+}
+
+impl<'a> ValidCluster<'a> {
+    /// Returns the object that was validated.
+    pub fn cluster(&self) -> &'a StorageCluster {
+        self.cluster
+    }
+
+    /// Returns its one pool.
+    pub fn pool(&self) -> &'a Pool {
+        self.pool
+    }
+
+    /// Returns the names of its children.
+    pub fn names(&self) -> &Names {
+        &self.names
+    }
+
+    /// Returns the limits of the geometry, a sentence each.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
+    }
 }
 
 /// Judges a cluster; the messages name every rule that is broken.
 ///
 /// # Errors
 /// The messages, at least one.
-pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster, Vec<String>> {
+pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String>> {
     let mut broken = Vec::new();
     let mut rule = |holds: bool, message: &str| {
         if !holds {
@@ -59,10 +77,9 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster, Vec<String>> {
     };
     let shape = shape_of(pool).map_err(|message| vec![message])?;
     Ok(ValidCluster {
-        name: name.to_owned(),
-        namespace: cluster.metadata.namespace.clone().unwrap_or_default(),
-        pool: pool.clone(),
-        shape,
+        cluster,
+        pool,
+        names: Names::new(name, cluster.metadata.namespace.as_deref().unwrap_or_default()),
         warnings: warnings(&shape, pool),
     })
 }
@@ -99,8 +116,9 @@ fn shape_of(pool: &Pool) -> Result<PoolShape, String> {
 /// Says what an outage of a node, or of a volume, means for this geometry.
 fn warnings(shape: &PoolShape, pool: &Pool) -> Vec<String> {
     let nodes = usize::try_from(pool.nodes).unwrap_or(0);
-    let told = |warning: &FormationWarning| !matches!(warning, FormationWarning::NotTheDefault { .. });
-    shape.warnings(nodes).iter().filter(|warning| told(warning)).map(ToString::to_string).collect()
+    let concerns_outages =
+        |warning: &&FormationWarning| !matches!(warning, FormationWarning::NotTheDefault { .. });
+    shape.warnings(nodes).iter().filter(concerns_outages).map(ToString::to_string).collect()
 }
 
 /// Compares sizes and times with the ranges of the node, which would refuse to start.

@@ -1,0 +1,46 @@
+//! Builds the children of a cluster as they are applied: a plain function of what was validated,
+//! planned and issued. The same input gives the same bytes, so that applying twice changes nothing.
+//!
+//! Children of the Kubernetes cluster's own are garbage with their StorageCluster; the Secrets that
+//! data needs (CA, credentials) and the claims carry no owner and outlive it.
+
+mod parts;
+mod secrets;
+mod network;
+mod config;
+mod workload;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use serde_json::json;
+
+use super::children::Child;
+use super::material::Material;
+use super::plan::Plan;
+use super::validate::ValidCluster;
+use parts::Parts;
+
+/// Builds every child, in the order in which they are applied: objects that pods mount come before the pods.
+pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> Vec<Child> {
+    let (names, pool) = (valid.names(), &valid.pool().name);
+    let parts = Parts { valid, plan, material };
+    let toml = config::toml(&parts);
+    let mut children = vec![parts.kept::<Secret>(&names.authority(), secrets::authority(&parts))];
+    if let Some(credentials) = &material.credentials {
+        children.push(parts.kept::<Secret>(&names.credentials(), secrets::credentials(credentials)));
+    }
+    children.push(parts.owned::<Secret>(&names.certificates(pool), secrets::certificates(&parts)));
+    children
+        .push(parts.owned::<ServiceAccount>(&names.node(), json!({"automountServiceAccountToken": false})));
+    children.push(parts.owned::<ConfigMap>(&names.config(), json!({"data": {"sherd.toml": toml}})));
+    children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
+    children.push(parts.owned::<Service>(&names.s3_service(), network::s3_service(&parts)));
+    if valid.cluster().spec.network_policy.enabled {
+        children.push(parts.owned::<NetworkPolicy>(&names.node(), network::policy(&parts)));
+    }
+    children.push(parts.owned::<PodDisruptionBudget>(&names.pool(pool), workload::disruption_budget(&parts)));
+    children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &toml)));
+    children
+}

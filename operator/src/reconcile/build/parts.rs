@@ -1,0 +1,73 @@
+//! The inputs of a build, and the envelope that every child has: kind, name, namespace, labels and owner.
+
+use std::collections::BTreeMap;
+
+use kube::Resource;
+use kube::api::ApiResource;
+use serde_json::{Value, json};
+
+use crate::names;
+use crate::reconcile::children::Child;
+use crate::reconcile::material::Material;
+use crate::reconcile::plan::{CredentialsPlan, Plan};
+use crate::reconcile::validate::ValidCluster;
+
+/// The inputs of every child.
+pub(super) struct Parts<'a> {
+    pub(super) valid: &'a ValidCluster<'a>,
+    pub(super) plan: &'a Plan,
+    pub(super) material: &'a Material,
+}
+
+impl Parts<'_> {
+    /// A child that is garbage with its cluster.
+    pub(super) fn owned<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
+        let mut child = self.kept::<K>(name, body);
+        if let Some(owner) = self.valid.cluster().controller_owner_ref(&()) {
+            child.object["metadata"]["ownerReferences"] = json!([owner]);
+        }
+        child
+    }
+
+    /// A child that outlives its cluster.
+    pub(super) fn kept<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
+        let mut object = json!({
+            "apiVersion": K::api_version(&()),
+            "kind": K::kind(&()),
+            "metadata": {
+                "name": name,
+                "namespace": self.valid.names().namespace,
+                "labels": self.valid.names().labels(),
+            },
+        });
+        merge(&mut object, body);
+        Child { resource: ApiResource::erase::<K>(&()), name: name.to_owned(), object }
+    }
+
+    /// The Secret that pods take their credentials from.
+    pub(super) fn credentials_secret(&self) -> String {
+        match &self.plan.credentials {
+            CredentialsPlan::Derive => self.valid.names().credentials(),
+            CredentialsPlan::Provided { secret } => secret.clone(),
+        }
+    }
+
+    /// The labels of a pod or claim of the pool.
+    pub(super) fn pool_labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.valid.names().labels();
+        labels.insert(names::POOL_LABEL.to_owned(), self.valid.pool().name.clone());
+        labels
+    }
+}
+
+/// Lays one object over another, level by level.
+fn merge(base: &mut Value, over: Value) {
+    match (base, over) {
+        (Value::Object(base), Value::Object(over)) => {
+            for (key, value) in over {
+                merge(base.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (base, over) => *base = over,
+    }
+}
