@@ -1,10 +1,10 @@
-//! Writers of one key at one gateway share a change: who is in it, what each of them is told and when, and
-//! what of their data is given back.
+//! Writers of one key at one gateway share a change: which writers are in it, which answer each of them gets
+//! and when, and which of their data is given back.
 //!
 //! ```text
 //! come ... come | prepare | come | decide in order | accept (closed) | committed: answer all, give back
 //!                    ^                                  | conflict
-//!                    +------ decide those who stayed anew
+//!                    +------ decide again for those that stayed
 //! ```
 //! The members are decided one after the other on the value that one prepare found, each on what the ones
 //! before it made; one accept commits what came of it. A plain PUT that another member overwrites happened
@@ -16,25 +16,26 @@ use crate::record::{ChangeTry, Changes};
 use crate::register::proposer::{AfterConflict, Tries, after_conflict};
 use crate::register::release::{CommittedValue, Releaser, may_release};
 
-/// A batch as its own gateway knows it. A writer alone is a batch of one.
+/// A batch as its own gateway sees it. A writer alone is a batch of one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Batch {
     /// The change that its members share.
     pub change: ChangeId,
-    /// What is known of its accepts; `None` before the first that may be stored anywhere.
+    /// State of its accepts; `None` before the first that may be stored anywhere.
     pub tries: Option<Tries>,
     /// How many proposals of its own were sent.
     pub tries_count: u16,
     /// The highest ballot of one of them.
     pub highest_accept: Ballot,
-    /// Whether nobody may join any more.
+    /// Whether the batch takes no more members.
     pub is_closed: bool,
 }
 
-/// When a member whose condition failed is told so.
+/// When a member whose condition failed gets its refusal.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct RefusedMember {
-    /// Whether what the prepare found is committed, or nothing was found. What a read returns is.
+    /// True if the value that the prepare found is committed, or it found none. A value that a read returns
+    /// is always committed.
     pub found_is_certain: bool,
     /// Whether the member came before the prepare, or that read, was sent. One that came later may have seen
     /// a newer value than the answers show.
@@ -50,18 +51,18 @@ pub enum LeaveReply {
     Unknown,
 }
 
-/// What happens to the data of a member that is answered, or has left.
+/// Fate of the data of a member that was answered or left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum GiveBack {
-    /// A value may name it: whoever replaces that releases it, or a sweep.
+    /// A value may name it: the write that replaces that value releases it, or a sweep.
     Nothing,
-    /// It was never proposed: nobody else knows of it.
+    /// It was never proposed: no volume has a value that names it.
     AtOnce,
     /// It was proposed, and a committed value lacks it for good: after grace and pins.
     AfterGrace,
 }
 
-/// What a batch decided.
+/// Decision of a batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BatchDecision<S> {
     /// The state after the last member.
@@ -98,8 +99,8 @@ impl Batch {
         Some(ChangeTry { change: self.change, number })
     }
 
-    /// Notes that an accept is about to be sent: nobody joins any more. `count` is what it proposes as the
-    /// count of changes where it is the batch's own, `None` for an identity write.
+    /// Notes that an accept is about to be sent: no member joins from here on. `count` is the count of
+    /// changes that it proposes where the change is the batch's own, `None` for an identity write.
     pub fn note_accept(&mut self, ballot: Ballot, count: Option<u64>) {
         self.is_closed = true;
         let Some(count) = count else { return };
@@ -116,16 +117,16 @@ impl Batch {
         tries.lowest_count = tries.lowest_count.min(count);
     }
 
-    /// What became of its earlier tries, by what a prepare found; `None` when there are none.
+    /// Outcome of its earlier tries, judged by the value that a prepare found; `None` if there were no tries.
     pub fn verdict(&self, found: &Changes, found_committed: bool, floor: Ballot) -> Option<AfterConflict> {
         let tries = Tries { highest_floor: floor, ..self.tries? };
         Some(after_conflict(found, found_committed, &tries))
     }
 
     /// Forgets its tries once they have all come to nothing: the value that was found lacks the change, whose
-    /// verdict is to try again, is committed, and lies above each of them. What is committed later is made
-    /// from that value, so no try of before can go into it. The changes that may come before the outcome is
-    /// unknown are counted from the next accept then, and a member that leaves before that has changed
+    /// verdict is to try again, is committed, and lies above each of them. Every later value is made from
+    /// that one, so no earlier try can become part of it. From there, the changes that may come before the
+    /// outcome is unknown are counted from the next accept, and a member that leaves before that has changed
     /// nothing.
     pub fn forget_tries(&mut self, found: Ballot, found_committed: bool) {
         if found_committed && found > self.highest_accept {
@@ -139,14 +140,14 @@ impl Batch {
         self.tries.is_none() && member.found_is_certain && member.came_before_asking
     }
 
-    /// What a member is told that leaves now.
+    /// Answer to a member that is cancelled or times out before its batch ends.
     pub const fn leaving(&self) -> LeaveReply {
         if self.tries.is_some() { LeaveReply::Unknown } else { LeaveReply::NothingChanged }
     }
 }
 
-/// What a member's data comes to, once the member proposes no more: `highest_accept` is the ballot of the
-/// last accept that named it, `committed` a value that is known to be committed.
+/// Fate of a member's data, once the member proposes no more: `highest_accept` is the ballot of the last
+/// accept that named it, `committed` a value that is known to be committed.
 pub fn give_back(highest_accept: Option<Ballot>, committed: Option<CommittedValue>) -> GiveBack {
     match highest_accept {
         _ if !may_release(Releaser::Writer { highest_accept, done: true }, committed) => GiveBack::Nothing,

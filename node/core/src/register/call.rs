@@ -1,5 +1,5 @@
-//! Calls of clients that are sent more than once: how a call is told from all others, and whether an earlier
-//! sending of it has taken effect.
+//! Calls of clients that are sent more than once: the token that separates a call from all others, and
+//! whether an earlier sending of it has taken effect.
 //!
 //! ```text
 //! client --PUT, If-Match, id of the call--> gateway: made, its token goes into the value    (the answer is lost)
@@ -15,7 +15,7 @@ use crate::record::{CallToken, Changes, ConditionalChange};
 /// Bytes of a token that name the call; the rest names what it writes, and under which conditions.
 const CALL_BYTES: usize = 8;
 
-/// Who asks what, under which id: the same in every sending of a client's call, and in no other call.
+/// Token of a client's call: the same in every sending of the call, and in no other call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientCall([u8; CALL_BYTES]);
 
@@ -25,9 +25,8 @@ impl ClientCall {
         Self(hash("sherd 2026 client call", &[principal.as_bytes(), operation.as_bytes(), id]))
     }
 
-    /// The token of the call, which wants to make a change described by these pieces: its conditions, and
-    /// what tells the bytes that it stores from others. So an id that is used for two different changes is
-    /// not taken for one.
+    /// Token of the call for a change described by these pieces: its conditions, and a digest of the bytes
+    /// that it stores. So an id that is used for two different changes is not taken for one.
     pub fn token(&self, wanted: &[&[u8]]) -> CallToken {
         let mut token = [0; 16];
         let (call, change) = token.split_at_mut(CALL_BYTES);
@@ -36,8 +35,8 @@ impl ClientCall {
         CallToken(token)
     }
 
-    /// Whether a sending of the call may be among these changes. What it wrote is not known before its body
-    /// has been read.
+    /// Whether a sending of the call may be among these changes. The bytes that it stores are unknown until
+    /// its body has been read.
     pub fn may_be_among(&self, kept: &[ConditionalChange]) -> bool {
         kept.iter().any(|made| made.token.0.starts_with(&self.0))
     }

@@ -39,14 +39,14 @@ use crate::id::{Ballot, DataId, Incarnation, Sequence, Timestamp, VolumeId};
 use crate::record::{OverLimit, State, Value};
 use crate::register::position::{OpeningId, Position};
 
-/// What an acceptor holds for a key, without the value.
+/// An acceptor's state for a key, without the value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RowHead {
     /// The ballot at which the value was accepted.
     pub ballot: Ballot,
     /// The hash of the value's encoded head (which holds the hash of its inline bytes).
     pub digest: Digest,
-    /// Whether the acceptor was told that the value is committed.
+    /// Whether the acceptor has received the commit hint for the value.
     pub committed: bool,
 }
 
@@ -69,7 +69,7 @@ pub struct EncodedValue {
     traits: Option<ValueTraits>,
 }
 
-/// What an acceptor asks of a value.
+/// Properties of a value that an acceptor needs for its decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ValueTraits {
     /// The hash of its head.
@@ -98,10 +98,10 @@ impl EncodedValue {
         Self { head, inline, traits: Some(traits) }
     }
 
-    /// What an acceptor asks of it.
+    /// Reads the properties that an acceptor needs.
     ///
     /// # Errors
-    /// [`DecodeError`] when the head is no value.
+    /// [`DecodeError`] when the head does not decode.
     pub fn traits(&self) -> Result<ValueTraits, DecodeError> {
         match self.traits {
             Some(traits) => Ok(traits),
@@ -181,7 +181,7 @@ pub type Positions = Arc<[(VolumeId, Position)]>;
 /// An acceptor's promise, or its answer to a read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Vote {
-    /// What it holds for the key; `None` is a vote for nothing.
+    /// Row that it holds for the key; `None` is a vote for nothing.
     pub row: Option<Row>,
     /// At or below this ballot the acceptor has nothing, and will accept nothing.
     pub floor: Ballot,
@@ -199,17 +199,17 @@ impl Vote {
     }
 }
 
-/// Who answered, sent with every vote and every refusal.
+/// Identity of the volume that answered, sent with every vote and every refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answerer {
     /// In which life the volume is; replies of older ones are discarded.
     pub incarnation: Incarnation,
-    /// Whether the answer counts. A recovering volume that took its voters' guarantees stores what
-    /// it is sent and says so, but until it has adopted every row it is no member of any quorum.
+    /// Whether the answer counts. A recovering volume that took its voters' guarantees stores the writes that
+    /// it is sent and answers them, but until it has adopted every row it is not a member of any quorum.
     pub votes: bool,
-    /// The lives of its peers as it has durably recorded them, peers in their first life left out.
-    /// Without it a proposer would count what a volume said before it lost its state: the volume
-    /// that recorded the loss is in every quorum, and this is where it says so.
+    /// The lives of its peers as it has durably recorded them, peers in their first life left out. Without it
+    /// a proposer would count answers that a volume gave before it lost its state: a volume that recorded the
+    /// loss is in every quorum, and reports it here.
     pub peers: Arc<[(VolumeId, Incarnation)]>,
     /// Which opening of the volume answers: durable in its own log before it answers anything.
     pub opening: OpeningId,

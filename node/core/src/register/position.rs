@@ -4,8 +4,9 @@
 //! life 1   opening a            opening b                  opening c
 //!          records 1 .. 9       begins at 9, 10 .. 40      begins at 40, 41 ...
 //! ```
-//! A sequence alone says little about a log that went back in time: what is written after that gets the same
-//! numbers again. Each opening draws a number, so two logs that went apart are told apart. Guards I-18.
+//! A sequence alone says little about a log that went back in time: records written after that get the same
+//! numbers again. Each opening draws a random number, which distinguishes two logs that diverged. Guards
+//! I-18.
 
 use std::fmt;
 
@@ -17,8 +18,8 @@ use crate::id::{Incarnation, Sequence};
 pub struct OpeningId(pub u64);
 
 impl OpeningId {
-    /// What comes before the first opening that a log names. Logs and messages from before openings were
-    /// drawn say this of all that they have.
+    /// Records before the first opening that a log names. Logs and messages from before openings were drawn
+    /// have this number for all their records.
     pub const NONE: Self = Self(0);
 
     /// Draws an opening.

@@ -1,9 +1,9 @@
 //! How many volumes it takes, and whose replies count.
 //!
-//! Two accept quorums meet, and every prepare or read quorum meets every accept quorum. Which
-//! replies may be counted at all is decided in one place, [`voters`]: not a refusal, not a volume
-//! that does not vote yet, not a life that is over. Every other rule of the register starts from
-//! what [`voters`] leaves. Guards I-1 and I-2.
+//! Two accept quorums intersect, and every prepare or read quorum intersects every accept quorum. Which
+//! replies may be counted at all is decided in one place, [`voters`]: refusals, volumes that do not vote yet
+//! and former lives are left out. Every other rule of the register starts from what [`voters`] leaves. Guards
+//! I-1 and I-2.
 
 use std::collections::BTreeMap;
 
@@ -58,8 +58,8 @@ impl Order {
     }
 }
 
-/// An answer as the asker holds it. A volume that did not answer, or could not read its row, has
-/// none: a row that cannot be read is no vote, never a vote for nothing.
+/// An answer as the asker holds it. A volume that did not answer, or could not read its row, has none: a row
+/// that cannot be read does not count as a vote for an empty register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Reply<T> {
     /// Which volume.
@@ -68,11 +68,11 @@ pub struct Reply<T> {
     pub from: Answerer,
     /// When.
     pub order: Order,
-    /// What it said.
+    /// Its vote or refusal.
     pub result: Result<T, Refusal>,
 }
 
-/// The lives of volumes as far as this process has heard: only ever grows.
+/// Highest life of each volume that this process has seen: only ever grows.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Lives {
     known: BTreeMap<VolumeId, Incarnation>,
@@ -93,13 +93,13 @@ impl Lives {
         }
     }
 
-    /// The highest life heard of; `None` when nothing was heard of the volume.
+    /// The highest life seen of the volume; `None` if it never answered and was never mentioned.
     pub fn of(&self, volume: VolumeId) -> Option<Incarnation> {
         self.known.get(&volume).copied()
     }
 
-    /// Whether an answer counts, as far as this process has heard: its volume votes, in its current
-    /// life. Several answers together may say more: learn from all of them first.
+    /// Whether an answer counts, by the lives that this process has seen: its volume votes, in its current
+    /// life. Several answers together may say more: add the lives from all of them first.
     pub fn counts(&self, volume: VolumeId, from: &Answerer) -> bool {
         from.votes && !self.is_over(volume, from.incarnation)
     }
@@ -112,9 +112,9 @@ impl Lives {
 
 /// The replies that count: at most one per volume, from volumes that vote, in their current life.
 ///
-/// A life is over when `lives` or any reply beside it knows a later one. Without this filter a
-/// volume that accepted, lost its state and came back is counted for what it no longer holds: a
-/// write is acknowledged that one more loss erases, or a read misses it.
+/// A life is over when `lives` or any reply beside it names a later one. Without this filter a volume that
+/// accepted, lost its state and came back is counted for what it no longer holds: a write is acknowledged
+/// that one more loss erases, or a read misses it.
 ///
 /// Programmer error: two replies of one volume.
 pub fn voters<'a, T>(

@@ -1,13 +1,13 @@
 //! When bytes that were proposed may be deleted, and by whom.
 //!
-//! A value that was sent in an accept may be found and finished by anybody, at any time, until a
-//! committed value excludes it. So "my write failed" is no reason to delete its bytes. There are two
-//! good ones, and each names who may act on it; everything else is an orphan (`sweep`). Guards I-8.
+//! A value that was sent in an accept may be found and finished by any proposer, at any time, until a
+//! committed value excludes it. So "my write failed" is not a reason to delete its bytes. There are two good
+//! ones, and each names the party that may act on it; everything else is an orphan (`sweep`). Guards I-8.
 
 use crate::id::Ballot;
 use crate::limits::RELEASE_GRACE_MS_MIN;
 
-/// Who wants to delete data.
+/// Party that wants to delete data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Releaser {
     /// The proposer whose committed value lacks the data.
@@ -35,8 +35,8 @@ pub struct CommittedValue {
     pub names: bool,
 }
 
-/// Whether the data may be released, given a committed value that the releaser knows of; its grace still
-/// has to pass ([`grace_left_ms`]), and nobody may have pinned it.
+/// Whether the data may be released, given a committed value that the releaser has seen; its grace still has
+/// to pass ([`grace_left_ms`]), and no reader may have pinned it.
 pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> bool {
     let lacking = committed.filter(|value| !value.names);
     match releaser {
@@ -53,8 +53,8 @@ pub fn may_release(releaser: Releaser, committed: Option<CommittedValue>) -> boo
 /// replaced: its grace, from then on.
 ///
 /// The note is by the clock of the node that replaced it, which may be minutes behind this one's or ahead of
-/// it. What is left is never less than the shortest grace, in which each reader takes its lease, and never
-/// more than the whole one.
+/// it. The result is never less than the shortest grace, in which each reader takes its lease, and never more
+/// than the whole one.
 pub fn grace_left_ms(replaced_ms: u64, now_ms: u64, grace_ms: u64) -> u64 {
     let left_ms = replaced_ms.saturating_add(grace_ms).saturating_sub(now_ms).min(grace_ms);
     left_ms.max(RELEASE_GRACE_MS_MIN)

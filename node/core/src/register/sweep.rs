@@ -13,10 +13,10 @@ use crate::id::{DataId, Timestamp};
 use crate::limits::ORPHAN_AGE_MS;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 
-/// What an identity write proposes.
+/// Value that an identity write proposes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SettleWith<T> {
-    /// What the prepare found, unchanged.
+    /// The value that the prepare found, unchanged.
     Found(T),
     /// A tombstone: "nothing" excludes no accept that is under way, a row does.
     Tombstone,
@@ -39,8 +39,8 @@ pub fn may_sweep(
     voters(data_floors, lives).filter(|(_, floor)| **floor >= horizon).count() >= quorums.volumes
 }
 
-/// What an identity write at a fresh ballot proposes, by what its prepare found: in a sweep, one that was
-/// begun after [`may_sweep`] said yes.
+/// Value that an identity write at a fresh ballot proposes, by the value that its prepare found: in a sweep,
+/// an identity write begun after [`may_sweep`] allowed it.
 pub fn settle_with<T>(found: Option<T>) -> SettleWith<T> {
     found.map_or(SettleWith::Tombstone, SettleWith::Found)
 }

@@ -1,10 +1,9 @@
 //! The ballots of this process: each above every one before, under one proposer id.
 //!
-//! A hybrid clock never goes back. Where the wall clock was ahead and was set back, its ballots stay
-//! ahead, and that is right as long as the volumes' clocks were ahead with it. Volumes whose clocks were
-//! right all the time refuse such ballots; then the proposer begins anew at the wall clock, under
-//! another id: to the volumes it is a process that was started again. Called by the rounds of
-//! [`super::change`].
+//! A hybrid clock never goes back. Where the wall clock was ahead and was set back, its ballots stay ahead,
+//! and that is right as long as the volumes' clocks were ahead with it. Volumes whose clocks were right all
+//! the time refuse such ballots; then the proposer starts over at the wall clock, under another id: to the
+//! volumes it is a process that was started again. Called by the rounds of [`super::change`].
 
 use std::sync::Arc;
 
@@ -27,11 +26,11 @@ pub(super) struct Ballots {
 struct Proposer {
     id: ProposerId,
     clock: HybridClock,
-    /// When it was last logged that one began anew, by the clock that never steps.
+    /// Time of the last log line about a restart, by the clock that never steps.
     logged_us: Option<u64>,
 }
 
-/// Between two lines that ballots begin anew: while a clock is wrong that happens with each write.
+/// Least time between two such log lines: while a clock is wrong that happens with each write.
 const LOG_EVERY_US: u64 = 60_000_000;
 
 impl Ballots {
@@ -52,8 +51,8 @@ impl Ballots {
         self.proposer.read().id == proposer
     }
 
-    /// Too many volumes refuse `ballot` as too far ahead: begins anew at the wall clock, where that is
-    /// lower than what they were asked. Says whether the next ballot is worth a try.
+    /// Too many volumes refuse `ballot` as too far ahead: starts over at the wall clock, where that is lower
+    /// than what they were asked. Returns whether the next ballot is worth a try.
     pub(super) fn begin_anew(&self, ballot: Ballot) -> bool {
         let mut proposer = self.proposer.write();
         if ballot.proposer != proposer.id {

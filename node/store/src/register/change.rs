@@ -1,4 +1,4 @@
-//! The write rounds: prepare, decide, accept, commit, and what to do when somebody was faster.
+//! The write rounds: prepare, decide, accept, commit, and the response to a faster competitor.
 //!
 //! ```text
 //! begin --prepare--> found --decide--> proposal --accept--> committed --commit hints-->
@@ -33,16 +33,16 @@ use crate::observe::trace::{self, Phase};
 /// How often the pause doubles once an accept was sent: sixteen changes later its outcome is unknown.
 const PAUSES_WITH_ACCEPT_MAX: u32 = 1;
 
-/// What the members of a batch make of a register together.
+/// New state of a register that the members of a batch make together.
 #[derive(Debug, Default)]
 pub(super) struct Draft {
-    /// What it shall be; `None` while nobody has changed anything.
+    /// The new state; `None` while no member has changed anything.
     pub(super) state: Option<State>,
     pub(super) inline: DraftInline,
     /// As in [`super::Proposal`], of all members.
     pub(super) carried: Vec<DataId>,
     pub(super) handed_over: Vec<DataId>,
-    /// What is to be mended, the latest member's first.
+    /// Repairs that are due, the latest member's first.
     pub(super) heals: Vec<HealEntry>,
     /// Data of the states that it passed through, the found one first, and the manifest pages among it.
     pub(super) passed: Vec<DataRef>,
@@ -69,7 +69,7 @@ pub(super) struct DraftValue {
     pub(super) encoded: EncodedValue,
     /// The data that it names.
     pub(super) named: Vec<DataRef>,
-    /// What of it the found value does not name.
+    /// Its data that the found value does not name.
     pub(super) introduces: Vec<DataId>,
     /// The count of changes that it proposes.
     pub(super) count: u64,
@@ -112,8 +112,8 @@ pub(super) struct Change<'a> {
     pub(super) times: RoundTimes,
 }
 
-/// An accept that was sent, until it is known what became of it. Given up before, its row is looked at:
-/// volumes may hold it, and whoever commits it later does not know who lacks it.
+/// An accept that was sent, until its outcome is known. If it is given up before, its row is queued for a
+/// look: volumes may hold it, and a proposer that commits it later does not know which volumes lack it.
 struct OpenAccept<'a> {
     registers: &'a Registers,
     key: &'a RegisterKey,
@@ -137,13 +137,13 @@ pub(super) struct PreparedKey {
 }
 
 impl PreparedKey {
-    /// Whether so many volumes are full that too few would accept what needs room. Looked at once for a try:
+    /// Whether full volumes leave too few that would accept a write which needs room. Read once for a try:
     /// its members and their value are judged by the same answer, although space comes and goes.
     fn lacks_room(&self) -> bool {
         *self.lacks_room.get_or_init(|| self.round.round.set.lacks_room())
     }
 
-    /// What a draft proposes with this value, unless that is too large or there is no room for it.
+    /// The proposal of a draft with this value, unless it is too large or lacks room on the volumes.
     fn judge_value(&self, draft: &Draft, value: &Value) -> Result<DraftValue, Failure> {
         let before = self.found.as_ref().map(|found| &found.value);
         let named = value.data_refs();
@@ -154,7 +154,7 @@ impl PreparedKey {
         let brings_bytes = matches!(&draft.inline, DraftInline::New(bytes) if !bytes.is_empty());
         let replaced_bytes = self.found.as_ref().map(|found| found.head.len());
         let grows = brings_bytes || replaced_bytes.is_none_or(|replaced| encoded.head.len() >= replaced);
-        // What names new data was admitted with its data.
+        // A value that names new data was admitted with its data.
         let needs_room = introduces.is_empty() && grows && !value.makes_way(before);
         if needs_room && self.lacks_room() {
             return Err(Failure::Full);
@@ -163,7 +163,7 @@ impl PreparedKey {
     }
 }
 
-/// What one prepare round came to.
+/// Result of one prepare round.
 pub(super) enum PrepareRoundOutcome {
     Prepared(Box<PreparedKey>),
     /// Prepare above this ballot.
@@ -172,13 +172,13 @@ pub(super) enum PrepareRoundOutcome {
     },
 }
 
-/// What one accept round came to.
+/// Result of one accept round.
 pub(super) enum AcceptRoundOutcome {
     Committed,
     Conflict {
         above: Ballot,
     },
-    /// No volume holds the value, and none ever will: nobody can have seen it.
+    /// No volume holds the value, and none ever will: no reader can have seen it.
     Refused(Failure),
     /// Some volume may hold the value: who finds it there may finish it.
     Undecided,
@@ -304,7 +304,7 @@ impl Change<'_> {
                 self.began_anew = true;
                 Ballot::ZERO
             }
-            // What it left may be committed once the bucket is active again.
+            // Its remains may be committed once the bucket is active again.
             PrepareOutcome::Sealed if self.batch.tries.is_some() && self.waits_for_unsealing() => {
                 begun.ballot
             }
@@ -371,8 +371,8 @@ impl Change<'_> {
         Ok(self.readable(&head.holders, head.ballot, value).map(Some))
     }
 
-    /// What volumes gave of a row that they showed; `None` where a prepare shall find another. A row that
-    /// none of them gave is left out from then on.
+    /// The value that volumes returned for a row that they showed; `None` if a new prepare should find
+    /// another row. A row that none of them returned is left out from then on.
     fn readable<T>(&mut self, holders: &[VolumeId], ballot: Ballot, answer: RowAnswer<T>) -> Option<T> {
         match answer {
             RowAnswer::Given(row) => return Some(row),
@@ -386,14 +386,14 @@ impl Change<'_> {
         None
     }
 
-    /// What became of an earlier try, judged by what is found after it.
+    /// Fate of an earlier try, judged by the value that was found after it.
     pub(super) fn verdict(&self, found: Option<&QuorumRow>) -> Option<AfterConflict> {
         let nothing = Changes::default();
         let changes = found.map_or(&nothing, |found| &found.value.changes);
         self.batch.verdict(changes, found.is_some_and(|found| found.committed), self.highest_floor)
     }
 
-    /// The value that a draft proposes; `None` where nobody has changed anything.
+    /// The value that a draft proposes; `None` if no member has changed anything.
     pub(super) fn value_of(
         &self,
         ready: &PreparedKey,
@@ -453,8 +453,8 @@ impl Change<'_> {
         };
         let positions = ready.round.positions();
         let ballot = ready.round.ballot;
-        // What is committed can be read without the volumes that are full, and comes to them when they have
-        // room: their reserve is not for what they missed.
+        // A committed value can be read without the full volumes, and is brought to them when they have room:
+        // their reserve is not for writes that they missed.
         let finishes = ready.found.as_ref().is_none_or(|found| !found.committed);
         let accept = Accept { ballot, value: encoded, introduces: Vec::new(), finishes, positions };
         self.batch.note_accept(accept.ballot, None);
@@ -499,7 +499,7 @@ impl Change<'_> {
                 return AcceptRoundOutcome::Committed;
             }
             AcceptOutcome::Conflict { above } => {
-                // Somebody else's write takes its place, or finishes it.
+                // Another write takes its place, or finishes it.
                 sent.is_known = true;
                 return AcceptRoundOutcome::Conflict { above };
             }
@@ -509,7 +509,7 @@ impl Change<'_> {
             | AcceptOutcome::StaleEpoch { .. }
             | AcceptOutcome::Undecided => round.failure(),
         };
-        // Enough have refused; whether the others did too tells whether anything came of it.
+        // Enough volumes have refused; the value can be stored only where others did not.
         while round.outstanding() > 0 && round.next_soon(registers).await {}
         let refused = |error: &message::Error| matches!(error, message::Error::Full | message::Error::Busy);
         let is_refused = round.outstanding() == 0

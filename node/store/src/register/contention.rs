@@ -1,4 +1,4 @@
-//! What this gateway has noticed of others that write the same keys, and what its own rounds take.
+//! Signs of other gateways that write the same keys, and the durations of this gateway's own rounds.
 //!
 //! A prepare refuses the accept of every gateway that prepared before it and has not been accepted yet. Where
 //! several write one key they would do that to each other for ever, and so would readers that finish what
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 /// they are written, which costs them a read round.
 const MARKS: usize = 1 << 10;
 /// How long a key counts as written by others after they were last noticed: several rounds of a slow disk,
-/// and short enough that a writer who is alone again soon pays for no read.
+/// and short enough that a writer that is alone again soon pays for no read.
 const MARKED_FOR: Duration = Duration::from_secs(1);
 /// The least that is taken for a prepare round: below it the wake-ups of tasks are as long as the pause.
 const ROUND_MIN: Duration = Duration::from_millis(1);
@@ -78,19 +78,19 @@ impl Contention {
         self.mark(hash).load(Ordering::Relaxed) > self.elapsed_ms()
     }
 
-    /// A prepare round that got its promises took so long.
+    /// Notes how long a prepare round took that got its promises.
     pub(super) fn prepared(&self, took: Duration) {
         self.prepare.add(took);
     }
 
-    /// An accept round that committed took so long.
+    /// Notes how long an accept round took that committed.
     pub(super) fn accepted(&self, took: Duration) {
         self.accept.add(took);
     }
 
-    /// The pause after so many conflicts in a row: about a round after the first, for then the accept that
-    /// was in the way has arrived; twice as long after each further one. `random` spreads it from half as
-    /// long to one and a half times.
+    /// The pause after `conflicts` in a row: about a round after the first, since by then the accept that was
+    /// in the way has arrived; twice as long after each further one. `random` spreads it from half as long to
+    /// one and a half times.
     pub(super) fn pause(&self, conflicts: u32, random: u64) -> Duration {
         let round = self.prepare.get().max(ROUND_MIN);
         let about = round.saturating_mul(1_u32.checked_shl(conflicts).unwrap_or(u32::MAX)).min(PAUSE_MAX);

@@ -17,13 +17,13 @@ pub enum Failure {
     /// The volumes are full. Nothing was proposed.
     #[error("volumes full")]
     Full,
-    /// The bucket is sealed: its register tells what became of it. No volume took anything.
+    /// The bucket is sealed: its register shows whether it was deleted. No volume stored anything.
     #[error("bucket sealed")]
     Sealed,
     /// The value would grow past a limit. Nothing was proposed.
     #[error(transparent)]
     OverLimit(OverLimit),
-    /// A volume may have taken an accept: whether it takes effect, or did for a while, cannot be told.
+    /// A volume may have stored an accept: it may take effect, or may have had effect for a while.
     #[error("outcome unknown")]
     OutcomeUnknown,
 }

@@ -1,5 +1,5 @@
-//! What follows a commit: one hint a row that says whether every volume took it, and a look at those that may
-//! lack it.
+//! Work after a commit: one hint a row, with whether every volume stored it, and a look at the volumes that
+//! may lack it.
 
 use std::time::Duration;
 

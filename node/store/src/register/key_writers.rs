@@ -1,4 +1,4 @@
-//! Every key that somebody of this process writes, and who waits for their turn there.
+//! Keys that this process writes at this moment, and the writers that wait for their turn.
 
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -15,7 +15,7 @@ use super::writer::Member;
 /// Parts of the table, each with a lock of its own.
 const TABLE_PARTS: usize = 64;
 
-/// Every key that somebody of this process writes at this moment.
+/// All keys that this process writes at this moment.
 #[derive(Debug)]
 pub(super) struct Writers {
     parts: Vec<Mutex<HashTable<KeyWriters>>>,
@@ -36,7 +36,7 @@ pub(super) struct KeyWriters {
     pub(super) of: HashedKey,
     /// Writers that have not handed their change over.
     pub(super) tickets: usize,
-    /// A batch is at work; who runs it takes those who wait when it ends.
+    /// A batch is at work; the task that runs it takes the waiting writers when it ends.
     pub(super) at_work: bool,
     /// When the last prepare of this gateway went out: one from before that is overtaken.
     pub(super) prepared: u64,
@@ -83,7 +83,7 @@ impl Writers {
         part.find(key.hash, |writers| writers.of.key == key.key).map_or(0, |writers| writers.waiting.len())
     }
 
-    /// Changes the entry of a key, which is gone afterwards if nobody is left in it.
+    /// Changes the entry of a key, and removes the entry if it is empty afterwards.
     pub(super) fn update<T>(&self, key: &HashedKey, change: impl FnOnce(&mut KeyWriters) -> T) -> T {
         let mut part = self.part(key.hash).lock();
         let entry = part.entry(key.hash, |writers| writers.of.key == key.key, |writers| writers.of.hash);
@@ -114,7 +114,7 @@ impl KeyWriters {
         self.waiting.push_back(member);
     }
 
-    /// Moves those who have waited longest.
+    /// Moves the members that have waited longest.
     pub(super) fn take(&mut self, most: usize, into: &mut Vec<Member>) {
         let from = into.len();
         into.extend(self.waiting.drain(..most.min(self.waiting.len())));

@@ -1,10 +1,11 @@
 //! The proposer: rounds over the volumes of a key's set, around the decisions of
 //! [`sherd_core::register`].
 //!
-//! Nothing here decides; it asks, collects what comes in time, hands that to the core's functions
-//! and does what they say. `read` returns committed values only. A change makes a new value from the one
-//! it finds, as one compare-and-set; writers of one key share it: `writers` has who waits, `writer` one
-//! of them, `batch` those who are at work, `change` their rounds, `hint` what follows a commit.
+//! Nothing here decides: code here asks volumes, collects the answers that come in time, passes them to the
+//! core's functions and carries out their decisions. `read` returns committed values only. A change makes a
+//! new value from the one it finds, as one compare-and-set; writers of one key share it: `writers` holds
+//! those that wait, `writer` one of them, `batch` those at work, `change` their rounds, `hint` the work after
+//! a commit.
 
 mod failure;
 mod key_writers;
@@ -90,7 +91,7 @@ impl Default for RegisterTimeouts {
     }
 }
 
-/// What a quorum holds for a key.
+/// A row that a quorum showed for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuorumRow {
     /// The ballot at which it was accepted.
@@ -103,13 +104,13 @@ pub struct QuorumRow {
     pub(crate) holders: Vec<VolumeId>,
     /// Its stored head.
     pub(crate) head: Bytes,
-    /// What it says.
+    /// Its value.
     pub value: Value,
-    /// What both take of the memory for values.
+    /// Memory for values that both take.
     pub(crate) room: ValueRoom,
 }
 
-/// What the volumes that showed a row gave, when they were asked for the rest of it.
+/// Answer of the volumes that showed a row, to the question for the rest of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum RowAnswer<T> {
     /// This, from one of them or from another volume of the set.
@@ -122,7 +123,7 @@ pub(crate) enum RowAnswer<T> {
     Late,
 }
 
-/// What the volumes that did not give a row said instead.
+/// Reasons of the volumes that did not return a row.
 #[derive(Debug, Clone, Copy, Default)]
 struct RowRefusals {
     moved_on: bool,
@@ -212,7 +213,7 @@ pub fn value_budget(pool: &BufferPool) -> Budget {
     Budget::new(bytes, VALUE_PATIENCE, Reclaim::default())
 }
 
-/// What the registers are built from.
+/// Parts that the registers are built from.
 #[derive(Debug)]
 pub struct RegistersConfig {
     /// The topology in force.
@@ -229,11 +230,11 @@ pub struct RegistersConfig {
     pub timeouts: RegisterTimeouts,
     /// Where damage is reported.
     pub damage: Damage,
-    /// What is counted.
+    /// Counters of rounds, conflicts and outcomes.
     pub metrics: Arc<Metrics>,
     /// Where stragglers of decided rounds are waited for.
     pub tasks: TaskTracker,
-    /// What long values may take of memory.
+    /// Memory that long values may take.
     pub values: Budget,
 }
 
@@ -277,7 +278,7 @@ impl Registers {
         Timestamp::from_ms(self.inner.clock.wall().wall_ms())
     }
 
-    /// What is known about the volumes' lives.
+    /// Highest lives of volumes that this process has seen.
     pub(crate) fn known_lives(&self) -> Arc<Lives> {
         Arc::clone(&self.inner.lives.read())
     }
@@ -300,7 +301,7 @@ impl Registers {
         self.inner.births.tick_above(floor);
     }
 
-    /// Learns from an answer about the lives of volumes; copies only when there is news.
+    /// Adds the lives that an answer names; copies only if one is higher than known.
     pub(crate) fn learn(&self, volume: VolumeId, from: &Answerer) {
         let news = {
             let known = self.inner.lives.read();

@@ -64,8 +64,8 @@ impl Registers {
         }
     }
 
-    /// Whether too few volumes of a set answered because connections to them were lost a moment ago, as those
-    /// of a node that was suspended are: then it waits a little, for they are being made again. Cancel-safe.
+    /// Whether too few volumes of a set answered because connections to them were lost just before, as those
+    /// of a suspended node are: then it waits briefly while they are made again. Cancel-safe.
     pub(super) async fn links_return(&self, set: &SetView, deadline: Instant) -> bool {
         let returns = Instant::now() < deadline && set.routes.iter().any(VolumeRoute::is_returning);
         if returns {
@@ -255,7 +255,7 @@ impl Registers {
                     refusals.corrupt = true;
                     self.inner.damage.row(&target.key);
                 }
-                // A short value needs no room: that volume answers nobody.
+                // A short value needs no room: that volume answers no caller.
                 Err(message::Error::Busy) if values > ValueLimit::USUAL => lacked_room = true,
                 Ok(_) | Err(_) => {}
             }
@@ -269,7 +269,7 @@ impl Registers {
         })
     }
 
-    /// A found row; `None` where it is no value.
+    /// A found row; `None` if its value does not decode.
     fn decoded(
         &self,
         target: &Target,
@@ -296,25 +296,25 @@ impl Registers {
     }
 }
 
-/// What the volumes that hold a row gave of its value.
+/// Answer of the volumes that hold a row, about its value.
 enum HoldersAnswer {
     Row(Box<RowAnswer<QuorumRow>>),
     /// One of them at least had no room for the answer, and no other gave it.
     NoRoom,
-    /// The value has so many bytes, more than were asked for.
+    /// The value is longer than was asked for: its length in bytes.
     Longer(u32),
 }
 
-/// What a vote shows of the value of a found row.
+/// Part of a found row's value that a vote shows.
 enum ShownValue {
     Bytes(Bytes),
-    /// So many bytes, which it does not carry.
+    /// Its length in bytes; the vote does not carry the value.
     Length(u32),
     /// The volume holds another row, or none.
     OtherRow,
 }
 
-/// What one read came to.
+/// Result of one read.
 enum ReadOutcome {
     Value(Box<QuorumRow>),
     Absent,

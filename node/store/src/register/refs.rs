@@ -12,7 +12,7 @@ use crate::stripe::{self, Stripes};
 /// Bytes of the page of an object of 10,000 parts.
 const PAGE_BYTES_USUAL: usize = 1 << 20;
 
-/// What is kept alive is not known, so nothing may be concluded.
+/// The set of live data is not known, so nothing may be concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RefsError {
     /// The register cannot be read.
@@ -26,7 +26,7 @@ pub(crate) enum RefsError {
     },
 }
 
-/// What a manifest page lists.
+/// Data ids that a manifest page lists.
 pub(crate) async fn listed_on(
     stripes: &Stripes,
     key: &RegisterKey,

@@ -11,10 +11,12 @@ use sherd_core::limits;
 use super::Failure;
 use crate::machine::budget::{Budget, Share};
 
-/// What a value takes in memory: its bytes as they came, and twice as much for what is read from them.
+/// Memory of a value per byte of its encoding: the bytes as they came, and twice as much for the decoded
+/// form.
 const TIMES_ITS_BYTES: usize = 3;
 
-/// What a long value takes of the budget, until the row that has it is dropped. A short one takes nothing.
+/// Share of the budget that a long value takes, until the row that holds it is dropped. A short one takes
+/// nothing.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct ValueRoom {
     _share: Option<Arc<Share>>,
@@ -30,7 +32,7 @@ impl PartialEq for ValueRoom {
 impl Eq for ValueRoom {}
 
 impl ValueRoom {
-    /// Waits for room for a value of so many bytes.
+    /// Waits for room for a value of `value_bytes`.
     ///
     /// # Errors
     /// [`Failure::Overloaded`] where there was none in time.

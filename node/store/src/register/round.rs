@@ -38,7 +38,7 @@ pub(super) struct Round<R> {
     late: Option<(usize, Duration)>,
 }
 
-/// What the rounds of a change took, and the slowest of the calls that they waited for.
+/// Durations of the rounds of a change, and the slowest of the calls that they waited for.
 #[derive(Debug, Default)]
 pub(super) struct RoundTimes {
     pub(super) prepare: Duration,
@@ -124,7 +124,7 @@ impl<R: Unpin> Round<R> {
         while self.outstanding() > 0 && tokio::time::timeout_at(until, self.next(registers)).await.is_ok() {}
     }
 
-    /// Waits for the next answer. At the deadline whoever has not answered has failed.
+    /// Waits for the next answer. At the deadline, volumes that have not answered count as failed.
     pub(super) async fn next(&mut self, registers: &Registers) {
         self.next_after(registers, 1).await;
     }
@@ -156,7 +156,7 @@ impl<R: Unpin> Round<R> {
         }
     }
 
-    /// What has not answered has failed.
+    /// Counts volumes that have not answered as failed.
     fn give_up(&mut self, registers: &Registers) {
         while let Some((place, result)) = self.gather.take_now() {
             self.hear(registers, place, result);
@@ -213,7 +213,7 @@ impl<R: Unpin> Round<R> {
         decide: impl Fn(&[Reply<R>], PrepareProgress<'_>) -> Decision<T>,
         waits: impl Fn(&T) -> bool,
     ) -> Decision<T> {
-        // Fewer votes decide nothing but a retry: the task sleeps until so many are there.
+        // Fewer votes decide nothing but a retry: the task sleeps until an accept quorum has answered.
         let quorum = self.set.quorums().accept();
         loop {
             let lives = registers.known_lives();

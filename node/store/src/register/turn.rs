@@ -1,4 +1,4 @@
-//! The turn of whoever runs the batches of a key, and the prepares that go out for it.
+//! The turn of the task that runs the batches of a key, and the prepares that go out for it.
 
 use sherd_core::id::{Ballot, RegisterKey};
 use sherd_core::limits::BATCH_WRITERS_MAX;
@@ -16,7 +16,7 @@ pub(super) struct OrderedPrepare {
     pub(super) order: u64,
 }
 
-/// What the next prepare of a key goes out with.
+/// Data that the next prepare of a key goes out with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PreparePlace {
     pub(super) order: u64,
@@ -56,12 +56,12 @@ impl KeyTurn {
         Self { registers: registers.clone(), route, key, is_over: true }
     }
 
-    /// Whose turn it is.
+    /// The key of this turn.
     pub(super) const fn key(&self) -> &RegisterKey {
         &self.key.key
     }
 
-    /// Adds those who wait, in their order, as far as a batch has room.
+    /// Adds waiting writers in their order, up to the size of a batch.
     pub(super) fn take_waiting(&self, members: &mut Vec<Member>) {
         let most = BATCH_WRITERS_MAX.saturating_sub(members.len());
         self.registers.inner.writers.update(&self.key, |entry| entry.take(most, members));
@@ -75,7 +75,7 @@ impl KeyTurn {
         place.send(registers, &self.route)
     }
 
-    /// Ends the turn if nobody waits: whoever comes next begins another.
+    /// Ends the turn if no writer waits: the next one begins another.
     pub(super) fn ends(&mut self) -> bool {
         self.is_over = self.registers.inner.writers.update(&self.key, |entry| {
             entry.at_work = !entry.waiting.is_empty();
@@ -86,7 +86,7 @@ impl KeyTurn {
 }
 
 impl Drop for KeyTurn {
-    /// The task was dropped or has failed: nobody else would ever tell those who wait.
+    /// The task was dropped or has failed: no one else would ever answer the waiting writers.
     fn drop(&mut self) {
         if !self.is_over {
             let mut waiting = Vec::new();

@@ -1,4 +1,5 @@
-//! A writer as it waits among others of its key: what it wants, how each try judged it, and how it is told.
+//! A writer as it waits among others of its key: what it wants, the verdict of each try on it, and the
+//! channel for its answer.
 //!
 //! A verb makes a [`Writer`] and hands it to `Registers::change`; from there on it is a [`Member`] of a
 //! batch, which runs to its end although the verb's client may be gone.
@@ -18,13 +19,13 @@ use super::failure::Failure;
 use crate::observe::trace::{self, RequestTrace};
 use crate::stripe::StagedData;
 
-/// What a waiting writer costs beside its inline bytes: its conditions, attributes and place.
+/// Memory of a waiting writer beside its inline bytes: its conditions, attributes and place.
 const WRITER_BYTES: usize = 1 << 10;
 
 /// A value to propose, without its history: that is the register's own business.
 #[derive(Debug)]
 pub struct Proposal {
-    /// What the register shall be.
+    /// The new state of the register.
     pub(crate) state: State,
     /// The inline bytes that the state names.
     pub(crate) inline: Inline,
@@ -33,7 +34,7 @@ pub struct Proposal {
     pub(crate) carried: Vec<DataId>,
     /// Data ids that the state no longer names and that another register names from now on.
     pub(crate) handed_over: Vec<DataId>,
-    /// What is still to be mended about the data, made durable together with the value.
+    /// A repair that is due on the data, made durable together with the value.
     pub(crate) heal: Option<HealEntry>,
     /// How the writer is recognised when its client sends it again. The register adds it, see
     /// [`Writer::sent_by`].
@@ -78,8 +79,8 @@ struct WriterCall<E> {
     repeated: AnswerRepeated<E>,
 }
 
-/// What a writer is judged on: the value that a prepare or a read found, and what members before it made of
-/// that.
+/// Basis for a writer's decision: the value that a prepare or a read found, with the changes of the members
+/// before it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DecisionBasis<'a> {
     pub(super) state: Option<&'a State>,
@@ -88,7 +89,7 @@ pub(super) struct DecisionBasis<'a> {
     pub(super) drafted: &'a [ConditionalChange],
 }
 
-/// A change that somebody wants to make, and the data that it names.
+/// A change that a caller wants to make, and the data that it names.
 pub struct Writer<E> {
     staged: Option<StagedData>,
     inline: Bytes,
@@ -136,19 +137,19 @@ impl<E> Writer<E> {
 pub enum ChangeError<E> {
     /// The writer's own decision; what it judged is committed.
     Refused(E),
-    /// The bucket is sealed: its register tells what became of it. No volume took anything of the writer,
-    /// which may come again.
+    /// The bucket is sealed: its register shows whether it was deleted. No volume stored anything of the
+    /// writer, which may try again.
     Sealed(Box<Writer<E>>),
     /// The rounds failed.
     Failed(Failure),
 }
 
-/// What the members of a batch are told.
+/// Answer to the members of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// What was decided last: no accept of it was sent.
+    /// The last decision counts: no accept of it was sent.
     AsDecided,
-    /// What the try of this number decided: that one is committed.
+    /// The decision of the try of this number counts: that one is committed.
     AsTried {
         number: u16,
     },
@@ -177,18 +178,18 @@ pub(super) struct MemberData {
 }
 
 impl MemberData {
-    /// What no accept has named.
+    /// The data, if no accept has named it.
     pub(super) fn unnamed(&self) -> Option<DataRef> {
         self.staged.as_ref().filter(|_| self.named_at.is_none()).map(StagedData::data)
     }
 
-    /// What an accept has named, and the highest ballot of one.
+    /// The data, if an accept has named it, with the highest ballot of such an accept.
     pub(super) fn named(&self) -> Option<(DataRef, Ballot)> {
         Some((self.staged.as_ref()?.data(), self.named_at?))
     }
 
-    /// What has to be healed, because a volume lost the shard that it had of it before any value named it:
-    /// whoever rebuilt that volume may have looked at its rows before this one was there.
+    /// The data, if it has to be healed because a volume lost its shard before any value named it: the
+    /// rebuild of that volume may have read its rows before this one was there.
     pub(super) fn outlived(&self, lives: &Lives) -> Option<DataRef> {
         self.staged.as_ref().filter(|staged| staged.is_outlived(lives)).map(StagedData::data)
     }
@@ -219,7 +220,7 @@ impl MemberData {
     }
 }
 
-/// A writer's wish, whatever its refusals look like.
+/// A writer's wish, without the type of its refusals.
 trait WriteRequest: Send + std::fmt::Debug {
     fn has_left(&self) -> bool;
     fn decide(&mut self, found: DecisionBasis<'_>) -> Option<Proposal>;
@@ -234,7 +235,7 @@ trait WriteRequest: Send + std::fmt::Debug {
 enum Verdict<E> {
     Made,
     Refused(E),
-    /// Whatever the register holds, this cannot be made.
+    /// The change cannot be made for any state of the register.
     Failed(Failure),
 }
 
@@ -254,7 +255,7 @@ impl<E: std::fmt::Debug> std::fmt::Debug for PendingWrite<E> {
     }
 }
 
-/// Where a writer hears what came of it.
+/// Channel on which a writer gets its answer.
 pub(super) type Reply<E> = oneshot::Receiver<Result<(), ChangeError<E>>>;
 
 impl Member {
@@ -284,12 +285,12 @@ impl Member {
         self.trace.as_ref()
     }
 
-    /// What it costs in memory while it waits.
+    /// Memory that it takes while it waits, in bytes.
     pub(super) fn bytes(&self) -> usize {
         WRITER_BYTES + self.inline.len()
     }
 
-    /// Whether nobody waits for its answer any more.
+    /// Whether its caller has stopped waiting for the answer.
     pub(super) fn has_left(&self) -> bool {
         self.request.has_left()
     }
@@ -316,7 +317,7 @@ impl Member {
         self.data.note_try(named, ballot);
     }
 
-    /// Tells it. Data that no accept named is removed with it, unless it may come again.
+    /// Sends the answer. Data that no accept named is removed with the writer, unless it may try again.
     pub(super) fn answer(self, answer: Answer) {
         let Self { came: _, deadline: _, inline, data, trace, request } = self;
         // Before the request goes on: its time is logged when the last clone of the trace is dropped.
@@ -371,13 +372,13 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
                 index.map_or(Verdict::Failed(Failure::OutcomeUnknown), |index| tried.swap_remove(index))
             }
             Answer::Failed(Failure::Sealed) => {
-                // Who has left does not come again; its data goes with it.
+                // A writer that left does not try again; its data is dropped with it.
                 let writer = Box::new(Writer { staged, inline, decide, call });
                 return drop(reply.send(Err(ChangeError::Sealed(writer))));
             }
             Answer::Failed(failure) => Verdict::Failed(failure),
         };
-        // What no accept named goes before anybody is told.
+        // Data that no accept named is removed before the answer is sent.
         drop(staged);
         let told = match verdict {
             Verdict::Made => Ok(()),

@@ -1,11 +1,11 @@
 //! The writers of each key at this gateway: who comes while others are at work waits for the next batch.
 //!
 //! ```text
-//! begin --(nobody else: prepare goes out)--> WriteTicket --change--> at work: batch after batch, one task
+//! begin --(it is alone: prepare goes out)--> WriteTicket --change--> at work: batch after batch, one task
 //!                                                           `------> waiting --^
 //! ```
-//! A key has an entry while somebody has a ticket, waits, or is at work, and no longer. A writer alone starts
-//! at once: its prepare goes out with its ticket, beside the last syncs of its data.
+//! A key has an entry only while a writer has a ticket, waits, or is at work. A writer alone starts at once:
+//! its prepare goes out with its ticket, beside the last syncs of its data.
 
 use tokio::time::Instant;
 
@@ -28,14 +28,14 @@ pub struct WriteTicket {
     key: HashedKey,
     came: u64,
     deadline: Instant,
-    /// Sent where nobody else was at work.
+    /// Sent if no other writer was at work.
     ahead: Option<OrderedPrepare>,
 }
 
-/// What a writer finds at its key.
+/// State of its key that a writer finds.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
 enum WriterArrival {
-    /// Nobody is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
+    /// No batch is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
     First(Member, Option<OrderedPrepare>),
     /// It waits among others.
     Waits,
@@ -82,11 +82,11 @@ impl Registers {
         WriteTicket { registers: self.clone(), route: route.clone(), key, came, deadline, ahead }
     }
 
-    /// Makes one change, together with whoever else of this process writes the key at this moment. It runs to
-    /// its end although nobody waits for it any more, once an accept that names it was sent.
+    /// Makes one change, together with the other writers of the key in this process. Once an accept that
+    /// names it was sent, it runs to its end even if its caller has gone.
     ///
     /// # Errors
-    /// What the writer refuses, or [`Failure`]s of the volumes: then the outcome may be unknown.
+    /// The writer's own refusal, or a [`Failure`] of the volumes: then the outcome may be unknown.
     pub async fn change<E: std::fmt::Debug + Send + 'static>(
         &self,
         ticket: WriteTicket,
@@ -107,7 +107,7 @@ impl Registers {
             }
         }
         drop(ticket);
-        // The task is gone when the process ends: what it had sent nobody knows.
+        // The task is gone when the process ends: the fate of its accepts is unknown.
         let told = trace::timed(Phase::Register, heard)
             .await
             .unwrap_or(Err(ChangeError::Failed(Failure::OutcomeUnknown)));
@@ -117,7 +117,7 @@ impl Registers {
         told
     }
 
-    /// Runs batch after batch until nobody waits.
+    /// Runs batch after batch until no writer waits.
     async fn run_batches(self, turn: KeyTurn, first: Member, ahead: Option<OrderedPrepare>) {
         let mut turn = turn;
         BatchRun::new(&self, &turn).run(Some(first), ahead).await;

@@ -29,7 +29,7 @@ pub enum VoterStatus {
 }
 
 impl VoterStatus {
-    /// What goes into [`crate::register::Answerer::votes`].
+    /// Goes into [`crate::register::Answerer::votes`].
     pub const fn votes(self) -> bool {
         matches!(self, Self::Voting)
     }
@@ -40,7 +40,7 @@ impl VoterStatus {
     }
 }
 
-/// What a volume guarantees for all its keys.
+/// Guarantees that a volume gives for all its keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub struct AcceptorState {
     /// Every ballot at or below is refused. Durable; never falls.
@@ -59,7 +59,7 @@ pub struct AcceptorState {
     pub standing: VoterStatus,
 }
 
-/// What a volume holds for the key in question.
+/// State that a volume holds for the key in question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct KeyState<'a> {
     /// Its row, rows still in the batch included; an answer that depends on such a row leaves after
@@ -98,7 +98,7 @@ pub struct Promise {
     pub needs_bound: Option<Ballot>,
 }
 
-/// What to do with an accept that is not refused.
+/// Answer to an accept that is not refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AcceptVerdict {
     /// Store the row, durably, and only then answer.
@@ -168,7 +168,7 @@ pub fn judge_accept(
 /// Judges whether the volume may answer a read of the key with its row and floor.
 ///
 /// # Errors
-/// [`Refusal`] when it does not vote, knows a later epoch, or holds a seal on the bucket.
+/// [`Refusal`] when it does not vote, has a later epoch, or holds a seal on the bucket.
 pub fn judge_read(state: &AcceptorState, key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
     judge_vote(state, key, asked)
 }
@@ -179,8 +179,8 @@ pub fn judge_commit(row: Option<&RowHead>, ballot: Ballot) -> bool {
     row.is_some_and(|row| row.ballot == ballot)
 }
 
-/// Whether the row of a dropped tombstone may go: it is still that tombstone, and the floor keeps
-/// out what it kept out. A row that was replaced meanwhile is somebody's acknowledged write.
+/// Whether the row of a dropped tombstone may go: it is still that tombstone, and the floor keeps out what it
+/// kept out. A row that was replaced meanwhile is another write's, and acknowledged.
 pub fn judge_drop(row: Option<&RowHead>, ballot: Ballot, floor: Ballot) -> bool {
     ballot <= floor && row.is_some_and(|row| row.ballot == ballot)
 }
@@ -198,8 +198,8 @@ pub fn raise_data_floor(current: Timestamp, asked: Timestamp) -> Timestamp {
     current.max(asked)
 }
 
-/// Judges whether the volume may raise its floor for somebody who relies on all N
-/// volumes. A recovering one may not: what it will adopt could lie below.
+/// Judges whether the volume may raise its floor for a caller that relies on all N volumes. A recovering one
+/// may not: rows that it has yet to adopt could lie below.
 ///
 /// # Errors
 /// [`Refusal::Recovering`].
@@ -300,9 +300,8 @@ fn judge_place(key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> 
 
 /// One ballot from a clock that is years ahead would close the key to everybody else for years.
 ///
-/// What counts is what the volume's own clock said: now, or up to a day ahead of that before it was
-/// set back. A row or a promise does not: one proposer would pull them up, each five minutes above
-/// the last.
+/// The volume's own clock decides: now, or up to a day ahead of that before it was set back. Rows and
+/// promises do not count: one proposer could pull them up, each five minutes above the last.
 fn judge_ahead(state: &AcceptorState, asked: Circumstances, ballot: Ballot) -> Result<(), Refusal> {
     let before_a_step = state.clock_reading.min(asked.now.plus_ms(CLOCK_STEP_MS_MAX));
     let known = asked.now.max(before_a_step).max(state.floor.time);

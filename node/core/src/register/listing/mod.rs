@@ -25,7 +25,7 @@ pub const fn is_listed(committed: bool, tombstone: bool) -> bool {
     !(committed && tombstone)
 }
 
-/// What to do with a key.
+/// Treatment of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum KeyDecision {
     /// The row of this entry is committed: show it if it is live.
@@ -39,7 +39,7 @@ pub enum KeyDecision {
     Absent,
 }
 
-/// What to do with a common prefix.
+/// Treatment of a common prefix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum PrefixDecision {
     /// A live key is below it: show it.

@@ -6,9 +6,9 @@
 //!      |              v                                                     Conflict |  Committed
 //!      +---- a higher ballot <---- TryAgain ---- after_conflict <---- prepare <------+
 //! ```
-//! A change has one id over all ballots that it takes, and a value carries the ids of its last
-//! sixteen: that is how a writer whose accept met a conflict learns whether somebody finished it.
-//! Guards I-4, I-5, I-6, I-16 and I-17.
+//! A change has one id over all ballots that it takes, and a value carries the ids of its last sixteen: so a
+//! writer whose accept ran into a conflict can tell whether another proposer finished its change. Guards I-4,
+//! I-5, I-6, I-16 and I-17.
 
 use crate::checksum::Digest;
 use crate::id::{Ballot, ChangeId, Epoch, Timestamp, VolumeId};
@@ -17,7 +17,7 @@ use crate::record::Changes;
 use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
 use crate::register::{Refusal, Row, Vote};
 
-/// What is known about the asking, beside the replies.
+/// State of the prepare round, beside the replies.
 #[derive(Debug, Clone, Copy)]
 pub struct PrepareProgress<'a> {
     /// The set's quorums.
@@ -26,35 +26,36 @@ pub struct PrepareProgress<'a> {
     pub outstanding: usize,
     /// The asker's clock.
     pub now: Timestamp,
-    /// What the asker knows about the lives of volumes.
+    /// Lives of volumes known to the proposer.
     pub lives: &'a Lives,
 }
 
-/// A decision, and what the refusals told on the way.
+/// A decision, and the facts that the refusals carried.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decision<T> {
-    /// What to do.
+    /// The next step.
     pub outcome: T,
     /// Volumes whose clock is far from ours, to be reported; they count as unanswered.
     pub skewed: Vec<VolumeId>,
-    /// A volume said that the bucket is sealed: what is cached about it is no longer to be trusted,
-    /// whatever the outcome.
+    /// A volume said that the bucket is sealed: its cached record must not be trusted any more, with any
+    /// outcome.
     pub seal_seen: bool,
 }
 
-/// What follows from the replies to a prepare.
+/// Outcome of a prepare, judged by its replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum PrepareOutcome {
     /// Undecided while volumes may still answer.
     Wait,
     /// A volumes promised: the value may be made and proposed.
     Prepared(PrepareResult),
-    /// Too many know a higher ballot: prepare anew above this one.
+    /// Too many volumes have a higher ballot: prepare again above this one.
     Retry {
         /// The highest bound worth following.
         above: Ballot,
     },
-    /// Too many refuse the ballot as too far ahead: prepare anew at one of the clock's, if that is lower.
+    /// Too many volumes refuse the ballot as too far ahead: prepare again at a ballot of the clock, if that
+    /// is lower.
     TooFarAhead,
     /// Too many hold a seal: read the bucket's register.
     Sealed,
@@ -67,7 +68,7 @@ pub enum PrepareOutcome {
     Unavailable,
 }
 
-/// What A promises found.
+/// State that A promises showed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PrepareResult {
     /// The value to build on; `None` when none of them holds a row. A tombstone found here may have
@@ -85,11 +86,11 @@ pub struct HighestRow {
     pub ballot: Ballot,
     /// The hash of the value's head.
     pub digest: Digest,
-    /// Whether it is committed: one of them knows it, or A of them accepted it, see [`Vote::is_accepted`].
-    /// The hint that says so comes later, and a key that many write would be settled again and again without
-    /// the second rule.
+    /// Whether it is committed: one of them has it as committed, or A of them accepted it, see
+    /// [`Vote::is_accepted`]. The commit hint comes later, and without the second rule a contended key would
+    /// be settled again and again.
     pub committed: bool,
-    /// Who holds it, so that its bytes can be asked for.
+    /// Volumes that hold it, so that its bytes can be asked for.
     pub holders: Vec<VolumeId>,
 }
 
@@ -103,34 +104,34 @@ pub struct UnreadableRow {
     pub ballot: Ballot,
 }
 
-/// What follows from the replies to an accept.
+/// Outcome of an accept, judged by its replies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum AcceptOutcome {
     /// Undecided while volumes may still answer.
     Wait,
     /// A voting volumes hold it durably: it is committed, answer the client.
     Committed,
-    /// Too many know a higher ballot. Somebody may finish or replace the change: prepare above this
-    /// ballot, then ask [`after_conflict`].
+    /// Too many volumes have a higher ballot. Another proposer may finish or replace the change: prepare
+    /// above this ballot, then ask [`after_conflict`].
     Conflict {
         /// The highest bound worth following.
         above: Ballot,
     },
-    /// Too many refuse data this old: the change cannot be proposed again. It may still be finished
-    /// by somebody who finds it, so the outcome is unknown.
+    /// Too many volumes refuse data this old: the change cannot be proposed again. It may still be finished
+    /// by a proposer that finds it, so the outcome is unknown.
     DataTooOld,
     /// Too many hold a seal: read the bucket's register. The outcome is unknown.
     Sealed,
-    /// Too many know a newer topology. The outcome is unknown until a prepare there tells.
+    /// Too many volumes have a newer topology. The outcome is unknown until a prepare there shows it.
     StaleEpoch {
         /// The highest epoch seen.
         epoch: Epoch,
     },
-    /// Too few answered. The outcome is unknown: prepare anew as after a conflict.
+    /// Too few volumes answered. The outcome is unknown: prepare again, as after a conflict.
     Undecided,
 }
 
-/// What a writer knows about its own tries.
+/// A writer's record of its own tries.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Tries {
     /// The change.
@@ -144,7 +145,7 @@ pub struct Tries {
     pub highest_floor: Ballot,
 }
 
-/// What becomes of a change whose accept met a conflict, judged by what the next prepare found.
+/// Fate of a change whose accept ran into a conflict, judged by the value that the next prepare found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum AfterConflict {
     /// The found value contains the change and is committed: it has succeeded.
@@ -158,8 +159,8 @@ pub enum AfterConflict {
         /// Which of its tries went into the value.
         number: u16,
     },
-    /// The change is not in the found value's history and, once a value is committed at the
-    /// prepared ballot, never will be by itself: judge its condition again and propose it anew.
+    /// The change is not in the found value's history and, once a value is committed at the prepared ballot,
+    /// never will be by itself: judge its condition again and propose it again.
     TryAgain,
     /// The change history is too short to tell: the outcome is unknown, and only the write that replaces this
     /// value may release its data.
@@ -172,8 +173,8 @@ pub enum AfterConflict {
 /// volume can give the highest row, a proposer that kept these votes would find the same row at every ballot,
 /// and the key would be stuck. It names them here instead, and decides on the votes that are left.
 ///
-/// That is safe because A promises must be left. Any A promises suffice for a decision, whatever other
-/// volumes answered: an unreadable row that was committed is held by A volumes, one of which is among any
+/// That is safe because A promises must be left. Any A promises suffice for a decision, with any answers of
+/// the other volumes: an unreadable row that was committed is held by A volumes, one of which is among any
 /// other A, and that one shows this row or a later one. So a row that none of the A shows is not committed,
 /// and never will be, since each of the A refuses its ballot now. The promise of a volume whose row is left
 /// out must not count among the A: it may be the only one of them that holds the committed row.
@@ -241,12 +242,12 @@ pub fn after_accept(replies: &[Reply<()>], asking: PrepareProgress<'_>) -> Decis
 /// Decides what became of a change, from the value that the prepare after a conflict found
 /// (`Changes::default()` when it found nothing).
 ///
-/// - Its id is there: it has succeeded, at the latest when the found value is committed. Without
-///   this rule a change that somebody else finished is made twice.
+/// - Its id is there: it has succeeded, at the latest when the found value is committed. Without this rule a
+///   change that another proposer finished is made twice.
 /// - Sixteen or more changes since the lowest count proposed: the id may have been pushed out of the
 ///   ring, so its absence says nothing.
-/// - A floor at or above the first accept: the change may have been committed, deleted and the
-///   tombstone dropped, and count and ids began anew.
+/// - A floor at or above the first accept: the change may have been committed, deleted and the tombstone
+///   dropped, and count and ids started over.
 pub fn after_conflict(found: &Changes, found_committed: bool, tries: &Tries) -> AfterConflict {
     let ring = u64::try_from(CHANGE_IDS).expect("a handful");
     if let Some(number) = found.number_of(tries.change) {
@@ -289,7 +290,7 @@ pub(super) fn highest<'a>(
     })
 }
 
-/// What a round's refusals say together.
+/// Summary of a round's refusals.
 struct RefusalSummary {
     /// The highest bound up to four minutes past our clock, and how many voters named one.
     near: Option<Ballot>,

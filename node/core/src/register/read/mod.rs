@@ -1,4 +1,4 @@
-//! What a read may return: `decide(replies)`.
+//! Which value a read may return: `decide(replies)`.
 //!
 //! A value is returned only when it is known to be committed, or is being made so by this very
 //! read. Ballots are compared, never values: the same value at two ballots is two proposals, and of
@@ -14,21 +14,21 @@ use crate::register::proposer::{HighestRow, highest};
 use crate::register::quorum::{Lives, Quorums, Reply, is_current, voters};
 use crate::register::{Refusal, Vote};
 
-/// What is known about the read, beside the replies.
+/// State of the read, beside the replies.
 #[derive(Debug, Clone, Copy)]
 pub struct ReadProgress<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
     /// Volumes that were asked and may still answer.
     pub outstanding: usize,
-    /// What the asker knows about the lives of volumes.
+    /// Lives of volumes known to the reader.
     pub lives: &'a Lives,
-    /// Whether the read has waited about two commit times for somebody else to finish the write
-    /// that it found.
+    /// Whether the read has waited about two commit times for another proposer to finish the write that it
+    /// found.
     pub patience_over: bool,
 }
 
-/// What follows from the replies to a read.
+/// Outcome of a read, judged by its replies.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ReadDecision {
     /// Undecided while volumes may still answer.

@@ -50,7 +50,7 @@ fn the_highest_ballot_is_returned_when_it_is_known_committed() {
 fn a_replies_with_one_ballot_are_enough() {
     let same = decide(3, &[vote(1, Some((5, false)), 0), vote(2, Some((5, false)), 0)], 0, false);
     assert_eq!(value_of(&same), Some(ballot(5)));
-    // N = 4: P = 2 replies that agree are no accept quorum.
+    // N = 4: P = 2 replies that agree are fewer than an accept quorum.
     let pair = [vote(1, Some((5, false)), 0), vote(2, Some((5, false)), 0)];
     assert_eq!(decide(4, &pair, 2, false), ReadDecision::Wait);
     assert_eq!(decide(4, &pair, 0, false), ReadDecision::AskAgain);

@@ -1,13 +1,12 @@
 //! Whether a volume that was opened still has the state that its votes speak for, as its peers
 //! remember it.
 //!
-//! A disk that was away while its volume was rebuilt elsewhere, a restored snapshot, a device that
-//! lied about a sync: the log is whole and too old, and nothing in it says so. The peers do. A volume
-//! votes only after enough of them answered; those that come later are asked then. What a peer
-//! remembers is in its log, so one that was opened can answer before it votes itself: volumes that
-//! start together confirm each other. What counts as a loss is [`lost_state`]'s, for a volume that
-//! asks, for one that votes and hears of it late, and for the peers that answer. Called by upkeep.
-//! Guards I-18.
+//! A disk that was away while its volume was rebuilt elsewhere, a restored snapshot, a device that lied about
+//! a sync: the log is whole and too old, and nothing in it shows that. The peers' memory does. A volume votes
+//! only after enough of them answered; those that come later are asked then. A peer's memory is in its log,
+//! so one that was opened can answer before it votes itself: volumes that start together confirm each other.
+//! [`lost_state`] defines a loss: for a volume that asks, for one that votes and finds out late, and for the
+//! peers that answer. Called by upkeep. Guards I-18.
 
 use std::collections::BTreeMap;
 
@@ -16,12 +15,12 @@ use crate::register::position::Position;
 use crate::register::quorum::{Quorums, Reply};
 use crate::register::recover::opening::{OpeningHistory, PeerNotes};
 
-/// What a volume remembers of its peers.
+/// A volume's memory of its peers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Memory {
     /// Whether no state of its own is known to be lost. One that lost its state may have remembered more.
     pub is_whole: bool,
-    /// What its log has of each peer: of its highest life, one position for each opening.
+    /// From its log, for each peer: of its highest life, one position for each opening.
     pub positions: Vec<(VolumeId, Position)>,
     /// Its own openings: others may remember more of it than it has.
     pub openings: OpeningHistory,
@@ -36,14 +35,14 @@ pub struct Asker {
     pub openings: OpeningHistory,
 }
 
-/// What the peers' answers say about a volume that was opened.
+/// Result of the peers' answers about a volume that was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Confirmation {
     /// Enough of them answered and none remembers more than it holds: it votes.
     Confirmed,
     /// One of them remembers more: it recovers.
     Lost {
-        /// What is remembered.
+        /// The remembered position that its log lacks.
         remembered: Position,
     },
     /// Too few of them answered.
@@ -62,18 +61,17 @@ pub struct OpenedVolume<'a> {
     pub volume: VolumeId,
     /// The openings that its log names.
     pub openings: &'a OpeningHistory,
-    /// What it remembers of its peers itself.
+    /// Its own memory of its peers.
     pub remembers: &'a [(VolumeId, Position)],
 }
 
-/// Judges whether a volume may vote, for one of its sets: A - 1 of its peers answered, and nobody
-/// remembers what it lacks. What is remembered counts whoever says it; an answer does when its
-/// peer has its own state, as far as anybody heard says: one may have been rolled back as far as the
-/// asker, votes or not.
+/// Judges whether a volume may vote, for one of its sets: A - 1 of its peers answered, and no memory shows a
+/// loss. A memory counts from any peer. An answer counts if, by everything that was received, its peer still
+/// has its own state: a peer may have been rolled back as far as the asker, whether it votes or not.
 ///
-/// Whatever P of its peers noted, a later life above all, at least one of any A - 1 of them noted. Of
-/// fewer there may be none, and the old state meets another volume that does not know: an even set
-/// reads with half of its volumes.
+/// Of the P peers that noted an event, a later life above all, any A - 1 peers include at least one. Fewer
+/// answers may include none, and the old state could then form a quorum with another volume that lacks the
+/// event: an even set reads with half of its volumes.
 pub fn confirm(opened: OpenedVolume<'_>, answers: &[Reply<Memory>], quorums: Quorums) -> Confirmation {
     let OpenedVolume { volume, openings, remembers } = opened;
     let told = || answers.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?)));
@@ -89,9 +87,9 @@ pub fn confirm(opened: OpenedVolume<'_>, answers: &[Reply<Memory>], quorums: Quo
     if answers >= needed { Confirmation::Confirmed } else { Confirmation::Unconfirmed { answers, needed } }
 }
 
-/// What a volume that lost its state remembers when it votes again: of each peer all that its voters
-/// remember, and where they are themselves. Where it had been one of P that noted a position,
-/// there are P again.
+/// Memory that a volume which lost its state takes over before it votes again: all that its voters remember
+/// of each peer, and their own positions. A position that it had noted as one of P is noted by P volumes
+/// again.
 pub fn adopted_memory(volume: VolumeId, voters: &[Reply<Memory>]) -> Vec<(VolumeId, Position)> {
     let mut adopted: BTreeMap<VolumeId, PeerNotes> = BTreeMap::new();
     for (reply, memory) in voters.iter().filter_map(|reply| Some((reply, reply.result.as_ref().ok()?))) {
@@ -110,8 +108,8 @@ pub fn adopted_memory(volume: VolumeId, voters: &[Reply<Memory>]) -> Vec<(Volume
 /// The position that shows that a volume lost state: the highest of those that peers remember of it and its
 /// openings lack.
 ///
-/// A remembered life above its own was recorded by a voter for a volume that had lost this one's
-/// state; whatever this one holds, it has not what it took part in since. Of its own life see
+/// A remembered life above its own was recorded by a voter for a volume that had lost this one's state; this
+/// one lacks every decision that the volume took part in since. Of its own life see
 /// [`OpeningHistory::lacks`].
 pub fn lost_state(
     volume: VolumeId,

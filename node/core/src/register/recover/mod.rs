@@ -4,7 +4,7 @@
 //! recovering volume                          P voters of each of its sets
 //!   | -- who am I to be? --------------------> |  highest life known of it
 //!   | -- record my new life -----------------> |  durable; replies of older lives are void from here
-//!   | <-- bound, floor, highest, data floors - |  reported after that, with the lives it knows
+//!   | <-- bound, floor, highest, data floors - |  reported after that, with the lives it has
 //!   | -- seals, page by page ----------------> |  all that stood when it recorded
 //!   |   F = the maximum; own floor := F, their seals, lives, data floor: durable;
 //!   |   from here it stores writes above F, uncounted
@@ -12,19 +12,19 @@
 //!   | -- scan -------------------------------> |  rows
 //!   |   adopts the highest row of each key; all durable: it votes
 //! ```
-//! What the lost volume promised or accepted, it did together with others of a quorum, and of these
-//! at least one is among the P. F closes what it may have promised; the scan after the floors finds
-//! everything that it may have helped to commit; what comes later is above F and reaches it itself.
+//! The lost volume promised and accepted together with the other volumes of a quorum, and at least one of
+//! these is among the P. F closes every promise that it may have given; the scan after the floors finds
+//! everything that it may have helped to commit; later writes are above F and reach it directly.
 //!
 //! Seals are read apart from the reports, because they are as many as buckets were ever deleted. A deletion
 //! that counts a seal of the lost volume's old life counts A - 1 other volumes, and one of these is among the
 //! P. Had that voter sealed after it recorded the new life, its answer would have named that life, and the
 //! old one would not count: so it sealed before. Its report is later than that, and a reading that begins
-//! after the report has come finds the seal on whatever page it stands, unless it was removed meanwhile: then
-//! the deletion was undone first, and nothing relies on the seal. A seal that is placed while the pages are
-//! read may be missed, and belongs to a deletion that does not count the old life. The seals are durable on
-//! the recovering volume before it stores a write or a row: in its new life it takes nothing under a seal
-//! that it stood for. Guards I-11 and I-12.
+//! after the report has come finds the seal on any page, unless it was removed meanwhile: then the deletion
+//! was undone first, and nothing relies on the seal. A seal that is placed while the pages are read may be
+//! missed, and belongs to a deletion that does not count the old life. The seals are durable on the
+//! recovering volume before it stores a write or a row: in its new life it accepts nothing under a seal that
+//! counted on it. Guards I-11 and I-12.
 
 pub mod confirm;
 pub mod opening;
@@ -38,7 +38,7 @@ use crate::register::RowHead;
 use crate::register::quorum::{Lives, Quorums, Reply, voters};
 use crate::register::seal::{Seals, StoredSeals};
 
-/// What a volume guarantees durably, as it reports it. Its seals are read apart, page by page: they are as
+/// Durable guarantees of a volume, as it reports them. Its seals are read apart, page by page: they are as
 /// many as buckets were deleted.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Guarantees {
@@ -52,7 +52,7 @@ pub struct Guarantees {
     pub highest: Ballot,
     /// Accepts that introduce older data are refused.
     pub data_floor: Timestamp,
-    /// The lives of peers that it durably knows.
+    /// Lives of peers in its durable state.
     pub incarnations: Vec<(VolumeId, Incarnation)>,
 }
 
@@ -63,14 +63,14 @@ impl Guarantees {
         self.bound.max(self.floor).max(self.highest).time > now.plus_ms(CLOCK_STEP_MS_MAX)
     }
 
-    /// The life in which it knows a volume to be; the first when it never heard of a loss.
+    /// The life that it has recorded for a volume; the first if it recorded no loss.
     pub fn life_of(&self, volume: VolumeId) -> Incarnation {
         let known = self.incarnations.iter().filter(|(peer, _)| *peer == volume).map(|(_, life)| *life);
         known.max().unwrap_or(Incarnation(1))
     }
 }
 
-/// What the P voters of one set stand for together.
+/// Joint guarantees of the P voters of one set.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Barrier {
     /// F: no ballot at or below it is accepted by these voters or by the recovering volume again,
@@ -78,12 +78,12 @@ pub struct Barrier {
     pub floor: Ballot,
     /// Whom to scan, each in the life in which it reported.
     pub voters: Vec<(VolumeId, Incarnation)>,
-    /// What the recovering volume takes over, durably, before it stores any write: F as `floor`,
-    /// the highest data floor, the highest lives. With it go the voters' seals ([`may_take`]).
+    /// Guarantees that the recovering volume makes durable before it stores any write: F as `floor`, the
+    /// highest data floor, the highest lives. With it go the voters' seals ([`may_take`]).
     pub guarantees: Guarantees,
 }
 
-/// What to do with a row that a voter's scan returned.
+/// Treatment of a row that a voter's scan returned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Adoption {
     /// Store it, with its committed flag.
@@ -97,8 +97,8 @@ pub enum Adoption {
 /// The life to record for a volume that lost its state: one more than the highest that P voters, or
 /// the volume itself, know. `None` with fewer than P voters.
 ///
-/// Any P of the other volumes meet any other P of them, so a life is never given twice; with a life
-/// given twice the replies of the first could not be told from those of the second.
+/// Any P of the other volumes intersect any other P of them, so a life is never given twice; with a life
+/// given twice the replies of the first could not be distinguished from those of the second.
 pub fn next_life(
     volume: VolumeId,
     own: Incarnation,
@@ -137,7 +137,7 @@ pub fn barrier(
         return None;
     }
     let mut guarantees = merge(recorded().map(|(_, report)| report));
-    // A voter's own life belongs to the lives that it knows: it may be the only one that knows it.
+    // A voter's own life belongs to the lives that it reports: no other voter may have it.
     for (reply, _) in recorded() {
         merge_life(&mut guarantees.incarnations, reply.volume, reply.from.incarnation);
     }
@@ -148,8 +148,8 @@ pub fn barrier(
     })
 }
 
-/// What several voters guarantee together. Its floor is F: the maximum of every bound, floor and
-/// highest ballot.
+/// Joins the guarantees of several voters. Its floor is F: the maximum of every bound, floor and highest
+/// ballot.
 pub fn merge<'a>(reports: impl Iterator<Item = &'a Guarantees>) -> Guarantees {
     let mut all = Guarantees::default();
     for report in reports {

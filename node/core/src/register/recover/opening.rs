@@ -1,4 +1,4 @@
-//! What a volume's own log says of its openings, and what its peers remember of them.
+//! Openings of a volume: the history in its own log, and its peers' memory of them.
 //!
 //! ```text
 //! volume   opens: (opening, where its log ended) is durable -> answers carry (life, opening, sequence)
@@ -6,7 +6,7 @@
 //! volume   asks "what do you remember of me?", with its openings
 //! peer     answers, drops the notes which those cover, and notes where the asker's opening began
 //! ```
-//! What a peer remembers shows a loss where it lacks in the log: an opening that the log does not name, or
+//! A peer's memory shows a loss if the log lacks its record: an opening that the log does not name, or
 //! records of one behind where the next one found the log to end. The current opening shows nothing: the log
 //! grows while its volume asks. Called by [`super::confirm`] and by the volumes. Guards I-18.
 
@@ -33,7 +33,7 @@ pub struct OpeningHistory {
     openings: Vec<Opening>,
 }
 
-/// What a history says of an opening.
+/// Where an opening begins and ends in a history.
 enum OpeningSpan {
     /// The log does not name it.
     Unknown,
@@ -75,7 +75,7 @@ impl OpeningHistory {
         }
     }
 
-    /// Whether this log holds what a position tells of, and will in every copy that names the current
+    /// Whether this log holds the records up to a position, and so does every copy that names the current
     /// opening.
     fn covers(&self, opening: OpeningId, durable: Sequence) -> bool {
         matches!(self.span_of(opening), OpeningSpan::Ended(end) if durable <= end)
@@ -94,7 +94,7 @@ impl OpeningHistory {
     }
 }
 
-/// What is remembered of a peer: its highest life, and in that life the highest sequence of each opening.
+/// Notes about a peer: its highest life, and in that life the highest sequence of each opening.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PeerNotes {
     /// The life.
@@ -170,7 +170,7 @@ impl PeerNotes {
         &self.notes
     }
 
-    /// The positions that are noted: the life alone where there is none.
+    /// The positions that are noted: the life alone if no position is noted.
     pub fn positions(&self) -> impl Iterator<Item = Position> {
         let incarnation = self.incarnation;
         let alone = self.notes.is_empty().then_some(Position::life(incarnation));

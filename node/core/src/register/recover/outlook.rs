@@ -1,13 +1,13 @@
 //! Whether a set whose volumes lost their state, or wait to be confirmed, comes back by itself.
 //!
-//! A volume that was opened votes after A - 1 peers that are whole said what they remember of it; one that
-//! lost its state votes after P voters gave it theirs. So with P volumes lost, those that are whole are
-//! fewer than A and cannot confirm each other; and unless P of them vote already, nobody recovers. That
-//! waits for ever: somebody has to say which of them lost nothing.
+//! A volume that was opened votes once A - 1 whole peers sent their memory of it; one that lost its state
+//! votes once P voters sent theirs. So with P volumes lost, those that are whole are fewer than A and cannot
+//! confirm each other; and unless P of them vote already, none can recover. That wait never ends: an operator
+//! has to state which of them lost nothing.
 
 use crate::register::quorum::Quorums;
 
-/// What the volumes of a set are; each is counted once.
+/// State of a set's volumes; each is counted once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SetStanding {
     /// Vote.
@@ -20,12 +20,12 @@ pub struct SetStanding {
     pub away: usize,
 }
 
-/// What waiting comes to.
+/// Prospect of a set that waits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outlook {
     /// The set is whole, recovers, or does when those come back that are away.
     Open,
-    /// It waits for ever, unless somebody vouches for volumes that were opened.
+    /// The wait ends only if an operator vouches for volumes that were opened.
     NeedsVouching,
     /// Nor are there enough volumes to vouch for, before others come back as they were.
     NeedsVolumes,
@@ -92,7 +92,7 @@ mod tests {
                         let standing = SetStanding { voting, unconfirmed, lost, away };
                         let is_open = outlook(standing, quorums) == Outlook::Open;
                         assert_eq!(is_open, goes_on(standing, quorums), "{standing:?}");
-                        // Who is vouched for votes, and the others recover from them.
+                        // A volume that is vouched for votes, and the others recover from them.
                         let vouched =
                             SetStanding { voting: voting + unconfirmed, unconfirmed: 0, ..standing };
                         let vouching = outlook(standing, quorums) == Outlook::NeedsVouching;

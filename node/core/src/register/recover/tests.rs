@@ -25,7 +25,7 @@ fn reply<T>(number: u8, asked: u32, value: T) -> Reply<T> {
     Reply { volume: volume(number), from, order: Order { asked, arrived: asked + 1 }, result: Ok(value) }
 }
 
-/// A report of a voter that knows volume 9 in this life.
+/// A report of a voter that has volume 9 in this life.
 fn report(number: u8, life: u32, bound: u64, floor: u64, highest: u64) -> Reply<Guarantees> {
     let guarantees = Guarantees {
         bound: ballot(bound),

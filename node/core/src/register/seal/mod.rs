@@ -10,8 +10,8 @@
 //! ```
 //! A tombstone that A of them accepted at one ballot is gone, whether they know it committed or not.
 //!
-//! A, not P: a write needs A volumes, so every write after the seals meets one that refuses it, and
-//! every write acknowledged before them is on one that was listed. Guards I-14 and I-15.
+//! A, not P: a write needs A volumes, so every write after the seals reaches one that refuses it, and every
+//! write acknowledged before them is on one that was listed. Guards I-14 and I-15.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -32,7 +32,7 @@ pub enum Seals {
     Final,
 }
 
-/// The seals of one bucket as they are stored and told: the deletions that hold it, none for a final seal.
+/// The seals of one bucket as they are stored and sent: the deletions that hold it, none for a final seal.
 pub type StoredSeals = (BucketId, Vec<ChangeId>);
 
 impl Seals {
@@ -93,7 +93,7 @@ impl Seals {
     }
 }
 
-/// What a row means to a deletion.
+/// Meaning of a row for a deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RowFate {
     /// A tombstone known to be committed: nothing is there.
@@ -128,11 +128,11 @@ pub struct UnsettledRemains {
     pub is_accepted: bool,
 }
 
-/// What one sealed volume still holds under the bucket's id, told in one life from its first page to its
-/// last.
+/// Rows that one sealed volume still holds under the bucket's id, reported in one life from the first page to
+/// the last.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Hash)]
 pub struct Remains {
-    /// Keys whose row is live, as far as this volume knows: it may have missed their tombstones.
+    /// Keys whose row is live on this volume, which may have missed their tombstones.
     pub live: Vec<ObjectKey>,
     /// Rows that are unsettled.
     pub unsettled: Vec<UnsettledRemains>,
@@ -168,20 +168,20 @@ fn gone<'a>(
 pub struct SetAnswers<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
-    /// Who sealed the bucket under this deletion's id, durably.
+    /// Volumes that sealed the bucket under this deletion's id, durably.
     pub seals: &'a [Reply<()>],
-    /// What each still holds.
+    /// Rows that each still holds.
     pub remains: &'a [Reply<Remains>],
 }
 
-/// What follows for the deletion.
+/// Next step of the deletion.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum DeletionDecision {
     /// Empty: a CAS from `deleting(deletion)` to `deleted` ends it.
     End,
     /// Back to active by CAS first, then this deletion's seals are removed: `BucketNotEmpty`.
     NotEmpty,
-    /// Undone in the same way, but what is there may be nobody's, or deleted: read and settle it, then
+    /// Undone in the same way, but the rows there may be uncommitted or deleted: read and settle them, then
     /// try again under a fresh deletion id.
     Settle,
     /// Too few volumes were sealed and listed: back to active, then unseal; 503.
@@ -193,15 +193,15 @@ pub enum DeletionDecision {
 /// Counted are volumes that sealed and were listed after that, both in one life, which must be their
 /// current one. A volume listed before its own seal can take a write in between.
 ///
-/// A of them that hold nothing are enough, whatever the others hold: an acknowledged write is on one of any
-/// A, or was replaced there, and what the others hold beside that can no longer be committed, since these A
-/// refuse it. So a volume that missed the tombstones of a bucket while it was away does not keep the bucket.
+/// A of them that hold nothing are enough, with any rows on the others: an acknowledged write is on one of
+/// any A, or was replaced there, and the other rows there can no longer be committed, since these A refuse
+/// it. So a volume that missed the tombstones of a bucket while it was away does not keep the bucket.
 ///
 /// A tombstone that A of them accepted at one ballot is committed, and counts as nothing wherever it is.
 ///
 /// Where A of them do not hold nothing, a key is live when P show it as live: N - A volumes at most missed
-/// the last write to it, which is fewer than P. What fewer show may have been deleted, and the register
-/// tells.
+/// the last write to it, which is fewer than P. A key that fewer show may have been deleted; only its
+/// register can say.
 ///
 /// Programmer error: no sets, of which all would be empty.
 pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecision {
@@ -238,7 +238,7 @@ pub fn decide_deletion(sets: &[SetAnswers<'_>], lives: &Lives) -> DeletionDecisi
     }
 }
 
-/// What upkeep does with a seal that it found.
+/// Treatment of a seal that upkeep found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SealFate {
     /// Its deletion may still be going on, or nothing is known: it stays.
@@ -272,23 +272,23 @@ pub fn seal_fate(
     }
 }
 
-/// Who of one set told the names of all bucket registers that it has a row of.
+/// Volumes of one set that listed the names of all bucket registers that they have a row of.
 #[derive(Debug, Clone, Copy)]
 pub struct NameAnswers<'a> {
     /// The set's quorums.
     pub quorums: Quorums,
-    /// Who told them, and voted in one life from before the first was told until after the last: one that
-    /// recovers still gets rows behind those that it has told.
+    /// Volumes that listed them, and voted in one life from before the first name until after the last: one
+    /// that recovers may still get rows behind those that it has listed.
     pub told: &'a [Reply<()>],
 }
 
 /// Whether a bucket is deleted of which a seal was seen, though its register bears another bucket's name by
 /// now: which register that was, a seal does not say.
 ///
-/// `named` are the buckets that the registers of all names held, told and read after the seal was seen. A
-/// seal is placed on a bucket whose register is known to hold it, and A volumes have a row of that register
-/// from then on: P of each set tell its name. A register that was read names the bucket until it is deleted,
-/// and an id is never used again.
+/// `named` are the buckets that the registers of all names held, listed and read after the seal was seen. A
+/// bucket is sealed only while its register is known to hold it, and A volumes have a row of that register
+/// from then on: P volumes of each set list its name. A register that was read names the bucket until it is
+/// deleted, and an id is never used again.
 pub fn is_nowhere(
     bucket: BucketId,
     sets: &[NameAnswers<'_>],
@@ -298,7 +298,7 @@ pub fn is_nowhere(
     !named.contains(&bucket) && tell_all_names(sets, lives)
 }
 
-/// Whether the name of every bucket register was told that there was before.
+/// Whether the names of all bucket registers that existed before were listed.
 pub fn tell_all_names(sets: &[NameAnswers<'_>], lives: &Lives) -> bool {
     let tells_all = |set: &NameAnswers<'_>| voters(set.told, lives).count() >= set.quorums.prepare();
     !sets.is_empty() && sets.iter().all(tells_all)

@@ -1,8 +1,8 @@
-//! One batch from its first prepare to its end: who is in it, what they want together, what each is told.
+//! One batch from its first prepare to its end: its members, their joint change, the answer to each.
 //!
-//! The decisions are `sherd_core::register::batch`'s. A batch is closed when its first accept is sent; until
-//! it is committed nobody is answered and nothing given back, but who has left or is past its deadline goes:
-//! with 503 while nothing was sent, with 500 afterwards.
+//! `sherd_core::register::batch` makes the decisions. A batch is closed when its first accept is sent; no
+//! member is answered, and no data released, before the commit. A member that disconnected or timed out is
+//! removed: with 503 while nothing was sent, with 500 afterwards.
 
 use tokio::time::Instant;
 
@@ -33,20 +33,20 @@ pub(super) struct BatchRun<'a> {
     members: Vec<Member>,
     /// Data of members that left after the first accept: what is committed decides about it.
     left: Vec<MemberData>,
-    /// What each of its own tries replaces, by their numbers, from 1.
+    /// For each of its own tries, by number from 1: the data that it takes out of the register.
     tried: Vec<ReplacedValue>,
 }
 
-/// What a try takes out of the register.
+/// Data that a try takes out of the register.
 #[derive(Debug, Default)]
 struct ReplacedValue {
     /// Data that the found value names, or that members made and others overwrote.
     data: Vec<DataRef>,
     /// The manifest pages among it.
     pages: Vec<DataRef>,
-    /// What another register names from now on.
+    /// Data that another register names from now on.
     handed_over: Vec<DataId>,
-    /// What is to be mended about the data that the new value names.
+    /// Repairs that are due on the data that the new value names.
     heals: Vec<HealEntry>,
 }
 
@@ -56,9 +56,9 @@ struct CommittedData {
     named: Vec<DataRef>,
 }
 
-/// What a try came to.
+/// Result of a try.
 enum Step {
-    /// Everybody was told.
+    /// Every member was answered.
     Ended,
     /// Prepare above this ballot.
     Again(Ballot),
@@ -203,8 +203,8 @@ impl<'a> BatchRun<'a> {
     fn decide(&mut self, ready: &PreparedKey, one_by_one: bool) -> BatchDecision<Draft> {
         let change = &self.change;
         let found = ready.found.as_ref().map_or_else(DecisionBasis::default, |found| found_in(&found.value));
-        // The prepare was answered by somebody who knows of every life that began before its ballot could be
-        // accepted.
+        // The prepare was answered by a volume that has recorded every life that began before its ballot
+        // could be accepted.
         let lives = self.registers.known_lives();
         let since_ms = ready.round.ballot.time.as_ms();
         decide_in_order(&mut self.members, Draft::default(), |member, draft| {
@@ -222,7 +222,8 @@ impl<'a> BatchRun<'a> {
         })
     }
 
-    /// Nobody changes anything: what that was judged on must be committed, and no accept under way.
+    /// No member changes anything: the value that they were judged on must be committed, and no accept under
+    /// way.
     async fn refuse(&mut self, ready: &mut PreparedKey, order: u64) -> Result<Step, Failure> {
         let batch = self.change.batch;
         let found_is_certain = batch.tries.is_none() && self.change.is_certain(ready).await;
@@ -237,8 +238,8 @@ impl<'a> BatchRun<'a> {
         }
         let are_alone = self.members.iter().all(|member| member.data.named().is_none());
         if !self.members.is_empty() && found_is_certain && are_alone {
-            // They came after the prepare: a read tells them as much as a write would. It may need the room
-            // that what was found has.
+            // They came after the prepare: a read is as good for them as a write. It may need the room that
+            // the found value takes.
             ready.found = None;
             Box::pin(self.look()).await;
             if !self.members.is_empty() {
@@ -321,7 +322,7 @@ impl<'a> BatchRun<'a> {
         for member in self.members.iter_mut().map(|member| &mut member.data).chain(&mut left) {
             if let Some(data) = member.unnamed() {
                 if pages.contains(&data) {
-                    // What it lists goes with it, and so it must still be read.
+                    // The data that it lists is released with it, so it must be readable until then.
                     member.leave();
                 } else {
                     gone.retain(|gone| gone.id != data.id);
@@ -387,7 +388,7 @@ impl CommittedData {
 }
 
 impl Draft {
-    /// What a member makes of it.
+    /// The state that a member makes of it.
     fn after(&self, before: Option<&State>, proposal: Proposal, member: &Member) -> Self {
         let Proposal { state, inline, carried, handed_over, heal, conditional } = proposal;
         let inline = match inline {
@@ -408,7 +409,7 @@ impl Draft {
         }
     }
 
-    /// What it takes out of the register, where it becomes the value that names `named`.
+    /// Data that it takes out of the register when the new value names `named`.
     fn replaced(self, named: &[DataRef]) -> ReplacedValue {
         let Self {
             state: _,
@@ -436,7 +437,7 @@ fn heal_of(key: &RegisterKey, data: DataRef, since_ms: u64) -> HealEntry {
     HealEntry { key: key.clone(), data: Some(data.into()), since_ms }
 }
 
-/// What the first member is judged on.
+/// Basis for the first member's decision.
 fn found_in(value: &Value) -> DecisionBasis<'_> {
     DecisionBasis { state: Some(&value.state), kept: &value.changes.conditional, drafted: &[] }
 }

@@ -42,8 +42,8 @@ async fn a_page_that_was_overwritten_within_its_batch_is_there_until_the_batch_e
     node.close().await;
 }
 
-/// A volume that was replaced between its answer and the accept lacks the shard, and whoever rebuilt it may
-/// have looked at its rows before the one that names it was there.
+/// A volume that was replaced between its answer and the accept lacks the shard, and its rebuild may have
+/// read its rows before the row that names the shard was there.
 #[tokio::test]
 async fn data_whose_volume_began_another_life_before_it_was_named_is_healed() {
     let directories = Directories::new(4);

@@ -12,8 +12,8 @@ use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{AnswerSender, Pending, UpkeepPeer};
 use crate::register::round::Round;
 
-/// A round whose first volume promised and whose second answered this; the third is late, and answers when it
-/// is told to.
+/// A round whose first volume promised and whose second answered this; the third is late, and answers when
+/// the test lets it.
 async fn round(
     gateway: &Node,
     script: &ScriptedPeer,

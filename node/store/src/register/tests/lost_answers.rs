@@ -1,4 +1,4 @@
-//! What writers are told, and what becomes of data, when questions and answers are lost: a script stands
+//! Answers to writers, and the fate of their data, when questions and answers are lost: a script stands
 //! between the registers and their volumes.
 
 use sherd_core::heal::HealEntry;
@@ -31,13 +31,13 @@ pub(super) fn volumes(node: &Node) -> Vec<VolumeId> {
     node.registers().inner.cluster.set_of(&key()).routes.iter().map(|route| route.volume).collect()
 }
 
-/// What a volume would refuse.
+/// Answers with a refusal in place of the volume.
 async fn refused<R>(script: &ScriptedPeer, volume: VolumeId, refusal: Refusal) -> Answer<R> {
     let from = script.guarantees(volume).await.expect("it serves").from;
     Answer { from, result: Err(refusal) }
 }
 
-/// The first accept of every volume meets this fate; those at later ballots go through.
+/// The first accept of every volume has this fate; those at later ballots go through.
 fn first_accepts(script: &ScriptedPeer, fate: impl Fn(VolumeId) -> Fate<Answer<()>> + Send + 'static) {
     let mut first = None;
     says(&script.accepts, move |volume, accept| {
@@ -45,7 +45,7 @@ fn first_accepts(script: &ScriptedPeer, fate: impl Fn(VolumeId) -> Fate<Answer<(
     });
 }
 
-/// Writes this data whatever is there.
+/// Writes this data without a condition.
 fn named(staged: StagedData) -> Writer<()> {
     let data = staged.data();
     Writer::new(move |_| Ok(Proposal::of(naming(data, 1)))).naming(Some(staged))
@@ -97,8 +97,8 @@ async fn a_change_whose_accepts_were_lost_is_proposed_again() {
     gateway.close().await;
 }
 
-/// A volume that took the first try may show it to anybody, until what the second one commits lacks it: then
-/// the writer who wanted it no more gives its data back.
+/// A volume that stored the first try may show it to any reader, until the second try commits a value without
+/// it: then the data of the writer that was refused is released.
 #[tokio::test]
 async fn data_that_an_earlier_try_named_is_given_back_when_a_later_one_is_committed() {
     let directories = Directories::new(4);
@@ -140,7 +140,7 @@ async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
     node.close().await;
 }
 
-/// Whether the one volume has it, nobody can tell, or somebody may find it there.
+/// It is unknown whether the one volume has it, or a later proposer may find it there.
 #[tokio::test]
 async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_data() {
     type OneFate = fn() -> Fate<Answer<()>>;
@@ -168,7 +168,7 @@ async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_dat
     }
 }
 
-/// Two volumes may hold what a third lacks, and whoever commits it later does not know.
+/// Two volumes may hold what a third lacks, and a proposer that commits it later cannot know.
 #[tokio::test]
 async fn an_accept_that_nobody_heard_the_end_of_has_its_row_looked_at() {
     let directories = Directories::new(4);
@@ -246,7 +246,8 @@ async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
     gateway.close().await;
 }
 
-/// Who missed a committed write is brought it. Who refused it for something newer may never get that.
+/// A volume that missed a committed write gets it. One that refused it for a newer ballot may never get that
+/// newer row.
 #[tokio::test]
 async fn a_volume_that_missed_a_write_is_reported() {
     let directories = Directories::new(4);
@@ -340,7 +341,7 @@ async fn a_hint_does_not_wait_for_a_late_volume() {
     node.close().await;
 }
 
-/// The one that is slow is waited for after the writer was told.
+/// The one that is slow is waited for after the writer was answered.
 #[tokio::test]
 async fn a_volume_that_never_answers_an_accept_is_reported_when_its_time_is_over() {
     let directories = Directories::new(4);
@@ -391,7 +392,7 @@ pub(super) async fn read(node: &Node) -> QuorumRow {
     node.registers().read(&key()).await.expect("readable").expect("there")
 }
 
-/// One is too large, whatever is there; those beside it are not kept by it.
+/// One is too large for any state of the register; the others in its batch are not held up.
 #[tokio::test]
 async fn a_writer_that_asks_for_too_much_is_told_and_the_others_of_its_batch_are_served() {
     let directories = Directories::new(4);
@@ -480,13 +481,13 @@ fn attributes(content_type: &str) -> Attributes {
     Attributes { pairs: vec![("content-type".to_owned(), content_type.to_owned())] }
 }
 
-/// What a refusal was judged on must not vanish after it: a later answer would contradict it.
+/// The value that a refusal was judged on must not vanish after it: a later answer would contradict it.
 #[tokio::test]
 async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(IMPATIENT);
-    // Two of four have it: no prepare misses it, and nobody has committed it.
+    // Two of four have it: no prepare misses it, and no proposer has committed it.
     let taken = volumes(&node)[..2].to_vec();
     says(
         &script.accepts,
@@ -505,8 +506,8 @@ async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
     gateway.close().await;
 }
 
-/// One that came before may be told what its prepare showed. A later one may know of a newer value than the
-/// promises.
+/// A writer that came before the prepare may be answered by the value that it showed. A later one may know of
+/// a newer value than the promises.
 #[tokio::test]
 async fn a_writer_that_came_after_the_prepare_is_refused_by_a_read_that_began_later() {
     let directories = Directories::new(4);
@@ -531,7 +532,8 @@ async fn a_writer_that_came_after_the_prepare_is_refused_by_a_read_that_began_la
     node.close().await;
 }
 
-/// Every volume knows that the value of the key is committed: that rides with the frames of other writes.
+/// Waits until every volume has the value of the key as committed: the hint rides with the frames of other
+/// writes.
 pub(super) async fn until_told_committed(node: &Node) {
     let (registers, other) = (node.registers(), RegisterKey { key: key_of("other"), ..key() });
     let (set, target) = (registers.inner.cluster.set_of(&key()), registers.inner.cluster.target(key()));
@@ -554,8 +556,8 @@ pub(super) async fn until_told_committed(node: &Node) {
     tokio::time::timeout(DEADLINE, told).await.expect("told in time");
 }
 
-/// What the batch made of one key is told by its value alone: what went into it and out again within is
-/// neither replaced nor damaged.
+/// The batch's final value alone decides: data that entered and left again within the batch is neither
+/// replaced nor damaged.
 #[tokio::test]
 async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended() {
     let directories = Directories::new(4);
@@ -631,7 +633,8 @@ async fn what_is_to_be_finished_is_tried_again_until_its_time_is_over() {
     node.close().await;
 }
 
-/// What is committed can be read without the volume that is full; only what nobody may know to be is urgent.
+/// A committed value can be read without the full volume; only a value that may not be known as committed is
+/// urgent.
 #[tokio::test]
 async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume() {
     let directories = Directories::new(4);

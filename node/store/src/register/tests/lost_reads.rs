@@ -1,4 +1,4 @@
-//! What readers are shown, and what is asked for its bytes, when questions and answers are lost.
+//! Values that readers get, and volumes that are asked for bytes, when questions and answers are lost.
 
 use std::sync::atomic::AtomicUsize;
 
@@ -42,8 +42,7 @@ async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
     gateway.close().await;
 }
 
-/// That a row moved on is known where a volume says so that showed it; that it is out of reach is not the
-/// same.
+/// A row counts as replaced only if a volume that showed it reports so; a volume out of reach proves nothing.
 #[tokio::test]
 async fn inline_bytes_are_read_from_whoever_has_them() {
     let directories = Directories::new(4);
@@ -78,7 +77,7 @@ async fn inline_bytes_are_read_from_whoever_has_them() {
     node.close().await;
 }
 
-/// Who shows a row has a newer one now. That is found at once, whatever the others would say.
+/// The volume that shows a row has a newer one now. That is found at once, without the others' answers.
 #[tokio::test]
 async fn a_row_that_moved_on_is_not_looked_for_on_late_volumes() {
     let directories = Directories::new(4);
@@ -174,8 +173,8 @@ async fn a_read_whose_row_moves_on_reads_again_until_its_time_is_over() {
     node.close().await;
 }
 
-/// What it says in an earlier life it may have forgotten in this one. Peers know of it, although none of them
-/// may be among those who answer.
+/// It may have lost the votes of an earlier life. Peers have recorded that, although none of them may be
+/// among those that answer.
 #[tokio::test]
 async fn a_volume_whose_life_is_over_has_no_vote() {
     let directories = Directories::new(4);
@@ -187,7 +186,7 @@ async fn a_volume_whose_life_is_over_has_no_vote() {
         at_rest(&gateway).await;
         let from = script.guarantees(volumes[3]).await.expect("it serves").from;
         let life = Incarnation(from.incarnation.0 + 1);
-        // One is told of by its peer, the other by itself.
+        // The loss of one is named by its peer, that of the other by itself.
         registers.learn(volumes[3], &Answerer { peers: [(volumes[0], life)].into(), ..from.clone() });
         if lives_over == 2 {
             registers.learn(volumes[1], &Answerer { incarnation: life, peers: [].into(), ..from });
@@ -199,7 +198,8 @@ async fn a_volume_whose_life_is_over_has_no_vote() {
     node.close().await;
 }
 
-/// Somebody may have been told of it, and nobody else may come: it is as good as committed, and is made so.
+/// A client may have got success for it, and no other proposer may come: it is as good as committed, so the
+/// read commits it.
 #[tokio::test]
 async fn a_read_finishes_a_write_that_its_writer_left() {
     let directories = Directories::new(4);

@@ -32,7 +32,7 @@ pub(super) fn key() -> RegisterKey {
     RegisterKey::object(BucketId([7; 16]), key_of("hot"))
 }
 
-/// A state that can be told from all others.
+/// A state that differs from all others.
 fn numbered(number: u64) -> State {
     versions(Version { id: VersionId::NULL, modified_ms: number, kind: VersionKind::DeleteMarker })
 }
@@ -45,7 +45,7 @@ fn number_of(state: Option<&State>) -> Option<u64> {
     state.and_then(State::object).map(|object| object.versions[0].modified_ms)
 }
 
-/// Writes whatever is there.
+/// Writes without a condition.
 fn plain(number: u64) -> Writer<()> {
     Writer::new(move |_| Ok(Proposal::of(numbered(number))))
 }
@@ -242,8 +242,7 @@ pub(crate) fn files(directories: &Directories, data: DataRef) -> usize {
     names.flat_map(under).filter(|file| file.file_name().to_string_lossy().starts_with(&wanted)).count()
 }
 
-/// What was overwritten within a batch was named by no accept: it goes at once. What the batch committed
-/// stays.
+/// No accept names data that was overwritten within a batch: it is removed at once. The committed data stays.
 #[tokio::test]
 async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
     let directories = Directories::new(4);
@@ -276,8 +275,8 @@ async fn tell_all(registers: &Registers, control: Control) {
     assert!(told.iter().all(|told| matches!(told, Ok(answer) if answer.result.is_ok())), "{told:?}");
 }
 
-/// A seal between the prepare and the accept: what no volume took was named by nobody. The writer has its
-/// data still, to come again with or to give up.
+/// A seal between the prepare and the accept: no volume stored the value, so no row names the data. The
+/// writer still has it, to try again or to give up.
 #[tokio::test]
 async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
     let directories = Directories::new(4);
@@ -307,8 +306,8 @@ async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
     node.close().await;
 }
 
-/// A prepare that overtakes an accept in a volume's queue makes it refuse that; if it comes to nothing
-/// itself, nobody ever brings a newer row.
+/// A prepare that overtakes an accept in a volume's queue makes the volume refuse it; if that prepare's own
+/// write fails, no newer row ever comes.
 #[tokio::test]
 async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() {
     let directories = Directories::new(4);

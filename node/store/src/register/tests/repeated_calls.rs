@@ -42,7 +42,7 @@ async fn a_call_that_is_sent_again_is_answered_as_the_first_time() {
     let node = directories.start().await;
     let registers = node.registers();
     assert_eq!(send(registers, sending(1, None, 1)).await, Ok(()));
-    // What the second sending would be answered with is another etag: the first one's counts.
+    // The second sending by itself would have another etag: the first one's counts.
     assert_eq!(send(registers, sending(1, None, 7)).await, repeated("etag 1", Some(1)));
     assert_eq!(send(registers, sending(2, None, 2)).await, Err(Unmade::Refused), "another call");
 
