@@ -1,7 +1,7 @@
-//! Asks many, and hears them in the order in which they answer.
+//! Asks many volumes, and yields their answers in the order in which they come.
 //!
-//! A [`Gather`] owns the answers under way of one round. The caller takes them one by one until it
-//! knows enough; what is left can be dropped or waited for by somebody else.
+//! A [`Gather`] owns the answers under way of one round. The caller takes them one by one until it has
+//! enough; the rest can be dropped, or waited for by another task.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -94,7 +94,7 @@ impl<R: Unpin> Gather<R> {
             if found >= enough {
                 return Poll::Ready(());
             }
-            // What was found before anybody was counted will not be counted.
+            // A call that was found before the counting began will not be counted.
             let first_look = count.wanted.load(Ordering::SeqCst) == usize::MAX;
             if first_look {
                 count.wanted.store(enough - found, Ordering::SeqCst);
@@ -273,7 +273,7 @@ mod tests {
         let counted = Arc::new(Wakes::default());
         let waker = Arc::clone(&counted).into();
         let mut context = Context::from_waker(&waker);
-        // The runtime makes such a task yield: whatever it polls then is not ready, whatever it is.
+        // The runtime makes such a task yield: everything that it polls then appears as not ready.
         while tokio::task::coop::has_budget_remaining() {
             let (sender, receiver) = tokio::sync::oneshot::channel();
             sender.send(()).expect("it is waited for");

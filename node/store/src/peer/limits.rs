@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// A call that is unanswered for so long makes its volume late. A request waits so long for a node that stops, and
-/// may take 2 s in all; a disk that is merely busy answers sooner.
+/// A call that is unanswered for this time makes its volume late. When a node stops, a request waits this
+/// long for it and may take 2 s in all; a disk that is merely busy answers sooner.
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(1500);
 /// How exactly that is measured.
 pub(super) const LATE_STEP: Duration = Duration::from_millis(100);

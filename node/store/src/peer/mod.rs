@@ -1,13 +1,13 @@
 //! The seam to a node that owns volumes: [`Peer`], with the typed calls of [`RegisterPeer`], [`ShardPeer`] and
 //! [`UpkeepPeer`].
 //!
-//! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on
-//! it, is the caller's business. What dropping the `Pending` does is said of each call: one that **ends** may stop,
-//! for it only reads; one that **runs on** is done to its end, for others rely on it or cannot know that it was
-//! not done. Every call may be repeated: registers by their ballots, shards by their ids.
+//! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on it, is the
+//! caller's business. Each call states the effect of dropping its `Pending`: one that **ends** may stop,
+//! because it only reads; one that **runs on** is done to its end, because others rely on it or cannot know
+//! that it was not done. Every call may be repeated: registers by their ballots, shards by their ids.
 //!
-//! Over the network a call that ends is given up at both ends within 100 ms of its drop; of each volume one goes on
-//! all the same, to show whether the volume is late.
+//! Over the network a call that ends is given up at both ends within 100 ms of its drop; of each volume one
+//! runs on, to show whether the volume is late.
 //!
 //! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers wait
 //! is remembered here, for all calls together: [`VolumeRoute::is_late`].
@@ -45,7 +45,7 @@ pub struct VolumeRoute {
     pub shards: Arc<dyn ShardPeer>,
     /// Its registers.
     pub registers: Arc<dyn RegisterPeer>,
-    /// What it keeps for upkeep.
+    /// Its calls for upkeep.
     pub upkeep: Arc<dyn UpkeepPeer>,
 }
 
@@ -55,12 +55,12 @@ impl VolumeRoute {
         self.registers.is_late(self.volume)
     }
 
-    /// Whether the connection to its node was lost a moment ago: see [`Peer::is_returning`].
+    /// Whether the connection to its node was lost just before: see [`Peer::is_returning`].
     pub fn is_returning(&self) -> bool {
         self.registers.is_returning(self.volume)
     }
 
-    /// Whether a call that was made is no longer waited for: see [`Peer::has_overdue`].
+    /// Whether a started call has lost its caller's patience: see [`Peer::has_overdue`].
     pub fn has_overdue(&self) -> bool {
         self.registers.has_overdue(self.volume)
     }

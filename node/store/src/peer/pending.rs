@@ -42,13 +42,13 @@ pub struct AnswerSender<R> {
 }
 
 impl<R> AnswerSender<R> {
-    /// Delivers. Nobody may be waiting any more; then the answer is dropped.
+    /// Delivers the answer, or drops it if the caller has gone.
     pub fn answer(self, result: Result<R>) {
         let Self { to, watched, logged } = self;
         if let Some(mut call) = logged {
             call.ended(&result);
         }
-        // What was not reached gave no answer.
+        // A volume that was not reached gave no answer.
         if let Some(call) = watched.filter(|_| !matches!(result, Err(Error::Unreachable { .. }))) {
             call.answered();
         }
@@ -61,12 +61,12 @@ impl<R> AnswerSender<R> {
         Self { logged: call, ..self }
     }
 
-    /// Whether the answer is no longer waited for.
+    /// Whether the caller has stopped waiting for the answer.
     pub fn is_closed(&self) -> bool {
         self.to.is_closed()
     }
 
-    /// Returns when nobody waits for the answer any more. Cancel-safe.
+    /// Returns when the caller has stopped waiting for the answer. Cancel-safe.
     pub async fn closed(&mut self) {
         self.to.closed().await;
     }

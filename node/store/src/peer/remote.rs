@@ -1,8 +1,8 @@
-//! What the nodes said last of their volumes, as every room from the peers up may ask it.
+//! The nodes' last reports of their volumes, for every room from the peers up.
 //!
-//! Membership writes here, once for each answered ping; a peer over the network reads here which life it addresses
-//! and whether a volume has room, and health, settle and sweep read the rest. Of a node that is down its last words
-//! stay, under a state that says so. One table per process, shared by clones.
+//! Membership writes here, once for each answered ping; a peer over the network reads here which life it
+//! addresses and whether a volume has room, and health, settle and sweep read the rest. The last report of a
+//! node that is down stays, marked with that state. One table per process, shared by clones.
 
 use std::collections::hash_map::{Entry, HashMap};
 use std::collections::{BTreeMap, BTreeSet};
@@ -50,7 +50,7 @@ struct RemoteTable {
 }
 
 impl RemoteVolumes {
-    /// What is known of a volume.
+    /// The last report of a volume.
     pub fn volume(&self, volume: VolumeId) -> Option<RemoteVolume> {
         self.0.read().volumes.get(&volume).cloned()
     }
@@ -83,8 +83,8 @@ impl RemoteVolumes {
         self.0.read().conflicts.values().cloned().collect()
     }
 
-    /// Takes the report of a node that answered in place of its last one. A volume that another node reports already
-    /// stays that node's. Returns whether anything changed that somebody may wait for.
+    /// Replaces the last report of a node that answered. A volume that another node reports already stays
+    /// that node's. Returns whether a change may concern a waiting task.
     pub fn replace(&self, node: NodeId, reports: &[VolumeReport]) -> bool {
         let mut table = self.0.write();
         let RemoteTable { volumes, conflicts, down } = &mut *table;

@@ -24,19 +24,19 @@ use sherd_core::release::ReleaseId;
 
 use super::{LocalPeer, Peer, Pending, ShardSink};
 
-/// What becomes of one question.
+/// Fate of one call.
 #[derive(Debug)]
 pub(crate) enum Fate<R> {
     /// The volume gets it, and its answer comes.
     Through,
     /// The volume gets it, and its answer is not there yet when it is first looked for.
     Late,
-    /// The volume never gets it, and this is what the asker hears.
+    /// The volume never gets it, and the caller gets this answer.
     Instead(message::Result<R>),
     /// The volume gets it, and this comes in place of its answer, once that is there: what the volume took can
     /// be found in it from then on.
     Unheard(message::Result<R>),
-    /// The volume gets it, and the asker hears nothing for as long as the script is kept.
+    /// The volume gets it, and the caller gets no answer while the script is kept.
     Silence,
 }
 
@@ -74,9 +74,9 @@ pub(crate) struct ScriptedPeer {
     pub(crate) drops_commits: AtomicBool,
     /// Volumes that say that they are full.
     pub(crate) full: Mutex<Vec<VolumeId>>,
-    /// Volumes that are late, whatever they answer.
+    /// Volumes that count as late, with any answers.
     pub(crate) late: Arc<Mutex<Vec<VolumeId>>>,
-    /// Volumes with an overdue call, whatever they answer.
+    /// Volumes that count as having an overdue call, with any answers.
     pub(crate) overdue: Arc<Mutex<Vec<VolumeId>>>,
     /// The notes of replaced data that were said to be done.
     pub(crate) released: Mutex<Vec<(VolumeId, ReleaseId)>>,

@@ -1,8 +1,9 @@
 //! The seam to a node that owns volumes: [`Peer`], and a typed wrapper of each call.
 //!
-//! A call is a value, one row of the table in `core::message::call`; who carries it (this process, a connection, a
-//! script of a test) is one `ask`. The wrappers of [`RegisterPeer`], [`ShardPeer`] and [`UpkeepPeer`] are made of the
-//! table's rows. Bytes of shards are no such call: they have methods and streams of their own.
+//! A call is a value, one row of the table in `core::message::call`; each carrier (this process, a
+//! connection, a script of a test) is one `ask`. The wrappers of [`RegisterPeer`], [`ShardPeer`] and
+//! [`UpkeepPeer`] are made of the table's rows. Bytes of shards are not calls: they have methods and streams
+//! of their own.
 
 use std::fmt::Debug;
 
@@ -30,7 +31,7 @@ pub trait Peer: Send + Sync + Debug {
     /// Asks a volume. The work begins at once; what dropping the answer does is said of each call.
     fn ask(&self, volume: VolumeId, call: VolumeCall) -> Pending<VolumeAnswer>;
 
-    /// Tells a volume what has no answer. It is lazy, and lost without harm.
+    /// Sends a call without an answer to a volume. It is lazy, and may be lost without harm.
     fn tell(&self, volume: VolumeId, call: VolumeCall);
 
     /// Writes a packed shard, durably. Gives the life of the volume in which it is: in a later one it is gone.
@@ -69,8 +70,8 @@ pub trait Peer: Send + Sync + Debug {
     /// without one is asked by one caller at a time, who waits until this is so.
     fn has_overdue(&self, volume: VolumeId) -> bool;
 
-    /// Whether the connection to the volume's node was lost a moment ago: it is being made again, or has been. Does not
-    /// wait; a hint that a caller that found too few volumes may find more in a moment.
+    /// Whether the connection to the volume's node was lost just before: it is being made again, or has been.
+    /// Does not wait. A caller that found too few volumes may then find more shortly.
     fn is_returning(&self, volume: VolumeId) -> bool;
 }
 

@@ -22,9 +22,9 @@ const STEPS: usize = (LATE_AFTER.as_millis() / LATE_STEP.as_millis()) as usize;
 /// How long a call may take on a volume that is well.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CallLength {
-    /// What requests wait for.
+    /// Calls that requests wait for.
     Short,
-    /// A walk, a whole shard, a change of guarantees, and whatever waits behind these on purpose.
+    /// A walk, a whole shard, a change of guarantees, and calls that wait behind these on purpose.
     Long,
 }
 
@@ -144,8 +144,8 @@ impl CallWatch {
         state.overdue > 0 || state.avoided_until.is_some_and(|until| Instant::now() < until)
     }
 
-    /// Whether a call is unanswered for `LATE_AFTER` at this moment: what else makes the volume late is no reason to
-    /// give up a call that was made all the same.
+    /// Whether a call is unanswered for `LATE_AFTER` at this moment: other causes of lateness are not a
+    /// reason to give up a call that was started.
     pub fn has_overdue(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();

@@ -1,4 +1,4 @@
-//! Who sees a body's bytes beside their way to the volumes: its digests.
+//! The digests of a body, which see its bytes beside their way to the volumes.
 //!
 //! A digest that no vector helps (MD5) takes longer over a stripe than everything else together. So a
 //! stripe that goes to files is looked at on another core, out of the buffers that it is written from,
@@ -65,7 +65,7 @@ pub(super) struct DigestQueue {
 #[derive(Default)]
 struct State {
     waiting: VecDeque<Stripe>,
-    /// Whether somebody looks, or is about to.
+    /// Whether a task digests, or is about to.
     is_looked_at: bool,
 }
 
@@ -149,7 +149,7 @@ mod tests {
 
     impl BodyDigester for Log {
         fn see(&self, bytes: &[u8]) {
-            // Whoever looks beside us finds the lock taken.
+            // A task that digests at the same time would find the lock taken.
             let mut seen = self.0.try_lock().expect("one stripe at a time");
             std::thread::yield_now();
             seen.extend_from_slice(bytes);

@@ -1,7 +1,7 @@
 //! Bytes of bodies: cut in stripes, coded, spread over the volumes of a set, and read back.
 //!
-//! `write` makes data durable before any register names it; `read` gives back verified bytes, from
-//! any k shards. Neither knows what an object is.
+//! `write` makes data durable before any register names it; `read` gives back verified bytes, from any k
+//! shards. Neither depends on objects.
 
 mod encode;
 mod digester;
@@ -115,7 +115,7 @@ impl ReleaseWait {
     }
 }
 
-/// What the data path is built from.
+/// Parts that the data path is built from.
 #[derive(Debug)]
 pub struct StripesConfig {
     /// The topology in force.
@@ -137,7 +137,7 @@ pub struct StripesConfig {
     pub pins: Pins,
     /// Threads that hash bodies.
     pub digests: DigestPool,
-    /// What is counted.
+    /// Counters of shards.
     pub metrics: ShardMetrics,
     /// How downloads that wait ask slow connections for buffers.
     pub reclaim: Reclaim,
@@ -200,7 +200,7 @@ impl Stripes {
         self.inner.pins.hold(data.into_iter().map(|data| (set(data), data.id)))
     }
 
-    /// Room for `bytes` bytes outside the budgets of requests; `None` where there is none left.
+    /// Room for `bytes` bytes outside the budgets of requests; `None` if none is left.
     pub(crate) fn buffer(&self, bytes: usize) -> Option<Buffer> {
         let pool = &self.inner.pool;
         (bytes <= pool.largest()).then(|| pool.try_take(bytes)).flatten()

@@ -54,7 +54,7 @@ pub(crate) enum ReadError {
     /// No share of the buffers became free.
     #[error("overloaded")]
     Overloaded,
-    /// The reference names no code that this version knows.
+    /// The reference names a code that this version does not have.
     #[error("unknown geometry")]
     Geometry,
 }
@@ -154,7 +154,7 @@ impl StripeRead {
         self.has_failed(index) || (self.route(index).has_overdue() && self.can_do_without(index))
     }
 
-    /// Whether k other shards can be had soon. Where they cannot, the one is waited for: k others cost k
+    /// Whether k other shards can be read soon. Where they cannot, the one is waited for: k others cost k
     /// times the reads, and some of them are late, too.
     fn can_do_without(&self, wanted: usize) -> bool {
         let needed = usize::from(self.data.data_shards);
@@ -177,7 +177,7 @@ impl StripeRead {
                     self.begin_window(end, share)
                 }
             };
-            // Ahead only where there is room: nobody waits for a share while its window holds one.
+            // Reads ahead only where there is room: no reader waits for a share while its window holds one.
             while self.windows.len() < WINDOWS_AHEAD && !self.left.is_empty() {
                 let end = self.next_end();
                 let Some(share) = self.stripes.inner.downloads.try_take(self.cost_to(end)) else { break };
@@ -371,8 +371,8 @@ impl StripeRead {
     }
 }
 
-/// Bytes of a window where each reader may hold so many: a power of two, so that windows end where
-/// hashes do.
+/// Bytes of a window if each reader may hold `fair_bytes`: a power of two, so that windows end where hashes
+/// do.
 fn window_bytes(fair_bytes: usize) -> u64 {
     let fair = u64::try_from(fair_bytes).unwrap_or(u64::MAX).clamp(WINDOW_BYTES_MIN, WINDOW_BYTES);
     1 << fair.ilog2()

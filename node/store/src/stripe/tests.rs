@@ -27,7 +27,7 @@ async fn bodies_larger_than_the_budgets_go_through_side_by_side() {
     let node = directories.start_with_pool(POOL_BYTES).await;
     node.create_bucket().await;
     let bodies: Vec<(String, Bytes)> = (0..4).map(|n| (format!("k{n}"), body(n, 3 << 20))).collect();
-    // Each has one share and wants the next: whoever waited while it holds one would stop them all.
+    // Each has one share and wants the next: a reader that waited while it holds one would stop them all.
     futures::future::join_all(bodies.iter().map(|(key, bytes)| node.put(key, bytes))).await;
     let reads = bodies.iter().map(async |(key, bytes)| {
         let (register, data) = (node.register(key).await, node.data(key).await);

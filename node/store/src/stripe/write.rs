@@ -6,8 +6,8 @@
 //! ```
 //!
 //! While one stripe is being written the next is gathered, and its digests may lag some stripes behind as far
-//! as the budget has room; never more. What goes to files of its own is gathered into buffers of the pool, a
-//! shard's unit each: written past the page cache from there, and whatever the network left half empty is
+//! as the budget has room; never more. Bytes that go to files of their own are gathered into buffers of the
+//! pool, a shard's unit each: written past the page cache from there, and half-empty network buffers are
 //! given back at once. Until `named`, dropping any of them removes what was written: no accept was sent, so
 //! no other node names it.
 
@@ -243,7 +243,7 @@ impl Stripes {
         }
     }
 
-    /// What a stripe costs while it is in flight: its shards, parity included.
+    /// Memory of a stripe in flight: its shards, parity included.
     fn stripe_cost(&self, layout: &Layout, stripe: u64, volumes: usize) -> usize {
         let unit = usize::try_from(layout.unit(stripe)).expect("a stripe unit fits memory");
         self.inner.pool.class_bytes(unit) * volumes
@@ -331,8 +331,8 @@ fn open_sinks(unnamed: &UnnamedData, layout: &Layout, target: &Target) -> Vec<Op
 }
 
 impl StripeWriter {
-    /// Shows the bytes to somebody beside, from the first to the last before [`Self::seal`] returns: only
-    /// where they go to files.
+    /// Shows the bytes to a digester too, from the first to the last before [`Self::seal`] returns: only if
+    /// they go to files.
     pub(crate) fn watched(self, digester: Arc<dyn BodyDigester>) -> Self {
         debug_assert_eq!(self.unnamed.data.home, Home::File, "packed bytes are no buffers of the pool");
         Self { line: Some(DigestQueue::before(digester)), ..self }
@@ -507,7 +507,7 @@ pub(crate) struct SyncingBody {
     unnamed: UnnamedData,
     gather: Gather<Incarnation>,
     failures: Failures,
-    /// What packed bytes cost until they are durable.
+    /// Memory of packed bytes until they are durable.
     _share: Option<Share>,
 }
 
@@ -515,7 +515,7 @@ impl SyncingBody {
     /// Waits until the data is durable enough, and a little longer for the rest that is not late.
     pub(crate) async fn durable(mut self) -> Result<StagedData, WriteError> {
         let (mut durable, mut lives) = (Places::default(), Vec::with_capacity(self.all_shards));
-        // What was enough once stays so: a node that comes back meanwhile takes nothing away.
+        // Enough volumes once are enough: a node that comes back meanwhile takes none away.
         let mut are_enough = false;
         let deadline = Instant::now() + self.timeouts.shard;
         let mut stragglers_until = None;
@@ -569,7 +569,7 @@ pub(crate) struct StagedData {
 }
 
 impl StagedData {
-    /// What a register will name.
+    /// The data that a register will name.
     pub(crate) const fn data(&self) -> DataRef {
         self.unnamed.data
     }

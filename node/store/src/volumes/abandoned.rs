@@ -16,7 +16,7 @@ use sherd_core::id::{DataId, ProposerId, RegisterKey, Timestamp};
 /// Data ids that a volume holds for the sweep: with the longest keys a megabyte.
 const ABANDONED_MAX: usize = 1_000;
 
-/// What was abandoned on one volume.
+/// Abandoned writes of one volume.
 #[derive(Debug, Default)]
 pub struct AbandonedWrites(Mutex<BTreeMap<DataId, AbandonedWrite>>);
 
@@ -38,7 +38,7 @@ impl AbandonedWrites {
         }
     }
 
-    /// What was born before then and was not looked up yet.
+    /// Writes that were born before then and were not looked up yet.
     pub(crate) fn unseen_before(&self, birth: Timestamp) -> Vec<(DataId, RegisterKey)> {
         let held = self.0.lock();
         let before = held.range(..first_of(birth)).filter(|(_, write)| !write.is_left);

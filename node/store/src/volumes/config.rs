@@ -1,4 +1,4 @@
-//! What the local volumes are built from, and how patient their keepers are.
+//! Parts that the local volumes are built from, and the patience of their keepers.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -18,7 +18,7 @@ use crate::machine::host::Host;
 /// Makes the index source of a volume's directory.
 pub type IndexFactory = Arc<dyn Fn(&Path) -> Box<dyn IndexSource> + Send + Sync>;
 
-/// What the local volumes are built from.
+/// Parts that the local volumes are built from.
 #[derive(Clone)]
 pub struct VolumesConfig {
     /// Where the directories are.
@@ -64,8 +64,8 @@ pub struct Pace {
     pub stuck_after: Duration,
     /// How long a log that the disk cannot read is tried again before what it cannot read counts as lost.
     pub unreadable_after: Duration,
-    /// How long what is left of a volume in its directory has to be as it is before it counts as empty:
-    /// whoever is still removing it would remove what is rebuilt there, too.
+    /// How long the remains of a volume in its directory must be unchanged before it counts as empty: a
+    /// removal that is still at work would also remove what is rebuilt there.
     pub remains_rest: Duration,
     /// Rotten records and shards within a minute that make the volume suspect.
     pub corrupt_per_minute_max: u32,

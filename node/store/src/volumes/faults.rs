@@ -1,5 +1,4 @@
-//! What went wrong on one volume since the process started, by kind: counted where it is seen, read by
-//! the metrics.
+//! Faults of one volume since the process started, by kind: counted where they are seen, read by the metrics.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -3,12 +3,12 @@
 //! ```text
 //!            open                      gone, failed, stuck
 //! shut ----------------> serving ----------------------------> shut
-//!   ^  directory back       |   the log thread is told to end     |
+//!   ^  directory back       |   the log thread gets the order to end |
 //!   +-----------------------+-------------------------------------+
 //! ```
-//! It runs on a thread of its own, because everything it does may block on a dead disk. An empty
-//! directory is never formatted by itself: it waits until somebody who asked the set orders it. So does
-//! one that a removal could not empty while this node wrote into it.
+//! It runs on a thread of its own, because everything it does may block on a dead disk. An empty directory is
+//! never formatted by itself: it waits for an order from code that asked the set. So does one that a removal
+//! could not empty while this node wrote into it.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -68,17 +68,18 @@ pub(super) struct Keeper {
     serving: Option<Arc<ServingVolume>>,
     /// Why it is vacant, or does not vote.
     waits: String,
-    /// Who is told when the next look is over.
+    /// Callers that get an answer when the next look is over.
     shown: Vec<oneshot::Sender<()>>,
     /// When it last began to look, in monotonic microseconds.
     looked_at_us: u64,
     /// Rot counted at the beginning of the current minute.
     rot: (u64, u64),
-    /// What is left of the last opening: while anybody holds it, so does its lock of the directory.
+    /// The reader of the last opening: while it is referenced, its lock of the directory is held.
     closing: Weak<Reader>,
-    /// Since when, in monotonic microseconds, each try to open it met a log that cannot be read.
+    /// Since when, in monotonic microseconds, each try to open it failed on a log that cannot be read.
     unreadable_since_us: Option<u64>,
-    /// What is left of a removed volume in its directory, and since when it is so, in monotonic microseconds.
+    /// Marks of a removed volume's remains in its directory, and since when they are unchanged, in monotonic
+    /// microseconds.
     remains: Option<(Vec<u64>, u64)>,
 }
 
@@ -108,8 +109,8 @@ impl Keeper {
         host.start("volume-keeper", Box::new(keeper))
     }
 
-    /// Goes on with a volume that still serves, and shows one that did not open as what it is. Where it said
-    /// why, the log has it. Whoever waits for a look is not told of one.
+    /// Goes on with a volume that still serves, and shows the true state of one that did not open. A reason
+    /// that it gave is in the log. Callers that wait for a look get no answer about this one.
     fn after_panic(&mut self) {
         self.volume.keeper_busy_since(0);
         self.shown.clear();
@@ -128,7 +129,7 @@ impl Keeper {
         }
         self.volume.keeper_busy_since(0);
         for shown in self.shown.drain(..) {
-            // Nobody may be waiting any more.
+            // The caller may have gone.
             let _ = shown.send(());
         }
     }
@@ -187,7 +188,8 @@ impl Keeper {
         }
     }
 
-    /// A read that fails may succeed with the next try. What stays unreadable is lost, and the set has it.
+    /// A read that fails may succeed with the next try. A log that stays unreadable is lost, and its data is
+    /// rebuilt from the set.
     fn unreadable_policy(&self) -> UnreadablePolicy {
         let Some(since_us) = self.unreadable_since_us else { return UnreadablePolicy::Refuse };
         let passed_us = self.config.clock.monotonic_us().saturating_sub(since_us);
@@ -311,7 +313,7 @@ impl Keeper {
         self.volume.show(state, Some(Arc::clone(serving)));
     }
 
-    /// What is wrong with a volume that still serves.
+    /// The fault of a volume that still serves.
     fn suspicion(&mut self, serving: &ServingVolume, busy: Duration, now_us: u64) -> Option<String> {
         let corrupt = serving.faults.of(VolumeFault::Corrupt);
         if now_us.saturating_sub(self.rot.0) >= MINUTE_US {
@@ -324,7 +326,8 @@ impl Keeper {
             .then(|| format!("a log write takes more than {} s", self.config.pace.suspect_after.as_secs()))
     }
 
-    /// Shuts the door and lets the threads end. What was queued is dropped, which its callers see.
+    /// Takes the volume out of service and lets the threads end. Queued calls are dropped, which their
+    /// callers see.
     fn shut(&mut self, serving: &ServingVolume, reason: &str) {
         drop(serving.queue.send_over(Command::Abandon));
         self.closing = Arc::downgrade(&serving.reader);
@@ -340,7 +343,7 @@ impl Keeper {
         match look_at(&*self.config.disk, self.volume.path()) {
             Ok(Directory::Vacant) if self.serving.is_none() => {}
             Ok(Directory::Remains) if self.serving.is_none() && self.are_remains_at_rest() => {
-                // What it knew was in its log; an index of it would be believed.
+                // Its state was in the lost log; an index built from that would be trusted.
                 (self.config.index)(self.volume.path()).reset().map_err(|error| failed(&error))?;
             }
             Ok(_) => return Err(AdoptError::NotVacant { state: self.volume.state().name() }),
@@ -362,11 +365,11 @@ impl Keeper {
         }
     }
 
-    /// Lets the log close; whoever asked hears it from there.
+    /// Lets the log close; the log thread answers the caller.
     fn close(&mut self, done: oneshot::Sender<Result<(), String>>) {
         self.volume.show(VolumeState::Closed, None);
         let Some(serving) = self.serving.take() else {
-            // Nobody may be waiting any more.
+            // The caller may have gone.
             let _ = done.send(Ok(()));
             return;
         };
@@ -378,14 +381,14 @@ impl Keeper {
 }
 
 impl Turns for Keeper {
-    /// A panic must not leave the volume without its keeper: nobody would open it again, or close it. Where
-    /// each look panics orders are taken as well.
+    /// A panic must not leave the volume without its keeper: no one would open it again, or close it. Orders
+    /// are taken even if each look panics.
     fn turn(&mut self) -> Next {
         match self.taken.try_next() {
             Ok(order) => {
                 let is_last = matches!(order, Order::Close(_));
                 let followed = catch_unwind(AssertUnwindSafe(|| self.follow(order)));
-                // However its closing went: nobody opens a volume behind it.
+                // The volume is not opened again, even if its closing failed.
                 if is_last {
                     return Next::End;
                 }

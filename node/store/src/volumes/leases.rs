@@ -72,7 +72,7 @@ struct LeaseTable {
     capacity: usize,
     lasts_us: u64,
     unknown_until_us: u64,
-    /// No lease ends before this: until then there is none to forget.
+    /// No lease ends before this: until then none can be forgotten.
     first_end_us: u64,
 }
 
@@ -103,7 +103,7 @@ impl LeaseTable {
         LeaseAnswer { refused_count }
     }
 
-    /// Makes a lease, or lets it last; `false` when there is no place for it.
+    /// Makes a lease, or extends it; `false` if the table is full.
     fn renew(&mut self, data: DataId, holder: ProposerId, until_us: u64) -> bool {
         if let Some(held) = self.held.get_mut(&data)
             && let Some((_, until)) = held.iter_mut().find(|(known, _)| *known == holder)
@@ -131,8 +131,8 @@ impl LeaseTable {
     }
 
     /// Forgets those that ended: they would take the places of others. Each walk of the table forgets one at
-    /// least, or finds that the first to end was renewed, so there is no more than one for each call that
-    /// renewed leases.
+    /// least, or finds that the first to end was renewed, so a call that renewed leases causes at most one
+    /// walk.
     fn sweep(&mut self, now_us: u64) {
         self.first_end_us = u64::MAX;
         self.held.retain(|_, held| {

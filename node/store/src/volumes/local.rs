@@ -40,7 +40,7 @@ pub struct LocalVolume {
     keeper_since_us: AtomicU64,
 }
 
-/// What stands in the door.
+/// The state that is shown, and the open volume if it serves.
 #[derive(Debug)]
 struct Door {
     state: VolumeState,
@@ -82,7 +82,7 @@ impl LocalVolume {
         &self.path
     }
 
-    /// What it is doing.
+    /// The state that it shows.
     pub fn state(&self) -> VolumeState {
         self.door.read().state.clone()
     }
@@ -137,12 +137,12 @@ impl LocalVolume {
         }
     }
 
-    /// Its faults, for who finds one.
+    /// Its counters of faults.
     pub(super) const fn faults(&self) -> &Arc<Faults> {
         &self.faults
     }
 
-    /// Opens or shuts the door, and tells who watches.
+    /// Puts the volume in or out of service, and notifies the watchers.
     pub(super) fn show(&self, state: VolumeState, serving: Option<Arc<ServingVolume>>) {
         self.show_for(VolumeFault::Io, state, serving);
     }
@@ -213,7 +213,7 @@ impl LocalVolume {
             (VolumeState::Vacant { .. }, None) if does_keeper_hang => {
                 self.show_hanging("its directory does not answer");
             }
-            // What is offline, failed or closed is shown as that.
+            // A volume that is offline, failed or closed is shown as that.
             (_, Some(_) | None) => {}
         }
     }
@@ -223,7 +223,7 @@ impl LocalVolume {
         self.show_for(VolumeFault::Timeout, VolumeState::Offline { reason: reason.to_owned() }, None);
     }
 
-    /// The peers remember a later state of this volume than this opening has. It is opened anew as one that
+    /// The peers remember a later state of this volume than this opening has. It is opened again as one that
     /// lost its state, in a life after the one that they remember.
     pub(crate) fn declare_lost(&self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
         let (opening, reason) = (Arc::clone(opening), reason.to_owned());
@@ -254,8 +254,8 @@ impl LocalVolume {
         wait.await.map_err(|_| busy())
     }
 
-    /// Lets the volume vote without asking anybody: whoever opens volumes on their own, without a set,
-    /// knows that they lost nothing.
+    /// Lets the volume vote without asking its peers: for a caller that opens volumes on their own, without a
+    /// set, and knows that they lost nothing.
     ///
     /// # Errors
     /// As [`message::Error`].
@@ -264,8 +264,8 @@ impl LocalVolume {
         self.confirm(&serving).await
     }
 
-    /// Makes a volume in the empty directory, recovering, in a life that its set's voters never
-    /// heard of. The caller has made sure that the set can rebuild it.
+    /// Makes a volume in the empty directory, recovering, in a life that its set's voters have not seen. The
+    /// caller has made sure that the set can rebuild it.
     ///
     /// # Errors
     /// [`AdoptError`].

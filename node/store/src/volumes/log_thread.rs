@@ -1,4 +1,4 @@
-//! What owns a volume's log, a thread in production: takes what is queued, makes one step, and waits.
+//! The owner of a volume's log, a thread in production: takes queued commands, makes one step, and waits.
 //!
 //! A panic on it fails this volume and no other. When it ends, everything queued is dropped, which
 //! its callers see as a volume that went away.
@@ -38,13 +38,13 @@ const QUEUE_US: [u64; 16] = [
     2_000_000, 5_000_000, 10_000_000,
 ];
 
-/// What the log thread is asked.
+/// A command to the log thread.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every command is an operation")]
 pub(crate) enum Command {
     /// An operation on the log.
     Op {
-        /// What is to be done.
+        /// The operation.
         op: Op,
         /// When it was queued, in monotonic microseconds; 0 for one that waits for others on purpose.
         queued_us: u64,
@@ -59,7 +59,7 @@ pub(crate) enum Command {
     Abandon,
 }
 
-/// What others see of the thread.
+/// Status of the thread, for others.
 #[derive(Debug)]
 pub(super) struct ThreadStatus {
     /// Microseconds that operations waited in the queue.
@@ -92,7 +92,7 @@ pub(super) struct OpenLog {
     pub(super) queue: Receiver<Command>,
     /// Taken from it, to be submitted.
     pub(super) taken: VecDeque<Command>,
-    /// What the last step asked for.
+    /// The wish of the last step: more work, or a pause.
     pub(super) step: Step,
     /// Whether it waited since: when nothing came, it was for the time.
     pub(super) has_waited: bool,
@@ -100,11 +100,11 @@ pub(super) struct OpenLog {
     pub(super) maintenance: Workers,
     pub(super) compaction: Compaction,
     pub(super) seen: Arc<ThreadStatus>,
-    /// Tells the keeper that the thread ended.
+    /// Notifies the keeper that the thread ended.
     pub(super) notify: Box<dyn Fn() + Send>,
 }
 
-/// What to do after taking from the queue.
+/// Next step after taking from the queue.
 enum QueueTake {
     Nothing,
     Ops,
@@ -156,7 +156,7 @@ impl OpenLog {
     fn close(self, done: oneshot::Sender<Result<(), String>>) {
         let Self { volume, queue, maintenance, seen, notify, .. } = self;
         drop(queue);
-        // Closed means that nothing of it touches the directory any more: somebody else may open it.
+        // Closed means that none of its threads touch the directory any more: another process may open it.
         volume.reader().end_upkeep();
         maintenance.finish();
         let result = catch_unwind(AssertUnwindSafe(|| volume.close())).unwrap_or_else(|_| {
@@ -214,9 +214,10 @@ impl OpenLog {
             return QueueTake::Abandon;
         }
         if self.taken.len() >= CROWD && self.taken.len() < TAKE_MAX {
-            // Whoever is ready to run may have more for this batch; nobody is waited for.
+            // Threads that are ready to run may have more for this batch; the log thread does not wait for
+            // them.
             std::thread::yield_now();
-            // What was taken is still to be answered, whether or not more can come.
+            // Commands that were taken must still be answered, whether or not more can come.
             let _ = self.queue.take(TAKE_MAX - self.taken.len(), &mut self.taken);
         }
         let mut taken = QueueTake::Nothing;
@@ -241,7 +242,7 @@ impl OpenLog {
             }
             Command::Confirm(done) => {
                 self.volume.confirm();
-                // Nobody may be waiting any more.
+                // The caller may have gone.
                 let _ = done.send(());
                 QueueTake::Nothing
             }
@@ -250,7 +251,7 @@ impl OpenLog {
                 QueueTake::Nothing
             }
             Command::Close(done) => {
-                // What was queued before is written first.
+                // Operations that were queued before are written first.
                 while self.step().more {}
                 QueueTake::Close(done)
             }

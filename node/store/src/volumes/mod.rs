@@ -9,7 +9,7 @@
 //! maintenance  index flushes and merges
 //! ```
 //!
-//! A volume that is not there answers `Unreachable` at once. Who waits for a volume to come back
+//! A volume that is not there answers `Unreachable` at once. A task that waits for a volume to come back
 //! watches [`Volumes::changes`].
 
 mod abandoned;
@@ -118,7 +118,7 @@ impl Volumes {
         self.changes.clone()
     }
 
-    /// What every volume is doing, for metrics and health.
+    /// Status of every volume, for metrics and health.
     pub fn status(&self) -> Vec<VolumeStatus> {
         self.all.iter().map(|volume| volume.status()).collect()
     }
@@ -140,9 +140,9 @@ impl Volumes {
         tokio::time::timeout(deadline, opened).await.unwrap_or(false)
     }
 
-    /// Closes every volume: what is queued is written, the log synced, the index flushed. Whoever
-    /// takes longer than `deadline` is left behind; the next start replays its log. Gives the
-    /// volumes that did not close cleanly, with the reason.
+    /// Closes every volume: what is queued is written, the log synced, the index flushed. A volume that takes
+    /// longer than `deadline` is abandoned; the next start replays its log. Returns the volumes that did not
+    /// close cleanly, with the reason.
     pub async fn close(&self, deadline: Duration) -> Vec<(VolumeId, String)> {
         let closing = self.all.iter().map(|volume| async move {
             match tokio::time::timeout(deadline, volume.close()).await {
@@ -156,12 +156,12 @@ impl Volumes {
 }
 
 /// Watches and never touches a disk: a volume whose log, or whose keeper, hangs in the kernel is taken
-/// offline, so that nobody waits for it.
+/// offline, so that no caller waits for it.
 struct Watch {
     volumes: Arc<[Arc<LocalVolume>]>,
     clock: Arc<dyn Clock>,
     pace: Pace,
-    /// Closed when nobody has the volumes any more.
+    /// Closed when the last reference to the volumes is dropped.
     ended: Receiver<()>,
 }
 

@@ -1,4 +1,4 @@
-//! What a keeper is told, and what it answers.
+//! Orders to a keeper, and its answers.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use sherd_core::id::Incarnation;
 
 use super::serving::ServingVolume;
 
-/// What a keeper is told.
+/// An order to a keeper.
 #[derive(Debug)]
 pub(super) enum Order {
     /// Look at the directory now.
@@ -31,7 +31,7 @@ pub enum AdoptError {
     /// The directory is not an empty one that waits to be adopted.
     #[error("the volume is {state}, not vacant")]
     NotVacant {
-        /// What it is.
+        /// Its state.
         state: &'static str,
     },
     /// The volume could not be made.

@@ -13,7 +13,7 @@ use super::log_thread::{Command, ThreadStatus};
 use crate::machine::queue::{QueueRefusal, Sender};
 use crate::machine::workers::Workers;
 
-/// How long the log thread may sleep on what rides with a frame to come. Behind a frame that somebody
+/// How long the log thread may sleep on operations that wait for a later frame. Behind a frame that a caller
 /// waited for it sleeps a tenth of a second.
 const LAZY_PATIENCE: Duration = Duration::from_millis(200);
 

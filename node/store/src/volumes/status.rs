@@ -1,4 +1,4 @@
-//! What a local volume is doing: for health, metrics and those who wait for it.
+//! Status of a local volume: for health, metrics and tasks that wait for it.
 
 use std::path::PathBuf;
 
@@ -107,15 +107,15 @@ pub struct VolumeStatus {
     pub id: VolumeId,
     /// Its directory.
     pub path: PathBuf,
-    /// What it is doing.
+    /// Its state.
     pub state: VolumeState,
-    /// What the open volume says of itself; `None` while it is not open.
+    /// Status of the open volume; `None` while it is not open.
     pub open: Option<sherd_volume::write::upkeep::Status>,
     /// Operations that wait for its log thread.
     pub queue_len: usize,
     /// Microseconds that operations waited for it; `None` while it is not open.
     pub queue_us: Option<Distribution>,
-    /// What went wrong since the process started, by kind.
+    /// Faults since the process started, by kind.
     pub faults: [(VolumeFault, u64); VolumeFault::ALL.len()],
     /// How often it was opened since the process started.
     pub opened_count: u32,

@@ -1,7 +1,7 @@
 //! This node's own volumes as a peer.
 //!
-//! Nothing here blocks its caller. What is in memory is answered on the caller's thread; what may
-//! touch the disk goes to the volume's read or write workers; what changes the log goes to its
+//! Nothing here blocks its caller. Calls that memory can answer are answered on the caller's thread; those
+//! that may touch the disk go to the volume's read or write workers; those that change the log go to its
 //! queue. Every queue is bounded, and a full one answers `Busy`.
 
 use std::sync::Arc;
@@ -103,8 +103,7 @@ impl LocalPeer {
         }
     }
 
-    /// The answer, where memory has it. Whatever else comes of it (a failure, too) is left to a
-    /// thread that may wait.
+    /// The answer, if memory has it. Every other outcome (a failure, too) is left to a thread that may wait.
     fn answer_at_once<R: Into<VolumeAnswer>>(
         &self,
         volume: VolumeId,
@@ -158,10 +157,10 @@ impl LocalPeer {
         submitted.map_or_else(|error| Pending::ready(Err(error)), |()| pending)
     }
 
-    /// Queues an operation that answers nobody, and rides with a frame to come.
+    /// Queues an operation without an answer, which goes with a later frame.
     fn tell_log(&self, volume: VolumeId, op: Op) {
         if let Ok(serving) = self.serving(volume) {
-            // Lazy by contract: what is lost here is learnt again.
+            // Lazy by contract: a lost operation is sent again later.
             drop(serving.submit_lazily(op));
         }
     }

@@ -52,7 +52,7 @@ impl PageShare {
     }
 }
 
-/// What a scan found, and the bytes that it holds.
+/// A scan's result, and the bytes that it holds.
 #[derive(Debug)]
 pub struct CountedPage {
     /// The page.
@@ -97,7 +97,7 @@ impl Drop for PageShare {
     }
 }
 
-/// What a scan answers, by the bytes that it holds.
+/// A scan's answer, measured by the bytes that it holds.
 pub(super) trait PageBytes {
     fn bytes(&self) -> usize;
 }

@@ -150,7 +150,7 @@ impl LocalPeer {
                 let from = serving.reader.answerer();
                 let memory = serving.reader.memory();
                 if let Some(asker) = asker.filter(|asker| asker.volume != volume) {
-                    // What is not dropped now is by the next question.
+                    // An entry that is not dropped now is dropped by the next question.
                     drop(serving.submit(Op::Asked(asker)));
                 }
                 Answer { from, result: Ok(memory) }.into()

@@ -91,7 +91,7 @@ impl LocalPeer {
         };
         let ShardRange { shard, home, offset, length, wanted } = range;
         let bytes = offset..offset.saturating_add(length);
-        // What nobody asked for shall not push out of memory what somebody did.
+        // Data that upkeep reads must not push data that clients read out of memory.
         let is_aside = home == Home::File && wanted == ReadPurpose::ByUpkeep;
         let cached = if is_aside {
             Ok(Lookup::Pending)
@@ -262,8 +262,8 @@ struct LocalSink {
 /// The opening of the volume that a shard file is written under.
 #[derive(Debug)]
 struct SinkOpening {
-    /// Held by the jobs alone: a body that comes slowly may outlive the opening by hours, and whoever holds it
-    /// holds the lock that the next one needs.
+    /// Held by the jobs alone: a body that comes slowly may outlive the opening by hours, and a strong
+    /// reference would hold the lock that the next one needs.
     serving: Weak<ServingVolume>,
     writes: Arc<Workers>,
 }

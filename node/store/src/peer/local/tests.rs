@@ -156,7 +156,7 @@ async fn what_a_topology_out_of_force_asks_is_refused() {
     };
     assert_eq!(peer.rows(volume, &rows(Epoch::FIRST)).await.expect("it answers").result, Err(stale));
 
-    // The topology in force is served, and another slot's requests are none of this one's.
+    // The topology in force is served, and requests for another slot are refused.
     assert!(put(Target::new(key(), slot, epoch)).await.is_ok());
     assert!(put(Target::new(key(), Slot(8), Epoch::FIRST)).await.is_ok());
     assert!(peer.parts(volume, &parts(epoch)).await.expect("it answers").result.is_ok());
@@ -186,7 +186,7 @@ async fn a_read_whose_caller_is_gone_when_its_turn_comes_is_not_begun() {
     assert_eq!(begun.load(Ordering::SeqCst), 1);
 }
 
-/// Bytes that were given up are in its queue all the same.
+/// Bytes that were given up still stand in its queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hung_volume_is_unreachable_for_more_bytes_when_enough_wait_for_it() {
     let directories = Directories::new(1);

@@ -1,4 +1,4 @@
-//! What a configured directory holds, without taking it for more than it is.
+//! Recognises the content of a configured directory, and assumes no more than it shows.
 
 use std::io::{self, ErrorKind};
 use std::path::Path;
@@ -12,18 +12,18 @@ use sherd_volume::open::SHARDS;
 
 use crate::volumes::index::DIRECTORY as INDEX;
 
-/// What upkeep remembers of a volume, in its directory.
+/// Upkeep's file about a volume, in its directory.
 pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
-/// What that is written as until it is whole.
+/// Its name until it is whole.
 pub(crate) const UPKEEP_FILE_NEW: &str = "upkeep.json.new";
-/// What an empty filesystem, or a format that a crash interrupted before its first file, may hold.
+/// Names that an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
-/// What a volume has in its directory beside its identity.
+/// Names in a volume's directory beside its identity.
 const OF_A_VOLUME: [&str; 6] = [log::NAME, SHARDS, INDEX, ballast::NAME, UPKEEP_FILE, UPKEEP_FILE_NEW];
 /// Bytes of the longest volume.json that is read.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// What is in a directory.
+/// Content of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Directory {
     /// A volume.
@@ -32,10 +32,10 @@ pub enum Directory {
     Vacant,
     /// The directory is not there.
     Missing,
-    /// What a removal left of a volume that was still being written: no identity, not one segment of
-    /// a log, and nothing that is not a volume's. Whatever shards are left vouch for themselves.
+    /// Remains of a volume that was removed while it was being written: no identity, not one segment of a
+    /// log, and only names of a volume. Shards that are left carry their own proof.
     Remains,
-    /// Something, and no volume: it is somebody else's.
+    /// Files that are not a volume's: they belong to another program.
     Strange {
         /// One thing in it.
         name: String,
@@ -66,8 +66,8 @@ pub fn look_at(disk: &dyn Disk, path: &Path) -> io::Result<Directory> {
     }
 }
 
-/// Marks of the names in what is left of a volume, its directory's first: while somebody still removes it,
-/// they change.
+/// Marks of the names in the remains of a volume, its directory's first: they change while a removal is at
+/// work.
 ///
 /// # Errors
 /// As the disk says, but for folders that went meanwhile.
@@ -80,7 +80,7 @@ pub fn marks_of_remains(disk: &dyn Disk, path: &Path) -> io::Result<Vec<u64>> {
             Err(error) if error.kind() == ErrorKind::NotFound => continue,
             Err(error) => return Err(error),
         }
-        // Shards lie in folders right below theirs; what they hold is no folder.
+        // Shards lie in folders right below theirs; they hold files only.
         if folder == *path || folder.parent() == Some(path) {
             let entries = disk.list(&folder)?;
             folders.extend(entries.iter().filter(|entry| entry.is_dir).map(|entry| folder.join(&entry.name)));

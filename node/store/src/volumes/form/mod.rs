@@ -29,7 +29,7 @@ use sherd_volume::open::{NewVolume, create};
 
 use directory::{Directory, identity_of, look_at};
 
-/// What a node is told about its volumes.
+/// Configuration of a node's volumes.
 #[derive(Debug, Clone)]
 pub struct FormationConfig {
     /// Where the directories are.
@@ -38,8 +38,8 @@ pub struct FormationConfig {
     pub directories: Vec<PathBuf>,
     /// The zone of this node.
     pub zone: Option<String>,
-    /// What is asked for instead of the default geometry when a cluster is formed; one that was formed must
-    /// have it.
+    /// Geometry that is asked for instead of the default when a cluster is formed; a formed cluster must have
+    /// it.
     pub geometry: GeometryRequest,
 }
 
@@ -50,11 +50,11 @@ pub struct Formation {
     pub cluster: ClusterId,
     /// This node.
     pub node: NodeId,
-    /// Who else there is.
+    /// The cluster's sets and nodes.
     pub topology: Arc<Topology>,
     /// The volumes of this node and where they are (or should be), by ordinal.
     pub volumes: Vec<(VolumeId, PathBuf)>,
-    /// What the geometry cannot do; only told when the cluster was formed just now.
+    /// Weaknesses of the geometry; only given when the cluster was formed just now.
     pub warnings: Vec<FormationWarning>,
 }
 
@@ -70,12 +70,12 @@ pub enum FormationError {
         /// Which.
         path: PathBuf,
     },
-    /// A directory holds something that is no volume, where a new cluster shall be formed.
+    /// A directory holds something other than a volume, and a new cluster should be formed.
     #[error("{path} holds {name} and no volume.json: a new cluster is formed in empty directories only")]
     NotEmpty {
         /// Which directory.
         path: PathBuf,
-        /// What is in it.
+        /// A name that it holds.
         name: String,
     },
     /// Two directories belong to different clusters.
@@ -140,7 +140,7 @@ pub enum FormationError {
         path: PathBuf,
         /// The other.
         other: PathBuf,
-        /// What both say.
+        /// The id that both have.
         volume: VolumeId,
     },
     /// A volume is not in the topology, or another node's.
@@ -148,7 +148,7 @@ pub enum FormationError {
     NotOurs {
         /// Which directory.
         path: PathBuf,
-        /// What it says.
+        /// The id that it has.
         volume: VolumeId,
         /// This node, as the other directories show it.
         node: NodeId,
@@ -215,8 +215,8 @@ struct SeenDirectory {
 /// Finds or makes this node's place. Blocking.
 ///
 /// # Errors
-/// [`FormationError`], which names the directory at fault. A directory that is missing, empty or
-/// damaged in a formed cluster is no error: its volume is offline.
+/// [`FormationError`], which names the directory at fault. A directory that is missing, empty or damaged in a
+/// formed cluster is not an error: its volume is offline.
 pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation, FormationError> {
     let seen = see_all(config)?;
     check_distinct(&seen)?;
@@ -264,8 +264,8 @@ fn see(disk: &dyn Disk, path: &Path) -> Result<SeenDirectory, FormationError> {
             Directory::Strange { name: io(error).to_string() }
         }
     };
-    // Somebody else's volume is left alone. An empty directory stays as empty as it is: only what
-    // makes a volume of it takes its lock.
+    // A volume of another cluster is left alone. An empty directory stays as empty as it is: only the code
+    // that makes a volume of it takes its lock.
     if directory == Directory::Volume {
         match lock(disk, path) {
             Err(error @ OpenError::InUse { .. }) => return Err(error.into()),
@@ -410,7 +410,7 @@ fn carry(disk: &Arc<dyn Disk>, path: &Path, topology: &Topology) -> Result<(), O
     let stored = serde_json::to_value(topology).expect("a topology is JSON");
     match IdentityFile::open(Arc::clone(disk), path, ExpectedIdentity::default()) {
         Ok(Some(file)) => file.update(|identity| identity.topology = Some(stored)),
-        // A failed volume is replaced, and says so when it is opened.
+        // A failed volume is replaced, and is reported as failed when it is opened.
         Ok(None) | Err(OpenError::Failed { .. }) => Ok(()),
         Err(error) => Err(error),
     }
@@ -473,8 +473,8 @@ fn catch_up(
     Ok(())
 }
 
-/// Whether the sets are what is asked for. They are what they were formed as in any case, and whoever asks
-/// for more parity must not believe that it is there.
+/// Compares the sets with the geometry that is asked for. Sets stay as they were formed, and an operator who
+/// asks for more parity must not believe that it is there.
 fn check_geometry(geometry: GeometryRequest, topology: &Topology) -> Result<(), FormationError> {
     let GeometryRequest { set_volumes, parity_shards } = geometry;
     for geometry in topology.sets().iter().map(Set::geometry) {

@@ -394,13 +394,13 @@ async fn a_volume_whose_log_cannot_be_read_is_offline_until_it_can() {
         volume.state()
     );
     disk.make_readable(&segment).expect("there");
-    // Nobody confirms it here.
+    // No peer confirms it here.
     wait_for(&volumes, &volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;
     let data = DataId { birth: Timestamp::from_ms(1), proposer: ProposerId(1) };
     assert_eq!(peer.shard_bytes(id, ShardId { data, index: 0 }, Home::Packed).await, Ok(7));
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 
-    // What stays so is lost, and the volume comes back without it.
+    // A range that stays unreadable is lost, and the volume comes back without it.
     disk.make_unreadable(&segment, 8192..8193).expect("there");
     let pace = Pace { look_every, unreadable_after: Duration::ZERO, ..Pace::default() };
     let (volumes, _) = start_at(&disk, pace).await;
@@ -412,7 +412,7 @@ async fn a_volume_whose_log_cannot_be_read_is_offline_until_it_can() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_whose_log_hangs_is_offline_until_it_does_not() {
     let disk = new_disk();
-    // The keeper looks only when it is told to.
+    // The keeper looks only when the test orders it.
     let (volumes, peer) = start(&disk, Duration::from_hours(1)).await;
     let volume = Arc::clone(&volumes.all()[0]);
     let seen = Arc::clone(&volume.serving().expect("open").seen);
@@ -447,12 +447,12 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it() {
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 
-/// Keepers that look only when they are told to.
+/// Keepers that look only when the test orders it.
 fn only_told() -> Pace {
     Pace { look_every: Duration::from_hours(1), ..Pace::default() }
 }
 
-/// Waits until the keeper has done all that it was told.
+/// Waits until the keeper has carried out all its orders.
 async fn keeper_is_through(volume: &LocalVolume) {
     let adopted = volume.adopt(Incarnation(1)).await;
     assert!(matches!(adopted, Err(AdoptError::NotVacant { .. })), "{adopted:?}");
@@ -471,7 +471,7 @@ async fn a_loss_is_noted_in_the_directory_of_the_opening_that_has_it() {
     let opening = volume.serving().expect("open");
     volume.declare_lost(&opening, "rolled back", Incarnation(4));
     keeper_is_through(&volume).await;
-    // What is left of the opening has the lock: that is nobody else.
+    // The reader of the opening has the lock, and no other process.
     let state = volume.state();
     assert!(matches!(&state, VolumeState::Offline { reason } if reason == "rolled back"), "{state:?}");
     assert_eq!(identity(&disk, "/data/a"), (Incarnation(5), Some("rolled back".to_owned())));
@@ -542,7 +542,7 @@ async fn a_loss_is_not_noted_of_another_opening_nor_in_another_directory() {
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }
 
-/// A clock that stands still until it is told.
+/// A clock that moves only when the test moves it.
 #[derive(Debug, Default)]
 struct StoppedClock(AtomicU64);
 
@@ -556,7 +556,7 @@ impl Clock for StoppedClock {
     }
 }
 
-/// Who still removes it would remove what is rebuilt there, too, and nobody would know.
+/// A removal that is still at work would also remove what is rebuilt there, and no check would notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_left_of_a_volume_is_adopted_when_nobody_removes_it_any_more() {
     let (disk, clock) = (new_disk(), Arc::new(StoppedClock::default()));

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! look          what the directories hold: a topology, ids of phase `forming`, or nothing
-//! make_ids      an id in every empty directory, durable before any node is told it
+//! make_ids      an id in every empty directory, durable before any node gets it
 //! adopt         the topology in every own volume.json and phase `formed`, in one write each
 //! ```
 //! Which topology is adopted is decided by the cluster's formation, which calls this. An id of phase
@@ -28,7 +28,7 @@ use super::{
     make_directory, newest_topology, not_empty, places, see_all,
 };
 
-/// What a node of a named cluster is told.
+/// Configuration of a node of a named cluster.
 #[derive(Debug, Clone)]
 pub struct ClusterFormationConfig {
     /// Its directories, and the geometry asked for.
@@ -45,7 +45,7 @@ impl ClusterFormationConfig {
     /// This node's name.
     ///
     /// # Panics
-    /// When the ordinal is none of the nodes'.
+    /// If no node has the ordinal.
     pub fn name(&self) -> &str {
         &self.nodes[self.node]
     }
@@ -56,7 +56,7 @@ impl ClusterFormationConfig {
     }
 }
 
-/// What the directories of a node hold.
+/// Identities in the directories of a node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct LocalIdentity {
     /// The topology of the highest epoch in them.
@@ -89,8 +89,8 @@ pub fn look(config: &ClusterFormationConfig) -> Result<LocalIdentity, FormationE
 /// called while the directories hold no topology.
 ///
 /// # Errors
-/// [`FormationError::NotEmpty`] where a directory holds what is no volume: this node cannot be counted on for
-/// a new cluster, and may still adopt the topology of an old one.
+/// [`FormationError::NotEmpty`] if a directory holds something other than a volume: this node cannot be
+/// counted on for a new cluster, and may still adopt the topology of an old one.
 pub fn make_ids(config: &ClusterFormationConfig, rng: &dyn Rng) -> Result<Vec<VolumeId>, FormationError> {
     let seen = see_own(config)?;
     if let Some(error) = seen.iter().find_map(not_empty) {
@@ -195,7 +195,7 @@ pub fn adopt_topology(
                 identity.topology.get_or_insert(stored.clone());
                 identity.phase = Phase::Formed;
             })?,
-            // A failed volume is replaced, and says so when it is opened.
+            // A failed volume is replaced, and is reported as failed when it is opened.
             Ok(None) | Err(OpenError::Failed { .. }) => {}
             Err(error) => return Err(error.into()),
         }

@@ -209,7 +209,7 @@ fn a_directory_of_other_files_gets_no_id_and_is_no_obstacle_to_a_topology() {
     assert_eq!(adopt_topology(&config, &first.topology).expect("adopted").volumes, first.volumes);
 }
 
-/// What an adoption leaves that a crash cut short between its two writes.
+/// Left by an adoption that a crash cut short between its two writes.
 #[test]
 fn a_formed_volume_without_a_topology_gives_no_ids_and_takes_the_topology() {
     let (disk, config, first) = formed();
