@@ -25,9 +25,8 @@ pub struct Mismatch {
 
 /// Hashes a payload block by block as it comes.
 ///
-/// blake3 is fast on whole runs of 16 KiB only, and buffers from a network end anywhere: the
-/// two ends of a buffer that are no whole run are gathered first, everything between is hashed
-/// where it lies.
+/// blake3 is fast on whole runs of 16 KiB only, and buffers from a network end anywhere: the incomplete runs
+/// at both ends of a buffer are gathered first, everything between is hashed where it lies.
 #[derive(Debug, Default)]
 pub struct BlockHasher {
     done: Vec<Digest>,
@@ -55,7 +54,7 @@ impl BlockHasher {
     /// Starts a payload of a known length: the list of hashes is allocated once, and a payload in
     /// one buffer needs no gathering. Another length than said gives the right hashes too.
     pub fn with_length(payload_bytes: u64) -> Self {
-        // Whoever says the length may be a stranger: no more room than the longest payload takes.
+        // The length may come from an untrusted header: the room is at most that of the longest payload.
         let blocks = payload_bytes.min(DATA_BYTES_MAX).div_ceil(BLOCK_BYTES);
         let blocks = usize::try_from(blocks).expect("the longest payload has few blocks");
         Self { done: Vec::with_capacity(blocks), left: Some(payload_bytes), ..Self::default() }

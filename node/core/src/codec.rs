@@ -28,7 +28,7 @@ pub enum DecodeError {
     Version {
         /// Which format.
         field: &'static str,
-        /// What the bytes say.
+        /// The version in the bytes.
         version: u8,
     },
     /// Bytes are left over behind the value.
@@ -134,7 +134,7 @@ impl Reader {
     /// the caller allocate.
     ///
     /// # Errors
-    /// [`DecodeError::Short`] when the rest cannot hold so many.
+    /// [`DecodeError::Short`] when the rest cannot hold `count` entries.
     pub fn count(&mut self, entry_bytes: usize, field: &'static str) -> Result<usize, DecodeError> {
         let count = usize::try_from(self.u32(field)?).map_err(|_| DecodeError::Invalid { field })?;
         match count.checked_mul(entry_bytes.max(1)) {
@@ -211,12 +211,12 @@ impl Writer {
         self.count(bytes.len()).raw(bytes)
     }
 
-    /// What was written.
+    /// The bytes written until here.
     pub fn as_slice(&self) -> &[u8] {
         &self.bytes
     }
 
-    /// What was written, to fill in what is known only after what stands behind it.
+    /// The bytes written until here, to fill in fields whose values depend on later ones.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         &mut self.bytes
     }

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::id::Timestamp;
 
-/// Tells the time.
+/// Source of the time.
 pub trait Clock: Send + Sync + std::fmt::Debug {
     /// Returns wall-clock milliseconds since the Unix epoch. May step in either direction.
     fn wall_ms(&self) -> u64;

@@ -53,7 +53,7 @@ impl From<DataRef> for DamagedData {
     }
 }
 
-/// What is to be mended.
+/// The entry of one repair.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HealEntry {
     /// The register that names the data, or is itself behind on some volume.

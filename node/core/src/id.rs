@@ -224,7 +224,7 @@ stamped_id! {
     ChangeId { made }
 }
 
-/// How often a volume has been made anew under its id; 1 for a volume that never lost its state.
+/// Number of a volume's life: one more with each loss of its state; 1 for a volume that never lost it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Incarnation(pub u32);
 
@@ -236,7 +236,7 @@ impl Epoch {
     /// The epoch of the topology that a cluster is formed with. None is lower, so a volume has seen it
     /// without a record.
     pub const FIRST: Self = Self(1);
-    /// At or above every one: of those who ask for what is there, whatever the topology.
+    /// Not below any other epoch: for callers that ask under any topology.
     pub const MAX: Self = Self(u64::MAX);
 }
 
@@ -251,7 +251,7 @@ pub struct SetId(pub u32);
 /// One shard of one data id.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ShardId {
-    /// Whose bytes.
+    /// The data that its bytes belong to.
     pub data: DataId,
     /// Which of the k + m shards, data shards first.
     pub index: u8,

@@ -1,9 +1,8 @@
 //! The vocabulary and the decisions of Sherd: values in, values out.
 //!
-//! Nothing here touches a clock, a socket, a file, a thread or a source of entropy; what the
-//! outside world knows arrives as an argument, what was decided leaves as a value. The node, the
-//! volume, the models and the simulator all call these same functions, so what the models prove is
-//! what production runs.
+//! Nothing here touches a clock, a socket, a file, a thread or a source of entropy; facts of the outside
+//! world arrive as arguments, decisions leave as values. The node, the volume, the models and the simulator
+//! all call these same functions, so what the models prove is what production runs.
 //!
 //! Modules stand in reading order: names first, then where things live, then what is stored, then
 //! who may change it and what a volume answers.

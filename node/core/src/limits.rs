@@ -91,8 +91,8 @@ pub const NODE_NAME_BYTES_MAX: usize = 63;
 /// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap; further ones are
 /// held only where it has room.
 pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
-/// Bytes of the largest stripe unit that is read: bounds what one stripe takes in memory to 32 of
-/// them, whatever a record says.
+/// Bytes of the largest stripe unit that is read: bounds what one stripe takes in memory to 32 of them, with
+/// any record.
 pub const STRIPE_UNIT_BYTES_MAX: u32 = 4 << 20;
 /// Bytes hashed by one blake3 hash: what a range read has to verify at least.
 pub const HASH_BLOCK_BYTES: usize = 64 << 10;
@@ -205,16 +205,16 @@ pub const LEASES_UNKNOWN_MS: u64 = 2 * LEASE_RENEW_MS;
 pub const LEASES_MAX: usize = 100_000;
 /// Data ids of one call that renews or ends leases: 64 KiB.
 pub const LEASES_IN_CALL_MAX: usize = 4096;
-/// Volumes that a gateway tells of leases at one time: with the largest calls, 8 MiB on their way. A volume
+/// Volumes that a gateway sends leases to at one time: with the largest calls, 8 MiB on their way. A volume
 /// that does not answer keeps its place for 5 s, so that hundreds of them hold up the others for less than a
 /// renewal.
 pub const LEASED_VOLUMES_AT_ONCE: usize = 128;
 /// The shortest grace that may be configured: 2 minutes.
 pub const RELEASE_GRACE_MS_MIN: u64 = 2 * 60 * 1000;
-/// How long an empty directory stays empty where a volume was: 10 minutes, the time in which somebody
+/// How long an empty directory stays empty where a volume was: 10 minutes, the time in which an operator
 /// mounts a disk again.
 pub const ADOPT_AFTER_MS: u64 = 10 * 60 * 1000;
-/// How long a volume for which somebody vouches waits for peers that could confirm it: 10 s, more than the
+/// How long a volume that an operator vouches for waits for peers that could confirm it: 10 s, more than the
 /// volumes of a machine differ in opening.
 pub const VOUCH_AFTER_MS: u64 = 10 * 1000;
 /// Age at which an unnamed data id may be swept: 48 hours.

@@ -1,8 +1,8 @@
 //! A note of replaced data: what a committed value no longer names, and since when.
 //!
 //! Notes live in the logs of two volumes of the set from the commit until the data is deleted, so that a
-//! restart finds again what waits for its grace. A note is no proof: the register is read before
-//! anything goes (`register::release`). Its id begins with its time, so the oldest come first.
+//! restart finds the data that waits for its grace. A note is not a proof: the register is read before
+//! anything is deleted (`register::release`). Its id begins with its time, so the oldest come first.
 
 use bytes::Bytes;
 
@@ -30,12 +30,12 @@ pub struct ReplacedData {
     pub is_page: bool,
 }
 
-/// What is to be released once its grace is over.
+/// Data to be released once its grace is over.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReleaseEntry {
     /// The register that named it.
     pub key: RegisterKey,
-    /// What it named, at most [`RELEASE_DATA_MAX`].
+    /// The data that the value named, at most [`RELEASE_DATA_MAX`].
     pub data: Vec<ReplacedData>,
     /// Milliseconds since the Unix epoch when it was replaced.
     pub since_ms: u64,

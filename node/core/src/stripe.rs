@@ -83,7 +83,7 @@ impl Layout {
     /// Bytes of one stripe on each shard.
     ///
     /// # Panics
-    /// When there is no such stripe.
+    /// If the stripe does not exist.
     pub const fn unit(&self, stripe: u64) -> u32 {
         let data = self.stripe_range(stripe);
         let unit = (data.end - data.start).div_ceil(self.geometry.data_shards() as u64);
@@ -103,7 +103,7 @@ impl Layout {
     /// Where a stripe begins on each shard.
     ///
     /// # Panics
-    /// When there is no such stripe.
+    /// If the stripe does not exist.
     pub const fn shard_offset(&self, stripe: u64) -> u64 {
         assert!(stripe < self.stripes(), "a stripe of the object");
         stripe * self.stripe_unit as u64
@@ -112,7 +112,7 @@ impl Layout {
     /// Which bytes of the object are in a stripe.
     ///
     /// # Panics
-    /// When there is no such stripe.
+    /// If the stripe does not exist.
     pub const fn stripe_range(&self, stripe: u64) -> Range<u64> {
         assert!(stripe < self.stripes(), "a stripe of the object");
         let start = stripe * self.stripe_bytes();
@@ -123,7 +123,7 @@ impl Layout {
     /// How many bytes of a stripe's unit on data shard `shard` are the object's; zeros follow.
     ///
     /// # Panics
-    /// When there is no such stripe or data shard.
+    /// If the stripe or the data shard does not exist.
     pub const fn filled(&self, stripe: u64, shard: u8) -> u32 {
         assert!((shard as usize) < self.geometry.data_shards(), "a data shard");
         let data = self.stripe_range(stripe);
@@ -135,7 +135,7 @@ impl Layout {
         if left < unit as u64 { left_in_unit } else { unit }
     }
 
-    /// Which stripes a range of the object touches. What lies behind the object is left out.
+    /// Which stripes a range of the object touches. Bytes behind the object's end are left out.
     pub fn stripes_of(&self, range: Range<u64>) -> Range<u64> {
         let end = range.end.min(self.size);
         if range.start >= end {
@@ -144,8 +144,7 @@ impl Layout {
         range.start / self.stripe_bytes()..end.div_ceil(self.stripe_bytes())
     }
 
-    /// Where a range of the object lies, in the object's order. What lies behind the object is left
-    /// out.
+    /// Where a range of the object lies, in the object's order. Bytes behind the object's end are left out.
     pub fn pieces(&self, range: Range<u64>) -> impl Iterator<Item = Piece> + use<> {
         let layout = *self;
         let end = range.end.min(layout.size);

@@ -1,9 +1,9 @@
 //! How many shards are data and how many parity, and what a set with that many can lose.
 //!
-//! A set has as many volumes as its geometry has shards, N = k + m. Losing volumes costs votes
-//! (writes need a majority, reads of committed keys N minus a majority plus one) and shards (writes
-//! need k + 1, reads k): [`Geometry::standing`] is where both meet. Called by the topology, by
-//! whoever warns about a geometry, and by whoever plans to take volumes down.
+//! A set has as many volumes as its geometry has shards, N = k + m. Losing volumes costs votes (writes need a
+//! majority, reads of committed keys N minus a majority plus one) and shards (writes need k + 1, reads k):
+//! [`Geometry::standing`] combines both. Called by the topology, by the warnings about a geometry, and by
+//! code that plans to take volumes down.
 
 use std::fmt;
 
@@ -27,7 +27,7 @@ pub struct InvalidGeometry {
     pub parity_shards: u8,
 }
 
-/// What a set does with some of its volumes down.
+/// Availability of a set with some of its volumes down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Availability {
     /// It serves neither writes nor all reads.
@@ -66,7 +66,7 @@ impl Geometry {
         self.data as usize + self.parity as usize
     }
 
-    /// What the set does with `down` of its volumes down.
+    /// Availability of the set with `down` of its volumes down.
     pub const fn standing(self, down: usize) -> Availability {
         let volumes = self.volumes();
         let Some(up) = volumes.checked_sub(down) else { return Availability::Outage };

@@ -1,10 +1,10 @@
 //! The erasure code: k data shards, m parity shards, any k of them give the object back.
 //!
-//! A systematic Reed-Solomon code over GF(2^8). Its matrix is the one of `reed-solomon-erasure`
-//! (a Vandermonde matrix made systematic) and is part of the format: other parity bytes would not
-//! fit what is stored. [`Code`] holds the matrix of one geometry, [`Plan`] what rebuilds certain
-//! shards from certain others; both multiply rows with shards in `kernel`, the one place that
-//! knows how. The matrices are written and inverted in `matrix`, the field is in `field`.
+//! A systematic Reed-Solomon code over GF(2^8). Its matrix is the one of `reed-solomon-erasure` (a
+//! Vandermonde matrix made systematic) and is part of the format: other parity bytes would not fit stored
+//! data. [`Code`] holds the matrix of one geometry, [`Plan`] rebuilds certain shards from certain others;
+//! both multiply rows with shards in `kernel`, the one place that does so. The matrices are written and
+//! inverted in `matrix`, the field is in `field`.
 
 mod geometry;
 mod field;
@@ -82,7 +82,7 @@ impl Code {
         Arc::clone(made.get_or_init(|| Arc::new(Self::with_kernel(geometry, Kernel::best()))))
     }
 
-    /// The code of a geometry, made anew, with a certain kernel: for tests and measurements.
+    /// Makes the code of a geometry with a certain kernel, past the cache: for tests and measurements.
     pub fn with_kernel(geometry: Geometry, kernel: Kernel) -> Self {
         Self { geometry, matrix: Matrix::of(geometry), kernel }
     }
@@ -92,7 +92,7 @@ impl Code {
         self.geometry
     }
 
-    /// Computes the parity shards of a stripe. What the parity buffers held does not matter.
+    /// Computes the parity shards of a stripe. The former content of the parity buffers does not matter.
     ///
     /// # Panics
     /// When there are not k data and m parity buffers of one length.
@@ -106,8 +106,8 @@ impl Code {
     /// serves every stripe of which the same shards are there.
     ///
     /// # Errors
-    /// [`ErasureError::NotEnough`] when fewer than k are there, [`ErasureError::Index`] when an
-    /// index is none or is named twice.
+    /// [`ErasureError::NotEnough`] when fewer than k are there, [`ErasureError::Index`] when an index is out
+    /// of range or named twice.
     pub fn plan(&self, present: &[u8], wanted: &[u8]) -> Result<Plan, ErasureError> {
         let needed = self.geometry.data_shards();
         self.check_indexes(present, wanted)?;

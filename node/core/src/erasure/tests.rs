@@ -26,7 +26,7 @@ fn data_shards(k: u8, length: usize, seed: u64) -> Vec<Vec<u8>> {
 
 fn encode(code: &Code, data: &[Vec<u8>]) -> Vec<Vec<u8>> {
     let length = data.first().map_or(0, Vec::len);
-    // What the buffers held before must not show.
+    // The former content of the buffers must not show.
     let mut parity = vec![vec![0xee; length]; code.geometry().parity_shards()];
     let sources: Vec<&[u8]> = data.iter().map(Vec::as_slice).collect();
     let mut buffers: Vec<&mut [u8]> = parity.iter_mut().map(Vec::as_mut_slice).collect();

@@ -1,4 +1,4 @@
-//! What MD5 does with a block: the 64 steps of RFC 1321.
+//! MD5's work on a block: the 64 steps of RFC 1321.
 //!
 //! Each step waits for the one before it, so no processor hashes a stream faster than about 4.5 cycles a
 //! byte; what is left to gain is that nothing but the wait for the step before is waited for.
@@ -9,7 +9,7 @@ pub(super) const BLOCK_BYTES: usize = 64;
 pub(super) type State = [u32; 4];
 pub(super) type Block = [u8; BLOCK_BYTES];
 
-/// What each step adds: 2^32 times |sin i|, for i from 1 on.
+/// Constant that each step adds: 2^32 times |sin i|, for i from 1 on.
 const CONSTANTS: [u32; 64] = [
     0xd76a_a478,
     0xe8c7_b756,

@@ -45,7 +45,7 @@ pub enum Control {
     Unseal {
         /// The bucket.
         bucket: BucketId,
-        /// Whose seal.
+        /// The deletion that the seal belongs to.
         deletion: ChangeId,
     },
     /// Make a bucket's seal final: its deletion is committed.
@@ -55,9 +55,9 @@ pub enum Control {
     },
     /// While recovering: take the maximum of the voters' guarantees, and their seals; writes may come now.
     TakeGuarantees {
-        /// What its voters guarantee together.
+        /// Joint guarantees of its voters.
         guarantees: Guarantees,
-        /// What they hold together.
+        /// All seals that they hold.
         seals: Vec<StoredSeals>,
     },
     /// While recovering: every row was adopted; vote from here on. Rows of the life before that

@@ -1,7 +1,7 @@
-//! What a volume is asked, and what it answers.
+//! Calls to a volume, and its answers.
 //!
-//! The same words hold for a volume of this process and for one behind a network: whoever asks need
-//! not know which it was.
+//! The same messages serve a volume of this process and one behind a network: the caller does not depend on
+//! which it is.
 
 mod control;
 mod scan;
@@ -51,7 +51,7 @@ pub enum Error {
     },
 }
 
-/// What a call gives.
+/// Result of a call.
 pub type Result<R, E = Error> = std::result::Result<R, E>;
 
 /// An acceptor's answer: who says it, and a vote or a refusal.

@@ -8,7 +8,7 @@ use crate::register::Row;
 /// Rows that one page looks at: some tens of milliseconds, since other scans of the volume wait meanwhile.
 pub const LIST_PASSED_MAX: u32 = 20_000;
 
-/// What a listing asks one volume.
+/// A listing's question to one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListScan {
     /// The bucket.
@@ -57,7 +57,7 @@ pub struct RowScan {
     pub since: Sequence,
     /// Only rows whose record has this sequence there or an earlier one.
     pub until: Sequence,
-    /// At most so many.
+    /// Most rows of a page.
     pub limit: usize,
     /// Whether the rows carry their values.
     pub want_value: bool,

@@ -3,7 +3,7 @@
 use crate::id::{DataId, ProposerId, RegisterKey, ShardId};
 use crate::record::Home;
 
-/// What is known of a shard file before its first byte; goes into its header.
+/// Facts about a shard file that are known before its first byte; written into its header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ShardFileHeader {
     /// Which shard.
@@ -31,7 +31,7 @@ pub struct SeenShard {
     pub is_whole: bool,
 }
 
-/// Who wants bytes of a shard.
+/// Purpose for which bytes of a shard are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ReadPurpose {
     /// A client: they may be asked for again.
@@ -51,7 +51,7 @@ pub struct ShardRange {
     pub offset: u64,
     /// How many bytes.
     pub length: u64,
-    /// Who wants them.
+    /// Their purpose.
     pub wanted: ReadPurpose,
 }
 
@@ -62,7 +62,7 @@ pub enum ShardScan {
     Packed {
         /// Only shards above this one.
         after: Option<ShardId>,
-        /// At most so many.
+        /// Most entries of a page.
         limit: usize,
     },
     /// Those with a file in one of the volume's 256 directories.
@@ -71,7 +71,7 @@ pub enum ShardScan {
         directory: u8,
         /// Only shards above this one.
         after: Option<ShardId>,
-        /// At most so many.
+        /// Most entries of a page.
         limit: usize,
     },
 }
@@ -92,11 +92,11 @@ pub struct ReaderLeases {
     pub holder: ProposerId,
     /// The data, at most [`crate::limits::LEASES_IN_CALL_MAX`] ids.
     pub data: Vec<DataId>,
-    /// Whether they end with this; else they are made, or last anew.
+    /// Whether this ends them; else it makes or renews them.
     pub is_end: bool,
 }
 
-/// What a volume made of a gateway's leases.
+/// A volume's answer to a gateway's leases.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct LeaseAnswer {
     /// Leases that it had no place for.

@@ -1,5 +1,5 @@
-//! What a value must keep to be stored: every list and text within its limit, every number in its
-//! range, no state that the format cannot tell from another.
+//! Rules that a stored value keeps: every list and text within its limit, every number in its range, no state
+//! that the format cannot tell from another.
 //!
 //! Encoding asks this before the write and decoding after the read, so what was stored can be
 //! read, and what is read could have been stored. Two limits are counted in encoded bytes and

@@ -52,7 +52,7 @@ impl Entries {
         self.entries.iter()
     }
 
-    /// Whether there are none.
+    /// Whether the list is empty.
     pub const fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }

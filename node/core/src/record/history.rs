@@ -1,4 +1,4 @@
-//! What a put and a delete make of an object's versions. Pure: every verb that adds or removes a version
+//! The effect of a put and a delete on an object's versions. Pure: every verb that adds or removes a version
 //! (put, copy, complete, delete) calls it inside its register's compare-and-set, on the value that the
 //! prepare found.
 //!

@@ -1,4 +1,4 @@
-//! What a register holds: objects with their versions and open uploads, parts, buckets, tombstones.
+//! Values of registers: objects with their versions and open uploads, parts, buckets, tombstones.
 //!
 //! [`Value`] is the state of one register. Its stored form is defined byte by byte in
 //! [`encode`](Value::encode) / [`decode`](Value::decode), which live in `bytes/`; golden bytes
@@ -33,7 +33,7 @@ use crate::stripe::{InvalidLayout, Layout};
 pub struct Value {
     /// How often it was changed, and by whom last.
     pub changes: Changes,
-    /// What it is.
+    /// Its state.
     pub state: State,
 }
 
@@ -53,7 +53,7 @@ pub struct Changes {
 /// A change that took effect under a condition, as the client that sends it again is answered.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionalChange {
-    /// What all sendings of the client's call have in common, and no other call has.
+    /// The same in all sendings of the client's call, and in no other call.
     pub token: CallToken,
     /// The entity tag that it was answered, without quotes; empty for a deletion.
     pub etag: String,
@@ -89,7 +89,7 @@ impl Changes {
     }
 }
 
-/// What a register is.
+/// State of a register.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// Deleted: nothing is there, and what was there is remembered as gone.
@@ -100,7 +100,8 @@ pub enum State {
     Part(Part),
     /// A bucket, in the system namespace.
     Bucket(Bucket),
-    /// What the object of an open upload will carry: the register of the upload's part 0. It names no data.
+    /// Attributes of the future object of an open upload: the register of the upload's part 0. It names no
+    /// data.
     UploadAttributes(Attributes),
 }
 
@@ -144,7 +145,7 @@ pub struct Content {
     pub size: u64,
     /// The entity tag, without its quotes.
     pub etag: String,
-    /// What was asked for when it was stored.
+    /// The attributes that the request to store it named.
     pub attributes: Attributes,
     /// The checksums stored with it.
     pub checksums: Checksums,
@@ -152,7 +153,7 @@ pub struct Content {
     pub upload: Option<UploadId>,
     /// Where the bytes are.
     pub body: Body,
-    /// What else S3 says about it.
+    /// Further facts of S3 about it.
     pub entries: Entries,
 }
 
@@ -219,7 +220,7 @@ pub struct Checksum {
 }
 
 impl Checksum {
-    /// What it covers.
+    /// The bytes that it covers.
     pub const fn kind(&self) -> ChecksumKind {
         match self.composite_of {
             Some(_) => ChecksumKind::Composite,
@@ -273,7 +274,7 @@ pub struct DataRef {
 }
 
 impl DataRef {
-    /// Sixteen bytes that tell this data from all other, where nobody computed an MD5: of the data's id,
+    /// Sixteen bytes that tell this data from all other, where no MD5 was computed: made from the data's id,
     /// which no second write ever has. That they are the MD5 of anything stored is as likely as a collision
     /// of MD5s.
     pub fn fast_tag(&self) -> [u8; 16] {
@@ -292,7 +293,7 @@ impl DataRef {
     /// How the bytes lie on the shards.
     ///
     /// # Errors
-    /// [`InvalidLayout`] when the fields are none that a decoder lets through.
+    /// [`InvalidLayout`] when the fields could not come from a decoder.
     pub fn layout(&self) -> Result<Layout, InvalidLayout> {
         let Self { id: _, set: _, size, data_shards, parity_shards, stripe_unit, home: _ } = *self;
         let geometry =
@@ -316,7 +317,7 @@ pub enum Home {
 pub struct PartRef {
     /// Its S3 part number, 1 to 10,000; ascending in a manifest.
     pub number: u16,
-    /// What its entity tag shows: the MD5 of its bytes, or their [`DataRef::fast_tag`].
+    /// The bytes of its entity tag: the MD5 of its bytes, or their [`DataRef::fast_tag`].
     pub tag: [u8; 16],
     /// Its checksum, when the upload has an algorithm.
     pub checksum: Option<Checksum>,
@@ -330,7 +331,7 @@ impl PartRef {
         self.data.map_or(0, |data| data.size)
     }
 
-    /// Its entity tag, without quotes: an MD5 in hexadecimal digits, or a tag that says it is none.
+    /// Its entity tag, without quotes: an MD5 in hexadecimal digits, or a tag that is marked as another kind.
     pub fn etag(&self) -> String {
         match &self.data {
             Some(data) if data.fast_tag() == self.tag => data.fast_etag(),
@@ -355,13 +356,13 @@ pub struct Upload {
     pub id: UploadId,
     /// Milliseconds since the Unix epoch when it was begun.
     pub initiated_ms: u64,
-    /// What the object will carry; `None` where a register of the upload's own has it.
+    /// Attributes of the future object; `None` where a register of the upload's own holds them.
     pub attributes: Option<Attributes>,
     /// The checksum asked for, and whether it covers the full object or the parts' checksums.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
 }
 
-/// What a multipart object's checksum covers. The numbers are stored.
+/// The bytes that a multipart object's checksum covers. The numbers are stored.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum ChecksumKind {
@@ -382,7 +383,7 @@ pub struct Bucket {
     pub location: String,
     /// Whether it takes requests.
     pub phase: BucketPhase,
-    /// What its owner calls it by; at most [`crate::limits::BUCKET_TAGS_MAX`].
+    /// The tags that its owner gave it; at most [`crate::limits::BUCKET_TAGS_MAX`].
     pub tags: Vec<Tag>,
     /// How it is configured otherwise.
     pub entries: Entries,
@@ -423,8 +424,8 @@ impl Object {
 }
 
 impl Value {
-    /// Whether a volume that has no room for new data takes this value in the place of `before`, whatever
-    /// either weighs: what takes away, and a bucket that changes its phase.
+    /// Whether a volume that has no room for new data takes this value in the place of `before`, at any size
+    /// of both: a removal, or a bucket that changes its phase.
     pub fn makes_way(&self, before: Option<&Self>) -> bool {
         match (&self.state, before.map(|before| &before.state)) {
             (State::Tombstone, _) => true,

@@ -1,9 +1,9 @@
 //! A topology for a new pool: the set size and the code that fit its nodes and volumes.
 //!
-//! [`PoolShape::choose`] decides from the numbers alone, so that whoever validates a specification asks
-//! the same function; [`Topology::form`] then deals the volumes out. A set takes consecutive volumes
-//! of the order "first volume of every node, second volume of every node, ...", with the nodes of
-//! different zones next to each other, so no node has more than its share of any set.
+//! [`PoolShape::choose`] decides from the numbers alone, so that the validation of a specification asks the
+//! same function; [`Topology::form`] then deals the volumes out. A set takes consecutive volumes of the order
+//! "first volume of every node, second volume of every node, ...", with the nodes of different zones next to
+//! each other, so no node has more than its share of any set.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const ONE_SET_VOLUMES_MAX: usize = 7;
 /// The widths of a set that are tried by default in larger pools: the smallest that fits.
 const DEFAULT_SET_VOLUMES: std::ops::RangeInclusive<usize> = 8..=16;
 
-/// What is asked for instead of the defaults.
+/// A geometry that is asked for instead of the default.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct GeometryRequest {
     /// Volumes of one set.
@@ -33,7 +33,7 @@ pub struct PoolNode {
     pub id: NodeId,
     /// Its configured name; empty for the only node of a cluster without names.
     pub name: String,
-    /// What fails together with it.
+    /// Failure zone of the node.
     pub zone: Option<String>,
     /// Its volumes, by ordinal.
     pub volumes: Vec<VolumeId>,
@@ -50,7 +50,7 @@ pub struct PoolShape {
     pub volumes_per_node: usize,
 }
 
-/// What a geometry cannot do, for people to know before they store anything.
+/// A weakness of a geometry, which operators should see before they store anything.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FormationWarning {
     /// Losing any volume loses data.
@@ -81,7 +81,7 @@ pub enum FormationWarning {
 pub struct FormedTopology {
     /// The topology, at its first epoch.
     pub topology: Topology,
-    /// What it cannot do.
+    /// Its weaknesses.
     pub warnings: Vec<FormationWarning>,
 }
 
@@ -115,7 +115,7 @@ pub enum FormError {
     /// The set size asked for does not divide the pool.
     #[error("{set_volumes} is no set size for this pool; sizes that spread evenly: {even:?}")]
     SetSize {
-        /// What was asked for.
+        /// As asked for.
         set_volumes: usize,
         /// Sizes that divide the pool and spread evenly.
         even: Vec<usize>,
@@ -123,12 +123,12 @@ pub enum FormError {
     /// So much parity leaves no data shard.
     #[error("{parity_shards} parity shards in a set of {set_volumes} volumes leave no data shard")]
     Parity {
-        /// What was asked for.
+        /// As asked for.
         parity_shards: usize,
         /// Volumes of one set.
         set_volumes: usize,
     },
-    /// The nodes and volumes named are no topology.
+    /// The nodes and volumes named are not a topology.
     #[error(transparent)]
     Invalid(#[from] InvalidTopology),
 }
@@ -172,7 +172,7 @@ impl PoolShape {
         Self { sets: sets.len(), geometry: first.geometry(), volumes_per_node: first.volumes_per_node() }
     }
 
-    /// What this shape of a pool of `nodes` nodes cannot do.
+    /// Weaknesses of this shape of a pool of `nodes` nodes.
     pub fn warnings(&self, nodes: usize) -> Vec<FormationWarning> {
         let Self { sets, geometry, volumes_per_node } = *self;
         let mut warnings = Vec::new();
@@ -203,11 +203,11 @@ impl PoolShape {
 impl Topology {
     /// Forms the first topology of a cluster from one pool.
     ///
-    /// The order of `nodes` and of their volumes decides who is in which set: the same order gives
-    /// the same topology.
+    /// The order of `nodes` and of their volumes decides the members of each set: the same order gives the
+    /// same topology.
     ///
     /// # Errors
-    /// [`FormError`] when the pool is none or the wish does not fit it.
+    /// [`FormError`] when the pool is empty or the wish does not fit it.
     pub fn form(
         cluster: ClusterId,
         pool: &[PoolNode],

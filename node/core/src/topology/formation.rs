@@ -7,12 +7,13 @@
 //!   |   a topology: takes it                               | <----------- topology ----
 //!   |   ids of all: makes one of them                      |   takes it if ticket = last answered
 //! ```
-//! Ids and topologies are durable before they are said. So an attempt that hears ids of every node makes the
-//! first topology: what existed before it would have been said, and what a node pulls after its answer
-//! descends from nothing older. The node's runtime and `node/models/tests/formation_model.rs` call the same
+//! Ids and topologies are durable before they are said. So an attempt that gets ids from every node makes the
+//! first topology: an older one would have been in an answer, and one that a node pulls after its answer does
+//! not descend from an older one. The node's runtime and `node/models/tests/formation_model.rs` call the same
 //! functions.
 
-/// What one node holds and said. `I` stands for the durable ids of its volumes, `T` for a topology.
+/// State of one node, durable before it is sent. `I` stands for the durable ids of its volumes, `T` for a
+/// topology.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct FormationMember<I, T> {
     ids: Option<I>,
@@ -109,7 +110,7 @@ pub struct FormAttempt<I, T> {
     answers: Vec<Option<FormAnswer<I, T>>>,
 }
 
-/// What the maker does with the answers that it has.
+/// The maker's next step, by the answers that it has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum AttemptOutcome<I, T> {
     /// These nodes, by ordinal, did not answer this attempt.
@@ -121,7 +122,7 @@ pub enum AttemptOutcome<I, T> {
 }
 
 impl<I: Clone, T: Clone> FormAttempt<I, T> {
-    /// An attempt among so many nodes.
+    /// An attempt among `nodes` nodes.
     pub fn new(number: u64, nodes: usize) -> Self {
         Self { number, answers: (0..nodes).map(|_| None).collect() }
     }
@@ -143,8 +144,8 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
         }
     }
 
-    /// What follows from the answers. One topology is enough; ids are needed of every node, because the one
-    /// that did not answer may hold a topology.
+    /// Outcome by the answers. One topology is enough; ids are needed of every node, because the one that did
+    /// not answer may hold a topology.
     pub fn outcome(&self) -> AttemptOutcome<I, T> {
         let mut waiting = Vec::new();
         let mut ids = Vec::with_capacity(self.answers.len());
@@ -177,8 +178,8 @@ pub fn may_serve<T: PartialEq>(own: &T, others: &[T]) -> bool {
     others.iter().all(|other| other == own || holders(other) < own_holders)
 }
 
-/// The number of the maker's next attempt: above every one that it made or was told of, and not below its
-/// clock, so that a maker that starts again is seldom refused.
+/// The number of the maker's next attempt: above every one that it made or received, and not below its clock,
+/// so that a maker that starts again is seldom refused.
 pub fn next_attempt(clock_ms: u64, highest: Option<u64>) -> u64 {
     highest.map_or(clock_ms, |highest| clock_ms.max(highest.saturating_add(1)))
 }

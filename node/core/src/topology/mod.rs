@@ -1,4 +1,4 @@
-//! Who is there: nodes, their volumes, the erasure sets these form, and which set owns which slot.
+//! Membership: nodes, their volumes, the erasure sets these form, and which set owns which slot.
 //!
 //! A topology is a value: the same on every node, stored as JSON (`stored.rs`), made for a new pool
 //! by [`Topology::form`] (`form.rs`), and replaced as a whole by one of a higher epoch. It is the
@@ -43,8 +43,7 @@ pub struct Node {
     /// Its configured name, at most [`limits::NODE_NAME_BYTES_MAX`] bytes; empty for the only node of a
     /// cluster without names.
     pub name: String,
-    /// What fails together with it, as the operator names it; at most
-    /// [`limits::ZONE_BYTES_MAX`] bytes.
+    /// Failure zone of the node, as the operator names it; at most [`limits::ZONE_BYTES_MAX`] bytes.
     pub zone: Option<String>,
 }
 
@@ -80,19 +79,19 @@ struct SetPlan {
     geometry: Geometry,
 }
 
-/// Why a description is no topology.
+/// Why a description is not a topology.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidTopology {
     /// Written by a later version.
     #[error("unknown version {version} of the topology")]
     Version {
-        /// What it says.
+        /// The version in it.
         version: u32,
     },
     /// An id is not 32 hex digits.
     #[error("{text:?} is no id")]
     Id {
-        /// What stands there.
+        /// The text in its place.
         text: String,
     },
     /// A list is empty or past its limit.
@@ -108,13 +107,13 @@ pub enum InvalidTopology {
     /// A zone's name is too long.
     #[error("the zone of node {node} has more than {max} bytes", max = limits::ZONE_BYTES_MAX)]
     Zone {
-        /// Whose zone.
+        /// The node whose zone it is.
         node: NodeId,
     },
     /// A node's name is too long.
     #[error("the name of node {node} has more than {max} bytes", max = limits::NODE_NAME_BYTES_MAX)]
     Name {
-        /// Whose name.
+        /// The node whose name it is.
         node: NodeId,
     },
     /// Two nodes have one name.
@@ -143,7 +142,7 @@ pub enum InvalidTopology {
         /// The node.
         node: NodeId,
     },
-    /// A set's geometry is none, or not as wide as the set.
+    /// A set's geometry is invalid, or not as wide as the set.
     #[error("set {set:?} has {volumes} volumes and the geometry {data_shards}+{parity_shards}")]
     SetGeometry {
         /// The set.
@@ -208,7 +207,7 @@ impl Topology {
     /// The set that owns a slot.
     ///
     /// # Panics
-    /// When there is no such slot: who takes slots from the wire checks [`Topology::has_slot`].
+    /// If the slot does not exist: code that takes slots from the wire checks [`Topology::has_slot`].
     pub fn set_of(&self, slot: Slot) -> &Set {
         self.set(self.owner(slot)).expect("checked when the topology was made")
     }

@@ -1,10 +1,10 @@
 //! How many bytes may be in flight at one time: memory has a cap, and beyond it callers wait.
 //!
-//! Uploads take their share before they read the next stripe from the network, downloads before
-//! they read the next window from the volumes, documents before they arrive and lists before they are
-//! made. Whoever waits too long is told to slow down. Nobody
-//! waits for a share while it holds one that only it can give back: all of them could. Those who
-//! take part at one time share it evenly, and who waits asks slow connections for theirs.
+//! Uploads take their share before they read the next stripe from the network, downloads before they read the
+//! next window from the volumes, documents before they arrive and lists before they are made. A request that
+//! waits too long is answered with `SlowDown`. No holder of a share waits for another one while only it can
+//! give the first back: all of them could do so at once. Participants share the budget evenly, and a request
+//! that waits asks slow connections for their shares.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use crate::machine::reclaim::{ASK_EVERY, Reclaim};
 
-/// What one permit stands for.
+/// Bytes of one permit.
 const PERMIT_BYTES: usize = 4 << 10;
 
 /// How the cap of the buffer pool is divided among what is in flight: none of them can starve another. Values
@@ -49,7 +49,7 @@ pub struct Budget {
     takers: Arc<AtomicUsize>,
 }
 
-/// One of those who share a budget, for as long as it lives.
+/// A participant of a budget, for as long as it lives.
 #[derive(Debug)]
 pub(crate) struct BudgetShare(Arc<AtomicUsize>);
 
@@ -93,7 +93,7 @@ impl Budget {
         BudgetShare(Arc::clone(&self.takers))
     }
 
-    /// Bytes for each of those who take part.
+    /// Bytes for each participant.
     pub(crate) fn fair_bytes(&self) -> usize {
         self.permits_max * PERMIT_BYTES / self.takers.load(Ordering::Acquire).max(1)
     }
@@ -101,7 +101,7 @@ impl Budget {
     /// Takes a share of `bytes`, or of everything where that is less: one huge request goes alone.
     ///
     /// # Errors
-    /// [`BudgetExhausted`] when there is no room in time.
+    /// [`BudgetExhausted`] when no room was free in time.
     pub async fn take(&self, bytes: usize) -> Result<Share, BudgetExhausted> {
         let permits = self.permits(bytes)?;
         let acquire = Arc::clone(&self.permits).acquire_many_owned(permits);
@@ -142,15 +142,15 @@ impl Budget {
         u32::try_from(permits).map_err(|_| BudgetExhausted)
     }
 
-    /// Bytes that nobody has a share of.
+    /// Bytes that are in no share.
     #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> usize {
         self.permits.available_permits() * PERMIT_BYTES
     }
 }
 
-/// Bytes that keep a share taken for as long as any slice of them is held: the memory behind them is
-/// in use until then, by whoever.
+/// Bytes that keep a share taken for as long as any slice of them is held: the memory behind them is in use
+/// until then.
 pub fn with_share(bytes: Bytes, share: &Arc<Share>) -> Bytes {
     struct CountedBytes {
         bytes: Bytes,

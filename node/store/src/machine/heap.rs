@@ -1,7 +1,7 @@
 //! Memory that the allocator keeps for later: little of it where the process holds much.
 //!
-//! mimalloc gives free pages back a second after they became free, when somebody allocates then. Under a
-//! storm of requests, heals and lists by many threads a quarter of what the process held were such pages.
+//! mimalloc gives free pages back a second after they became free, when a thread allocates then. Under a
+//! storm of requests, heals and lists by many threads a quarter of the process' memory were such pages.
 //! Giving them back at once costs a PUT of 4 KiB some processor time, so that is only done near the process'
 //! bound of 256 MiB.
 

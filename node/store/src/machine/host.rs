@@ -1,9 +1,10 @@
-//! The seam to whoever runs what lives beside the requests: threads of the machine, or a simulator's tasks.
+//! The seam to the runner of work beside the requests: threads of the machine, or a simulator's tasks.
 //!
-//! A volume has lives of its own: a keeper, a log, workers. Each is written as [`Turns`]: it does what there
-//! is to do, says what it waits for, and gives the thread back. On [`ThreadHost`] each has a thread, so that
-//! a dead disk holds up nobody else. On [`TaskHost`] they take turns on the runtime that the requests run on:
-//! a whole store runs on one thread, with a paused clock where the runtime's is paused.
+//! A volume has workers beside the requests: a keeper, a log, readers and writers. Each is written as
+//! [`Turns`]: it does the work at hand, names its next wait, and gives the thread back. On [`ThreadHost`]
+//! each has a thread, so that a dead disk holds up no other. On [`TaskHost`] they take turns on the runtime
+//! that the requests run on: a whole store runs on one thread, with a paused clock where the runtime's is
+//! paused.
 
 use std::fmt::Debug;
 use std::future::poll_fn;
@@ -13,12 +14,13 @@ use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
-/// What comes after a turn.
+/// The wait after a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Next {
     /// Another one.
     Turn,
-    /// Another one as soon as something came, or after so long; without a time, not before something came.
+    /// Another one as soon as its inbox has something, or after this time; without a time, only when its
+    /// inbox has something.
     Wait(Option<Duration>),
     /// Nothing: what took turns is dropped.
     End,
@@ -39,7 +41,7 @@ pub trait Turns: Send {
     /// Does what there is to do now.
     fn turn(&mut self) -> Next;
 
-    /// What it waits for between turns.
+    /// The inbox that it waits on between turns.
     fn inbox(&mut self) -> &dyn Inbox;
 }
 

@@ -14,11 +14,11 @@ use serde::de::{Deserializer, Error as _};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct ByteSize(pub u64);
 
-/// The text is no size.
+/// The text is not a size.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a size: write bytes or a unit, like 512, 64KiB or 1GiB")]
 pub struct InvalidSize {
-    /// What was written.
+    /// The text.
     pub text: String,
 }
 
@@ -47,7 +47,7 @@ impl<'de> Deserialize<'de> for ByteSize {
     }
 }
 
-/// What the file has for a quantity, as one would write it in a flag: text, or a number without quotes.
+/// A quantity in the file, as one would write it in a flag: text, or a number without quotes.
 fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged, expecting = "expected a whole number, or text like \"30s\" or \"64MiB\"")]
@@ -65,11 +65,11 @@ fn written<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Erro
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Period(pub Duration);
 
-/// The text is no span of time.
+/// The text is not a span of time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{text:?} is not a span of time: write whole seconds or a unit, like 500ms, 30s, 10m or 30days")]
 pub struct InvalidPeriod {
-    /// What was written.
+    /// The text.
     pub text: String,
 }
 

@@ -1,4 +1,4 @@
-//! Bounded queues to threads of their own: who is idle sleeps, and is woken once for what came.
+//! Bounded queues to threads of their own: an idle thread sleeps, and is woken once for new work.
 //!
 //! Channels made for throughput look again a few times, and yield, before they sleep. Here four log
 //! threads wait behind every small write, beside the threads that have work to do: what they look in
@@ -26,7 +26,7 @@ pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
 pub(crate) enum QueueRefusal<T> {
     /// Too many wait.
     Full(T),
-    /// Nobody takes any more.
+    /// The receivers are gone.
     Closed(T),
 }
 
@@ -131,7 +131,7 @@ impl<T> Receiver<T> {
 }
 
 impl<T> State<T> {
-    /// Whether a receiver that looks learns something.
+    /// Whether a receiver that looks finds an entry or the end.
     fn is_ready(&self) -> bool {
         !self.waiting.is_empty() || self.senders == 0
     }
@@ -195,7 +195,7 @@ impl<T> Drop for Receiver<T> {
         state.receivers -= 1;
         let left = if state.receivers == 0 { std::mem::take(&mut state.waiting) } else { VecDeque::new() };
         drop(state);
-        // Not under the lock: what is dropped may answer somebody.
+        // Not under the lock: a dropped entry may answer its caller.
         drop(left);
     }
 }

@@ -4,9 +4,9 @@
 //! budget: a read waits for its share --ask(floor)--> Reclaim <--takes(rate)-- server::patient
 //!                                          answers carry it to their connections
 //! ```
-//! Whoever reads an answer slowly holds its buffers for as long as it likes. That is nobody's loss until
-//! another read finds none. It then asks for them, at first of connections that hardly move and the
-//! longer it waits of faster ones; the first connection below that floor gives up, one at a time.
+//! A client that reads an answer slowly holds its buffers for as long as it likes. That costs nothing until
+//! another read finds no buffer. That read then asks for them, at first of connections that hardly move and,
+//! the longer it waits, of faster ones; the first connection below that floor gives up, one at a time.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 
-/// Below how many bytes a second a connection gives its buffers up to a read that waited so long. A
-/// window of a mebibyte takes the slowest of them four minutes, and the fastest four seconds.
+/// Below how many bytes a second a connection gives its buffers up, by how long a read has waited. A window
+/// of a mebibyte takes the slowest of them four minutes, and the fastest four seconds.
 const FLOORS: [(Duration, u64); 4] = [
     (Duration::from_millis(250), 4 << 10),
     (Duration::from_secs(1), 16 << 10),
@@ -28,12 +28,12 @@ pub const ASK_EVERY: Duration = Duration::from_millis(250);
 /// The floor that is asked for at this moment. Clones are the same.
 #[derive(Debug, Clone, Default)]
 pub struct Reclaim {
-    /// Bytes per second; 0 while nobody asks.
+    /// Bytes per second; 0 while no read asks.
     floor: Arc<AtomicU64>,
     waiting: Arc<AtomicUsize>,
 }
 
-/// Somebody who waits for buffers; the last one to go withdraws what was asked.
+/// A read that waits for buffers; the last one to go withdraws the request.
 #[derive(Debug)]
 pub struct BufferWait<'a>(&'a Reclaim);
 
@@ -76,7 +76,7 @@ impl Reclaim {
         BufferWait(self)
     }
 
-    /// Asks for the buffers of one connection, for a read that has waited so long.
+    /// Asks for the buffers of one connection, for a read that has waited `waited`.
     pub fn ask(&self, waited: Duration) {
         let due = FLOORS.iter().rev().find(|(after, _)| waited >= *after);
         if let Some((_, floor)) = due {
@@ -84,8 +84,8 @@ impl Reclaim {
         }
     }
 
-    /// Whether a connection that moves so many bytes a second is the one to give up: true for one of
-    /// them for each time that somebody asks.
+    /// Whether a connection that moves `bytes_per_second` is the one to give up: true for one of them each
+    /// time that a read asks.
     pub fn takes(&self, bytes_per_second: u64) -> bool {
         let floor = self.floor.load(Ordering::Acquire);
         bytes_per_second < floor

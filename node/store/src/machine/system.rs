@@ -46,7 +46,7 @@ pub struct SystemRng;
 
 impl Rng for SystemRng {
     fn fill(&self, bytes: &mut [u8]) {
-        // Without entropy there are no unique ids and no secrets: nothing may go on.
+        // Without entropy neither ids nor secrets can be made: the process must stop.
         getrandom::fill(bytes).expect("the kernel gives random bytes once it has booted");
     }
 }

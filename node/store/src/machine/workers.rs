@@ -61,7 +61,7 @@ impl Workers {
         self.queue.try_send(Box::new(job)).map_err(|_refused| QueueFull)
     }
 
-    /// Returns when everything that was queued has been done: what nobody has begun is done here.
+    /// Returns when all queued jobs have been done: those that no thread has begun are done here.
     pub fn finish(self) {
         let Self { queue, bench } = self;
         drop(queue);
@@ -73,7 +73,7 @@ impl Workers {
 impl Worker {
     /// Does the next job, if there is one.
     fn work_once(&self) -> Result<(), QueueEmpty> {
-        // Before it is taken: whoever finds the queue empty sees that it is under way.
+        // Before it is taken: a thread that finds the queue empty sees that the job is under way.
         self.busy.begin();
         let job = self.jobs.try_next();
         // A panic stays in its job: the answer is dropped, which its caller sees.
@@ -151,7 +151,7 @@ mod tests {
         wait.recv().expect("the second job ran");
     }
 
-    /// Some are done by the threads and some by whoever finishes; none is under way when it returns.
+    /// Some are done by the threads and some by the caller of `finish`; none is under way when it returns.
     #[test]
     fn finished_means_that_every_job_is_done() {
         for _ in 0..200 {

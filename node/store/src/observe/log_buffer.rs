@@ -27,7 +27,7 @@ impl LogBuffer {
     /// The lines until now.
     ///
     /// # Panics
-    /// Where they are no UTF-8.
+    /// If the bytes are not UTF-8.
     pub fn text(&self) -> String {
         String::from_utf8(self.0.lock().clone()).expect("logs are text")
     }

@@ -13,7 +13,7 @@ use sherd_core::message::{Error, Result};
 
 use super::trace;
 
-/// What a filter of the log calls these lines.
+/// Target of these lines, for the filter of the log.
 pub(crate) const TARGET: &str = "peer_calls";
 
 /// A call under way that is logged when it ends; dropped before its answer, as one that was dropped.

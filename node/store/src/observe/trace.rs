@@ -21,7 +21,7 @@ use tracing::Instrument as _;
 
 use super::limits::{BUCKET_BYTES_MAX, SLOW_LINES_PER_SECOND};
 
-/// What a request waits for.
+/// Kind of work that a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Phase {
     /// A place among the requests that are worked on.
@@ -62,7 +62,7 @@ impl Phase {
 /// A call of a volume that a request waited for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct VolumeCall {
-    /// What it was for.
+    /// The kind of work.
     pub phase: Phase,
     /// The volume.
     pub volume: VolumeId,
@@ -96,13 +96,13 @@ struct LineLimit {
 }
 
 impl SlowRequests {
-    /// Tells those that take `after` or longer; none where that is zero.
+    /// Logs requests that take `after` or longer; none if that is zero.
     pub fn after(after: Duration) -> Self {
         let after = (!after.is_zero()).then_some(after);
         Self(Arc::new(SlowState { after, requests: LineLimit::new(), calls: LineLimit::new() }))
     }
 
-    /// Tells a call of another node's that was for a request, if it took as long as a slow request.
+    /// Logs a call that another node made for a request, if it took as long as a slow request.
     pub fn call_ended(&self, request: u64, took: impl FnOnce() -> Duration) {
         let Some(after) = self.0.after.filter(|_| request != 0) else { return };
         let (took, lines) = (took(), &self.0.calls);
@@ -161,7 +161,7 @@ struct TraceState {
     slowest: Mutex<Option<VolumeCall>>,
 }
 
-/// What is known of a request when the head of its response is.
+/// Facts about a request when the head of its response is known.
 #[derive(Debug, Clone, Copy)]
 struct AnsweredRequest {
     status: u16,
@@ -383,7 +383,7 @@ mod tests {
         VolumeCall { phase: Phase::Accept, volume: VolumeId([number; 16]), node: "n3".into(), took }
     }
 
-    /// The lines that a request of a second writes, of which it waits so long for its client.
+    /// The lines that a request of a second writes, of which it waits `client` for its client.
     async fn lines(after: Duration, client: Duration) -> String {
         let log = LogBuffer::default();
         let _logged = log.keep("warn");
@@ -457,7 +457,7 @@ mod tests {
         assert!(log.text().contains("passed_over=2"), "{}", log.text());
     }
 
-    /// What it waited for when it was dropped is counted, also where that was its client.
+    /// The wait that was under way when it was dropped is counted, also if that was for its client.
     #[tokio::test(start_paused = true)]
     async fn a_slow_request_whose_client_left_is_told_without_the_time_of_the_client() {
         let log = LogBuffer::default();

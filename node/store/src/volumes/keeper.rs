@@ -3,7 +3,7 @@
 //! ```text
 //!            open                      gone, failed, stuck
 //! shut ----------------> serving ----------------------------> shut
-//!   ^  directory back       |   the log thread gets the order to end |
+//!   ^  directory back       |   the log thread is ordered to end    |
 //!   +-----------------------+-------------------------------------+
 //! ```
 //! It runs on a thread of its own, because everything it does may block on a dead disk. An empty directory is

@@ -255,7 +255,7 @@ impl LocalVolume {
     }
 
     /// Lets the volume vote without asking its peers: for a caller that opens volumes on their own, without a
-    /// set, and knows that they lost nothing.
+    /// set, and is certain that they lost nothing.
     ///
     /// # Errors
     /// As [`message::Error`].

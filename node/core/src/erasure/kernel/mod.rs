@@ -17,7 +17,7 @@ use std::fmt;
 use super::matrix::Row;
 use pass::{BLOCK_BYTES, OUTS_MAX};
 
-/// A way to compute, which this processor has: nobody else can make one.
+/// A way to compute that this processor supports: only the detection of the processor makes one.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Kernel(Units);
 
@@ -45,7 +45,7 @@ impl Kernel {
         all
     }
 
-    /// What it is called in reports.
+    /// Its name in reports.
     pub const fn name(self) -> &'static str {
         match self.0 {
             Units::Plain => "plain",

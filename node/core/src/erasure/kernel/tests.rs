@@ -6,7 +6,7 @@ use reed_solomon_erasure::galois_8::{self, ReedSolomon};
 use super::*;
 use crate::erasure::{Code, Geometry};
 
-/// What lies around the buffers that kernels write.
+/// Bytes around the buffers that kernels write.
 const GUARD: u8 = 0xee;
 /// Places before and behind a buffer: more than the widest vector.
 const AROUND: usize = 80;
@@ -53,7 +53,7 @@ fn shards(count: usize, length: usize, seed: u64) -> Vec<Placed> {
 
 fn multiply(kernel: Kernel, rows: &[Row], sources: &[Placed]) -> Vec<Vec<u8>> {
     let length = sources[0].length;
-    // What the buffers held before must not show.
+    // The former content of the buffers must not show.
     let mut outs: Vec<Placed> =
         (0..rows.len()).map(|out| Placed::new(&vec![0x55; length], (out * 29 + 3) % AROUND)).collect();
     let sources: Vec<&[u8]> = sources.iter().map(Placed::bytes).collect();

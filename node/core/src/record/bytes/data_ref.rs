@@ -1,18 +1,18 @@
-//! What several forms have in them: references to data, and what may be absent.
+//! Parts of several forms: references to data, and values that may be absent.
 //!
 //! ```text
 //! data ref := id 16, set u32 (all ones: none is named), size u64, k u8, m u8, stripe unit u32, home u8
 //! ```
 //!
-//! What was written before sets were named has no set in it ([`DataRefForm::WithoutSet`]): its data is on the
-//! set of its key. So a reference that is carried from there into a value of today names none either, and
-//! everything that is newly written names its set.
+//! References that were written before sets were named have no set ([`DataRefForm::WithoutSet`]): their data
+//! is on the set of its key. Such a reference that is carried into a new value still names no set; every new
+//! reference names its set.
 
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{DataId, SetId};
 use crate::record::{DataRef, Home};
 
-/// What stands for a set where none is named.
+/// Stored in place of a set where none is named.
 const NO_SET: u32 = u32::MAX;
 /// Bytes of a data reference that has its set.
 pub(super) const DATA_REF_BYTES: usize = 16 + 4 + 8 + 1 + 1 + 4 + 1;
@@ -50,7 +50,7 @@ pub fn put_data_ref(writer: &mut Writer, data: &DataRef) {
 /// Takes a data reference and checks its set, size and geometry.
 ///
 /// # Errors
-/// [`DecodeError`] when the bytes end, no cluster has so many sets, or the geometry is none.
+/// [`DecodeError`] when the bytes end, no cluster has a set of this number, or the geometry is invalid.
 pub fn take_data_ref(reader: &mut Reader, form: DataRefForm) -> Result<DataRef, DecodeError> {
     let data = DataRef {
         id: DataId::from_bytes(reader.array("data id")?),

@@ -15,8 +15,8 @@
 //! are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count in front; times are
 //! milliseconds since the Unix epoch. A value has one stored form in each version, so bytes that are passed
 //! on unchanged keep their digest: version 5 has at least one entry. Versions 1 to 3 of a value and version 1
-//! of a page are still read, see [`ValueVersion`]. What a value must keep is said once, in `check.rs`, and
-//! asked on both ways.
+//! of a page are still read, see [`ValueVersion`]. The rules of a value stand once, in `check.rs`, and are
+//! checked both when writing and when reading.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -63,7 +63,7 @@ impl Value {
         self.try_encode().expect("whoever made the value kept its limits")
     }
 
-    /// The stored form, unless the value has grown past a limit. What this gives, decodes.
+    /// The stored form, unless the value has grown past a limit. Its result always decodes.
     ///
     /// # Errors
     /// [`OverLimit`] names the field.

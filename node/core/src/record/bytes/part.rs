@@ -35,8 +35,8 @@ const _: () = assert!(MANIFEST_BYTES_MAX < 1 << 20, "a manifest page is read who
 /// The stored form of a manifest page.
 ///
 /// # Panics
-/// When there is no part, more than 10,000, or the numbers do not ascend: whoever completes an
-/// upload has checked that.
+/// Panics on no parts, on more than 10,000, or if the numbers do not ascend: the completion of an upload has
+/// checked that.
 pub fn encode_manifest(parts: &[PartRef]) -> Bytes {
     check_parts(parts, usize::from(limits::PARTS_MAX)).expect("whoever completed the upload kept its limits");
     let mut writer = Writer::with_capacity(5 + parts.len() * PART_REF_BYTES_MAX);

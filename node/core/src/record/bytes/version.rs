@@ -1,8 +1,8 @@
 //! Which versions of a value's stored form there are, and in what they differ.
 //!
 //! A value is read in any of them. It is written in version 4, or in 5 where one of its records has an entry:
-//! a program that knows no entries refuses the value and never loses them. The codecs of objects and buckets
-//! ask the version of the bytes around them for what those lack.
+//! a program without entries refuses the value and never loses them. The codecs of objects and buckets ask
+//! the version of the bytes around them which fields are absent.
 
 use super::data_ref::DataRefForm;
 use crate::codec::{DecodeError, Reader};
@@ -16,7 +16,7 @@ pub(super) enum ValueVersion {
     Unnumbered = 1,
     /// Data references name no set.
     WithoutSets = 2,
-    /// There are no conditional changes and no tags of buckets, and each upload has its attributes.
+    /// Conditional changes and tags of buckets are absent, and each upload has its attributes.
     Unconditional = 3,
     /// No record has entries.
     Conditional = 4,

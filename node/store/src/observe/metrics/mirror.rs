@@ -14,7 +14,7 @@ use sherd_volume::Distribution;
 pub(super) struct Mirror {
     desc: Arc<Desc>,
     label: &'static str,
-    /// What a shown value is in the unit that is counted.
+    /// Counted units per shown unit.
     per_unit: f64,
     seen: Arc<Mutex<BTreeMap<String, Distribution>>>,
 }

@@ -1,9 +1,9 @@
 //! Every metric of the node, declared once, with its unit in its name.
 //!
-//! A [`Metrics`] owns its registry: two nodes in one process do not meet. What happens is counted
-//! through typed handles where it happens; gauges that mirror a state are set by a closure when
-//! somebody scrapes. Label values come from fixed sets: operations and states from the code, HTTP
-//! codes, this node's volumes, and the configured nodes. Never a bucket, a key or a client.
+//! A [`Metrics`] owns its registry: two nodes in one process do not share one. Events are counted through
+//! typed handles where they happen; gauges that mirror a state are set by a closure at each scrape. Label
+//! values come from fixed sets: operations and states from the code, HTTP codes, this node's volumes, and the
+//! configured nodes. Never a bucket, a key or a client.
 
 mod declare;
 mod link;
@@ -85,7 +85,7 @@ impl Default for ApiName {
     }
 }
 
-/// What a listener counts.
+/// Counters of a listener.
 #[derive(Debug, Clone)]
 pub struct Traffic {
     /// Connections open.
@@ -147,9 +147,9 @@ pub struct RegisterMetrics {
     pub conflicts: IntCounter,
     /// Answers of volumes whose clocks are far from this node's.
     pub skewed: IntCounter,
-    /// Writes of somebody else that a reader had to finish.
+    /// Writes of another proposer that a reader had to finish.
     pub repairs: IntCounter,
-    /// Changes of which nobody can say whether they were made.
+    /// Changes whose outcome is unknown.
     pub outcomes_unknown: IntCounter,
 }
 

@@ -1,6 +1,6 @@
-//! What the process uses: memory, descriptors, threads, processor time, under the names that every
-//! Prometheus client uses, and anonymous memory, which is what this process allocated itself (the
-//! resident size also counts files that the kernel happens to keep mapped).
+//! Resources of the process: memory, descriptors, threads, processor time, under the names that every
+//! Prometheus client uses, and anonymous memory, which this process allocated itself (the resident size also
+//! counts files that the kernel happens to keep mapped).
 //!
 //! Read from /proc at scrape time. A value that cannot be read keeps its last one.
 
@@ -47,7 +47,7 @@ impl ProcessMetrics {
         this
     }
 
-    /// Reads everything anew.
+    /// Reads all figures again.
     pub(super) fn observe(&self) {
         if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
             let number = |name| i64::try_from(status_number(&status, name)?).ok();
@@ -96,7 +96,7 @@ fn start_time_seconds() -> Option<f64> {
     Some(boot as f64 + seconds(stat.start_ticks))
 }
 
-/// What is used of /proc/self/stat.
+/// The fields of /proc/self/stat that are used.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     cpu_ticks: u64,

@@ -1,4 +1,4 @@
-//! What the node's peers ask of it: calls by service and result, and connections.
+//! Calls that the node gets from its peers: counts by service and result, and connections.
 //!
 //! The services of `rpc` count through these handles, one set a service.
 

@@ -1,4 +1,4 @@
-//! What a scrape shows.
+//! The text of a scrape.
 
 use std::sync::atomic::{AtomicI64, Ordering};
 

@@ -1,6 +1,6 @@
 //! The metrics of one volume: space, state, and what its log does.
 //!
-//! All of it mirrors what the volumes count themselves, and is set when somebody scrapes.
+//! All of it mirrors what the volumes count themselves, and is set at each scrape.
 
 use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
@@ -12,7 +12,7 @@ use super::mirror::{Mirror, MirroredMetric};
 /// In what a volume measures time, and a metric does.
 const MICROSECONDS_PER_SECOND: f64 = 1e6;
 
-/// What went wrong on a volume, as its counter names it.
+/// A fault of a volume, as its counter names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VolumeFault {
     /// The device answered with an error.

@@ -1,4 +1,4 @@
-//! What some units of the processor do with the bytes of one vector.
+//! Operations of some units of the processor on the bytes of one vector.
 //!
 //! GFNI multiplies eight bits by a matrix of bits, so a factor is its matrix; without it a factor
 //! is the products of a byte's two halves, looked up by a shuffle.

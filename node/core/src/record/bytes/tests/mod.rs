@@ -145,7 +145,7 @@ fn object() -> Value {
 
 const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0100
      0000000000000002000000000000beef 0302";
-/// What version 4 has behind it.
+/// Bytes that version 4 has behind it.
 const CONDITIONAL: &str = "02 0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c 02000000 6530
      0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d 00000000";
 const UNNUMBERED: &str =
