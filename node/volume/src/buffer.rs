@@ -33,7 +33,7 @@ const SLAB_BYTES: [usize; 4] = [256 << 10, 1 << 20, 4 << 20, 4 << 20];
 /// Slots from here on are worth huge pages.
 const HUGE_FROM_BYTES: usize = 1 << 20;
 
-/// What a pool may take.
+/// Limits of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PoolLimits {
     /// Bytes committed at most, in use and idle together. At least one stripe.
@@ -44,14 +44,14 @@ pub struct PoolLimits {
     pub idle_bytes: usize,
 }
 
-/// What a pool holds at a moment.
+/// Use of a pool at a moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct PoolUse {
     /// Bytes committed at most.
     pub cap_bytes: usize,
-    /// Bytes of buffers that somebody holds.
+    /// Bytes of buffers that are held.
     pub in_use_bytes: usize,
-    /// Bytes of buffers that nobody holds and whose memory was not given back.
+    /// Bytes of buffers that are not held and whose memory was not given back.
     pub idle_bytes: usize,
     /// How often a buffer was asked for in vain.
     pub waits: u64,
@@ -78,7 +78,7 @@ struct State {
     in_use_bytes: usize,
     warm_bytes: usize,
     waits: u64,
-    /// Somebody was refused since the hook was last called.
+    /// A caller was refused since the hook was last called.
     is_awaited: bool,
 }
 
@@ -87,11 +87,11 @@ struct IdleBuffers {
     /// The most recently used last.
     warm: Vec<Slot>,
     cold: Vec<Slot>,
-    /// The fewest warm slots since the last trim: so many were not needed since.
+    /// The fewest warm slots since the last trim: this number was not needed since.
     fewest_warm: usize,
 }
 
-/// A range of a slab that belongs to whoever holds the value.
+/// A range of a slab that belongs to the holder of the value.
 struct Slot {
     start: NonNull<u8>,
     offset: usize,
@@ -116,7 +116,7 @@ impl BufferPool {
     /// Makes an empty pool; no memory is taken before the first buffer is.
     ///
     /// # Panics
-    /// When the cap is below one stripe: nobody could ever take one.
+    /// If the cap is below one stripe: none could ever be taken.
     pub fn new(limits: PoolLimits) -> Self {
         let [small, medium, large] = CLASS_BYTES;
         let stripe_bytes = limits.stripe_bytes.next_multiple_of(BUFFER_ALIGN).max(STRIPE_CLASS_BYTES_MIN);
@@ -146,8 +146,8 @@ impl BufferPool {
         *class.expect("no buffer is larger than a stripe")
     }
 
-    /// Takes a buffer of `len` bytes, at the smallest class that holds them; `None` while the cap
-    /// forbids it. It holds whatever its last owner left.
+    /// Takes a buffer of `len` bytes, at the smallest class that holds them; `None` while the cap forbids it.
+    /// It still holds its last owner's bytes.
     ///
     /// # Panics
     /// When `len` is over [`BufferPool::largest`].
@@ -158,8 +158,8 @@ impl BufferPool {
         Some(Buffer { slot: Some(slot), class, len, shared: Arc::clone(&self.shared) })
     }
 
-    /// Sets what is called after a buffer came back that somebody was refused. Called on the
-    /// thread that released it, so it only wakes others. Who waits without polling registers for the
+    /// Sets what is called after a buffer came back and a caller had been refused one. Called on the thread
+    /// that released it, so it only wakes others. A caller that waits without polling registers for the
     /// wake-up first, tries, and sleeps when refused.
     pub fn set_release_hook(&self, hook: impl Fn() + Send + Sync + 'static) {
         *self.shared.hook.write() = Some(Arc::new(hook));
@@ -173,7 +173,7 @@ impl BufferPool {
         }
     }
 
-    /// What the pool holds.
+    /// The use of the pool.
     pub fn usage(&self) -> PoolUse {
         let state = self.shared.state.lock();
         PoolUse {
@@ -243,7 +243,7 @@ impl PoolState {
         let bytes = self.classes[class];
         let mut unneeded = std::mem::take(&mut self.state.lock().idle[class].fewest_warm);
         loop {
-            // A lock for each slot: a trim of gigabytes must not stop those who take buffers.
+            // A lock for each slot: a trim of gigabytes must not stop threads that take buffers.
             let state = &mut *self.state.lock();
             let idle = &mut state.idle[class];
             if unneeded == 0 || idle.warm.is_empty() || state.warm_bytes <= self.limits.idle_bytes {
@@ -285,8 +285,8 @@ impl Slot {
     /// Lets the system take the memory; the slot reads as zeros when it is used again.
     fn give_memory_back(&self, bytes: usize) {
         #[expect(unsafe_code, reason = "discards the contents of memory")]
-        // SAFETY: The range is the slot's own, inside its private anonymous mapping, and nobody
-        // holds a slice of it: the slot was idle, and buffers own theirs. Afterwards it is zeros.
+        // SAFETY: The range is the slot's own, inside its private anonymous mapping, and no slice of it
+        // exists: the slot was idle, and buffers own theirs. Afterwards it is zeros.
         let result =
             unsafe { self.slab.unchecked_advise_range(UncheckedAdvice::DontNeed, self.offset, bytes) };
         debug_assert!(result.is_ok(), "advice on an aligned range of our own mapping");
@@ -307,7 +307,7 @@ impl Buffer {
         self.shared.classes[self.class]
     }
 
-    /// Makes it longer or shorter. Bytes that become visible hold whatever was there.
+    /// Makes it longer or shorter. Bytes that become visible keep their former content.
     ///
     /// # Panics
     /// When `len` is over [`Buffer::capacity`].

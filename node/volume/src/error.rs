@@ -1,4 +1,4 @@
-//! What went wrong on a volume, by what the node must do about it.
+//! Errors of a volume, by the action that the node must take.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,12 +7,12 @@ use rustix::io::Errno;
 use sherd_core::message;
 use sherd_core::register::Refusal;
 
-/// What a refused call of the disk means for the volume: the one place where that is decided.
+/// Meaning of a refused call of the disk for the volume: the one place where that is decided.
 ///
-/// A sync that failed is fatal whatever the system called it: see [`SyncFailure`].
+/// A sync that failed is fatal under any error code: see [`SyncFailure`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FaultClass {
-    /// There is no room. Nothing is broken, and room may come.
+    /// The disk is full. Nothing is broken, and space may be freed.
     Full,
     /// The process or the system lacks something for the moment. The same call may succeed later.
     Busy,
@@ -64,13 +64,13 @@ impl FaultClass {
 #[derive(Debug, thiserror::Error)]
 #[error("sync: {source}")]
 pub struct SyncFailure {
-    /// What the system said.
+    /// The error of the system.
     pub source: io::Error,
 }
 
 impl SyncFailure {
-    /// An error of the sync of a file that nobody knows yet, and that is removed or made anew: that there was
-    /// no room for it is no failure of what was synced before.
+    /// An error of the sync of a file that is not referenced yet, and that is removed or made again: lack of
+    /// space for it does not endanger bytes that were synced before.
     pub(crate) fn of_a_new_file(error: io::Error) -> io::Error {
         let is_full = Self::within(&error).is_some_and(Self::is_full);
         if is_full { ErrorKind::StorageFull.into() } else { error }
@@ -86,8 +86,8 @@ impl SyncFailure {
         error.get_ref().and_then(|inner| inner.downcast_ref())
     }
 
-    /// Whether a filesystem that allocates late found no room for what was written: whatever was not
-    /// synced before is lost, and what was is not in doubt.
+    /// Whether a filesystem that allocates late found no space for written bytes: those that were not synced
+    /// before are lost, and those that were are not in doubt.
     pub fn is_full(&self) -> bool {
         FaultClass::of(&self.source) == FaultClass::Full
     }
@@ -114,7 +114,7 @@ pub enum Error {
     /// The volume works and its rules forbid it: the asker's topology is out of date.
     #[error("refused: {0}")]
     Refused(Refusal),
-    /// The volume is gone until it is opened anew: failed, removed, or closed.
+    /// The volume is gone until it is opened again: failed, removed, or closed.
     #[error("volume failed: {reason}")]
     Failed {
         /// Why.
@@ -144,14 +144,14 @@ pub enum OpenError {
         /// The volume's directory.
         path: PathBuf,
     },
-    /// It is somebody else's.
+    /// It belongs to another cluster or volume.
     #[error("{path} belongs to {found}, expected {expected}")]
     Foreign {
         /// The volume's directory.
         path: PathBuf,
-        /// What volume.json says.
+        /// The id in volume.json.
         found: String,
-        /// What was asked for.
+        /// The id that was asked for.
         expected: String,
     },
     /// A format this version does not know.
@@ -159,7 +159,7 @@ pub enum OpenError {
     Version {
         /// The file.
         path: PathBuf,
-        /// What it says.
+        /// The version in it.
         version: u32,
         /// The newest that is known.
         supported: u32,
@@ -172,8 +172,7 @@ pub enum OpenError {
         /// How.
         what: String,
     },
-    /// The disk cannot read a part of the log, and nobody knows what stands there. Nothing is lost by
-    /// trying again.
+    /// The disk cannot read a part of the log, and its content is unknown. Nothing is lost by trying again.
     #[error("read {path} at {offset}: {source}")]
     Unreadable {
         /// The segment's file.
@@ -194,7 +193,7 @@ pub enum OpenError {
     /// The operating system refused.
     #[error("{op} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The operation that failed.
         op: &'static str,
         /// On what.
         path: PathBuf,

@@ -1,7 +1,7 @@
-//! What must hold of a log that was damaged after it was written: asked by `fuzz/` and by the tests here.
+//! Properties of a log that was damaged after it was written: checked by `fuzz/` and by the tests here.
 //!
-//! What replay hands out was written, in its place and with its bytes; nothing is made up, and an
-//! undamaged log comes back whole. Built for tests and for fuzzing only.
+//! Replay returns only records that were written, in their places and with their bytes; none is invented, and
+//! an undamaged log comes back whole. Built for tests and for fuzzing only.
 //!
 //! ```text
 //! input    records u8, then 4 bytes each: joins the batch before (odd) or not, subject, payload bytes u16
@@ -46,7 +46,7 @@ impl Clock for FixedClock {
     }
 }
 
-/// What was written: subject, payload and its place.
+/// A record that was written: subject, payload and place.
 struct WrittenRecord {
     sequence: Sequence,
     subject: Subject,

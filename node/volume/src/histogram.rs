@@ -17,7 +17,7 @@ pub struct Histogram {
     sum: AtomicU64,
 }
 
-/// What a histogram counted.
+/// Counts of a histogram.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Distribution {
     /// The largest value of each bucket, ascending.
@@ -54,7 +54,7 @@ impl Histogram {
         self.sum.fetch_add(value, Ordering::Relaxed);
     }
 
-    /// What was counted so far.
+    /// The counts so far.
     pub fn distribution(&self) -> Distribution {
         let used = self.counts.iter().take(self.bounds.len() + 1);
         Distribution {

@@ -9,10 +9,10 @@
 //!          ballast       space for deletes and flushes when the disk is full
 //! ```
 //!
-//! [`open`](open::open) gives a [`Volume`], which one thread drives (`submit`, `step`), and a
-//! [`Reader`], which any thread asks. What a [`Volume`] acknowledges is on stable storage; what it
-//! hands out was verified on that very read; what it never acknowledged is absent or whole after a
-//! crash. Everything here blocks, and nothing has a thread, a clock or entropy of its own.
+//! [`open`](open::open) gives a [`Volume`], which one thread drives (`submit`, `step`), and a [`Reader`],
+//! which any thread asks. Data that a [`Volume`] acknowledged is on stable storage; bytes that it returns
+//! were verified on that very read; a write that was never acknowledged is absent or whole after a crash.
+//! Everything here blocks, and nothing has a thread, a clock or entropy of its own.
 //!
 //! ```text
 //! write/  judge, plan, step      read/  reader, list, scan      open/  locate, rebuild

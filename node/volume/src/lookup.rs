@@ -9,12 +9,12 @@ pub enum Source {
     Cache,
     /// Wherever they are.
     Disk,
-    /// From the device although they are in memory, and into nobody's page cache: what is read to be
-    /// verified, or to rebuild something else. From wherever they are on a filesystem that cannot.
+    /// From the device although they are in memory, and past the page cache: reads for verification, or to
+    /// rebuild other shards. On a filesystem that does not support it, from memory or the device.
     Device,
 }
 
-/// What a lookup came to.
+/// Result of a lookup.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Lookup<T> {
     /// The answer.
@@ -28,7 +28,7 @@ impl<T> Lookup<T> {
     /// The answer of a lookup that was allowed to ask the disk.
     ///
     /// # Errors
-    /// [`Error::Busy`] when there is none.
+    /// [`Error::Busy`] when it has no answer yet.
     pub fn told(self) -> Result<T, Error> {
         match self {
             Self::Immediate(answer) => Ok(answer),

@@ -23,7 +23,7 @@ impl Durability {
     }
 }
 
-/// What opening does where the disk cannot read the log.
+/// Treatment of a log that the disk cannot read, when a volume is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum UnreadablePolicy {
     /// It fails: the next try may read it.
@@ -58,7 +58,7 @@ pub struct Options {
     pub recent_bytes: u64,
     /// Bytes of promises remembered; beyond it old ones are forgotten the safe way.
     pub promises_bytes: u64,
-    /// What opening does where the disk cannot read the log.
+    /// Treatment of a log that the disk cannot read.
     pub unreadable: UnreadablePolicy,
 }
 
@@ -86,8 +86,8 @@ impl Options {
     /// and the offsets in the largest fit their field.
     pub const SEGMENT_BYTES: std::ops::RangeInclusive<u64> = (64 << 10)..=(1 << 30);
 
-    /// For one of so many volumes of a process: its share of what they keep in memory together, so that a
-    /// node with many volumes takes no more than one with four. No volume's share is less than lets it work.
+    /// For one of `volumes` volumes of a process: its share of their joint memory, so that a node with many
+    /// volumes takes no more than one with four. Every volume's share is enough to work.
     #[must_use]
     pub fn shared_by(mut self, volumes: usize) -> Self {
         let volumes = volumes.max(1);

@@ -26,12 +26,12 @@ use crate::request::{Completion, Op};
 use crate::support::{Bench, Driver, Held, ballot, object, slot, target, value};
 use crate::sync::Mutex;
 
-/// Orders tried. The races that this is for are met within the first hundred.
+/// Orders tried. The races that this is for show within the first hundred.
 const ORDERS: usize = 1_000;
 /// A volume is opened on such a stack, without optimisation: a few times what shuttle gives.
 const STACK_BYTES: usize = 256 << 10;
 
-/// What was answered.
+/// The answers.
 #[derive(Debug, Default)]
 struct Answers {
     promised: Vec<(Ballot, Vote)>,
@@ -54,7 +54,7 @@ impl Answers {
     }
 }
 
-/// What the threads share: a queue to the volume's own, and what came of it.
+/// Shared by the threads: a queue to the volume's own, and its answers.
 #[derive(Clone, Default)]
 struct SharedQueue {
     queue: Arc<Mutex<VecDeque<Op>>>,

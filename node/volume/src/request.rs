@@ -65,7 +65,7 @@ pub enum Op {
         /// Takes the vote, after the sync.
         done: Completion<Answer<()>>,
     },
-    /// Note that a value is committed. Rides with the next frame, syncs nothing, answers nobody.
+    /// Note that a value is committed. Goes with the next frame, causes no sync, has no answer.
     Commit {
         /// The register.
         target: Target,
@@ -138,8 +138,8 @@ pub enum Op {
         /// How far it was.
         position: Position,
     },
-    /// A peer asked what is remembered of it, and was told: what its openings cover is dropped. Answers
-    /// nobody.
+    /// A peer asked for the memory of it, and got it: notes that its openings cover are dropped. Has no
+    /// answer.
     Asked(Asker),
     /// Change what the volume promises about floors, seals and its own life.
     Control {

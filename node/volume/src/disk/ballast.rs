@@ -23,7 +23,7 @@ pub(crate) struct Ballast {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     bytes: u64,
-    /// Held by whoever makes it or gives it up.
+    /// Held while the ballast is made or given up.
     resized: Mutex<()>,
     is_missing: AtomicBool,
     again_us: AtomicU64,

@@ -1,9 +1,9 @@
 //! The disk of one volume, which keeps files open for speed: where a call finds no descriptor, they are
 //! closed, and it is made once more.
 //!
-//! Whatever a volume does with names needs a descriptor for a moment: to begin a segment or a shard file, to
-//! make a spare, to list or sync a directory, to write volume.json. Who keeps files registers itself
-//! ([`Disk::note_keeper`]); the others know nothing of it.
+//! A volume's work with names needs a descriptor for a moment: to begin a segment or a shard file, to make a
+//! spare, to list or sync a directory, to write volume.json. Keepers of files register themselves
+//! ([`Disk::note_keeper`]); other callers do not depend on it.
 
 use std::io;
 use std::path::Path;
@@ -14,7 +14,7 @@ use parking_lot::Mutex;
 use super::{Disk, DiskFile, Entry, FileId, FileKeeper, OpenMode, Space};
 use crate::error::FaultClass;
 
-/// A disk below which nobody keeps a file that another one lacks the descriptor of.
+/// A disk on which kept files are closed before a call fails for want of a descriptor.
 #[derive(Debug)]
 pub(crate) struct ThriftyDisk {
     disk: Arc<dyn Disk>,
@@ -67,7 +67,7 @@ impl Disk for ThriftyDisk {
     }
 
     fn sync_dir(&self, path: &Path) -> io::Result<()> {
-        // A sync that was begun is no call that may be made again, and its failure is no want of anything.
+        // A sync that was begun must not be made again, and its failure is not for want of a descriptor.
         self.call(|disk| disk.sync_dir(path))
     }
 

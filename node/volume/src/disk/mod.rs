@@ -24,16 +24,15 @@ pub enum OpenMode {
     Write,
     /// A file that must not exist yet, for reading and writing.
     CreateNew,
-    /// An existing file, for reading past the page cache: positions, lengths and the memory of every
-    /// buffer are multiples of [`DIRECT_ALIGN`]. What is read comes from the device.
+    /// An existing file, for reading past the page cache: positions, lengths and the memory of every buffer
+    /// are multiples of [`DIRECT_ALIGN`]. The bytes come from the device.
     ReadDirect,
-    /// An existing file, for writing past the page cache, aligned the same. What was written this
-    /// way is durable after [`DiskFile::sync_data`], like everything else.
+    /// An existing file, for writing past the page cache, aligned the same. Bytes written this way are
+    /// durable after [`DiskFile::sync_data`], like everything else.
     WriteDirect,
 }
 
-/// What [`OpenMode::ReadDirect`] and [`OpenMode::WriteDirect`] align everything to: what Linux asks
-/// for at most.
+/// Alignment for [`OpenMode::ReadDirect`] and [`OpenMode::WriteDirect`]: the most that Linux asks for.
 pub const DIRECT_ALIGN: usize = 4096;
 
 /// An entry of a directory.
@@ -45,7 +44,7 @@ pub struct Entry {
     pub is_dir: bool,
 }
 
-/// What tells one file from another at the same path.
+/// Distinguishes files that had the same path.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     /// The filesystem.
@@ -59,18 +58,18 @@ pub struct FileId {
 pub struct Space {
     /// All of it.
     pub total: u64,
-    /// What an unprivileged process may still use.
+    /// Space that an unprivileged process may still use.
     pub free: u64,
 }
 
 /// Keeps files open that it can open again.
 pub trait FileKeeper: Send + Sync + std::fmt::Debug {
-    /// Closes all of them, as far as nobody reads them. Says whether there were any.
+    /// Closes all of them that are not being read. Returns whether there were any.
     fn close_all(&self) -> bool;
 }
 
 /// Writes past the page cache as long as the filesystem takes our alignment, and through it from then on:
-/// that it aligns otherwise is no failure. Empty lists are no call.
+/// another alignment is not a failure. For empty lists no call is made.
 ///
 /// # Errors
 /// As [`DiskFile::write_at`].
@@ -225,7 +224,7 @@ pub trait DiskFile: Send + Sync + std::fmt::Debug {
     /// Reserves space, so that a later write cannot run out of it, and extends the file.
     ///
     /// # Errors
-    /// As the system says; `StorageFull` when there is no space.
+    /// As the system says; `StorageFull` if space is short.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
     /// Sets the length.

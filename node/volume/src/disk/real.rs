@@ -70,7 +70,7 @@ impl Disk for RealDisk {
             Ok(Entry { name, is_dir: entry.file_type()?.is_dir() })
         };
         let entries = fs::read_dir(path)?.map(found);
-        // A name that went meanwhile is not there; a directory that is not there says so before.
+        // A name that went meanwhile is left out; a missing directory failed before.
         entries
             .filter(|entry| !matches!(entry, Err(error) if error.kind() == io::ErrorKind::NotFound))
             .collect()
@@ -198,8 +198,8 @@ impl DiskFile for RealFile {
             return Ok(());
         }
         match retry_on_intr(|| rustix::fs::fallocate(&self.fd, FallocateFlags::empty(), 0, length)) {
-            // Without the call there is no reservation: the length is set, and a write into it may
-            // find the disk full.
+            // Without the call nothing is reserved: the length is set, and a write into it may find the disk
+            // full.
             Err(Errno::OPNOTSUPP) if self.length()? < length => self.truncate(length),
             Err(Errno::OPNOTSUPP) => Ok(()),
             result => result.map_err(io::Error::from),

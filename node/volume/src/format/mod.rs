@@ -69,7 +69,7 @@ const _: () = {
     );
 };
 
-/// What checksums of one segment start from.
+/// Start value for the checksums of one segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Seed(u32);
 
@@ -99,13 +99,12 @@ impl Seed {
 pub struct SegmentHeader {
     /// The version of the format in which the segment was begun: it has no record of a kind that came later.
     pub version: u16,
-    /// Whether whoever writes it makes each frame durable before anybody hears of it. Always false in version
-    /// 1.
+    /// Whether its writer makes each frame durable before it acknowledges it. Always false in version 1.
     pub is_synced: bool,
     /// Whether its file is longer than its frames at every moment, so that one that is not was cut. Always
     /// false in version 1.
     pub is_longer: bool,
-    /// Whose log this is.
+    /// The volume whose log this is.
     pub volume: VolumeId,
     /// Its number; grows, never used again.
     pub number: u64,
@@ -155,7 +154,7 @@ impl SegmentHeader {
     /// From the stored form.
     ///
     /// # Errors
-    /// [`DecodeError`] when it is no segment header, or damaged; [`DecodeError::Version`] when it is whole
+    /// [`DecodeError`] when it is not a segment header, or damaged; [`DecodeError::Version`] when it is whole
     /// and its version is not known.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let field = "segment header";
@@ -193,15 +192,15 @@ impl SegmentHeader {
     }
 }
 
-/// What stands before the records of one batch.
+/// Header before the records of one batch.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct FrameHeader {
     /// The sequence of its first record.
     pub first: Sequence,
     /// The sequence of its last record.
     pub last: Sequence,
-    /// The highest sequence that was durable when it was written: whoever reads this frame knows
-    /// that everything up to there was acknowledged, and must be there.
+    /// The highest sequence that was durable when it was written: everything up to there may have been
+    /// acknowledged, so a replay that reads this frame must find it.
     pub durable: Sequence,
     /// Bytes of header and records, without the padding.
     pub used: u32,
@@ -237,7 +236,7 @@ impl FrameHeader {
     /// From the stored form at an offset of a segment.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are no frame header of this segment at this offset.
+    /// [`DecodeError`] when the bytes are not a frame header of this segment at this offset.
     pub fn decode(bytes: &[u8], seed: Seed, offset: u64) -> Result<Self, DecodeError> {
         let field = "frame header";
         let stored = bytes.get(..FRAME_HEADER_BYTES).ok_or(DecodeError::Short { field })?;

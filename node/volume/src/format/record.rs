@@ -31,7 +31,7 @@ use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};
 /// Bytes of a stored ballot.
 const BALLOT_BYTES: usize = 16;
 
-/// What a record is. The numbers are stored and never used again for another kind.
+/// Kind of a record. The numbers are stored and never used again for another kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Kind {
@@ -41,7 +41,7 @@ pub enum Kind {
     Shard = 2,
     /// Something is gone.
     Delete = 3,
-    /// Commits learnt.
+    /// Hints that rows are committed.
     Hints = 4,
     /// The promise bound.
     Bound = 5,
@@ -67,7 +67,7 @@ pub enum Kind {
     Release = 15,
     /// How far a peer's log was, as a write said: of logs from before openings were drawn.
     Position = 17,
-    /// What is remembered of a peer's openings.
+    /// Notes about a peer's openings.
     PeerNotes = 18,
     /// An opening of the volume itself.
     Opening = 19,
@@ -139,7 +139,7 @@ pub enum Phase {
     Voting = 3,
 }
 
-/// What a record is about.
+/// Subject of a record.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Subject {
     /// Payload: the encoded value (`head_bytes` of it), then its inline bytes.
@@ -189,7 +189,7 @@ pub enum Subject {
         /// By which deletion; `None` for ever.
         deletion: Option<ChangeId>,
     },
-    /// What is known of a peer.
+    /// State of a peer.
     Peer {
         /// The peer.
         volume: VolumeId,
@@ -222,7 +222,7 @@ pub enum Subject {
         phase: Phase,
         /// Rows up to this sequence are of the life before and do not count.
         rows_after: Sequence,
-        /// What `rows_after` was before this life began.
+        /// Value of `rows_after` before this life began.
         kept_after: Sequence,
     },
     /// Accepts that introduce older data are refused.
@@ -376,7 +376,7 @@ impl Subject {
     /// From the stored form of a kind.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are no subject of that kind.
+    /// [`DecodeError`] when the bytes are not a subject of that kind.
     pub fn decode(kind: Kind, bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let subject = match kind {
@@ -482,7 +482,7 @@ fn take_peer_notes(reader: &mut Reader) -> Result<Subject, DecodeError> {
 /// The fixed part of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RecordHeader {
-    /// What it is.
+    /// Its kind.
     pub kind: Kind,
     /// How it is meant.
     pub flags: Flags,
@@ -526,7 +526,7 @@ impl RecordHeader {
     /// From the stored form; the checksum is not judged yet, lengths are within their limits.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are no record header.
+    /// [`DecodeError`] when the bytes are not a record header.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
         let field = "record header";
         // Long enough for all that is taken from it.
@@ -605,7 +605,7 @@ pub fn verify_block(hashes: &[u8], index: usize, block: &[u8]) -> bool {
     stored.is_some_and(|hash| blake3::hash(block).as_bytes() == hash)
 }
 
-/// A commit learnt: the row of a key is committed if it still has this ballot.
+/// A commit hint: the row of a key is committed if it still has this ballot.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Hint {
     /// The register.
@@ -635,7 +635,7 @@ pub fn encode_hints<'a>(
 /// Reads the payload of a hints record with these flags.
 ///
 /// # Errors
-/// [`DecodeError`] when the bytes are none.
+/// [`DecodeError`] when the bytes are not hints.
 pub fn decode_hints(flags: Flags, bytes: Bytes) -> Result<Vec<Hint>, DecodeError> {
     let is_everywhere = !flags.has(Flags::MISSED);
     let mut reader = Reader::new(bytes);

@@ -1,12 +1,12 @@
-//! The one way in which a volume fails: who meets a refusal that no retry mends tells the latch, and from
-//! there on everybody is refused.
+//! The one way in which a volume fails: code that gets a refusal which no retry mends sets the latch, and
+//! from there on every call is refused.
 //!
 //! ```text
 //! refused call -> FaultClass -> full, busy: an answer, and the volume goes on
-//!                            -> fatal:      the latch; volume.json, where the disk is no good any more
+//!                            -> fatal:      the latch; volume.json, if the disk is broken for good
 //! ```
-//! Called by the log's thread, by readers, and by writers of shard files. What must survive even a log that
-//! cannot be written stands in volume.json: that the volume failed, and that it lost its state.
+//! Called by the log's thread, by readers, and by writers of shard files. Two facts must survive even a log
+//! that cannot be written, and stand in volume.json: that the volume failed, and that it lost its state.
 
 use std::io::{self, ErrorKind};
 use std::sync::{Arc, OnceLock, Weak};
@@ -75,7 +75,7 @@ impl FailureLatch {
         }
     }
 
-    /// What a refused call of the disk means.
+    /// Meaning of a refused call of the disk.
     pub(crate) fn judge(&self, op: &str, error: &io::Error) -> Error {
         match FaultClass::of(error) {
             FaultClass::Full => Error::Full,
@@ -84,8 +84,8 @@ impl FailureLatch {
         }
     }
 
-    /// What a refused call means that wrote nothing: what the disk was given before is not in doubt, so the
-    /// volume fails for a run at most.
+    /// Meaning of a refused call that wrote nothing: earlier writes are not in doubt, so the volume fails for
+    /// a run at most.
     pub(crate) fn judge_harmless(&self, op: &str, error: &io::Error) -> Error {
         match FaultClass::of(error) {
             FaultClass::Full => Error::Full,
@@ -94,7 +94,7 @@ impl FailureLatch {
         }
     }
 
-    /// What a refused change of volume.json means.
+    /// Meaning of a refused change of volume.json.
     pub(crate) fn judge_identity(&self, error: &OpenError) -> Error {
         match error {
             OpenError::Io { op, path, source } => self.judge(&format!("{op} {}", path.display()), source),
@@ -120,8 +120,8 @@ pub(crate) struct FailureFile {
 }
 
 impl FailureFile {
-    /// Changes volume.json. On a full disk the ballast makes room for it: what it says of a volume is for no
-    /// reason of space left unsaid, and whoever does not open for it cannot free any.
+    /// Changes volume.json. On a full disk the ballast makes room for it: its statements about a volume must
+    /// not be lost for want of space, and a volume that does not open for that reason cannot free any.
     fn update(&self, change: impl Fn(&mut Identity)) -> Result<(), OpenError> {
         let is_full = |error: &OpenError| matches!(error, OpenError::Io { source, .. } if FaultClass::of(source) == FaultClass::Full);
         match self.file.update(&change) {
@@ -130,8 +130,8 @@ impl FailureFile {
         }
     }
 
-    /// Notes why the volume failed; the first reason stays. Where even this cannot be written, the next open
-    /// tries the disk anew and fails by itself.
+    /// Notes why the volume failed; the first reason stays. If even this cannot be written, the next open
+    /// tries the disk again and fails by itself.
     pub(crate) fn note_failure(&self, reason: &str) {
         let _ = self.update(|identity| identity.fail(reason));
     }

@@ -30,18 +30,18 @@ use crate::error::{OpenError, SyncFailure};
 pub const FILE_NAME: &str = "volume.json";
 /// The lock's name.
 pub const LOCK_NAME: &str = "lock";
-/// What a new version is written as, until it is whole.
+/// Name of a new version until it is whole.
 const NEW_NAME: &str = "volume.json.new";
-/// What an empty filesystem holds.
+/// Directory in an empty filesystem.
 const LOST_AND_FOUND: &str = "lost+found";
 /// The version written and the only one read.
 pub const FORMAT: u32 = 1;
 /// Bytes of the longest file that is read: a topology of every limit fits many times.
 const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Stretches of lost log that are remembered. What is beyond is found again, and costs a recovery.
+/// Ranges of lost log that are remembered. Further ones are found again, and cost a recovery.
 const TOLD_MAX: usize = 256;
 
-/// Who a volume is, and what of its life must survive everything.
+/// Identity of a volume, and the facts of its life that must survive every loss.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Identity {
     /// The cluster that it belongs to.
@@ -58,8 +58,8 @@ pub struct Identity {
     pub failed: Option<String>,
     /// Why this life has not all that was acknowledged before; it does not vote until it has.
     pub lost: Option<String>,
-    /// What is missing in the log, and cost a life before this one: where its life has all that it needs, it
-    /// is not found again.
+    /// Ranges missing in the log that already cost an earlier life: while the current life is whole they are
+    /// not counted as a loss again.
     pub told: Vec<LostRange>,
 }
 
@@ -111,7 +111,7 @@ pub struct ExpectedIdentity {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{reason}")]
 pub struct DirectoryGone {
-    /// What was found instead.
+    /// The reason it was not accepted.
     pub reason: String,
 }
 
@@ -121,7 +121,7 @@ pub enum NotAnIdentity {
     /// A format that is not known here.
     #[error("format version {version}")]
     Version {
-        /// What it says.
+        /// The version in it.
         version: u32,
     },
     /// Not what was written.
@@ -214,7 +214,7 @@ impl Identity {
         self.failed.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Refuses what is somebody else's.
+    /// Refuses another volume's identity.
     fn check(&self, directory: &Path, expected: ExpectedIdentity) -> Result<(), OpenError> {
         let cluster = expected.cluster.unwrap_or(self.cluster);
         let volume = expected.volume.unwrap_or(self.volume);
@@ -258,7 +258,7 @@ pub struct IdentityFile {
     state: Mutex<IdentityOnDisk>,
 }
 
-/// What the file says, and which file it is: both change together.
+/// Content of the file, and which file it is: both change together.
 #[derive(Debug)]
 struct IdentityOnDisk {
     identity: Identity,
@@ -333,12 +333,12 @@ impl IdentityFile {
         Ok(Self { disk, directory: directory.to_path_buf(), state })
     }
 
-    /// What the file says.
+    /// Content of the file.
     pub fn identity(&self) -> Identity {
         self.state.lock().identity.clone()
     }
 
-    /// Changes the identity, durably. What stands there in place of this file is left alone.
+    /// Changes the identity, durably. Another file in its place is left alone.
     ///
     /// # Errors
     /// [`OpenError::Io`]; the file then says the old or the new. `NotFound` where it is another file, or
@@ -381,8 +381,8 @@ fn write(
         let path = new.clone();
         move |source| OpenError::Io { op, path, source }
     };
-    // A directory that was removed and made anew holds somebody else's volume, or none: what became of this
-    // one is none of its business.
+    // A directory that was removed and made again holds another volume, or none: the fate of this one must
+    // not be written there.
     let is_still_here = || match replaces {
         Some(old) if disk.file_id(&path)? != old => {
             Err(io::Error::new(ErrorKind::NotFound, "another file is in its place"))

@@ -62,7 +62,7 @@ fn the_bytes_of_format_1_never_change() {
         text.replace("CHECKSUM", &blake3::hash(body.as_bytes()).to_hex())
     };
     assert_eq!(String::from_utf8(identity().encode()).unwrap(), summed(wanted));
-    // What is told is there only where there is any.
+    // The list of lost ranges is written only if it has entries.
     let told = [(7, 4096, Some(8192)), (9, 0, None)];
     let told = told.map(|(segment, offset, until)| LostRange { segment, offset, until }).to_vec();
     let identity = Identity { told, ..identity() };

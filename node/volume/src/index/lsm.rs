@@ -45,9 +45,9 @@ use super::{Change, Index, IndexError, Pair, Progress, RESERVED, check_keys, ent
 const MARK: &[u8] = &[RESERVED];
 /// The file that names the tree's current version, and the checksum of that version's file.
 const CURRENT: &str = "current";
-/// What stands between a sequence and the tree's own number for it. The tree numbers its versions
-/// (one for each flush and compaction) in the same space as entries, and a snapshot sees a version
-/// only if its number is lower: so versions get the numbers below, and entries those from here on.
+/// Difference between a sequence and the tree's own number for it. The tree numbers its versions (one for
+/// each flush and compaction) in the same space as entries, and a snapshot sees a version only if its number
+/// is lower: so versions get the numbers below, and entries those from here on.
 const SEQUENCE_BASE: SeqNo = 1 << 32;
 /// The tree reserves the highest bit.
 const SEQUENCE_MAX: SeqNo = (1 << 63) - 1 - SEQUENCE_BASE;
@@ -56,17 +56,17 @@ const SEQUENCE_MAX: SeqNo = (1 << 63) - 1 - SEQUENCE_BASE;
 const TABLE_BYTES: u64 = 16 << 20;
 
 /// On which levels filters are cut in pieces, the last of these and all deeper ones alike. Only the tree can
-/// find the right piece, so a key that is absent is not told from memory there. Levels 1 to 3 hold 7 GiB of
-/// index. Behind that the filters of a process are several times its cache, and a lookup that has to read one
-/// reads a piece of 4 KiB instead of the whole.
+/// find the right piece, so memory cannot show there that a key is absent. Levels 1 to 3 hold 7 GiB of index.
+/// Behind that the filters of a process are several times its cache, and a lookup that has to read one reads
+/// a piece of 4 KiB instead of the whole.
 const FILTER_IN_PIECES: [bool; 5] = [false, false, false, false, true];
 
 /// On which levels a table's index is cut in pieces, the last of these and all deeper ones alike. Whole it is
 /// some 300 KiB: from the third level on (0, 1, 2) the indexes of a few million keys are more than the cache,
-/// and each lookup of a key that nobody asked for lately would read one.
+/// and each lookup of a key that was not asked for lately would read one.
 const INDEX_IN_PIECES: [bool; 3] = [false, false, true];
 
-/// What all indexes of a process share: cached blocks and open files.
+/// Shared by all indexes of a process: cached blocks and open files.
 #[derive(Clone)]
 pub struct IndexCache {
     blocks: Arc<Cache>,
@@ -250,8 +250,8 @@ const fn number(sequence: Sequence) -> SeqNo {
     SEQUENCE_BASE + sequence.0
 }
 
-/// Whether there is a working directory: the tree asks for it whatever its own is, and panics without one.
-/// Its files are no worse for that, so they must not be taken for damaged.
+/// Whether there is a working directory: the tree asks for it even if its own path is absolute, and panics
+/// without one. Its files are unharmed by that, so they must not be taken for damaged.
 fn check_working_directory() -> Result<(), IndexError> {
     match std::env::current_dir() {
         Ok(_) => Ok(()),
@@ -279,7 +279,7 @@ fn check_version(directory: &Path) -> Result<(), IndexError> {
 
 impl Index for LsmIndex {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
-        // The newest entry is right under every flush and compaction, whatever they drop.
+        // The newest entry is right under every flush and compaction, with any versions that they drop.
         Ok(self.call(|| self.tree.get(key, SeqNo::MAX))?.map(Bytes::from))
     }
 

@@ -24,19 +24,19 @@ pub enum IndexError {
     /// It cannot be read or written. It is removed and rebuilt from the log.
     #[error("index damaged: {what}")]
     Damaged {
-        /// What was seen.
+        /// The damage that was seen.
         what: String,
     },
     /// The system refused, and nothing says that the files are bad: too many are open, a device does not
     /// answer. It is tried again, and never removed for it.
     #[error("index unavailable: {what}")]
     Unavailable {
-        /// What was refused.
+        /// The operation that was refused.
         what: String,
         /// Whether the device is at fault, or the process lacks something for the moment.
         class: FaultClass,
     },
-    /// There is no space to write it. Nothing is lost: the next flush tries again.
+    /// Space to write it is short. Nothing is lost: the next flush tries again.
     #[error("no space for the index")]
     Full,
     /// The caller broke the rules of [`Index::apply`]; nothing changed.
@@ -48,8 +48,8 @@ pub enum IndexError {
 }
 
 impl IndexError {
-    /// What a refusal of the system says of the index. A file that is missing or ends early is damage;
-    /// any other is none.
+    /// Meaning of the system's refusal for the index. A file that is missing or ends early is damage; other
+    /// refusals are not.
     fn refused(op: &str, error: &std::io::Error) -> Self {
         let what = format!("{op}: {error}");
         match (FaultClass::of(error), error.kind()) {
@@ -149,7 +149,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
 /// Which sequences an index has applied and which it has made durable: one rule for both.
 #[derive(Debug, Clone, Copy, Default)]
 struct Progress {
-    /// What was durable when the index was opened: batches up to here are in it already.
+    /// The last durable sequence when the index was opened: batches up to here are in it already.
     opened_at: Option<Sequence>,
     last_applied: Option<Sequence>,
     persisted: Option<Sequence>,
@@ -207,7 +207,7 @@ fn check_keys(changes: &[Change]) -> Result<(), IndexError> {
 
 /// Memory that an entry takes until it is flushed, about.
 fn entry_bytes(change: &Change) -> u64 {
-    /// What the map and its nodes add to key and value.
+    /// Bytes that the map and its nodes add to key and value.
     const OVERHEAD_BYTES: u64 = 96;
     let value_bytes = match change {
         Change::Put { value, .. } => value.len(),

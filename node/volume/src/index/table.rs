@@ -31,7 +31,7 @@ pub const SHARD: u8 = 3;
 pub const HEAL: u8 = 5;
 /// Bound, floors, epochs, seals, peers, segments, phase, openings.
 pub const STATE: u8 = 6;
-/// What can be computed from the other tables.
+/// Values that can be computed from the other tables.
 pub const DERIVED: u8 = 7;
 /// Notes of replaced data.
 pub const RELEASE: u8 = 8;
@@ -66,7 +66,7 @@ pub struct Place {
     pub bytes: u32,
 }
 
-/// What every entry of a logged table says of its record.
+/// Facts about its record in every entry of a logged table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Origin {
     /// The record's (original) sequence.
@@ -84,7 +84,7 @@ pub struct Origin {
 pub struct Entry {
     /// Where it comes from.
     pub origin: Origin,
-    /// What it says.
+    /// The content of the entry.
     pub body: Body,
 }
 
@@ -121,7 +121,7 @@ pub struct RowBody {
     pub head: RowHead,
     /// Whether the value is a tombstone.
     pub tombstone: bool,
-    /// Whether it is committed and listed all the same, for another volume of the set may lack it.
+    /// Whether it is listed although it is committed, because another volume of the set may lack it.
     pub is_missed: bool,
     /// Whether the record itself says that it is committed, and whether it is missed (else a hint did).
     pub flag_logged: bool,
@@ -193,7 +193,7 @@ impl Entry {
     /// From the stored form.
     ///
     /// # Errors
-    /// [`DecodeError`] when the bytes are no entry.
+    /// [`DecodeError`] when the bytes are not an entry.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
         let mut reader = Reader::new(bytes);
         let origin = Self::take_origin(&mut reader)?;
@@ -252,7 +252,7 @@ pub(crate) fn ballot_in(row: &Bytes) -> Bytes {
     row.slice(BALLOT_AT..BALLOT_AT + Ballot::ZERO.to_bytes().len())
 }
 
-/// What is stored for a row that is listed: its ballot, and behind it a byte where it is committed.
+/// Entry of a listed row: its ballot, and behind it a byte if it is committed.
 pub(crate) fn listed_value(row: &Bytes, committed: bool) -> Bytes {
     let ballot = ballot_in(row);
     if committed { [&ballot[..], &[COMMITTED_MARK]].concat().into() } else { ballot }
@@ -400,7 +400,7 @@ pub fn segment_key(number: u64) -> Bytes {
     writer.finish()
 }
 
-/// What is known of a record's payload.
+/// Facts about a record's payload.
 #[derive(Debug, Clone, Copy)]
 pub struct Payload<'a> {
     /// Its length in bytes.
@@ -410,7 +410,7 @@ pub struct Payload<'a> {
 }
 
 impl Payload<'_> {
-    /// The first bytes. What a single buffer holds is a part of it, and keeps it alive.
+    /// The first bytes. If a single buffer holds them, the result is a slice of it, and keeps it alive.
     pub fn first(&self, length: usize) -> Option<Bytes> {
         let buffers = self.intact?;
         if let Some(first) = buffers.first()

@@ -1,4 +1,4 @@
-//! What every index promises, run on each.
+//! Guarantees of every index, checked on each.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ fn remove(key: &str) -> Change {
     Change::Remove { key: Bytes::copy_from_slice(key.as_bytes()) }
 }
 
-/// What is read; what memory tells of it is the same.
+/// Reads an entry; a read from memory alone must give the same.
 fn get(index: &dyn Index, key: &str) -> Option<String> {
     let found = index.get(key.as_bytes()).unwrap();
     if let Lookup::Immediate(told) = index.get_cached(key.as_bytes()).unwrap() {
@@ -495,7 +495,7 @@ fn a_file_that_cannot_be_opened_is_no_damage_and_one_that_is_missing_is() {
     for file in [table, path.join("current")] {
         let aside = directory.path().join("aside");
         std::fs::rename(&file, &aside).unwrap();
-        // Whoever opens it is refused, as with too many open files.
+        // Opening it is refused, as with too many open files.
         std::os::unix::fs::symlink(&file, &file).unwrap();
         assert!(matches!(again(), Err(IndexError::Unavailable { .. })), "{file:?}: {:?}", again());
         std::fs::remove_file(&file).unwrap();

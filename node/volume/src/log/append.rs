@@ -1,9 +1,9 @@
 //! Group commit at the tail: one batch, one frame, one vectored write, one sync.
 //!
-//! Only the volume's thread appends. A frame says which sequence was durable before it, which is
-//! how replay tells a torn tail from rot. When a batch does not fit the tail any more, a new segment
-//! begins, its header names where the old one ends, and a `segment` record in its first frame says
-//! that the old one must be there.
+//! Only the volume's thread appends. A frame says which sequence was durable before it, by which replay
+//! distinguishes a torn tail from rot. When a batch does not fit the tail any more, a new segment begins, its
+//! header names where the old one ends, and a `segment` record in its first frame says that the old one must
+//! be there.
 
 use std::io::{self, IoSlice};
 use std::ops::Range;
@@ -46,12 +46,12 @@ const _: () = assert!(
 /// A record's payload. Two buffers are usual: a value and its inline bytes.
 pub type Buffers = SmallVec<[Bytes; 2]>;
 
-/// What is known of the entry that a row replaces.
+/// Facts about the entry that a row replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplacedEntry {
     /// Nothing: look for it.
     Unknown,
-    /// There is none.
+    /// It replaces none.
     Absent,
     /// It is there.
     At {
@@ -62,7 +62,7 @@ pub(crate) enum ReplacedEntry {
     },
 }
 
-/// What is known about the rows of a record, so that they need not be found out from its bytes.
+/// Facts about the rows of a record that its writer has, so that they need not be decoded from its bytes.
 #[derive(Debug)]
 pub(crate) enum KnownRows {
     /// Nothing.
@@ -74,11 +74,11 @@ pub(crate) enum KnownRows {
         /// Its entry, as of before the batch.
         before: ReplacedEntry,
     },
-    /// Of a record of hints: which of those that the batch learnt.
+    /// Of a record of hints: their range in the batch's hints.
     Hints(Range<usize>),
 }
 
-/// A commit learnt, with the keys of its row.
+/// A commit hint, with the keys of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct LearntCommit {
     pub(crate) hint: Hint,
@@ -95,7 +95,7 @@ impl From<Hint> for LearntCommit {
 /// A record that is to be written.
 #[derive(Debug)]
 pub struct NewRecord {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
@@ -103,7 +103,7 @@ pub struct NewRecord {
     pub moved: Option<Sequence>,
     /// Its payload.
     pub payload: Buffers,
-    /// What whoever made it has at hand.
+    /// Facts that its writer has.
     pub(crate) known: KnownRows,
     subject_bytes: usize,
     payload_bytes: u32,
@@ -153,8 +153,8 @@ impl NewRecord {
         self.payload_bytes
     }
 
-    /// Appends the record to a frame. What of its payload is to be written from its own place joins
-    /// `direct`, with where in the frame it belongs.
+    /// Appends the record to a frame. Parts of its payload that are written from their own place join
+    /// `direct`, with their position in the frame.
     fn put<'a>(
         &'a self,
         frame: &mut Writer,
@@ -212,7 +212,7 @@ pub struct RecordPlace {
 /// Why a batch was not written.
 #[derive(Debug)]
 pub enum AppendError {
-    /// There is no room. No crash brings the batch back.
+    /// Space is short. No crash brings the batch back.
     Full,
     /// The disk refuses for the moment. No crash brings the batch back.
     Busy,
@@ -244,7 +244,7 @@ pub struct TailSegment {
     pub length: u64,
 }
 
-/// What a new segment's header says besides its place in the chain.
+/// Guarantees that a new segment's header repeats, besides its place in the chain.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct HeaderPromises {
     /// The promise bound.
@@ -267,11 +267,11 @@ pub struct Log {
     tail: Option<TailSegment>,
     highest: u64,
     previous: u64,
-    /// Where the frames of the tail end; where there is none, those of the segment before.
+    /// Where the frames of the tail end; without a tail, those of the segment before.
     offset: u64,
     /// Whether a segment was begun since the log was opened.
     has_begun: bool,
-    /// What the tail's first frame has to say of the segment before.
+    /// The record about the segment before that the tail's first frame still has to hold.
     unsaid: Option<Subject>,
     next: Sequence,
     sync_us: u64,
@@ -391,7 +391,7 @@ impl Log {
     ) -> Result<RecordPlaces, AppendError> {
         assert!(!records.is_empty(), "a frame has records");
         if records.iter().map(NewRecord::bytes).sum::<usize>() > self.frame_bytes_max() {
-            // Replay would refuse such a frame: nobody may be told that it is durable.
+            // Replay would refuse such a frame: it must not be acknowledged as durable.
             return Err(AppendError::Full);
         }
         let durable = Sequence(self.next.0.saturating_sub(1));
@@ -422,14 +422,14 @@ impl Log {
 
     /// Makes the file as long as the next frame needs it, durably: it is shorter where a frame was taken
     /// back, or where segments were shorter. A crash in a write past its end might leave its end within the
-    /// frame, and replay knows by this that a file was cut. It is longer than its frames at every moment, on
-    /// its way, too: also where a crash left it at a length that nobody chose.
+    /// frame, and replay recognises a cut file by this. It is longer than its frames at every moment, on its
+    /// way, too: also after a crash that left it at an arbitrary length.
     fn reserve(&mut self, padded: u64) -> io::Result<()> {
         let end = self.offset + padded;
         let Some(tail) = self.tail.as_mut().filter(|tail| tail.length <= end) else { return Ok(()) };
         let mut length = self.segment_bytes;
         if tail.file.allocate(length).is_err() {
-            // Where there is no room for a segment there may be some for a delete.
+            // Where a segment does not fit, a delete may.
             length = end + SHORT_END_BYTES;
             tail.file.truncate(length)?;
             tail.file.allocate(end)?;
@@ -441,9 +441,9 @@ impl Log {
         Ok(())
     }
 
-    /// Takes back what may have been written of a frame, so that no crash finds it: nobody was told of it,
-    /// and what is told from here on may contradict it. The frames before it were synced, and stay; the file
-    /// does not end with them, or it would look as if it had been cut.
+    /// Takes back what may have been written of a frame, so that no crash brings it back: its records were
+    /// not acknowledged, and later answers may contradict them. The frames before it were synced, and stay;
+    /// the file does not end with them, or it would look as if it had been cut.
     fn take_back(&mut self, tail: &TailSegment, error: io::Error) -> AppendError {
         if is_fatal(&error) {
             return AppendError::Fatal(error);
@@ -459,7 +459,7 @@ impl Log {
             Err(error) if is_fatal(&error) => return AppendError::Fatal(error),
             Err(error) => return AppendError::Undecided(error),
         }
-        // A segment with frames ends here: the next one's header says so. One without goes on, or each
+        // A segment with frames ends here: the next one's header records that. One without goes on, or each
         // refusal would cost a segment.
         if self.offset > FIRST_FRAME {
             self.previous = tail.segment.number;
@@ -561,7 +561,7 @@ impl Log {
 }
 
 /// Whether the disk is not to be trusted any more. A sync that found no room is not that: a filesystem that
-/// allocates late dropped what was written since the sync before, and says so.
+/// allocates late dropped the bytes written since the sync before, and reported it.
 fn is_fatal(error: &io::Error) -> bool {
     let is_late = SyncFailure::within(error).is_some_and(SyncFailure::is_full);
     !is_late && FaultClass::of(error) == FaultClass::Fatal

@@ -17,7 +17,7 @@ use crate::error::{FaultClass, SyncFailure};
 use crate::format::SegmentHeader;
 use crate::log::{SEGMENT_NUMBER_MAX, Segment, segment_path};
 
-/// What a spare is filled with, so many bytes at a time.
+/// Bytes that a spare is filled with, one write at a time.
 static ZEROS: Zeros = Zeros([0; 1 << 18]);
 
 /// Zeros that can be written past the page cache.
@@ -79,7 +79,7 @@ impl SpareSegments {
                 } else {
                     disk.remove(&log.join(name))?;
                 }
-                // Whatever has a higher one is as good a spare, and no place to count on from.
+                // A file with a higher number is as good a spare, but not a number to count on from.
                 if number <= SEGMENT_NUMBER_MAX {
                     next = next.max(number + 1);
                 }
@@ -154,8 +154,8 @@ impl SpareSegments {
     fn fill(&self, path: &Path) -> io::Result<()> {
         let file = self.disk.open(path, OpenMode::CreateNew)?;
         file.allocate(self.segment_bytes)?;
-        // Past the page cache: nobody reads these zeros, and copying them cost more than the records
-        // that replace them (docs/performance-history.md).
+        // Past the page cache: these zeros are not read, and copying them cost more than the records that
+        // replace them (docs/performance-history.md).
         let mut direct = self.disk.open(path, OpenMode::WriteDirect).ok();
         let mut offset = 0;
         while offset < self.segment_bytes {
@@ -167,7 +167,7 @@ impl SpareSegments {
         file.sync_data()
     }
 
-    /// Makes the file of a segment that nobody finds any more a spare, or removes it when a reader still
+    /// Makes the file of a segment that is not referenced any more a spare, or removes it when a reader still
     /// holds it, no spare is wanted, or it was cut. Not durable before [`SpareSegments::settle`].
     ///
     /// # Errors
@@ -211,8 +211,8 @@ impl SpareSegments {
         match self.name(&half, &*file, &path, header, sync) {
             Ok(()) => Ok((file, path)),
             Err(error) => {
-                // Where room is short, the room of a spare with half a header is worth more. What cannot
-                // be removed is a segment without a frame, or a half: opening removes it, and the next
+                // Where room is short, the room of a spare with half a header is worth more. A file that
+                // cannot be removed is a segment without a frame, or a half: opening removes it, and the next
                 // try takes the name over.
                 for left in [&half, &path] {
                     let _ = self.disk.remove(left);

@@ -1,15 +1,15 @@
 //! The log: segments of frames of records, written at one end and read everywhere.
 //!
-//! What must never be lost to compaction (bound, floors, epochs, seals, peers, open MRF entries, the
-//! list of kept segments) are keyed records like rows and shards: the newest of a key is living, and
-//! is moved like any other before its segment goes, however many there are. A segment's header
-//! repeats bound and floors. A segment is sealed by the header of the next one, which names its end,
-//! and by a `segment` record in the next one's first frame, which says that it must be there.
+//! State that compaction must never lose (bound, floors, epochs, seals, peers, open MRF entries, the list of
+//! kept segments) is stored as keyed records like rows and shards: the newest of a key is living, and is
+//! moved like any other before its segment goes, however many there are. A segment's header repeats bound and
+//! floors. A segment is sealed by the header of the next one, which names its end, and by a `segment` record
+//! in the next one's first frame, which says that it must be there.
 //!
-//! One thread appends (`append`), every thread reads (`read`), open replays (`replay`), and
-//! `compact` copies the living out of old segments. Guards that a reader never loses the file under
-//! its hands: who reads holds the segment's `Arc`, and a segment's file is used again only when
-//! nobody does. Few of the files are open at one time, however many segments there are.
+//! One thread appends (`append`), every thread reads (`read`), open replays (`replay`), and `compact` copies
+//! the living out of old segments. Guards that a reader never loses the file it reads: a reader holds the
+//! segment's `Arc`, and a segment's file is used again only when no reader holds it. Few of the files are
+//! open at one time, however many segments there are.
 
 pub mod append;
 pub(crate) mod durable;
@@ -114,7 +114,7 @@ pub struct Segment {
     pub number: u64,
     /// The sequence of its first record.
     pub first: Sequence,
-    /// What its checksums start from.
+    /// Start value of its checksums.
     pub seed: Seed,
     /// Its file's path.
     pub path: PathBuf,
@@ -122,8 +122,8 @@ pub struct Segment {
 }
 
 /// Bytes behind the last frame at which a writer that syncs ends a file that it makes shorter than a segment,
-/// whatever they hold: no file of its own ends where a frame ends, so that one that does was cut. A byte
-/// cannot be a part of a frame that is used, and takes no room.
+/// with any content: no file of its own ends where a frame ends, so that one that does was cut. A byte cannot
+/// be a part of a frame that is used, and takes no room.
 pub const SHORT_END_BYTES: u64 = 1;
 
 /// The offset of a segment's first frame.
@@ -141,7 +141,7 @@ impl Segment {
         Self { number, first, seed: Seed::of(volume, number), path, files }
     }
 
-    /// Its file, for reading. Who reads holds the segment meanwhile.
+    /// Its file, for reading. A reader holds the segment meanwhile.
     ///
     /// # Errors
     /// As the system says; `NotFound` also when the segment was let go.
@@ -149,8 +149,8 @@ impl Segment {
         self.files.get(self.number, &self.path)
     }
 
-    /// The same file past the page cache, opened anew: whoever verifies is in no hurry. None where the
-    /// filesystem has no such thing.
+    /// The same file past the page cache, opened for each call: verification is in no hurry. None if the
+    /// filesystem does not support it.
     pub(crate) fn device(&self) -> Option<Arc<dyn DiskFile>> {
         self.files.disk.open(&self.path, OpenMode::ReadDirect).ok()
     }
@@ -209,7 +209,7 @@ impl Segments {
         self.map.read().len()
     }
 
-    /// Whether there are none.
+    /// Whether the log has no segment.
     pub fn is_empty(&self) -> bool {
         self.map.read().is_empty()
     }
@@ -228,11 +228,11 @@ pub fn segment_path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:020}.seg"))
 }
 
-/// The highest number of a segment. No log comes to it, so whatever has a higher one in its name was not
+/// The highest number of a segment. No log comes to it, so a file with a higher one in its name was not
 /// written by one; and behind every number up to here there is a next one.
 pub const SEGMENT_NUMBER_MAX: u64 = 1 << 62;
 
-/// Whether a file is named as segments are, of whatever number.
+/// Whether a file is named as segments are, of any number.
 pub fn is_segment_name(name: &str) -> bool {
     let digits = name.strip_suffix(".seg").filter(|digits| digits.len() == 20);
     digits.is_some_and(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()))

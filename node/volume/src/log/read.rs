@@ -27,7 +27,7 @@ pub enum ReadError {
     WouldBlock,
     /// The pool has no buffer to spare, or the system no descriptor or memory.
     Busy,
-    /// Its segment was let go: whatever is living of it is elsewhere.
+    /// Its segment was let go: if the record is living, it is elsewhere.
     Gone,
     /// It is not what was written.
     Corrupt,
@@ -38,7 +38,7 @@ pub enum ReadError {
 /// A record without its payload, verified.
 #[derive(Debug)]
 pub struct VerifiedHead<'a> {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
@@ -139,7 +139,7 @@ impl VerifiedHead<'_> {
         Ok(taken)
     }
 
-    /// Reads its whole payload into memory of its own, verified: for whoever holds thousands of small
+    /// Reads its whole payload into memory of its own, verified: for callers that hold thousands of small
     /// records at a time, each of which would take a page of the pool or more.
     ///
     /// # Errors

@@ -1,15 +1,13 @@
-//! Reads the log from a sequence on, and tells a torn tail from rot.
+//! Reads the log from a sequence on, and distinguishes a torn tail from rot.
 //!
-//! A bad frame is a *torn tail* only if it lies in the last segment and no later valid frame's
-//! durable-before reaches it: then nobody was ever told that it exists, and the log ends before it.
-//! Anything else is *rot*: something that was acknowledged is gone. Replay goes on behind it, hands
-//! out everything that is readable, and reports what is missing; it never ends the log early.
-//! A file that ends within a frame, or where one ends, was cut, for no writer that syncs writes up to the
-//! end of its file, or ends it there: that is rot, too.
-//! What the disk cannot read is neither: replay refuses, for the same bytes may be readable later; or,
-//! where the caller gave up on them, it counts as rot wherever it lies.
-//! A record whose header is whole and whose payload is not is that record's fault alone, unless it
-//! lies in a frame that may be torn.
+//! A bad frame is a *torn tail* only if it lies in the last segment and no later valid frame's durable-before
+//! reaches it: then it was never acknowledged, and the log ends before it. Anything else is *rot*: an
+//! acknowledged record is gone. Replay goes on behind it, hands out everything that is readable, and reports
+//! what is missing; it never ends the log early. A file that ends within a frame, or where one ends, was cut,
+//! for no writer that syncs writes up to the end of its file, or ends it there: that is rot, too. Bytes that
+//! the disk cannot read are neither: replay refuses, because they may be readable later; or, if the caller
+//! gave up on them, they count as rot in any place. A record whose header is whole and whose payload is not
+//! is that record's fault alone, unless it lies in a frame that may be torn.
 //!
 //! Payloads pass through a window of a fixed size, block by block: what replay holds in memory does not
 //! depend on what the records hold.
@@ -60,7 +58,7 @@ pub struct HeadedSegment {
 /// A record as replay found it.
 #[derive(Debug, Clone)]
 pub struct FoundRecord {
-    /// What it is about.
+    /// Its subject.
     pub subject: Subject,
     /// How it is meant.
     pub flags: Flags,
@@ -99,7 +97,7 @@ impl UnreadableRange {
         Self { path: segment.path.clone(), offset, source }
     }
 
-    /// Whether to go on as if it were rotten. What a retry may read is never given up.
+    /// Whether to go on as if it were rotten. Bytes that a retry may read are never given up.
     ///
     /// # Errors
     /// Itself, when not.
@@ -113,7 +111,7 @@ impl UnreadableRange {
     }
 }
 
-/// What replay came to.
+/// Result of a replay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ReplayOutcome {
     /// Where the frames of the last segment end.
@@ -138,10 +136,11 @@ impl ReplayOutcome {
 }
 
 /// Hands out every record at or above `from`, frame by frame, with the last sequence of the frame. `end_of`
-/// knows where segments end whose follower compaction has let go; where it does not, what they hold tells.
+/// gives the ends of segments whose follower compaction has let go; where it has none, the frames in them
+/// decide.
 ///
 /// # Errors
-/// [`UnreadableRange`] where the policy refuses it, and whatever the visitor returns.
+/// [`UnreadableRange`] if the policy refuses it, and any error of the visitor.
 pub fn replay<E: From<UnreadableRange>>(
     segments: &[HeadedSegment],
     from: Sequence,
@@ -177,8 +176,8 @@ pub fn replay<E: From<UnreadableRange>>(
     Ok(result)
 }
 
-/// Whether a segment has a frame anywhere: then it was in use, whatever became of its header and of its first
-/// frames.
+/// Whether a segment has a frame anywhere: then it was in use, even if its header and first frames are
+/// damaged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum FoundFrames {
     /// It has.
@@ -303,7 +302,7 @@ impl<'a> Walk<'a> {
             let range = LostRange { segment: self.segment.number, offset, until: None };
             match self.ends {
                 SegmentEnds::Last if self.is_longer => result.lost.push(LostData { range, from }),
-                // As far as the file goes; its `segment` record tells whether that is its end.
+                // As far as the file goes; its `segment` record shows whether that is its end.
                 SegmentEnds::Unknown => result.open_ends.push(LostData { range, from }),
                 SegmentEnds::Last | SegmentEnds::At(_) => {}
             }
@@ -329,7 +328,7 @@ impl<'a> Walk<'a> {
         let Some(frame) = later else {
             match self.ends {
                 SegmentEnds::At(_) => result.lost.push(lost),
-                // What cannot be read may be what was acknowledged.
+                // Unreadable bytes may have been acknowledged.
                 SegmentEnds::Last | SegmentEnds::Unknown if self.is_unreadable.get() => {
                     result.lost.push(lost);
                 }
@@ -379,12 +378,12 @@ impl<'a> Walk<'a> {
         let Some(bytes) = window.get(offset, left.min(FRAME_HEADER_BYTES))? else { return Ok(false) };
         Ok(match FrameHeader::decode(bytes, self.segment.seed, offset) {
             Ok(header) => header.first == expected && header.padded() > left as u64,
-            // No file of ours ends so soon behind a frame, whatever this was.
+            // No file of ours ends so soon behind a frame, with any last record.
             Err(_) => left < FRAME_HEADER_BYTES && bytes.iter().any(|byte| *byte != 0),
         })
     }
 
-    /// Whether a frame behind this one knew that `expected` was durable.
+    /// Whether a frame behind this one records that `expected` was durable.
     fn reached(&self, frame: &Frame, expected: Sequence) -> Result<bool, UnreadableRange> {
         let mut offset = frame.offset + PAGE;
         while offset < self.limit {

@@ -1,6 +1,6 @@
-//! The files of segments, while readers, a segment that is let go and a lack of descriptors meet in every
-//! order that `shuttle` finds: who reads gets the bytes of the segment that it asked for, or is told that it
-//! has gone or to come again; and what is kept open is closed when its segment has gone.
+//! The files of segments, while readers, a segment that is let go and a lack of descriptors come together in
+//! every order that `shuttle` finds: a reader gets the bytes of the segment that it asked for, or the answer
+//! that it has gone or to try again; and a kept file is closed when its segment has gone.
 
 use std::io::IoSlice;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -17,12 +17,13 @@ use crate::error::FaultClass;
 use crate::format::{SegmentHeader, VERSION};
 use crate::log::durable::{RetiredFile, SpareSegments};
 
-/// Orders tried: each of the faults that this is for is met within the first hundred.
+/// Orders tried: each of the faults that this is for shows within the first hundred.
 const ORDERS: usize = 2_000;
 const STACK_BYTES: usize = 64 << 10;
 const VOLUME: VolumeId = VolumeId([1; 16]);
 const SEGMENT_BYTES: u64 = 8192;
-/// One for each reader and for whoever lets a segment go: what is kept open is in the way of the next one.
+/// One for each reader and for the thread that lets a segment go: a kept file takes the descriptor that the
+/// next one needs.
 const DESCRIPTORS: u64 = 3;
 /// The segments that are there, the one that is let go, and the one that is begun behind it.
 const THERE: std::ops::RangeInclusive<u64> = 1..=3;
@@ -36,7 +37,7 @@ struct Scene {
     spares: SpareSegments,
 }
 
-/// What each byte of a segment is.
+/// The value of each byte of a segment.
 fn byte_of(number: u64) -> u8 {
     u8::try_from(number).expect("few segments")
 }
@@ -63,7 +64,7 @@ impl Scene {
     fn read(&self, number: u64) -> bool {
         let Some(segment) = self.segments.get(number) else { return false };
         let read = segment.file().and_then(|file| {
-            // What happens to the file while it is in hand shows in what is read.
+            // A change of the file while the reader holds it would show in the bytes read.
             thread::yield_now();
             let mut bytes = [0; 16];
             file.read_at(&mut bytes, 0).map(|_| bytes)

@@ -1,7 +1,7 @@
-//! What opening found rotten becomes MRF entries in the volume's own log, durable before anything is
+//! Records that opening found rotten become MRF entries in the volume's own log, durable before any call is
 //! answered. Until then it is evidence, and the index says that the replay which found it has not ended: a
-//! record behind the checkpoint is not replayed, and nobody would know of it before a read or the scrubber
-//! meets it.
+//! record behind the checkpoint is not replayed, and the damage would stay unknown until a read or the
+//! scrubber finds it.
 
 use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::id::Sequence;
@@ -24,7 +24,7 @@ pub(crate) struct RottenRecord {
     pub(crate) subject: Subject,
 }
 
-/// What a replay found rotten, in the order of the log.
+/// Records that a replay found rotten, in the order of the log.
 #[derive(Debug, Default)]
 pub(crate) struct RottenRecords {
     /// The first ones: as many as memory is spent on.
@@ -47,8 +47,8 @@ impl RottenRecords {
 }
 
 /// Queues the heal of every row and shard whose payload is not what was written, and ends the replay that
-/// found them. A disk without room for that is no reason not to open: the next opening finds again what
-/// is not queued. Whether all is.
+/// found them. A disk without room for that is not a reason to refuse to open: the next opening finds again
+/// the records that are not queued. Returns whether all are queued.
 pub(crate) fn queue_damage(volume: &mut Volume, rotten: &RottenRecords) -> Result<bool, Error> {
     let since_ms = volume.shared.clock.wall_ms();
     let at_once = volume.log.batch_bytes_max() / (HEAL_ENTRY_BYTES_MAX + SUBJECT_BYTES_MAX);
@@ -84,7 +84,7 @@ fn queue_some(volume: &mut Volume, records: &[RottenRecord], since_ms: u64) -> R
         let subject = Subject::Heal { id: entry.id() };
         plan.push(NewRecord::new(subject, Flags::default(), [entry.encode()]));
     }
-    // Where there is nothing to queue, a frame is to stand behind the end of the replay all the same.
+    // A frame has to stand behind the end of the replay, even if nothing has to be queued.
     if plan.is_empty() { volume.write_empty_frame() } else { volume.commit(plan, 0) }
 }
 
@@ -92,8 +92,8 @@ fn entry_of(rotten: &Subject, since_ms: u64) -> Option<HealEntry> {
     let (key, data) = match rotten {
         Subject::Row { key, .. } => (key, None),
         Subject::Shard { shard, key } => (key, Some(DamagedData::Id(shard.data))),
-        // A commit is learnt again, an entry of the queue is in the other volumes' logs too, what a lost
-        // note of replaced data is about the sweeper finds, and the rest has no payload.
+        // A commit hint is sent again, an entry of the queue is in the other volumes' logs too, the sweeper
+        // finds the data of a lost release note, and the rest has no payload.
         Subject::Hints
         | Subject::Heal { .. }
         | Subject::Release { .. }

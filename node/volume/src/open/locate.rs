@@ -1,4 +1,4 @@
-//! Finds the segments of a log in its directory, and tells what a crash left from what is damaged.
+//! Finds the segments of a log in its directory, and separates the remains of a crash from damage.
 //!
 //! ```text
 //! name   header             frames of that name   the file is
@@ -9,9 +9,9 @@
 //! N      none               none                  the highest: the same, or, where its writer syncs, segment N with a
 //!                                                 damaged header: the header was durable before the name was there
 //! ```
-//! A file under a name that no log gives is looked into, too: whoever moved a segment aside can put it back.
-//! A file with a number that no log comes near is a segment only where it has a header or a frame of that
-//! number. Called when a volume is opened, before anything is changed.
+//! A file under a name that no log gives is looked into, too: an operator who moved a segment aside can put
+//! it back. A file with a number that no log comes near is a segment only where it has a header or a frame of
+//! that number. Called when a volume is opened, before anything is changed.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -41,12 +41,12 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) path: &'a Path,
     /// The names in it.
     pub(crate) names: &'a [String],
-    /// Whose it is.
+    /// The volume that it belongs to.
     pub(crate) volume: VolumeId,
-    /// Whether its life has all that was acknowledged to it, as far as volume.json knows: then the absence of
-    /// a log is a loss.
+    /// Whether its life has all that was acknowledged to it, by volume.json: then the absence of a log is a
+    /// loss.
     pub(crate) is_whole: bool,
-    /// What is missing in it and was told.
+    /// Ranges missing in it that already cost a life.
     pub(crate) told: &'a [LostRange],
     pub(crate) policy: UnreadablePolicy,
     /// Bytes of entries in memory after which a replay flushes the index.
@@ -66,11 +66,11 @@ impl From<UnreadableRange> for OpenError {
 /// Segments as a directory holds them.
 pub(crate) struct LocatedSegments {
     pub(crate) headed: Vec<HeadedSegment>,
-    /// Files that were never used: halves of segments, and what is none.
+    /// Files that were never used: halves of segments, and files that are not segments.
     pub(crate) discarded: Vec<UnusedFile>,
     /// The number to count on from.
     pub(crate) highest: u64,
-    /// Files with the whole header of another segment than their name says, of which there is no file.
+    /// Files with the whole header of another segment than their name says, which has no file of its own.
     pub(crate) misnamed: Vec<MisnamedSegment>,
 }
 
@@ -78,7 +78,7 @@ pub(crate) struct LocatedSegments {
 pub(crate) struct UnusedFile {
     /// The number of its name.
     pub(crate) number: u64,
-    /// What it is instead.
+    /// Its true nature.
     pub(crate) what: String,
 }
 
@@ -93,7 +93,7 @@ pub(crate) struct MisnamedSegment {
 /// A file that is named as a segment.
 struct Candidate {
     segment: Segment,
-    /// Whether its header could be read, whatever it says.
+    /// Whether its header could be read, valid or not.
     is_readable: bool,
     /// Its header, where it is of the segment that the name says.
     header: Option<SegmentHeader>,
@@ -104,7 +104,7 @@ struct Candidate {
 }
 
 impl Candidate {
-    /// Whether this is the segment that its name says, as far as can be told.
+    /// Whether this is the segment that its name says, as far as it shows.
     fn is_proper(&self) -> bool {
         self.frames != Some(FoundFrames::No)
     }
@@ -156,7 +156,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
             let headed = HeadedSegment { segment: Arc::new(real), header: Some(other) };
             located.misnamed.push(MisnamedSegment { named: Some(named), headed });
         }
-        // What cannot be read may have been in use.
+        // A file that cannot be read may have been in use.
         let is_unused = is_readable && frames == Some(FoundFrames::No);
         if is_unused && (is_stray || Some(named) == last && may_be_half) {
             located.discarded.push(UnusedFile { number: named, what });
@@ -178,8 +178,8 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     Ok(located)
 }
 
-/// Whether whoever began a segment behind these made its header durable before its name: whoever syncs does
-/// it with each, and whoever does not with the first one behind a segment of one that does.
+/// Whether the writer of a segment behind these made its header durable before its name: a writer that syncs
+/// does it with each, and one that does not with the first one behind a synced segment.
 fn headers_are_durable(files: &LogFiles<'_>, before: &[HeadedSegment]) -> bool {
     match before.last() {
         Some(last) => last.header.as_ref().is_some_and(|header| header.is_synced),
@@ -228,8 +228,8 @@ fn read_aside(
         Err(source) if FaultClass::of(&source) == FaultClass::Busy => {
             return Err(OpenError::Io { op: "open", path, source });
         }
-        // What cannot be read is most likely somebody else's. If it is a segment after all, the log lacks
-        // one.
+        // An unreadable file is most likely not a segment. If it is one, the log lacks a segment, which
+        // replay reports.
         Err(_) => return Ok(None),
     };
     let header = SegmentHeader::decode(page.get(..read).unwrap_or(&[])).ok();
@@ -257,8 +257,8 @@ fn read_at(
     }
 }
 
-/// Refuses to go on without a segment that is there under another name. Cheap where the index knows of it,
-/// for this is asked at each try to open: then what follows the index is read, and not the whole log.
+/// Refuses to go on without a segment that is there under another name. Runs at each try to open, so it is
+/// cheap where the index covers the segment: then only the log behind the index is read.
 ///
 /// # Errors
 /// [`OpenError`]; `Damaged` where a file has the name of another segment than the one it is.
@@ -279,7 +279,7 @@ pub(crate) fn refuse_misnamed(
     if has_damaged || others.last().and_then(|one| one.header.as_ref()).is_some_and(|last| !last.is_synced) {
         return Ok(());
     }
-    // As the log is under the right names, whatever is kept of it.
+    // The log under the right names, without regard to which segments are kept.
     let mut all: Vec<HeadedSegment> =
         others.iter().chain(misnamed.iter().map(|one| &one.headed)).cloned().collect();
     all.sort_by_key(|one| one.segment.number);
@@ -338,13 +338,13 @@ fn holds_what_is_kept(
     };
     let needed = others.get(first_needed(others, from)..).unwrap_or(&[]);
     let replayed = replay(needed, from, policy, &|_| None, &mut visit)?;
-    // What seals the segment before the last stands in the first frame of that one.
+    // The record that seals the segment before the last stands in the first frame of the last.
     let is_unsaid = replayed.end == FIRST_FRAME && last.is_some_and(|last| last.previous == header.number);
     Ok(is_unsaid || (is_sealed && !is_deleted))
 }
 
-/// The first segment that holds records from a sequence on. Where the header of one is damaged nobody knows
-/// with which it begins: the one before it may hold them, too.
+/// The first segment that holds records from a sequence on. If the header of one is damaged, its first
+/// sequence is unknown: the one before it may hold them, too.
 pub(crate) fn first_needed(headed: &[HeadedSegment], from: Sequence) -> usize {
     let later = headed.iter().position(|one| one.segment.first > from).unwrap_or(headed.len());
     let earlier = headed.get(..later).unwrap_or(&[]);

@@ -4,11 +4,11 @@
 //! volume.json -> segments' headers -> index's persisted sequence -> replay from there
 //!             -> is anything acknowledged gone? -> what replay found is synced -> serve
 //! ```
-//! The log is the truth. An index that is damaged, or that lacks what compaction has let go since, is
-//! wiped and rebuilt from the log; one that only cannot be read at the moment is left alone, and the
-//! volume does not open. Only a loss in the log is lost state, and then the volume opens as recovering
-//! with everything that is readable. One that lost nothing as far as its own log tells votes once its
-//! peers confirmed it ([`Volume::confirm`]).
+//! The log is the truth. An index that is damaged, or that lacks what compaction has let go since, is wiped
+//! and rebuilt from the log; one that only cannot be read at the moment is left alone, and the volume does
+//! not open. Only a loss in the log is lost state, and then the volume opens as recovering with everything
+//! that is readable. One that lost nothing by its own log votes once its peers confirmed it
+//! ([`Volume::confirm`]).
 
 pub(crate) mod damage;
 pub(crate) mod locate;
@@ -54,12 +54,12 @@ use crate::write::volume::Volume;
 
 pub use crate::open::report::{IndexSource, OpenReport, RemovedFile};
 
-/// What volume.json says while a first format is under way.
+/// Failure noted in volume.json while a first format is under way.
 const UNFINISHED: &str = "format not finished";
 /// The directory of shard files.
 pub const SHARDS: &str = "shards";
 
-/// What a volume is opened with.
+/// Parts that a volume is opened with.
 pub struct Setup {
     /// The disk, as all volumes on it use it.
     pub disk: Arc<dyn Disk>,
@@ -85,7 +85,7 @@ impl std::fmt::Debug for Setup {
     }
 }
 
-/// Who a new volume is.
+/// Identity of a new volume.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NewVolume {
     /// Its cluster.
@@ -105,8 +105,8 @@ fn io_error(op: &'static str, path: &Path) -> impl FnOnce(io::Error) -> OpenErro
     move |source| OpenError::refused(op, path, source)
 }
 
-/// Makes an empty directory a volume. Never done by [`open`]: an empty directory where a volume is
-/// expected is somebody's decision.
+/// Makes an empty directory a volume. Never done by [`open`]: an empty directory where a volume is expected
+/// is an operator's decision.
 ///
 /// # Errors
 /// [`OpenError`]; a format that is interrupted is finished by the next [`open`].
@@ -215,8 +215,8 @@ fn make_directories(disk: &dyn Disk, path: &Path, identity: &IdentityFile) -> Re
     disk.sync_dir(path).map_err(io_error("sync", path))
 }
 
-/// Reads in what a directory holds. On return all of it is durable, whoever wrote it and however: names,
-/// spares, and every segment.
+/// Reads in the content of a directory. On return all of it is durable, even if its writer did not sync:
+/// names, spares, and every segment.
 fn read_in(
     disk: &Arc<dyn Disk>,
     path: &Path,
@@ -245,8 +245,8 @@ fn read_in(
     // of a spare that was used since.
     disk.sync_dir(&log_path).map_err(io_error("sync", &log_path))?;
     if identity.lost.as_deref() == Some(UNFINISHED) && spares.is_short() {
-        // The first writes of a volume find a segment that was written once, as all later ones do. Without
-        // room it does without: a full disk says so when the segment is begun.
+        // Gives the first writes of a volume a spare segment, as all later ones have. Without space it does
+        // without: a full disk shows when the segment is begun.
         let _ = spares.make_one();
     }
     let files = LogFiles {
@@ -266,7 +266,7 @@ fn read_in(
     Ok((spares, restored))
 }
 
-/// What a volume writes before it serves.
+/// Writes of a volume before it serves.
 #[derive(Debug)]
 enum FirstWrite {
     /// The first frame of a log, with its first opening.
@@ -315,7 +315,7 @@ fn serve(
     let _ = shared.measure_space();
     let is_whole = sticky.file.identity().lost.is_none() && lost.is_none() && rotten.named.is_empty();
     if !is_whole && !is_new && shared.is_full() {
-        // A loss, and the queue of what is to be mended, are written whatever else has no room.
+        // A loss, and the queue of heals, come before everything else that needs space.
         shared.ballast.give_up();
     }
     match &lost {
@@ -384,8 +384,8 @@ fn log_of(shared: &VolumeShared, volume: VolumeId, tail: &Tail) -> Log {
     )
 }
 
-/// Writes what has to be durable before anybody is answered. Whether something rotten is left that is not
-/// queued.
+/// Makes the first writes, durable before any call is answered. Returns whether a rotten record is left that
+/// is not queued.
 fn first_writes(
     volume: &mut Volume,
     first: &FirstWrite,
@@ -406,12 +406,12 @@ fn first_writes(
     let is_left = !rotten.named.is_empty() && !queue_damage(volume, rotten).map_err(&failed)?;
     if let FirstWrite::Life { told, .. } = first {
         // The checkpoint goes behind the loss, or the next opening finds it again and begins another life:
-        // where there is no room for it, it does.
+        // which happens if space for it is short.
         match volume.checkpoint() {
             Ok(()) | Err(Error::Full) => {}
             Err(error) => return Err(failed(error)),
         }
-        // The log has the life, and nobody has heard of it: a try that fails before this uses none up.
+        // The log has the life, and no peer has seen it: a try that fails before this uses no life up.
         volume.sticky.begin_life_without(Incarnation(volume.working.incarnation), told)?;
     } else if is_flushed {
         // From here on the end of the replay is durable, and its segments may be compacted. Before it a crash

@@ -1,12 +1,12 @@
-//! Restores what a volume knew: the index as it was persisted, and the log from there; or, where the
-//! index is of no use, the whole log.
+//! Restores a volume's state: the index as it was persisted, and the log from there; or, if the index cannot
+//! be used, the whole log.
 //!
 //! ```text
 //! sync the segments -> replay: gather changes -> apply -> flush by bytes ... -> judge what is lost
 //! ```
-//! What is held in memory has a bound, so a long replay flushes the index on its way. Until its outcome
-//! is noted the index says where it began: an open that is cut short is judged anew from there by the
-//! next, and what it had put in the index is not applied twice.
+//! Memory is bounded, so a long replay flushes the index on its way. Until its outcome is noted the index
+//! records where it began: after an interrupted open the next one judges again from there, and batches that
+//! are in the index already are not applied twice.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
@@ -41,7 +41,7 @@ const CHANGES_MAX: usize = 1024;
 /// Segments whose records are written again: as many as one frame takes in any case. Each lost one costs two.
 const UNNAMED_MAX: usize = 256;
 
-/// What a volume knew.
+/// The restored state of a volume.
 pub(crate) struct RestoredState {
     pub(crate) index: Arc<dyn Index>,
     pub(crate) small: SmallState,
@@ -51,7 +51,7 @@ pub(crate) struct RestoredState {
     pub(crate) rotten: RottenRecords,
     /// Acknowledged state is gone, and why.
     pub(crate) lost: Option<String>,
-    /// What is missing in the log and needs no other life than the one that is there, or begins now.
+    /// Ranges missing in the log that need no other life than the current one, or the one that begins now.
     pub(crate) told: Vec<LostRange>,
     /// Segments that are kept beside a loss, and whose records are lost.
     pub(crate) unnamed: Vec<Subject>,
@@ -59,7 +59,7 @@ pub(crate) struct RestoredState {
     pub(crate) is_flushed: bool,
 }
 
-/// Why the index does not do, or why nobody can tell.
+/// Why the index cannot be used, or cannot be judged.
 enum IndexUnfit {
     Index(IndexError),
     Behind,
@@ -79,7 +79,7 @@ impl From<IndexError> for IndexUnfit {
     }
 }
 
-/// What one try to use an index gave.
+/// Result of one try to use an index.
 struct IndexTry {
     index: Arc<dyn Index>,
     /// Why it was wiped before.
@@ -114,7 +114,7 @@ pub(crate) fn restore(
     let lost = judge_loss(&headed, &replayed, &small, persisted, files);
     let mut told = files.told.to_vec();
     if is_complete {
-        // What can be read again is relied on again.
+        // Ranges that can be read again are relied on again.
         told.retain(|range| replayed.has_lost(range));
     }
     if lost.is_some() {
@@ -140,7 +140,7 @@ pub(crate) fn restore(
     }
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty() && empty.is_none();
-    // What is known of a segment whose file is gone is not said of another.
+    // A fact about a segment whose file is gone must not be applied to another segment.
     let known = files.told.iter().map(|range| range.segment).chain(small.segments.keys().copied());
     let highest = known.fold(highest, u64::max);
     let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
@@ -150,9 +150,9 @@ pub(crate) fn restore(
 
 /// Replays the log into the index, or into an empty one where that does not do, and why not.
 ///
-/// Where segments end whose follower is gone stands in the log or in the index. An empty index learns it on
-/// its way, too late for what lies before: where that would be a loss, the log is replayed once more, with
-/// the ends that it named.
+/// The ends of segments whose follower is gone stand in the log or in the index. An empty index gets them
+/// during the replay, too late for earlier segments: if that would be a loss, the log is replayed once more,
+/// with the ends that it named.
 fn fill_index(
     files: &LogFiles<'_>,
     located: &LocatedSegments,
@@ -198,8 +198,8 @@ fn cut_segments<'a>(
     })
 }
 
-/// Why the index is wiped, where it is proven to be of no use, or where the device was given long enough to
-/// read it. Whatever a later try can mend keeps it.
+/// Reason to wipe the index: it is proven to be useless, or the device was given long enough to read it. An
+/// error that a later try can mend keeps it.
 fn reason_to_rebuild(unfit: IndexUnfit, files: &LogFiles<'_>) -> Result<String, OpenError> {
     let error = match unfit {
         IndexUnfit::Behind => return Ok("it lacks what the log has let go".to_owned()),
@@ -247,8 +247,8 @@ fn attempt(
     let start = first_needed(headed, from);
     let needed = headed.get(start..).unwrap_or(&[]);
     let is_rebuild = is_rebuild || began == Some(Sequence(1));
-    // What it has seen it does not lack, though compaction has let it go since: before that only evidence is
-    // looked for, and what is gone was needed by nobody.
+    // The index does not lack segments that it covers, although compaction has let them go since: before its
+    // position only evidence of rot is looked for, and segments that are gone were not needed.
     let lacking = headed.get(first_needed(headed, unseen)..).unwrap_or(&[]);
     if !is_rebuild && has_hole(lacking, unseen) {
         return Err(IndexUnfit::Behind);
@@ -275,9 +275,9 @@ fn attempt(
     Ok(IndexTry { index, rebuilt: None, replayed, small, derived, rotten, persisted, is_complete })
 }
 
-/// Makes segments durable, before anything of them is in an index that is flushed and before anybody hears of
-/// it: a process that did not sync, or that died before it did, may have left them in memory alone. What was
-/// written by one that syncs, and lies before what is replayed, is durable. Only what is clean leaves the
+/// Makes segments durable, before any of their records are in a flushed index and before any call is
+/// answered: a process that did not sync, or that died before it did, may have left them in memory alone.
+/// Segments of a writer that syncs, before those that are replayed, are durable. Only clean pages leave the
 /// page cache, so that replay, which begins with the segment at `replayed`, reads it from the device.
 fn sync(headed: &[HeadedSegment], replayed: usize) -> Result<(), IndexUnfit> {
     let is_durable = |one: &HeadedSegment| one.header.as_ref().is_some_and(|header| header.is_synced);
@@ -289,7 +289,7 @@ fn sync(headed: &[HeadedSegment], replayed: usize) -> Result<(), IndexUnfit> {
         one.segment.file().and_then(|file| file.sync_data()).map_err(|source| {
             let is_full = SyncFailure::within(&source).is_some_and(SyncFailure::is_full);
             IndexUnfit::Log(if is_full && index >= replayed {
-                // What found no room was never synced: the next replay reads what the device has of it.
+                // Bytes that found no space were never synced: the next replay reads the device's content.
                 OpenError::Io { op: "sync", path: path.clone(), source }
             } else {
                 OpenError::refused("sync", path, source)
@@ -374,7 +374,7 @@ impl IndexFeed<'_> {
         Ok(())
     }
 
-    /// What is rotten is evidence: where there is any, the replay ends only when it is queued.
+    /// Rotten records are evidence: if there are any, the replay ends only when they are queued.
     fn finish(mut self) -> Result<(DerivedState, RottenRecords), IndexError> {
         if self.rotten.named.is_empty() {
             self.derived.end_replay();
@@ -394,13 +394,13 @@ fn judge_loss(
     if headed.is_empty() && files.is_whole {
         return Some("the log has no segment".to_owned());
     }
-    // A replay may begin before a loss that was told: for the evidence of rot before it.
+    // A replay may begin before a loss that already cost a life: for the evidence of rot before it.
     let told = small.recovery.map(|recovery| recovery.rows_after);
     let is_behind = |lost: &LostData| {
         let is_known = files.is_whole && files.told.contains(&lost.range);
         let is_in_index = persisted.is_some_and(|persisted| lost.from <= persisted);
-        // Where nothing readable was behind a loss, it began with the very sequence that the life that told
-        // it began to write with, elsewhere.
+        // If nothing readable was behind a loss, it began with the very sequence that the life begun because
+        // of it first wrote, elsewhere.
         told.is_some_and(|told| {
             is_known && lost.from.0 <= told.0.saturating_add(1) || is_in_index && lost.from <= told
         })
@@ -424,16 +424,16 @@ fn judge_loss(
     missing.map(|number| format!("segment {number} is missing"))
 }
 
-/// What is missing in the log and need not be found again once the life that begins because of it has
+/// Ranges missing in the log that need not be found again once the life that begins because of them has
 /// recovered.
 ///
-/// Of what that life acknowledges nothing is missing in these ranges, now or later. Its rows lie behind its
-/// `phase` record, which is written behind all that was found here. What it goes on with of its state (seals,
-/// floors, epochs, lives of peers) lies outside of them, for each entry's record is looked for: one that the
-/// index alone has, as when its moved copy is what was lost, would be gone with the index. What is written
-/// later lies behind the `phase` record, and what is moved goes there. Rot that comes later has another
-/// range, and is found: only what is missing between exactly these offsets is told. Shards are not spoken for
-/// by a vote; reads and the scrubber find that they are missing.
+/// No record that the new life acknowledges is in these ranges, now or later. Its rows lie behind its `phase`
+/// record, which is written behind everything found here. State that it keeps (seals, floors, epochs, lives
+/// of peers) lies outside of them, because each entry's record is looked for: an entry that only the index
+/// has, as when its moved copy was lost, would be gone with the index. Later writes and moved records lie
+/// behind the `phase` record. Rot that comes later has another range, and is found: only a loss between
+/// exactly these offsets is left out. A vote does not guarantee shards; reads and the scrubber find the
+/// missing ones.
 fn told_by_a_life(
     index: &Arc<dyn Index>,
     headed: &[HeadedSegment],
@@ -471,8 +471,8 @@ fn unnamed_of(headed: &[HeadedSegment], replayed: &ReplayOutcome, small: &SmallS
     named.take(UNNAMED_MAX).collect()
 }
 
-/// Removes what a crash left: half a segment, and segments that compaction had let go. What was not a
-/// segment, or is not known to be half of one.
+/// Removes the remains of a crash: half a segment, and segments that compaction had let go. Returns files
+/// that were not a segment, or may not be half of one.
 fn tidy(
     disk: &Arc<dyn Disk>,
     log: &Path,

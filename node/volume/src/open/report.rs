@@ -1,4 +1,4 @@
-//! What an opening takes its index from, and what it found.
+//! The source of an opening's index, and the opening's report.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,14 +15,14 @@ pub trait IndexSource: Send {
     /// left alone, and the volume does not open.
     fn open(&mut self) -> Result<Arc<dyn Index>, IndexError>;
 
-    /// Removes whatever is there and makes an empty index.
+    /// Removes the existing files and makes an empty index.
     ///
     /// # Errors
     /// [`IndexError`] when even that fails.
     fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError>;
 }
 
-/// What opening found.
+/// Findings of an opening.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct OpenReport {
     /// Records read from the log.
@@ -52,6 +52,6 @@ pub struct RemovedFile {
     pub path: PathBuf,
     /// How long it was.
     pub bytes: u64,
-    /// Why it is no part of the log.
+    /// Why it is not a part of the log.
     pub why: String,
 }

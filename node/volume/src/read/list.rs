@@ -1,8 +1,8 @@
 //! Ordered scans of rows: for listings, parts, recovery, settling.
 //!
-//! A listing skips tombstones known to be committed and rolls keys up below a delimiter by seeking
-//! past the common prefix; a prefix carries as witness its first key that is not such a tombstone,
-//! so that whoever merges several volumes can judge whether anything lives below it.
+//! A listing skips tombstones known to be committed and rolls keys up below a delimiter by seeking past the
+//! common prefix; a prefix carries as witness its first key that is not such a tombstone, so that a caller
+//! that merges several volumes can judge whether any key lives below it.
 
 use bytes::Bytes;
 
@@ -45,7 +45,7 @@ impl Reader {
             return Ok(Answer { from: self.answerer(), result: Err(refusal) });
         }
         let page = self.list_page(scan)?;
-        // A seal that came meanwhile is for whoever asks next: this page saw what was there.
+        // A seal that came meanwhile binds the next call: this page is of the state before it.
         Ok(Answer { from: self.answerer(), result: Ok(page) })
     }
 
@@ -257,7 +257,7 @@ fn value_bytes(row: &ScannedRow) -> usize {
     row.row.value.as_ref().map_or(0, Bytes::len)
 }
 
-/// What a key is rolled up to.
+/// The prefix that a key is rolled up to.
 fn common_prefix(name: &Bytes, scan: &ListScan) -> Option<Bytes> {
     let delimiter = scan.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
     let rest = name.get(scan.prefix.len()..)?;

@@ -1,4 +1,4 @@
-//! What any thread asks of a volume: rows, bytes, listings and scans, over what is visible.
+//! Reads that any thread makes: rows, bytes, listings and scans, over the visible state.
 //!
 //! ```text
 //! reader -> list, scan -> view: what the log has and the index not yet, over the index

@@ -1,8 +1,8 @@
 //! Reads, on any thread: rows, bytes, listings, and what the volume says of itself.
 //!
-//! Whatever depends on the order of the log goes through [`crate::Volume::submit`]; a lookup that
-//! finds a row of its key in the batch that is being synced answers [`Lookup::Pending`]. Bytes are
-//! verified on every read, and what is handed out is owned.
+//! Calls that depend on the order of the log go through [`crate::Volume::submit`]; a lookup that finds a row
+//! of its key in the batch that is being synced answers [`Lookup::Pending`]. Bytes are verified on every
+//! read, and results are owned.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -32,10 +32,10 @@ use crate::read::view::{StoredRow, VolumeShared, describe};
 use crate::shard_file::ShardFiles;
 use crate::state::promises::{asked, key_state};
 
-/// How often a lookup that met a new batch is tried again before it goes through the log's order.
+/// How often a lookup that ran into a new batch is tried again before it goes through the log's order.
 const TRIES: usize = 4;
 
-/// A row as it is now, where that can be told.
+/// A row as it is now, if that is certain.
 enum CurrentRow {
     /// Under this version of the view.
     Row(u64, Option<Row>),
@@ -268,9 +268,8 @@ impl Reader {
         }
     }
 
-    /// Bytes of a packed shard. Its record is looked for: an index that is ahead of what is left of its log
-    /// names shards that went with the rest. What is missing is no sign of a bad disk, and not counted as
-    /// one.
+    /// Bytes of a packed shard. Its record is looked for: an index that is ahead of the rest of its log names
+    /// shards that were lost. A missing shard is not a sign of a bad disk, and not counted as one.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Corrupt`] where the disk cannot read it, [`Error::Busy`].
@@ -305,8 +304,8 @@ impl Reader {
         Ok(u64::from(bytes))
     }
 
-    /// Reads back from the device, whole and verified, what the volume holds of a record's subject at this
-    /// moment: the record itself may have been replaced or deleted since, and then its bytes are nobody's.
+    /// Reads back from the device, whole and verified, the volume's current record of a subject: the record
+    /// that was named may have been replaced or deleted since, and then its bytes do not matter.
     ///
     /// # Errors
     /// [`Error::Corrupt`] when what is current is rotten, [`Error::Busy`], [`Error::Failed`].
@@ -340,8 +339,8 @@ impl Reader {
         Err(self.shared.corrupt(format!("row of {key:?}")))
     }
 
-    /// The value of the row that the volume holds under a key, without its inline bytes and whatever seals
-    /// and epochs say: for an inspection. `None` where there is no row.
+    /// The value of the row that the volume holds under a key, without its inline bytes and without regard to
+    /// seals and epochs: for an inspection. `None` if it has no row.
     ///
     /// # Errors
     /// [`Error::Corrupt`], [`Error::Busy`] when the pool has no buffer, [`Error::Failed`].
@@ -447,19 +446,19 @@ impl Reader {
         self.shared.view.read().small.seals_of(bucket)
     }
 
-    /// What the volume guarantees durably.
+    /// The volume's durable guarantees.
     pub fn guarantees(&self) -> Guarantees {
         let promised = self.shared.promises.lock().highest();
         self.shared.view.read().small.guarantees(promised)
     }
 
-    /// What the volume has of its peers' logs: their lives, and up to where in them.
+    /// The volume's notes of its peers' logs: their lives, and positions in them.
     pub fn peers(&self) -> Vec<(VolumeId, (Incarnation, Sequence))> {
         let view = self.shared.view.read();
         view.small.peers.iter().map(|(volume, noted)| (*volume, *noted)).collect()
     }
 
-    /// What the volume remembers of its peers, for one of them that was opened.
+    /// The volume's memory of its peers, for one of them that was opened.
     pub fn memory(&self) -> Memory {
         let view = self.shared.view.read();
         let is_whole = !view.small.standing().has_lost_state();
@@ -478,7 +477,7 @@ impl Reader {
         view.small.unnamed_opening().is_none().then(|| view.small.history())
     }
 
-    /// Who answers: life, whether it votes, and how far the log is durable.
+    /// The volume as answerer: life, whether it votes, and how far the log is durable.
     pub fn answerer(&self) -> Answerer {
         self.shared.answerer()
     }
@@ -489,16 +488,16 @@ impl Reader {
     }
 }
 
-/// What an error calls a shard.
+/// Name of a shard in errors.
 fn described(shard: ShardId) -> String {
     format!("shard {} of {}", shard.index, shard.data)
 }
 
 impl VolumeShared {
-    /// Whether a place is one that a replay comes to. What a cut left behind the end of its segment may still
-    /// be read, and goes when the segment is let go; what lies whole in a stretch that was told as missing
-    /// may be, too, and goes when the index is rebuilt. Neither is found as long as it is there, or it would
-    /// count until then, and nobody would be told when it goes.
+    /// Whether a place is one that a replay comes to. Bytes that a cut left behind the end of their segment
+    /// may still be readable, and go when the segment is let go; so may a whole record in a range that was
+    /// noted as missing, and it goes when the index is rebuilt. Neither is found while it is there: it would
+    /// count until then, and its loss would not be reported.
     ///
     /// Asked for shards. Rows in such a stretch are of a life before: their sequence hides them once the next
     /// one is recovered, and until then they are what can still be saved. Where a forced recovery shows them,

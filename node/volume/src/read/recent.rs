@@ -1,15 +1,14 @@
 //! Entries that were read lately, in memory: what is asked again is answered on its caller's thread.
 //!
-//! The index may have to read its files, so a lookup in it is for threads that may block. What it
-//! gave is kept here, up to a number of bytes. [`crate::read::view`] keeps this true to the index: an entry
-//! is put in only while nothing newer is visible, and is renewed before the overlay lets go of a
-//! change of it.
+//! The index may have to read its files, so a lookup in it is for threads that may block. Its answers are
+//! kept here, up to a number of bytes. [`crate::read::view`] keeps this true to the index: an entry is put in
+//! only while nothing newer is visible, and is renewed before the overlay lets go of a change of it.
 
 use bytes::Bytes;
 use quick_cache::Weighter;
 use quick_cache::sync::Cache;
 
-/// What an entry takes beside its bytes, about.
+/// Bytes that an entry takes beside its own, about.
 const OVERHEAD_BYTES: usize = 160;
 /// Bytes of a typical entry with its key: how many are expected.
 const TYPICAL_BYTES: u64 = 512;

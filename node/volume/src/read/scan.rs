@@ -1,8 +1,8 @@
 //! Ordered walks over what is visible: the overlay merged over the index.
 //!
-//! The overlay's share of a range is taken first and the index is walked then: an entry leaves the
-//! overlay only when the index has it, so whatever was durable before the walk began is seen. A long
-//! range is walked piece by piece, each in this order: a page of few rows copies few entries.
+//! The overlay's share of a range is taken first and the index is walked then: an entry leaves the overlay
+//! only when the index has it, so every entry that was durable before the walk began is seen. A long range is
+//! walked piece by piece, each in this order: a page of few rows copies few entries.
 
 use std::cmp::Ordering;
 use std::iter::Peekable;
@@ -18,7 +18,7 @@ type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 
 /// Entries that a jump ahead passes at most before it seeks, which costs as much as about ten of them.
 const PASSED_MAX: usize = 8;
-/// Of jumps that pass entries in vain, one of so many tries it again.
+/// Of jumps that pass entries in vain, one in this number tries it again.
 const RETRY: u32 = 32;
 
 /// Entries of the overlay that are taken at one time, under the view's lock: about 50 us.
@@ -112,7 +112,7 @@ impl<'a> Walk<'a> {
                     if matches!(side, NextEntry::Both) {
                         self.index.next();
                     }
-                    // `None` is an entry that was removed: whatever the index holds is gone.
+                    // `None` is an entry that was removed: the index's entry is void.
                     if let Some((key, Some(value))) = self.overlay.next() {
                         return Ok(Some((key, value)));
                     }

@@ -1,4 +1,4 @@
-//! What is visible: the index, and over it what is durable in the log and not applied yet.
+//! The visible state: the index, and over it the batches that are durable in the log and not applied yet.
 //!
 //! The volume's thread publishes a batch after its sync; readers on any thread look into the overlay
 //! first and into the index then. An entry leaves the overlay only after the index has it, so
@@ -35,7 +35,7 @@ use crate::state::apply::{Base, Changes, decode_entry};
 use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
 
-/// What the volume's thread publishes.
+/// State that the volume's thread publishes.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) overlay: BTreeMap<Bytes, Option<Bytes>>,
@@ -69,7 +69,7 @@ pub(crate) struct Counters {
     pub(crate) frame_bytes: AtomicU64,
     pub(crate) corrupt_reads: AtomicU64,
     pub(crate) pending_since_us: AtomicU64,
-    /// Until when the volume counts as full whatever the filesystem says: it refused a write.
+    /// Until when the volume counts as full, even if the filesystem shows space: it refused a write.
     pub(crate) full_until_us: AtomicU64,
 }
 
@@ -105,7 +105,7 @@ impl Counters {
     }
 }
 
-/// What the volume's thread and its readers share.
+/// Shared by the volume's thread and its readers.
 #[derive(Debug)]
 pub(crate) struct VolumeShared {
     pub(crate) disk: Arc<dyn Disk>,
@@ -115,7 +115,7 @@ pub(crate) struct VolumeShared {
     pub(crate) index: Arc<dyn Index>,
     pub(crate) recent: Recent,
     pub(crate) segments: Arc<Segments>,
-    /// What is missing in the log and was told: none, but after a loss.
+    /// Ranges missing in the log that already cost a life: empty, except after a loss.
     pub(crate) told: Vec<LostRange>,
     pub(crate) spares: Arc<SpareSegments>,
     pub(crate) ballast: Arc<Ballast>,
@@ -171,8 +171,8 @@ impl VolumeShared {
         self.failure.check()
     }
 
-    /// What a refusal of the index means: one that is damaged ends this run, and the next open rebuilds it
-    /// from the log.
+    /// Meaning of the index's refusal: one that is damaged ends this run, and the next open rebuilds it from
+    /// the log.
     pub(crate) fn index_failed(&self, error: &IndexError) -> Error {
         match error {
             IndexError::Full | IndexError::Unavailable { class: FaultClass::Full, .. } => Error::Full,
@@ -190,7 +190,7 @@ impl VolumeShared {
         found.map_err(|error| self.index_failed(&error))
     }
 
-    /// The entry under a key, where that can be told from memory or the disk may be asked.
+    /// The entry under a key, if memory has it or the disk may be asked.
     pub(crate) fn entry_from(&self, key: &[u8], source: Source) -> Result<Lookup<Option<Entry>>, Error> {
         if source != Source::Cache {
             return self.entry(key).map(Lookup::Immediate);
@@ -214,7 +214,7 @@ impl VolumeShared {
         Ok(found.map(|entry| entry.and_then(|entry| as_stored(entry, rows_after))))
     }
 
-    /// Who answers, as of what is published.
+    /// The volume as answerer, by the published state.
     pub(crate) fn answerer(&self) -> Answerer {
         let view = self.view.read();
         view.small.answerer(view.durable)
@@ -246,8 +246,8 @@ impl VolumeShared {
         for (key, value) in &changes {
             match value {
                 Some(value) => applied.push(Change::Put { key: key.clone(), value: value.clone() }),
-                // What came and went between two folds never was in the index. Where it cannot tell, nothing
-                // is removed once more.
+                // An entry that came and went between two folds never was in the index. If the index cannot
+                // answer, the entry is removed once more, which is harmless.
                 None if matches!(self.index.get(key), Ok(None)) => {}
                 None => applied.push(Change::Remove { key: key.clone() }),
             }
@@ -294,7 +294,7 @@ pub(crate) fn as_stored(entry: Entry, rows_after: Sequence) -> Option<StoredRow>
     (origin.sequence > rows_after).then_some(StoredRow { origin, row })
 }
 
-/// What tells a register's row apart in messages.
+/// Name of a register's row in messages.
 pub(crate) fn describe(key: &RegisterKey, ballot: Ballot) -> String {
     format!("row of {} at {ballot}", key.key)
 }

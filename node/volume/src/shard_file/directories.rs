@@ -1,7 +1,7 @@
 //! The 256 directories of shard files: made when first needed, and synced for many files at once.
 //!
-//! A file's name is durable after a sync of its directory that began after the name was there. Who
-//! comes while a sync runs waits for the next one, and one of those who wait runs it for all.
+//! A file's name is durable after a sync of its directory that began after the name was there. A caller that
+//! comes while a sync runs waits for the next one, and one of the waiting callers runs it for all.
 
 use std::io;
 use std::path::PathBuf;
@@ -74,8 +74,8 @@ impl Directories {
         Ok(())
     }
 
-    /// Makes the names in a directory durable. After a sync that failed none of it succeeds any more; one
-    /// that could not begin is whoever waits for it to try again.
+    /// Makes the names in a directory durable. After a failed sync of a directory all later ones fail; if a
+    /// sync could not begin, each waiting caller tries again itself.
     pub(super) fn sync(&self, directory: u8) -> io::Result<()> {
         let sync = &self.syncs[usize::from(directory)];
         let mut state = sync.state.lock();

@@ -35,7 +35,7 @@ pub const HEADER_BYTES: usize = 4096;
 pub const FOOTER_BYTES: usize = 8 + HASH_BYTES + 8;
 /// Bytes of one hash in the table.
 pub const HASH_BYTES: usize = 32;
-/// What the payload is padded to.
+/// Multiple to which the payload is padded.
 pub const PAGE_BYTES: u64 = 4096;
 /// Bytes of the longest shard: far above what one PUT can make, so that no sum overflows.
 pub const SHARD_BYTES_MAX: u64 = 1 << 40;
@@ -200,7 +200,7 @@ pub fn encode_table(hashes: &[Digest]) -> Bytes {
 /// Decodes the table and the footer behind it. Returns the table: a hash of 32 bytes per block.
 ///
 /// # Errors
-/// [`DecodeError`] when it is not the table of a payload with so many blocks.
+/// [`DecodeError`] when it is not the table of a payload with `blocks` blocks.
 pub fn decode_table(bytes: &Bytes, blocks: u64) -> Result<Bytes, DecodeError> {
     const FIELD: &str = "shard file table";
     let table_bytes = bytes.len().checked_sub(FOOTER_BYTES).ok_or(DecodeError::Short { field: FIELD })?;

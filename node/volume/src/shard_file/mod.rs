@@ -42,7 +42,7 @@ use open_files::OpenFiles;
 pub use read::ShardCheck;
 pub use write::ShardWriter;
 
-/// What a heal's file ends with until it is whole.
+/// Suffix of a heal's file until it is whole.
 const HEAL_SUFFIX: &str = ".heal";
 
 /// The shard files of one volume. Clones are the same; every call may come from any thread.
@@ -60,7 +60,7 @@ pub struct FilePage {
     pub has_more: bool,
 }
 
-/// What lay in a directory when its first page was asked for.
+/// Content of a directory when its first page was asked for.
 #[derive(Debug)]
 struct FolderListing {
     directory: u8,
@@ -76,7 +76,7 @@ struct ShardFilesState {
     directories: Directories,
     open: Arc<OpenFiles>,
     claims: Mutex<Claims>,
-    /// Tells how old a data id is; none for shard files without a volume.
+    /// For the age of a data id; none for shard files without a volume.
     clock: Option<Arc<dyn Clock>>,
     /// How many files were cleared away.
     cleared: AtomicU64,
@@ -120,7 +120,7 @@ impl ShardFiles {
         Self { shared: Arc::new(shared) }
     }
 
-    /// What the header of a shard says of it.
+    /// The header of a shard's file.
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Corrupt`] when the file is not a whole shard file, which one that
@@ -147,8 +147,7 @@ impl ShardFiles {
 
     /// A page of the shards that have a file in one of the 256 directories, in the order of their ids, behind
     /// `after`. The directory is listed for the first page; the pages behind it are of what lay there then,
-    /// so whoever asks for one may find that its file is gone. One directory is kept so, and only until its
-    /// end.
+    /// so the file of a listed shard may be gone. One directory's listing is kept, and only until its end.
     ///
     /// # Errors
     /// As [`ShardFiles::list`].
@@ -172,8 +171,8 @@ impl ShardFiles {
         Ok(FilePage { shards, has_more })
     }
 
-    /// The shards that have a file in one of the 256 directories, whole or not, in no order. What an
-    /// interrupted heal left is cleared away.
+    /// The shards that have a file in one of the 256 directories, whole or not, in no order. Remains of an
+    /// interrupted heal are cleared away.
     ///
     /// # Errors
     /// [`Error::Busy`]; [`Error::Corrupt`] when the directory cannot be listed, which says nothing of the

@@ -3,8 +3,8 @@
 //! Header and table are read and checked once per open file; a small bounded cache keeps the files
 //! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
 //!
-//! What is read to be served goes through the page cache, whose own lists let what is read once go
-//! first; what is read to be verified, or to rebuild another shard, goes past it.
+//! Reads for clients go through the page cache, whose own lists evict pages that were read once first; reads
+//! for verification, or to rebuild another shard, go past it.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
@@ -68,7 +68,7 @@ impl ShardFilesState {
         self.disk.open(&self.path(shard), OpenMode::ReadDirect).ok()
     }
 
-    /// What the header of a file says, whether the rest of it is whole or not.
+    /// The header of a file, whether the rest of it is whole or not.
     pub(super) fn header_alone(&self, shard: ShardId) -> Result<ShardFileHeader, Error> {
         self.read_header(shard).map(|(_, header)| header)
     }
@@ -116,7 +116,7 @@ fn read_direct(file: &dyn DiskFile, buffer: &mut Buffer, offset: u64) -> io::Res
     read.map(|read| read.min(bytes))
 }
 
-/// Reads from the device, where the filesystem takes our alignment: that it does not is no damage.
+/// Reads from the device, where the filesystem takes our alignment: another alignment is not damage.
 fn read_past_cache(
     direct: Option<&dyn DiskFile>,
     cached: &dyn DiskFile,
@@ -130,7 +130,7 @@ fn read_past_cache(
     }
 }
 
-/// Reads exactly so many bytes into memory of their own.
+/// Reads exactly `bytes` bytes into memory of their own.
 fn read_plain(file: &dyn DiskFile, offset: u64, bytes: usize) -> io::Result<Bytes> {
     let mut buffer = BytesMut::zeroed(bytes);
     if file.read_at(&mut buffer, offset)? < bytes {
@@ -241,7 +241,7 @@ impl ShardFiles {
             Err(ReadFailure::WouldBlock) => Ok(Lookup::Pending),
             Err(ReadFailure::Error(error)) => {
                 if matches!(error, Error::Corrupt { .. }) {
-                    // The next read looks at the file anew: it may have been healed.
+                    // The next read opens the file again: it may have been healed.
                     self.shared.open.forget(shard);
                 }
                 Err(error)
@@ -275,12 +275,12 @@ pub struct ShardCheck {
 }
 
 impl ShardCheck {
-    /// What the file's header says.
+    /// The file's header.
     pub const fn header(&self) -> &ShardFileHeader {
         self.open.header()
     }
 
-    /// Verifies about so many bytes more, at least one block. Returns whether all is verified.
+    /// Verifies about `bytes` more, at least one block. Returns whether all is verified.
     ///
     /// # Errors
     /// [`Error::Corrupt`] at the first bad block; [`Error::Busy`] when the pool has no buffer: the
@@ -298,7 +298,7 @@ impl ShardCheck {
                 Err(ReadFailure::Error(error)) => return Err(error),
                 Err(ReadFailure::WouldBlock) => return Err(Error::Busy),
             }
-            // What was read only to be checked shall not push out what is read to be served.
+            // Pages that were read only to be checked must not push out those that are read for clients.
             self.open.file.evict(HEADER_BYTES as u64 + self.next, end - self.next);
             self.next = end;
         }

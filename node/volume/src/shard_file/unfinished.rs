@@ -1,10 +1,10 @@
-//! Shard files that were never finished. Who writes one claims it meanwhile; what a crash left of one is
+//! Shard files that were never finished. A writer claims its file meanwhile; the rest of one after a crash is
 //! shown like any other file, so that the sweep of orphans judges it by the register that its header names.
 //!
 //! ```text
 //! header  end      shown
 //! whole   whole    as whole
-//! whole   none     as not whole: named, it is healed; named by nobody and old, it is swept
+//! whole   none     as not whole: named, it is healed; not named and old, it is swept
 //! none    zeros    never: when it is old it is cleared away, for not a byte of it can be vouched for
 //! none    other    never: a finished file that has rotted, which a heal replaces
 //! ```
@@ -21,7 +21,7 @@ use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DiskFile, OpenMode};
 use crate::error::Error;
 
-/// The claim of whoever writes a file: nobody else writes it, shows it or clears it away until this is
+/// The claim of a file's writer: no other thread writes the file, shows it or clears it away until this is
 /// dropped.
 #[derive(Debug)]
 pub(super) struct WriteClaim {
@@ -68,8 +68,7 @@ impl Drop for WriteClaim {
 }
 
 impl ShardFiles {
-    /// What a shard's file says of it; none where there is none, where it is being written, or where nobody
-    /// can tell whose it is.
+    /// The header of a shard's file; `None` if it does not exist, is being written, or cannot be attributed.
     ///
     /// # Errors
     /// [`Error::Busy`]; [`Error::Failed`].
@@ -103,8 +102,8 @@ impl ShardFiles {
     /// Removes a file that has neither header nor end. The next listing finds what could not be removed.
     fn clear_away(&self, shard: ShardId) {
         let ShardFilesState { claims, disk, failure, clock, cleared, .. } = &*self.shared;
-        // Somebody may write it who outlived an opening, and whose claim is not known here. And a volume that
-        // failed changes nothing.
+        // A writer that outlived an opening may still write it, and its claim is not known here. And a volume
+        // that failed changes nothing.
         let is_old = clock
             .as_ref()
             .is_none_or(|clock| shard.data.birth < horizon(Timestamp::from_ms(clock.wall_ms())));
@@ -127,7 +126,7 @@ impl ShardFiles {
     }
 }
 
-/// Whether nothing was written where a footer ends a file. What was finished was synced with its footer.
+/// Whether nothing was written where a footer ends a file. A finished file was synced with its footer.
 fn was_never_ended(file: &dyn DiskFile) -> io::Result<bool> {
     let mut end = [0; FOOTER_BYTES];
     let from = file.length()?.saturating_sub(FOOTER_BYTES as u64);

@@ -1,9 +1,9 @@
 //! Writing one shard file: header, payload as it comes, table, footer, and the two syncs.
 //!
-//! Whole pages of the payload go past the page cache where memory and position allow it: for bytes
-//! that nobody is about to read, filling the cache costs more than everything else of a large PUT
-//! together (docs/performance-history.md). The last part of a page, and whatever comes unaligned, goes
-//! through the cache. No page is written both ways.
+//! Whole pages of the payload go past the page cache where memory and position allow it: for bytes that will
+//! not be read soon, filling the cache costs more than everything else of a large PUT together
+//! (docs/performance-history.md). The last part of a page, and unaligned bytes, go through the cache. No page
+//! is written both ways.
 
 use std::io::{self, ErrorKind, IoSlice};
 use std::path::PathBuf;
@@ -115,7 +115,7 @@ impl ShardFiles {
 }
 
 impl ShardFilesState {
-    /// What a failed write means: for this shard, or for the whole volume.
+    /// Meaning of a failed write: for this shard, or for the whole volume.
     fn write_error(&self, shard: ShardId, error: &io::Error) -> Error {
         let named = NamedShard(shard);
         match error.kind() {
@@ -259,8 +259,8 @@ fn pages_of(buffer: &[u8]) -> usize {
 impl Drop for ShardWriter {
     fn drop(&mut self) {
         if !self.is_finished {
-            // What cannot be removed is an orphan, as after a crash. So is what outlived its opening: under
-            // its name there may be what a later one healed.
+            // A file that cannot be removed is an orphan, as after a crash. So is one that outlived its
+            // opening: under its name there may be a file that a later opening healed.
             self.shared.failure.while_locked(|| drop(self.shared.disk.remove(&self.path)));
         }
     }

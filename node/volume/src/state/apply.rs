@@ -23,7 +23,7 @@ use crate::index::table::{
 use crate::index::{Change, Index, IndexError};
 use crate::log::append::{KnownRows, LearntCommit, NewRecord, RecordPlace, ReplacedEntry};
 
-/// What a batch is applied to.
+/// State that a batch is applied to.
 pub(crate) trait Base {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError>;
 }
@@ -43,15 +43,15 @@ pub(crate) struct SegmentUse {
     pub(crate) deletes: u64,
 }
 
-/// What is made from the entries and kept beside them, in the index's derived table: live bytes by
-/// segment, the highest ballot of any row ever applied, and where a replay that has not ended began.
+/// State derived from the entries and kept beside them, in the index's derived table: live bytes by segment,
+/// the highest ballot of any row ever applied, and where a replay that has not ended began.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DerivedState {
     map: BTreeMap<u64, SegmentUse>,
     /// Live bytes of all segments.
     live_total: u64,
     highest: Ballot,
-    /// Rows that are listed although they are committed, and how many the index knows of.
+    /// Rows that are listed although they are committed, and how many the index has.
     missed_count: u64,
     missed_noted: u64,
     /// Rows that were missed and had no place in the list, since it was opened.
@@ -92,13 +92,13 @@ impl DerivedState {
         self.found_replay
     }
 
-    /// A replay from a sequence on begins. Whatever of it becomes durable says so, until it ends: an open
+    /// A replay from a sequence on begins. Until it ends, every durable part of it carries that mark: an open
     /// that is cut short was not judged, and the next one judges the same part of the log.
     pub(crate) const fn begin_replay(&mut self, from: Sequence) {
         self.replay_from = Some(from);
     }
 
-    /// The replay ended: what changes from here on is told with its whole outcome.
+    /// The replay ended: changes from here on are stored with its whole outcome.
     pub(crate) const fn end_replay(&mut self) {
         self.replay_from = None;
     }
@@ -141,7 +141,7 @@ impl DerivedState {
         }
     }
 
-    /// What changed since this was last asked, as an index takes it.
+    /// The changes since the last call, in an index's form.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.dirty.len() + usize::from(self.is_higher));
         for segment in std::mem::take(&mut self.dirty) {
@@ -272,12 +272,12 @@ pub(crate) struct WrittenRecord<'a> {
     pub(crate) payload: Payload<'a>,
     pub(crate) placed: RecordPlace,
     pub(crate) known: &'a KnownRows,
-    /// What a record of hints says, where that is at hand.
+    /// Content of a record of hints, if it is at hand.
     pub(crate) learnt: Option<&'a [LearntCommit]>,
 }
 
-/// The entries that a batch asks for, looked up before it is written. What the log has must be applied, and a
-/// lookup may be refused for the moment.
+/// The entries that a batch asks for, looked up before it is written. A record in the log must be applied,
+/// while a lookup may be refused for the moment.
 pub(crate) struct FetchedEntries<'a> {
     base: &'a dyn Base,
     entries: HashMap<Bytes, Option<Bytes>>,
@@ -295,7 +295,7 @@ impl<'a> FetchedEntries<'a> {
         learnt: &[LearntCommit],
     ) -> Result<(), IndexError> {
         match (&record.subject, &record.known) {
-            // Whoever judged it knows where its entry comes from.
+            // The judge of the row has already looked its entry up.
             (_, KnownRows::Row { .. }) => Ok(()),
             (_, KnownRows::Hints(range)) => {
                 let learnt = learnt.get(range.clone()).unwrap_or(&[]);
@@ -329,7 +329,7 @@ impl Base for FetchedEntries<'_> {
 /// bounded time.
 pub(crate) type Changes = HashMap<Bytes, Option<Bytes>>;
 
-/// Changes of entries, not yet visible to anybody.
+/// Changes of entries, not yet visible to readers.
 pub(crate) struct Batch<'a> {
     base: &'a dyn Base,
     derived: &'a mut DerivedState,
@@ -453,7 +453,7 @@ impl<'a> Batch<'a> {
     }
 
     /// A row that is committed and missed stays listed. Once it is known to be everywhere it is so for good,
-    /// in whatever order compaction wrote what was said of it.
+    /// in any order in which compaction wrote its records.
     fn hint(&mut self, keys: &RowKeys, hint: &Hint) -> Result<(), IndexError> {
         let Some(mut entry) = self.get(keys.row())? else { return Ok(()) };
         let Body::Row(row) = &mut entry.body else { return Ok(()) };

@@ -1,4 +1,4 @@
-//! The small state of a volume: what it guarantees, whom it knows, which segments it keeps.
+//! The small state of a volume: its guarantees, its peers, the segments that it keeps.
 //!
 //! Every piece is a record of its own and an entry of the index's state table, so compaction moves
 //! it and replay finds it like any other record; this is the copy in memory, made from those.
@@ -127,7 +127,7 @@ impl SmallState {
             Subject::Position { volume, incarnation, durable } => {
                 let opening = OpeningId::NONE;
                 let position = Position { incarnation: *incarnation, opening, durable: *durable };
-                // What was noted since has it, or it was covered.
+                // A later note has it, or it was covered.
                 self.notes.entry(*volume).or_insert_with(|| {
                     let mut notes = PeerNotes::new(*incarnation);
                     notes.note(position);
@@ -231,7 +231,7 @@ impl SmallState {
     }
 
     /// One page of the seals of the buckets behind `after`, by bucket: at most `limit` of them, and fewer
-    /// where many deletions hold them. Empty where there are none.
+    /// where many deletions hold them. Empty if none are left.
     pub(crate) fn seals_page(&self, after: Option<BucketId>, limit: usize) -> Vec<StoredSeals> {
         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
         let mut page = Vec::new();
@@ -270,7 +270,7 @@ impl SmallState {
         self.epoch_max.max(Epoch::FIRST)
     }
 
-    /// What the acceptor's rules ask for.
+    /// State that the acceptor's rules ask for.
     pub(crate) fn acceptor(&self, restart_bound: Ballot) -> AcceptorState {
         AcceptorState {
             floor: self.floor,
@@ -282,12 +282,12 @@ impl SmallState {
         }
     }
 
-    /// What a new segment's header repeats.
+    /// Guarantees that a new segment's header repeats.
     pub(crate) const fn promised(&self) -> HeaderPromises {
         HeaderPromises { bound: self.bound, floor: self.floor, data_floor: self.data_floor }
     }
 
-    /// What the volume guarantees, given the highest ballot that it may have promised.
+    /// The volume's guarantees, given the highest ballot that it may have promised.
     pub(crate) fn guarantees(&self, promised: Ballot) -> Guarantees {
         Guarantees {
             bound: promised,
@@ -298,7 +298,7 @@ impl SmallState {
         }
     }
 
-    /// What is remembered of each peer: the life that is recorded of it, and its openings.
+    /// Memory of each peer: the life that is recorded of it, and its openings.
     pub(crate) fn remembers(&self) -> Vec<(VolumeId, Position)> {
         let mut all = self.notes.clone();
         for (volume, (incarnation, _)) in &self.peers {
@@ -363,8 +363,8 @@ impl SmallState {
         }
     }
 
-    /// Who answers. What the log does not name is told to nobody: peers that noted it would take the next
-    /// opening for one that lost it.
+    /// The volume as answerer. An opening that the log does not name is not sent: peers that noted it would
+    /// take the next opening for one that lost it.
     pub(crate) fn answerer(&self, durable: Sequence) -> Answerer {
         let (opening, durable) =
             if self.is_named { (self.current.id, durable) } else { (OpeningId::NONE, Sequence(0)) };

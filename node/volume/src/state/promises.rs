@@ -1,4 +1,4 @@
-//! The acceptor's memory of promises, and its rules asked with what a volume knows.
+//! The acceptor's memory of promises, and its rules applied to a volume's state.
 //!
 //! Rules live in `sherd_core::register::acceptor`; here is what they are asked about. Promises are
 //! volatile: the durable bound covers them after a restart. The table of promises is bounded by the
@@ -19,20 +19,20 @@ use crate::state::SmallState;
 
 /// Promises that a row replaced, kept in the order until it is looked through.
 const ORDER_SLACK: usize = 1024;
-/// What a promise takes beside its key, about: twice a key's handle and a ballot, with the room that the
-/// tables keep free, and the key's allocation.
+/// Bytes of a promise beside its key, about: twice a key's handle and a ballot, with the room that the tables
+/// keep free, and the key's allocation.
 const PROMISE_OVERHEAD_BYTES: u64 = 256;
 /// Keys of a usual batch: for as many room is kept.
 const BUSY_ROOM: usize = 1024;
 
-/// What was promised since the restart.
+/// Promises since the restart.
 #[derive(Debug)]
 pub(crate) struct Promises {
     bytes_max: u64,
     table: HashMap<Bytes, Ballot>,
     /// The oldest first, among what rows have replaced since: as much again, and a little.
     order: VecDeque<(Bytes, Ballot)>,
-    /// What the promises in the order take; the table has no other.
+    /// Bytes of the promises in the order; the table has no others.
     bytes: u64,
     /// Keys with a row that is judged and not yet visible.
     busy: HashSet<Bytes>,
@@ -129,7 +129,7 @@ impl Promises {
     }
 }
 
-/// What a promise takes in memory, about.
+/// Memory of a promise, about.
 fn promise_bytes(key: &Bytes) -> u64 {
     key.len() as u64 + PROMISE_OVERHEAD_BYTES
 }

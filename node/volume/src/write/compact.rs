@@ -1,12 +1,12 @@
 //! Copies the living out of old segments, so that their files can be used again.
 //!
-//! A sealed segment that is under half needed, and that the index has behind it durably, is walked
-//! record by record. What an entry still points at is written again with its original sequence and
-//! its committed flag; a delete while a segment is kept that may hold what it kills; a commit learnt
-//! while only the hint knows it. Only then the segment's own record is deleted, durably and with a
-//! frame behind it, and only then its file goes. Killed at any point this loses nothing (the old
-//! copy is there until the new one is durable) and leaks nothing (opening removes a segment whose
-//! record is gone; a half-copied one is walked anew, and what was moved is found dead).
+//! A sealed segment that is under half needed, and that the index has behind it durably, is walked record by
+//! record. A record that an entry still points at is written again with its original sequence and its
+//! committed flag; a delete while a segment is kept that may hold what it kills; a commit while only its hint
+//! records it. Only then the segment's own record is deleted, durably and with a frame behind it, and only
+//! then its file goes. Killed at any point this loses nothing (the old copy is there until the new one is
+//! durable) and leaks nothing (opening removes a segment whose record is gone; a half-copied one is walked
+//! again, and moved records are found dead).
 
 use bytes::Bytes;
 
@@ -30,7 +30,7 @@ use crate::write::volume::Volume;
 /// Reclaims after which deletes are judged again, at least: they die with what they kill.
 const DELETES_AGAIN: u64 = 8;
 
-/// What a step of compaction did.
+/// Result of a step of compaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum CompactionStep {
     /// Nothing is worth compacting.
@@ -54,7 +54,7 @@ impl Volume {
     /// again. The owner calls it between steps, as often as it can afford.
     ///
     /// # Errors
-    /// [`Error::Failed`]; [`Error::Full`] when there is no segment to write to; [`Error::Busy`].
+    /// [`Error::Failed`]; [`Error::Full`] when no segment can be begun; [`Error::Busy`].
     pub fn compact_step(&mut self, budget_bytes: u64) -> Result<CompactionStep, Error> {
         self.shared.check()?;
         if let Some(retiring) = self.compaction.retiring.take() {
@@ -79,7 +79,7 @@ impl Volume {
                     self.compaction.damaged.insert(number, Damage { record, live });
                     return Ok(CompactionStep::Idle);
                 }
-                // Walked anew: what was moved is found dead.
+                // Walked again: moved records are found dead.
                 Err(WalkEnd::Failed(error)) => return Err(error),
             }
         }
@@ -94,8 +94,8 @@ impl Volume {
             if !pass.has_hole || live == 0 {
                 return self.reclaim(pass);
             }
-            // Entries point into the hole: whoever reads or scrubs them finds that they are damaged as long
-            // as there is a segment to look into, and lets them go when they are healed.
+            // Entries point into the hole: reads and the scrubber find them damaged while the segment is
+            // there, and let them go when they are healed.
             self.compaction.damaged.insert(number, Damage { record: None, live });
             return Ok(CompactionStep::Progress { walked_bytes, moved_bytes });
         }
@@ -103,8 +103,8 @@ impl Volume {
         Ok(CompactionStep::Progress { walked_bytes, moved_bytes })
     }
 
-    /// What is missing in the log, where the volume's life needs none of it: whatever was there that it still
-    /// knows of has an entry, and a rebuild does without it whether its segment is kept or not.
+    /// Ranges missing in the log that the volume's life does not need: their records that still count have
+    /// entries, and a rebuild does without them whether their segment is kept or not.
     fn known_holes(&self) -> &[LostRange] {
         if self.working.standing().has_lost_state() { &[] } else { &self.shared.told }
     }
@@ -112,7 +112,7 @@ impl Volume {
     fn commit_moved(&mut self, plan: Plan) -> Result<(), Error> {
         let now_us = self.shared.clock.monotonic_us();
         self.commit(plan, now_us)?;
-        // What was moved is protected by a frame behind it like everything else.
+        // Moved records are protected by a frame behind them like all others.
         self.unprotected_since_us.get_or_insert(now_us);
         Ok(())
     }
@@ -130,7 +130,7 @@ impl Volume {
                 return true;
             }
             let Some((key, placed)) = &damage.record else {
-                // Tried anew, and seldom: each try reads the segment up to there.
+                // Tried again, and seldom: each try reads the segment up to there.
                 return live > damage.live / 2;
             };
             damage.live = live;
@@ -202,7 +202,7 @@ impl Volume {
             }
             Subject::Hints => {
                 let payload = match opened.whole() {
-                    // What they said is learnt again, as after a replay.
+                    // Their commits are found again, as after a replay.
                     Err(ReadError::Corrupt) => return Ok(()),
                     payload => payload?,
                 };
@@ -223,7 +223,7 @@ impl Volume {
         if let Body::Row(row) = &entry.body {
             let recovering = self.working.standing().has_lost_state();
             if !recovering && entry.origin.sequence <= self.working.rows_after() {
-                // A row of a life before: nobody sees it, and with its segment its entry goes.
+                // A row of an earlier life: no reader sees it, and with its segment its entry goes.
                 let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
                 plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
                 return Ok(());

@@ -1,9 +1,9 @@
 //! Changes of what a volume guarantees: floors, seals, epochs, the lives of peers, and the steps of
 //! its own recovery.
 //!
-//! Each is a record and becomes durable with its batch; the answer tells what the volume guarantees
-//! after that. Guards I: what others rely on (a floor, a seal, a recorded life) is told to nobody
-//! before it is durable, and never falls.
+//! Each is a record and becomes durable with its batch; the answer carries the volume's guarantees after
+//! that. A guarantee that others rely on (a floor, a seal, a recorded life) is not sent before it is durable,
+//! and never falls.
 
 use std::sync::Arc;
 
@@ -80,7 +80,7 @@ impl Volume {
             && self.working.standing().has_lost_state()
             && !self.take_seals(plan, seals)
         {
-            // What is sealed by this batch is found sealed by the next.
+            // A bucket that this batch seals is found sealed by the next.
             return JudgedPlace::Later(Op::Control { control, done });
         }
         match self.change(plan, &control) {
@@ -219,7 +219,7 @@ impl Volume {
     fn learn_life(&mut self, plan: &mut Plan, volume: VolumeId, incarnation: Incarnation) {
         let known = self.working.peers.get(&volume).map(|(life, _)| *life);
         if known.is_none_or(|known| known < incarnation) {
-            // The sequence of a new life begins anew.
+            // A new life counts its sequence from the start.
             let subject = Subject::Peer { volume, incarnation, durable: Sequence(0) };
             plan.push_state(subject, &mut self.working);
         }
@@ -256,7 +256,7 @@ impl Volume {
         self.push_phase(plan, Phase::Adopting, recovery.rows_after, recovery.kept_after);
     }
 
-    /// How far this life's recovery got; where no record tells, it has just begun.
+    /// Progress of this life's recovery; without a record it has just begun.
     fn recovery(&self) -> Recovery {
         let incarnation = Incarnation(self.working.incarnation);
         let kept_after = self.working.rows_after();
@@ -279,7 +279,7 @@ impl Volume {
         self.working.recovery.is_some_and(|known| known.incarnation.0 == self.working.incarnation)
     }
 
-    /// Writes down that this life's recovery begins here, unless a record says so already.
+    /// Writes down that this life's recovery begins here, unless a record has it already.
     pub(crate) fn begin_recovery(&mut self, plan: &mut Plan) {
         if self.working.is_recovering && !self.is_recovery_known() {
             let recovery = self.recovery();
@@ -327,7 +327,7 @@ impl Volume {
         }
     }
 
-    /// Remembers how far its peers' logs are for the next frame: that of the accept which says so.
+    /// Notes the positions of its peers' logs for the next frame: that of the accept which carried them.
     pub(crate) fn see_positions(&mut self, positions: &[(VolumeId, Position)]) {
         for (volume, position) in positions {
             if *volume == self.id || self.working.notes.get(volume).is_some_and(|known| known.has(position)) {
@@ -356,7 +356,7 @@ impl Volume {
     }
 
     /// Names the current opening where the log does not name it yet in this life: its answers tell of no
-    /// position before that is durable. What the log need not name any more goes, a few at a time.
+    /// position before that is durable. Openings that the log need not name any more go, a few at a time.
     pub(crate) fn push_opening(&mut self, plan: &mut Plan) -> Result<(), Error> {
         let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
         let incarnation = Incarnation(self.working.incarnation);

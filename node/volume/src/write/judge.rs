@@ -31,7 +31,7 @@ use crate::write::piggyback_queue::hint_bytes;
 use crate::write::plan::{JudgedPlace, PendingRow, Plan};
 use crate::write::volume::Volume;
 
-/// What a record costs beside its payload, about: for deciding whether an operation still fits.
+/// Bytes of a record beside its payload, about: for deciding whether an operation still fits.
 const RECORD_OVERHEAD_BYTES: usize = 2048;
 
 /// The row of a key, as this batch sees it.
@@ -59,11 +59,11 @@ impl KnownRow {
     }
 }
 
-/// Whether a full volume has no room for a value that names no new data (what does was admitted with
-/// its data: refused only here, volumes that fill up one after another would leave it accepted by
-/// some, which is an unknown outcome). There is room for the value that the row has already, at
-/// another ballot, which is a repair; for one that takes less than what it replaces; and for one that
-/// makes way, whatever it takes.
+/// Whether a full volume has no room for a value that names no new data (a value that names new data was
+/// admitted with its data: refused only here, volumes that fill up one after another would leave it accepted
+/// by some, which is an unknown outcome). There is room for the value that the row has already, at another
+/// ballot, which is a repair; for one that is smaller than the value it replaces; and for one that makes way,
+/// of any size.
 fn needs_room(plan: &Plan, row: &Bytes, known: &KnownRow, value: &EncodedValue, traits: ValueTraits) -> bool {
     let repairs = known.head.is_some_and(|head| head.digest == traits.digest);
     let replaced = known
@@ -400,7 +400,7 @@ impl Volume {
         plan.confirm(done);
     }
 
-    /// An end that was told before and is not written yet was that of an earlier entry.
+    /// An end that came before and is not written yet was that of an earlier entry.
     fn put_heal(&mut self, plan: &mut Plan, id: HealId, entry: Bytes) {
         self.piggyback.healed.remove(&id);
         plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
@@ -430,7 +430,7 @@ impl Volume {
                 return JudgedPlace::Done;
             }
         };
-        // Under a final seal no row is ever shown again, whatever it holds: a bucket's id is not used twice.
+        // Under a final seal no row is ever shown again, with any value: a bucket's id is not used twice.
         let is_gone = self.working.seals_of(target.key.bucket) == Seals::Final;
         let is_dead = |stored: &StoredRow| {
             stored.row.tombstone && judge_drop(known.head.as_ref(), ballot, self.working.floor)

@@ -1,4 +1,4 @@
-//! What changes a volume: one thread turns what is queued into durable batches.
+//! Changes of a volume: one thread turns queued operations into durable batches.
 //!
 //! ```text
 //! submit -> judge, control -> plan (+ piggyback) -> the log, a sync -> view -> answers

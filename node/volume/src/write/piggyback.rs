@@ -70,7 +70,7 @@ impl PiggybackQueue {
         plan.piggyback.taken.notes = waiting;
     }
 
-    /// Adds commits learnt. Gives the room that is left, as the others do.
+    /// Adds commit hints. Returns the room that is left, as the others do.
     fn add_hints(&mut self, plan: &mut Plan, mut room: usize) -> usize {
         let all_room = room;
         let fitting = self.hints.iter().take(HINTS_IN_RECORD).take_while(|learnt| {
@@ -146,13 +146,13 @@ impl PiggybackQueue {
     }
 }
 
-/// Takes the first entries of a map out, at most so many.
+/// Takes the first entries of a map out, at most `count`.
 fn front_of_map<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, count: usize) -> BTreeMap<K, V> {
     let rest = map.keys().nth(count).copied().map(|first_left| map.split_off(&first_left));
     std::mem::replace(map, rest.unwrap_or_default())
 }
 
-/// Takes the first elements of a set out, at most so many.
+/// Takes the first elements of a set out, at most `count`.
 fn front_of_set<K: Ord + Copy>(set: &mut BTreeSet<K>, count: usize) -> BTreeSet<K> {
     let rest = set.iter().nth(count).copied().map(|first_left| set.split_off(&first_left));
     std::mem::replace(set, rest.unwrap_or_default())

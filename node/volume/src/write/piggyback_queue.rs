@@ -32,7 +32,7 @@ pub(crate) struct PiggybackQueue {
 #[derive(Debug, Default)]
 pub(crate) struct PiggybackBatch {
     pub(super) taken: PiggybackQueue,
-    /// Which of the commits that the batch learnt.
+    /// Their range in the batch's hints.
     pub(super) hints: Range<usize>,
 }
 

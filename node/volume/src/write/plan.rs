@@ -22,22 +22,22 @@ use crate::state::SmallState;
 use crate::state::apply::Changes;
 use crate::write::piggyback_queue::PiggybackBatch;
 
-/// What a waiter learns after the sync.
+/// Result for waiters after the sync.
 pub(crate) struct Outcome<'a> {
     pub(crate) from: Answerer,
     pub(crate) small: &'a SmallState,
 }
 
-/// Hears what came of a batch.
+/// Gets the result of a batch.
 type BatchListener = Box<dyn FnOnce(Result<&Outcome<'_>, Error>) + Send>;
 
-/// Who is told after the sync.
+/// A waiter that is answered after the sync.
 enum Waiter {
     /// An accept was judged so.
     Accept(Completion<Answer<()>>, Result<(), Refusal>),
     /// Something is durable.
     Confirm(Completion<()>),
-    /// Anybody else.
+    /// Any other waiter.
     Other(BatchListener),
 }
 
@@ -80,13 +80,13 @@ pub(crate) struct Plan {
     pub(crate) keys: HashSet<Bytes>,
     /// The commits that its records of hints say.
     pub(crate) learnt: Vec<LearntCommit>,
-    /// What its records change.
+    /// Changes that its records make.
     pub(crate) changes: Changes,
     /// The bound that this batch makes durable.
     pub(crate) bound: Option<Ballot>,
-    /// Whether guarantees change: an answer that tells them waits for the sync.
+    /// Whether guarantees change: an answer that carries them waits for the sync.
     pub(crate) changes_state: bool,
-    /// Whether somebody is told that this batch is durable.
+    /// Whether a waiter is answered when this batch is durable.
     pub(crate) is_awaited: bool,
     /// The records that no one waits for.
     pub(crate) piggyback: PiggybackBatch,
@@ -134,7 +134,7 @@ impl Plan {
         self.records.push(record);
     }
 
-    /// Adds learnt commits: one record of those that every volume has, one of the others.
+    /// Adds commit hints: one record of those that every volume has, one of the others.
     pub(crate) fn push_hints(&mut self, learnt: impl IntoIterator<Item = LearntCommit>) {
         let start = self.learnt.len();
         self.learnt.extend(learnt);
@@ -160,8 +160,8 @@ impl Plan {
         }
     }
 
-    /// Adds a piece of state, and tells the working copy. Bounds and readings of the clock are told to
-    /// nobody, so no answer waits for them but the promise that needs one.
+    /// Adds a piece of state, and applies it to the working copy. Bounds and readings of the clock are not
+    /// sent to callers, so no answer waits for them but the promise that needs one.
     pub(crate) fn push_state(&mut self, subject: Subject, working: &mut SmallState) {
         working.learn(&subject);
         match &subject {
@@ -222,7 +222,7 @@ impl Plan {
         self.wait(Waiter::Confirm(done));
     }
 
-    /// Tells everybody who waits what came of it.
+    /// Answers all waiters with the result.
     pub(crate) fn tell(&mut self, outcome: Result<&Outcome<'_>, &Error>) {
         for waiter in self.waiters.drain(..) {
             waiter.tell(outcome.map_err(Error::clone));

@@ -5,8 +5,8 @@
 //!                                                             ... many batches ... -> index
 //! ```
 //!
-//! The owner calls [`Volume::step`] from one thread, whenever something was submitted and when the
-//! last step asked to be woken. There is no thread, clock or entropy in here.
+//! The owner calls [`Volume::step`] from one thread, whenever something was submitted and when the last step
+//! asked to be woken. This crate has neither thread nor clock nor entropy.
 
 use std::sync::atomic::Ordering;
 
@@ -21,7 +21,7 @@ use crate::write::judge::op_bytes;
 use crate::write::plan::{JudgedPlace, Plan};
 use crate::write::volume::{FOLD_US, LAZY_US, SPACE_US, TRAIL_US, Volume};
 
-/// What a step asks of its owner.
+/// Request of a step to its owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Step {
     /// Operations are left: step again.
@@ -65,7 +65,7 @@ impl Volume {
             if plan.is_empty() {
                 plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
             }
-            // Whoever waits was told; whoever does not asks again.
+            // Waiters were answered; operations without a waiter ask again.
             let _ = self.commit(plan, now_us);
         } else {
             self.room = plan.emptied();
@@ -88,7 +88,7 @@ impl Volume {
 
     /// Adds the records that no one waits for.
     fn add_piggyback(&mut self, plan: &mut Plan) {
-        // What the index cannot tell of now goes with a later opening.
+        // Entries that the index cannot read now go with a later opening.
         let _ = self.push_opening(plan);
         if plan.bound.is_none()
             && let Some(bound) = self.bound_to_extend()
@@ -100,7 +100,7 @@ impl Volume {
         self.piggyback.add_to(plan, &mut self.working, &self.shared, frame_bytes_max);
     }
 
-    /// Whether a frame is to be written though nobody waits for one.
+    /// Whether a frame is to be written although no caller waits for one.
     fn is_due(&self, now_us: u64) -> bool {
         if now_us < self.blocked_until_us {
             return false;
@@ -142,7 +142,7 @@ impl Volume {
         }
     }
 
-    /// Fails the volume until it is replaced, for a reason that its owner knows.
+    /// Fails the volume until it is replaced, for a reason that its owner gives.
     pub fn fail(&mut self, reason: &str) {
         let error = self.shared.failure.fail(FailureSpan::Life, reason);
         self.refuse_all(&error);
@@ -162,7 +162,7 @@ impl Volume {
     pub fn close(mut self) -> Result<(), Error> {
         while self.step().more {}
         let mut waiting = usize::MAX;
-        // What the index cannot tell of would wait for ever.
+        // Hints whose rows the index cannot read would wait for ever.
         while (self.unprotected_since_us.is_some() || !self.piggyback.is_empty())
             && self.piggyback.len() < waiting
         {
@@ -173,7 +173,7 @@ impl Volume {
             let written = if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) };
             match written {
                 Ok(()) => {}
-                // What waits is lazy: what stands in the log is made whole all the same.
+                // Waiting operations are lazy: the log is completed without them.
                 Err(Error::Full | Error::Busy) => break,
                 Err(error) => return Err(error),
             }

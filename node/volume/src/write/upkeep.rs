@@ -1,5 +1,5 @@
-//! What a volume needs done beside its steps, on a thread that may take its time: index flushes,
-//! spare segments, the ballast; and what it says of itself.
+//! A volume's work beside its steps, on a thread that may block: index flushes, spare segments, the ballast;
+//! and its status.
 
 use std::sync::atomic::Ordering;
 
@@ -12,12 +12,12 @@ use crate::identity::failure::FailureSpan;
 use crate::index::{Index, IndexError, MERGES_MAX};
 use crate::read::reader::Reader;
 
-/// How many flushes' bytes may wait in memory until whoever writes has to flush.
+/// How many flushes' bytes may wait in memory until the writing thread has to flush.
 const PENDING_MAX: u64 = 3;
-/// How many flushed files may wait until whoever writes has to merge.
+/// How many flushed files may wait until the writing thread has to merge.
 const UNMERGED_MAX: usize = 20;
 
-/// What a volume does.
+/// State of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum State {
     /// It votes.
@@ -39,7 +39,7 @@ pub enum State {
 /// A volume's figures.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Status {
-    /// What it does.
+    /// Its state.
     pub state: State,
     /// Its life.
     pub incarnation: Incarnation,
@@ -71,7 +71,7 @@ pub struct Status {
     pub queue_len: usize,
     /// Promises remembered.
     pub promises: usize,
-    /// Reads that met bytes which are not what was written.
+    /// Reads that found other bytes than were written.
     pub corrupt_reads: u64,
     /// Bytes applied to the index and not flushed.
     pub index_pending_bytes: u64,
@@ -134,7 +134,7 @@ impl Reader {
     fn wants_spare(&self) -> bool {
         let options = &self.shared.options;
         let free = self.shared.counters.free_bytes.load(Ordering::Relaxed);
-        // What a spare takes is part of the reserve: new data is refused long before.
+        // The space of a spare is part of the reserve: new data is refused long before.
         self.shared.spares.is_short() && free >= 2 * options.segment_bytes
     }
 
@@ -154,7 +154,7 @@ impl Reader {
     /// due.
     ///
     /// # Errors
-    /// [`Error::Failed`] when the index cannot be written; lack of space is no error.
+    /// [`Error::Failed`] when the index cannot be written; lack of space is not an error.
     pub fn upkeep(&self) -> Result<(), Error> {
         for _ in 0..MERGES_MAX {
             self.shared.check()?;
@@ -180,7 +180,7 @@ impl Reader {
             return;
         }
         if self.wants_spare() {
-            // Without space, or on a disk that fails, there is no spare; a write will say which.
+            // Without space, or on a disk that fails, no spare is made; a write will show the reason.
             let _ = shared.spares.make_one();
         }
         let free = shared.counters.free_bytes.load(Ordering::Relaxed);
@@ -218,18 +218,19 @@ impl Reader {
     /// One merge of the index; whether there was one.
     fn merge(&self) -> Result<bool, Error> {
         match self.shared.index.compact().map_err(|error| self.shared.index_failed(&error)) {
-            // What cannot be merged now stays as it is: the next flush tries again.
+            // Files that cannot be merged now stay as they are: the next flush tries again.
             Err(Error::Full | Error::Busy) => Ok(false),
             merged => merged,
         }
     }
 
-    /// Does upkeep's work on its caller's thread where upkeep is far behind: whoever writes is slowed down,
-    /// and neither what waits for a flush nor the files that a lookup may have to ask grow without a bound.
+    /// Does upkeep's work on its caller's thread where upkeep is far behind: writers are slowed down, and
+    /// neither the entries that wait for a flush nor the files that a lookup may have to read grow without a
+    /// bound.
     pub(crate) fn relieve_upkeep(&self) {
         let shared = &self.shared;
-        // What was written before is written, whatever becomes of this: a failure is kept by its latch, and
-        // what cannot be done now is done later.
+        // The batch before is written, with any result of this: a failure is kept by the latch, and work that
+        // cannot be done now is done later.
         if shared.index.pending_bytes() >= shared.options.flush_bytes.saturating_mul(PENDING_MAX) {
             let _ = self.flush();
         }
@@ -243,12 +244,12 @@ impl Reader {
     /// the one that was opened, what is there is left alone.
     ///
     /// # Errors
-    /// [`Error::Failed`], also when it cannot be noted: then the next opening is asked anew.
+    /// [`Error::Failed`], also when it cannot be noted: then the next opening is checked again.
     pub fn declare_lost(&self, reason: &str, remembered: Incarnation) -> Result<(), Error> {
         self.shared.check()?;
         let failure = &self.shared.failure;
         failure.fail(FailureSpan::Run, reason);
-        // What cannot be noted is found out again by the next opening, and by the one after it.
+        // A loss that cannot be noted is found again by the next opening, and by the one after it.
         self.sticky.declare_lost(reason, remembered).map_err(|error| {
             failure.judge_identity(&error);
             Error::Failed { reason: error.to_string() }

@@ -22,8 +22,8 @@ use crate::write::compaction::Compaction;
 use crate::write::piggyback_queue::PiggybackQueue;
 use crate::write::plan::{Outcome, Plan};
 
-/// After this time a frame that nobody followed is followed by an empty one, and a note of replaced data gets
-/// one.
+/// After this time a frame without a follower is followed by an empty one, and a waiting release note gets a
+/// frame.
 pub(super) const TRAIL_US: u64 = 100_000;
 /// After this time what waits for a frame gets one of its own.
 pub(super) const LAZY_US: u64 = 1_000_000;
@@ -53,7 +53,7 @@ pub struct Volume {
     /// Since when batches are durable and not in the index.
     pub(crate) unfolded_since_us: Option<u64>,
     pub(crate) measured_us: u64,
-    /// Until when no frame is written that nobody waits for: the last one was refused.
+    /// Until when frames without a waiter are held back: the last one was refused.
     pub(crate) blocked_until_us: u64,
 }
 
@@ -92,7 +92,7 @@ impl Volume {
     /// Writes a batch, makes it visible, and answers; the index follows when much has gathered.
     ///
     /// # Errors
-    /// As whoever waits for the batch is told.
+    /// As the waiters of the batch are answered.
     pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         let written = self.fetch_entries(&shared, &plan).and_then(|entries| {
@@ -102,7 +102,7 @@ impl Volume {
         let (entries, placed) = match written {
             Ok(written) => written,
             Err(error) => {
-                // Whatever asks for a frame without anybody waiting for it asks again a little later.
+                // Operations that need a frame but have no waiter ask again a little later.
                 self.blocked_until_us = now_us.saturating_add(TRAIL_US);
                 self.give_up(plan, &error);
                 return Err(error);
@@ -127,7 +127,7 @@ impl Volume {
         if is_recovered {
             self.end_recovery();
         }
-        // What had no room for a note of replaced data does not make it wait anew.
+        // A release note that did not fit keeps its first waiting time.
         let note_since_us = self.unprotected_since_us.filter(|_| !self.piggyback.releases.is_empty());
         self.unprotected_since_us = note_since_us.or(plan.is_awaited.then_some(now_us));
         let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
@@ -164,7 +164,7 @@ impl Volume {
         let _ = since.compare_exchange(0, now_us.max(1), Ordering::Relaxed, Ordering::Relaxed);
         let durable = Sequence(self.log.next().0.saturating_sub(1));
         let derived = self.derived.take_changes();
-        // What was taken from the counts is not given back.
+        // Numbers taken from the counters are not given back.
         let failure = &self.shared.failure;
         let folded = self.shared.fold(derived, durable);
         folded.map_err(|error| failure.fail(FailureSpan::Run, &error.to_string()))?;
@@ -232,8 +232,8 @@ impl Volume {
         }
     }
 
-    /// Once the log says that this life votes, volume.json says so before anybody hears of it: a
-    /// log that is lost after that is a loss. Whether the recovery ended with this batch.
+    /// Once the log says that this life votes, volume.json records it before any answer shows it: a log that
+    /// is lost after that is a loss. Returns whether the recovery ended with this batch.
     fn note_recovered(&self) -> Result<bool, Error> {
         if !self.working.is_recovering || !self.working.standing().votes() {
             return Ok(false);
@@ -241,7 +241,7 @@ impl Volume {
         self.sticky.note_whole().map_err(|error| {
             let failure = &self.shared.failure;
             failure.judge_identity(&error);
-            // The log says that it votes, and nobody may hear of it yet: the next open makes up for it.
+            // The log says that it votes, and no answer may show it yet: the next open makes up for it.
             failure.fail(FailureSpan::Run, &error.to_string())
         })?;
         Ok(true)
@@ -255,8 +255,7 @@ impl Volume {
         }
     }
 
-    /// Nothing of a batch was written: everybody who waits learns so, and what was decided for it is
-    /// undecided again.
+    /// Nothing of a batch was written: all waiters are answered so, and its decisions are void.
     fn give_up(&mut self, mut plan: Plan, error: &Error) {
         self.working = self.shared.view.read().small.clone();
         {

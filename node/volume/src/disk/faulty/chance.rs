@@ -1,6 +1,6 @@
-//! What the faulty disk leaves to chance, and the seeded numbers that decide it.
+//! The faulty disk's random choices, and the seeded numbers that decide them.
 
-/// What a power cut leaves of what was not durable.
+/// Rest of the bytes that were not durable, after a power cut.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Keep {
     /// None of it.

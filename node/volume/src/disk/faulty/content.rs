@@ -1,5 +1,5 @@
-//! What one file of the faulty disk holds: what reads see, what the device has, and what lies
-//! between the two.
+//! Content of one file of the faulty disk: as reads see it, as the device has it, and the difference of the
+//! two.
 //!
 //! Bytes are kept in pages, missing pages are zeros, so a preallocated file costs nothing. A crash
 //! keeps, for each sector alone, the content that it had at some moment since the last sync: that
@@ -33,7 +33,7 @@ enum Change {
 /// A file's two contents and the way from one to the other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileNode {
-    /// What reads see.
+    /// The content that reads see.
     pub(super) live: Content,
     durable: Content,
     pending: Vec<Change>,
@@ -196,7 +196,7 @@ impl FileNode {
         }
     }
 
-    /// Damages bytes on the device. What is not in memory is read from there.
+    /// Damages bytes on the device. Bytes that are not in memory are read from there.
     pub(super) fn rot_device(&mut self, range: Range<u64>, rng: &mut SplitMix) {
         for at in range.clone() {
             let flip = u8::try_from(rng.below(255) + 1).expect("1 to 255");
@@ -246,8 +246,8 @@ impl FileNode {
         dirty
     }
 
-    /// What a power cut leaves when it may leave anything: lengths from some moment, each sector
-    /// from some moment.
+    /// Content after a power cut that may leave any mix: the length of some moment, each sector of some
+    /// moment.
     fn after_crash(&self, rng: &mut SplitMix) -> Content {
         let count = self.pending.len();
         let style = rng.below(6);

@@ -1,4 +1,4 @@
-//! A disk in memory that does what disks do to those who trust them.
+//! A disk in memory that fails in the ways of real disks.
 //!
 //! Files keep what was synced and what was not; names are durable only after their directory's
 //! sync. A power cut, set for any counted operation, keeps a seeded subset of what was not durable:
@@ -68,7 +68,7 @@ pub enum Failure {
 }
 
 impl Failure {
-    /// What a call answers. A directory without a descriptor is not synced; any other sync fails.
+    /// The error that a call returns. A directory without a descriptor is not synced; any other sync fails.
     fn error(self, call: Call) -> io::Error {
         let error = match self {
             Self::Io => rustix::io::Errno::IO.into(),
@@ -139,10 +139,10 @@ struct ArmedFault {
     fired: Arc<AtomicU64>,
 }
 
-/// One counted operation, as [`FaultyDisk::history`] tells it.
+/// One counted operation in [`FaultyDisk::history`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Operation {
-    /// What was called.
+    /// The call.
     pub call: Call,
     /// On what.
     pub path: PathBuf,
@@ -280,7 +280,7 @@ impl FaultyDisk {
     /// Flips bits in every byte of a range of a file, on the device and in memory.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file.
+    /// `NotFound` if the file does not exist.
     pub fn rot(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
         let state = &mut *self.state.lock();
         let node = state.tree.find_file(path)?;
@@ -292,7 +292,7 @@ impl FaultyDisk {
     /// until they are evicted.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file.
+    /// `NotFound` if the file does not exist.
     pub fn rot_device(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
         let state = &mut *self.state.lock();
         let node = state.tree.find_file(path)?;
@@ -303,7 +303,7 @@ impl FaultyDisk {
     /// Makes every read that touches a range of a file fail with EIO, for as long as the file lives.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file.
+    /// `NotFound` if the file does not exist.
     pub fn make_unreadable(&self, path: &Path, range: Range<u64>) -> io::Result<()> {
         let state = &mut *self.state.lock();
         let node = state.tree.find_file(path)?;
@@ -314,7 +314,7 @@ impl FaultyDisk {
     /// Lets what could not be read of a file be read again.
     ///
     /// # Errors
-    /// `NotFound` when there is no such file.
+    /// `NotFound` if the file does not exist.
     pub fn make_readable(&self, path: &Path) -> io::Result<()> {
         let state = &mut *self.state.lock();
         let node = state.tree.find_file(path)?;
@@ -588,7 +588,7 @@ impl DiskFile for FaultyFile {
         });
         let state = &mut *self.disk.state.lock();
         if result.is_err() && !state.is_off && state.process == self.process && self.is_writable() {
-            // Whoever is told that a write failed is not told how much of it was written before that.
+            // The error of a failed write does not say how much was written before it.
             let written = state.rng.index(bytes.len() + 1);
             if written > 0 && state.reserve(self.node, offset.saturating_add(written as u64)).is_ok() {
                 state.tree.file(self.node)?.write(offset, bytes[..written].to_vec());
@@ -637,7 +637,7 @@ impl DiskFile for FaultyFile {
     fn write_back(&self, _offset: u64, _length: u64) {}
 
     fn evict(&self, offset: u64, length: u64) {
-        // A hint: nobody hears of a failure.
+        // A hint: its failure is not reported.
         let _ = self.call(Call::Open, |state| {
             state.tree.file(self.node)?.evict(offset, length);
             Ok(())

@@ -14,7 +14,7 @@ use super::chance::{Keep, SplitMix};
 use super::content::FileNode;
 use crate::disk::Entry;
 
-/// Names a file or directory, whatever its name is.
+/// Identifies a file or directory under any name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(u64);
 

@@ -1,4 +1,4 @@
-//! What the faulty disk promises the tests that stand on it.
+//! Guarantees of the faulty disk to the tests that use it.
 
 use super::*;
 

@@ -74,7 +74,7 @@ fn a_failed_write_or_sync_fails_every_later_write() {
     }
 }
 
-/// Files that are kept open cost descriptors: they go before anybody is refused for want of one.
+/// Files that are kept open cost descriptors: they are closed before a call is refused for want of one.
 #[test]
 fn kept_files_are_closed_where_no_descriptor_is_left() {
     let disk = disk();

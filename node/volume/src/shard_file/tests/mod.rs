@@ -74,7 +74,7 @@ fn from_device(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<
     files.read(shard, range, Source::Device).and_then(Lookup::told)
 }
 
-/// What is in memory, if that is enough.
+/// The bytes from memory, if all are there.
 fn cached(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<Option<Vec<Bytes>>, Error> {
     Ok(match files.read(shard, range, Source::Cache)? {
         Lookup::Immediate(bytes) => Some(bytes),
@@ -408,7 +408,7 @@ fn a_directory_is_listed_once_for_all_its_pages() {
         found.extend(&page.shards);
     }
     assert_eq!(found, old.iter().map(|n| shard_id(*n)).collect::<Vec<_>>(), "what lay there at first");
-    // The next time it is listed anew, from its beginning or from where somebody left off.
+    // The next time it is listed again, from its beginning or from where another walk left off.
     files.delete(shard_id(numbers[0])).unwrap();
     assert_eq!(files.page(directory, None, 1).unwrap().shards, [shard_id(numbers[1])]);
     let rest = files.page(directory.wrapping_add(1), found.last().copied(), 1).unwrap();

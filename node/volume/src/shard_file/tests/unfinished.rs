@@ -1,5 +1,5 @@
-//! What a crash leaves of a file that was being written: shown by its header, or cleared away, and never
-//! while somebody writes it.
+//! Remains of a file that was being written at a crash: shown by its header, or cleared away, and never while
+//! a writer has it.
 
 use super::*;
 use sherd_core::message::SeenShard;
@@ -52,7 +52,7 @@ fn no_heal_begins_while_the_file_is_being_written() {
 }
 
 /// The file is not there yet: one that is created late would be the one that its heal replaces, and be
-/// removed with its name by whoever gives it up.
+/// removed with its name when that heal is given up.
 #[test]
 fn no_file_is_created_while_its_heal_is_being_written() {
     let disk = disk();
@@ -68,7 +68,7 @@ fn no_file_is_created_while_its_heal_is_being_written() {
     files.create(&header(2, 2000)).unwrap().abort();
 }
 
-/// The names are durable and what is in the files is not: whatever of it is left, a file is shown or gone.
+/// The names are durable and the files' content is not: with any rest of it, a file is shown or gone.
 #[test]
 fn nothing_that_a_power_cut_leaves_stays_unseen() {
     let (mut shown, mut cleared) = (0, 0);
