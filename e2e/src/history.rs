@@ -2,7 +2,7 @@
 //! and every acknowledged object must come back with its bytes.
 //!
 //! A key has one writer, so its value is the last acknowledged one or one of the writes after it whose
-//! outcome the client was not told. A key without an acknowledged write may be absent.
+//! outcome the client does not have. A key without an acknowledged write may be absent.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -30,7 +30,7 @@ pub struct Load {
     ended: watch::Sender<u64>,
 }
 
-/// What one writer did.
+/// Writes of one writer.
 #[derive(Debug, Default, Clone)]
 struct WriterHistory {
     writer: usize,
@@ -44,7 +44,7 @@ struct WriterHistory {
     slowest: Duration,
 }
 
-/// What a load came to.
+/// Result of a load.
 #[derive(Debug, Default)]
 pub struct LoadReport {
     /// Writes that were acknowledged.

@@ -41,7 +41,7 @@ impl Prometheus {
     /// Starts one with a folder of its own, which scrapes these targets each two seconds.
     ///
     /// # Errors
-    /// What cannot be read from the KUBECONFIG, written or started.
+    /// If the KUBECONFIG cannot be read, or Prometheus not be configured or started.
     pub fn start(folder: &Path, port: u16, targets: &[Target]) -> Result<Self, Box<dyn std::error::Error>> {
         std::fs::create_dir_all(folder)?;
         let access = Access::read(folder)?;

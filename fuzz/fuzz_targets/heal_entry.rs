@@ -1,4 +1,5 @@
-//! Any bytes decode to an MRF entry or are refused; an entry has one stored form in the versions it is written in.
+//! Any bytes decode to an MRF entry or are refused; an entry has one stored form in the versions it is
+//! written in.
 #![no_main]
 
 use bytes::Bytes;

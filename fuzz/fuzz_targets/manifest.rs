@@ -1,4 +1,5 @@
-//! Any bytes decode to a manifest page or are refused; a page has one stored form in the version it is written in.
+//! Any bytes decode to a manifest page or are refused; a page has one stored form in the version it is
+//! written in.
 #![no_main]
 
 use bytes::Bytes;

@@ -1,4 +1,4 @@
-//! The binary as a user meets it: what it prints, what it refuses, and how it ends.
+//! The binary from a user's side: its output, its refusals, and how it ends.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
@@ -249,7 +249,7 @@ fn wait_for(admin: &str, path: &str, expected: &str) {
     }
 }
 
-/// A node that is told to stop in the middle of a request.
+/// A node that gets the order to stop in the middle of a request.
 fn stopped_in_a_request(shutdown_timeout: &str) -> (Running, TcpStream, tempfile::TempDir) {
     let dir = temporary();
     let mut serve = node();

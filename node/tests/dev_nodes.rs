@@ -71,7 +71,7 @@ fn signal(pid: u32, name: &str) {
     assert!(status.expect("kill is everywhere").success());
 }
 
-/// Whether a process is there and does something: a dead one that nobody waited for is none.
+/// Whether a process is there and does something: a zombie does not count.
 fn is_running(pid: u32) -> bool {
     let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
     stat.rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['Z', 'X']))

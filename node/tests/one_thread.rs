@@ -1,6 +1,6 @@
-//! The whole object layer on one thread with a paused clock: volumes on a disk in memory that loses what was not
-//! synced, indexes in memory, entropy from a seed. A test binary of its own, with one test, so that no thread
-//! but this one's can have come from the store.
+//! The whole object layer on one thread with a paused clock: volumes on a disk in memory that loses what was
+//! not synced, indexes in memory, entropy from a seed. A test binary of its own, with one test, so that no
+//! thread but this one's can have come from the store.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -103,14 +103,14 @@ impl IndexSource for IndexOf {
     }
 }
 
-/// What outlives a process.
+/// State that outlives a process.
 struct World {
     seed: u64,
     disk: FaultyDisk,
     indexes: Indexes,
     rng: Arc<SeededRng>,
     passed: Duration,
-    /// What must be read back, by key.
+    /// Objects that must be read back, by key.
     stored: BTreeMap<String, Bytes>,
 }
 
@@ -391,7 +391,7 @@ async fn lose_volumes(world: &mut World, store: Store) {
     world.disk.create_dir(&lost[1]).expect("an empty one in its place");
     sleep(Duration::from_secs(3)).await;
     all_online(&store).await;
-    // What is left is two volumes of four: the one that was rebuilt has to do its part.
+    // Two volumes of four are left: the one that was rebuilt has to do its part.
     world.disk.vanish(&lost[2]).expect("it was there");
     world.disk.vanish(&lost[3]).expect("it was there");
     world.read_all(objects).await;

@@ -1,9 +1,9 @@
-//! The layer between the wire and the operations, met over real connections.
+//! The layer between the wire and the operations, over real connections.
 //!
-//! A hyper server on a port of its own serves the layer over operations that keep what they are
-//! given. Requests are written and signed byte by byte (`wire`), and once by the AWS SDK (`sdk`).
-//! What it must and must not let pass has a test each: signatures and table in
-//! `admission`, bodies in `bodies`, the form of answers in `answers`.
+//! A hyper server on a port of its own serves the layer over operations that keep their input. Requests are
+//! written and signed byte by byte (`wire`), and once by the AWS SDK (`sdk`). Each request that it must or
+//! must not let pass has a test: signatures and table in `admission`, bodies in `bodies`, the form of answers
+//! in `answers`.
 
 #[path = "harness/record.rs"]
 mod record;

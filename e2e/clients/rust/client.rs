@@ -1,7 +1,7 @@
 //! The steps of e2e/clients/README.md with the AWS SDK for Rust at its default settings.
 //!
-//! SHERD_ENDPOINT names the store; credentials and region come from the environment. The SDK has no manager of
-//! transfers: parts are sent one by one.
+//! SHERD_ENDPOINT names the store; credentials and region come from the environment. The SDK has no manager
+//! of transfers: parts are sent one by one.
 
 use std::env;
 use std::process::ExitCode;
@@ -214,7 +214,7 @@ where
     }
 }
 
-/// Sends a request as a program does that knows nothing of S3, and returns the answer's body.
+/// Sends a request as a program without an S3 library does, and returns the answer's body.
 async fn http(signed: &PresignedRequest, body: &[u8]) -> Outcome<Vec<u8>> {
     let address = signed.uri().strip_prefix("http://").ok_or("plain HTTP")?;
     let (host, path) = address.split_once('/').ok_or("a path")?;

@@ -25,7 +25,7 @@ const MENDED: Duration = Duration::from_mins(3);
 /// Writes before a pod is killed, and after another one of its name serves.
 const WRITES_AROUND: u64 = 200;
 
-/// What the cases share.
+/// State that the cases share.
 pub(crate) struct Story {
     tag: String,
     namespace: Namespace,

@@ -1,9 +1,9 @@
 //! One story on a real Kubernetes cluster: the operator is installed, a StorageCluster comes up, serves,
 //! loses a pod and its operator under load, is mended, scraped, deleted and adopted again.
 //!
-//! It needs SHERD_E2E=1, a KUBECONFIG whose hosts hold the images `sherd-node:TAG` and
-//! `sherd-operator:TAG`, and SHERD_E2E_TAG. `e2e/run` prepares all that on kind. Without SHERD_E2E the
-//! story is skipped, and says so.
+//! It needs SHERD_E2E=1, a KUBECONFIG whose hosts hold the images `sherd-node:TAG` and `sherd-operator:TAG`,
+//! and SHERD_E2E_TAG. `e2e/run` prepares all that on kind. Without SHERD_E2E the story is skipped with a
+//! message.
 
 mod cases;
 

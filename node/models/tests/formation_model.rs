@@ -34,7 +34,7 @@ enum Without {
     All,
     /// Attempts are answered in any order, and again.
     Order,
-    /// A topology is taken whatever was answered since it was asked for.
+    /// A topology is taken in spite of any answer since it was asked for.
     Pull,
 }
 
@@ -263,7 +263,7 @@ impl FormingCluster {
         }
     }
 
-    /// What happens when from here on nothing fails: attempts above every refusal, then pulls.
+    /// Whether the formation ends if nothing fails from here on: attempts above every refusal, then pulls.
     fn comes_to_an_end(&self, state: &State, with_maker: bool) -> bool {
         let mut calm = state.clone();
         let mut highest = None;

@@ -1,10 +1,10 @@
-//! A gateway stands still between its accepts: one volume has the write, the others do not, and the client has no
-//! answer (I-3, I-5).
+//! A gateway stands still between its accepts: one volume has the write, the others do not, and the client
+//! has no answer (I-3, I-5).
 //!
-//! The links of the gateway are held so that what it proposes reaches one volume and no answer comes back; then it is
-//! suspended. Clients of the other nodes go on meanwhile: what the one volume has is found and finished, or replaced.
-//! What the gateway had sent arrives late, then the gateway goes on with rounds that are no longer waited for. All
-//! answers fit one order. A round in which no write was caught is repeated.
+//! The links of the gateway are held so that its proposals reach one volume and no answer comes back; then it
+//! is suspended. Clients of the other nodes go on meanwhile: the row of the one volume is found and finished,
+//! or replaced. The gateway's messages arrive late, then the gateway goes on with rounds whose clients have
+//! gone. All answers fit one order. A round in which no write was caught is repeated.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -29,7 +29,7 @@ const REACHED: usize = 1;
 const WRITERS: usize = 8;
 /// Answers between two rounds.
 const ANSWERS: usize = 32;
-/// The writers stand still when none had an answer for so long.
+/// The writers stand still when none had an answer for this time.
 const QUIET: Duration = Duration::from_millis(50);
 /// After which a client of the gateway leaves its request, which may happen later, and begins another.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -53,14 +53,14 @@ async fn a_gateway_asleep_for_a_minute_between_its_accepts_breaks_no_order() {
 /// The clients of the gateway.
 struct Writers {
     load: Arc<Load>,
-    /// What each asks for at this moment, by its key.
+    /// The write that each asks for at this moment, by its key.
     asked: Mutex<BTreeMap<String, u64>>,
     answered: watch::Sender<usize>,
     stopped: watch::Sender<bool>,
 }
 
 impl Writers {
-    /// Writes one key until it is stopped, whatever the answers are.
+    /// Writes one key until it is stopped, with any answers.
     async fn write(self: Arc<Self>, s3: S3, mut dice: Dice, key: String) {
         while !*self.stopped.borrow() {
             let body = dice.body(Home::Inline);
@@ -113,7 +113,7 @@ async fn all_fits_one_order(asleep: Duration) {
         writers.answers(ANSWERS).await;
         fall_asleep(&cluster, &writers).await;
         caught += while_it_sleeps(&writers, &clients, &mut dice, &keys, asleep).await;
-        // What it had sent arrives while it still sleeps.
+        // Its messages arrive while it still sleeps.
         cluster.relays_of(GATEWAY).for_each(Relay::mend);
         caught += while_it_sleeps(&writers, &clients, &mut dice, &keys, Duration::ZERO).await;
         cluster.node(GATEWAY).signal(Signal::CONT);
@@ -143,8 +143,8 @@ async fn fall_asleep(cluster: &TestCluster, writers: &Writers) {
     cluster.node(GATEWAY).signal(Signal::STOP);
 }
 
-/// Reads all keys and writes every other one through the nodes that are awake, once and then for so long. Gives how
-/// many keys show what the gateway was asked for and has not acknowledged.
+/// Reads all keys and writes every other one through the nodes that are awake, once and then for `asleep`.
+/// Returns how many keys show a write that the gateway was asked for and has not acknowledged.
 async fn while_it_sleeps(
     writers: &Writers,
     clients: &[S3],

@@ -1,8 +1,8 @@
 //! Compare-and-set through several nodes: one creates a key, and what was replaced is one chain (I-5).
 //!
-//! Twelve clients create one key through four nodes at once, and one of them does. Sixteen clients replace what
-//! they have seen through all nodes while nodes are killed one after the other and started again: from what a
-//! key holds in the end, the links lead back to its first write through every acknowledged one.
+//! Twelve clients create one key through four nodes at once, and one of them does. Sixteen clients replace
+//! what they have seen through all nodes while nodes are killed one after the other and started again: from
+//! what a key holds in the end, the links lead back to its first write through every acknowledged one.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};

@@ -2,15 +2,15 @@
 //! together no slower than one alone (I-5, I-6).
 //!
 //! At four volumes a set, and in the long story at three, four and five. Writers that only write are
-//! acknowledged; writers that replace what they have seen are told 412 or win, and what they replaced is one
-//! chain. One writer and many take turns, so that a busy machine slows both. A gateway that hardly gets to
-//! run may see a batch of its own overtaken by sixteen others between two tries, and then its outcome is
+//! acknowledged; writers that replace a version they have seen win or get 412, and the replaced versions form
+//! one chain. One writer and many take turns, so that a busy machine slows both. A gateway that hardly gets
+//! to run may see a batch of its own overtaken by sixteen others between two tries, and then its outcome is
 //! unknown: some writes may be in doubt, none is refused.
 //!
-//! What many get done beside one depends on the machine: only the long turns, with a quiet one, ask for as
-//! much. What gateways do to each other is counted always: rounds for each link of the chain. Links are not
-//! compared with those of one client, for each link makes sixteen clients ask again, and the requests are
-//! what it costs.
+//! How much many writers get done compared with one depends on the machine: only the long turns, on a quiet
+//! one, require as much. Conflicts of gateways are counted always: rounds for each link of the chain. Links
+//! are not compared with those of one client, for each link makes sixteen clients ask again, and the requests
+//! are its cost.
 
 use std::ops::Sub;
 use std::sync::Arc;
@@ -34,8 +34,8 @@ const TURNS_LONG: usize = 20;
 const TURN: Duration = Duration::from_millis(1500);
 /// How long each of the figures is taken.
 const FIGURES: Duration = Duration::from_secs(10);
-/// Accept rounds that a link may cost all gateways together. One is its own; the others are of writers that were
-/// overtaken, and of refusals that had to commit first what they were judged on.
+/// Accept rounds that a link may cost all gateways together. One is its own; the others are of writers that
+/// were overtaken, and of refusals that had to commit first what they were judged on.
 const ACCEPTS_A_LINK_MAX: usize = 8;
 /// The key that all write to, and the one that all replace.
 const WRITTEN: &str = "contention/written";
@@ -59,7 +59,8 @@ async fn sixteen_writers_of_one_key_are_no_slower_than_one_alone() {
     }
 }
 
-/// What writers of one key get done: figures for a quiet machine and a release build, judged by nobody. None is refused.
+/// Throughput of writers of one key: figures for a quiet machine and a release build, without a verdict. No
+/// write is refused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "figures"]
 async fn figures_of_writers_of_one_key() {
@@ -104,7 +105,7 @@ async fn timed_writes(s3: S3, mut dice: Dice, end: Instant) -> (Vec<Duration>, u
     (took, in_doubt)
 }
 
-/// What one writer got done in its turns, and what many did in theirs.
+/// Writes that one writer got done in its turns, and that many did in theirs.
 #[derive(Debug, Clone, Copy, Default)]
 struct Counts {
     one: usize,
@@ -207,7 +208,7 @@ async fn nobody_is_refused(nodes: usize, turns: usize) -> Counts {
     written
 }
 
-/// How many writes so many writers get through in one turn, and how many are in doubt. None may be refused.
+/// How many writes `writers` writers get through in one turn, and how many are in doubt. None may be refused.
 async fn writes(clients: &[S3], dice: &mut Dice, writers: usize) -> (usize, usize) {
     let end = Instant::now() + TURN;
     let mut running = JoinSet::new();
@@ -229,7 +230,7 @@ async fn writes(clients: &[S3], dice: &mut Dice, writers: usize) -> (usize, usiz
     counts.into_iter().fold((0, 0), |(done, in_doubt), (more, some)| (done + more, in_doubt + some))
 }
 
-/// How many replacements so many clients get through in one turn.
+/// How many replacements `writers` clients get through in one turn.
 async fn replacements(chain: &Arc<Chain>, clients: &[S3], dice: &mut Dice, writers: usize) -> usize {
     let (end, before) = (Instant::now() + TURN, chain.acknowledged());
     let mut running = JoinSet::new();

@@ -1,9 +1,10 @@
-//! Crowds that would take a node's memory or its places: clients that each do what is allowed, and together too much.
+//! Crowds that would take a node's memory or its places: clients that each do what is allowed, and together
+//! too much.
 //!
-//! Four nodes and one crowd at a time. Beside it, healthy clients write and read through all nodes without trying again,
-//! and each of their requests must succeed. No process may hold more than [`ADDED_MAX_KIB`] above what it held when it
-//! was idle; that is a promise of an optimised binary, so it is asserted for one alone. The figures are printed
-//! always. No time is judged, but a request that hangs for [`SOON`] fails.
+//! Four nodes and one crowd at a time. Beside it, healthy clients write and read through all nodes without
+//! trying again, and each of their requests must succeed. No process may hold more than [`ADDED_MAX_KIB`]
+//! above what it held when it was idle; that is a promise of an optimised binary, so it is asserted for one
+//! alone. The figures are printed always. No time is judged, but a request that hangs for [`SOON`] fails.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -26,7 +27,7 @@ use crate::harness::s3::{BUCKET, Failure, Outcome, S3, outcome};
 use crate::harness::wait::{LATER, SOON, bounded, eventually};
 
 const NODES: usize = 4;
-/// What a crowd may add to the anonymous memory of a process, in KiB.
+/// Most anonymous memory that a crowd may add to a process, in KiB.
 const ADDED_MAX_KIB: u64 = 256 << 10;
 /// Between two looks at the memory of all processes.
 const LOOK: Duration = Duration::from_millis(20);
@@ -174,8 +175,8 @@ async fn idle_and_dribbling_connections_on_s3_fail_no_request() {
         flood.rise(endpoint, S3_FLOOD / 2, Flow::Dribbling).await;
         let mut running = JoinSet::new();
         for client in 0..CLIENTS {
-            // One that comes over a new connection each time, and one that keeps its connections: such a client tries
-            // again, for any server may close a connection that waits for a request.
+            // One that comes over a new connection each time, and one that keeps its connections: such a
+            // client tries again, for any server may close a connection that waits for a request.
             let lasting = S3::over(cluster.node(0).client_with_attempts(endpoint, 3));
             let new = clients[0].clone();
             running.spawn(async move {
@@ -220,7 +221,7 @@ async fn all_of<T: Send + 'static>(
     done
 }
 
-/// What the clients of a crowd were told.
+/// Answers to the clients of a crowd.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Answers {
     served: usize,
@@ -316,7 +317,7 @@ fn body_of(client: usize, number: usize, len: usize) -> Body {
     Body { id: (client * 1_000_000 + number) as u64, len }
 }
 
-/// What a connection of a flood sends.
+/// The traffic of a connection of a flood.
 #[derive(Debug, Clone, Copy)]
 enum Flow {
     Silent,

@@ -1,9 +1,10 @@
 //! A bucket that is emptied gives its space back a grace later, whichever nodes were killed meanwhile.
 //!
-//! One node overwrites objects and another deletes them, and each is killed before the grace of what it replaced is
-//! over. Where two other nodes have its notes, the killed node never hears of them again: those release the data. Nothing
-//! else is restarted. In the longer story nodes are killed under a load of conditional writes; what is left of the
-//! writes that the kills cut short is the sweep's, and bounded by them.
+//! One node overwrites objects and another deletes them, and each is killed before the grace of the data it
+//! replaced is over. Where two other nodes have its notes, the killed node never gets them again: those
+//! release the data. No other node is restarted. In the longer story nodes are killed under a load of
+//! conditional writes; the remains of the writes that the kills cut short are left to the sweep, and bounded
+//! by the kills.
 
 use std::time::Duration;
 
@@ -77,7 +78,8 @@ async fn a_bucket_that_was_written_while_nodes_were_killed_gives_its_space_back(
         clients[0].delete(key).await.expect("a whole cluster");
     }
     load.recorder.check();
-    // Each writer had one write under way when its node was killed, and what its last ones replaced may not be noted.
+    // Each writer had one write under way when its node was killed, and what its last ones replaced may not
+    // be noted.
     let cut = KILLS * WRITERS * 2;
     until_files(&cluster, cut).await;
     cluster.stop_all().await;
@@ -85,7 +87,8 @@ async fn a_bucket_that_was_written_while_nodes_were_killed_gives_its_space_back(
     assert!(said.contains("of them noted for release: 0,"), "{said}");
 }
 
-/// Waits until what a node replaced is queued there, and small objects have taken the notes of it into the logs.
+/// Waits until what a node replaced is queued there, and small objects have taken the notes of it into the
+/// logs.
 async fn until_noted(cluster: &TestCluster, node: usize) {
     let wanted = 2 * OBJECTS;
     eventually("what was replaced is queued", SOON, async || {
@@ -102,7 +105,7 @@ async fn until_noted(cluster: &TestCluster, node: usize) {
     s3.delete("small").await.expect("a healthy cluster");
 }
 
-/// Waits until each volume has so many shard files or fewer.
+/// Waits until each volume has at most `count_max` shard files.
 async fn until_files(cluster: &TestCluster, count_max: usize) {
     eventually("the space is given back", AFTER_GRACE, async || {
         let volumes = cluster.volumes();

@@ -1,8 +1,10 @@
 //! Bad input on a node's port: garbage, bytes without a certificate, messages beyond all bounds, certificates
-//! that have expired or are of another authority, callers of another cluster, and connections that say nothing.
+//! that have expired or are of another authority, callers of another cluster, and connections that say
+//! nothing.
 //!
-//! Each is refused by name where both sides can read it, and the cluster goes on: what was stored before is read
-//! afterwards, and writes go on. Each kind meets a node of its own, for a node logs one refusal a second.
+//! Each is refused by name where both sides can read it, and the cluster goes on: earlier objects are read
+//! afterwards, and writes go on. Each kind connects to a node of its own, because a node logs one refusal a
+//! second.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -73,7 +75,8 @@ async fn certificates_that_are_not_good_are_refused_by_name_on_both_sides() {
     let logged = cluster.until_logged(0, &["connection of a peer refused", "has expired"]).await;
     assert!(logged.contains("old.node."), "{logged}");
 
-    // Of the same cluster id, by another authority: neither side trusts the other, and the client says so first.
+    // Of the same cluster id, by another authority: neither side trusts the other, and the client refuses
+    // first.
     let foreign = Pki::new(cluster.pki.id).trust("n2", Role::Node);
     let told = refusal(&foreign, cluster.addresses[1]).await;
     assert!(told.contains("not signed by a trusted CA"), "{told}");
@@ -117,7 +120,7 @@ async fn messages_beyond_bounds_and_of_other_clusters_are_refused_by_name() {
         let answer = answer.expect("an answer");
         assert!([OUT_OF_RANGE, RESOURCE_EXHAUSTED].contains(&answer.status), "{answer:?}");
     }
-    // Bytes that are no message, on every method of nodes.
+    // Bytes that are not a message, on every method of nodes.
     for path in ["ShardService/Put", "ShardService/Calls", "RegisterService/Calls", "UpkeepService/Calls"] {
         let mut request = vec![0, 0, 0, 16, 0];
         request.extend(std::iter::repeat_with(|| dice.next().to_le_bytes()[0] | 1).take(4096));
@@ -150,7 +153,8 @@ async fn silent_connections_keep_no_node_away() {
     assert_eq!(clients[1].get("before").await, Ok(Some(body)));
 }
 
-/// Holds silent connections to a node, more than it has places for handshakes, and replaces those that it closes.
+/// Holds silent connections to a node, more than it has places for handshakes, and replaces those that it
+/// closes.
 async fn silence(address: SocketAddr) {
     let mut held = JoinSet::new();
     let mut steps = tokio::time::interval(FLOOD_STEP);
@@ -209,7 +213,7 @@ async fn without_a_certificate(pki: &Pki, address: SocketAddr) {
     assert!(error.contains("CertificateRequired"), "{error}");
 }
 
-/// What a peer is told that the node refuses: while it shakes hands, or when it reads first.
+/// The error at a peer that the node refuses: during the handshake, or at the first read.
 async fn refusal(trust: &Trust, address: SocketAddr) -> String {
     let mut stream = match trust.connect_any_node(&address.to_string()).await {
         Ok((stream, _)) => stream,

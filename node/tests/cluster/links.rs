@@ -1,8 +1,9 @@
-//! What goes between nodes: never an object's bytes in clear, and nothing to a node that is cut off.
+//! Traffic between nodes: never an object's bytes in clear, and nothing to a node that is cut off.
 //!
 //! Every link between two nodes goes through a relay that records it. A relay that is given the same body in
-//! clear finds every piece of it (`harness/relay.rs`), so finding none shows that the wire is encrypted. A node
-//! whose links are cut gets no row and no shard of what others store meanwhile; it gets them when it is back.
+//! clear finds every piece of it (`harness/relay.rs`), so finding none shows that the wire is encrypted. A
+//! node whose links are cut gets no row and no shard of what others store meanwhile; it gets them when it is
+//! back.
 
 use std::fs;
 use std::path::Path;
@@ -57,7 +58,7 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
         clients[number % lonely].put(&key, body).await.expect("three of four nodes take writes");
         written.push((key, body));
     }
-    // It refuses to write, for it reaches nobody; what it is told changes nothing.
+    // It refuses to write, because it reaches no other node; a write there changes nothing.
     match clients[lonely].put("refused", dice.body(Home::Packed)).await {
         Err(Failure::Unavailable { .. }) => {}
         other => panic!("a node without peers answers {other:?}"),
@@ -80,7 +81,7 @@ async fn a_node_that_is_cut_off_gets_nothing_until_it_is_back() {
     assert_eq!(refused, None, "a write that was refused is nowhere");
 }
 
-/// Rounds of reads and writes after which a request has surely met the links that are cut.
+/// Rounds of reads and writes after which a request has surely used the links that are cut.
 const ROUNDS: f64 = 3.0;
 /// Tries: the links must be mended within 2 s, which a busy machine may miss.
 const TRIES: usize = 20;

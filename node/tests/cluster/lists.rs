@@ -1,7 +1,9 @@
-//! Many lists beside writes: a bucket that was just emptied costs its lister work, and costs no other request its place.
+//! Many lists beside writes: a bucket that was just emptied costs its lister work, and costs no other request
+//! its place.
 //!
-//! A hundred lists at a time of a bucket of deleted keys, through all nodes, while writers put objects of 64 KiB and of
-//! 1 MiB: none of either is refused, and each list is empty to its end (I-13). How long they take is judged by nothing.
+//! A hundred lists at a time of a bucket of deleted keys, through all nodes, while writers put objects of 64
+//! KiB and of 1 MiB: none of either is refused, and each list is empty to its end (I-13). How long they take
+//! is judged by nothing.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

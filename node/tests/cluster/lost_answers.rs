@@ -1,11 +1,11 @@
-//! Answers to conditional writes that are lost on their way: the SDK sends the call again, by itself and through another
-//! node, and is told of its own success (I-19).
+//! Answers to conditional writes that are lost on their way: the SDK sends the call again, by itself and
+//! through another node, and gets its own success as the answer (I-19).
 //!
-//! A front deals connections to the nodes in turn, and cuts one when an answer comes back on it: the write is committed,
-//! and its client does not know. Writes of each kind succeed so, whatever became of the key meanwhile; and writers that
-//! increment one number under `If-Match`, with every tenth answer cut, end at the number of their successes: none was
-//! refused for its own success, and none counted twice. The SDK is at its default settings but for the pauses between its
-//! attempts.
+//! A front deals connections to the nodes in turn, and cuts one when an answer comes back on it: the write is
+//! committed, and its client does not know. Writes of each kind succeed so, with any change of the key
+//! meanwhile; and writers that increment one number under `If-Match`, with every tenth answer cut, end at the
+//! number of their successes: none was refused for its own success, and none counted twice. The SDK is at its
+//! default settings but for the pauses between its attempts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -27,7 +27,7 @@ const WRITERS: usize = 8;
 /// Increments of all of them together, in the short story and in the long one.
 const INCREMENTS: usize = 120;
 const INCREMENTS_LONG: usize = 10_000;
-/// Of so many answers one is cut.
+/// One in this number of answers is cut.
 const CUT_EVERY: usize = 10;
 /// How long the long story may take.
 const LONG: std::time::Duration = std::time::Duration::from_mins(30);
@@ -45,9 +45,9 @@ struct Front {
 /// Which answers are cut.
 #[derive(Debug, Default)]
 struct Cuts {
-    /// Answers still to be cut, whatever their number.
+    /// Answers that are still to be cut, before `every` applies.
     next: AtomicUsize,
-    /// Every so many; 0 for none.
+    /// One in this number is cut; 0 for none.
     every: AtomicUsize,
     answers: AtomicUsize,
     done: AtomicUsize,

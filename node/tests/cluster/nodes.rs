@@ -1,8 +1,8 @@
 //! One store through any node, and nothing lost with any one of them (I-3, I-11).
 //!
-//! What one node acknowledged every other one reads and lists. A node is killed under load, another one loses
-//! its volume and is rebuilt by the rest; afterwards everything acknowledged is found through each node, every
-//! answer fits one order, and the volumes of all nodes verify.
+//! A write that one node acknowledged is read and listed by every other one. A node is killed under load,
+//! another one loses its volume and is rebuilt by the rest; afterwards everything acknowledged is found
+//! through each node, every answer fits one order, and the volumes of all nodes verify.
 
 use crate::harness::cluster::cluster_of;
 use crate::harness::data::{Dice, Home};
@@ -95,7 +95,7 @@ async fn a_bucket_that_is_made_again_is_there_through_every_node() {
     let cluster = cluster_of(NODES).start().await;
     let clients = cluster.with_bucket().await;
     for round in 0..NODES {
-        // Every node knows the bucket, and may remember what it was.
+        // Every node has used the bucket, and may have cached its former state.
         let key = format!("round/{round}");
         for s3 in &clients {
             s3.put(&key, dice.body(Home::Inline)).await.expect("a healthy cluster");
@@ -105,7 +105,7 @@ async fn a_bucket_that_is_made_again_is_there_through_every_node() {
         outcome(removed.delete_bucket().bucket(BUCKET).send().await).expect("it is empty");
         outcome(made.create_bucket().bucket(BUCKET).send().await).expect("it is gone");
         for (node, s3) in clients.iter().enumerate() {
-            // What a node remembers of the bucket meets a write first in one round, a read in the next one.
+            // A node's cached bucket is first used by a write in one round, by a read in the next one.
             if round % 2 == 1 {
                 let found = s3.get(&key).await;
                 assert_eq!(found, Ok(None), "an old object in a new bucket, through node {node}");

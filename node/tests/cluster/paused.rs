@@ -1,8 +1,9 @@
-//! A node that stands still (SIGSTOP) keeps nobody waiting for long: its connections stay open and say nothing.
+//! A node that stands still (SIGSTOP) holds no request up for long, although its connections stay open and
+//! silent.
 //!
-//! PUTs up to 8 MiB, GETs and DELETEs through the other nodes are answered, and what was acknowledged is there when
-//! it goes on. A load of all kinds of requests goes on, and once it goes on the node is used again. On a
-//! quiet machine requests under way take at most 2 s more and later ones no more than before.
+//! PUTs up to 8 MiB, GETs and DELETEs through the other nodes are answered, and what was acknowledged is
+//! there when it goes on. A load of all kinds of requests goes on, and once it goes on the node is used
+//! again. On a quiet machine requests under way take at most 2 s more and later ones no more than before.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -31,9 +32,9 @@ const SIZES: [usize; 4] = [1 << 10, 200 << 10, 1 << 20, 8 << 20];
 const PHASE: Duration = Duration::from_secs(12);
 /// After which a node that stopped costs nothing any more, and one that went on is used again.
 const SETTLED: Duration = Duration::from_secs(2);
-/// What a node that stops may cost a request that is under way.
+/// Delay that a node which stops may cause to a request under way.
 const COST: Duration = Duration::from_secs(2);
-/// What it may cost a later one.
+/// Delay that it may cause to a later one.
 const LATER_COST: Duration = Duration::from_millis(50);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -83,7 +84,7 @@ async fn requests_are_answered_while_a_node_stands_still() {
     }
 }
 
-/// What the clients of the load do.
+/// Requests of the load's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Work {
     PutInline,
@@ -99,8 +100,8 @@ enum Work {
     DeleteBucket,
 }
 
-/// Where a request's time lies: in a healthy cluster, across the stop and the 2 s behind it, later while the node
-/// stands still, in the 2 s after it goes on, and later than that.
+/// Where a request's time lies: in a healthy cluster, across the stop and the 2 s behind it, later while the
+/// node stands still, in the 2 s after it goes on, and later than that.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Phase {
     Before,
@@ -145,10 +146,10 @@ impl Phase {
     const ALL: [Self; 5] = [Self::Before, Self::Under, Self::Later, Self::Resuming, Self::After];
 }
 
-/// What the machine may cost any request now and then on top of the promised times, although nothing else
+/// Delay that the machine may now and then add to the promised times of any request, although nothing else
 /// runs on it.
 const NOISE: Duration = Duration::from_millis(700);
-/// What it may cost every second one.
+/// Delay that it may add to every second one.
 const NOISE_MEDIAN: Duration = Duration::from_millis(50);
 
 /// When the paused node stopped and went on.
@@ -352,7 +353,8 @@ async fn a_stopped_node_costs_2_s_once() {
     let samples = load.end().await;
     report(&samples);
     judge(&samples);
-    // How many calls there are is up to the machine: the node that went on is compared with one that never stopped.
+    // How many calls there are is up to the machine: the node that went on is compared with one that never
+    // stopped.
     for (at, service) in SERVICES.into_iter().enumerate() {
         let [back, never_away] = [0, 1].map(|node| after[node][at] - before[node][at]);
         eprintln!("stopped: {back} calls of {service} reach the node that went on, {never_away} another one");

@@ -1,8 +1,8 @@
-//! A client that reads slowly through one node while the object is replaced through another one: its bytes stay
-//! until it has read them, for its gateway has leases on all volumes and renews them.
+//! A client that reads slowly through one node while the object is replaced through another one: its bytes
+//! stay until it has read them, for its gateway has leases on all volumes and renews them.
 //!
-//! For longer than a lease lasts that is not renewed. What was replaced at the same time and is read by no client goes
-//! after its grace meanwhile, and the other data once its reader is done.
+//! For longer than a lease lasts that is not renewed. Data that was replaced at the same time and has no
+//! reader goes after its grace meanwhile, and the other data once its reader is done.
 
 use std::time::Duration;
 

@@ -1,8 +1,8 @@
 //! Certificates of all nodes are replaced under load, and no request fails.
 //!
 //! Connections between nodes end at an age, and are renewed before: that age is short here, so that each
-//! connection is renewed several times. A node shows until when the certificates are valid that it was shown, which
-//! says that its connections were made with the new ones.
+//! connection is renewed several times. A node shows until when the certificates are valid that it was shown,
+//! which says that its connections were made with the new ones.
 
 use std::collections::BTreeMap;
 

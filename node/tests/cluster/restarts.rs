@@ -1,10 +1,10 @@
 //! All nodes are restarted one at a time, each healed before the next, and no client notices.
 //!
-//! Clients work through a load balancer that asks for readiness, each request tried up to five times as the SDK
-//! does it. Between two restarts nothing is asked but what an operator asks: `sherd-node status`, of the node that
-//! was restarted, until it ends with 0. Reads and writes go on all the while: not one request fails in the end,
-//! and every answer fits one order (I-3, I-18). A key has one writer, for a request that is tried again may
-//! happen twice.
+//! Clients work through a load balancer that asks for readiness, each request tried up to five times as the
+//! SDK does it. Between two restarts nothing is asked but what an operator asks: `sherd-node status`, of the
+//! node that was restarted, until it ends with 0. Reads and writes go on all the while: not one request fails
+//! in the end, and every answer fits one order (I-3, I-18). A key has one writer, for a request that is tried
+//! again may happen twice.
 
 use std::sync::Arc;
 
@@ -51,8 +51,8 @@ async fn six_nodes_of_two_volumes_are_restarted_one_by_one() {
     no_request_fails(cluster_of(6).of_volumes(2)).await;
 }
 
-/// All of k + f shards are asked for while every node is up, and a node that has just died counts as up: its shards
-/// are not there, and one try must be enough all the same.
+/// All of k + f shards are asked for while every node is up, and a node that has just died counts as up: its
+/// shards are not there, and one try must still be enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn writes_that_a_dying_node_of_two_volumes_meets_succeed_at_the_first_try() {
     let mut dice = Dice::of_this_run("dying node");

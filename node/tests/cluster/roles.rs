@@ -1,5 +1,5 @@
 //! Each role may call its methods and no other: nodes those of shards, registers and upkeep, operators and
-//! admins orders, all of them what tells of a node.
+//! admins orders, all of them the calls that report on a node.
 //!
 //! The methods are read from the files that define them, so that a new one without roles fails here.
 

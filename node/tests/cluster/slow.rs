@@ -1,7 +1,7 @@
-//! A request that a slow peer holds up says so, once, and names the peer; requests beside it say nothing.
+//! A request that a slow peer holds up is logged, once, with the peer's name; requests beside it are not.
 //!
-//! One link of a gateway is delayed by its relay for longer than a read waits for a shard: a GET whose object has a
-//! data shard there takes that long. The gateway's metrics count what it waited for.
+//! One link of a gateway is delayed by its relay for longer than a read waits for a shard: a GET whose object
+//! has a data shard there takes that long. The gateway's metrics count what it waited for.
 
 use std::time::{Duration, Instant};
 

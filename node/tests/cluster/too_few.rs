@@ -1,10 +1,10 @@
-//! Too few volumes: a client is told to come again while nothing was changed, and that the outcome is unknown once something
-//! may have been; it never waits for long (I-4, I-5).
+//! Too few volumes: a client gets 503 while nothing was changed, and "outcome unknown" once something may
+//! have been; it never waits for long (I-4, I-5).
 //!
-//! Before any accept was sent a write is answered 503 with Retry-After, and it is nowhere, then and later. After one
-//! was sent the answer is 500: the write may show. With two of four nodes gone every kind of change is tried, and
-//! what is committed is read meanwhile; with the answers of two of four kept back, writes are caught between their
-//! accepts.
+//! Before any accept was sent a write is answered 503 with Retry-After, and it is nowhere, then and later.
+//! After one was sent the answer is 500: the write may show. With two of four nodes gone every kind of change
+//! is tried, and what is committed is read meanwhile; with the answers of two of four kept back, writes are
+//! caught between their accepts.
 
 use std::fmt::Debug;
 use std::time::Duration;
@@ -38,7 +38,7 @@ struct Told {
     retries_after: Option<String>,
 }
 
-/// What a request that must fail is told.
+/// The error of a request that must fail.
 fn told<T: Debug, E: ProvideErrorMetadata + Debug>(what: &str, result: Result<T, SdkError<E>>) -> Told {
     let error = match result {
         Ok(done) => panic!("{what} succeeds: {done:?}"),
@@ -63,7 +63,7 @@ async fn without_a_write_quorum_every_change_is_told_to_come_again_and_changes_n
     for home in Home::ALL {
         let (key, body) = (format!("kept/{home:?}"), dice.body(home));
         clients[0].put(&key, body).await.expect("a healthy cluster");
-        // Through another one: what one node knows as committed the others learn.
+        // Through another one: a row that one node has as committed reaches the others.
         assert_eq!(clients[1].get(&key).await, Ok(Some(body)));
         kept.push((key, body));
     }
@@ -209,7 +209,7 @@ async fn refused_one_by_one(sdk: &aws_sdk_s3::Client, kept: &[(String, Body)]) {
     }
 }
 
-/// What a writer wrote, and what it was told.
+/// A writer's write, and its answer.
 type Written = (String, Body, Result<(), Failure>);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,5 +1,5 @@
-//! One identity in two places: a name that two processes have, a volume that two nodes have, a node of another
-//! cluster. Each is refused by name on both sides, and nothing that was stored is lost.
+//! One identity in two places: a name that two processes have, a volume that two nodes have, a node of
+//! another cluster. Each is refused by name on both sides, and nothing that was stored is lost.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -19,8 +19,8 @@ async fn a_second_node_of_one_name_stays_out_and_is_named() {
     let body = dice.body(Home::Packed);
     clients[0].put("before", body).await.expect("a healthy cluster");
 
-    // The same name and the same addresses, but it listens elsewhere: its own address leads to another process.
-    // It has a copy of the volume, too, and so the topology.
+    // The same name and the same addresses, but it listens elsewhere: its own address leads to another
+    // process. It has a copy of the volume, too, and so the topology.
     let own = ([127, 0, 0, 1], free_ports(1)[0]).into();
     let twin = empty().of_volumes(1).serve(&cluster.pki.lines("n1", own, &cluster.addresses, ""));
     volumes::remove(&twin.volume(1));
@@ -71,7 +71,7 @@ async fn a_node_of_another_cluster_is_refused_on_both_sides() {
     clients[0].put("after", dice.body(Home::Packed)).await.expect("the cluster goes on");
 }
 
-/// Copies a folder with all that is in it. What its node removes meanwhile is left out.
+/// Copies a folder with all that is in it. Files that its node removes meanwhile are left out.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir(to).expect("its parent is there");
     for entry in fs::read_dir(from).expect("the folder is there") {

@@ -19,7 +19,7 @@ pub(crate) const PERMISSION_DENIED: u32 = 7;
 pub(crate) const RESOURCE_EXHAUSTED: u32 = 8;
 pub(crate) const FAILED_PRECONDITION: u32 = 9;
 
-/// What a call came to.
+/// Result of a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CallOutcome {
     /// The status of gRPC.
@@ -42,7 +42,7 @@ pub(crate) fn frame(message: &impl Message) -> Vec<u8> {
 /// Calls a method with these bytes as the whole request.
 ///
 /// # Errors
-/// Why there is no answer, in words.
+/// If no answer came: the reason, in words.
 pub(crate) async fn call(
     trust: &Trust,
     address: SocketAddr,
@@ -52,7 +52,7 @@ pub(crate) async fn call(
     bounded(path, SOON, async {
         let connected = trust.connect_any_node(&address.to_string()).await;
         let (mut stream, _) = connected.map_err(|error| error.to_string())?;
-        // A server that refuses the client's certificate says so before anything else.
+        // A server that refuses the client's certificate sends its alert before anything else.
         stream.fill_buf().await.map_err(|error| HandshakeFailure::from_io(error).to_string())?;
         let shaken = http2::handshake(TokioExecutor::new(), TokioIo::new(stream)).await;
         let (mut sender, connection) = shaken.map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! What a node says of itself: metrics as numbers, health as it is answered.
+//! A node's reports of itself: metrics as numbers, health as it is answered.
 
 use std::collections::BTreeMap;
 
@@ -94,7 +94,7 @@ impl Node {
         Metrics::parse(&text)
     }
 
-    /// What it says of its readiness.
+    /// Its readiness document.
     pub(crate) async fn readiness(&self) -> serde_json::Value {
         let (_, body) = self.ask("/health/ready").await.expect("a node that runs answers a probe");
         serde_json::from_str(&body).expect("readiness is JSON")
@@ -157,7 +157,7 @@ impl Node {
         now.expect("the clock is past 1970").as_secs_f64() - started
     }
 
-    /// Waits until nothing waits to be healed, whatever state the volumes are in.
+    /// Waits until nothing waits to be healed, with the volumes in any state.
     pub(crate) async fn until_healed(&self) {
         eventually("all is healed", super::wait::LATER, async || {
             match self.metrics().await.get("sherd_mrf_queue_length") {

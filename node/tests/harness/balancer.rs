@@ -1,8 +1,8 @@
 //! A load balancer before the S3 ports of a cluster, as an operator would put one there.
 //!
-//! It asks each node for `/health/ready` again and again, gives a new connection to the next node that said yes,
-//! and to the one after it where that does not listen any more. What it forwards it does not look at. A node that
-//! is started again listens elsewhere: the balancer is told.
+//! It asks each node for `/health/ready` again and again, gives a new connection to the next node that said
+//! yes, and to the one after it where that does not listen any more. It does not look at the bytes that it
+//! forwards. A node that is started again listens elsewhere: the test gives the balancer the new address.
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -42,7 +42,7 @@ struct Backend {
 }
 
 impl Balancer {
-    /// Starts one before this number of nodes, none of which it knows yet.
+    /// Starts one before this number of nodes, without their addresses yet.
     pub(crate) async fn start(nodes: usize) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("it is bound");
@@ -60,7 +60,7 @@ impl Balancer {
         format!("http://{}", self.address)
     }
 
-    /// Learns where a node is. It gets connections when it says that it is ready.
+    /// Notes a node's address. The node gets connections once it reports that it is ready.
     pub(crate) fn know(&self, place: usize, node: &Node) {
         let s3 = node.endpoint.strip_prefix("http://").expect("plain HTTP").parse().expect("an address");
         let backend = Backend { s3, admin: node.admin.clone(), is_ready: false };

@@ -1,9 +1,9 @@
 //! Compare-and-set as its clients see it: every acknowledged `If-Match` is one link of one chain.
 //!
-//! Clients replace what a HEAD has shown them. Each body is written once, so an entity tag names one write,
-//! and the writer knows what it replaced. From what a key holds in the end, the links lead back to its first
-//! write: what was acknowledged and is not on that way was lost, and two acknowledged writes that replaced
-//! the same one cannot both be on it (I-3, I-5).
+//! Clients replace the version that a HEAD has shown them. Each body is written once, so an entity tag names
+//! one write, and the writer has the tag of the version that it replaced. From a key's last version, the
+//! links lead back to its first write: an acknowledged write that is not on that way was lost, and two
+//! acknowledged writes that replaced the same one cannot both be on it (I-3, I-5).
 
 use std::collections::HashMap;
 use std::sync::Mutex;
@@ -34,7 +34,7 @@ impl Chain {
         self.answers.load(Ordering::Relaxed)
     }
 
-    /// Writes that were told to come again.
+    /// Writes that were answered with 503.
     pub(crate) fn refused(&self) -> usize {
         self.refused.load(Ordering::Relaxed)
     }
@@ -88,7 +88,8 @@ impl Chain {
         links.get_mut(etag).expect("it was sent").is_acknowledged = true;
     }
 
-    /// Follows the links from the last write to the first, and returns how many acknowledged ones it met.
+    /// Follows the links from the last write to the first, and returns how many acknowledged ones are on the
+    /// way.
     pub(crate) fn check(&self, key: &str, first: &str, last: &str) -> usize {
         let links = self.links.lock().expect("no client panics here");
         let mut heirs: HashMap<&str, Vec<&str>> = HashMap::new();

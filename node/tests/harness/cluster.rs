@@ -43,7 +43,7 @@ pub(crate) struct ClusterShape {
     upkeep: &'static str,
 }
 
-/// What is between two nodes.
+/// The relays between nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Relays {
     None,
@@ -53,13 +53,13 @@ enum Relays {
     Forwarding,
 }
 
-/// A cluster of so many nodes with a volume each.
+/// A cluster of `nodes` nodes with a volume each.
 pub(crate) const fn cluster_of(nodes: usize) -> ClusterShape {
     ClusterShape { nodes, volumes: 1, relays: Relays::None, lines: "", upkeep: "" }
 }
 
 impl ClusterShape {
-    /// With so many volumes on each node.
+    /// With `volumes` volumes on each node.
     pub(crate) const fn of_volumes(self, volumes: usize) -> Self {
         Self { volumes, ..self }
     }
@@ -154,7 +154,7 @@ impl Pki {
         self.issue_at(name, role, now_ms() - millis(BACKDATE), LIFETIME)
     }
 
-    /// A certificate that is valid from a moment on, for so long.
+    /// A certificate that is valid from a moment on, for a lifetime.
     pub(crate) fn issue_at(&self, name: &str, role: Role, from_ms: u64, lifetime: Duration) -> TrustFiles {
         let issued = self.authority.issue(name, role, from_ms, lifetime).expect("a name and a time");
         // Each certificate has files of its own: a running node looks at those that it was given.
@@ -169,19 +169,21 @@ impl Pki {
         TrustFiles { ca: self.ca(), cert, key }
     }
 
-    /// Puts another certificate in place of a node's, valid to a later second the later the round. Gives that second.
+    /// Puts another certificate in place of a node's, valid to a later second the later the round. Gives that
+    /// second.
     pub(crate) fn reissue(&self, name: &str, round: u64) -> u64 {
         let from_ms = now_ms() / 1_000 * 1_000 - millis(BACKDATE);
         let lifetime = LIFETIME + Duration::from_hours(round);
         let made = self.issue_at(name, Role::Node, from_ms, lifetime);
         let TrustFiles { ca: _, cert, key } = self.nodes.lock().expect("no test panics here")[name].clone();
-        // One after the other: a node that looks in between finds a pair that does not fit, and keeps what it has.
+        // One after the other: a node that looks in between finds a pair that does not fit, and keeps what it
+        // has.
         fs::rename(made.key, key).expect("the folder is writable");
         fs::rename(made.cert, cert).expect("the folder is writable");
         (from_ms + millis(lifetime)) / 1_000
     }
 
-    /// Who a certificate of this authority is.
+    /// Identity in a certificate of this authority.
     pub(crate) fn identity(&self, name: &str, role: Role) -> PeerIdentity {
         PeerIdentity::new(name, role, self.id).expect("a name")
     }
@@ -268,7 +270,7 @@ impl TestCluster {
         self.running.iter().flatten()
     }
 
-    /// What runs as a node, or would.
+    /// The process of a node, running or not.
     pub(crate) fn member(&self, node: usize) -> &Stopped {
         &self.members[node]
     }
@@ -384,7 +386,8 @@ impl TestCluster {
         }
     }
 
-    /// A client of each node, and the bucket that all stories use. All volumes vote: a story may take any away.
+    /// A client of each node, and the bucket that all stories use. All volumes vote: a story may take any
+    /// away.
     pub(crate) async fn with_bucket(&self) -> Vec<S3> {
         self.until_whole().await;
         let clients = self.clients();
@@ -403,7 +406,7 @@ impl TestCluster {
         self.inspected();
     }
 
-    /// What an inspection says of the volumes of all nodes, none of which runs, once it found them clean.
+    /// Output of an inspection of the volumes of all nodes, which are stopped, once it found them clean.
     pub(crate) fn inspected(&self) -> String {
         assert!(self.running.iter().all(Option::is_none), "a volume is verified while no node has it");
         let mut inspect = Command::new(binary());

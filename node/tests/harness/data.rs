@@ -1,5 +1,4 @@
-//! Bodies that say who they are: whoever reads one can tell which write it is from, and that every
-//! byte is there.
+//! Bodies that identify themselves: a reader can tell which write one is from, and that every byte is there.
 //!
 //! A body begins with its id and its length and goes on with a stream of pseudo-random bytes made
 //! from them: half of one and half of another is never taken for either.
@@ -11,7 +10,7 @@ use md5::{Digest as _, Md5};
 /// Bytes before the stream: id and length.
 pub(crate) const HEAD_BYTES: usize = 16;
 
-/// What one write writes.
+/// The body of one write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) struct Body {
     /// Which write.
@@ -34,10 +33,10 @@ impl Body {
         bytes
     }
 
-    /// Whose bytes these are.
+    /// Finds the write that these bytes are from.
     ///
     /// # Errors
-    /// What is wrong, when they are nobody's: cut, mixed or changed.
+    /// The fault, if they are not one write's: cut, mixed or changed.
     pub(crate) fn recognise(bytes: &[u8]) -> Result<Self, String> {
         let word = |at: usize| {
             let bytes = bytes.get(at..at + 8)?;

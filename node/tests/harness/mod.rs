@@ -97,7 +97,7 @@ pub(crate) struct Node {
     pub(crate) secret_key: String,
     process: Process,
     stopped: Stopped,
-    /// What clients go through where the test is recorded.
+    /// The recorder that clients go through, if the test is recorded.
     recorder: Option<Recorder>,
 }
 
@@ -118,7 +118,7 @@ pub(crate) struct Stopped {
 pub(crate) struct Refused {
     /// Its exit code.
     pub(crate) code: Option<i32>,
-    /// What it wrote to stderr.
+    /// Its output on stderr.
     pub(crate) said: String,
 }
 
@@ -128,7 +128,7 @@ impl Stopped {
         Self { volume_count, ..self }
     }
 
-    /// With so many descriptors for its process, as `ulimit -n` gives them.
+    /// With `descriptors` descriptors for its process, as `ulimit -n` gives them.
     pub(crate) fn with_descriptors(self, descriptors: u32) -> Self {
         Self { descriptors: Some(descriptors), ..self }
     }
@@ -309,12 +309,12 @@ impl Node {
         self.stopped.volumes()
     }
 
-    /// What it wrote to its log.
+    /// Its log.
     pub(crate) fn log(&self) -> String {
         fs::read_to_string(self.stopped.log()).unwrap_or_default()
     }
 
-    /// What would run on the same folder.
+    /// Another process on the same folder, not started.
     pub(crate) fn twin(&self) -> Stopped {
         self.stopped.clone()
     }
@@ -419,7 +419,7 @@ impl Drop for Process {
 /// Starts a node and waits until it listens.
 ///
 /// # Errors
-/// What it said when it ended before that.
+/// Its output, if it ended before that.
 fn start(stopped: Stopped) -> Result<Node, Refused> {
     let log = stopped.log();
     let stderr = File::options().create(true).append(true).open(&log).expect("the folder is writable");
@@ -447,7 +447,7 @@ fn lines(process: &mut Process) -> mpsc::Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     thread::spawn(move || {
         for line in BufReader::new(stdout).lines().map_while(Result::ok) {
-            // Nobody listens once the node has started; reading goes on.
+            // The receiver is gone once the node has started; reading goes on.
             drop(sender.send(line));
         }
     });

@@ -1,4 +1,5 @@
-//! Small filesystems for volumes that are to run full, and volumes that cannot be written. They need to mount.
+//! Small filesystems for volumes that are to run full, and volumes that cannot be written. They need to
+//! mount.
 
 use std::path::PathBuf;
 use std::process::Command;

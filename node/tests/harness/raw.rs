@@ -17,7 +17,7 @@ const HEAD_BYTES_MAX: usize = 64 << 10;
 #[derive(Debug)]
 pub(crate) struct Raw {
     stream: TcpStream,
-    /// What was read behind the head.
+    /// Bytes that were read behind the head.
     rest: Vec<u8>,
 }
 
@@ -122,7 +122,7 @@ impl Raw {
         buffer
     }
 
-    /// Reads so many bytes of the answer's body.
+    /// Reads `len` bytes of the answer's body.
     pub(crate) async fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut read = Vec::with_capacity(len);
         while read.len() < len {

@@ -2,8 +2,8 @@
 //!
 //! With `SHERD_RECORD=folder` each node or server of a test is reached through a relay that forwards bytes as
 //! they are and appends them to `folder/<test binary>-<test>-<number>.rec`. `node/tests/replay` sends these
-//! requests to two builds and compares what they answer. A file is a sequence of frames, in the order in which
-//! things happened:
+//! requests to two builds and compares what they answer. A file is a sequence of frames, in the order in
+//! which things happened:
 //!
 //! ```text
 //! <kind> <connection> <bytes>\n   start | stop | object | request | request-end | answer | answer-end

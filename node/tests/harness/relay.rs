@@ -1,10 +1,11 @@
 //! A TCP relay between two nodes: it forwards bytes, records them where asked to, and can harm the link.
 //!
 //! A relay stands for one direction of dialling: `n1` reaches `n2` through one, `n2` reaches `n1` through
-//! another, so that one of the two can be harmed alone. A link that is cut ends its connections at once and every
-//! new one as soon as it is made, as a host does that is there and whose port is closed. One that is held keeps
-//! its connections and lets no byte through in one direction or both, as a network does that loses packets; what
-//! was held goes on when it is mended. Recorded bytes are searched for texts that must not be on the wire.
+//! another, so that one of the two can be harmed alone. A link that is cut ends its connections at once and
+//! every new one as soon as it is made, as a host does that is there and whose port is closed. One that is
+//! held keeps its connections and lets no byte through in one direction or both, as a network does that loses
+//! packets; what was held goes on when it is mended. Recorded bytes are searched for texts that must not be
+//! on the wire.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -26,7 +27,7 @@ const READ_BYTES: usize = 64 << 10;
 /// Bytes of a needle: no encrypted bytes happen to be the same.
 pub(crate) const NEEDLE_BYTES: usize = 16;
 
-/// What a link does with the bytes that come.
+/// A link's treatment of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Link {
     /// It forwards them.
@@ -82,7 +83,7 @@ struct Shared {
     target: SocketAddr,
     link: watch::Sender<Link>,
     records: bool,
-    /// What went through, a text for each direction of each connection.
+    /// The bytes that went through, one text for each direction of each connection.
     recorded: Mutex<Vec<Vec<u8>>>,
 }
 
@@ -247,7 +248,7 @@ async fn a_relay_forwards_records_and_cuts() {
     let mut received = vec![0; text.len()];
     peer.read_exact(&mut received).await.expect("it is forwarded");
     assert_eq!(received, text);
-    // What the peer answers passes after what it received was recorded.
+    // The peer's answer passes after its request was recorded.
     peer.write_all(b"seen").await.expect("it is forwarded");
     client.read_exact(&mut received[..4]).await.expect("it is forwarded");
     assert!(relay.bytes() >= text.len());
@@ -274,7 +275,7 @@ async fn a_link_that_is_held_keeps_what_one_side_sends_until_it_is_mended() {
     let (mut peer, _) = server.accept().await.expect("the relay dials");
     relay.set(Link::Held(Way::Requests));
     client.write_all(b"held").await.expect("the connection is there");
-    // What comes back passes, and shows that the other direction had its time.
+    // The answer passes, and shows that the other direction had its time.
     peer.write_all(b"passes").await.expect("it is forwarded");
     let mut received = [0; 6];
     client.read_exact(&mut received).await.expect("it is forwarded");

@@ -58,10 +58,10 @@ impl Failure {
     }
 }
 
-/// What a request comes to.
+/// Result of a request.
 pub(crate) type Outcome<T> = Result<T, Failure>;
 
-/// What an answer of the SDK comes to.
+/// Result of an answer of the SDK.
 pub(crate) fn outcome<T, E: ProvideErrorMetadata + Debug>(result: Result<T, SdkError<E>>) -> Outcome<T> {
     result.map_err(|error| match &error {
         SdkError::ServiceError(service) => {
@@ -146,8 +146,8 @@ impl S3 {
         Ok(())
     }
 
-    /// Reads an object, every byte of it checked; nothing when it is not there. An answer that ends
-    /// early is no answer.
+    /// Reads an object, every byte of it checked; nothing when it is not there. An answer that ends early
+    /// counts as none.
     ///
     /// # Errors
     /// [`Failure`]
@@ -250,7 +250,7 @@ impl S3 {
     }
 }
 
-/// A step of an upload before its last one changes no object, whatever becomes of it.
+/// A step of an upload before its last one changes no object, with any outcome.
 fn never_shows(failure: Failure) -> Failure {
     match failure {
         Failure::Unavailable { status, code } => Failure::Refused { status, code },

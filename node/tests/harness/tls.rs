@@ -1,7 +1,7 @@
 //! S3 over TLS for tests: certificates of an authority of their own, and a tunnel for clients in clear.
 //!
-//! A client speaks plain HTTP with the tunnel, and the tunnel TLS with the node: of one version where the test wants
-//! that, a new connection for each of the client's. It remembers what it was shown.
+//! A client speaks plain HTTP with the tunnel, and the tunnel TLS with the node: of one version where the
+//! test wants that, a new connection for each of the client's. It remembers what it was shown.
 
 use std::fs;
 use std::net::SocketAddr;
@@ -91,7 +91,7 @@ pub(crate) fn put(path: &Path, text: &str) {
     fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("the file is ours");
 }
 
-/// What a connection was shown.
+/// Certificate and protocol version that a connection got.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
     pub(crate) version: ProtocolVersion,
@@ -146,7 +146,7 @@ impl Tunnel {
         Self { endpoint, shown, _tasks: tasks }
     }
 
-    /// What its connections were shown.
+    /// The certificates and protocol versions that its connections got.
     pub(crate) fn shown(&self) -> Vec<Shown> {
         self.shown.lock().expect("no tunnel panics while it notes").clone()
     }

@@ -18,7 +18,7 @@ impl Stopped {
     /// finds damage.
     ///
     /// # Errors
-    /// What it printed.
+    /// Its output.
     pub(crate) fn inspect(&self) -> Result<String, String> {
         let mut inspect = Command::new(binary());
         inspect.args(["inspect", "--verify"]).args(self.volumes()).stdin(Stdio::null());
@@ -83,8 +83,8 @@ pub(crate) fn copy(from: &Path, to: &Path) {
     assert!(output.status.success(), "copying a volume: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Flips a bit in each of some files, at places that `pick` gives for a length; zeros are left alone, for nothing
-/// is written there. Returns how many were flipped.
+/// Flips a bit in each of some files, at places that `pick` gives for a length; zeros are left alone, for
+/// nothing is written there. Returns how many were flipped.
 pub(crate) fn flip(files: &[PathBuf], mut pick: impl FnMut(usize) -> usize) -> usize {
     let (mut flipped, zeros) = (0, [0; PAGE]);
     for path in files {

@@ -1,7 +1,7 @@
-//! Waiting for conditions, each with a deadline that a busy machine still meets.
+//! Waiting for conditions, each with a deadline that a busy machine still keeps.
 //!
 //! A deadline is there against hanging. Promised times of the product are judged where the machine does
-//! nothing else, and only there: `.ci/long` says so by `SHERD_TEST_QUIET=1`.
+//! nothing else, and only there: `.ci/long` declares it by `SHERD_TEST_QUIET=1`.
 
 use std::time::Duration;
 

@@ -1,10 +1,10 @@
-//! What clients saw, and whether one register per key can have shown it.
+//! The answers that clients got, and whether one register per key can have given them.
 //!
-//! A history is a list of operations, each with the moments it was sent and answered, what it found
-//! and what it left behind. Moments come from one counter: an operation that was answered before
-//! another was sent lies before it. An operation without an answer may have happened at any time
-//! after it was sent, or never. [`check`] searches for one order of all operations that explains
-//! every answer: if there is none, the store was not linearizable, or lost what it acknowledged.
+//! A history is a list of operations, each with the moments it was sent and answered, the state that it found
+//! and the state that it left. Moments come from one counter: an operation that was answered before another
+//! was sent lies before it. An operation without an answer may have happened at any time after it was sent,
+//! or never. [`check`] searches for one order of all operations that explains every answer: without such an
+//! order the store was not linearizable, or lost an acknowledged write.
 
 mod search;
 
@@ -21,10 +21,10 @@ pub(crate) use search::check;
 /// Operations that the report of a violation shows, the last ones.
 const OPERATIONS_SHOWN: usize = 60;
 
-/// What a key holds: the id of a write, or nothing.
+/// State of a key: the id of a write, or nothing.
 pub(crate) type State = Option<u64>;
 
-/// What an operation found.
+/// State that an operation found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Found {
     /// It did not look.
@@ -56,15 +56,15 @@ const fn same(one: State, other: State) -> bool {
 /// One operation on one key, as its client saw it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Operation {
-    /// What the client called it, for the report.
+    /// The client's name of it, for the report.
     pub(crate) name: &'static str,
     /// When it was sent.
     pub(crate) sent: u64,
     /// When its answer arrived; `None` when its outcome is unknown.
     pub(crate) answered: Option<u64>,
-    /// What it must have found to happen like this.
+    /// The state that it must have found.
     pub(crate) found: Found,
-    /// What the key holds afterwards; `None` when it changes nothing.
+    /// State of the key afterwards; `None` when it changes nothing.
     pub(crate) leaves: Option<State>,
 }
 
@@ -90,7 +90,7 @@ pub(crate) enum Violation {
     Impossible {
         /// The most operations that could be put in order.
         explained: usize,
-        /// What the key held after them.
+        /// State of the key after them.
         state: State,
         /// Operations, one of which had to be next.
         stuck: Vec<Operation>,

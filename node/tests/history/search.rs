@@ -1,11 +1,11 @@
 //! The search for an order: depth first over what may be next, and never twice into the same place
 //! (Wing and Gong, 1993, with Lowe's memory of visited places).
 //!
-//! An operation may be next if no other one that is left was answered before it was sent. Three rules
-//! keep the search short without losing an order: what only looks, and sees what the key holds, goes
-//! next at once; a write of unknown outcome that nobody saw is left out; an answered write that did not
-//! look, and that nobody saw, goes right before the next write that does not look either, if it may:
-//! there it changes nothing.
+//! An operation may be next if no other one that is left was answered before it was sent. Three rules keep
+//! the search short without losing an order: a read that sees the key's state goes next at once; a write of
+//! unknown outcome that no other operation saw is left out; an answered write that did not look, and that no
+//! other one saw, goes right before the next write that does not look either, if it may: there it changes
+//! nothing.
 
 use std::collections::HashSet;
 
@@ -20,7 +20,7 @@ const STUCK_SHOWN: usize = 8;
 /// first.
 ///
 /// # Errors
-/// [`Violation`] when there is none, or none was found in time.
+/// [`Violation`] when no order exists, or none was found in time.
 pub(crate) fn check(history: &[Operation]) -> Result<(), Violation> {
     let mut operations: Vec<Operation> = history.to_vec();
     let conditions = operations.iter().any(|operation| matches!(operation.found, Found::IsNot(_)));
@@ -75,7 +75,7 @@ type Done = Vec<u64>;
 
 struct Search<'a> {
     operations: &'a [Operation],
-    /// Which of them are writes that did not look, and that nobody saw.
+    /// Which of them are writes that did not look, and that no other operation saw.
     unseen: Vec<bool>,
     visited: HashSet<(Done, State)>,
     /// The furthest place, for the report.
@@ -167,7 +167,7 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// Puts in order the writes that nobody saw and that may be next.
+    /// Puts in order the writes that no other operation saw and that may be next.
     fn put_unseen(&self, place: &mut Place) {
         while let Some(index) = self.next(place).into_iter().find(|&index| self.unseen[index]) {
             place.put(index, &self.operations[index]);

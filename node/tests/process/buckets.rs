@@ -1,8 +1,8 @@
 //! Buckets that are made and deleted all the time, by clients in each other's way, while the node is killed.
 //!
-//! A client that finds its bucket in another's hands is told what came of it, or that somebody else is at it; only
-//! a write that a volume took before its bucket went may have an unknown outcome. A deletion that a kill cut short is undone right after the start: no
-//! bucket stays closed (I-15).
+//! A client that finds its bucket changed by another one gets the outcome, or a conflict; only a write that a
+//! volume took before its bucket went may have an unknown outcome. A deletion that a kill cut short is undone
+//! right after the start: no bucket stays closed (I-15).
 
 use std::time::Duration;
 
@@ -45,7 +45,7 @@ async fn no_bucket_stays_closed_after_a_kill() {
     node.stop().await.is_clean();
 }
 
-/// Waits until so many deletions of buckets were answered.
+/// Waits until `wanted` deletions of buckets were answered.
 async fn until_deleted(node: &Node, wanted: usize) {
     eventually("buckets are deleted", SOON, async || {
         let deleted = node.metrics().await.sum_with("sherd_s3_requests_total", "api=\"DeleteBucket\"");

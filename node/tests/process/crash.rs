@@ -1,10 +1,10 @@
 //! A process that is killed at any moment keeps what it acknowledged.
 //!
-//! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed
-//! with SIGKILL while they are at it, and started again, ten times. Afterwards every acknowledged
-//! object is there with its exact bytes (I-8), and every write that was cut is absent or whole. What
-//! the volumes hold at the end verifies. What was replaced before a kill goes after its grace: by default on
-//! the paused clock of `one_thread`, here when what is ignored is asked for.
+//! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed with SIGKILL
+//! while they are at it, and started again, ten times. Afterwards every acknowledged object is there with its
+//! exact bytes (I-8), and every write that was cut is absent or whole. The volumes verify at the end. Data
+//! that was replaced before a kill goes after its grace: by default on the paused clock of `one_thread`, here
+//! when ignored tests are asked for.
 
 use std::time::Duration;
 
@@ -68,7 +68,7 @@ async fn what_was_replaced_before_a_kill_goes_after_its_grace() {
         let key = format!("large/{}", id % REPLACED);
         s3.put(&key, Body { id, len: 2 << 20 }).await.expect("a healthy node");
     }
-    // What is noted lazily rides with the frames of these.
+    // Lazy notes go with the frames of these.
     for id in 0..REPLACED {
         s3.put(&format!("small/{id}"), Body { id, len: 100 }).await.expect("a healthy node");
     }
@@ -99,7 +99,7 @@ async fn a_suspended_process_goes_on_where_it_was() {
     let node = empty().start().await;
     let s3 = node.with_bucket().await;
     let keys: Vec<_> = (0..4).map(|key| load.key(key)).collect();
-    // Clients in each other's way may be told that an outcome is unknown.
+    // Clients in each other's way may get an unknown outcome.
     let plan = Plan { keys: keys.clone(), steps: steps(), all_succeeds: false };
     let clients = load.start(&s3, &mut dice, 4, &plan);
     for _ in 0..5 {

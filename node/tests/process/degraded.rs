@@ -121,7 +121,7 @@ async fn a_rebuild_that_is_killed_again_and_again_ends() {
     everything_is_read_without([2, 3], stopped, &load, &keys).await;
 }
 
-/// What was rebuilt carries everything: a node whose other volumes go has all of it.
+/// The rebuilt volume has everything: a node whose other volumes go has all of it.
 async fn everything_is_read_without(gone: [usize; 2], stopped: Stopped, load: &Load, keys: &[String]) {
     let node = stopped.start().await;
     node.until_ready().await;

@@ -1,9 +1,9 @@
 //! Clients that vanish, stall, or come in crowds leave nothing behind.
 //!
-//! A PUT that ends early shows nowhere and gives its space back; a GET whose reader is gone ends;
-//! a connection that stands still is closed, a half-closed one ends. More requests than the
-//! node works on are told 503 SlowDown, while its memory stays where it was. Connections that ask for
-//! nothing keep no probe and no signed request out.
+//! A PUT that ends early shows nowhere and gives its space back; a GET whose reader is gone ends; a
+//! connection that stands still is closed, a half-closed one ends. More requests than the node works on get
+//! 503 SlowDown, while its memory stays where it was. Connections that ask for nothing keep no probe and no
+//! signed request out.
 
 use std::time::{Duration, Instant};
 
@@ -47,7 +47,7 @@ async fn a_put_that_ends_early_leaves_nothing() {
                 1 => drop(client),
                 _ => {
                     client.half_close().await;
-                    // It may be told why, or find the connection closed; it must not be told 200.
+                    // It may get an error, or find the connection closed; it must not get 200.
                     let head = client.head().await;
                     assert!(head.as_ref().is_none_or(|head| head.status >= 400), "{head:?}");
                 }
@@ -129,7 +129,7 @@ async fn a_slow_client_that_moves_is_served() {
     let mut client = Raw::put(&s3, "slow", body.len).await;
     let bytes = body.bytes();
     let mut ticks = tokio::time::interval(Duration::from_millis(200));
-    // Longer than the node lets anybody stand still, in small steps.
+    // Longer than the node lets a client stand still, in small steps.
     for piece in bytes.chunks(bytes.len() / 15 + 1) {
         ticks.tick().await;
         client.body(piece).await.expect("a client that moves is not cut");
@@ -192,7 +192,7 @@ async fn a_crowd_is_told_to_slow_down() {
         told.spawn(async move { s3.put(&format!("late/{number}"), body).await });
     }
     for outcome in told.join_all().await {
-        // SlowDown, or the connection closed on a body that nobody will read.
+        // SlowDown, or the connection closed on a body that the node will not read.
         match outcome.expect_err("there is no place") {
             Failure::Lost(_) => {}
             failure => assert!(failure.is_slow_down(), "{failure:?}"),
@@ -252,7 +252,7 @@ async fn connections_that_ask_for_nothing_keep_no_probe_and_no_request_out() {
 /// Reads that wait for a place when their clients go.
 const READS: usize = 128;
 
-/// A request that waits for a place is told after 5 s that there is none. These are not there any more by then.
+/// A request that waits for a place is refused after 5 s. These have gone by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_whose_clients_went_away_leave_nothing_under_way() {
     let node = empty().serve("[limits]\nrequests_max = 4\nqueue_max = 1024").start().await;
@@ -348,7 +348,8 @@ async fn probes_are_answered_while_volumes_take_every_descriptor() {
     let descriptors = DESCRIPTORS / 2;
     let node = empty().with_descriptors(descriptors).start().await;
     let s3 = node.with_bucket().await;
-    // What is read stays open, until a descriptor is lacking: clients find about as many as one takes to read.
+    // Files that are read stay open, until a descriptor is lacking: clients find about as many free as one
+    // read takes.
     let nearly_all = usize::try_from(descriptors).expect("few") - DESCRIPTORS_OF_A_WRITE;
     let mut id = 0;
     while node.open_descriptors() < nearly_all {

@@ -1,8 +1,8 @@
 //! Volumes run full: writes are refused with 507, and everything else goes on.
 //!
-//! Four small filesystems are filled to the brim. What was acknowledged is read, deletes work, and
-//! once the grace for readers is over the space is there again, without a restart: that is ignored, for
-//! it takes minutes. Needs to mount; says so where it cannot.
+//! Four small filesystems are filled to the brim. Acknowledged objects are read, deletes work, and once the
+//! grace for readers is over the space is there again, without a restart: that is ignored, for it takes
+//! minutes. Needs to mount; prints a message where it cannot.
 
 use std::time::Duration;
 
@@ -88,7 +88,7 @@ async fn filled() -> Option<FullNode> {
             Err(failure) => assert_eq!(failure, full),
         }
     }
-    // What makes things new is refused, what takes things away is not.
+    // Requests that store are refused, those that remove are not.
     let sdk = s3.sdk();
     let refused = Err(full);
     assert_eq!(outcome(sdk.create_bucket().bucket("another-one").send().await).map(drop), refused);

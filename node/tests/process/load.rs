@@ -14,7 +14,7 @@ use crate::harness::s3::{Condition, Failure, Outcome, PART, S3};
 use crate::harness::wait::{LATER, bounded};
 use crate::history::{Found, Recorder, State};
 
-/// What a client does next.
+/// Next request of a client.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Step {
     Put(Home),
@@ -29,25 +29,25 @@ pub(crate) enum Step {
     Swap,
 }
 
-/// What clients of one story share.
+/// Shared by the clients of one story.
 #[derive(Debug)]
 pub(crate) struct Load {
     pub(crate) recorder: Recorder,
-    /// What is below here is the load's, and listed by it.
+    /// Keys below this prefix are the load's, and listed by it.
     prefix: String,
     writes: Mutex<HashMap<String, u64>>,
     acknowledged: watch::Sender<usize>,
     stopped: watch::Sender<bool>,
 }
 
-/// What a client is told.
+/// Plan of a client.
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     /// The keys it works on.
     pub(crate) keys: Vec<String>,
-    /// What it does, each as often as it stands here.
+    /// Its requests, each as often as it stands here.
     pub(crate) steps: Vec<Step>,
-    /// Whether a failed request fails the test; else it ends the client when there is no answer.
+    /// Whether a failed request fails the test; else it ends the client when it gets no answer.
     pub(crate) all_succeeds: bool,
 }
 
@@ -84,7 +84,7 @@ impl Load {
         clients
     }
 
-    /// Waits until so many more requests were answered with success.
+    /// Waits until `more` further requests were answered with success.
     pub(crate) async fn answers(&self, more: usize) {
         let mut acknowledged = self.acknowledged.subscribe();
         let wanted = *acknowledged.borrow_and_update() + more;
@@ -174,7 +174,7 @@ impl Load {
         self.writes.lock().expect("no client panics while it writes down").insert(etag, body.id);
     }
 
-    /// Writes a body, whatever is there, and records what came of it.
+    /// Writes a body without a condition, and records the outcome.
     ///
     /// # Errors
     /// The [`Failure`] of the request, recorded too.

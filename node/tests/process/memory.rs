@@ -1,4 +1,4 @@
-//! What a node takes of the machine's memory, while it starts, idle and at work, measured from outside.
+//! Memory of a node while it starts, idle and at work, measured from outside.
 //!
 //! RssAnon of /proc/PID/status is what the process allocated; the page cache is not its. The caps
 //! are promises of an optimised binary, so they are asserted for one alone; the figures are printed
@@ -15,9 +15,9 @@ use crate::harness::{Node, Stopped, empty, is_optimised};
 
 /// Bytes sent at once, again and again.
 const PIECE: usize = 1 << 20;
-/// What an idle node takes at most, in KiB.
+/// Most memory of an idle node, in KiB.
 const IDLE_MAX_KIB: u64 = 40 << 10;
-/// What it takes at most under any load, in KiB.
+/// Its most memory under any load, in KiB.
 const LOADED_MAX_KIB: u64 = 256 << 10;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -1,10 +1,10 @@
-//! What a start makes of what it finds.
+//! Starts of a node over all kinds of folders.
 //!
-//! After a clean stop everything is there. A volume that is missing or empty is no reason not to
-//! start: the node serves without it, and rebuilds it where an empty folder stands; nor is one that cannot be
-//! written, unless no other can. What is not this node's — another cluster's volume, one volume twice, folders of
-//! a running process, an unknown format, another parity, a configuration with a typing mistake — is refused with an
-//! exit code and a line that says which and why.
+//! After a clean stop everything is there. A volume that is missing or empty does not keep the node from
+//! starting: the node serves without it, and rebuilds it where an empty folder stands; nor does one that
+//! cannot be written, unless no other can. A folder that is not this node's — another cluster's volume, one
+//! volume twice, folders of a running process, an unknown format, another parity, a configuration with a
+//! typing mistake — is refused with an exit code and a line that says which and why.
 
 use std::fs;
 use std::path::Path;
@@ -39,7 +39,7 @@ async fn a_clean_stop_keeps_everything() {
         stopped.is_clean();
         node = stopped.start().await;
         node.until_ready().await;
-        // What a clean stop leaves needs no replay.
+        // After a clean stop no replay is needed.
         assert!(!node.log().contains("torn_tail: true"), "a clean stop leaves no torn tail");
         load.read_all(&node.s3(), &keys).await;
         load.list_all(&node.s3(), &keys).await;
@@ -71,7 +71,7 @@ async fn a_start_without_some_volumes_serves_and_rebuilds() {
             volumes::remove(&stopped.volume(*number));
         }
         let node = stopped.start().await;
-        // With two of four gone the others vote once nobody else came.
+        // With two of four gone the others vote once no further one came.
         for number in
             (1..=node.volumes().len()).filter(|number| !wiped.contains(number) && !missing.contains(number))
         {
@@ -125,7 +125,7 @@ async fn a_folder_from_before_its_volume_was_rebuilt_recovers_before_it_votes() 
     load.recorder.check();
 }
 
-/// A moment of writes is missing, and the kill left nobody time to write down how far anybody was.
+/// A moment of writes is missing, and the kill left no volume time to write down its peers' positions.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_lacks_a_moment_of_writes_recovers_before_it_votes() {
     let mut dice = Dice::of_this_run("lacks a moment");
@@ -215,8 +215,9 @@ async fn an_unknown_format_version_is_refused() {
     says(&refused, VOLUMES, &[&shown(&stopped.volume(2)), "version 2"]);
 }
 
-/// A disk whose filesystem went read-only, as the kernel does it after an error: the others serve without it, it says
-/// why, and comes back without a restart. A node none of whose folders can be written has nothing to serve with.
+/// A disk whose filesystem went read-only, as the kernel does it after an error: the others serve without it,
+/// it says why, and comes back without a restart. A node none of whose folders can be written has nothing to
+/// serve with.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_folder_that_cannot_be_written_is_an_offline_volume_until_it_can() {
     let stopped = formed().await.serve("");
@@ -266,7 +267,8 @@ async fn a_working_directory_that_is_removed_keeps_no_volume_from_being_opened()
     node.stop().await.is_clean();
 }
 
-/// What a cluster was formed with it keeps: whoever asks for more parity must not believe that it is there.
+/// A cluster keeps the geometry that it was formed with: an operator who asks for more parity must not
+/// believe that it is there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn another_parity_than_the_clusters_is_refused() {
     let shown = "geometry=3+1";

@@ -66,7 +66,7 @@ async fn the_scrubber_finds_what_no_read_asks_for() {
     }
     eprintln!("scrub: {rotten} places on two volumes");
 
-    // A pass begins with the process. Nobody reads.
+    // A pass begins with the process. No client reads.
     let node = stopped.start().await;
     node.until_ready().await;
     eventually("every volume is scrubbed and healed", LATER, async || {

@@ -1,7 +1,7 @@
 //! Ten minutes of mixed load on a fixed set of keys: puts of every home, overwrites, deletes, uploads that
-//! are completed and given up, reads, listings. What the node holds (memory, descriptors, files, bytes
-//! under its volumes) is looked at every ten seconds and printed; over the second half nothing may grow
-//! beyond a bound. `SHERD_SOAK_MINUTES` says how long, at least four.
+//! are completed and given up, reads, listings. The node's resources (memory, descriptors, files, bytes under
+//! its volumes) are read every ten seconds and printed; over the second half nothing may grow beyond a bound.
+//! `SHERD_SOAK_MINUTES` says how long, at least four.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
@@ -147,7 +147,7 @@ async fn look(node: &Node, began: Instant, requests: &AtomicU64) -> Sample {
     }
 }
 
-/// Files below a folder, and the bytes that they take on the disk. What goes away meanwhile is left out.
+/// Files below a folder, and the bytes that they take on the disk. Files that go away meanwhile are left out.
 fn walk(folder: &Path) -> (u64, u64) {
     let mut found = (0, 0);
     let mut left: Vec<PathBuf> = vec![folder.to_owned()];

@@ -1,9 +1,9 @@
 //! Sends what tests were recorded to ask to two builds of the node, and compares what both answer.
 //!
 //! `docs/testing.md` has the commands. Each recording gets two fresh nodes, one of each build, with the key
-//! pair and the configuration of the recorded one. Its requests go to both one after the other in the order in
-//! which they began, over connections as they were, signed again for now and with the ids that each node made.
-//! Where a recorded node was stopped or killed and started again, so are these two.
+//! pair and the configuration of the recorded one. Its requests go to both one after the other in the order
+//! in which they began, over connections as they were, signed again for now and with the ids that each node
+//! made. Where a recorded node was stopped or killed and started again, so are these two.
 
 #[path = "../harness/mod.rs"]
 mod harness;

@@ -1,5 +1,5 @@
-//! A name for what a request asks, for the table of what was compared. The server's own table of operations is
-//! what is under test, so this is another one, and coarser.
+//! A name for what a request asks, for the table of what was compared. The server's own table of operations
+//! is what is under test, so this is another one, and coarser.
 
 use crate::message::Head;
 

@@ -1,8 +1,8 @@
 //! Signs recorded requests again: for another moment, and with the ids that another server made.
 //!
-//! A signature that was right when it was recorded is made right; one that was wrong stays as it is, and so do
-//! requests that carry none. Signature Version 4 in the header and in the query with its signed frames, and
-//! Version 2 in the query.
+//! A signature that was right when it was recorded is made right; one that was wrong stays as it is, and so
+//! do requests that carry none. Signature Version 4 in the header and in the query with its signed frames,
+//! and Version 2 in the query.
 
 use std::fmt::Write as _;
 

@@ -8,7 +8,7 @@ use crc_fast::CrcAlgorithm;
 
 use super::*;
 
-/// A client that sends a checksum only where it is told to; the SDK adds one of its own else.
+/// A client that sends a checksum only where the request asks for it; the SDK else adds one of its own.
 pub(crate) fn without_checksums(client: &Client) -> Client {
     let config = client.config().to_builder();
     Client::from_conf(config.request_checksum_calculation(RequestChecksumCalculation::WhenRequired).build())

@@ -1,4 +1,4 @@
-//! What a bucket and an object are not configured with, as tools ask before they do anything else.
+//! Configurations that a bucket and an object lack: tools ask for them before they do anything else.
 
 use aws_sdk_s3::types::{CreateBucketConfiguration, ObjectOwnership, Payer, Permission, Tag, Tagging};
 

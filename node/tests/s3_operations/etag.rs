@@ -1,4 +1,4 @@
-//! Entity tags: AWS's MD5 by default, and with `etag = "fast"` one that says that it is none.
+//! Entity tags: AWS's MD5 by default, and with `etag = "fast"` one that is marked as no MD5.
 
 use aws_sdk_s3::types::{ChecksumAlgorithm, CompletedMultipartUpload, CompletedPart};
 use md5::{Digest as _, Md5};

@@ -1,7 +1,7 @@
 //! Every S3 operation and every error of it, through AWS's own SDK, against a whole node.
 //!
-//! Each test has a node to itself. What the SDK cannot say (a malformed range, a header twice) is
-//! put into its requests before they are signed; what it does not show is read from the raw answer.
+//! Each test has a node to itself. Parts that the SDK cannot send (a malformed range, a header twice) are put
+//! into its requests before they are signed; parts that it does not show are read from the raw answer.
 
 #[path = "../harness/mod.rs"]
 mod harness;
@@ -117,7 +117,7 @@ fn code<T: Debug, E: ProvideErrorMetadata + Debug>(result: Result<T, SdkError<E>
     (refusal.status, refusal.code)
 }
 
-/// What [`code`] should be.
+/// The expected result of [`code`].
 fn is(status: u16, code: &str) -> (u16, String) {
     (status, code.to_owned())
 }

@@ -1,4 +1,4 @@
-//! What a scrape shows of the work that requests made.
+//! Metrics of the work that requests made.
 
 use super::harness::volumes::shard_files;
 use super::{a_bucket, get, put, some_bytes};

@@ -1,5 +1,5 @@
-//! Checksums of multipart uploads, to the letter of S3: which part takes which, what Complete has to say of them, and
-//! what an upload gets that names no algorithm.
+//! Checksums of multipart uploads, to the letter of S3: which part takes which, what Complete has to say of
+//! them, and what an upload gets that names no algorithm.
 
 use aws_sdk_s3::types::{ChecksumAlgorithm, ChecksumMode, ChecksumType, CompletedPart, ObjectAttributes};
 
@@ -66,7 +66,7 @@ async fn a_completion_lists_the_checksums_that_the_objects_is_made_of() {
     let wrong = CompletedPart::builder().part_number(2).set_e_tag(parts[1].e_tag().map(str::to_owned));
     let wrong = [parts[0].clone(), wrong.checksum_crc32("AAAAAA==").build()];
     assert_eq!(code(try_with(&wrong).send().await), is(400, "InvalidPart"));
-    // What a client says of the whole is compared with what it says of the parts first.
+    // A client's checksum of the whole is compared with its checksums of the parts first.
     let both = try_with(&wrong).checksum_crc32("AAAAAA==").send().await;
     assert_eq!(code(both), is(400, "BadDigest"));
     let malformed = CompletedPart::builder().part_number(2).e_tag("x").checksum_crc32("AAAA").build();

@@ -1,4 +1,4 @@
-//! What is stored with an object, and what is not.
+//! Attributes that are stored with an object, and those that are not.
 
 use std::collections::HashMap;
 

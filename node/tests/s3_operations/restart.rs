@@ -1,4 +1,4 @@
-//! What was answered is there after a stop and after a kill.
+//! Acknowledged writes are there after a stop and after a kill.
 
 use super::*;
 

@@ -1,4 +1,5 @@
-//! S3 over TLS: the same as in clear, by either version; and what becomes of files that are wrong or replaced.
+//! S3 over TLS: the same as in clear, by either version; and what becomes of files that are wrong or
+//! replaced.
 
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};

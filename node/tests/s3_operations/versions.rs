@@ -40,7 +40,7 @@ async fn each_object_is_its_null_version() {
     assert_eq!((first.e_tag(), first.size()), (Some(etag.as_str()), Some(7)));
     assert_eq!(first.storage_class(), Some(&ObjectVersionStorageClass::Standard));
     assert!(first.owner().is_some() && first.last_modified().is_some());
-    // What clean-up scripts do with it.
+    // As clean-up scripts use it.
     for version in page.versions() {
         let delete = client.delete_object().bucket(BUCKET).key(version.key().unwrap());
         delete.version_id(version.version_id().unwrap()).send().await.unwrap();

@@ -1,4 +1,4 @@
-//! What the SDK can neither send nor show: bytes beyond ASCII in headers, and XML as it is written.
+//! Parts that the SDK can neither send nor show: bytes beyond ASCII in headers, and XML as it is written.
 //!
 //! Requests are presigned by the SDK, and written and read here byte by byte.
 

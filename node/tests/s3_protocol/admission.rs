@@ -1,4 +1,4 @@
-//! Who is let in, and for what.
+//! Which requests are let in, and for which operations.
 
 use bytes::Bytes;
 use http::Request;
@@ -34,7 +34,8 @@ async fn what_is_refused_has_the_name_of_what_it_asks_for() {
     }
 }
 
-/// A request of each operation on what a bucket or an object is configured with, and those that came after them.
+/// A request of each operation on what a bucket or an object is configured with, and those that came after
+/// them.
 fn of_configuration() -> Vec<(&'static str, Asking)> {
     vec![
         ("GetBucketVersioning", Asking::new("GET", "/bucket?versioning")),
@@ -447,7 +448,7 @@ async fn a_request_names_one_host_whoever_sends_it() {
         let twice = good.replacen("host: 127.0.0.1\r\n", "host: 127.0.0.1\r\nhost: 127.0.0.1\r\n", 1);
         assert_eq!(refused(&server, twice.as_bytes()).await, code(400, "InvalidRequest"), "{twice}");
     }
-    // HTTP/1.0 has no host of its own: a signature needs one all the same.
+    // HTTP/1.0 has no host of its own: a signature still needs one.
     for (request, expected) in [
         (request.signed(), code(400, "MissingSecurityHeader")),
         (request.presigned(60), code(400, "MissingSecurityHeader")),

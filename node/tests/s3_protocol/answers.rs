@@ -1,4 +1,4 @@
-//! What comes back.
+//! The form of answers.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -135,8 +135,8 @@ async fn neither_signatures_nor_secrets_are_logged() {
     let log = Log::default();
     let writer = log.clone();
     let subscriber = log::text("trace", move || writer.clone());
-    // Global, for a subscriber of one thread misses spans that other threads met before; so the log
-    // holds every test's requests, and this one's are told by their key.
+    // Global, for a subscriber of one thread misses spans that other threads entered before; so the log holds
+    // every test's requests, and this one's are recognised by their key.
     tracing::subscriber::set_global_default(subscriber).expect("no other test logs");
     let server = Server::start().await;
     let good = Asking::new("PUT", "/bucket/logged").body(b"abc");

@@ -315,7 +315,7 @@ async fn a_document_that_trickles_is_given_up() {
     assert_eq!(slower.answer().await.status, 200, "an object may take longer");
 }
 
-/// What is made of an element takes more memory than a short element itself.
+/// A parsed element takes more memory than a short element itself.
 #[tokio::test]
 async fn a_document_with_too_many_elements_is_not_even_read() {
     let server = Server::start().await;
@@ -398,7 +398,7 @@ fn delete(written: &str) -> Asking {
     Asking::new("POST", "/bucket?delete").body(document.as_bytes()).header("x-amz-checksum-crc32", &crc)
 }
 
-/// XML has no way to write them, and a listing writes them all the same.
+/// XML has no way to write them, but a listing contains them.
 #[tokio::test]
 async fn a_key_of_any_characters_is_deleted_however_it_is_written() {
     let server = Server::start().await;
@@ -429,7 +429,7 @@ async fn references_to_no_character_are_malformed() {
     assert!(server.memory.calls().is_empty());
 }
 
-/// What is between the marks of a section is the key, and nothing of it a mark or a reference.
+/// The text between the marks of a section is the key, without marks or references in it.
 #[tokio::test]
 async fn a_section_names_the_key_that_it_writes() {
     let server = Server::start().await;

@@ -1,5 +1,5 @@
-//! Presigned URLs as SDKs make them by default: with Signature Version 2, and with the checksum of a body that the
-//! signer did not have.
+//! Presigned URLs as SDKs make them by default: with Signature Version 2, and with the checksum of a body
+//! that the signer did not have.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -12,7 +12,8 @@ use crate::wire::{ACCESS_KEY, Asking, NOW_MS, SECRET, Server};
 /// A second in which URLs still hold.
 const LATER: u64 = NOW_MS / 1000 + 60;
 
-/// The target with a signature of Signature Version 2 over `lines`, which stand before the expiry, and `resource`.
+/// The target with a signature of Signature Version 2 over `lines`, which stand before the expiry, and
+/// `resource`.
 fn signed(target: &str, lines: &str, resource: &str, expires: u64) -> String {
     let text = format!("{lines}\n{expires}\n{resource}");
     let mac = Hmac::<Sha1>::new_from_slice(SECRET.as_bytes()).expect("any length");

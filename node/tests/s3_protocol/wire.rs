@@ -25,7 +25,7 @@ pub(crate) const SECRET: &str = "secret-that-nobody-prints";
 pub(crate) const NOW_MS: u64 = 1_369_353_600_000;
 pub(crate) const EMPTY: &str = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855";
 
-/// What makes a node answer as the layer does here, as far as its configuration goes.
+/// Configuration with which a node answers as the layer does here.
 const CONFIGURATION: &str =
     "region = \"eu-west-1\"\ndomains = [\"s3.test\"]\n[limits]\nstall_timeout = \"5s\"\n";
 
@@ -56,7 +56,7 @@ pub(crate) struct Server {
     pub(crate) address: SocketAddr,
     pub(crate) memory: Memory,
     _tasks: JoinSet<()>,
-    /// What clients go through where the test is recorded.
+    /// The recorder that clients go through, if the test is recorded.
     _recorder: Option<Recorder>,
 }
 
@@ -270,13 +270,13 @@ impl Asking {
         self.unsigned("content-length", &body.len().to_string())
     }
 
-    /// What `x-amz-content-sha256` says.
+    /// The value of `x-amz-content-sha256`.
     pub(crate) fn payload(mut self, payload: &str) -> Self {
         payload.clone_into(&mut self.payload);
         self
     }
 
-    /// A framed body of so many bytes; `framed` is what travels.
+    /// A framed body of `decoded` bytes; `framed` is its form on the wire.
     pub(crate) fn framed(self, form: &str, decoded: usize, framed: &[u8]) -> Self {
         let mut asking = self.header("x-amz-decoded-content-length", &decoded.to_string()).payload(form);
         asking.body = framed.to_vec();
@@ -356,7 +356,7 @@ impl Asking {
         self.bytes(&self.target, &headers, Some(&authorization))
     }
 
-    /// The bytes to send, signed in the query, for so many seconds.
+    /// The bytes to send, signed in the query, valid for `seconds`.
     pub(crate) fn presigned(&self, seconds: i64) -> Vec<u8> {
         let mut headers = self.headers.clone();
         headers.sort();
@@ -409,7 +409,7 @@ pub(crate) fn unsigned_frames(payloads: &[&[u8]], trailer: &str) -> Vec<u8> {
     framed
 }
 
-/// Limits that a test meets soon.
+/// Limits that a test reaches soon.
 pub(crate) fn small_limits() -> Limits {
     Limits {
         header_count_max: 20,

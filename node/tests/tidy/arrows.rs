@@ -1,9 +1,9 @@
-//! Arrows between the files of a crate: what a file imports, and the methods of other files that it calls through
-//! `self`.
+//! Arrows between the files of a crate: what a file imports, and the methods of other files that it calls
+//! through `self`.
 //!
-//! What a file uses is read off its `use` trees and its paths (`crate::`, `super::`, `self::`, or a module of its
-//! own), each followed through `pub use` to the file that defines the item. That a file has a module, or hands out
-//! its items, is no use of it.
+//! The names that a file uses are read off its `use` trees and its paths (`crate::`, `super::`, `self::`, or
+//! a module of its own), each followed through `pub use` to the file that defines the item. That a file has a
+//! module, or hands out its items, does not count as a use of it.
 
 use std::collections::{BTreeMap, BTreeSet};
 

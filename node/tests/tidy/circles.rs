@@ -1,8 +1,8 @@
 //! Circles of files: following what files use leads back to where one began.
 //!
 //! In no crate may imports lead around between files. Two more kinds are counted, and the count may only fall
-//! (see `ratchet`): circles of imports between a `mod.rs` and the files below it, and circles that exist only through
-//! calls of `self.method`, where the method stands in another file.
+//! (see `ratchet`): circles of imports between a `mod.rs` and the files below it, and circles that exist only
+//! through calls of `self.method`, where the method stands in another file.
 
 use std::collections::BTreeSet;
 
@@ -36,8 +36,8 @@ pub(crate) fn files_in_circles<'a>(files: &Files<'a>) -> (BTreeSet<Module<'a>>, 
     (by_imports, by_self)
 }
 
-/// The types with methods in more files than they may have, each with their number. Traits' methods do not count:
-/// what a trait asks for is not spread, but divided.
+/// The types with methods in more files than they may have, each with their number. Traits' methods do not
+/// count: what a trait asks for is not spread, but divided.
 pub(crate) fn spread_types<'a>(files: &Files<'a>) -> Vec<(Module<'a>, &'a str, usize)> {
     let mut spread = Vec::new();
     for ((module, name), blocks) in types(files) {

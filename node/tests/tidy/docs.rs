@@ -1,4 +1,5 @@
-//! The documentation and what it names: every page is in its folder's index, every link and every path leads somewhere.
+//! The documentation and what it names: every page is in its folder's index, every link and every path leads
+//! somewhere.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -51,7 +52,7 @@ fn paths(text: &str) -> impl Iterator<Item = &str> {
     prose.filter(is_path)
 }
 
-/// What a page names that is not there.
+/// Names in a page that do not exist.
 fn named_in_vain(page: &Page, is_there: impl Fn(&Path) -> bool) -> Vec<String> {
     let folder = Path::new(&page.path).parent().unwrap_or(Path::new(""));
     let linked = links(&page.text).map(|target| folder.join(target));

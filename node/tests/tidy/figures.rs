@@ -1,7 +1,7 @@
-//! What is counted by room, for `ratchet`: each figure may only fall.
+//! Figures that are counted by room, for `ratchet`: each figure may only fall.
 //!
-//! A room is a module right below a crate's `src`, named by its path (`node/core/src/record`); test files of a crate
-//! are one room (`node/tests`).
+//! A room is a module right below a crate's `src`, named by its path (`node/core/src/record`); test files of
+//! a crate are one room (`node/tests`).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,8 +16,8 @@ pub(crate) type Figures = BTreeMap<String, usize>;
 /// The columns that `rustfmt` gives code; it does not wrap comments.
 const WIDTH: usize = 110;
 
-/// Words that make a comment need a translation. A sentence names its actor and its number, and programs do not hear,
-/// know, tell or meet.
+/// Words that make a comment need a translation. A sentence names its actor and its number, and programs do
+/// not hear, know, tell or meet.
 const DIALECT: [&str; 31] = [
     "whoever",
     "whatever",
@@ -162,8 +162,8 @@ fn is_limit(declared: &str) -> bool {
     is_constant && (of_type.ends_with("Duration") || is_number && is_named_so)
 }
 
-/// Arrows that point up inside rooms. The parts of a folder (its files, and its folders as one each) are put into an
-/// order in which few arrows point up; where none of the parts use each other in a circle, none does.
+/// Arrows that point up inside rooms. The parts of a folder (its files, and its folders as one each) are put
+/// into an order in which few arrows point up; where none of the parts use each other in a circle, none does.
 fn upward_arrows<'a>(files: &Files<'a>) -> Vec<(Module<'a>, usize)> {
     let imports = imports(files);
     let folders: BTreeSet<Module<'a>> = files
@@ -192,7 +192,7 @@ fn upward_arrows<'a>(files: &Files<'a>) -> Vec<(Module<'a>, usize)> {
     found
 }
 
-/// Takes the part that uses most and is used least to the top of each circle, until there is none.
+/// Takes the part that uses most and is used least to the top of each circle, until no circle is left.
 fn upward(mut arrows: Arrows<'_>) -> usize {
     let mut count = 0;
     while let Some(circle) = circles(&arrows).into_iter().next() {

@@ -35,7 +35,7 @@ fn tests_named_in(section: &str) -> Vec<&str> {
     tests.split('`').skip(1).step_by(2).collect()
 }
 
-/// What is wrong between the list of invariants and the code.
+/// Differences between the list of invariants and the code.
 fn unmatched_invariants(text: &str, sources: &[Source]) -> Vec<String> {
     let listed = listed_invariants(text);
     let mut complaints = Vec::new();

@@ -1,8 +1,8 @@
 //! The rules of style that a machine can check, each with a test that shows it bites.
 //!
-//! A rule is a function from one source file to complaints. Comments and texts are blanked out
-//! first where a rule is about code. What needs types (the bans on clocks, files and tasks) is
-//! clippy's; `seams` has only the list of files that may break it.
+//! A rule is a function from one source file to complaints. Comments and texts are blanked out first where a
+//! rule is about code. Rules that need types (the bans on clocks, files and tasks) are clippy's; `seams` has
+//! only the list of files that may break it.
 
 mod arrows;
 mod circles;
@@ -24,7 +24,7 @@ fn holds(rule: fn(&Source) -> Vec<String>) {
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
 }
 
-/// What a rule says of one text.
+/// A rule's verdict on one text.
 fn bites(rule: fn(&Source) -> Vec<String>, text: &str) -> bool {
     !rule(&Source::new("node/src/example.rs", text)).is_empty()
 }

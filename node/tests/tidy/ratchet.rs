@@ -1,10 +1,10 @@
-//! Figures that may only fall: `ratchet.toml` beside this file holds what each room has, and a room that is not in it
-//! has zero.
+//! Figures that may only fall: `ratchet.toml` beside this file holds what each room has, and a room that is
+//! not in it has zero.
 //!
-//! A figure that rose is a complaint about the change. One that fell is to be lowered in the file, by hand or with
-//! `SHERD_TIDY=lower cargo test -p sherd-node --test tidy ratchet`. Rooms that the file does not know, because code was
-//! moved into them, get their figures from that, too, as long as the sum over all rooms does not rise. After a
-//! conflict in the file take one side and run it.
+//! A figure that rose is a complaint about the change. One that fell is to be lowered in the file, by hand or
+//! with `SHERD_TIDY=lower cargo test -p sherd-node --test tidy ratchet`. Rooms that the file does not know,
+//! because code was moved into them, get their figures from that, too, as long as the sum over all rooms does
+//! not rise. After a conflict in the file take one side and run it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -20,7 +20,7 @@ const HEAD: &str = "\
 # Written by: SHERD_TIDY=lower cargo test -p sherd-node --test tidy ratchet
 ";
 
-/// What the file holds.
+/// Content of the file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Ratchet {
     /// All rooms, also those without a figure.
@@ -66,7 +66,7 @@ impl Ratchet {
         text
     }
 
-    /// What the house has now.
+    /// The present figures.
     fn measured() -> Self {
         let sources = sources();
         let rooms = sources.iter().map(|source| room_of(&source.path)).collect();
@@ -86,7 +86,7 @@ impl Ratchet {
         names.map(|(what, room)| (what, room, self.of(what, room), measured.of(what, room))).collect()
     }
 
-    /// What is wrong with the house, or with the file.
+    /// Figures that rose, or that the file should lower.
     fn complaints(&self, measured: &Self) -> Vec<String> {
         let mut complaints = Vec::new();
         for (what, room, held, now) in self.beside(measured) {

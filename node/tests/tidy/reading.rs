@@ -1,5 +1,5 @@
-//! Reads a crate's files as far as the rules about arrows need: what each defines, uses and hands out, the methods of
-//! its `impl` blocks, and what these call through `self`. Test code does not count.
+//! Reads a crate's files as far as the rules about arrows need: what each defines, uses and hands out, the
+//! methods of its `impl` blocks, and what these call through `self`. Test code does not count.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -107,7 +107,7 @@ fn use_tree<'a>(
     let mut path = prefix.to_vec();
     loop {
         match tokens.get(at) {
-            // Of another crate, whatever modules here are called: no file has this name.
+            // Of another crate, even if a module here has its name: no file has this name.
             Some(&"::") if path.is_empty() => (path, at) = (vec!["::"], at + 1),
             Some(&"::") => at += 1,
             Some(&"{") => {
@@ -151,7 +151,7 @@ fn file<'a>(tokens: &[&'a str], children: &BTreeSet<&str>) -> File<'a> {
                 at = if next(1) == "(" { closed(tokens, at + 1) } else { at + 1 };
                 continue;
             }
-            // `use<'a>` in a type is no import.
+            // `use<'a>` in a type is not an import.
             "use" if next(1) != "<" => {
                 let mut found = Vec::new();
                 at = use_tree(tokens, at + 1, &[], &mut found);

@@ -1,8 +1,8 @@
 //! A room uses those below it, never one above.
 //!
-//! A room is a module right below a crate's `src`: a folder or a file. What a file uses is read off its
-//! paths: `crate::room`, and `super` as far as it leaves the room. Tests in a file of their own (`tests.rs`,
-//! or a folder `tests`) may build on rooms above: a whole node shows best what a peer does.
+//! A room is a module right below a crate's `src`: a folder or a file. The rooms that a file uses are read
+//! off its paths: `crate::room`, and `super` as far as it leaves the room. Tests in a file of their own
+//! (`tests.rs`, or a folder `tests`) may build on rooms above: a whole node is the best test of a peer.
 
 use std::fs;
 
@@ -28,11 +28,11 @@ const HOUSES: [House; 5] = [
     House {
         src: "node/volume/src/",
         rooms: &[
-            // What only tests and fuzzing see.
+            // Modules for tests and fuzzing only.
             "races",
             "support",
             "fuzzing",
-            // What a volume does, and what it knows.
+            // The work of a volume, and its state.
             "open",
             "write",
             "read",
@@ -105,7 +105,7 @@ fn modules_of(path: &str) -> Vec<&str> {
     path.strip_suffix("/mod").unwrap_or(path).split('/').collect()
 }
 
-/// The names that paths take right below the crate's root, for a file so many modules deep.
+/// The names that paths take right below the crate's root, for a file `depth` modules deep.
 fn roots_of_paths(code: &str, depth: usize) -> Vec<(usize, &str)> {
     let mut found = Vec::new();
     for at in all(code, "crate::").filter(|&at| begins_a_name(code, at)) {
@@ -164,7 +164,7 @@ fn inline_modules(code: &str) -> usize {
     open.into_iter().filter(|is_module| *is_module).count()
 }
 
-/// What the rule says of a text in this file.
+/// The rule's verdict on a text in this file.
 fn complaints(path: &str, text: &str) -> Vec<String> {
     uses_only_rooms_below(&Source::new(path, text))
 }

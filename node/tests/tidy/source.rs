@@ -1,4 +1,4 @@
-//! What the rules look at: every source file of the workspace, as text and as code alone.
+//! Input of the rules: every source file of the workspace, as text and as code alone.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ impl Source {
         format!("{}:{}: {what}", self.path, self.line_of(offset))
     }
 
-    /// Where test code begins; its end when there is none.
+    /// Where test code begins; the text's end without any.
     pub(crate) fn tests_begin(&self) -> usize {
         let in_tests = self.path.contains("/tests/") || self.path.ends_with("/tests.rs");
         if in_tests { 0 } else { self.code.find("#[cfg(test)]").unwrap_or(self.text.len()) }

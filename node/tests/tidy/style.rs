@@ -21,8 +21,8 @@ fn is_not_too_long(source: &Source) -> Vec<String> {
     if lines > LINES_MAX { vec![format!("{}: {lines} lines", source.path)] } else { vec![] }
 }
 
-/// One word per idea. A name behind `.` or `::` is somebody else's, `Item` is Iterator's, and
-/// S3 itself calls the frames of a streaming signature chunks.
+/// One word per idea. A name behind `.` or `::` belongs to another crate, `Item` is Iterator's, and S3 itself
+/// calls the frames of a streaming signature chunks.
 fn uses_our_words(source: &Source) -> Vec<String> {
     let signed_frames = source.path.contains("/s3/");
     let mut complaints = Vec::new();
@@ -116,7 +116,7 @@ fn selects_in_order(source: &Source) -> Vec<String> {
         .collect()
 }
 
-/// Whoever silences a lint says why.
+/// An attribute that silences a lint gives its reason.
 fn excuses_have_reasons(source: &Source) -> Vec<String> {
     let mut complaints = Vec::new();
     for opening in ["[allow(", "[expect("] {

@@ -1,5 +1,5 @@
-//! What a volume does on a good day: it keeps what it acknowledged, over restarts, compaction and
-//! the loss of its index, and judges as an acceptor does.
+//! A volume without faults: it keeps acknowledged data over restarts, compaction and the loss of its index,
+//! and judges as an acceptor.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -38,7 +38,7 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     assert_eq!(unsettled.rows, [UnsettledRow { key: object("large"), ballot: ballot(2) }]);
 }
 
-/// What is listed, each with whether it is committed.
+/// The listed keys, each with whether it is committed.
 fn listed(volume: &Driver) -> Vec<(sherd_core::id::RegisterKey, bool)> {
     let of_kind = |kind| volume.reader.unsettled(kind, None, 10).unwrap().rows.into_iter().map(|row| row.key);
     let missed = of_kind(UnsettledKind::Missed).map(|key| (key, true));
@@ -68,7 +68,7 @@ fn a_committed_row_that_another_volume_may_lack_stays_listed_until_it_is_everywh
     bench.index.wipe();
     let mut volume = bench.reopen();
     assert_eq!((listed(&volume), volume.reader.status().missed_rows), (both.to_vec(), 2));
-    // Everywhere is for good, whatever hint comes behind it.
+    // A row that is everywhere stays so, with any later hint.
     volume.commit(&object("a"), ballot(1));
     volume.commit_missed(&object("a"), ballot(1));
     // A later write takes the place of the other: a minute later, for a restart refuses ballots of the next
@@ -133,7 +133,7 @@ fn compaction_keeps_what_was_said_of_missed_rows() {
     volume.commit_missed(&object("a"), ballot(1));
     volume.commit_missed(&object("b"), ballot(2));
     compact_behind_rubbish(&mut volume, 0..60);
-    // What compaction wrote of it says that it is missed; this takes it back.
+    // Compaction's record marks it as missed; this hint takes that back.
     volume.commit(&object("b"), ballot(2));
     volume.settle();
     for round in 1..4 {
@@ -168,7 +168,7 @@ fn a_volume_that_was_opened_neither_votes_nor_takes_a_write_before_it_is_confirm
     assert!(volume.read(&object("a")).unwrap().result.unwrap().row.is_some());
 }
 
-/// What they take is measured: three peers of a set of four, with a row of 4 KiB.
+/// Their size is measured: three peers of a set of four, with a row of 4 KiB.
 #[test]
 fn positions_that_come_with_an_accept_are_logged_with_its_row() {
     let bench = Bench::new(1);

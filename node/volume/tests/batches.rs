@@ -1,4 +1,5 @@
-//! What one batch decides: whose answer waits for its sync, what it holds, and what begins the next one.
+//! Decisions of one batch: which answers wait for its sync, which operations it holds, and which begin the
+//! next one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

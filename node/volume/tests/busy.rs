@@ -1,5 +1,5 @@
-//! A process that lacks descriptors for the moment is busy, wherever it finds that out: nothing is half
-//! applied, no run ends, and whoever must not wait does not.
+//! A process that lacks descriptors for the moment is busy, at any call: nothing is half applied, no run
+//! ends, and callers that must not wait do not.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -37,7 +37,7 @@ fn refusing_lookups(bench: &Bench) -> (Driver, Arc<AtomicU64>) {
     (Driver::new(volume, Arc::clone(&bench.clock)), left)
 }
 
-/// Where upkeep is far behind, writers flush: that this is refused is no answer to what was written.
+/// Where upkeep is far behind, writers flush: a refused flush is not the answer to their writes.
 #[test]
 fn a_flush_that_lacks_descriptors_holds_up_no_write_and_undoes_none() {
     let mut bench = Bench::new(1);
@@ -55,7 +55,7 @@ fn a_flush_that_lacks_descriptors_holds_up_no_write_and_undoes_none() {
     let mut volume = Driver::new(volume, Arc::clone(&bench.clock));
     for number in 1..10 {
         volume.put_shard(shard(number, 0), &bytes(number, 100)).unwrap();
-        // What is visible is folded by the step that finds the next one queued.
+        // The visible batch is folded by the step that finds the next one queued.
         bench.clock.advance_ms(5_000);
     }
     assert!(refused.load(Ordering::Relaxed) >= 8, "each fold tried");

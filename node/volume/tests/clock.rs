@@ -1,4 +1,5 @@
-//! A volume's clock that was ahead and is set back: what it takes, and what it tells of that.
+//! A volume's clock that was ahead and is set back: which ballots it takes, and which guarantees its answers
+//! carry.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

@@ -1,5 +1,5 @@
-//! Compaction beside rot: a segment stays as long as something in it cannot be read and is needed, and no
-//! longer; and what is gone was needed by nobody, the next opening among them.
+//! Compaction beside rot: a segment stays only while a record in it cannot be read and is needed; and
+//! segments that are gone were not needed, not even by the next opening.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -89,7 +89,7 @@ fn a_segment_goes_when_what_was_rotten_in_it_is_healed() {
     assert_eq!(bench.reopen().packed(shard(3, 0)).unwrap(), bytes(3, 30_000));
 }
 
-/// What a recovery knows to be missing is not waited for: what stands beside it is moved.
+/// A range that a recovery noted as missing does not hold up compaction: the records beside it are moved.
 #[test]
 fn a_segment_with_a_hole_that_was_told_goes_when_nothing_else_in_it_is_needed() {
     for (kept, is_healed) in [2, 4].into_iter().flat_map(|kept| [(kept, false), (kept, true)]) {
@@ -180,7 +180,7 @@ fn with_evidence_left(bench: &Bench, kept: u64) -> Driver {
     volume
 }
 
-/// What is left is found again, and nothing else has happened.
+/// The rest is found again, and nothing else has happened.
 fn finds_the_evidence(bench: &Bench, kept: u64) {
     bench.kill();
     let (volume, report) = bench.open().unwrap();
@@ -230,7 +230,7 @@ fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
     assert_eq!(count_shards(&volume), there - 1);
     drop(volume);
     bench.kill();
-    // A frame that is not there is a loss all the same.
+    // A frame that is not there is still a loss.
     bench.disk.rot(&segment(&bench, 1), last.0..last.0 + 40).unwrap();
     bench.index.wipe();
     let (_, report) = bench.open().unwrap();
@@ -260,8 +260,8 @@ fn count_shards(volume: &Driver) -> usize {
     (0..SHARDS).filter(|number| volume.packed(shard(*number, 0)).is_ok()).count()
 }
 
-/// A rebuild that is cut short leaves an index that has a part of the log: it is no reason to judge the rest
-/// otherwise.
+/// A rebuild that is cut short leaves an index that has a part of the log: that is not a reason to judge the
+/// rest otherwise.
 #[test]
 fn a_rotten_payload_in_a_last_frame_is_no_loss_wherever_a_rebuild_was_cut_short() {
     let mut bench = Bench::new(1);

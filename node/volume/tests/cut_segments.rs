@@ -54,7 +54,7 @@ fn put(volume: &mut Driver, number: u64) -> Result<(), Error> {
     volume.put_shard(shard(number, 0), &bytes(number, 30_000))
 }
 
-/// An index that is rebuilt knows of nothing that the log has not.
+/// A rebuilt index has only the records of the log.
 #[test]
 fn a_file_that_ends_within_a_frame_or_with_it_was_cut_and_lost_what_was_acknowledged() {
     for frame in 0..SHARDS {
@@ -90,7 +90,7 @@ fn a_last_file_without_its_header_was_cut_and_lost_what_was_acknowledged() {
         let life = volume.reader.answerer().incarnation;
         drop(volume);
         bench.kill();
-        // It is told once, and is there for whoever looks into it.
+        // It is reported once, and is there for an operator to look into.
         let (volume, report) = bench.open().unwrap();
         assert!(report.lost_state.is_some(), "{story}");
         assert_eq!(volume.reader.answerer().incarnation, life, "{story}");
@@ -187,8 +187,7 @@ fn a_segment_that_is_as_full_as_can_be_is_not_taken_for_one_that_was_cut() {
     }
 }
 
-/// As where a filesystem made room for a part of a segment before it found that there is no more, and a crash
-/// came then.
+/// As if a filesystem had allocated a part of a segment before it was full, and a crash came then.
 #[test]
 fn a_file_of_any_length_is_longer_than_its_frames_when_these_come_to_its_end() {
     for pages in 1..30 {
@@ -244,7 +243,7 @@ fn a_segment_that_was_left_short_is_written_on_and_no_crash_cuts_it() {
             for cut in 0.. {
                 let (bench, mut volume) = with_a_short_segment(frames);
                 let (call, failure) = (Call::Resize, Failure::Full);
-                // There is no room for a whole segment.
+                // A whole segment does not fit.
                 let under = bench.path.join("log");
                 let fault =
                     bench.disk.inject(Fault { under, call, skip: 0, times: u64::from(!has_room), failure });

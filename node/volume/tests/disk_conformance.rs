@@ -1,4 +1,4 @@
-//! What every `Disk` promises, asked of the real one and of the faulty one.
+//! Guarantees of every `Disk`, checked on the real one and on the faulty one.
 //!
 //! Durability is not here: only the faulty disk can lose power, and its own tests show that it
 //! does. Here is what callers see while the machine runs.

@@ -1,6 +1,5 @@
-//! From its opening on a volume vouches for everything that it holds, whoever wrote it and however: a power
-//! cut behind an opening takes nothing back that was there, and a sync that failed is never taken for a good
-//! one.
+//! After its opening a volume's whole content is durable, however it was written: a power cut behind an
+//! opening takes none of it back, and a sync that failed is never taken for a good one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -143,7 +142,7 @@ fn what_found_no_room_while_a_volume_was_opened_is_read_from_the_device() {
     let mut volume = bench.reopen();
     volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
     volume.settle();
-    // The process dies before it has synced the last frame: nobody was told of it.
+    // The process dies before it has synced the last frame: it was not acknowledged.
     bench.disk.set_lying(true);
     volume.put_shard(shard(2, 0), &bytes(2, 3_000)).unwrap();
     bench.disk.set_lying(false);

@@ -349,8 +349,8 @@ fn no_prefix_of_a_subject_is_one_and_no_flipped_byte_panics() {
     for (subject, name) in subjects() {
         let bytes = subject.encode();
         for length in 0..bytes.len() {
-            // A delete's key is whatever follows, so its prefixes are deletes of other keys; fewer notes of a
-            // peer are notes of it, too.
+            // A delete's key is the rest of the record, so its prefixes are deletes of other keys; fewer
+            // notes of a peer are notes of it, too.
             let is_list = subject.kind() == Kind::PeerNotes && length >= 20 && (length - 20) % 16 == 0;
             if subject.kind() != Kind::Delete && !is_list {
                 assert!(Subject::decode(subject.kind(), bytes.slice(..length)).is_err(), "{name} {length}");

@@ -1,5 +1,5 @@
-//! What a frame holds: a batch up to its limit, with everything that rides along; and what rode with a frame
-//! that the disk refused rides again.
+//! Content of a frame: a batch up to its limit, with all piggybacked records; and those of a frame that the
+//! disk refused go with another one.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -237,7 +237,7 @@ fn what_waits_rides_with_the_first_frame_that_anybody_asks_for() {
     assert_eq!(volume.reader.peers(), [(peer, (seen.incarnation, seen.durable))]);
 }
 
-/// What no frame holds is forgotten by a crash: the data that it names would stay until a sweep.
+/// A note that is in no frame is lost in a crash: the data that it names would stay until a sweep.
 #[test]
 fn a_note_of_replaced_data_does_not_wait_as_long_as_the_rest() {
     let bench = Bench::new(1);
@@ -351,7 +351,7 @@ fn what_is_known_of_a_peer_never_falls() {
     }
 }
 
-/// What is lazy may be lost; the index is made whole all the same, and the next start has nothing to replay.
+/// Lazy records may be lost; the index is still completed, and the next start has nothing to replay.
 #[test]
 fn a_close_on_a_full_disk_still_makes_the_index_whole() {
     let bench = Bench::new(1);

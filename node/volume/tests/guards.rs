@@ -24,7 +24,7 @@ use sherd_volume::lookup::Source;
 use support::hooked::{HookedSource, IndexCall};
 use support::*;
 
-/// What happens between a lookup in the index and its answer.
+/// Event between a lookup in the index and its answer.
 type Interruption = Box<dyn FnOnce() + Send>;
 
 #[test]
@@ -184,7 +184,7 @@ fn a_log_of_a_version_before_is_read_and_goes_on_in_a_segment_of_this_one() {
         if wiped {
             bench.index.wipe();
         }
-        // What the versions before do not know stands where it does not look.
+        // The field that earlier versions lack stands where they do not read.
         for round in 0..2 {
             let mut volume = bench.reopen();
             assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
@@ -282,7 +282,7 @@ fn a_segment_that_is_shorter_than_its_follower_says_has_lost_state() {
     assert_eq!(report.lost_state, Some(format!("segment 2 is rotten at offset {end}")));
 }
 
-/// Somebody may still write it whom this opening does not know.
+/// A writer from an earlier opening may still write it.
 #[test]
 fn a_shard_file_without_a_byte_is_cleared_away_only_when_it_is_old() {
     let bench = Bench::new(1);

@@ -1,4 +1,4 @@
-//! Disks that fail, fill up and lie: who waits is told, nothing acknowledged is lost, and a failed
+//! Disks that fail, fill up and lie: waiting callers are answered, nothing acknowledged is lost, and a failed
 //! volume stays failed.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -94,7 +94,7 @@ fn a_record_that_cannot_be_read_is_reported_and_the_rest_is_served() {
     assert_eq!(volume.packed(shard(1, 0)).unwrap(), bytes(1, 100));
 }
 
-/// What is in memory hides what became of the device, from everybody but those who verify.
+/// Memory hides damage on the device from all reads except those for verification.
 #[test]
 fn what_is_verified_is_read_from_the_device() {
     let bench = Bench::new(1);
@@ -158,7 +158,7 @@ fn a_full_disk_refuses_new_data_and_takes_deletes_tombstones_and_floors() {
     assert!(volume.reader.status().spares >= 2, "the reserve is there");
     let ask = ballot(2);
     volume.prepare(&object("a"), ask).unwrap().result.unwrap();
-    // What takes more than it replaces needs room; what takes less makes some.
+    // A value that is larger than the one it replaces needs room; a smaller one makes some.
     assert!(matches!(volume.accept(&object("a"), ask, &value(2, 1_000)), Err(Error::Full)));
     volume.accept(&object("a"), ask, &tombstone(2)).unwrap().result.unwrap();
     // A bucket can be deleted, the deletion be undone and be done again; another cannot be made.

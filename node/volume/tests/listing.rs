@@ -308,7 +308,7 @@ fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
     assert_eq!(changed.rows.iter().map(|row| row.key.clone()).collect::<Vec<_>>(), [object("d")]);
 }
 
-/// A volume with a row, so many entries behind it whose keys are no keys of rows, and a row of a part behind
+/// A volume with a row, `count` entries behind it whose keys are not keys of rows, and a row of a part behind
 /// these: in the table of rows, and in that of rows which are not known to be committed.
 fn with_unreadable_keys(count: u32) -> Driver {
     let bench = Bench::new(1);

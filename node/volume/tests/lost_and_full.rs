@@ -137,7 +137,7 @@ fn more_rot_than_memory_holds_is_queued_by_one_opening_after_the_other() {
     assert_eq!((report.replayed_records, heals(&volume) as u64), (0, COUNT));
 }
 
-/// Evidence may be left before a loss, and the replay begins there again: the loss was told once.
+/// Evidence may be left before a loss, and the replay begins there again: the loss was noted once.
 #[test]
 fn a_loss_that_was_told_is_not_found_again_beside_evidence_that_is_left() {
     const COUNT: u64 = 60;
@@ -209,7 +209,7 @@ fn a_volume_that_lost_its_state_opens_on_a_full_disk() {
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "the same loss, the same life");
 }
 
-/// What can be read again is not told as missing any more, and that is to be written down.
+/// A range that can be read again is not noted as missing any more, and that has to be written down.
 #[test]
 fn a_volume_that_found_again_what_it_had_lost_opens_on_a_full_disk() {
     let mut bench = Bench::new(1);
@@ -234,7 +234,7 @@ fn a_volume_that_found_again_what_it_had_lost_opens_on_a_full_disk() {
     assert_eq!(volume.packed(shard(6, 0)).unwrap(), bytes(6, 3_000));
 }
 
-/// What was told as missing in a segment says nothing of another one that would bear its number.
+/// A range that was noted as missing in a segment must not be applied to another segment of that number.
 #[test]
 fn no_segment_has_the_number_of_one_in_which_something_was_told_as_missing() {
     let mut bench = Bench::new(1);
@@ -270,7 +270,7 @@ fn no_segment_has_the_number_of_one_in_which_something_was_told_as_missing() {
     }
 }
 
-/// Where a filesystem allocates late, only the sync says that there is no room. The file that is there is
+/// Where a filesystem allocates late, only the sync shows that space is short. The file that is there is
 /// whole.
 #[test]
 fn a_recovery_ends_though_its_note_found_no_room_when_it_was_synced() {

@@ -1,5 +1,5 @@
-//! Files in the log's directory whose names are not those of what they hold: a segment under another name is
-//! refused and left alone, and a stray file is no part of the log.
+//! Files in the log's directory under wrong names: a segment under another name is refused and left alone,
+//! and a stray file is not a part of the log.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -29,7 +29,7 @@ fn with_segments() -> (Bench, u64) {
     (bench, last)
 }
 
-/// A volume with so many shards, and the number of its last segment.
+/// A volume with `shards` shards, and the number of its last segment.
 fn with_shards(shards: u64) -> (Bench, u64) {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
@@ -155,7 +155,8 @@ fn an_unreadable_file_with_a_number_that_no_log_comes_near_is_no_part_of_it() {
     }
 }
 
-/// As whoever moves a file aside leaves it. What the log has let go, or has under its own name, is anybody's.
+/// As an operator leaves a file that was moved aside. A copy of a segment that the log has let go, or has
+/// under its own name, does not matter.
 #[test]
 fn a_segment_under_a_name_of_none_is_refused_and_can_be_put_back() {
     let asides = ["saved", "1.seg", "00000000000000000001.seg.bak"];
@@ -183,7 +184,7 @@ fn a_segment_under_a_name_of_none_is_refused_and_can_be_put_back() {
     }
 }
 
-/// What was given up is given up: a volume that recovered does not ask for it again.
+/// A segment that was given up stays given up: a volume that recovered does not ask for it again.
 #[test]
 fn a_segment_that_comes_back_under_another_name_after_a_recovery_is_no_part_of_the_log() {
     for (number, is_wiped) in (1..=4).flat_map(|number| [(number, false), (number, true)]) {
@@ -239,7 +240,7 @@ fn a_copy_of_a_segment_is_no_part_of_the_log_whatever_becomes_of_the_segment() {
     }
 }
 
-/// They were somebody's, perhaps: who looks for them is told what became of them.
+/// They may have mattered to an operator: the report says what became of them.
 #[test]
 fn files_that_are_no_segments_are_removed_and_told() {
     let (bench, last) = with_segments();

@@ -168,7 +168,7 @@ fn act(action: &Action, bench: &Bench, volume: &mut Driver, model: &mut Model) {
         }
         Action::Spare => volume.reader.upkeep().unwrap(),
         Action::Restart { flushed, index_lost } => {
-            // Hints are told to nobody: a restart without a frame behind them forgets them.
+            // Hints have no answer: a restart without a frame behind them forgets them.
             volume.settle();
             if *flushed {
                 volume.reader.flush().unwrap();

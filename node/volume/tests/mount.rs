@@ -19,7 +19,7 @@ use sherd_volume::identity::ExpectedIdentity;
 use sherd_volume::open::{Setup, open};
 use support::*;
 
-/// The volume as it is opened, perhaps over another disk and for somebody else.
+/// The volume as it is opened, perhaps over another disk and under another id.
 fn setup(bench: &Bench, disk: Arc<dyn Disk>, volume: VolumeId) -> Setup {
     Setup {
         disk,

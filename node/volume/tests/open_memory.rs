@@ -1,5 +1,5 @@
-//! What an open holds in memory has a bound, whatever it replays. Every allocation of this process is
-//! counted, so the stories stand in one test.
+//! The memory of an open is bounded for every replay. Every allocation of this process is counted, so the
+//! stories stand in one test.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -24,7 +24,7 @@ use sherd_volume::options::{Durability, Options};
 use sherd_volume::request::Op;
 use support::*;
 
-/// The system's allocator, which knows how much is in use and how much was at most.
+/// The system's allocator, which counts the bytes in use and their maximum.
 struct Measured;
 
 static IN_USE: AtomicUsize = AtomicUsize::new(0);

@@ -1,5 +1,5 @@
-//! The openings of a volume: durable before it answers, told with every answer, and kept for as long as its
-//! life; and what it remembers of the openings of its peers.
+//! The openings of a volume: durable before it answers, sent with every answer, and kept for as long as its
+//! life; and its memory of the openings of its peers.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -152,7 +152,7 @@ fn a_new_life_names_its_opening_and_those_of_earlier_lives_go() {
     assert_eq!(volume.reader.openings().openings().len(), 2);
 }
 
-/// It serves what it has, and tells nobody of an opening that the next one would miss.
+/// It serves its data, and sends no opening that the next one would miss.
 #[test]
 fn a_volume_without_room_for_its_opening_serves_and_tells_no_position_until_it_has() {
     let bench = Bench::new(1);

@@ -133,7 +133,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
     let refused = volume.accept(&object("other"), ballot(45), &value(1, 0)).unwrap().result;
     assert!(matches!(refused, Err(Refusal::Below { .. })));
 
-    // The loss was told and is recovered from: an index that is rebuilt meets it again, and needs no other
+    // The loss was noted and is recovered from: a rebuild of the index finds it again, and needs no other
     // life.
     drop(volume);
     for round in 0..2 {
@@ -246,7 +246,7 @@ fn a_loss_of_the_end_of_the_log_that_was_told_is_not_found_again() {
     }
 }
 
-/// What the index alone has would be gone with it.
+/// An entry that only the index has would be gone with it.
 #[test]
 fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
     let bench = Bench::new(1);
@@ -289,8 +289,8 @@ fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
     assert_eq!(volume.reader.answerer().incarnation, Incarnation(3));
 }
 
-/// A record may be whole in a frame that no replay can use. An index that knew it before names it still, and
-/// one that is rebuilt does not: neither finds it, so that it is healed as soon as its loss is told.
+/// A record may be whole in a frame that no replay can use. An index from before still names it, and a
+/// rebuilt one does not: a lookup finds it in neither, so that it is healed as soon as its loss is noted.
 #[test]
 fn what_lies_whole_in_a_stretch_that_was_told_as_missing_is_not_found_with_any_index() {
     let mut bench = Bench::new(1);
@@ -352,7 +352,7 @@ fn a_forced_recovery_goes_on_with_what_is_left() {
     let row = volume.read(&object("kept")).unwrap().result.unwrap().row.unwrap();
     assert_eq!(row.head.ballot, ballot(1));
     assert!(matches!(volume.control(finish()), Err(Error::Corrupt { .. })));
-    // Its rows lie on both sides of the loss: they are judged anew.
+    // Its rows lie on both sides of the loss: they are judged again.
     drop(volume);
     bench.kill();
     bench.index.wipe();

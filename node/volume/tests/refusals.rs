@@ -1,5 +1,5 @@
-//! A disk that refuses, and is well again: whatever it refuses for lack of room, descriptors or memory, the
-//! volume says so and goes on. What it said was not stored is not, whenever the power is cut.
+//! A disk that refuses, and is well again: after every refusal for lack of space, descriptors or memory the
+//! volume reports it and goes on. A write that it reported as not stored is not, whenever the power is cut.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -131,7 +131,7 @@ fn a_write_that_is_refused_answers_full_and_the_next_one_is_taken() {
         let fault = bench.disk.inject(Fault { under, call, skip: 0, times: 1, failure: Failure::Full });
         assert!(matches!(volume.put_shard(shard(2, 0), &bytes(2, 20_000)), Err(Error::Full)));
         drop(fault);
-        // Whether the process dies or the power goes: nobody finds what was said to be absent.
+        // Whether the process dies or the power goes: no record is found that was reported as not stored.
         for keep in [None, Some(Keep::Everything), Some(Keep::Nothing)] {
             let fork = Bench { disk: bench.disk.fork(), ..bench.clone() };
             if let Some(keep) = keep {

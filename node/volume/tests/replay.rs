@@ -131,7 +131,7 @@ fn what_is_replayed_is_durable_before_the_index_is_flushed() {
     assert!(was_flushed, "a replay of this length flushes on its way");
 }
 
-/// An index that the system does not let anybody open for some tries.
+/// An index that the system refuses to open for some tries.
 struct Refused {
     inside: MemorySource,
     error: Option<IndexError>,
@@ -172,7 +172,7 @@ fn an_index_is_wiped_only_where_it_is_proven_to_be_bad() {
         assert!(matches!(open_with(unavailable(FaultClass::Busy), policy), Err(OpenError::Io { .. })));
         assert!(matches!(open_with(IndexError::Full, policy), Err(OpenError::Io { .. })));
     }
-    // Tried for a while, like a log that cannot be read; then it is made anew.
+    // Tried for a while, like a log that cannot be read; then it is rebuilt.
     let refused = open_with(unavailable(FaultClass::Fatal), UnreadablePolicy::Refuse);
     assert!(matches!(refused, Err(OpenError::Unreadable { .. })));
     let report = bench.open().unwrap().1;

@@ -25,7 +25,8 @@ pub struct ListScan {
     pub delimiter: Option<Bytes>,
     /// Entries at most.
     pub limit: usize,
-    /// Rows that the page may pass because no listing shows them; [`LIST_PASSED_MAX`] is the most that counts.
+    /// Rows that the page may pass because no listing shows them; [`LIST_PASSED_MAX`] is the most that
+    /// counts.
     pub passed_max: u32,
 }
 

@@ -5,8 +5,8 @@
 //! part row     2  bucket 16  upload 16  part u16 BE  key
 //! ```
 //!
-//! Scans go through rows in the order of these bytes and go on behind one of them, on whichever volume is asked; a
-//! volume's index stores its rows under them.
+//! Scans go through rows in the order of these bytes and go on behind one of them, on whichever volume is
+//! asked; a volume's index stores its rows under them.
 
 use bytes::Bytes;
 

@@ -1,8 +1,8 @@
-//! Dropping a tombstone: who must confirm what before a deleted key is forgotten.
+//! Dropping a tombstone: the confirmations that are needed before a deleted key is forgotten.
 //!
 //! ```text
 //! 1. every volume of the set raises its floor to the tombstone's ballot, durably
-//! 2. every volume is then asked for its row: this very tombstone, or nothing; one of them holds it as committed
+//! 2. every volume is then asked for its row: this very tombstone, or nothing; one has it as committed
 //! 3. only then each drops it, if its row is still that tombstone (`acceptor::judge_drop`)
 //! ```
 //! All N, not a quorum: a volume that missed the tombstone still holds what it deleted, and once the

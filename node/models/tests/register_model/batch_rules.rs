@@ -42,8 +42,8 @@ fn written(actor: u8, ballot: u8, at: [u8; 2]) -> Vec<Step> {
     steps
 }
 
-/// The first try makes both and lies on one volume; the second, made from somebody else's value, refuses one;
-/// then the first is found and settled.
+/// The first try makes both and lies on one volume; the second, made from another proposer's value, refuses
+/// one; then the first is found and settled.
 #[test]
 fn members_are_answered_as_the_try_judged_them_that_was_found() {
     let mut prefix = first_try(1, [0, 1]);
@@ -153,7 +153,7 @@ fn two_gateways_keep_one_history() {
     holds("two batches, one with two writers and two tries", &Register { release: true, ..model });
 }
 
-/// A batch whose tries came to nothing knows that by a committed value above them that lacks its change.
+/// The tries of a batch have failed if a committed value above them lacks its change.
 #[test]
 fn tries_are_forgotten_by_a_committed_value_above_them() {
     let model = actors(4, &[Batch(&[Write::PutIfAbsent(0)]), Put(&[1]), Settle]);

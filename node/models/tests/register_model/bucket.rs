@@ -1,4 +1,4 @@
-//! Deleting a bucket, while somebody writes into it.
+//! Deleting a bucket, while a writer writes into it.
 //!
 //! ```text
 //! the bucket's register (atomic):  active -> deleting(d) -> deleted -> active under another id
@@ -33,7 +33,7 @@ const VOLUMES_MAX: usize = 5;
 const GATEWAYS_MAX: usize = 2;
 const PUT: u8 = 1;
 const DELETE: u8 = 2;
-/// What a write's ballot has more where it met a floor: the floor itself is as high.
+/// Added to a write's ballot that was refused by a floor: the floor itself is as high.
 const ABOVE_FLOOR: u8 = 4;
 
 /// A rule taken out.
@@ -111,12 +111,12 @@ pub(crate) enum Phase {
     Undoing,
 }
 
-/// What a gateway or a writer got from a volume: how far it is, and in which life it was.
+/// Answer of a volume to a gateway or a writer: the stage, and the life that it was in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Slot {
     sealed: u8,
     listed: u8,
-    /// What its answers knew of the first volume's life.
+    /// The first volume's life by its answers.
     knew_sealed: u8,
     knew_listed: u8,
     live: bool,
@@ -145,7 +145,7 @@ pub(crate) struct Volume {
     row: u8,
     committed: bool,
     life: u8,
-    /// What it knows of the first volume's life.
+    /// The first volume's life that it has recorded.
     knows: u8,
     /// It was lost, or a voter of the one that was: its floor is above every ballot until then, and below
     /// later ones.
@@ -154,7 +154,7 @@ pub(crate) struct Volume {
     is_above: bool,
     /// The ghost: which accepts it ever took.
     accepted: u8,
-    /// In which life it answered each write, and what it knew then.
+    /// In which life it answered each write, and the first volume's life that it had recorded then.
     answers: [(u8, u8); 3],
 }
 
@@ -171,7 +171,7 @@ pub(crate) struct State {
     seen: (u8, u8),
     read: Option<Register>,
     removed: bool,
-    /// A client was told that a bucket holds what had been deleted.
+    /// A client got the answer that a bucket holds keys, which had been deleted.
     denied: bool,
 }
 
@@ -242,7 +242,7 @@ impl Bucket {
         Quorums::of(self.volumes)
     }
 
-    /// An answer of a life; the first volume's later life as the answerer knew it.
+    /// An answer of a life; the first volume's later life if the answerer has recorded it.
     fn reply<T>(&self, at: usize, life: u8, knew: u8, asked: u32, value: T) -> Reply<T> {
         let knows_more = knew > 1 && at != 0 && self.without != Without::OldLives;
         let peers: Arc<[_]> =
@@ -461,8 +461,8 @@ impl Bucket {
                     sealed: held(column.seals).is_sealed(),
                     ..KeyState::default()
                 };
-                // The ballot of a writer that met a floor is above it: here only the order of writes is
-                // judged.
+                // The ballot of a writer that a floor refused is above it: here only the order of writes
+                // matters.
                 let verdict = judge_accept(
                     &AcceptorState::default(),
                     &key,

@@ -11,7 +11,7 @@ fn needed(without: Without, model: &Clocks) {
     holds(&format!("with    {without:?}"), model);
 }
 
-/// A gateway whose clock says whatever it likes, to volumes whose clocks are right.
+/// A gateway with an arbitrary clock, and volumes whose clocks are right.
 fn bad_gateway() -> Clocks {
     Clocks { bad_messages: 4, ..Clocks::default() }
 }

@@ -26,7 +26,7 @@ use crate::rules::Without;
 use sherd_models::search::Model;
 
 const VOLUMES: usize = 3;
-/// Who is lost and recovered, from the two others.
+/// The volume that is lost and recovered, from the two others.
 const VICTIM: usize = 2;
 const SET: Quorums = Quorums::of(VOLUMES);
 const MINUTE_MS: u64 = 60_000;
@@ -53,11 +53,11 @@ pub(crate) struct Clocks {
     pub(crate) all_answer: bool,
     pub(crate) restarts: u8,
     pub(crate) gateway_restarts: u8,
-    /// Prepares and accepts of a gateway whose clock says whatever it likes.
+    /// Prepares and accepts of a gateway with an arbitrary clock.
     pub(crate) bad_messages: u8,
     /// Prepares of one whose clock is three minutes ahead, which is good enough.
     pub(crate) other_messages: u8,
-    /// Data floors from a sweeper whose clock says whatever it likes.
+    /// Data floors from a sweeper with an arbitrary clock.
     pub(crate) bad_floors: u8,
     pub(crate) recoveries: u8,
 }
@@ -81,7 +81,7 @@ impl Default for Clocks {
     }
 }
 
-/// What one volume guarantees, and holds of the key.
+/// One volume's guarantees, and its row of the key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub(crate) struct Acceptor {
     reading: Timestamp,
@@ -267,7 +267,7 @@ impl Clocks {
                 PrepareOutcome::Prepared(_) => match self.accepted(state, &replies, asking) {
                     AcceptOutcome::Committed => return Some(ballot),
                     AcceptOutcome::Conflict { above } => above,
-                    // The next request's data is born above the floors that this one met.
+                    // The next request's data is born above the floors that refused this one.
                     AcceptOutcome::DataTooOld => Ballot::ZERO,
                     _ => return None,
                 },

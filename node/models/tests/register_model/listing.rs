@@ -5,11 +5,11 @@
 //!            volumes at one moment, then accepts that arrive at any time or never, then hints
 //! lister:    scans volumes, each at a moment of its own, then decides over any P or more of them
 //! ```
-//! A key is what the highest chosen operation made of it; an operation is chosen when A volumes have
-//! accepted it, and with it, in the same moment, those that it was made from. A listing is right when
-//! what it shows of each key was so at some moment since it began; it is no snapshot over keys, so a
-//! prefix may be missed when one key below it was deleted after another was written. A register read
-//! is taken as one step that is right (`register/` is about that).
+//! The state of a key is that of the highest chosen operation; an operation is chosen when A volumes have
+//! accepted it, and with it, in the same moment, those that it was made from. A listing is right if each key
+//! that it shows had that state at some moment since it began; it is not a snapshot over keys, so a prefix
+//! may be missed when one key below it was deleted after another was written. A register read is taken as one
+//! step that is right (`register/` is about that).
 
 use sherd_core::id::{Ballot, ObjectKey, ProposerId, Timestamp};
 use sherd_core::register::RowHead;
@@ -28,7 +28,7 @@ const KEYS_MAX: usize = 2;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Without {
     Nothing,
-    /// A known-committed highest row is taken, whoever returned it.
+    /// A known-committed highest row is taken, from any volume.
     RowsOfAQuorum,
     /// P rows are taken, committed or not.
     Committed,
@@ -69,7 +69,7 @@ pub(crate) struct Cell {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Volume {
     cells: [Cell; KEYS_MAX],
-    /// What its scan returned: scanned or not, which key, and its row.
+    /// Result of its scan: scanned or not, which key, and its row.
     scanned: bool,
     key: u8,
     row: Row,
@@ -111,7 +111,7 @@ pub(crate) enum Step {
     Decide { from: u8, shown: Shown },
 }
 
-/// What a decision led to.
+/// Result of a decision.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shown {
     Yes,

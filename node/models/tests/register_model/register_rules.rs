@@ -75,8 +75,8 @@ fn four_more_changes_push_an_id_out_of_the_ring() {
     needed(Without::RingOverflow, &Register { tries: [2, 1, 0, 0, 1], ballots: 6, prefix, ..model });
 }
 
-/// One writer's value on a minority, another's on a second one, the first writer's second try made
-/// from that; then somebody goes on from the first try.
+/// One writer's value on a minority, another's on a second one, the first writer's second try made from that;
+/// then a third proposer goes on from the first try.
 #[test]
 fn changes_are_counted_from_the_lowest_try_not_from_the_latest() {
     let mut prefix = vec![
@@ -177,8 +177,8 @@ fn a_row_that_cannot_be_read_is_not_nothing() {
     needed(Without::UnreadableIsNoVote, &Register { rot: true, ..actors(&[Put(&[0]), Read]) });
 }
 
-/// A volume that shows a row and cannot read it is left out with its promise: whatever else was promised is
-/// one short of A without it.
+/// A volume that shows a row and cannot read it is left out with its promise: without it the other promises
+/// are one short of A.
 #[test]
 fn the_promise_of_a_volume_whose_row_cannot_be_read_is_none_of_the_a() {
     needed(Without::UnreadablePromise, &Register { rot: true, ..actors(&[Put(&[0]), Put(&[1])]) });
@@ -321,7 +321,7 @@ fn a_recovering_volume_adopts_data_floors() {
     needed(Without::AdoptDataFloors, &Register { ballots: 3, prefix, ..model });
 }
 
-/// A promise of a first volume's old life; the only peer that counts it lost what it knew of that.
+/// A promise of a first volume's old life; the only peer that counts it lost its record of that life.
 #[test]
 fn a_recovering_volume_adopts_the_lives_of_its_peers() {
     let mut prefix = vec![

@@ -20,8 +20,8 @@ pub(crate) fn holds<M: Model>(name: &str, model: &M) {
     assert!(found.complete, "{name}: cut short, which proves nothing");
 }
 
-/// As [`holds`], for a configuration that takes minutes: left out, loudly, unless asked for. One that
-/// is larger than the bound is searched from its beginning up to that, and says so.
+/// As [`holds`], for a configuration that takes minutes: left out, loudly, unless asked for. One that is
+/// larger than the bound is searched from its beginning up to that, with a message.
 pub(crate) fn holds_when_full<M: Model>(name: &str, model: &M) {
     if !full() {
         println!("LEFT OUT (set SHERD_MODEL_FULL=1): {name}");

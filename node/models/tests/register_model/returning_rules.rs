@@ -54,7 +54,7 @@ fn enough_peers_say_what_they_remember_before_a_volume_votes() {
     }
 }
 
-/// In an odd set every quorum with the old life has a volume that knows the later one.
+/// In an odd set every quorum with the old life has a volume that recorded the later one.
 #[test]
 fn a_remembered_life_above_ones_own_is_lost_state() {
     for volumes in [2, 4] {

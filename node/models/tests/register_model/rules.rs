@@ -10,7 +10,7 @@ pub(crate) enum Without {
     Nothing,
     /// Accept goes out after P promises.
     APromises,
-    /// A tombstone starts count and ids anew.
+    /// A tombstone resets count and ids.
     TombstoneHistory,
     /// Finding its own change id, a writer tries again.
     OwnIdIsSuccess,
@@ -28,31 +28,31 @@ pub(crate) enum Without {
     TryNumbers,
     /// Writers join a batch after its first accept.
     BatchClosed,
-    /// What a try decided is proposed again after a conflict.
+    /// The decision of a try is proposed again after a conflict.
     DecidedAnew,
     /// Refused members are answered when the accept is sent.
     AnswerAfterCommit,
     /// Data of refused and overwritten members is given back when the accept is sent.
     GiveBackAfterCommit,
-    /// A member that leaves after an accept is told that nothing changed.
+    /// A member that leaves after an accept gets the answer that nothing changed.
     LeavingIsUnknown,
-    /// A member that left is decided and proposed all the same.
+    /// A member that left is still decided and proposed.
     LeftIsLeftOut,
     /// Data of a member that leaves is given back at once.
     LeftDataWaits,
     /// A batch whose outcome is unknown gives all its data back.
     UnknownKeepsData,
-    /// A refusal is told at once although what failed it may not be committed.
+    /// A refusal is sent at once although the value that caused it may not be committed.
     RefusedOnCertain,
-    /// A refusal is told at once although an accept of the batch is under way.
+    /// A refusal is sent at once although an accept of the batch is under way.
     RefusedWithoutAccept,
-    /// A refusal is told at once to who came after the prepare was sent.
+    /// A refusal is sent at once to a member that came after the prepare was sent.
     RefusedCameBefore,
-    /// A refusal on nothing is told without writing a tombstone.
+    /// A refusal on an empty register is sent without writing a tombstone.
     RefusedTombstone,
     /// A condition is judged without looking whether the call has made its change already.
     CallsLookedUp,
-    /// What members before it in the batch made is not looked at either.
+    /// The changes of members before it in the batch are ignored too.
     DraftedCalls,
     /// A sending of a call that has made its change is answered although that may not be committed.
     RepeatedOnCertain,
@@ -60,11 +60,12 @@ pub(crate) enum Without {
     TombstoneCalls,
     /// Of the members of a batch only the last one's token goes into the value.
     EachBringsItsOwn,
-    /// What a read returned before a prepare refuses although an accept of the batch is under way.
+    /// A value that a read returned before a prepare refuses members although an accept of the batch is under
+    /// way.
     LookedWithoutAccept,
-    /// What a read saw before a prepare refuses although it may not be committed.
+    /// A value that a read saw before a prepare refuses members although it may not be committed.
     LookedOnCertain,
-    /// What a read returned before a prepare refuses members that came after the read was sent.
+    /// A value that a read returned before a prepare refuses members that came after the read was sent.
     LookedCameBefore,
     /// The changes are counted from the latest accept's count.
     LowestNotLatest,
@@ -84,7 +85,7 @@ pub(crate) enum Without {
     RestartBound,
     /// A promise is answered before its bound is durable.
     BoundBeforePromise,
-    /// Whoever commits a value that lacks the data releases it.
+    /// Any writer that commits a value without the data releases it.
     MadeFromNaming,
     /// A writer releases after any committed value that lacks its data.
     WriterHigherBallot,
@@ -106,7 +107,7 @@ pub(crate) enum Without {
     DropThisTombstone,
     /// A tombstone is dropped that no volume holds as committed.
     DropKnownCommitted,
-    /// A drop erases whatever row is there.
+    /// A drop erases any row that is there.
     DropIfStill,
     /// A drop forgets the key's promise.
     DropKeepsPromise,
@@ -131,7 +132,7 @@ pub(crate) enum Without {
     FloorAndCopies,
     /// The recovering volume does not take F as its floor.
     TakeFloor,
-    /// What it adopts comes from one voter.
+    /// The adopted rows come from one voter.
     AdoptFromAll,
     /// The recovering volume does not adopt the lives that its voters know.
     AdoptLives,
@@ -149,7 +150,7 @@ pub(crate) enum Without {
     StepsAreFollowed,
     /// Of bounds more than four minutes ahead the highest is followed.
     LowestFirst,
-    /// The highest bound is followed, whoever named it.
+    /// The highest bound is followed, from any volume.
     FollowFourMinutes,
     /// A gateway goes on above its last ballot when that is refused as too far ahead.
     BeginAnew,

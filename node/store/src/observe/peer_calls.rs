@@ -1,8 +1,8 @@
 //! A line at debug for each call to another node that a client's request makes.
 //!
-//! A request's id leads from its own line to the calls that it waited for, and by the same id to the lines of the
-//! other node. `peer::grpc` begins and ends them. Where the target `TARGET` is not logged at debug a call costs a
-//! look at that, and is not noted.
+//! A request's id leads from its own line to the calls that it waited for, and by the same id to the lines of
+//! the other node. `peer::grpc` begins and ends them. Where the target `TARGET` is not logged at debug a call
+//! costs a look at that, and is not noted.
 
 use std::sync::Arc;
 

@@ -4,10 +4,10 @@
 //! server: begin -> scope { s3: identify -> object -> register, stripe: add } -> answered
 //!                                  a body that is still read holds the trace: add -> dropped -> logged
 //! ```
-//! A [`RequestTrace`] is made for each S3 request and travels as a task-local value; work that is done for it in
-//! another task carries a clone, or its id alone. A request is judged by the time that this node took: what it
-//! waited for its client is left out. The last clone that is dropped logs, so a body is logged with its request, and
-//! a request that was dropped without an answer is logged as one whose client left.
+//! A [`RequestTrace`] is made for each S3 request and travels as a task-local value; work that is done for it
+//! in another task carries a clone, or its id alone. A request is judged by the time that this node took:
+//! what it waited for its client is left out. The last clone that is dropped logs, so a body is logged with
+//! its request, and a request that was dropped without an answer is logged as one whose client left.
 
 use std::future::Future;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -186,7 +186,8 @@ pub fn current_id() -> u64 {
     own.or_else(|_| CURRENT_ID.try_with(|id| *id)).unwrap_or(0)
 }
 
-/// Adds the time that `work` takes to a phase of this task's request, also where it is dropped before it is done.
+/// Adds the time that `work` takes to a phase of this task's request, also where it is dropped before it is
+/// done.
 pub async fn timed<F: Future>(phase: Phase, work: F) -> F::Output {
     let _timer = PhaseTimer { phase, begun: Instant::now() };
     work.await
@@ -323,8 +324,8 @@ impl TraceState {
         Duration::from_micros(self.phases_us[phase as usize].load(Ordering::Relaxed))
     }
 
-    /// The time that this node took: until the head of the answer, and what a body waited for volumes behind it; until
-    /// now where no head was sent.
+    /// The time that this node took: until the head of the answer, and what a body waited for volumes behind
+    /// it; until now where no head was sent.
     fn own_time(&self) -> Duration {
         let Some(answer) = self.answer.get() else {
             return self.begun.elapsed().saturating_sub(self.phase(Phase::Client));
@@ -510,7 +511,8 @@ mod tests {
         assert!(log.text().contains("passed_over=20"), "{}", log.text());
     }
 
-    /// As a PUT of a packed object does it. The quickest of many batches: others may take the processor in between.
+    /// As a PUT of a packed object does it. The quickest of many batches: others may take the processor in
+    /// between.
     #[tokio::test]
     async fn a_trace_costs_a_request_little() {
         const BATCHES: u32 = 200;

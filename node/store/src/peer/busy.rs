@@ -1,7 +1,7 @@
 //! Scans of a volume whose line is full: the same volume is asked again, after a short pause.
 //!
-//! A busy volume is up and holds what it is asked for: another one in its place would be as busy, and "too few volumes"
-//! would be wrong. Listings, parts and bucket deletions call this.
+//! A busy volume is up and holds what it is asked for: another one in its place would be as busy, and "too
+//! few volumes" would be wrong. Listings, parts and bucket deletions call this.
 
 use tokio::time::Instant;
 
@@ -10,8 +10,8 @@ use sherd_core::message::{Error, Result};
 use super::Pending;
 use super::limits::{BUSY_PAUSE_MAX, BUSY_PAUSE_MIN};
 
-/// Asks a volume, and again while it answers that it is busy, until the deadline. Gives its last answer, `Busy` where
-/// it was busy to the end. May be dropped at any time.
+/// Asks a volume, and again while it answers that it is busy, until the deadline. Gives its last answer,
+/// `Busy` where it was busy to the end. May be dropped at any time.
 pub(crate) async fn ask_unless_busy<R: Unpin>(deadline: Instant, ask: impl Fn() -> Pending<R>) -> Result<R> {
     let mut pause = BUSY_PAUSE_MIN;
     loop {

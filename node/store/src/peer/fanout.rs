@@ -175,9 +175,9 @@ impl<R: Unpin> HedgedGather<R> {
         self.gather.waits_for()
     }
 
-    /// Waits for the next answer, where `wanted` more are needed: at least that number is under way, as far as there
-    /// are any to ask. `None` when all that were asked have answered, or nothing came in time. Cancel-safe: an
-    /// answer is taken only when it is returned.
+    /// Waits for the next answer, where `wanted` more are needed: at least that number is under way, as far
+    /// as there are any to ask. `None` when all that were asked have answered, or nothing came in time.
+    /// Cancel-safe: an answer is taken only when it is returned.
     pub async fn next(
         &mut self,
         wanted: usize,

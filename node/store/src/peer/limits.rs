@@ -7,23 +7,23 @@ use std::time::Duration;
 pub(super) const LATE_AFTER: Duration = Duration::from_millis(1500);
 /// How exactly that is measured.
 pub(super) const LATE_STEP: Duration = Duration::from_millis(100);
-/// How long a volume is avoided that gave no answer to the last call that was overdue. Then one caller tries it, and
-/// waits for it once more.
+/// How long a volume is avoided that gave no answer to the last call that was overdue. Then one caller tries
+/// it, and waits for it once more.
 pub(super) const RETRY_AFTER: Duration = Duration::from_secs(10);
 /// How often a caller that waits for many looks whether all that are left are late.
 pub(crate) const LATE_LOOK_EVERY: Duration = LATE_STEP;
 
-/// How long a scan of what a request lists may wait for its turn on a volume: it is refused `Busy` then, so that a
-/// volume with many scans to do is not late for that. Half a second is left for the page before it, and
-/// for the answer's way.
+/// How long a scan of what a request lists may wait for its turn on a volume: it is refused `Busy` then, so
+/// that a volume with many scans to do is not late for that. Half a second is left for the page before it,
+/// and for the answer's way.
 pub(super) const SCAN_WAIT_MAX: Duration = Duration::from_secs(1);
-/// The pause before a volume is asked again that answered that its line of scans is full, and the longest: a page
-/// takes a few milliseconds.
+/// The pause before a volume is asked again that answered that its line of scans is full, and the longest: a
+/// page takes a few milliseconds.
 pub(super) const BUSY_PAUSE_MIN: Duration = Duration::from_millis(10);
 pub(super) const BUSY_PAUSE_MAX: Duration = Duration::from_millis(160);
 
-/// Transfers of bytes to one volume while a call to it is overdue. Each may hold a stripe's shard of 1 MiB, which the
-/// bytes of bodies under way no longer count once the write goes on without that volume.
+/// Transfers of bytes to one volume while a call to it is overdue. Each may hold a stripe's shard of 1 MiB,
+/// which the bytes of bodies under way no longer count once the write goes on without that volume.
 pub(super) const LATE_TRANSFERS_MAX: usize = 32;
 
 const _: () = {

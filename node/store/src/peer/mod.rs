@@ -1,5 +1,5 @@
-//! The seam to a node that owns volumes: [`Peer`], with the typed calls of [`RegisterPeer`], [`ShardPeer`] and
-//! [`UpkeepPeer`].
+//! The seam to a node that owns volumes: [`Peer`], with the typed calls of [`RegisterPeer`], [`ShardPeer`]
+//! and [`UpkeepPeer`].
 //!
 //! A call starts the work at once and gives back a [`Pending`]; waiting for it, and giving up on it, is the
 //! caller's business. Each call states the effect of dropping its `Pending`: one that **ends** may stop,
@@ -9,8 +9,8 @@
 //! Over the network a call that ends is given up at both ends within 100 ms of its drop; of each volume one
 //! runs on, to show whether the volume is late.
 //!
-//! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers wait
-//! is remembered here, for all calls together: [`VolumeRoute::is_late`].
+//! A call to another node has a deadline, after which its outcome is unknown. Which volumes let their callers
+//! wait is remembered here, for all calls together: [`VolumeRoute::is_late`].
 
 use std::sync::Arc;
 

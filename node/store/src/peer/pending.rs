@@ -152,8 +152,8 @@ fn poll_receiver<R>(
     receiver: &mut AnswerReceiver<R>,
     context: &mut Context<'_>,
 ) -> Poll<(Result<R>, Instant)> {
-    // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which a caller
-    // that counts wakes would take for the answer.
+    // Outside the task's budget: to make a task yield the runtime wakes it and shows it nothing, which a
+    // caller that counts wakes would take for the answer.
     let mut receiver = tokio::task::unconstrained(receiver);
     let gone = |_| (Err(Error::Unreachable { reason: "the volume went away".to_owned() }), Instant::now());
     Pin::new(&mut receiver).poll(context).map(|answer| answer.unwrap_or_else(gone))

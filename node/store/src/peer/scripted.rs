@@ -1,5 +1,5 @@
-//! A peer for tests, between a node and its volumes: what a script says of a question becomes of it, and everything
-//! else goes through.
+//! A peer for tests, between a node and its volumes: what a script says of a question becomes of it, and
+//! everything else goes through.
 //!
 //! It makes what a network and disks make, at the moment that a test wants: a question that never comes, an
 //! answer that is lost although its question came, a volume that is full, busy, or says no.
@@ -33,8 +33,8 @@ pub(crate) enum Fate<R> {
     Late,
     /// The volume never gets it, and the caller gets this answer.
     Instead(message::Result<R>),
-    /// The volume gets it, and this comes in place of its answer, once that is there: what the volume took can
-    /// be found in it from then on.
+    /// The volume gets it, and this comes in place of its answer, once that is there: what the volume took
+    /// can be found in it from then on.
     Unheard(message::Result<R>),
     /// The volume gets it, and the caller gets no answer while the script is kept.
     Silence,

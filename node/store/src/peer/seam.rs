@@ -34,8 +34,8 @@ pub trait Peer: Send + Sync + Debug {
     /// Sends a call without an answer to a volume. It is lazy, and may be lost without harm.
     fn tell(&self, volume: VolumeId, call: VolumeCall);
 
-    /// Writes a packed shard, durably. Gives the life of the volume in which it is: in a later one it is gone.
-    /// Runs on: stragglers of a body are not waited for.
+    /// Writes a packed shard, durably. Gives the life of the volume in which it is: in a later one it is
+    /// gone. Runs on: stragglers of a body are not waited for.
     fn put_shard(
         &self,
         volume: VolumeId,
@@ -61,13 +61,13 @@ pub trait Peer: Send + Sync + Debug {
     /// an accept that too few would take is not sent: what some took has an unknown outcome.
     fn is_full(&self, volume: VolumeId) -> bool;
 
-    /// Whether the volume is late: a call to it waits, or waited, for longer than one should, and none was answered
-    /// since. Does not wait; a hint whom to ask first, and whom not to wait for where enough others answered. Of
-    /// whom it decides no vote.
+    /// Whether the volume is late: a call to it waits, or waited, for longer than one should, and none was
+    /// answered since. Does not wait; a hint whom to ask first, and whom not to wait for where enough others
+    /// answered. Of whom it decides no vote.
     fn is_late(&self, volume: VolumeId) -> bool;
 
-    /// Whether a call to the volume waits for longer than one should at this moment. Does not wait. A volume that is late
-    /// without one is asked by one caller at a time, who waits until this is so.
+    /// Whether a call to the volume waits for longer than one should at this moment. Does not wait. A volume
+    /// that is late without one is asked by one caller at a time, who waits until this is so.
     fn has_overdue(&self, volume: VolumeId) -> bool;
 
     /// Whether the connection to the volume's node was lost just before: it is being made again, or has been.
@@ -75,15 +75,15 @@ pub trait Peer: Send + Sync + Debug {
     fn is_returning(&self, volume: VolumeId) -> bool;
 }
 
-/// A shard file being written: appends in order, then one finish. Dropped unfinished, or in the middle of an append,
-/// the file is removed; so it is when the way to the volume breaks.
+/// A shard file being written: appends in order, then one finish. Dropped unfinished, or in the middle of an
+/// append, the file is removed; so it is when the way to the volume breaks.
 pub trait ShardSink: Send + Debug {
     /// Writes the next bytes. The caller waits for one append before it begins the next, and writes no more
     /// once it gave one up: that ends.
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()>;
 
-    /// Makes the file durable under its name. Gives the life of the volume in which it is: in a later one it is
-    /// gone. Runs on.
+    /// Makes the file durable under its name. Gives the life of the volume in which it is: in a later one it
+    /// is gone. Runs on.
     fn finish(self: Box<Self>) -> Pending<Incarnation>;
 }
 

@@ -1,8 +1,9 @@
 //! The calls to one volume that are not answered, and whether it keeps its callers waiting.
 //!
-//! Each peer makes its answers here, so that one place remembers for all calls of all callers that a volume is
-//! late. Callers ask others first while it is, and wait for it only where too few others answer. Lateness is a hint
-//! about time and decides nothing else: a late volume is up, its vote counts, and its writes are sent.
+//! Each peer makes its answers here, so that one place remembers for all calls of all callers that a volume
+//! is late. Callers ask others first while it is, and wait for it only where too few others answer. Lateness
+//! is a hint about time and decides nothing else: a late volume is up, its vote counts, and its writes are
+//! sent.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -65,8 +66,8 @@ struct WatchState {
     young: [u32; STEPS],
     /// Unanswered calls that began before.
     overdue: u32,
-    /// Until when the volume is avoided since an overdue call to it was given up; an answer ends that. The first call
-    /// that begins later is the try, and avoids it for the others.
+    /// Until when the volume is avoided since an overdue call to it was given up; an answer ends that. The
+    /// first call that begins later is the try, and avoids it for the others.
     avoided_until: Option<Instant>,
     /// Transfers of bytes that hold these, waited for or not.
     transfers: usize,
@@ -122,8 +123,8 @@ impl CallWatch {
     /// A place for bytes on their way to the volume, until they are there or lost.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] where a call to the volume is overdue and as many bytes wait for it as may then: it said
-    /// nothing, and may be down.
+    /// [`Error::Unreachable`] where a call to the volume is overdue and as many bytes wait for it as may
+    /// then: it said nothing, and may be down.
     pub fn transfer(&self) -> Result<TransferPlace> {
         let mut state = self.0.lock();
         state.advance();
@@ -135,9 +136,10 @@ impl CallWatch {
         Ok(TransferPlace(self.clone()))
     }
 
-    /// Whether the volume keeps callers waiting: a call to it is unanswered for `LATE_AFTER`, or was until it was
-    /// given up and nothing was answered since. `RETRY_AFTER` later it is late no more until a call begins, whose
-    /// answer shows whether that is so: one caller tries it. To look takes no try from a caller who asks.
+    /// Whether the volume keeps callers waiting: a call to it is unanswered for `LATE_AFTER`, or was until it
+    /// was given up and nothing was answered since. `RETRY_AFTER` later it is late no more until a call
+    /// begins, whose answer shows whether that is so: one caller tries it. To look takes no try from a caller
+    /// who asks.
     pub fn is_late(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();

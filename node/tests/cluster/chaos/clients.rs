@@ -1,7 +1,9 @@
-//! Clients of all gateways, which know as much of what happens as clients do: some wait for an answer, some leave.
+//! Clients of all gateways, which know as much of what happens as clients do: some wait for an answer, some
+//! leave.
 //!
-//! Keys come in generations of a few that all clients work on at one time; older ones are read and listed. So the
-//! history of a key stays short enough to be judged, and what was written before each fault is looked at after it.
+//! Keys come in generations of a few that all clients work on at one time; older ones are read and listed. So
+//! the history of a key stays short enough to be judged, and what was written before each fault is looked at
+//! after it.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -47,7 +49,7 @@ struct Gateway {
     changes: u64,
 }
 
-/// What the clients did.
+/// Counts of the clients' requests.
 #[derive(Debug, Default)]
 pub(super) struct Counts {
     pub(super) answered: AtomicUsize,
@@ -56,7 +58,7 @@ pub(super) struct Counts {
     pub(super) left: AtomicUsize,
 }
 
-/// What the clients and who disturbs them share.
+/// Shared by the clients and the code that disturbs them.
 #[derive(Debug)]
 pub(super) struct Crowd {
     pub(super) load: Arc<Load>,
@@ -91,8 +93,9 @@ impl Crowd {
         clients
     }
 
-    /// Has the clients begin nothing new, or go on. A busy machine answers late, and what is late is reported and
-    /// healed: under a load that it cannot carry a cluster is never healed for as long as that takes to show.
+    /// Has the clients begin nothing new, or go on. A busy machine answers late, and what is late is reported
+    /// and healed: under a load that it cannot carry a cluster is never healed for as long as that takes to
+    /// show.
     pub(super) fn rest(&self, rests: bool) {
         self.rests.store(rests, Ordering::Relaxed);
     }

@@ -38,14 +38,14 @@ pub(super) struct Scene {
 /// A step of an event.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Action {
-    /// What comes before, where that takes its time.
+    /// The preparation, if that takes its time.
     Prepare,
     Begin,
     End,
 }
 
 impl Scene {
-    /// All nodes run, and the crowd knows them.
+    /// All nodes run, and the crowd has their addresses.
     pub(super) fn new(cluster: TestCluster, crowd: &Arc<Crowd>, dice: Dice) -> Self {
         for node in 0..cluster.len() {
             crowd.know(node, cluster.node(node).s3());
@@ -180,7 +180,7 @@ impl Scene {
                 self.starting.spawn(async move { (node, member.start().await) });
             }
             Trouble::StandsStill(node) | Trouble::SleepsBetweenAccepts(node) => {
-                // What it had sent before it stood still arrives before it goes on.
+                // Messages that it sent before it stood still arrive before it goes on.
                 for other in self.others(node) {
                     self.cluster.relay(node, other).mend();
                 }
@@ -211,10 +211,10 @@ impl Scene {
     }
 }
 
-/// What fills a volume's filesystem.
+/// Name of the file that fills a volume's filesystem.
 const BALLAST_NAME: &str = "ballast";
 
-/// Writes until there is no room.
+/// Writes until the filesystem is full.
 fn fill(volume: &Path) {
     let mut ballast = fs::File::create(volume.join(BALLAST_NAME)).expect("a file takes no room");
     let bytes = vec![1; BALLAST];

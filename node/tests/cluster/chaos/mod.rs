@@ -1,14 +1,15 @@
 //! Everything at once, and the promises hold (I-3, I-5, I-7, I-11, I-13, I-18).
 //!
 //! ```text
-//! clients -> gateways -> links through relays -> volumes      a plan from a seed harms all of it, round by round
+//! clients -> gateways -> links through relays -> volumes   a plan from a seed harms all of it, by rounds
 //!    |
 //! histories: one order per key explains every answer; listings lack nothing; every byte is right
 //! ```
-//! Nodes are killed, stand still and sleep between their accepts; links are cut, silent and slow, in one direction or
-//! both; one volume runs full; and in each round one volume loses its state: it is emptied, is as it was earlier, or
-//! rots. A round ends with everything mended, and the next one begins when `status` says that all is healed, as an
-//! operator would wait. In the end nothing that was acknowledged is missing through any gateway.
+//! Nodes are killed, stand still and sleep between their accepts; links are cut, silent and slow, in one
+//! direction or both; one volume runs full; and in each round one volume loses its state: it is emptied, is
+//! as it was earlier, or rots. A round ends with everything mended, and the next one begins when `status`
+//! says that all is healed, as an operator would wait. In the end nothing that was acknowledged is missing
+//! through any gateway.
 //!
 //! `SHERD_TEST_SEED` repeats a plan; `SHERD_CHAOS_SECONDS` says how long the long one goes on.
 

@@ -1,9 +1,9 @@
-//! What is done to the cluster, and when: drawn from a seed, so that a run can be repeated.
+//! The faults of the cluster, and their times: drawn from a seed, so that a run can be repeated.
 //!
-//! A round is one loss of a volume's state at most, beside any number of disturbances that lose nothing. The next
-//! round begins when all volumes are healed, for no store keeps what more volumes lose at one time than it has copies.
-//! A volume whose bytes rotted counts as lost until it is replaced: not all that is on it was read. So it is the
-//! one that the next round wipes.
+//! A round is one loss of a volume's state at most, beside any number of disturbances that lose nothing. The
+//! next round begins when all volumes are healed, for no store keeps what more volumes lose at one time than
+//! it has copies. A volume whose bytes rotted counts as lost until it is replaced: not all that is on it was
+//! read. So it is the one that the next round wipes.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,13 +11,14 @@ use std::time::Duration;
 use crate::harness::data::Dice;
 use crate::harness::relay::{Link, Way};
 
-/// How long clients leave a gateway alone before it is stopped for its bytes to rot: what it took last is noted by
-/// its peers by then. The very last records of a log are the only ones whose loss may pass unnoticed.
+/// How long clients leave a gateway alone before it is stopped for its bytes to rot: what it took last is
+/// noted by its peers by then. The very last records of a log are the only ones whose loss may pass
+/// unnoticed.
 pub(super) const DRAIN: Duration = Duration::from_secs(3);
 /// How long a gateway's accepts are kept back before it is stopped, so that it stands between two of them.
 pub(super) const KEPT_BACK: Duration = Duration::from_millis(300);
 
-/// What happens to a volume's state.
+/// A loss of a volume's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Loss {
     /// It is emptied.
@@ -28,7 +29,7 @@ pub(super) enum Loss {
     Rotten,
 }
 
-/// What happens to a node or a link, and loses nothing.
+/// A fault of a node or a link that loses nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// SIGKILL, and a start at the end. Its volume is copied meanwhile, to be rolled back to later.
@@ -55,7 +56,7 @@ pub(super) struct Event {
     pub(super) trouble: Trouble,
 }
 
-/// What rounds are drawn from.
+/// The source that rounds are drawn from.
 #[derive(Debug)]
 pub(super) struct Planner {
     dice: Dice,
@@ -142,7 +143,7 @@ impl Planner {
         (victim, loss)
     }
 
-    /// What happens to processes: a kill in each round, for the next one may need its copy.
+    /// Faults of processes: a kill in each round, for the next one may need its copy.
     fn kinds(&mut self) -> Vec<Kind> {
         let mut kinds = vec![Kind::Killed, Kind::StandsStill, Kind::SleepsBetweenAccepts];
         let first = self.dice.below(kinds.len());
@@ -188,7 +189,7 @@ impl Planner {
     }
 }
 
-/// What happens to a process.
+/// A fault of a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Killed,

@@ -6,8 +6,9 @@
 //! N      none, or others'   some                  segment N with a damaged header
 //! N      of segment M       none                  segment M under a wrong name, where M is kept: refused
 //! N      others'            none                  the highest: half a segment that was never used
-//! N      none               none                  the highest: the same, or, where its writer syncs, segment N with a
-//!                                                 damaged header: the header was durable before the name was there
+//! N      none               none                  the highest: the same, or, if its writer syncs, segment N
+//!                                                 with a damaged header: the header was durable before
+//!                                                 the name was there
 //! ```
 //! A file under a name that no log gives is looked into, too: an operator who moved a segment aside can put
 //! it back. A file with a number that no log comes near is a segment only where it has a header or a frame of

@@ -1,4 +1,4 @@
-//! What a client was told, and what it may therefore expect.
+//! Answers that a client got, and the states that it may therefore expect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use sherd_volume::lookup::{Lookup, Source};
 
 use crate::support::{BUCKET, Driver, target, value};
 
-/// A thing with one acknowledged state, and those that nobody heard about.
+/// A thing with one acknowledged state, and those without an answer.
 #[derive(Debug, Clone)]
 pub(crate) struct Fate<T> {
     pub(crate) sure: Option<T>,

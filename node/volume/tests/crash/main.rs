@@ -1,6 +1,6 @@
-//! Power is cut before every disk operation of a workload. Whatever the disk keeps of what was not
-//! durable: what was acknowledged is found, what was not is absent or whole, and no promise, floor
-//! or seal is ever taken back. Rot in the middle of the log never ends it early.
+//! Power is cut before every disk operation of a workload. With any rest of the bytes that were not durable:
+//! acknowledged writes are found, others are absent or whole, and no promise, floor or seal is ever taken
+//! back. Rot in the middle of the log never ends it early.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

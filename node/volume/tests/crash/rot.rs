@@ -187,7 +187,7 @@ fn a_rotten_payload_is_that_records_fault_alone() {
     let (mut volume, report) = bench.open().unwrap();
     assert_eq!(report.lost_state, None);
     assert_eq!(report.rotten.len(), 1);
-    // What is known is queued before the index lets the record be forgotten.
+    // Known damage is queued before the index lets the record be forgotten.
     volume.settle();
     volume.close();
     let (volume, report) = bench.open().unwrap();
@@ -225,7 +225,7 @@ fn damage_behind_the_last_frame_is_a_torn_tail() {
     let mut volume = bench.reopen();
     volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();
     volume.put_shard(shard(2, 0), &bytes(2, 3_000)).unwrap();
-    // No frame follows: nobody can tell whether the last one was acknowledged.
+    // No frame follows: it is unknown whether the last one was acknowledged.
     bench.kill();
     bench.index.wipe();
     bench.disk.rot(&segment(&bench, 1), FIRST + 4096 + 500..FIRST + 4096 + 600).unwrap();
@@ -372,7 +372,7 @@ fn an_empty_file_with_the_highest_number_there_is_leaves_numbers_for_the_log() {
     assert!(bench.reopen().packed(shard(20, 0)).is_ok());
 }
 
-/// What a power cut leaves of a segment that was begun in a spare by a writer that does not sync.
+/// The rest, after a power cut, of a segment that was begun in a spare by a writer that does not sync.
 #[test]
 fn a_spare_that_got_its_name_and_no_header_is_half_a_segment() {
     for durability in [Durability::Fsync, Durability::None] {

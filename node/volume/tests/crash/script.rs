@@ -19,7 +19,7 @@ use crate::support::{
     value,
 };
 
-/// What is noted when the answer of an operation is known.
+/// Noted in the ledger when the answer of an operation is there.
 type Note = Box<dyn FnOnce(&mut Ledger, bool)>;
 type Heard = Arc<Mutex<Option<bool>>>;
 
@@ -35,7 +35,7 @@ fn heard<R: Send + 'static>(is_yes: impl Fn(&R) -> bool + Send + 'static) -> (He
     let done = Completion::new(move |result: Result<R, Error>| {
         *into.lock() = match result {
             Ok(answer) => Some(is_yes(&answer)),
-            // Whoever is told nothing cannot know.
+            // Without an answer the outcome is unknown.
             Err(Error::Failed { .. }) => None,
             Err(_) => Some(false),
         };
@@ -100,7 +100,7 @@ impl Script {
                     let heard: Heard = heard;
                     let answer = *heard.lock();
                     let note: Note = note;
-                    // What was refused changed nothing.
+                    // A refused operation changed nothing.
                     if answer != Some(false) {
                         note(ledger, answer == Some(true));
                     }
@@ -122,7 +122,7 @@ impl Script {
             15 => {
                 let id = HealId([self.heal_number(); 16]);
                 volume.volume.submit(Op::HealDone { id });
-                // Nobody is told: it rides with some frame.
+                // It has no answer: it goes with some frame.
                 notes.push((
                     Arc::default(),
                     Box::new(move |ledger, _| {
@@ -173,7 +173,7 @@ impl Script {
         (ballot, value): (Ballot, EncodedValue),
     ) {
         let name = ledger.name(key);
-        // Whether it was heard or not, the commit may be known: hints need no answer.
+        // With or without an answer the commit may be stored: hints need no answer.
         ledger.hinted.insert((name.clone(), ballot));
         let (heard, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
         let accept = Accept {
@@ -268,7 +268,7 @@ impl Script {
         ));
     }
 
-    /// Seals a bucket that nobody writes to.
+    /// Seals a bucket that is not written to.
     fn seal(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
         let deletion = change(self.below(3));
         let bucket = if self.below(40) == 0 { BUCKET } else { sherd_core::id::BucketId([9; 16]) };

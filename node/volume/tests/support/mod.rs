@@ -1,4 +1,4 @@
-//! A volume under test: a disk that fails on demand, an index that forgets, a clock that is told.
+//! A volume under test: a disk that fails on demand, an index that forgets, a clock that the test sets.
 
 #![allow(dead_code, reason = "each test file uses its part")]
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
@@ -77,7 +77,7 @@ impl Clock for TestClock {
 pub(crate) struct MemorySource(pub(crate) Arc<Mutex<Arc<MemoryIndex>>>);
 
 impl MemorySource {
-    /// What a crash leaves of it.
+    /// The rest of it after a crash.
     pub(crate) fn crash(&self) {
         let mut held = self.0.lock();
         let left = held.crash();

@@ -3,7 +3,8 @@
 //! ```text
 //! object     := n u32, n x version (newest first), n u32, n x upload (oldest first)
 //! version    := id 16, modified u64, kind u8, (0 delete marker | 1 content)
-//! content    := size u64, etag text, attributes, n u8, n x checksum, has upload u8, (upload 16), body, (entries)
+//! content    := size u64, etag text, attributes, n u8, n x checksum, has upload u8, (upload 16), body,
+//!               (entries)
 //! attributes := n u32, n x (name text, value text)
 //! body       := kind u8, (1 inline: blake3 32 | 2 data ref | 3 n u32, n x part ref
 //!                         | 4 manifest: data ref, parts u16)

@@ -1,8 +1,8 @@
 //! A gateway's batch: writers of the key that come while it is open, are decided together in their order, and
 //! may leave at any time.
 //!
-//! Beside the answers runs a ghost: a change whose writer was refused, or told that nothing changed, must
-//! never be seen; one whose writer was told that it was made must be in what was committed.
+//! Beside the answers runs a ghost: a change whose writer was refused, or got the answer that nothing
+//! changed, must never be seen; one whose writer got success must be in a committed value.
 
 use sherd_core::record::ConditionalChange;
 use sherd_core::register::batch::{Batch, GiveBack, LeaveReply, RefusedMember, decide_in_order, give_back};
@@ -19,7 +19,7 @@ use crate::rules::Without;
 /// Most writers of one batch.
 pub(crate) const MEMBERS: usize = 2;
 
-/// What a writer of a batch wants.
+/// Wish of a writer of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Write {
     Put(u8),
@@ -84,7 +84,7 @@ pub(crate) struct Member {
     pub(super) late: bool,
     /// Changes acknowledged before it came.
     pub(super) before: u8,
-    /// What was decided last, and by each of the batch's tries (a mask, the first lowest).
+    /// The last decision, and that of each of the batch's tries (a mask, the first lowest).
     decided: bool,
     made: u8,
     /// By which of them it found that another sending of its call had made its change; the highest bit is
@@ -95,7 +95,7 @@ pub(crate) struct Member {
     named: u8,
 }
 
-/// What the members have made so far, as they are decided one after the other.
+/// Changes of the members so far, as they are decided one after the other.
 #[derive(Debug, Clone, Copy)]
 struct Made {
     value: Value,
@@ -162,7 +162,7 @@ impl Register {
                     let member = &mut after.actors[actor].members[at];
                     (member.place, member.before, member.late) =
                         (Place::In, state.acked, me.phase != Phase::Idle);
-                    // Who joins what was sent already is told what that comes to.
+                    // A member that joins a value which was already sent is answered by its outcome.
                     member.made = if is_open { 0 } else { u8::MAX };
                     out.push((Step::Come { actor: small(actor), member: step_member }, after));
                 }
@@ -200,7 +200,7 @@ impl Register {
         let me = &after.actors[actor];
         if self.without != Without::LeftIsLeftOut && me.members.iter().all(|member| member.place != Place::In)
         {
-            // Nobody is left to propose for.
+            // No member is left to propose for.
             if me.closed {
                 clear(after, actor);
                 after.actors[actor].phase = Phase::Done;
@@ -378,8 +378,8 @@ impl Register {
         (me.phase, me.settling) = (Phase::Accepting, false);
     }
 
-    /// Everybody is told, as the try of this number judged them (0: as was decided last), and what the value
-    /// of `committed` does not name is given back. 0 is no ballot: what was found is nothing.
+    /// All members are answered as the try of this number judged them (0: by the last decision), and data
+    /// that the value of `committed` does not name is released. Ballot 0 means that nothing was found.
     pub(super) fn end_batch(&self, state: &mut State, actor: usize, number: u8, committed: u8) {
         let me = state.actors[actor];
         let history = history_of(state, committed);
@@ -418,7 +418,7 @@ impl Register {
         state.actors[actor] = super::Actor { phase: Phase::Done, ..super::Actor::default() };
     }
 
-    /// What a batch's committed ballot says to its members.
+    /// Answers of a batch's committed ballot to its members.
     pub(super) fn batch_committed(&self, state: &mut State, actor: usize, committed: u8) {
         let me = state.actors[actor];
         let number = if me.settling { me.aux } else { me.sent };

@@ -1,4 +1,4 @@
-//! What must hold in every state.
+//! Properties of every state.
 
 use super::act::clear;
 use super::{Actor, Kind, Phase, Program, Register, State, VoterStatus};

@@ -6,10 +6,10 @@
 //! acceptors: row, promise, floor, bounds, data floor, standing, life     (one column each, with the
 //!            answers that each actor got from it: used at any time after, in any subset)
 //! ```
-//! Every decision is production's (`sherd_core::register`); the model keeps the state that the node
-//! and the volume keep, and does what a decision says. Ballots are small numbers; each try takes any
-//! unused one, so clocks may disagree as they like. Beside the values runs a ghost: which changes
-//! went into a value, whatever the ring of ids still remembers.
+//! Every decision is production's (`sherd_core::register`); the model keeps the state that the node and the
+//! volume keep, and carries out the decisions. Ballots are small numbers; each try takes any unused one, so
+//! clocks may disagree as they like. Beside the values runs a ghost: which changes went into a value, even if
+//! the ring of ids has dropped them.
 //!
 //! Abstracted: one key; values are a kind and one data id; a volume's batches (an answer leaves when
 //! durable); a recovery asks for its next life at one moment; clocks, pins, grace and epochs.
@@ -36,7 +36,7 @@ pub(crate) const ACTORS: usize = 5;
 pub(crate) const BALLOTS: usize = 10;
 pub(crate) const VICTIMS: usize = 2;
 
-/// What an actor does.
+/// Program of an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Program {
     /// Makes these changes, one operation after the other, each a PUT of data under its own id.
@@ -213,20 +213,20 @@ pub(crate) struct Actor {
     pub(crate) stopped: bool,
     /// A reader's round; a dropper's tombstone; F, for a recovery; the try that a batch settles.
     pub(crate) aux: u8,
-    /// A batch: its own proposals, whether nobody may join any more, and its writers.
+    /// A batch: its own proposals, whether it takes no more members, and its writers.
     pub(crate) sent: u8,
     pub(crate) closed: bool,
     pub(crate) members: [Member; MEMBERS],
 }
 
-/// A row: ballot and committed flag. Ballot 0 is no row.
+/// A row: ballot and committed flag. Ballot 0 means no row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Row {
     pub(crate) ballot: u8,
     pub(crate) committed: bool,
 }
 
-/// What an actor got from an acceptor.
+/// An acceptor's answer to an actor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Slot {
     /// 0: nothing yet. Otherwise how far this acceptor has come in the actor's protocol.
@@ -236,7 +236,7 @@ pub(crate) struct Slot {
     pub(crate) data_floor: u8,
     pub(crate) life: u8,
     pub(crate) votes: bool,
-    /// What the acceptor knew of the victims' lives.
+    /// The victims' lives that the acceptor had recorded.
     pub(crate) knows: [u8; VICTIMS],
     /// The reader's round in which it was asked.
     pub(crate) round: u8,
@@ -264,8 +264,8 @@ pub(crate) struct Column {
     pub(crate) life: u8,
     pub(crate) knows: [u8; VICTIMS],
     pub(crate) rotten: bool,
-    /// The ghost: tombstones that it ever accepted. What A volumes accepted is committed, whether
-    /// anybody knows it or not, and however soon some of them went on.
+    /// The ghost: tombstones that it ever accepted. A value that A volumes accepted is committed, even if no
+    /// actor has seen that, and even if some of them have moved on.
     pub(crate) tombstones: u16,
     pub(crate) slots: [Slot; ACTORS],
 }
@@ -306,19 +306,19 @@ pub(crate) struct State {
     /// Which acceptor each column is: for traces only.
     pub(crate) labels: [u8; COLUMNS],
     pub(crate) actors: [Actor; ACTORS],
-    /// What was proposed at each ballot: accepts travel for ever.
+    /// The value proposed at each ballot: accepts travel for ever.
     pub(crate) values: [Value; BALLOTS],
     pub(crate) used: u16,
-    /// Ballots known to be committed by somebody.
+    /// Ballots that an actor has as committed.
     pub(crate) committed: u16,
     /// Every change that was acknowledged or read, and released data (masks of changes).
     pub(crate) acked: u8,
     pub(crate) released: u8,
-    /// The ghost: changes whose writers were told that they were not made.
+    /// The ghost: changes whose writers got the answer that they were not made.
     pub(crate) refused: u8,
     /// The ghost of the dropped tombstones: what "nothing" stands for.
     pub(crate) dropped: u8,
-    /// Tombstones that somebody dropped: whoever still finds one finds nothing.
+    /// Tombstones that an actor dropped: an actor that still finds one finds nothing.
     pub(crate) forgotten: u16,
     pub(crate) restarts: u8,
     pub(crate) losses: [u8; VICTIMS],

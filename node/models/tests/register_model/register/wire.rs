@@ -62,7 +62,7 @@ const RING: usize = 4;
 /// Each change of the model stands for this many of production's, made by the same writer one after
 /// the other: so four of the model's fill the ring that sixteen of production's fill.
 const CHANGES_EACH: usize = CHANGE_IDS / RING;
-/// A change of somebody who never asks what became of it.
+/// A change of a writer that never asks for its outcome.
 const OTHER: ChangeTry =
     ChangeTry { change: ChangeId { made: Timestamp::ZERO, proposer: ProposerId(1) }, number: 1 };
 
@@ -85,13 +85,13 @@ pub(super) const fn token(call: u8) -> CallToken {
     CallToken([call; 16])
 }
 
-/// What is remembered of the calls of a mask.
+/// Changes kept for the calls of a mask.
 pub(super) fn conditional(calls: u8) -> Vec<ConditionalChange> {
     let calls = (0..8).filter(|call| calls & 1 << call != 0);
     calls.map(|call| ConditionalChange { token: token(call), etag: String::new() }).collect()
 }
 
-/// What a value keeps of its changes: count, ring, and the calls as a mask.
+/// A value's record of its changes: count, ring, and the calls as a mask.
 pub(super) struct Kept {
     pub(super) count: u8,
     pub(super) ring: [u8; RING],
@@ -146,7 +146,7 @@ impl Register {
         }
     }
 
-    /// What an acceptor's answer says about its life, noted in a slot.
+    /// The life that an acceptor's answer names, noted in a slot.
     pub(super) fn slot(&self, column: &Column, stage: u8) -> Slot {
         Slot {
             stage,
@@ -160,7 +160,7 @@ impl Register {
         }
     }
 
-    /// What an acceptor says of its row: a head comes from its index, although the row cannot be read.
+    /// An acceptor's answer about its row: a head comes from its index, although the row cannot be read.
     pub(super) fn shown(&self, column: &Column) -> Slot {
         let counts_as_nothing = column.rotten && self.without == Without::UnreadableIsNoVote;
         let row = if counts_as_nothing { Row::default() } else { column.row };
@@ -200,7 +200,7 @@ impl Register {
         self.reply(at, slot, Vote { row, floor })
     }
 
-    /// What a slot remembers of a report.
+    /// The report kept in a slot.
     pub(super) fn report(&self, at: usize, slot: &Slot) -> Reply<Guarantees> {
         let guarantees = Guarantees {
             floor: ballot(slot.floor),

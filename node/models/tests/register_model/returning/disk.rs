@@ -1,4 +1,4 @@
-//! What is on a disk of the model: the openings that its log names, and what it remembers of its peers, which
+//! Content of a disk of the model: the openings that its log names, and its memory of its peers, which
 //! production's `PeerNotes` and `OpeningHistory` change and judge.
 
 use sherd_core::id::{Incarnation, Sequence};
@@ -14,16 +14,16 @@ pub(crate) struct Notes {
     pub(super) after: [u8; OPENINGS + 1],
 }
 
-/// What is on a volume's disk.
+/// Content of a volume's disk.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, PartialOrd, Ord)]
 pub(crate) struct Disk {
     pub(super) life: u8,
     pub(super) record: u8,
     /// The last write that it holds.
     pub(super) holds: u8,
-    /// The openings of its life and where the log ended at each; 0 is none.
+    /// The openings of its life and where the log ended at each; 0 means none.
     pub(super) openings: [(u8, u8); OPENINGS],
-    /// What it remembers of the victims.
+    /// Its memory of the victims.
     pub(super) knows: [Notes; VICTIMS],
     /// The ghost: what it would, were nothing ever dropped.
     pub(super) heard: [Notes; VICTIMS],
@@ -62,7 +62,7 @@ impl Notes {
             opening: OpeningId(opening as u64),
             durable: Sequence(u64::from(after) - 1),
         });
-        // That a volume is in its first life nobody notes.
+        // A first life is not noted.
         (self.life > 1).then_some(Position::life(incarnation)).into_iter().chain(notes)
     }
 

@@ -60,7 +60,7 @@ pub(crate) enum Without {
     OpeningIds,
     /// Only openings are compared, and not how far each came.
     Ends,
-    /// What is remembered of the current opening counts, too.
+    /// Memory of the current opening counts, too.
     CurrentOpening,
     /// An opening is the number behind the last one that the log names.
     RandomOpenings,
@@ -70,11 +70,11 @@ pub(crate) enum Without {
     DurableOpenings,
     /// Answers carry what is not synced yet.
     SyncedAnswers,
-    /// A peer notes one opening: the one that it heard of last.
+    /// A peer notes one opening: the one that it received last.
     NoteOfEach,
     /// A peer notes one opening: the one with the highest sequence.
     NoteOfEachLower,
-    /// A note goes when a later opening is heard of whose log began above it.
+    /// A note goes when a later opening is received whose log began above it.
     Questions,
     /// Nothing is noted in the place of what a question covers.
     Replacement,
@@ -199,7 +199,7 @@ impl ReturningDisks {
         }
     }
 
-    /// What an answer says of how far its volume is.
+    /// The position that an answer carries.
     fn said(&self, state: &State, victim: usize) -> Position {
         let mut position = state.disks[victim].position();
         if self.without == Without::SyncedAnswers {
@@ -240,7 +240,7 @@ impl ReturningDisks {
         let Disk { knows, heard, .. } = &mut after.disks[peer];
         let before = knows[victim];
         let is_changed = match self.without {
-            // What these note is never covered.
+            // Notes of these are never covered.
             Without::Openings
             | Without::OpeningIds
             | Without::NoteOfEach
@@ -290,7 +290,7 @@ impl ReturningDisks {
         }
     }
 
-    /// Records that are no writes, and answers that come to nothing: both also while a volume does not vote.
+    /// Records other than writes, and answers without effect: both also while a volume does not vote.
     fn record_steps(&self, state: &State, out: &mut Vec<(Step, State)>) {
         for victim in (0..self.victims).filter(|victim| state.standing[*victim] != VoterStatus::Lost) {
             if state.records < self.records && state.tails[victim] == 0 {
@@ -463,7 +463,7 @@ impl ReturningDisks {
         }
     }
 
-    /// What the notes of a victim say about its disk with a rule out: that it lacks something, or nothing.
+    /// Verdict of the notes of a victim on its disk with a rule left out: whether it lacks records.
     fn judged_without(&self, notes: Notes, disk: &Disk) -> Option<bool> {
         let is_later = notes.life > disk.life;
         let is_same = notes.life == disk.life;
@@ -497,7 +497,7 @@ impl ReturningDisks {
         })
     }
 
-    /// What a volume says that it remembers of a victim.
+    /// A volume's answer about its memory of a victim.
     fn told(&self, state: &State, at: usize, victim: usize) -> Vec<(VolumeId, Position)> {
         let notes = state.disks[at].knows[victim];
         let positions: Vec<Position> = match self.judged_without(notes, &state.disks[victim]) {
@@ -509,7 +509,7 @@ impl ReturningDisks {
         positions.into_iter().map(|position| (volume(victim), position)).collect()
     }
 
-    /// What a volume tells one that asks.
+    /// A volume's answer to one that asks.
     fn memory(&self, state: &State, at: usize, asker: usize) -> Memory {
         let is_whole = state.standing[at] != VoterStatus::Lost || self.without == Without::WholePeers;
         let others = |victim: &usize| self.without != Without::CurrentPeers || *victim == asker;
@@ -521,7 +521,7 @@ impl ReturningDisks {
     fn confirm_steps(&self, state: &State, at: usize, out: &mut Vec<(Step, State)>) {
         let fewer = usize::from(self.without == Without::EnoughPeers);
         let asked = (self.quorums().accept() - 1).saturating_sub(fewer);
-        // Of the quorums that a set of this size has, those that ask so many.
+        // The quorums of the set size at which `asked` volumes are asked.
         let quorums = Quorums::of(2 * asked + 1);
         let openings = state.disks[at].history();
         let remembers = self.memory(state, at, at).positions;
@@ -566,8 +566,8 @@ impl ReturningDisks {
     }
 }
 
-/// A volume that learns from peers that it lost state: the life that its directory goes on in is above all of
-/// them.
+/// A volume that finds out from peers that it lost state: the life that its directory goes on in is above all
+/// that they have recorded.
 fn lose(state: &State, victim: usize, peers: u8) -> State {
     let mut after = *state;
     let remembered = of_mask(peers).map(|peer| state.disks[peer].knows[victim].life).max();

@@ -1,4 +1,5 @@
-//! The connections to other nodes: how often they were renewed, and until when the peers' certificates are valid.
+//! The connections to other nodes: how often they were renewed, and until when the peers' certificates are
+//! valid.
 //!
 //! The links of `peer::grpc` count through these handles, one set a configured node.
 

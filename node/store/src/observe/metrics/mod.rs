@@ -31,8 +31,8 @@ use self::volume::VolumeFamilies;
 pub use self::volume::{VolumeFault, VolumeMetrics};
 use super::trace::Phase;
 
-/// Bounds of what waits for a volume or a place: a row in memory takes less than 100 us, a sync of a disk some
-/// milliseconds, and calls are given up after 5 to 10 s.
+/// Bounds of what waits for a volume or a place: a row in memory takes less than 100 us, a sync of a disk
+/// some milliseconds, and calls are given up after 5 to 10 s.
 const CALL_SECONDS: [f64; 16] =
     [0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0];
 
@@ -74,8 +74,8 @@ impl std::fmt::Debug for Metrics {
     }
 }
 
-/// Which operation a response answers: `PutObject`, or `Unknown` where the request names none that is served, or was
-/// refused before its head was read.
+/// Which operation a response answers: `PutObject`, or `Unknown` where the request names none that is served,
+/// or was refused before its head was read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ApiName(pub &'static str);
 

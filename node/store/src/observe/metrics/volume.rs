@@ -166,8 +166,8 @@ impl VolumeMetrics {
         }
     }
 
-    /// Shows how many missed rows had no place in the list since the volume was opened. Says whether there are more
-    /// than were shown.
+    /// Shows how many missed rows had no place in the list since the volume was opened. Says whether there
+    /// are more than were shown.
     pub fn show_unlisted(&self, count: u64) -> bool {
         let is_more = count > self.unlisted_rows.get();
         self.unlisted_rows.inc_by(count.saturating_sub(self.unlisted_rows.get()));

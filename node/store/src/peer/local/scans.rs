@@ -1,11 +1,11 @@
-//! The line of a volume's scans, and the memory of the pages that they make.
+//! The queue of a volume's scans, and the memory of the pages that they make.
 //!
 //! ```text
-//! list, parts, rows -> line of the volume -> two threads -> page -> its bytes are counted -> the asker has it
+//! list, parts, rows -> queue of the volume -> two threads -> page -> bytes counted -> the caller has it
 //! ```
-//! A scan in the line holds its request and nothing else; a page is counted from when it exists. One whose caller
-//! left is passed over at its turn. One that waited for [`SCAN_WAIT_MAX`] is refused `Busy`, before the volume counts
-//! as late for it: its caller asks again, as long as it may wait.
+//! A scan in the queue holds its request and nothing else; a page is counted from when it exists. One whose
+//! caller left is passed over at its turn. One that waited for [`SCAN_WAIT_MAX`] is refused `Busy`, before
+//! the volume counts as late for it: its caller asks again, as long as it may wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -75,7 +75,8 @@ impl ScanRoom {
         Self { own, all: Arc::clone(&self.all) }
     }
 
-    /// Whether no further page may be made. Pages that are being made at this moment come on top: two a volume.
+    /// Whether no further page may be made. Pages that are being made at this moment come on top: two a
+    /// volume.
     fn is_full(&self) -> bool {
         [&self.own, &self.all].iter().any(|held| held.bytes.load(Ordering::Relaxed) >= held.bytes_max)
     }

@@ -141,8 +141,8 @@ impl LocalPeer {
                 Answer { from, result: Ok(guarantees) }.into()
             }),
             UpkeepCall::Seals { after, limit } => self.answer_now(volume, |reader| {
-                // The life first: a volume that votes begins another one only when it is opened again, by another
-                // reader.
+                // The life first: a volume that votes begins another one only when it is opened again, by
+                // another reader.
                 let from = reader.answerer();
                 Answer { from, result: Ok(reader.seals(after, limit)) }.into()
             }),
