@@ -120,9 +120,9 @@ fn a_tombstone_that_no_volume_holds_as_committed_stays() {
 /// (`FloorAndCopies` in `register_rules`). Where they do not, no search finds what it prevents, and there is
 /// an argument that nothing does; it stays as a second defence.
 ///
-/// A promise or accept of a volume from before it lost its state counts only together with A - 1 others, one of
-/// which is a voter of its recovery. Had that voter answered after it recorded the new life, its answer would
-/// name that life, and the old answer would be void. So it answered before: its report then carries the
+/// A promise or accept of a volume from before it lost its state counts only together with A - 1 others, one
+/// of which is a voter of its recovery. Had that voter answered after it recorded the new life, its answer
+/// would name that life, and the old answer would be void. So it answered before: its report then carries the
 /// promise, or its scan shows the accepted row, with or without the floor. A voter without the floor may
 /// still accept a ballot at or below F after its scan. That matters only where the recovering volume makes up
 /// the A: it has F as its own floor, so it accepts no such ballot, and a copy of it is not a vote. A row
