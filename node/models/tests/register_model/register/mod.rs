@@ -339,7 +339,13 @@ impl std::hash::Hash for State {
         let Self { columns, labels: _, actors, values, used, committed, acked, .. } = self;
         // A column that the configuration does not use has no life.
         columns.iter().filter(|column| column.life > 0).for_each(|column| column.hash(state));
-        (actors, values, used, committed, acked).hash(state);
+        (actors, used, committed, acked).hash(state);
+        // No value was proposed at a ballot that is not used.
+        values
+            .iter()
+            .enumerate()
+            .filter(|(at, _)| used & 1 << at != 0)
+            .for_each(|(_, value)| value.hash(state));
         (self.released, self.refused, self.dropped, self.forgotten).hash(state);
         (self.restarts, self.losses, self.rot, self.wrong).hash(state);
     }
