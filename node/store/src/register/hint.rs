@@ -48,7 +48,8 @@ impl Registers {
     }
 
     /// Waits for the rest of a decided round. Sends the hint, unless it is sent, when all have answered or it
-    /// took long; and once more where those that took long have the row after all.
+    /// took long; and once more where those that took long have the row after all. Reports clocks that late
+    /// answers show to be far off: the decision reported those that it saw.
     async fn tell_late(
         &self,
         mut round: Round<()>,
@@ -56,6 +57,7 @@ impl Registers {
         ballot: Ballot,
         is_told: bool,
     ) -> Round<()> {
+        let reported = round.skewed(self.now());
         if !is_told {
             round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
             tell_committed(&round, target, ballot);
@@ -68,6 +70,9 @@ impl Registers {
                 tell_committed(&round, target, ballot);
             }
         }
+        let mut skewed = round.skewed(self.now());
+        skewed.retain(|volume| !reported.contains(volume));
+        self.note_skew(&skewed);
         round
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A volume that does not answer, or cannot read its row, has no reply; it is only counted down.
 
-use sherd_core::id::Timestamp;
+use sherd_core::id::{Timestamp, VolumeId};
 use sherd_core::message;
 use sherd_core::message::Answer;
 use sherd_core::register::proposer::{Decision, PrepareProgress, is_skewed};
@@ -239,11 +239,15 @@ impl<R: Unpin> Round<R> {
     /// Whether some volume surely does not have what the others accepted: it did not answer, its clock is far
     /// from theirs, or it takes no data as old.
     pub(super) fn was_missed(&self, now: Timestamp) -> bool {
-        let is_missed = |reply: &Reply<R>| match &reply.result {
-            Ok(_) => false,
-            Err(refusal) => is_skewed(*refusal, now) || matches!(refusal, Refusal::DataTooOld { .. }),
-        };
-        !self.failed.is_empty() || self.replies.iter().any(is_missed)
+        let is_too_old = |reply: &Reply<R>| matches!(reply.result, Err(Refusal::DataTooOld { .. }));
+        !self.failed.is_empty() || !self.skewed(now).is_empty() || self.replies.iter().any(is_too_old)
+    }
+
+    /// Volumes whose refusal says that their clock is far from this node's.
+    pub(super) fn skewed(&self, now: Timestamp) -> Vec<VolumeId> {
+        let refused =
+            self.replies.iter().filter_map(|reply| Some((reply.volume, *reply.result.as_ref().err()?)));
+        refused.filter(|(_, refusal)| is_skewed(*refusal, now)).map(|(volume, _)| volume).collect()
     }
 
     /// Volumes that refused, and whether they vote. A competing write usually reaches them, but not always: a
