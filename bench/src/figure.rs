@@ -1,4 +1,4 @@
-//! What a figure's name says: its unit, how it is written, and whether more of it is better.
+//! Figures by their names: the unit, the text, and whether more is better.
 //!
 //! The names are those of `result`: the unit stands at the end. Tables, charts and `compare` ask here, so
 //! that a figure looks the same wherever it stands.
@@ -22,14 +22,14 @@ const HEADINGS: [(&str, &str); 15] = [
     ("alloc_bytes_op", "allocated/op"),
 ];
 
-/// What a figure counts, by the end of its name.
+/// The unit of a figure, by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     /// A rate; the heading names it.
     Rate,
-    /// Time, in units of so many nanoseconds.
+    /// Time: nanoseconds of its unit.
     Time(u32),
-    /// Memory or data, in units of so many bytes.
+    /// Memory or data: bytes of its unit.
     Bytes(u32),
     /// A part of one.
     Share,
@@ -64,12 +64,12 @@ fn unit(name: &str) -> Unit {
     }
 }
 
-/// Whether the name tells a unit, as `memory_mib` does and `commit` does not.
+/// Whether the name ends in a unit, as `memory_mib` does and `commit` does not.
 pub fn has_unit(name: &str) -> bool {
     unit(name) != Unit::Plain
 }
 
-/// Whether more of the figure is better: rates, and nothing else that the names tell.
+/// Whether more of the figure is better: only of rates.
 pub fn more_is_better(name: &str) -> bool {
     unit(name) == Unit::Rate
 }

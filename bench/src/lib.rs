@@ -1,10 +1,11 @@
-//! Sherd's benchmark: what it measures, how it judges, and how it tells.
+//! Sherd's benchmark: it measures stores, judges differences and writes reports.
 //!
-//! `result` is what every measurement leaves behind, a table of labelled rows beside the machine it was
-//! taken on. The measuring modules fill it; `report` and `compare` only read it, so a table in
-//! docs/performance.md can always be traced to a file in bench/results/.
+//! `result` is the form of every measurement: a table of labelled rows beside the machine that it was taken on.
+//! The measuring modules fill it and `report` reads it, so that a table in docs/performance.md can always be
+//! traced to a file in bench/results/.
 
 pub mod cli;
+pub mod limits;
 pub mod result;
 pub mod figure;
 pub mod host;

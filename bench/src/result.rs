@@ -1,8 +1,8 @@
-//! What a measurement leaves behind: rows of figures under labels, beside the machine and its settings.
+//! The form of a measurement: rows of figures under labels, beside the machine and its settings.
 //!
-//! One file of `bench/results/` is one [`Results`], as JSON. A row says what was done in its labels
-//! (`subject`, `op`, `size`, `clients`) and what came of it in its figures; a figure's name ends in its
-//! unit. Readers find rows by their labels and take the figures that they know, so that a new figure
+//! One file of `bench/results/` is one [`Results`], as JSON. A row names its case in its labels (`subject`,
+//! `op`, `size`, `clients`) and holds the figures of it; a figure's name ends in its unit. Readers find rows
+//! by their labels and take the figures that they know, so that a new figure
 //! breaks no reader.
 
 use std::collections::BTreeMap;
@@ -21,7 +21,7 @@ pub const SCHEMA: u32 = 1;
 pub struct Results {
     /// Form of the file, [`SCHEMA`].
     pub schema: u32,
-    /// What was run: `load`, `layers`, `erasure`, ... Also the stem of the file's name.
+    /// The suite: `load`, `cluster`, `erasure`, ... Also the stem of the file's name.
     pub suite: String,
     /// When it began, in seconds since the Unix epoch.
     pub started: u64,
@@ -30,19 +30,19 @@ pub struct Results {
     pub settings: BTreeMap<String, String>,
     /// The physical limits measured in the same run: `fdatasync_p50_us`, `read_mib_s`, `blake3_mib_s`, ...
     pub device: BTreeMap<String, f64>,
-    /// What was measured.
+    /// The measurements.
     pub rows: Vec<Row>,
 }
 
 /// One measurement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Row {
-    /// What was done: `subject` (who), `op`, `size` (such as `4KiB`), `clients`, `layer`, ...
+    /// The case: `subject` (the store), `op`, `size` (such as `4KiB`), `clients`, ...
     pub labels: BTreeMap<String, String>,
-    /// What came of it: `ops_s`, `mib_s`, `p50_us`, `p99_us`, `p999_us`, `errors`, `client_cpu_us_op`,
+    /// The figures: `ops_s`, `mib_s`, `p50_us`, `p99_us`, `p999_us`, `errors`, `client_cpu_us_op`,
     /// `server_cpu_us_op`, `server_anon_mib`, `allocs_op`, `alloc_bytes_op`, ...
     pub figures: BTreeMap<String, f64>,
-    /// What a reader must know to trust the row: `client bound`, `errors`, ...
+    /// Reasons to distrust the row: `client bound`, `errors`, ...
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub flags: Vec<String>,
 }
@@ -55,7 +55,7 @@ pub enum Error {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
     /// The file is not a file of results, or one of another version.
@@ -63,7 +63,7 @@ pub enum Error {
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The fault in it.
         reason: String,
     },
 }

@@ -1,5 +1,5 @@
-//! The generator against a small server that is overloaded at times and lies at others: whatever it
-//! does wrong is counted by its kind, and never as an operation.
+//! The generator against a small server that is overloaded at times and lies at others: every fault is
+//! counted by its kind, and never as an operation.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
@@ -22,7 +22,7 @@ use sherd_bench::subject::{Endpoint, Subject};
 
 const SIZE: u64 = 100_000;
 
-/// What the server does to its n-th request, counted from 0.
+/// The server's fault in its n-th request, counted from 0.
 #[derive(Clone, Copy)]
 enum Whim {
     Honest,
@@ -36,7 +36,7 @@ enum Whim {
     EndsEachAnswerByHangingUp,
 }
 
-/// What is stored, and how many requests there were.
+/// The stored objects, and the number of requests.
 #[derive(Default)]
 struct Store {
     objects: HashMap<String, Vec<u8>>,

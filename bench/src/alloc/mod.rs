@@ -2,8 +2,8 @@
 //!
 //! [`CountingAllocator`] passes everything to the allocator that a node uses and adds to counters on the way.
 //! A binary that measures installs it with `#[global_allocator]`; a [`Scope`] is the difference
-//! between two moments, over all threads of the process. What the measuring itself has to allocate
-//! is kept out with [`uncounted`].
+//! between two moments, over all threads of the process. Allocations of the measuring itself are kept out
+//! with [`uncounted`].
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
@@ -80,8 +80,8 @@ fn count(bytes: usize) {
     }
 }
 
-/// What was allocated: how often, and how much. Memory that grows counts as a new allocation of its
-/// new size, for it may have to move; what is given back counts nowhere.
+/// Allocations and their bytes. Memory that grows counts as a new allocation of its new size, because it may
+/// have to move; freed memory is not subtracted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Counts {
     /// Allocations.
@@ -100,7 +100,7 @@ impl Counts {
     }
 }
 
-/// What the whole process allocates from a moment on.
+/// Allocations of the whole process since a moment.
 #[derive(Debug, Clone, Copy)]
 pub struct Scope {
     before: Counts,
@@ -112,7 +112,7 @@ impl Scope {
         Self { before: Counts::now() }
     }
 
-    /// What was allocated since.
+    /// The allocations since.
     pub fn counts(&self) -> Counts {
         let now = Counts::now();
         Counts {

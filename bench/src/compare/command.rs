@@ -1,6 +1,6 @@
 //! Runs a shell command and reports wall time, processor time and peak memory, or what it prints.
 //!
-//! Standard output and error go to memory, so a command that prints much waits for nobody. The figures of
+//! Standard output and error go to memory, so a command that prints much is not slowed down. The figures of
 //! use come from `wait4`: the command with all its children that it waited for. Called by `compare` for
 //! operations with a `command`; other tools are measured by letting them print their own figures.
 
@@ -17,6 +17,7 @@ use rustix::fs::MemfdFlags;
 use rustix::process::{Pid, PidfdFlags, Signal};
 
 use super::runner::{RunError, Runner, Sample, Side};
+use crate::limits::DESCENDANTS_MAX;
 
 /// Bytes of the end of a command's output that are read.
 const TAIL: u64 = 64 << 10;
@@ -24,17 +25,14 @@ const TAIL: u64 = 64 << 10;
 /// Bytes of the end of its standard error that stand in a message.
 const MESSAGE: usize = 400;
 
-/// Descendants of a command that are stopped with it.
-const DESCENDANTS_MAX: usize = 4096;
-
-/// Flag of a run whose peak memory cannot be told from that of the program that started it.
+/// Flag of a run whose peak memory lies below that of the bench, and so is the bench's.
 const BELOW_OUR_OWN: &str = "peak memory below the bench's own";
 
 /// Where the figures of a run come from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Figure {
-    /// What the system says that the command used: `seconds`, `cpu_seconds`, `peak_rss_mib`.
+    /// The system's figures of the command: `seconds`, `cpu_seconds`, `peak_rss_mib`.
     #[default]
     Usage,
     /// The last line that it prints: a number, which is called `value`, or a JSON object of numbers.
@@ -60,18 +58,18 @@ impl Runner for Commands {
             Side::A | Side::Again => &self.a,
             Side::B => &self.b,
         };
-        once(command, self.figure, self.limit)
+        run_once(command, self.figure, self.limit)
     }
 }
 
-/// What the system says of a command that ended.
+/// The system's figures of a command that ended.
 struct Usage {
     status: ExitStatus,
     cpu_seconds: f64,
     peak_rss_kib: f64,
 }
 
-fn once(command: &str, figure: Figure, limit: Duration) -> Result<Sample, RunError> {
+fn run_once(command: &str, figure: Figure, limit: Duration) -> Result<Sample, RunError> {
     let start = |source: io::Error| RunError::Start { command: command.to_owned(), source };
     let (mut stdout, mut stderr) = (memory("stdout").map_err(start)?, memory("stderr").map_err(start)?);
     let begin = Instant::now();
@@ -212,7 +210,7 @@ fn tail(file: &mut File) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// What a command that failed said at last.
+/// The end of the standard error of a command that failed.
 fn last_words(stderr: &str) -> String {
     let text = stderr.trim();
     let from = text.char_indices().rev().nth(MESSAGE).map_or(0, |(at, _)| at);
@@ -248,7 +246,7 @@ mod tests {
     const LIMIT: Duration = Duration::from_mins(1);
 
     fn run(command: &str, figure: Figure) -> Result<Sample, RunError> {
-        once(command, figure, LIMIT)
+        run_once(command, figure, LIMIT)
     }
 
     #[test]
@@ -315,7 +313,7 @@ mod tests {
 
     #[test]
     fn a_command_that_does_not_end_is_stopped_with_its_children() {
-        let error = once("sleep 1000 | sleep 1000; true", Figure::Usage, Duration::ZERO).unwrap_err();
+        let error = run_once("sleep 1000 | sleep 1000; true", Figure::Usage, Duration::ZERO).unwrap_err();
         assert!(matches!(error, RunError::TooLong { .. }), "{error}");
     }
 

@@ -1,9 +1,9 @@
-//! Why a run of [`super::store`] is worth nothing, below [`super::runner`], which passes it on.
+//! Errors of a run of [`super::store`], in a file below [`super::runner`], which passes them on.
 
 use crate::load::{self, ask};
 use crate::subject;
 
-/// Why a run on a store is worth nothing.
+/// Why a run on a store has no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum StoreError {
     /// It cannot be started or reached.
@@ -21,9 +21,9 @@ pub enum StoreError {
     /// Operations went wrong, so their rate says nothing.
     #[error("{errors} operations went wrong: {faults}")]
     Wrong {
-        /// How many.
+        /// Number of operations.
         errors: f64,
-        /// What happened.
+        /// The faults.
         faults: String,
     },
     /// Not one operation ended in the time.

@@ -1,6 +1,6 @@
 //! One operation from warm-up to verdicts: A against A, then A against B, then every figure judged.
 //!
-//! Knows neither commands nor stores, only a [`Runner`]; `compare::run` calls it once per operation.
+//! Works on any [`Runner`], of commands or of stores; `compare::run` calls it once per operation.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -21,10 +21,10 @@ pub struct Plan {
     pub compare: Limits,
 }
 
-/// What came of one operation.
+/// The result of one operation.
 #[derive(Clone, Debug)]
 pub struct Outcome {
-    /// What ran.
+    /// The operation.
     pub operation: Operation,
     /// A against A.
     pub noise: Option<Rounds>,
@@ -34,7 +34,7 @@ pub struct Outcome {
     pub judgements: Vec<Judgement>,
     /// Figures that should decide and that one side does not report.
     pub missing: Vec<String>,
-    /// What a reader must know of the sides.
+    /// Settings of the sides, for the results.
     pub settings: BTreeMap<String, String>,
 }
 
@@ -63,7 +63,7 @@ impl Outcome {
 /// Measures `operation` as `plan` says.
 ///
 /// # Errors
-/// A run failed, or there is no figure to judge.
+/// A run failed, or the sides share none of the figures that decide.
 pub fn measure(operation: Operation, runner: &mut dyn Runner, plan: &Plan) -> Result<Outcome, StopReason> {
     for _ in 0..plan.warm_up {
         for side in [Side::A, Side::B] {

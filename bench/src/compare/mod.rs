@@ -1,7 +1,7 @@
 //! `sherd-bench compare`: two builds, two endpoints or two commands, run in turn and judged.
 //!
 //! The order is: warm up, measure A against A for the noise floor, then A B, B A, A B, ... until the 95 %
-//! interval of the ratio is narrow. [`Runner`] is the seam: the rounds know only runs with figures. Ends
+//! interval of the ratio is narrow. [`Runner`] is the seam: to the rounds, a run is a set of figures. Ends
 //! with 0 when nothing is worse, 1 on a regression, and an error when a run failed; the program makes that
 //! a 2.
 
@@ -40,7 +40,7 @@ const REGRESSION: u8 = 1;
 pub struct Arguments {
     /// The base of the comparison.
     pub a: String,
-    /// What is judged against it.
+    /// The side that is judged against it.
     pub b: String,
     /// A and B are shell commands: compares their wall time, processor time and peak memory.
     #[arg(long)]
@@ -60,7 +60,7 @@ pub struct Arguments {
     /// Where stores that are started keep their data.
     #[arg(long, value_name = "DIR", default_value = "sherd-data/bench")]
     pub folder: PathBuf,
-    /// What is true of a write when an endpoint has answered it; sides must promise the same.
+    /// Durability of a write that an endpoint has answered; sides must promise the same.
     #[arg(long, value_name = "PROMISE")]
     pub durability: Option<String>,
     /// Folder of the files that define operations.
@@ -75,7 +75,7 @@ pub struct Arguments {
     /// Runs of each side at most.
     #[arg(long, value_name = "RUNS", default_value_t = 50)]
     pub max_runs: usize,
-    /// No further run of an operation begins after so many seconds; counted anew for the noise floor.
+    /// No further run of an operation begins after these seconds; the noise floor has as many of its own.
     #[arg(long, value_name = "SECONDS", default_value_t = 900.0)]
     pub max_seconds: f64,
     /// Width of the 95 % interval of the ratio, as a share of it, under which no more runs are needed.
@@ -98,13 +98,13 @@ pub struct Arguments {
     pub name: String,
 }
 
-/// Why there is no comparison.
+/// Why nothing was compared.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// An argument makes no sense.
     #[error("{0}")]
     Usage(&'static str),
-    /// The operations cannot be had.
+    /// The operations cannot be read.
     #[error(transparent)]
     Operations(#[from] operation::Error),
     /// The stores cannot be compared.
@@ -116,11 +116,11 @@ pub enum Error {
     /// A run failed.
     #[error("operation `{operation}`, side {side}: {source}")]
     Run {
-        /// What ran.
+        /// The operation.
         operation: String,
-        /// For whom.
+        /// The side that ran.
         side: Side,
-        /// What happened.
+        /// The cause.
         source: RunError,
     },
     /// No figure that decides is reported by both sides.
@@ -128,9 +128,9 @@ pub enum Error {
         "operation `{operation}`: none of the figures that decide is reported by both sides, only: {found}"
     )]
     NothingToJudge {
-        /// What ran.
+        /// The operation.
         operation: String,
-        /// What both sides report.
+        /// The figures that both sides report.
         found: String,
     },
     /// The results cannot be written.
@@ -222,8 +222,8 @@ fn compare(
             Box::new(Stores::new(names, load, &settings)?)
         }
     };
-    let mut told = ProgressLines { inner: runner.as_mut(), operation: operation.clone(), count: 0 };
-    measure(operation, &mut told, plan).map_err(|stopped| match stopped {
+    let mut progress = ProgressLines { inner: runner.as_mut(), operation: operation.clone(), count: 0 };
+    measure(operation, &mut progress, plan).map_err(|stopped| match stopped {
         StopReason::Run(failure) => {
             Error::Run { operation: name, side: failure.side, source: failure.source }
         }
@@ -233,7 +233,7 @@ fn compare(
     })
 }
 
-/// Says on standard error how far the comparison is.
+/// Prints a line on standard error for each run.
 struct ProgressLines<'a> {
     inner: &'a mut dyn Runner,
     operation: Operation,
@@ -262,16 +262,16 @@ impl Runner for ProgressLines<'_> {
     }
 }
 
-/// What the device can do, if stores are compared: commands may have nothing to do with it.
+/// The device's own figures, if stores are compared: commands may not use it.
 fn limits(arguments: &Arguments, operations: &[Operation]) -> Result<BTreeMap<String, f64>, Error> {
     let stores = operations.iter().any(|operation| matches!(operation.work, Work::Store(_)));
     let effort = Effort::of(arguments.moment);
     Ok(if stores { device::measure(&arguments.folder, effort)? } else { BTreeMap::new() })
 }
 
-/// What holds for every row.
+/// Settings that hold for every row.
 fn settings(arguments: &Arguments, plan: &Plan, outcomes: &[Outcome]) -> BTreeMap<String, String> {
-    // Without a store there may be no folder of theirs; the current one tells the file system as well.
+    // Without stores their folder may not exist; the file system is then that of the current folder.
     let folder = if arguments.folder.exists() { arguments.folder.as_path() } else { Path::new(".") };
     let mut settings = host::settings(folder);
     settings.extend([

@@ -1,4 +1,4 @@
-//! What is compared: operations, read from the drop-in files of `bench/operations/`.
+//! Operations to compare, read from the drop-in files of `bench/operations/`.
 //!
 //! A file holds any number of `[[operation]]` tables: either work for the load generator (`op`, `size`,
 //! `clients`, ...) or a shell `command`, in which `{side}` stands for what was given as A or as B. A key
@@ -13,7 +13,7 @@ use serde::Deserialize;
 use super::command::{Commands, Figure};
 use crate::figure;
 
-/// What stands in a command for the side that it runs for.
+/// Placeholder in a command for its side.
 const SIDE: &str = "{side}";
 
 /// How long one run of a command may take unless it says otherwise, in seconds.
@@ -31,16 +31,16 @@ const JUDGED_OF_STORES: [&str; 2] = ["ops_s", "server_cpu_us_op"];
 pub struct Operation {
     /// How it is called and chosen.
     pub name: String,
-    /// What runs.
+    /// The work of one run.
     pub work: Work,
     /// The figures that decide about a regression and about how many runs are needed; empty for all that
     /// the command prints.
     pub judge: Vec<String>,
-    /// Figures of which more is better, beside those whose name says so.
+    /// Figures of which more is better, beside rates.
     pub more: Vec<String>,
 }
 
-/// What runs.
+/// The work of one run.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Work {
     /// Requests of the load generator.
@@ -69,9 +69,11 @@ pub struct Load {
     pub seconds: f64,
     /// Number of keys, where the operation needs them beforehand.
     pub keys: usize,
+    /// Checksum of every PUT: `crc64nvme` or `crc32c`.
+    pub checksum: Option<String>,
 }
 
-/// Why the operations cannot be had.
+/// Why operations cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The folder or a file cannot be read.
@@ -79,23 +81,23 @@ pub enum Error {
     Read {
         /// The folder or file.
         path: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: std::io::Error,
     },
-    /// A file does not say what an operation is.
+    /// A file is malformed.
     #[error("{path}: {reason}")]
     Form {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// An operation was asked for that no file has.
     #[error("there is no operation `{name}`, but: {known}")]
     Unknown {
-        /// What was asked for.
+        /// The name.
         name: String,
-        /// What there is.
+        /// The names of all operations.
         known: String,
     },
 }
@@ -114,11 +116,13 @@ impl Operation {
         figure::more_is_better(name) || self.more.iter().any(|more| more == name)
     }
 
-    /// What it does, in a line.
+    /// The operation in a line.
     pub fn describe(&self) -> String {
         match &self.work {
-            Work::Store(Load { op, size, clients, seconds, keys }) => {
-                format!("{op} {size}, {clients} clients, {keys} keys, {} s a run", figure::number(*seconds))
+            Work::Store(Load { op, size, clients, seconds, keys, checksum }) => {
+                let checksum = checksum.as_ref().map(|name| format!(", {name}")).unwrap_or_default();
+                let seconds = figure::number(*seconds);
+                format!("{op} {size}{checksum}, {clients} clients, {keys} keys, {seconds} s a run")
             }
             Work::Command { command, .. } if command == SIDE => "the commands themselves".to_owned(),
             Work::Command { command, .. } => format!("`{command}`"),
@@ -188,6 +192,7 @@ struct Entry {
     clients: Option<usize>,
     seconds: Option<f64>,
     keys: Option<usize>,
+    checksum: Option<String>,
     command: Option<String>,
     figure: Option<Figure>,
     limit_seconds: Option<f64>,
@@ -208,7 +213,20 @@ fn parse(text: &str) -> Result<Vec<Operation>, String> {
 }
 
 fn operation(entry: Entry) -> Result<Operation, String> {
-    let Entry { name, op, size, clients, seconds, keys, command, figure, limit_seconds, judge, more } = entry;
+    let Entry {
+        name,
+        op,
+        size,
+        clients,
+        seconds,
+        keys,
+        checksum,
+        command,
+        figure,
+        limit_seconds,
+        judge,
+        more,
+    } = entry;
     let allowed = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
     if name.is_empty() || !name.chars().all(allowed) {
         return Err("a name is of letters, digits and `-`".to_owned());
@@ -224,12 +242,14 @@ fn operation(entry: Entry) -> Result<Operation, String> {
                 clients: at_least_one(clients, 1, "clients")?,
                 seconds: duration(seconds, 5.0, "seconds")?,
                 keys: at_least_one(keys, 1_000, "keys")?,
+                checksum,
             };
             (Work::Store(load), judged_by_default(None))
         }
         (None, Some(command)) => {
-            if size.is_some() || clients.is_some() || seconds.is_some() || keys.is_some() {
-                return Err("a command has no `size`, `clients`, `seconds` or `keys`".to_owned());
+            let numbers = [clients.is_some(), seconds.is_some(), keys.is_some()];
+            if size.is_some() || checksum.is_some() || numbers.contains(&true) {
+                return Err("a command has no `size`, `clients`, `seconds`, `keys` or `checksum`".to_owned());
             }
             let limit = Duration::from_secs_f64(duration(limit_seconds, LIMIT_SECONDS, "limit_seconds")?);
             let figure = figure.unwrap_or_default();
@@ -285,7 +305,14 @@ mod tests {
             more = ["starts"]
         "#;
         let found = parse(text).unwrap();
-        let put = Load { op: "put".into(), size: "4KiB".into(), clients: 32, seconds: 5.0, keys: 1_000 };
+        let put = Load {
+            op: "put".into(),
+            size: "4KiB".into(),
+            clients: 32,
+            seconds: 5.0,
+            keys: 1_000,
+            checksum: None,
+        };
         assert_eq!((&found[0].work, &found[0].judge), (&Work::Store(put), &vec!["p99_us".to_owned()]));
         assert!(found[1].more_is_better("starts") && found[1].more_is_better("ops_s"));
         assert!(!found[1].more_is_better("seconds"));

@@ -1,9 +1,9 @@
 //! Interleaved runs of two sides, until the judged figures are known well enough.
 //!
-//! One round runs both sides, in turned order every other time: A B, B A, A B, ... What drifts (a disk
-//! that fills, a processor that warms up) then meets both alike. It stops by the width of the interval of
-//! the ratio and never looks at whether the sides differ, so looking again and again finds nothing that
-//! is not there.
+//! One round runs both sides, in turned order every other time: A B, B A, A B, ... Drift (a disk that fills,
+//! a processor that warms up) then affects both alike. The rounds stop by the width of the interval of the
+//! ratio, not by a difference between the sides: stopping at the first significant difference would find one
+//! by chance.
 
 use std::time::{Duration, Instant};
 
@@ -23,14 +23,14 @@ pub struct Limits {
     pub width: f64,
 }
 
-/// What the rounds gave.
+/// The samples of the rounds.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Rounds {
     /// Samples of the first side, in the order of their rounds.
     pub first: Vec<Sample>,
     /// Samples of the second side.
     pub second: Vec<Sample>,
-    /// Why there are not more.
+    /// Why the rounds ended.
     pub stop: Stop,
     /// The judged figures whose interval is still too wide, each with the width that it has.
     pub unsettled: Vec<(String, f64)>,
@@ -41,13 +41,13 @@ pub struct Rounds {
 pub enum Stop {
     /// Every judged figure is settled.
     Settled,
-    /// There are as many runs as there may be.
+    /// The largest number of runs is reached.
     Runs,
     /// The time is over.
     Time,
 }
 
-/// Runs `sides` in turn until every figure of `judged` is settled or a limit is met.
+/// Runs `sides` in turn until every figure of `judged` is settled or a limit is reached.
 ///
 /// # Errors
 /// A run failed.
@@ -84,12 +84,12 @@ pub fn interleave(
     }
 }
 
-/// A run that failed, and whose it was.
+/// A run that failed, and its side.
 #[derive(Debug)]
 pub struct Failure {
     /// The side that ran.
     pub side: Side,
-    /// What happened.
+    /// The cause.
     pub source: RunError,
 }
 

@@ -1,7 +1,7 @@
-//! What can be compared: anything that runs once for a side and comes back with figures.
+//! The seam of a comparison: something that runs once for a side and returns figures.
 //!
 //! Two things implement it, [`super::command`] for shell commands and [`super::store`] for stores under the
-//! load generator. The rounds above know neither.
+//! load generator. The rounds above depend on neither.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,12 +13,12 @@ use super::failure::StoreError;
 /// Which of the two compared things runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// The base of the comparison: what the other is held against.
+    /// The base of the comparison.
     A,
     /// The base once more, for A against A: another instance of it where there are instances, so that
-    /// what differs between two processes of one program is part of the noise.
+    /// differences between two processes of one program are part of the noise.
     Again,
-    /// What is judged.
+    /// The side that is judged.
     B,
 }
 
@@ -32,12 +32,12 @@ impl fmt::Display for Side {
     }
 }
 
-/// What one run gave.
+/// The figures of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Finite numbers by the names of `result`: `ops_s`, `p99_us`, `seconds`, ...
     pub figures: BTreeMap<String, f64>,
-    /// What a reader must know to trust them: `client bound`, ...
+    /// Reasons to distrust them: `client bound`, ...
     pub flags: Vec<String>,
 }
 
@@ -49,27 +49,27 @@ pub trait Runner {
     /// The run failed, so it says nothing of speed; the comparison ends.
     fn run(&mut self, side: Side) -> Result<Sample, RunError>;
 
-    /// What a reader of the results must know of the sides that ran: versions, durability, ...
+    /// Settings of the sides, for the results: versions, durability, ...
     fn settings(&self) -> BTreeMap<String, String> {
         BTreeMap::new()
     }
 }
 
-/// Why a run is worth nothing.
+/// Why a run has no figures.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
     /// The command cannot be started or waited for.
     #[error("`{command}`: {source}")]
     Start {
-        /// What was to run.
+        /// The command.
         command: String,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
-    /// The command says itself that it failed.
+    /// The command failed by its exit code.
     #[error("`{command}` ended with {status}: {message}")]
     Failed {
-        /// What ran.
+        /// The command.
         command: String,
         /// Its exit code or signal.
         status: String,
@@ -79,7 +79,7 @@ pub enum RunError {
     /// The command took longer than it may.
     #[error("`{command}` was stopped after {limit:?}")]
     TooLong {
-        /// What ran.
+        /// The command.
         command: String,
         /// How long it may take.
         limit: Duration,
@@ -90,9 +90,9 @@ pub enum RunError {
     /// The command printed something else than its figures.
     #[error("the last line that `{command}` printed is no figures: {reason}")]
     Output {
-        /// What ran.
+        /// The command.
         command: String,
-        /// What is wrong with the line.
+        /// The fault in the line.
         reason: String,
     },
 }

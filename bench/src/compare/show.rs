@@ -12,7 +12,7 @@ use crate::stats::Summary;
 /// Mark of a figure that decides.
 const DECIDES: &str = "*";
 
-/// The table of all operations and what must be said about it.
+/// The table of all operations, and remarks on it.
 ///
 /// Figures that do not decide stand in it only where they differ, unless `all` are wanted.
 pub(super) fn text(names: [&str; 2], outcomes: &[Outcome], all: bool) -> String {
@@ -66,7 +66,7 @@ fn percent(share: f64) -> String {
     format!("{} %", figure::number(share * 100.0))
 }
 
-/// What a reader must know about one operation's lines.
+/// Remarks on one operation's lines.
 fn remarks(outcome: &Outcome) -> Vec<String> {
     let name = &outcome.operation.name;
     let runs = outcome.rounds.first.len();

@@ -1,9 +1,8 @@
 //! Runs an operation of the load generator on either of two stores.
 //!
-//! A side is a program of Sherd, a tool that `subject` can start, or an endpoint that is there. Stores that
-//! are only read are filled once and stay; what writes or deletes begins with an empty store in every
-//! run, so that no run works on what the one before left behind, and one store never runs beside the
-//! other's garbage. Called by `compare` for operations with an `op`.
+//! A side is a program of Sherd, a tool that `subject` can start, or an endpoint. A store that is only read
+//! is filled once and keeps running. An operation that writes or deletes begins with an empty store in every
+//! run, so that no run finds objects or garbage of another. Called by `compare` for operations with an `op`.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -16,6 +15,8 @@ use super::failure::StoreError;
 use super::operation::Load;
 use super::runner::{RunError, Runner, Sample, Side};
 use crate::host::{self, Refusal};
+use crate::limits::{COMPARE_WARM_UP, MOMENT_RUN};
+use crate::load::checksum::Checksum;
 use crate::load::keys::Keys;
 use crate::load::payload::Payloads;
 use crate::load::prepare;
@@ -29,20 +30,16 @@ use crate::subject::{self, Subject, Tool};
 /// The tool behind a path to a program.
 const SHERD: &str = "sherd";
 
-/// What is true of a write that an endpoint answered, when nobody says.
+/// Durability of an endpoint for which the command line states none.
 const UNKNOWN: &str = "unknown";
 
 /// Buckets of the sides: endpoints may be the same one.
 const BUCKETS: [&str; 3] = ["sherd-bench-a", "sherd-bench-again", "sherd-bench-b"];
 
-/// What `mixed` does.
+/// The mix of `mixed`.
 const MIX: &str = "put:30,get:60,delete:10";
 
-/// Time before the measured window of a run, for operations that do not use objects up.
-const WARM_UP: Duration = Duration::from_secs(1);
-
-/// Length of a run, and objects that are there before it, for a moment.
-const MOMENT: Duration = Duration::from_millis(300);
+/// Objects that a run finds, for a moment.
 const MOMENT_KEYS: u64 = 50;
 
 /// Figures of a row that only tell how long it was.
@@ -53,7 +50,7 @@ const COUNTS: [&str; 3] = ["ops", "seconds", "errors"];
 pub struct Settings<'a> {
     /// Where started stores keep their data.
     pub folder: &'a Path,
-    /// What is true of a write when an endpoint has answered it, as the caller says.
+    /// Durability of a write that an endpoint has answered, as stated on the command line.
     pub durability: Option<&'a str>,
     /// Only to see that it runs.
     pub moment: bool,
@@ -65,15 +62,18 @@ pub enum Error {
     /// This build must not be measured with.
     #[error(transparent)]
     Refused(#[from] Refusal),
-    /// A side is nothing that can be started or reached.
+    /// A side can neither be started nor reached.
     #[error(transparent)]
     Subject(#[from] subject::Error),
     /// The operation is not one of the load generator.
     #[error("`{0}` is no operation of `sherd-bench load`")]
     Op(String),
-    /// The size is none.
+    /// The size is malformed.
     #[error("`{0}` is no size")]
     Size(String),
+    /// The checksum is unknown, or its operation sends none.
+    #[error("`{0}` is no checksum of a put or mixed")]
+    Checksum(String),
 }
 
 /// Two stores and what is done to them.
@@ -85,11 +85,11 @@ pub struct Stores {
     work: Work,
 }
 
-/// What is done in every run.
+/// The work of every run.
 #[derive(Debug)]
 struct Work {
     plan: Plan,
-    /// Objects that are there before a run.
+    /// Objects that exist before a run.
     wanted: u64,
     size: Size,
     payloads: Payloads,
@@ -98,21 +98,21 @@ struct Work {
 /// One side.
 #[derive(Debug)]
 struct Store {
-    who: SideStore,
+    side: SideStore,
     bucket: &'static str,
     folder: PathBuf,
     open: Option<Open>,
     runs: u64,
-    /// What the store that was opened last says of itself.
+    /// Settings of the store that was opened last.
     settings: BTreeMap<String, String>,
 }
 
-/// What a side is.
+/// The kind of a side.
 #[derive(Clone, Debug, PartialEq)]
 enum SideStore {
     /// A store to start, from this program or the one that the tool names.
     Started(Box<Tool>, Option<PathBuf>),
-    /// A store that is there.
+    /// A running store, by its URL.
     Endpoint(String),
 }
 
@@ -137,8 +137,8 @@ impl Stores {
         let (a, b) = (SideStore::of(a)?, SideStore::of(b)?);
         same_promise([(sides[0], &a), (sides[1], &b)], settings.durability)?;
         let work = Work::new(load, settings.moment)?;
-        let store = |who, bucket| Store {
-            who,
+        let store = |side, bucket| Store {
+            side,
             bucket,
             folder: settings.folder.to_owned(),
             open: None,
@@ -156,7 +156,7 @@ impl Runner for Stores {
             Side::A => &mut self.a,
             Side::Again => &mut self.again,
             Side::B => {
-                // The noise is measured: what only stood for it does not run beside the comparison.
+                // The noise is measured, so the second instance of A stops before the comparison.
                 self.again.close(&self.work).map_err(|source| RunError::Store(Box::new(source)))?;
                 &mut self.b
             }
@@ -202,18 +202,18 @@ impl SideStore {
         if is_program { started(SHERD, Some(side)) } else { started(side, None) }
     }
 
-    /// What is true of a write when it is answered.
-    fn durability<'a>(&'a self, said: Option<&'a str>) -> &'a str {
+    /// Durability of an answered write.
+    fn durability<'a>(&'a self, stated: Option<&'a str>) -> &'a str {
         match self {
             Self::Started(tool, _) => &tool.durability,
-            Self::Endpoint(_) => said.unwrap_or(UNKNOWN),
+            Self::Endpoint(_) => stated.unwrap_or(UNKNOWN),
         }
     }
 }
 
-fn same_promise(sides: [(&str, &SideStore); 2], said: Option<&str>) -> Result<(), subject::Error> {
+fn same_promise(sides: [(&str, &SideStore); 2], stated: Option<&str>) -> Result<(), subject::Error> {
     let [(one, first), (other, second)] = sides;
-    let (one_durability, other_durability) = (first.durability(said), second.durability(said));
+    let (one_durability, other_durability) = (first.durability(stated), second.durability(stated));
     if one_durability == other_durability {
         return Ok(());
     }
@@ -227,14 +227,22 @@ fn same_promise(sides: [(&str, &SideStore); 2], said: Option<&str>) -> Result<()
 
 impl Work {
     fn new(load: &Load, moment: bool) -> Result<Self, Error> {
-        let Load { op, size, clients, seconds, keys } = load;
+        let Load { op, size, clients, seconds, keys, checksum } = load;
         let op = Op::from_str(op, false).map_err(|_| Error::Op(op.clone()))?;
         let size = Size::from_str(size).map_err(|_| Error::Size(size.clone()))?;
-        let length = if moment { MOMENT } else { Duration::from_secs_f64(*seconds) };
+        let checksum = match checksum {
+            None => None,
+            Some(name) => match Checksum::from_str(name, false) {
+                Ok(checksum) if matches!(op, Op::Put | Op::Mixed) => Some(checksum),
+                _ => return Err(Error::Checksum(name.clone())),
+            },
+        };
+        let length = if moment { MOMENT_RUN } else { Duration::from_secs_f64(*seconds) };
         let uses_up = matches!(op, Op::Delete | Op::DeleteObjects);
         let plan = Plan {
             mix: (op == Op::Mixed).then(|| MIX.parse().expect("a mix")),
-            warm_up: if moment || uses_up { Duration::ZERO } else { WARM_UP },
+            warm_up: if moment || uses_up { Duration::ZERO } else { COMPARE_WARM_UP },
+            checksum,
             ..Plan::new(op, *clients, Limit::Time(length))
         };
         let keys = u64::try_from(*keys).unwrap_or(u64::MAX);
@@ -281,7 +289,7 @@ impl Store {
 
     /// Starts or reaches the store and makes the bucket.
     fn begin(&mut self, work: &Work) -> Result<Open, StoreError> {
-        let subject = match &self.who {
+        let subject = match &self.side {
             SideStore::Started(tool, program) => Subject::start(tool, program.as_deref(), &self.folder)?,
             SideStore::Endpoint(url) => Subject::endpoint(url)?,
         };
@@ -300,7 +308,7 @@ impl Store {
     /// Stops a started store, which removes it; deletes on an endpoint what was written there.
     fn close(&mut self, work: &Work) -> Result<(), StoreError> {
         let Some(mut open) = self.open.take() else { return Ok(()) };
-        if matches!(self.who, SideStore::Endpoint(_)) {
+        if matches!(self.side, SideStore::Endpoint(_)) {
             let target = Target { subject: &open.subject, bucket: self.bucket, payloads: &work.payloads };
             prepare::clean(&target, &mut open.keys, open.made)?;
         }
@@ -320,7 +328,7 @@ mod tests {
     }
 
     fn load(op: &str, size: &str) -> Load {
-        Load { op: op.to_owned(), size: size.to_owned(), clients: 8, seconds: 3.0, keys: 700 }
+        Load { op: op.to_owned(), size: size.to_owned(), clients: 8, seconds: 3.0, keys: 700, checksum: None }
     }
 
     #[test]
@@ -358,6 +366,12 @@ mod tests {
         let delete = of("delete-objects", "4KiB").unwrap();
         assert_eq!((delete.wanted, delete.reads_only(), delete.plan.warm_up), (700, false, Duration::ZERO));
         assert!(of("mixed", "4KiB").unwrap().plan.mix.is_some());
+        let with =
+            |op, name: &str| Work::new(&Load { checksum: Some(name.to_owned()), ..load(op, "4KiB") }, false);
+        assert_eq!(with("put", "crc32c").unwrap().plan.checksum, Some(Checksum::Crc32c));
+        for (op, name) in [("put", "crc9"), ("get", "crc32c"), ("multipart", "crc32c")] {
+            assert!(matches!(with(op, name), Err(Error::Checksum(_))), "{op} {name}");
+        }
         assert!(matches!(of("poke", "4KiB"), Err(Error::Op(op)) if op == "poke"));
         assert!(matches!(of("put", "large"), Err(Error::Size(size)) if size == "large"));
     }

@@ -18,14 +18,13 @@ use md5::{Digest, Md5};
 use rustix::fs::{FallocateFlags, OFlags, fallocate};
 
 use super::Refusal;
+use crate::limits::SYNC_NS_MAX;
 
 /// Bytes of one append: the unit that file systems and devices write.
 const APPEND_BYTES: usize = 4096;
 /// Bytes of one sequential read or write.
 const STRIDE_BYTES: usize = 4 << 20;
 const ALIGNMENT: usize = 4096;
-/// Longer syncs are recorded as this: a minute.
-const LATENCY_NS_MAX: u64 = 60_000_000_000;
 const MIB: f64 = (1 << 20) as f64;
 
 /// How long the measurements take.
@@ -77,7 +76,7 @@ pub enum Error {
     Device {
         /// The folder.
         folder: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
 }
@@ -150,7 +149,7 @@ fn measure_file(path: &Path, effort: Effort) -> io::Result<Vec<(&'static str, f6
 /// Times `count` writes of 4 KiB one behind the other, each synced.
 fn syncs(file: &File, count: u32) -> io::Result<Histogram<u64>> {
     let mut histogram =
-        Histogram::new_with_bounds(1, LATENCY_NS_MAX, 3).expect("bounds and digits are in range");
+        Histogram::new_with_bounds(1, SYNC_NS_MAX, 3).expect("bounds and digits are in range");
     let mut block = vec![0; APPEND_BYTES];
     for index in 0..count {
         block.fill(index.to_le_bytes()[0]);

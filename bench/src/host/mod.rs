@@ -20,11 +20,10 @@ pub enum Refusal {
     DebugBuild,
 }
 
-/// Refuses to measure with a build without optimisation, except for a `moment`, whose figures nobody
-/// keeps.
+/// Refuses to measure with a build without optimisation, except for a `moment`, whose figures are not kept.
 ///
 /// # Errors
-/// It is one.
+/// This is a debug build, and not for a `moment`.
 pub fn refuse_debug_build(moment: bool) -> Result<(), Refusal> {
     if cfg!(debug_assertions) && !moment { Err(Refusal::DebugBuild) } else { Ok(()) }
 }
@@ -41,18 +40,18 @@ pub struct Full {
     pub needed: u64,
 }
 
-/// Refuses a device with less than so many bytes free; where nobody can tell there are none.
+/// Refuses a device with less than `needed` bytes free. A device that cannot be asked counts as full.
 ///
 /// # Errors
-/// There is not as much room.
+/// The device has less room.
 pub fn require_room(folder: &Path, needed: u64) -> Result<(), Full> {
     let stat = rustix::fs::statvfs(folder);
     let free = stat.map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
     if free < needed { Err(Full { folder: folder.to_owned(), free, needed }) } else { Ok(()) }
 }
 
-/// What a reader of results must know of the machine: `commit`, `cpu`, `cores`, `memory_mib`, `kernel`,
-/// `tcp_congestion_control`, and `filesystem` of `folder`. What cannot be found out is left out.
+/// The machine, for the results: `commit`, `cpu`, `cores`, `memory_mib`, `kernel`, and `filesystem` of
+/// `folder`. Values that cannot be read are left out.
 pub fn settings(folder: &Path) -> BTreeMap<String, String> {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let found = [

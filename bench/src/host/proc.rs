@@ -1,4 +1,4 @@
-//! What the kernel says of processes: processor time and memory, from /proc.
+//! Processor time and memory of processes, from /proc.
 
 use std::fs;
 use std::time::Duration;

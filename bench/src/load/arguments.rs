@@ -3,16 +3,15 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::Error;
 use super::checksum::Checksum;
+use super::error::Error;
 use super::run::Plan;
 use super::schedule::Limit;
 use super::sizes::Size;
 use super::work::{Mix, Op};
+use crate::limits::MOMENT_RUN;
 use crate::subject::{Subject, Tool};
 
-/// How long a `moment` lasts.
-const MOMENT: Duration = Duration::from_millis(300);
 /// Objects that a `moment` prepares.
 const MOMENT_KEYS: u64 = 50;
 
@@ -36,7 +35,7 @@ pub struct Arguments {
     /// its device, if that is here.
     #[arg(long, value_name = "DIR")]
     pub folder: Option<PathBuf>,
-    /// What clients do; several one after the other, on the same objects.
+    /// Operations of the clients; several one after the other, on the same objects.
     #[arg(long, value_enum, value_delimiter = ',', default_value = "put,get")]
     pub op: Vec<Op>,
     /// Shares of the operations of `mixed`.
@@ -100,10 +99,10 @@ pub struct Arguments {
 }
 
 impl Arguments {
-    /// Opens what is named.
+    /// Starts the store, or takes the endpoint.
     ///
     /// # Errors
-    /// It cannot be started, or it is no endpoint.
+    /// The store cannot be started, or the endpoint cannot be used.
     pub fn open_subject(&self) -> Result<Subject, Error> {
         Ok(match (&self.endpoint, &self.subject) {
             (Some(url), _) => Subject::endpoint(url)?,
@@ -145,7 +144,7 @@ impl Arguments {
         for clients in &self.clients {
             for op in &self.op {
                 let limit = match self.count {
-                    _ if self.moment => Limit::Time(MOMENT),
+                    _ if self.moment => Limit::Time(MOMENT_RUN),
                     Some(count) => Limit::Count(count),
                     None => Limit::Time(Duration::from_secs_f64(self.seconds)),
                 };
@@ -168,7 +167,7 @@ impl Arguments {
         Ok(plans)
     }
 
-    /// How many objects `plan` needs before it.
+    /// Objects that `plan` needs before it.
     pub fn wanted(&self, plan: &Plan) -> u64 {
         match plan.op.needs_objects() {
             false => 0,
@@ -182,7 +181,8 @@ impl Arguments {
         self.folder.clone().unwrap_or_else(|| PathBuf::from("sherd-data/bench"))
     }
 
-    /// Whether the store's device is at hand: it was started here, or somebody says where it is.
+    /// Whether the store's device can be measured: the store is started here, or `--folder` names a folder on
+    /// it.
     pub fn has_device(&self) -> bool {
         self.subject.is_some() || self.folder.is_some()
     }

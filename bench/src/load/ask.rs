@@ -2,31 +2,27 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
-use std::time::Duration;
 
 use super::payload::Payloads;
 use super::request::{Body, Headers, RequestBytes, Requests};
 use super::response::{Decoder, Head, MalformedResponse, Progress};
 use super::sign::Credentials;
 use crate::blocking::read_some;
-
-/// For each of connecting, sending and receiving.
-pub(super) const TIMEOUT: Duration = Duration::from_secs(30);
-const TEXT_BYTES_MAX: usize = 64 << 10;
+use crate::limits::{ASK_TEXT_BYTES_MAX, ASK_TIMEOUT};
 
 /// Why a request around a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// No answer.
+    /// The connection failed.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// No answer of HTTP.
+    /// The answer is not HTTP.
     #[error("{0}")]
     Malformed(#[from] MalformedResponse),
     /// Another status than the right one.
     #[error("{what}: status {status}: {text}")]
     Status {
-        /// What was asked.
+        /// The request.
         what: &'static str,
         /// The status.
         status: u16,
@@ -35,30 +31,30 @@ pub enum Error {
     },
 }
 
-/// Lists the buckets, which needs the node at `address` to answer and to know the credentials.
+/// Lists the buckets, which shows that the node at `address` answers and accepts the credentials.
 ///
 /// # Errors
-/// There is no answer, or not the right one.
+/// No answer comes, or another one than 200.
 pub fn list_buckets(address: SocketAddr, host: &str, credentials: &Credentials) -> Result<(), Error> {
-    let (Head { status, .. }, text) = ask_at(address, host, credentials, ["", ""], "GET", Body::None)?;
+    let (Head { status, .. }, text) = ask_at(address, host, credentials, "", "GET", Body::None)?;
     if status == 200 { Ok(()) } else { Err(Error::Status { what: "list buckets", status, text }) }
 }
 
-/// Sends a request for the object `name` of `bucket`, and reads its answer.
+/// Sends a request for `bucket` and reads its answer.
 pub(super) fn ask_at(
     address: SocketAddr,
     host: &str,
     credentials: &Credentials,
-    [bucket, name]: [&str; 2],
+    bucket: &str,
     method: &str,
     body: Body<'_>,
 ) -> Result<(Head, String), Error> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    let mut stream = TcpStream::connect_timeout(&address, ASK_TIMEOUT)?;
+    stream.set_read_timeout(Some(ASK_TIMEOUT))?;
+    stream.set_write_timeout(Some(ASK_TIMEOUT))?;
     let mut out = RequestBytes::default();
     let mut requests = Requests::new(credentials.clone(), host, bucket);
-    requests.build(method, |path| path.push_str(name), "", Headers::NONE, body, &mut out);
+    requests.build(method, |_| (), "", Headers::NONE, body, &mut out);
     // Nothing of an object is sent, so that nothing of the pool is needed.
     let payloads = Payloads::with_pool(0, 0);
     while !out.is_sent() {
@@ -73,7 +69,7 @@ pub(super) fn ask_at(
             break;
         }
         let keep = &mut |_: &_, piece: &[u8]| {
-            let room = TEXT_BYTES_MAX - text.len();
+            let room = ASK_TEXT_BYTES_MAX - text.len();
             text.extend_from_slice(&piece[..piece.len().min(room)]);
         };
         if decoder.feed(&scratch[..length], keep)? == Progress::Done {

@@ -1,18 +1,16 @@
-//! The few requests around a run: make the bucket, read an ETag, remove the bucket. One at a time.
+//! The few requests around a run, one at a time: make the bucket, remove the bucket.
 
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use super::ask::{Error, TIMEOUT, ask_at};
+use super::ask::{Error, ask_at};
 use super::request::Body;
 use super::response::Head;
+use crate::limits::{ASK_TIMEOUT, BUCKET_POLL};
 use crate::subject::{Endpoint, Subject};
 
-/// Between two questions to a node that does not take writes yet.
-const POLL: Duration = Duration::from_millis(100);
-
-/// Makes `bucket` through every node, and says whether it was not there before. A node that does not take
-/// writes yet, as one that has just met its peers, is asked again.
+/// Makes `bucket` through every node; true when it was not there before. A node that answers 503, as one that
+/// is still connecting to its peers does, is asked again.
 ///
 /// # Errors
 /// It cannot be made.
@@ -20,11 +18,11 @@ pub fn make(subject: &Subject, bucket: &str) -> Result<bool, Error> {
     let (begin, mut is_made) = (Instant::now(), false);
     for node in subject.endpoints() {
         loop {
-            match ask_node(subject, node, [bucket, ""], "PUT", Body::Text(b""))? {
+            match ask(subject, node, bucket, "PUT", Body::Text(b""))? {
                 (Head { status: 200, .. }, _) => is_made = true,
                 (Head { status: 409, .. }, text) if text.contains("BucketAlreadyOwnedByYou") => {}
-                (Head { status: 503, .. }, _) if begin.elapsed() < TIMEOUT => {
-                    thread::park_timeout(POLL);
+                (Head { status: 503, .. }, _) if begin.elapsed() < ASK_TIMEOUT => {
+                    thread::park_timeout(BUCKET_POLL);
                     continue;
                 }
                 (Head { status, .. }, text) => {
@@ -42,40 +40,18 @@ pub fn make(subject: &Subject, bucket: &str) -> Result<bool, Error> {
 /// # Errors
 /// It cannot be removed.
 pub fn remove(subject: &Subject, bucket: &str) -> Result<(), Error> {
-    match ask(subject, bucket, "", "DELETE", Body::None)? {
+    match ask(subject, &subject.endpoint, bucket, "DELETE", Body::None)? {
         (Head { status: 204, .. }, _) => Ok(()),
         (Head { status, .. }, text) => Err(Error::Status { what: "remove the bucket", status, text }),
     }
 }
 
-/// The ETag of object `name` in `bucket`, with its quotes.
-///
-/// # Errors
-/// There is no answer, or no such object.
-pub fn etag(subject: &Subject, bucket: &str, name: &str) -> Result<String, Error> {
-    let (Head { status, etag, .. }, text) = ask(subject, bucket, name, "HEAD", Body::None)?;
-    match etag {
-        Some(etag) if status == 200 => Ok(etag),
-        _ => Err(Error::Status { what: "ask for an object's ETag", status, text }),
-    }
-}
-
 fn ask(
     subject: &Subject,
-    bucket: &str,
-    name: &str,
-    method: &str,
-    body: Body<'_>,
-) -> Result<(Head, String), Error> {
-    ask_node(subject, &subject.endpoint, [bucket, name], method, body)
-}
-
-fn ask_node(
-    subject: &Subject,
     node: &Endpoint,
-    path: [&str; 2],
+    bucket: &str,
     method: &str,
     body: Body<'_>,
 ) -> Result<(Head, String), Error> {
-    ask_at(node.address, &node.host, &subject.credentials, path, method, body)
+    ask_at(node.address, &node.host, &subject.credentials, bucket, method, body)
 }

@@ -1,7 +1,7 @@
 //! Checksums that PUTs carry in a header, for the store to verify.
 //!
-//! They are computed anew for every object, before its head is sent: at many GiB/s, which stands in the
-//! client's processor time.
+//! Each is computed before the head of its request is sent, at many GiB/s. This time is part of the client's
+//! processor time.
 
 use std::fmt;
 

@@ -1,9 +1,8 @@
 //! The generator's loop: one thread, one epoll, many connections.
 //!
-//! A thread drives all of its clients: it begins what the schedule asks for on whichever connection is
-//! free, sends and receives what the sockets take, and never blocks but in `epoll_wait`. Small requests
-//! go out in one system call and come back in another. A connection that failed is made anew when it
-//! is used next.
+//! A thread drives all of its clients: it begins operations when the schedule has them due and a connection
+//! is free, sends and receives without blocking, and waits in `epoll_wait` alone. A small request is one
+//! system call, its answer another. A connection that failed is replaced when it is used next.
 
 use std::io;
 use std::net::{SocketAddr, TcpStream};
@@ -23,23 +22,18 @@ use super::schedule::{Next, Schedule};
 use super::tally::{Fault, Tally};
 use super::work::Source;
 use crate::blocking::read_some;
+use crate::limits::{CONNECT_TIMEOUT, FAULT_PAUSE, STALL_SWEEP};
 
 /// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 /// Reads or writes of one connection before the others get their turn.
 const TURNS: usize = 4;
 const EVENTS: usize = 64;
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long nothing begins after a connection could not be made, or after the last of
-/// [`FAULTS_IN_A_ROW`].
-const PAUSE: Duration = Duration::from_millis(100);
-/// After so many faults without a right operation between them, a store is not called at full speed:
-/// counting how fast it refuses would keep it from recovering and tell nothing.
+/// Faults without a right operation between them after which each is followed by [`FAULT_PAUSE`]: at full
+/// speed, requests would keep an overloaded store from recovering.
 const FAULTS_IN_A_ROW: u32 = 100;
-/// How often connections are looked through for ones that stand still.
-const SWEEP: Duration = Duration::from_secs(1);
 
-/// Everything that a thread of the generator works with.
+/// One thread of the generator.
 #[derive(Debug)]
 pub struct Engine<'a> {
     nodes: Vec<NodeRequests>,
@@ -59,13 +53,13 @@ pub struct Engine<'a> {
     tally: Tally,
     /// Faults since the last right operation.
     faults_in_a_row: u32,
-    /// Operations that the meter knows of.
+    /// Operations that were reported to the meter.
     shown: u64,
-    /// Whether the meter knows of the measured window's two ends.
+    /// Whether the meter was called at the window's opening and at its closing.
     metered: (bool, bool),
 }
 
-/// What one thread is made of.
+/// The parts of one thread.
 #[derive(Debug)]
 pub struct Parts<'a> {
     /// Where the store listens: its connections go round over them.
@@ -78,7 +72,7 @@ pub struct Parts<'a> {
     pub clients: usize,
     /// Bytes of a multipart upload's parts.
     pub part_bytes: u64,
-    /// What PUTs send beside the bytes.
+    /// Checksum that PUTs carry.
     pub checksum: Option<Checksum>,
     /// Contents of the objects.
     pub payloads: &'a Payloads,
@@ -86,7 +80,7 @@ pub struct Parts<'a> {
     pub meter: &'a Meter<'a>,
     /// Chooses the tasks.
     pub source: Source,
-    /// Says when they begin.
+    /// Decides when they begin.
     pub schedule: Schedule,
 }
 
@@ -166,7 +160,7 @@ impl<'a> Engine<'a> {
         })
     }
 
-    /// Runs the schedule to its end and returns what came of it, and the objects that are not there.
+    /// Runs the schedule to its end; returns its counts, and the objects that were deleted or not written.
     ///
     /// # Errors
     /// The system's polling fails.
@@ -174,7 +168,7 @@ impl<'a> Engine<'a> {
         self.begin = begin;
         let mut events = Vec::with_capacity(EVENTS);
         let mut swept = Duration::ZERO;
-        let period = SWEEP.min(self.stall);
+        let period = STALL_SWEEP.min(self.stall);
         loop {
             let now = self.now();
             let wake = self.begin_what_is_due(now);
@@ -203,15 +197,15 @@ impl<'a> Engine<'a> {
             self.meter.close();
         }
         self.tally.close(self.schedule.elapsed());
-        Ok((self.tally, self.source.into_gone()))
+        Ok((self.tally, self.source.into_absent()))
     }
 
     fn now(&self) -> Duration {
         self.begin.elapsed()
     }
 
-    /// Begins operations while they are due and connections are free; says when the next one is due, or
-    /// nothing if there is none.
+    /// Begins operations while they are due and connections are free; returns when the next one is due, if
+    /// there is another.
     fn begin_what_is_due(&mut self, now: Duration) -> Option<Duration> {
         let unsent = self.schedule.abandon(now);
         if unsent > 0 {
@@ -242,7 +236,7 @@ impl<'a> Engine<'a> {
         Some(Duration::MAX)
     }
 
-    /// Tells the meter when the measured window opens and closes.
+    /// Calls the meter when the measured window opens and when it closes.
     fn meter_window(&mut self) {
         if !self.metered.0 && self.schedule.opened().is_some() {
             self.metered.0 = true;
@@ -264,14 +258,14 @@ impl<'a> Engine<'a> {
         if connection.stream.is_none()
             && let Err(error) = connection.connect(*address, &self.epoll, index)
         {
-            self.pause = now + PAUSE;
+            self.pause = now + FAULT_PAUSE;
             self.fail(index, connection_fault(&error));
             return;
         }
         self.send(index);
     }
 
-    /// Sends what the socket takes.
+    /// Sends until the socket is full.
     fn send(&mut self, index: usize) {
         for turn in 0.. {
             let connection = &mut self.connections[index];
@@ -306,7 +300,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes what came on a connection that no longer takes bytes.
+    /// Reads the answer on a connection whose peer no longer takes bytes.
     fn receive_last(&mut self, index: usize, error: &io::Error) {
         self.receive(index);
         if self.connections[index].busy && self.connections[index].stream.is_some() {
@@ -323,7 +317,7 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes what the socket has.
+    /// Reads from the socket.
     fn receive(&mut self, index: usize) {
         for _ in 0..TURNS {
             let connection = &mut self.connections[index];
@@ -399,7 +393,7 @@ impl<'a> Engine<'a> {
         self.source.ended(connection.exchange.task(), outcome.is_ok());
         self.faults_in_a_row = if outcome.is_ok() { 0 } else { self.faults_in_a_row.saturating_add(1) };
         if self.faults_in_a_row >= FAULTS_IN_A_ROW {
-            self.pause = now + PAUSE;
+            self.pause = now + FAULT_PAUSE;
         }
         match outcome {
             Ok(bytes) if counts => self.tally.count(bytes, now.saturating_sub(connection.due)),
@@ -409,7 +403,8 @@ impl<'a> Engine<'a> {
         self.meter_window();
     }
 
-    /// Tells the meter of the progress, and ends operations on connections that have stood still too long.
+    /// Adds finished operations to the meter, and ends operations on connections that stood still for too
+    /// long.
     fn sweep(&mut self, now: Duration) {
         self.meter.progress(self.tally.ops - self.shown);
         self.shown = self.tally.ops;

@@ -1,7 +1,7 @@
-//! One operation as requests and answers: what is asked, what comes back, whether it is right.
+//! One operation as requests and answers, and whether the answers are right.
 //!
-//! There is no I/O here. The engine asks for the next request, hands on the pieces of the answer's
-//! body, and has the whole answer judged; a multipart upload takes several rounds of that.
+//! Without I/O: the engine takes the next request, passes the pieces of the answer's body in, and has the
+//! whole answer judged; a multipart upload takes several rounds of that.
 
 use std::fmt::Write as _;
 
@@ -14,16 +14,14 @@ use super::request::{Body, Headers, Part, RequestBytes, Requests};
 use super::response::Head;
 use super::tally::Fault;
 use super::work::{Source, Task};
+use crate::limits::ANSWER_TEXT_BYTES_MAX;
 
-/// An answer's text is kept up to this length: a listing of 1,000 takes about 300 KiB.
-const TEXT_BYTES_MAX: usize = 8 << 20;
-
-/// What an answer means.
+/// The verdict on an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// Right, and the operation goes on with another request.
     Next,
-    /// Right, and the operation is done; it moved so many bytes of objects.
+    /// Right, and the operation is done. The bytes of objects that it moved.
     Done(u64),
     /// Wrong: the operation ends here.
     Failed(Fault),
@@ -85,7 +83,7 @@ impl Exchange {
         self.etags.clear();
     }
 
-    /// Whether the answer to the request has no body, whatever its head says.
+    /// Whether the answer to the request has no body even with a `content-length`: the answer to a HEAD.
     pub fn is_bodiless(&self) -> bool {
         matches!(self.task, Task::Head { .. })
     }
@@ -186,7 +184,7 @@ impl Exchange {
                 self.received += piece.len() as u64;
             }
             _ => {
-                let room = TEXT_BYTES_MAX - self.text.len();
+                let room = ANSWER_TEXT_BYTES_MAX - self.text.len();
                 self.wrong |= piece.len() > room;
                 self.text.extend_from_slice(&piece[..piece.len().min(room)]);
             }
@@ -339,7 +337,7 @@ mod tests {
         let of_length = |length| Head { status: 200, length: Some(length), ..Head::default() };
         assert_eq!(head.judge(&of_length(19), &source()), wrong);
         assert_eq!(head.judge(&of_length(20), &source()), Verdict::Done(0));
-        let text = "x".repeat(TEXT_BYTES_MAX + 1);
+        let text = "x".repeat(ANSWER_TEXT_BYTES_MAX + 1);
         assert_eq!(answer(&mut begun(Task::List { place: 1 }), 200, &text), wrong);
     }
 }

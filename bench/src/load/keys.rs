@@ -1,8 +1,8 @@
 //! The objects of one run: numbered, named so that their order is scattered, sized by their number.
 //!
 //! Objects are numbered as they are written. A number's name holds its mixed bits, so neighbours in
-//! time are not neighbours in the bucket. What is there is a range of numbers less a few that failed;
-//! nothing is kept per object.
+//! time are not neighbours in the bucket. The objects that exist are a range of numbers less a few that
+//! failed; no memory is kept per object.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -10,21 +10,21 @@ use std::sync::Arc;
 use super::random::mix;
 use super::sizes::Size;
 
-/// Digits of a name behind its prefix.
+/// Digits of a name after its prefix.
 const DIGITS: usize = 16;
-/// What ends the name of a folder, when names have any.
+/// Ends the name of a folder.
 pub const DELIMITER: char = '/';
-/// Sorts behind every digit, so that what is listed after it is another folder.
+/// Sorts after every digit, so that a listing after it begins with another folder.
 const BEHIND_DIGITS: char = '~';
 
 /// The objects that a run reads and those that it writes.
 #[derive(Clone, Debug)]
 pub struct Keys {
-    /// What every name begins with: letters, digits, `.`, `_`, `-`, `~` and `/`.
+    /// Prefix of every name, of letters, digits, `.`, `_`, `-`, `~` and `/`.
     pub prefix: String,
     /// The size of each.
     pub size: Size,
-    /// So many digits of a name, below 16, are a folder; 0 for no folders.
+    /// Digits of a name that are its folder, below 16; 0 for no folders.
     pub folder_digits: usize,
     /// Objects with numbers from `begin` up to `end` are there,
     pub begin: u64,
@@ -40,7 +40,7 @@ impl Keys {
         Self { prefix: prefix.to_owned(), size, folder_digits: 0, begin: 0, end: 0, absent: BTreeSet::new() }
     }
 
-    /// How many objects are there.
+    /// Objects that exist.
     pub fn count(&self) -> u64 {
         (self.end - self.begin).saturating_sub(self.absent.len() as u64)
     }
@@ -86,16 +86,16 @@ impl Keys {
     }
 }
 
-/// What a listing lists.
+/// The kind of a listing's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListedName {
-    /// Objects, whose names begin with so many digits and a delimiter.
+    /// Objects. The digits of their names before a delimiter.
     Names { folder_digits: usize },
-    /// Folders of so many digits.
+    /// Folders. The digits of their names.
     Folders { digits: usize },
 }
 
-/// What a listing must say.
+/// The entries that a listing must have.
 #[derive(Clone, Debug)]
 pub struct Order {
     prefix: String,
@@ -111,12 +111,12 @@ impl Default for Order {
 }
 
 impl Order {
-    /// How many objects or folders there are.
+    /// Objects or folders.
     pub fn len(&self) -> usize {
         self.mixed.len()
     }
 
-    /// Whether there are none.
+    /// Whether it is empty.
     pub fn is_empty(&self) -> bool {
         self.mixed.is_empty()
     }
@@ -182,7 +182,7 @@ impl Order {
     }
 }
 
-/// How far a number is shifted to leave its first so many digits.
+/// Bits by which a number is shifted to leave its first `digits` digits.
 fn shift_of(digits: usize) -> u32 {
     u32::try_from((DIGITS - digits) * 4).expect("at most 64 bits")
 }
@@ -196,7 +196,7 @@ fn push_name(mixed: u64, folder_digits: usize, out: &mut String) {
     }
 }
 
-/// The last so many digits of a number.
+/// The last `count` digits of a number.
 fn push_digits(mixed: u64, count: usize, out: &mut String) {
     for shift in (0..count).rev() {
         let digit = u32::try_from(mixed >> (shift * 4) & 0xf).expect("four bits");

@@ -41,7 +41,7 @@ pub struct CpuTime {
 
 impl CpuTime {
     /// Adds what was spent in another window.
-    pub(crate) fn then(self, other: Self) -> Self {
+    pub(crate) fn append(self, other: Self) -> Self {
         let both = |one: Option<Duration>, other: Option<Duration>| Some(one? + other?);
         Self {
             wall: self.wall + other.wall,
@@ -58,7 +58,7 @@ impl<'a> Meter<'a> {
         Self { server, done: AtomicU64::new(0), ends: Mutex::new((None, None)) }
     }
 
-    /// Counts `ops` more operations for whoever watches.
+    /// Adds `ops` to the operations that progress shows.
     pub fn progress(&self, ops: u64) {
         self.done.fetch_add(ops, Ordering::Relaxed);
     }
@@ -82,7 +82,7 @@ impl<'a> Meter<'a> {
         self.ends.lock().unwrap_or_else(PoisonError::into_inner).1 = Some(reading);
     }
 
-    /// What was spent between the two.
+    /// The processor time between the two.
     pub fn spent(&self) -> Option<CpuTime> {
         let (Some(open), Some(close)) = *self.ends.lock().unwrap_or_else(PoisonError::into_inner) else {
             return None;

@@ -8,8 +8,9 @@
 //! ```
 //!
 //! It shares the machine with what it measures, so it is built to cost little: one thread, no copy of
-//! what is sent or compared, signing keys kept. What it costs stands in every row.
+//! sent or compared bytes, signing keys kept. Its own processor time stands in every row.
 
+mod error;
 pub mod arguments;
 pub mod ask;
 pub mod bucket;
@@ -38,59 +39,13 @@ use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 pub use arguments::Arguments;
+pub use error::Error;
 
-use crate::host::{self, Refusal, device};
-use crate::result::{self, Results, SCHEMA};
-use crate::subject;
+use crate::host::{self, device};
+use crate::result::{Results, SCHEMA};
 use keys::Keys;
 use payload::Payloads;
 use run::Target;
-
-/// Why nothing was measured.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// This build must not be measured with.
-    #[error("{0}")]
-    Refused(#[from] Refusal),
-    /// There is nothing to measure.
-    #[error("{0}")]
-    Subject(#[from] subject::Error),
-    /// Flags that do not go together, or out of range.
-    #[error("--{flag}: {reason}")]
-    Flag {
-        /// The flag's name.
-        flag: &'static str,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// The bucket cannot be made or removed.
-    #[error("bucket: {0}")]
-    Bucket(#[from] ask::Error),
-    /// The objects to measure with could not be written.
-    #[error("{subject}: only {written} of {wanted} objects could be written: {faults}")]
-    Preparation {
-        /// The store.
-        subject: String,
-        /// Objects there are.
-        written: u64,
-        /// Objects wanted.
-        wanted: u64,
-        /// What went wrong, and how often.
-        faults: String,
-    },
-    /// The device's own figures cannot be measured.
-    #[error("{0}")]
-    Device(#[from] device::Error),
-    /// A store would run into the end of the disk.
-    #[error("{0}")]
-    Full(#[from] host::Full),
-    /// The system lacks threads or polling.
-    #[error("generate load: {0}")]
-    System(#[from] io::Error),
-    /// The result cannot be written.
-    #[error("{0}")]
-    Results(#[from] result::Error),
-}
 
 /// Measures as `arguments` say; the code is 1 when any operation went wrong.
 ///

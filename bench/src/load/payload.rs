@@ -1,4 +1,4 @@
-//! What the generator's objects contain: random bytes that are known again without being kept.
+//! Contents of the generator's objects: random bytes that can be verified without being stored.
 //!
 //! ```text
 //! object   | stamp 16 B | window 0 ...          1 MiB | window 1 ...   2 MiB | ...
@@ -16,7 +16,7 @@ use super::random::mix;
 pub const POOL_BYTES: usize = 64 << 20;
 /// Bytes of an object that lie in one piece in the pool.
 pub const WINDOW_BYTES: usize = 1 << 20;
-/// Bytes at the start of an object that say whose it is.
+/// Bytes at the start of an object that are its own alone.
 pub const STAMP_BYTES: usize = 16;
 
 /// The contents of all objects of one seed.

@@ -1,14 +1,15 @@
-//! What comes before a measurement and after it: objects to read, and none left behind.
+//! Before a measurement: writes the objects that it reads. After it: deletes all.
 
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::bucket;
+use super::error::Error;
 use super::keys::Keys;
 use super::run::{self, Outcome, Plan, Target};
 use super::schedule::Limit;
 use super::tally::Fault;
 use super::work::Op;
-use super::{Error, bucket};
 
 /// Clients that write what a measurement reads.
 const PREPARING_CLIENTS: usize = 64;
@@ -61,8 +62,8 @@ pub fn write_as(
     Ok(Some(outcome))
 }
 
-/// Deletes all objects, and the bucket if it was `made` for them. What cannot be deleted is said on
-/// standard error: the measurement is done, and worth having.
+/// Deletes all objects, and the bucket if it was `made` for them. An object that cannot be deleted is
+/// reported on standard error and is not an error: the measurement is complete.
 ///
 /// # Errors
 /// The system lacks threads or polling.

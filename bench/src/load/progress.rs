@@ -1,13 +1,13 @@
-//! A line on the terminal while a measurement runs; nothing where nobody looks.
+//! A line on the terminal while a measurement runs; without a terminal, nothing is printed.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::Scope;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use super::meter::Meter;
+use crate::limits::PROGRESS_EVERY;
 
-const PERIOD: Duration = Duration::from_secs(1);
 /// Columns that the line may have taken.
 const WIDTH: usize = 60;
 
@@ -32,7 +32,7 @@ impl Progress {
         let what = what.to_owned();
         scope.spawn(move || {
             let begin = Instant::now();
-            while receiver.recv_timeout(PERIOD) == Err(RecvTimeoutError::Timeout) {
+            while receiver.recv_timeout(PROGRESS_EVERY) == Err(RecvTimeoutError::Timeout) {
                 let line = format!("{what}: {} s, {} operations", begin.elapsed().as_secs(), meter.done());
                 draw(&line);
             }
@@ -46,6 +46,6 @@ impl Progress {
 fn draw(line: &str) {
     let mut terminal = io::stderr().lock();
     let end = if line.is_empty() { "\r" } else { "" };
-    // Whether anybody sees it changes nothing of what is measured.
+    // A failed write to the terminal does not affect the measurement.
     let _ = write!(terminal, "\r{line:<WIDTH$}{end}").and_then(|()| terminal.flush());
 }

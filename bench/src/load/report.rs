@@ -7,13 +7,13 @@ use crate::result::Row;
 
 /// A generator whose threads used more of their cores than this had no time to spare.
 const THREAD_SHARE_MAX: f64 = 0.85;
-/// Part of the machine that the client may use when nobody knows what the server used.
+/// Share of the machine that the client may use when the server's processor time is unknown.
 const MACHINE_SHARE_MAX: f64 = 0.5;
-/// Part of the machine that others may use before a row says so.
+/// Share of the machine that others may use before a row is flagged.
 const OTHERS_SHARE_MAX: f64 = 0.1;
 const MIB: f64 = (1 << 20) as f64;
 
-/// The row of `outcome`, labelled with who and what.
+/// The row of `outcome`, labelled with the store, operation, size and clients.
 #[expect(clippy::cast_precision_loss, reason = "counts and bytes are far below 2^53")]
 pub fn row(subject: &str, size: &str, plan: &Plan, outcome: &Outcome) -> Row {
     let Outcome { tally, spent, server_anon } = outcome;

@@ -14,7 +14,7 @@ const WINDOWS_PER_WRITE: usize = 2;
 /// A request on its way out.
 #[derive(Debug, Default)]
 pub struct RequestBytes {
-    /// Head, and body if it is no object.
+    /// Head, and a body that is text.
     text: Vec<u8>,
     sent: usize,
     object: Option<Part>,
@@ -40,7 +40,7 @@ impl RequestBytes {
     /// Sends as much as `socket` takes in one call, and says how much that was.
     ///
     /// # Errors
-    /// What the socket says; `WouldBlock` when it is full.
+    /// The socket's error; `WouldBlock` when it is full.
     pub fn send(&mut self, socket: &mut impl Write, payloads: &Payloads) -> io::Result<usize> {
         let stamp;
         let mut slices = [IoSlice::new(&[]); 2 + WINDOWS_PER_WRITE];
@@ -183,7 +183,7 @@ impl Requests {
 mod tests {
     use super::*;
 
-    /// Takes at most so many bytes at once.
+    /// Takes at most this number of bytes per call.
     struct Narrow(Vec<u8>, usize);
 
     impl Write for Narrow {

@@ -1,18 +1,14 @@
 //! Answers of an HTTP/1.1 server, taken apart as they arrive.
 //!
-//! A [`Decoder`] is fed whatever one read gave and hands the body on in slices of it, without copying;
-//! only a head that arrives in pieces is held. There is no pipelining, so bytes behind the end of an
-//! answer are an error like every other departure from the protocol.
+//! A [`Decoder`] takes the bytes of one read and passes the body on in slices of them, without copying; only
+//! a head that arrives in pieces is held. Requests are not pipelined, so bytes after the end of an answer are
+//! an error like every other violation of the protocol.
 
 use std::mem;
 
-/// A head longer than this is refused.
-const HEAD_BYTES_MAX: usize = 32 << 10;
-const HEADERS_MAX: usize = 64;
-/// Digits of a size line of the chunked coding, its extension included.
-const SIZE_LINE_BYTES_MAX: usize = 256;
+use crate::limits::{HEAD_BYTES_MAX, HEADERS_MAX, SIZE_LINE_BYTES_MAX};
 
-/// What the generator needs of an answer's head.
+/// The parts of an answer's head that the generator uses.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Head {
     /// The status code.
@@ -27,11 +23,11 @@ pub struct Head {
     pub chunked: bool,
 }
 
-/// What a decoder waits for next.
+/// The part of an answer that a decoder expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Stage {
     Head,
-    /// So many bytes of a body of known length.
+    /// The body, of known length: its bytes left.
     Length(u64),
     /// The body lasts as long as the connection.
     UntilClose,
@@ -44,7 +40,7 @@ enum Stage {
     PieceData(u64),
     /// The line end behind a piece's data.
     PieceEnd,
-    /// A line of the trailer with so many bytes so far.
+    /// A line of the trailer, with its bytes so far.
     Trailer(usize),
     Done,
 }
@@ -58,7 +54,7 @@ pub enum Progress {
     Done,
 }
 
-/// The bytes are no answer of HTTP/1.1.
+/// The bytes are not an answer of HTTP/1.1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedResponse {
     /// The head is not one.
@@ -107,7 +103,7 @@ impl Decoder {
     /// Takes `bytes`, all of them, and gives the pieces of the body that are in them to `body`.
     ///
     /// # Errors
-    /// The bytes are no answer, or more than one.
+    /// The bytes are not an answer, or more than one.
     pub fn feed(
         &mut self,
         bytes: &[u8],
@@ -124,7 +120,7 @@ impl Decoder {
                 self.hold(rest)?;
                 let held = mem::take(&mut self.held);
                 match self.parse_head(&held)? {
-                    // What is left of the held bytes can only be among those that were just added.
+                    // The rest of the held bytes can only be among those that were just added.
                     Some(length) => rest = &rest[rest.len() - (held.len() - length)..],
                     None => self.held = held,
                 }
@@ -139,7 +135,7 @@ impl Decoder {
         Ok(if self.stage == Stage::Done { Progress::Done } else { Progress::More })
     }
 
-    /// Says what the end of the connection means for the answer under way.
+    /// Ends the answer under way with the end of the connection.
     ///
     /// # Errors
     /// The answer is cut short by it.

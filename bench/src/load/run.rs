@@ -18,7 +18,7 @@ use super::work::{Choice, Mix, Op, RunState, Source};
 use crate::alloc;
 use crate::subject::{Endpoint, Process, Subject};
 
-/// What is to be measured.
+/// One measurement.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// The operation.
@@ -40,13 +40,13 @@ pub struct Plan {
     pub page: u64,
     /// Bytes of a part of a multipart upload.
     pub part_bytes: u64,
-    /// Writes go to so many keys, over and over; without it, each to a new one.
+    /// Keys that writes go to over and over; without it, each write goes to a new key.
     pub overwrite: Option<u64>,
     /// Seed of the choice of objects.
     pub seed: u64,
     /// How long a connection may stand still.
     pub stall: Duration,
-    /// What PUTs send beside the bytes, for the store to verify.
+    /// Checksum that PUTs carry, for the store to verify.
     pub checksum: Option<Checksum>,
 }
 
@@ -91,7 +91,7 @@ impl Plan {
     }
 }
 
-/// Who is measured, and with which objects.
+/// The store that is measured, and its bucket and objects.
 #[derive(Clone, Copy, Debug)]
 pub struct Target<'a> {
     /// The store.
@@ -102,7 +102,7 @@ pub struct Target<'a> {
     pub payloads: &'a Payloads,
 }
 
-/// What came of a plan.
+/// The result of a plan.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Counts and latencies of all threads.
@@ -114,22 +114,22 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// Adds what came of the same plan at another time.
-    pub fn then(&mut self, other: Self) {
+    /// Adds the result of the same plan at another time.
+    pub fn append(&mut self, other: Self) {
         let Self { tally, spent, server_anon } = other;
-        self.tally.then(tally);
+        self.tally.append(tally);
         self.spent = match (self.spent, spent) {
-            (Some(one), Some(other)) => Some(one.then(other)),
+            (Some(one), Some(other)) => Some(one.append(other)),
             (one, other) => one.or(other),
         };
         self.server_anon = self.server_anon.max(server_anon);
     }
 }
 
-/// Carries `plan` out on `target` and brings `keys` up to what was written and deleted.
+/// Runs `plan` on `target` and updates `keys` to the objects that were written and deleted.
 ///
 /// # Errors
-/// The system lacks threads or polling. Whatever the store does is counted, not an error.
+/// The system lacks threads or polling. Faults of the store are counted and are not an error.
 pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outcome> {
     let Target { subject, bucket, payloads } = *target;
     let shared = Arc::new(RunState::new(keys));
@@ -186,11 +186,11 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
     });
     let mut tally = Tally::default();
     for outcome in outcomes {
-        let (counts, gone) = outcome?;
+        let (counts, absent) = outcome?;
         tally.join(counts);
-        keys.absent.extend(gone);
+        keys.absent.extend(absent);
     }
-    shared.settle(keys, plan.overwrite);
+    shared.update(keys, plan.overwrite);
     let server_anon = subject.process().map(Process::peak_rss_anon);
     Ok(Outcome { tally, spent: meter.spent(), server_anon })
 }

@@ -6,15 +6,14 @@
 //! the warm-up counts.
 //!
 //! **Open loop**: operation n is due at n intervals, whether a client is free or not, and its latency
-//! runs from then: a server that stalls is charged with the queue that it makes. What could not be sent
-//! until some time after the end is counted as unsent.
+//! runs from then: a server that stalls is charged with the queue that it makes. Operations that could not be
+//! sent within some time after the end are counted as unsent.
 //!
 //! All times are since the start of the run.
 
 use std::time::Duration;
 
-/// How long after its end an open loop waits for what it could not send in time.
-pub const DRAIN: Duration = Duration::from_secs(10);
+use crate::limits::DRAIN;
 
 /// When the next operation is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -35,16 +34,16 @@ pub enum Pace {
 pub enum Limit {
     /// After this time, the warm-up not included.
     Time(Duration),
-    /// After so many operations, those of the warm-up not included.
+    /// After this number of operations, those of the warm-up not included.
     Count(u64),
 }
 
-/// What to do next.
+/// The next step of a free client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Begin an operation that was due at `due`.
     Begin {
-        /// What its latency is measured from.
+        /// Start of its latency.
         due: Duration,
     },
     /// Nothing before `until`.
@@ -79,7 +78,7 @@ impl Schedule {
         Self { pace, limit, warm_up, begun: 0, opened, closed: None, last: Duration::ZERO, exhausted: false }
     }
 
-    /// Says what a free client does at `now`, and takes it as done.
+    /// Returns what a free client does at `now`, and counts it as begun.
     pub fn next(&mut self, now: Duration) -> Next {
         if self.exhausted {
             return Next::Finished;
@@ -131,7 +130,7 @@ impl Schedule {
         true
     }
 
-    /// Begins nothing more: there is nothing left to do it to.
+    /// Begins nothing more, because all objects are used up.
     pub fn exhaust(&mut self) {
         self.exhausted = true;
     }
@@ -170,7 +169,7 @@ impl Schedule {
     pub fn elapsed(&self) -> Duration {
         let measured = self.last.saturating_sub(self.opened.unwrap_or_default());
         match (self.pace, self.limit) {
-            // Less than the rate that was asked for is no more than it for having ended early.
+            // A run that ended early is divided by its planned length, else its rate would be too high.
             (Pace::Open { .. }, Limit::Time(length)) => measured.max(length),
             _ => measured,
         }

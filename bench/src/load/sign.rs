@@ -1,4 +1,4 @@
-//! Signature version 4 at the cost of a benchmark's client: what stays the same is computed once.
+//! Signature version 4 for a benchmark's client: everything that stays the same is computed once.
 //!
 //! The signing key holds for a day and stays as a keyed HMAC; dates are printed once a second. A
 //! request costs the hash of its canonical form and one HMAC. Bodies are `UNSIGNED-PAYLOAD`: they are
@@ -10,12 +10,12 @@ use std::time::{Duration, UNIX_EPOCH};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::{Digest, Sha256};
 
-/// What stands for the hash of a body that is not hashed.
+/// Stands in place of the hash of a body that is not hashed.
 pub const UNSIGNED_PAYLOAD: &str = "UNSIGNED-PAYLOAD";
 /// Names of signed headers around that of a checksum, which stands between them in the alphabet.
 const SIGNED_HEADERS: [&str; 2] = ["host", "x-amz-content-sha256;x-amz-date"];
 
-/// Whose requests they are.
+/// Credentials of the requests.
 #[derive(Clone)]
 pub struct Credentials {
     /// Name of the key pair.
@@ -35,7 +35,7 @@ impl fmt::Debug for Credentials {
     }
 }
 
-/// What of a request is signed.
+/// The signed parts of a request.
 #[derive(Clone, Copy, Debug)]
 pub struct Canonical<'a> {
     /// `GET`, `PUT`, ...

@@ -3,8 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// The largest object of S3 in one PUT is 5 GiB.
-pub const SIZE_BYTES_MAX: u64 = 5 << 30;
+use crate::limits::OBJECT_BYTES_MAX;
 
 /// A number of bytes, written as `512`, `4KiB`, `1MiB` or `1GiB`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,18 +24,18 @@ impl FromStr for Size {
 
     fn from_str(text: &str) -> Result<Self, MalformedSize> {
         let size = text.parse::<bytesize::ByteSize>().map_err(|_| MalformedSize::Size(text.to_owned()))?;
-        if size.0 > SIZE_BYTES_MAX { Err(MalformedSize::Large(Self(size.0))) } else { Ok(Self(size.0)) }
+        if size.0 > OBJECT_BYTES_MAX { Err(MalformedSize::Large(Self(size.0))) } else { Ok(Self(size.0)) }
     }
 }
 
-/// Text that is no size of an object.
+/// Text that is not the size of an object.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MalformedSize {
     /// Not a size.
     #[error("`{0}` is no size such as 512, 4KiB or 1GiB")]
     Size(String),
     /// Above what one PUT may carry.
-    #[error("{0} is more than one PUT may carry, {max}", max = Size(SIZE_BYTES_MAX))]
+    #[error("{0} is more than one PUT may carry, {max}", max = Size(OBJECT_BYTES_MAX))]
     Large(Size),
 }
 

@@ -1,4 +1,4 @@
-//! What came of a run: counts, latencies and faults by kind. Only operations that were right are
+//! The result of a run: counts, latencies and faults by kind. Only operations that were right are
 //! counted as operations.
 
 use std::collections::BTreeMap;
@@ -7,8 +7,7 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 
-/// Longer latencies are recorded as this one.
-const LATENCY_MAX: Duration = Duration::from_hours(1);
+use crate::limits::LATENCY_MAX;
 
 /// Why an operation does not count.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -62,7 +61,7 @@ pub struct Tally {
     pub elapsed: Duration,
     /// Latencies of those operations, in nanoseconds.
     pub latency: Histogram<u64>,
-    /// What went wrong, in the warm-up too.
+    /// Faults, those of the warm-up included.
     pub faults: BTreeMap<Fault, u64>,
 }
 
@@ -120,7 +119,7 @@ impl Tally {
     }
 
     /// Adds the counts of another time.
-    pub fn then(&mut self, other: Self) {
+    pub fn append(&mut self, other: Self) {
         let elapsed = self.elapsed + other.elapsed;
         self.join(other);
         self.close(elapsed);
@@ -168,7 +167,7 @@ mod tests {
             tally
         };
         let mut one = of(30, 1);
-        one.then(of(30, 2));
+        one.append(of(30, 2));
         assert!((one.ops_s - 20.0).abs() < 1e-9, "60 in 3 s");
         assert_eq!(one.latency.len(), 60);
     }

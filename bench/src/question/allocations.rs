@@ -1,9 +1,9 @@
-//! What a request allocates in a whole node, in steady state.
+//! Allocations of a request in a whole node, in steady state.
 //!
-//! The node runs in this process, as `sherd-node` runs it, so that its allocations can be counted; the
-//! generator's threads count none of theirs. What is counted is what all of the node's threads allocate from
-//! the first request of a measurement to its last, upkeep beside it included. How fast a node is says
-//! `quick`: here it shares the process.
+//! The node runs in this process, as `sherd-node` runs it, so that its allocations can be counted. They are
+//! those of all of the node's threads, upkeep included, from the first request of a measurement to its last;
+//! the generator's threads are not counted. Speed is not measured here, because node and generator share the
+//! process.
 
 use std::path::Path;
 use std::sync::mpsc;
@@ -17,8 +17,10 @@ use sherd_node::process::config::source::Sources;
 use sherd_node::process::run::{RunError, run};
 use sherd_store::machine::system::SystemRng;
 
+use super::bench::Bench;
+use super::error::Error;
 use super::node::{self, Node};
-use super::{Bench, Error, Page};
+use super::page::Page;
 use crate::alloc::{self, Scope};
 use crate::load::run::Plan;
 use crate::load::schedule::Limit;
@@ -34,7 +36,7 @@ const MOMENT_REQUESTS: u64 = 40;
 /// Volumes of the node.
 const VOLUMES: usize = 4;
 
-/// What is measured.
+/// No options of its own.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {}
 
@@ -60,12 +62,12 @@ impl Page for Arguments {
                 let mut keys = node::keys(&format!("{}-{clients}-{round}", Size(bytes)), bytes);
                 for op in [Op::Put, Op::Get, Op::Head] {
                     let plan = Plan::new(op, clients, Limit::Count(requests));
-                    // Connections are made, and buffers grown, before anything counts.
+                    // Connections are made and buffers grown before the count begins.
                     bench.count(
                         &node.run(&Plan { limit: Limit::Count(requests / 4), ..plan.clone() }, &mut keys)?,
                     );
                     let scope = Scope::begin();
-                    // What this thread prepares for the generator is no allocation of the node's.
+                    // Allocations of this thread for the generator are not the node's.
                     let outcome = alloc::uncounted(|| node.run(&plan, &mut keys))?;
                     let counts = scope.counts();
                     bench.count(&outcome);
@@ -73,7 +75,7 @@ impl Page for Arguments {
                 }
             }
         }
-        // As an operator ends it: the node's own handler takes the signal.
+        // The node stops by its own signal handler, as for an operator.
         kill_process(getpid(), Signal::TERM).map_err(Error::at("ask the node to stop"))?;
         process.join().expect("the node does not panic").map_err(Error::at("stop the node"))
     }

@@ -7,15 +7,17 @@
 //! 8,000 keys, 8 clients   pages of 1,000
 //! ```
 //! Both stores run side by side and are measured in turns, the other one first in every second round. Each
-//! round begins with empty stores, so that no store works on what the round before left behind; the bucket
-//! that is listed is written once, for that takes longest. GETs read as many objects of the one as of the
-//! other.
+//! round begins with empty stores, so that none does upkeep for the round before; the bucket that is listed
+//! is written once, because that takes longest. GETs read the same number of objects of both.
 
 use std::path::PathBuf;
 use std::time::Duration;
 
+use super::bench::Bench;
+use super::error::Error;
 use super::node::{self, Node};
-use super::{Bench, Error, Page};
+use super::page::Page;
+use crate::limits::{MOMENT_BYTES_MAX, PAGE};
 use crate::load::keys::Keys;
 use crate::load::run::Plan;
 use crate::load::schedule::Limit;
@@ -26,18 +28,15 @@ use crate::subject::{Subject, Tool, refuse_unequal_durability};
 const FREE_BYTES: u64 = 12 << 30;
 /// The most that one measurement of PUTs writes.
 const PUT_BYTES: u64 = 1 << 30;
-/// Objects larger than this are scaled down for a moment.
-const MOMENT_BYTES_MAX: u64 = 2 << 20;
 /// Objects written before anything is measured, by clients that may be refused: a store that just started may
 /// not take every request yet.
 const FIRST: u64 = 200;
 const FIRST_BYTES: u64 = 4 << 10;
-/// Objects that are listed, their size, pages and clients.
+/// Objects that are listed, their size, and clients.
 const LISTED: u64 = 8000;
 const MOMENT_LISTED: u64 = 1100;
 const LISTED_BYTES: u64 = 16;
 const LISTERS: usize = 8;
-const PAGE: u64 = 1000;
 
 /// Objects of one size, and the clients that work on them.
 struct Load {
@@ -52,7 +51,7 @@ const LOADS: [Load; 3] = [
     Load { bytes: 64 << 20, clients: 4, ops: &[Op::Put, Op::Get] },
 ];
 
-/// What is measured.
+/// Options of the question.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// Store to compare with: minio, which stands for minio-cluster, or a file that describes one
@@ -121,7 +120,7 @@ impl Arguments {
         refuse_unequal_durability(&promises).map_err(Error::at("compare stores"))?;
         let mut stores = Vec::new();
         for (tool, binary) in tools {
-            let subject = Subject::start(&tool, binary.as_deref(), &bench.common.dir);
+            let subject = Subject::start(&tool, binary.as_deref(), &bench.options.dir);
             let subject = subject.map_err(Error::at("start a cluster"))?;
             bench.settings.extend(subject.settings());
             bench.set(&format!("{}_nodes", tool.name), &subject.endpoints().count());
@@ -174,9 +173,9 @@ fn plan(op: Op, clients: usize, keys: &Keys, bench: &Bench) -> Plan {
     let most = PUT_BYTES / keys.size.0;
     let (limit, warm_up) = match op {
         _ if bench.is_moment() => (Limit::Count(clients as u64), Duration::ZERO),
-        // A deleted object is gone: no warm-up wastes any.
+        // A warm-up would use up objects that are to be deleted in the measurement.
         Op::Delete => (Limit::Count(keys.count()), Duration::ZERO),
-        // As many as the device has room for, whatever the time.
+        // Limited by room on the device instead of time.
         Op::Put if keys.size.0 >= 32 << 20 => (Limit::Count(most), Duration::ZERO),
         _ => (window, bench.window() / 4),
     };

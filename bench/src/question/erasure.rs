@@ -1,11 +1,11 @@
-//! Erasure: what each kernel gives against `reed-solomon-erasure` with its C code, which is also
-//! where the bytes must come from.
+//! Erasure code: each kernel against `reed-solomon-erasure` with its C code, whose bytes are also the
+//! expected ones.
 //!
-//! One thread. `mib_s` counts the k data shards of a stripe once, whatever is computed from them;
+//! One thread. `mib_s` counts the k data shards of a stripe once, for encode and reconstruct alike;
 //! `moved_mib_s` counts every shard read and every shard written, once, so that it stands beside
 //! that of `copy`, a plain copy of shards: no kernel can be faster than what the caches and the
-//! memory move. `hot` works on one stripe over and over, `cold` on so many that each comes from
-//! memory. Every result is compared with the reference's before it is timed.
+//! memory move. `hot` works on one stripe over and over, `cold` on more stripes than the caches hold. Every
+//! result is compared with the reference's before it is timed.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -14,8 +14,10 @@ use reed_solomon_erasure::galois_8::ReedSolomon;
 use sherd_core::erasure::{Code, Geometry, Kernel};
 use sherd_core::limits::STRIPE_UNIT_BYTES;
 
+use super::bench::Bench;
+use super::error::Error;
+use super::page::Page;
 use super::turns::{Way, measure, mib};
-use super::{Bench, Error, Page};
 use crate::result::Row;
 
 /// Geometries that are measured: data and parity shards.
@@ -24,19 +26,19 @@ const GEOMETRIES: [(u8, u8); 4] = [(2, 2), (3, 3), (5, 3), (9, 3)];
 const COLD_BYTES: usize = 256 << 20;
 /// Bytes of each shard of a stripe.
 const UNIT_BYTES: usize = STRIPE_UNIT_BYTES as usize;
-/// What the reference is called in the rows.
+/// Name of the reference in the rows.
 const REFERENCE: &str = "reed-solomon-erasure";
-/// What a plain copy is called.
+/// Name of a plain copy.
 const COPY: &str = "copy";
 
-/// What is measured.
+/// No options of its own.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {}
 
 /// Shards of one stripe.
 type Stripe = Vec<Vec<u8>>;
 
-/// One line of the table: what is computed, in which cache.
+/// One line of the table: a geometry, the lost shards, and `hot` or `cold`.
 struct Case {
     geometry: Geometry,
     /// Data shards to rebuild; none is an encode.
@@ -104,7 +106,8 @@ impl Case {
         }
         // One at a time uses the stripes: a way never runs while another does.
         let stripes = std::cell::RefCell::new(StripeRing { stripes, next: 0 });
-        let mut ways = vec![Way::new(REFERENCE, || self.refer(&reference, stripes.borrow_mut().next()))];
+        let mut ways =
+            vec![Way::new(REFERENCE, || self.compute_by_reference(&reference, stripes.borrow_mut().next()))];
         ways.extend(codes.iter().map(|(kernel, code)| {
             Way::new(kernel.name(), || self.compute(code, stripes.borrow_mut().next()))
         }));
@@ -152,7 +155,7 @@ impl Case {
     }
 
     /// The same by the reference.
-    fn refer(&self, reference: &ReedSolomon, stripe: &mut Stripe) {
+    fn compute_by_reference(&self, reference: &ReedSolomon, stripe: &mut Stripe) {
         if self.lost == 0 {
             reference.encode(stripe).expect("shards of one length");
         } else {

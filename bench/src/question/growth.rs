@@ -1,5 +1,5 @@
-//! A bucket that grows: what PUT and LIST cost as keys become many, and what a node with many keys needs of
-//! memory, disk and time to start.
+//! A bucket that grows: the cost of PUT and LIST by the number of keys, and memory, disk and time to start of
+//! a node with many keys.
 //!
 //! Tables by the label `part`: `put` is each tenth of the fill, by a closed loop of many clients; `list` is
 //! pages of 1,000 with and without a delimiter when 1, 10 and 100 % of the keys are there; `start` is the
@@ -10,13 +10,14 @@
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 use std::{fs, io};
 
-use super::crowd::MIB;
+use super::bench::Bench;
+use super::error::Error;
 use super::node::{self, Node};
+use super::page::Page;
 use super::rounds::median;
-use super::{Bench, Error, Page};
+use crate::limits::{MOMENT_PAGE, PAGE, REST_AFTER_FILL};
 use crate::load::keys::Keys;
 use crate::load::run::{Outcome, Plan};
 use crate::load::schedule::Limit;
@@ -30,22 +31,18 @@ const WRITERS: usize = 128;
 const READERS: usize = 32;
 /// Parts that the fill is measured in.
 const TENTHS: u64 = 10;
-/// Objects or folders of a page.
-const PAGE: u64 = 1000;
-/// Keys of a moment, and of its pages.
+/// Keys of a moment.
 const MOMENT_KEYS: u64 = 3000;
-const MOMENT_PAGE: u64 = 20;
 /// Which part of the keys is written once more under other names, right before the kill.
 const LATE_PART: u64 = 100;
 /// Keys that are read at the end.
 const CHECKED: u64 = 20_000;
-/// What an object may take on the device, in its own size, and what a node takes without any.
+/// Most bytes on the device for each byte of an object, and bytes of a node without objects.
 const DISK_OF_PAYLOAD: u64 = 8;
 const EMPTY_BYTES: u64 = 4 << 30;
-/// The longest rest before a measurement.
-const REST: Duration = Duration::from_mins(2);
+const MIB: f64 = (1 << 20) as f64;
 
-/// What is measured.
+/// Options of the question.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
     /// Keys that the bucket grows to
@@ -77,7 +74,7 @@ impl Page for Arguments {
         bucket.grow(bench)?;
         let memory = bucket.node.memory();
         bucket.start_again(bench)?;
-        bucket.node.until_idle(REST);
+        bucket.node.until_idle(REST_AFTER_FILL);
         let objects = (count + bucket.late.count()) as f64;
         let disk = bucket.disk_bytes()?.saturating_sub(empty_bytes) as f64 / objects;
         let end = Row::new([("part", "end".to_owned()), ("size", self.size.to_string())])
@@ -113,7 +110,7 @@ impl Bucket<'_> {
                 let plan = plan(wanted.saturating_sub(self.keys.count()));
                 let part = self.node.fill_as(&plan, wanted, &mut self.keys)?;
                 match (&mut outcome, part) {
-                    (Some(outcome), Some(part)) => outcome.then(part),
+                    (Some(outcome), Some(part)) => outcome.append(part),
                     (None, part) => outcome = part,
                     (Some(_), None) => {}
                 }
@@ -132,7 +129,7 @@ impl Bucket<'_> {
 
     /// Pages from random places, with and without a delimiter.
     fn list(&mut self, percent: u64, bench: &mut Bench) -> Result<(), Error> {
-        self.node.until_idle(REST);
+        self.node.until_idle(REST_AFTER_FILL);
         for op in [Op::List, Op::ListFolders] {
             let page = if bench.is_moment() { MOMENT_PAGE } else { PAGE };
             let warm_up = bench.window() / 4;
@@ -157,8 +154,8 @@ impl Bucket<'_> {
         bench.add(started("killed", killed.as_secs_f64() * 1000.0));
         let mut starts = Vec::new();
         for _ in 0..bench.rounds() {
-            // What is left to do after a start is done before the next stop, as in a node's life.
-            self.node.until_idle(REST);
+            // The node finishes the work after a start before it is stopped, as it usually has in operation.
+            self.node.until_idle(REST_AFTER_FILL);
             starts.push(self.node.restart(&[], End::Asked)?.as_secs_f64() * 1000.0);
         }
         bench.add(started("clean", median(starts)));
@@ -183,7 +180,7 @@ impl Bucket<'_> {
     }
 }
 
-/// Bytes of all blocks below a folder. What goes away meanwhile does not count.
+/// Bytes of all blocks below a folder. Files that are removed meanwhile do not count.
 fn blocks(folder: &Path) -> io::Result<u64> {
     let mut bytes = 0;
     for entry in fs::read_dir(folder)? {

@@ -1,6 +1,6 @@
 //! A real node for a question: the program itself with four volumes, asked over HTTP as by any client.
 //!
-//! Nothing of the node runs in this process: what is measured is what an operator runs. Rows are those of the
+//! The node runs in a process of its own, as operators run it. Rows are those of the
 //! load generator.
 
 use std::net::SocketAddr;
@@ -9,7 +9,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use std::{fs, io};
 
-use super::{Bench, Error};
+use super::bench::Bench;
+use super::error::Error;
+use crate::limits::{CHANGE_TIMEOUT, IDLE_SAMPLE, METRICS_POLL};
 use crate::load::keys::Keys;
 use crate::load::payload::Payloads;
 use crate::load::run::{self, Outcome, Plan, Target};
@@ -25,10 +27,7 @@ use crate::subject::{End, Subject, Tool};
 const BUCKET: &str = "sherd-bench";
 /// The seed of all contents.
 const SEED: u64 = 1;
-/// Between two looks at a node's metrics, and how long a change may take.
-const POLL: Duration = Duration::from_millis(25);
-const CHANGE_TIMEOUT: Duration = Duration::from_mins(1);
-/// Objects that are written to make known to all volumes what was committed before.
+/// Objects that are written to carry earlier commits to all volumes.
 const BYSTANDERS: u64 = 8;
 
 /// A running node.
@@ -49,7 +48,7 @@ fn tool(flags: &[&str]) -> Result<Tool, Error> {
 /// The node's program: as given, or beside this one.
 pub(super) fn binary(bench: &Bench) -> Option<PathBuf> {
     let beside = || std::env::current_exe().ok().map(|path| path.with_file_name("sherd-node"));
-    bench.common.binary.clone().or_else(beside)
+    bench.options.binary.clone().or_else(beside)
 }
 
 /// The row of `outcome` with these labels, and those of the plan.
@@ -73,7 +72,7 @@ pub(super) fn keys(prefix: &str, bytes: u64) -> Keys {
 impl Node {
     /// Starts a node as it comes, with these flags besides, and makes the bucket.
     pub(super) fn start(bench: &mut Bench, flags: &[&str]) -> Result<Self, Error> {
-        let subject = Subject::start(&tool(flags)?, binary(bench).as_deref(), &bench.common.dir);
+        let subject = Subject::start(&tool(flags)?, binary(bench).as_deref(), &bench.options.dir);
         let node = Self::of(subject.map_err(Error::at("start a node"))?, bench)?;
         bench.settings.extend(node.subject.settings());
         Ok(node)
@@ -90,7 +89,7 @@ impl Node {
         run::run(&self.target(), plan, keys).map_err(Error::at("generate load"))
     }
 
-    /// Writes objects until so many are there.
+    /// Writes objects until `wanted` exist.
     pub(super) fn fill(&self, wanted: u64, keys: &mut Keys) -> Result<(), Error> {
         prepare::write(&self.target(), wanted, keys).map_err(Error::at("write the objects"))
     }
@@ -109,23 +108,12 @@ impl Node {
         Target { subject: &self.subject, bucket: BUCKET, payloads: &self.payloads }
     }
 
-    /// Has all volumes know what was committed so far: the word of it travels with later writes.
-    pub(super) fn settle(&self, label: &str) -> Result<(), Error> {
+    /// Writes some objects, so that all volumes have the commits so far: a commit reaches them with later
+    /// writes.
+    pub(super) fn spread_commits(&self, label: &str) -> Result<(), Error> {
         let plan = Plan::new(Op::Put, 1, Limit::Count(BYSTANDERS));
         self.run(&plan, &mut keys(&format!("bystanders-{label}"), 1))?;
         Ok(())
-    }
-
-    /// The ETag of object `key`.
-    pub(super) fn etag(&self, keys: &Keys, key: u64) -> Result<String, Error> {
-        let mut name = String::new();
-        keys.name(key, &mut name);
-        bucket::etag(&self.subject, BUCKET, &name).map_err(Error::at("ask for an ETag"))
-    }
-
-    /// Contents of the objects.
-    pub(super) fn payloads(&self) -> &Payloads {
-        &self.payloads
     }
 
     /// Memory that the node holds now, in bytes.
@@ -154,7 +142,7 @@ impl Node {
         self.subject.admin().ok_or_else(missing).map_err(Error::at("look for the metrics"))
     }
 
-    /// Takes volume `number` away, with all that is in it, and waits until the node knows.
+    /// Removes the folder of volume `number` and waits until the node reports the volume as offline.
     pub(super) fn lose(&self, number: usize) -> Result<(), Error> {
         let volume = self.volume(number);
         remove(&volume).map_err(Error::at("remove a volume's folder"))?;
@@ -171,10 +159,10 @@ impl Node {
         Ok(begin)
     }
 
-    /// Waits until the node does next to nothing, so that what follows is not measured beside what was
-    /// before; says how long that took, or nothing when it is still busy after `patience`.
+    /// Waits until the node uses less than 5 % of a core, so that work for earlier requests does not affect
+    /// the next measurement. Returns the time that took, or nothing when the node is still busy after
+    /// `patience`.
     pub(super) fn until_idle(&self, patience: Duration) -> Option<Duration> {
-        const LOOK: Duration = Duration::from_millis(500);
         let begin = Instant::now();
         let process = self.subject.process().filter(|_| !self.moment);
         while let Some(process) = process {
@@ -183,8 +171,8 @@ impl Node {
             if since >= patience {
                 return None;
             }
-            thread::sleep(LOOK);
-            if process.cpu().unwrap_or_default().saturating_sub(before) < LOOK / 20 {
+            thread::sleep(IDLE_SAMPLE);
+            if process.cpu().unwrap_or_default().saturating_sub(before) < IDLE_SAMPLE / 20 {
                 return Some(since);
             }
         }
@@ -192,10 +180,10 @@ impl Node {
     }
 }
 
-/// Waits until the metrics at `admin` are as wanted; says when that was.
+/// Waits until `wanted` is true of the metrics at `admin`; returns when that was.
 ///
 /// # Errors
-/// They are not within `patience`.
+/// It is not true within `patience`.
 pub(super) fn until(
     admin: SocketAddr,
     patience: Duration,
@@ -211,7 +199,7 @@ pub(super) fn until(
         if begin.elapsed() > patience {
             return Err(Error::at(what)(io::Error::from(io::ErrorKind::TimedOut)));
         }
-        thread::sleep(POLL);
+        thread::sleep(METRICS_POLL);
     }
 }
 

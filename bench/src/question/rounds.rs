@@ -1,18 +1,18 @@
-//! Many measurements of the same things: what is kept of each is the median of every figure.
+//! Repeated measurements of the same cases, reduced to the median of every figure.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::result::Row;
 
-/// Measurements by what was measured, in the order in which each was first made.
+/// Measurements by case, in the order in which the cases were first measured.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
-    things: Vec<Contender>,
+    cases: Vec<CaseRuns>,
 }
 
-/// All measurements of one thing.
+/// All measurements of one case.
 #[derive(Debug)]
-struct Contender {
+struct CaseRuns {
     labels: BTreeMap<String, String>,
     found: Vec<BTreeMap<String, f64>>,
     flags: BTreeSet<String>,
@@ -23,21 +23,21 @@ impl Rounds {
     pub(super) fn add(&mut self, row: Row) {
         let Row { labels, figures, flags } = row;
         let flags = flags.into_iter();
-        match self.things.iter_mut().find(|thing| thing.labels == labels) {
-            Some(thing) => {
-                thing.found.push(figures);
-                thing.flags.extend(flags);
+        match self.cases.iter_mut().find(|case| case.labels == labels) {
+            Some(case) => {
+                case.found.push(figures);
+                case.flags.extend(flags);
             }
-            None => self.things.push(Contender { labels, found: vec![figures], flags: flags.collect() }),
+            None => self.cases.push(CaseRuns { labels, found: vec![figures], flags: flags.collect() }),
         }
     }
 
     /// The medians, with every flag that a round had. `spread_share` says how far the rounds lie apart: from
     /// the slowest to the fastest, in parts of the median.
     pub(super) fn rows(self) -> Vec<Row> {
-        self.things
+        self.cases
             .into_iter()
-            .map(|Contender { labels, found, flags }| {
+            .map(|CaseRuns { labels, found, flags }| {
                 let mut by_name: BTreeMap<String, Vec<f64>> = BTreeMap::new();
                 for (name, value) in found.into_iter().flatten() {
                     by_name.entry(name).or_default().push(value);

@@ -1,7 +1,6 @@
-//! Small objects: where their bytes go, and what that costs. Decides `inline_max` and `pack_max`.
+//! Small objects in the row, packed in the log, or in files. Decides `inline_max` and `pack_max`.
 //!
-//! Three nodes, told apart by their settings, run side by side and are measured in turns; two are idle at any
-//! time.
+//! Three nodes with different settings run side by side and are measured in turns; two are idle at any time.
 //!
 //! ```text
 //! inline   up to `inline_max`   whole in the row of every volume: one sync
@@ -16,10 +15,15 @@ use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::thread;
 use std::time::Instant;
+use std::{fs, io};
 
-use super::crowd::{Latencies, new_latencies, note, us};
+use hdrhistogram::Histogram;
+
+use super::bench::Bench;
+use super::error::Error;
 use super::node::{self, Node};
-use super::{Bench, Error, Page, fill};
+use super::page::Page;
+use crate::limits::SYNC_NS_MAX;
 use crate::load::keys::Keys;
 use crate::load::run::Plan;
 use crate::load::schedule::Limit;
@@ -27,7 +31,7 @@ use crate::load::sizes::Size;
 use crate::load::work::Op;
 use crate::result::Row;
 
-/// The nodes: flags, and the largest object that goes there.
+/// The nodes: flags, and the largest object that is measured on them.
 const WAYS: [(&str, &[&str], u64); 3] = [
     ("inline", &["--inline-max", "32KiB"], 8 << 10),
     ("packed", &["--inline-max", "0", "--pack-max", "256KiB"], 512 << 10),
@@ -42,7 +46,7 @@ const LONE_PUTS: u64 = 300;
 const SYNCED_BYTES: u64 = 16 << 20;
 const SYNCS: u64 = 300;
 
-/// What is measured.
+/// No options of its own.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {}
 
@@ -76,7 +80,7 @@ impl Page for Arguments {
 /// PUTs of new objects, then GETs of them.
 fn objects(bench: &mut Bench, node: &Node, variant: &str, bytes: u64, clients: usize) -> Result<(), Error> {
     let mut keys = node::keys(&format!("{}-{clients}", Size(bytes)), bytes);
-    // What was measured before is not written out during this.
+    // The node writes out nothing of earlier cases during this one.
     node.until_idle(bench.window() * 5);
     let put = Plan::new(Op::Put, clients, Limit::Time(bench.window()));
     let get = Plan::new(Op::Get, clients, Limit::Time(bench.window() / 4));
@@ -94,7 +98,7 @@ fn lone(bench: &mut Bench, nodes: &[(&str, Node, u64)]) -> Result<(), Error> {
     let folder = bench.folder()?;
     let count = if bench.is_moment() { 5 } else { SYNCS };
     let synced = |files: usize| synced(folder.path(), files, count).map_err(Error::at("sync files"));
-    let (one, four) = (us(&synced(1)?, 0.5), us(&synced(4)?, 0.5));
+    let (one, four) = (synced(1)?, synced(4)?);
     let row = |variant: &str, p50_us: f64| {
         let labels = [("part", "lone"), ("variant", variant), ("size", "4KiB"), ("clients", "1")];
         Row::new(labels.map(|(name, value)| (name, value.to_owned())))
@@ -116,22 +120,35 @@ fn lone(bench: &mut Bench, nodes: &[(&str, Node, u64)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// Rounds of a 4 KiB write and a sync of so many files at once, whose blocks were all written before.
-fn synced(folder: &Path, files: usize, count: u64) -> std::io::Result<Latencies> {
-    let made = (0..files).map(|number| fill(&folder.join(format!("{files}-{number}")), SYNCED_BYTES, 0));
-    let files = made.collect::<std::io::Result<Vec<_>>>()?;
-    let mut latencies = new_latencies();
+/// The median of `count` rounds, in microseconds. A round writes 4 KiB to `files` files at once, over blocks that
+/// were written before, and syncs them.
+#[expect(clippy::cast_precision_loss, reason = "a minute is far below 2^53 ns")]
+fn synced(folder: &Path, files: usize, count: u64) -> io::Result<f64> {
+    let made = (0..files).map(|number| fill(&folder.join(format!("{files}-{number}")), SYNCED_BYTES));
+    let files = made.collect::<io::Result<Vec<_>>>()?;
+    let mut latencies: Histogram<u64> =
+        Histogram::new_with_bounds(1, SYNC_NS_MAX, 3).expect("bounds and digits are in range");
     for number in 0..count {
         let begun = Instant::now();
         let at = number * LONE_BYTES % SYNCED_BYTES;
         thread::scope(|scope| {
-            let sync =
-                |file: &std::fs::File| file.write_all_at(&[1; 4 << 10], at).and_then(|()| file.sync_data());
+            let sync = |file: &fs::File| file.write_all_at(&[1; 4 << 10], at).and_then(|()| file.sync_data());
             let threads: Vec<_> = files[1..].iter().map(|file| scope.spawn(move || sync(file))).collect();
             let first = sync(&files[0]);
             threads.into_iter().fold(first, |all, thread| all.and(thread.join().expect("no panic")))
         })?;
-        note(&mut latencies, begun.elapsed());
+        latencies.saturating_record(u64::try_from(begun.elapsed().as_nanos()).unwrap_or(u64::MAX));
     }
-    Ok(latencies)
+    Ok(latencies.value_at_quantile(0.5) as f64 / 1000.0)
+}
+
+/// Makes a file of `bytes` zeros and syncs it, so that later writes change nothing but bytes.
+fn fill(path: &Path, bytes: u64) -> io::Result<fs::File> {
+    const STRIDE_BYTES: usize = 1 << 20;
+    let file = fs::File::create(path)?;
+    for offset in (0..bytes).step_by(STRIDE_BYTES) {
+        file.write_all_at(&vec![0; STRIDE_BYTES], offset)?;
+    }
+    file.sync_all()?;
+    Ok(file)
 }

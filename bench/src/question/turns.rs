@@ -1,16 +1,15 @@
-//! Runs several ways to do one piece of work in turns, so that what the machine does meanwhile
-//! meets all of them alike.
+//! Runs several ways to do one piece of work in turns, so that other load on the machine affects them alike.
 //!
-//! A round gives each way one short sample, beginning with another one each time. What is reported
-//! are medians over the rounds, and for ratios the median of each round's own ratio. Time is that of
-//! the thread: what others run on the same cores meanwhile is not counted, though it still takes
-//! its share of caches and memory.
+//! A round gives each way one short sample, beginning with another one each time. The results are medians
+//! over the rounds, and for ratios the median of each round's own ratio. Time is processor time of the
+//! thread: other work on the same cores is not counted, though it takes its share of caches and memory.
 
 use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
 use super::rounds::median;
+use crate::limits::{ROUNDS_MAX, ROUNDS_MIN, SAMPLE_MIN};
 
 /// One way to do the work, by name.
 pub(super) struct Way<'a> {
@@ -30,14 +29,7 @@ pub(super) struct Times {
     seconds: Vec<f64>,
 }
 
-/// Rounds there are at least, however slow the work.
-const ROUNDS_MIN: usize = 5;
-/// Rounds there are at most, so that `budget` buys longer samples rather than more of them.
-const ROUNDS_MAX: u32 = 51;
-/// A sample shorter than this says more about the clock than about the work.
-const SAMPLE_MIN: Duration = Duration::from_micros(200);
-
-/// What this thread has used of its processor.
+/// Processor time of this thread so far.
 fn processor_time() -> Duration {
     Duration::try_from(clock_gettime(ClockId::ThreadCPUTime)).expect("used time is not negative")
 }

@@ -1,9 +1,8 @@
 //! `sherd-bench quick`: the project's table of targets in less than ten minutes, our node and a peer in
 //! turns.
 //!
-//! Each group of rows starts both stores anew, so that memory is that of the load that stands in the
-//! row, and each row is measured in turns (ours, theirs, ours, theirs), so that a machine that changes
-//! its mind does so to both.
+//! Each group of rows starts new stores, so that the memory in a row is that of the row's load. Each row is
+//! measured in turns (ours, theirs, ours, theirs), so that changes of the machine affect both.
 
 pub mod table;
 
@@ -14,6 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::host::{self, device};
+use crate::limits::{MOMENT_BYTES_MAX, PAGE, QUICK_WARM_UP};
 use crate::load::keys::Keys;
 use crate::load::payload::Payloads;
 use crate::load::run::{Outcome, Plan, Target};
@@ -30,16 +30,13 @@ const BUCKET: &str = "sherd-bench";
 const SEED: u64 = 1;
 /// Turns that each row is measured in.
 const TURNS: u32 = 2;
-const WARM_UP: Duration = Duration::from_millis(500);
 /// Clients that write the objects of listings.
 const WRITERS: usize = 128;
-/// What a group may need on the disk: four objects of a gigabyte, and parity, of both stores, and some more.
+/// Bytes that a group may need on the disk: four objects of 1 GiB with parity, of both stores, and a reserve.
 const FREE_BYTES: u64 = 18 << 30;
 const MOMENT_FREE_BYTES: u64 = 1 << 30;
 /// Objects that are listed in a moment: more than a page.
 const MOMENT_OBJECTS: u64 = 1100;
-/// Objects larger than this are scaled down for a moment.
-const MOMENT_BYTES_MAX: u64 = 2 << 20;
 
 /// Measures the table of targets: our node, and a peer in turns with it if one is given.
 #[derive(Clone, Debug, clap::Args)]
@@ -87,7 +84,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, load::Error> {
     let mut settings = host::settings(&arguments.folder);
     settings.insert("turns".to_owned(), TURNS.to_string());
     settings.insert("seconds".to_owned(), arguments.seconds.to_string());
-    settings.insert("warm_up_s".to_owned(), WARM_UP.as_secs_f64().to_string());
+    settings.insert("warm_up_s".to_owned(), QUICK_WARM_UP.as_secs_f64().to_string());
     settings.insert("generator_threads".to_owned(), "1".to_owned());
     settings.insert("moment".to_owned(), arguments.moment.to_string());
     let payloads = Payloads::new(SEED);
@@ -108,7 +105,7 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, load::Error> {
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// Who is measured: tools with their programs, ours first.
+/// The measured tools with their programs, ours first.
 type Contestants = Vec<(Tool, Option<PathBuf>)>;
 
 fn contestants(arguments: &Arguments) -> Result<Contestants, load::Error> {
@@ -195,7 +192,8 @@ fn measure_step(
     sides: &mut [(&Subject, Keys)],
 ) -> Result<Vec<Row>, load::Error> {
     let turns = if arguments.moment { 1 } else { TURNS };
-    // Whoever wrote more objects in the same time reads no more of them: each is cold once.
+    // GETs read the same number of objects of both stores, so that both read the same share of them from the
+    // device.
     let fewest = sides.iter().map(|(_, keys)| keys.count()).min().unwrap_or_default();
     let mut outcomes: Vec<Option<Outcome>> = sides.iter().map(|_| None).collect();
     let mut plan = Plan::new(step.op, clients, Limit::Count(1));
@@ -209,7 +207,7 @@ fn measure_step(
                 load::run::run(&target, &plan, keys)?
             };
             match outcome {
-                Some(outcome) => outcome.then(of_turn),
+                Some(outcome) => outcome.append(of_turn),
                 None => *outcome = Some(of_turn),
             }
         }
@@ -227,20 +225,19 @@ fn measure_step(
         .collect())
 }
 
-/// The plan of one turn of `step`, with so many turns left.
+/// The plan of one turn of `step`, with `turns_left` turns left, this one included.
 fn plan_of(arguments: &Arguments, step: &Step, clients: usize, keys: &Keys, turns_left: u32) -> Plan {
     let time = Limit::Time(Duration::from_secs_f64(arguments.seconds / f64::from(TURNS)));
-    let page = 1000;
     let (limit, warm_up) = match step.op {
         _ if arguments.moment => (Limit::Count(clients as u64), Duration::ZERO),
-        // What is deleted is gone: each turn takes its share, and no warm-up wastes any.
+        // Deletions use objects up: each turn takes its share, without a warm-up.
         Op::Delete => (Limit::Count((keys.count() / u64::from(turns_left)).max(1)), Duration::ZERO),
         Op::DeleteObjects => {
-            (Limit::Count((keys.count() / page / u64::from(turns_left)).clamp(1, 20)), Duration::ZERO)
+            (Limit::Count((keys.count() / PAGE / u64::from(turns_left)).clamp(1, 20)), Duration::ZERO)
         }
-        _ => step.count.map_or((time, WARM_UP), |count| (Limit::Count(count), Duration::ZERO)),
+        _ => step.count.map_or((time, QUICK_WARM_UP), |count| (Limit::Count(count), Duration::ZERO)),
     };
-    Plan { warm_up, page, ..Plan::new(step.op, clients, limit) }
+    Plan { warm_up, page: PAGE, ..Plan::new(step.op, clients, limit) }
 }
 
 /// A line that sets ours beside theirs.

@@ -5,7 +5,7 @@ use super::targets::{times, times_better};
 use crate::figure;
 use crate::result::{Results, Row};
 
-/// Who is held against whom.
+/// The two stores, by their names in the rows.
 const SIDES: [&str; 2] = ["sherd", "minio"];
 const FIGURES: [&str; 3] = ["ops_s", "p99_us", "server_cpu_us_op"];
 
@@ -38,8 +38,8 @@ pub(super) fn table(results: &Results, ops: &[&str]) -> String {
                 let better = times_better(name, own, other).map_or_else(|| "-".to_owned(), times);
                 cells.extend([show(own), show(other), better]);
             }
-            let flags = |who: &str, row: &Row| {
-                row.flags.iter().map(|flag| format!("{who}: {flag}")).collect::<Vec<_>>()
+            let flags = |side: &str, row: &Row| {
+                row.flags.iter().map(|flag| format!("{side}: {flag}")).collect::<Vec<_>>()
             };
             let flags = [flags(SIDES[0], row), peer.map(|row| flags(SIDES[1], row)).unwrap_or_default()];
             cells.push(flags.concat().join("; "));

@@ -10,7 +10,7 @@ use crate::result::Results;
 const FIRST: [&str; 8] =
     ["commit", "durability", "geometry", "cpu", "cores", "memory_mib", "kernel", "filesystem"];
 
-/// Setting of a run whose figures nobody should keep.
+/// Setting of a run whose figures mean nothing.
 const MOMENT: &str = "moment";
 
 /// The paragraph for one file of results.
@@ -43,7 +43,7 @@ fn setting(name: &str, value: &str) -> String {
 /// A day and time in UTC.
 pub(super) fn date(seconds: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(UNIX_EPOCH);
-    // Beyond the year 9999 there is no such text.
+    // The format fails beyond the year 9999.
     let text = humantime::format_rfc3339_seconds(time.min(UNIX_EPOCH + Duration::from_hours(70_389_528)))
         .to_string();
     format!("{} UTC", text.trim_end_matches('Z').replace('T', " "))

@@ -1,8 +1,8 @@
 //! `sherd-bench report`: docs/performance.md, from files of results and a hand-written text.
 //!
-//! `bench/report/performance.md` is the text; lines that hold nothing but a placeholder become what
-//! `bench/results/*.json` say. Nothing is measured here, and the same files give the same bytes, so `--check`
-//! tells whether the document still says what the results say.
+//! `bench/report/performance.md` is the text; lines that are a placeholder are replaced by tables of
+//! `bench/results/*.json`. Nothing is measured here, and the same files give the same bytes, so `--check`
+//! finds a document that is out of date.
 
 pub mod markdown;
 mod settings;
@@ -46,7 +46,7 @@ pub struct Arguments {
     pub check: bool,
 }
 
-/// Why there is no report.
+/// Why the report cannot be made.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file cannot be read or written.
@@ -54,7 +54,7 @@ pub enum Error {
     Io {
         /// The file or folder.
         path: PathBuf,
-        /// What the system says.
+        /// The cause.
         source: io::Error,
     },
     /// report.toml is wrong.
@@ -62,17 +62,17 @@ pub enum Error {
     Settings {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
-    /// The text asks for something that cannot be.
+    /// The text has a placeholder that cannot be filled.
     #[error("{path}:{line}: {reason}")]
     Text {
         /// The text's file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong.
+        /// The reason.
         reason: String,
     },
     /// A file of results cannot be used.
@@ -83,7 +83,7 @@ pub enum Error {
 /// Writes or checks the report as the arguments say.
 ///
 /// # Errors
-/// A file cannot be read or written, or the text asks for what cannot be.
+/// A file cannot be read or written, or a placeholder cannot be filled.
 pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     let document = generate(&arguments.sections, &arguments.results)?;
     let path = arguments.out.join(DOCUMENT);
@@ -137,7 +137,7 @@ fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
     Ok(document)
 }
 
-/// What placeholders are filled from.
+/// The results and settings that placeholders are filled from.
 struct Sources<'a> {
     settings: &'a Settings,
     /// By their suites.
@@ -145,7 +145,7 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// What stands in a placeholder's place.
+    /// The text for a placeholder.
     fn fill(&self, words: &[&str]) -> Result<String, String> {
         match words {
             ["suites"] => Ok(self.suites()),
@@ -160,7 +160,7 @@ impl Sources<'_> {
         }
     }
 
-    /// What `make` makes of the results of `suite`, or that they are missing.
+    /// The text that `make` makes of the results of `suite`, or a note that they are missing.
     fn of(&self, suite: &str, make: impl FnOnce(&Results) -> String) -> Result<String, String> {
         let Some(Suite { command, .. }) = self.settings.suites.get(suite) else {
             let known: Vec<_> = self.settings.suites.keys().map(String::as_str).collect();

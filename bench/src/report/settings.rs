@@ -10,7 +10,7 @@ use serde::Deserialize;
 pub(super) struct Settings {
     /// The suites, by their names.
     pub(super) suites: BTreeMap<String, Suite>,
-    /// What is to be reached.
+    /// The targets.
     #[serde(default, rename = "target")]
     pub(super) targets: Vec<Target>,
 }
@@ -19,7 +19,7 @@ pub(super) struct Settings {
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Suite {
-    /// What it measures.
+    /// A line on what it measures.
     pub(super) about: String,
     /// The command that measures it.
     pub(super) command: String,
@@ -31,20 +31,20 @@ pub(super) struct Suite {
 pub(super) struct Target {
     /// Suite in whose results it is looked for.
     pub(super) suite: String,
-    /// What it is about, for the table.
+    /// The work, for the table.
     pub(super) work: String,
     /// The rows that it holds for.
     #[serde(rename = "where")]
     pub(super) labels: BTreeMap<String, Values>,
-    /// What is judged.
+    /// The judged figure.
     pub(super) figure: String,
-    /// Label that tells the subject from its peer.
+    /// Label in which the subject and its peer differ.
     #[serde(default = "subject_label")]
     pub(super) across: String,
-    /// Value of that label for what is judged.
+    /// Value of that label for the subject.
     #[serde(default = "sherd")]
     pub(super) subject: String,
-    /// Value of that label for what it is held against.
+    /// Value of that label for the peer.
     pub(super) peer: Option<String>,
     /// How many times better than its peer the subject must be.
     pub(super) at_least: Option<f64>,

@@ -13,7 +13,7 @@ use crate::result::{Results, Row};
 /// One case of a target: a combination of the labels that it names.
 struct Case {
     name: String,
-    /// How many times better than its peer the subject is, or the figure itself where there is no peer.
+    /// Times better than the peer, or without a peer the figure itself.
     found: Option<f64>,
     is_met: bool,
     has_aim: bool,
@@ -32,7 +32,7 @@ pub fn times(ratio: f64) -> String {
     format!("{}x", figure::number(ratio))
 }
 
-/// The table of all targets, and how many of their cases are met.
+/// The table of all targets, and the number of their cases that are fulfilled.
 pub(super) fn table(settings: &Settings, results: &BTreeMap<String, Results>) -> Result<String, String> {
     let mut table = Table::new();
     for heading in ["target", "figure", "required", "aim", "worst", "case", "met", "aim met", "suite"] {
@@ -79,7 +79,7 @@ pub(super) fn table(settings: &Settings, results: &BTreeMap<String, Results>) ->
     Ok(format!("{}\nMet: {met} of {all} cases; not met: {missed}{unmeasured}.\n", table.text()))
 }
 
-/// What `at_most` comes to, in the figure's unit.
+/// The bound of `at_most`, in the figure's unit.
 fn bound(results: &Results, target: &Target) -> Result<Option<f64>, String> {
     let factor = match &target.device {
         None => 1.0,

@@ -128,7 +128,7 @@ fn the_text_is_filled_from_the_results() {
         let found = found.unwrap_or_else(|| panic!("no {begin} in {document}"));
         found.split('|').map(str::trim).map(str::to_owned).collect::<Vec<_>>()
     };
-    // The worst case of those that were measured; a target is only met where all are.
+    // The worst measured case; a target is fulfilled only with all of its cases.
     assert_eq!(
         cells("| 4 KiB PUT ")[2..9],
         ["ops/s", "4x", "10x", "3.65x", "clients 1", "**1 of 3**", "1 of 3"]

@@ -1,4 +1,4 @@
-//! What a few runs say of the thing they measured: mean, spread, Welch's t-test, the interval of a ratio.
+//! Statistics of a few runs: mean, spread, Welch's t-test, the interval of a ratio.
 //!
 //! Runs of a benchmark are few (5 to 100) and the two sides scatter differently, so nothing here assumes
 //! equal variances. `compare` judges by [`welch`] and stops by the width of [`ratio`]; both are plain
@@ -23,7 +23,7 @@ pub struct Summary {
     pub variance: f64,
 }
 
-/// What Welch's t-test says of two sets of readings.
+/// Welch's t-test of two sets of readings.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Welch {
     /// Distance of the means (first less second) in standard errors; infinite when neither side scatters.

@@ -1,15 +1,12 @@
-//! What a node of ours says of itself on its admin listener: metrics, as far as a measurement waits for
-//! them.
+//! Metrics of a node of ours, from its admin listener, as far as measurements use them.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
-use std::time::Duration;
 
 use super::Subject;
-
-const TIMEOUT: Duration = Duration::from_secs(10);
+use crate::limits::ADMIN_TIMEOUT;
 
 /// One scrape: `name{label="value"}` to its number.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -60,9 +57,9 @@ impl Subject {
 /// # Errors
 /// The node does not answer, or not with 200.
 pub fn scrape(address: SocketAddr) -> io::Result<Metrics> {
-    let mut stream = TcpStream::connect_timeout(&address, TIMEOUT)?;
-    stream.set_read_timeout(Some(TIMEOUT))?;
-    stream.set_write_timeout(Some(TIMEOUT))?;
+    let mut stream = TcpStream::connect_timeout(&address, ADMIN_TIMEOUT)?;
+    stream.set_read_timeout(Some(ADMIN_TIMEOUT))?;
+    stream.set_write_timeout(Some(ADMIN_TIMEOUT))?;
     write!(stream, "GET /metrics HTTP/1.1\r\nhost: {address}\r\nconnection: close\r\n\r\n")?;
     let mut answer = String::new();
     stream.read_to_string(&mut answer)?;

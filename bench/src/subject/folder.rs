@@ -1,13 +1,14 @@
-//! The folders of a started store: made for it, named after the process that made them, and removed
-//! with all that is in them, by whoever comes next if that process could not.
+//! The folders of a started store: made for it, named after the process that made them, and removed with all
+//! that is in them. Folders of a process that was killed are removed by the next one.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io, thread};
 
-use super::tool::{self, Tool};
+use super::tool::Tool;
 use crate::host::proc;
+use crate::limits::STORE_FOLDERS;
 
-/// What the names of a store's folders begin with, so that nothing else is ever taken for one.
+/// Prefix of the names of a store's folders: no other folder is removed.
 const FOLDER_PREFIX: &str = "sherd-bench-";
 
 /// A folder that is removed with all that is in it.
@@ -21,7 +22,7 @@ impl Drop for Folder {
         // A store may leave a million files: the disks' folders go side by side.
         thread::scope(|scope| {
             for disk in disks.iter().filter(|path| path.is_dir()) {
-                // What is left of it is tried again, and told, below.
+                // The removal of the parent tries the rest again and reports its error.
                 scope.spawn(move || drop(fs::remove_dir_all(disk)));
             }
         });
@@ -41,7 +42,7 @@ pub(super) fn make_folders(tool: &Tool, parent: &Path) -> io::Result<PathBuf> {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
             other => other?,
         }
-        for number in 1..=tool::FOLDERS {
+        for number in 1..=STORE_FOLDERS {
             fs::create_dir(folder.join(number.to_string()))?;
         }
         return Ok(folder);
@@ -60,7 +61,7 @@ pub(super) fn remove_left_over(parent: &Path) {
             continue;
         };
         if !proc::is_alive(pid) {
-            // Whoever looks for room on the disk will find what could not be removed.
+            // A folder that cannot be removed stays; the next run tries again.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

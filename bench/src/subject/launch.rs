@@ -12,11 +12,12 @@ use std::{env, fs, io};
 
 use rustix::process::{Signal, set_parent_process_death_signal};
 
+use super::endpoint::{Endpoint, REGION};
+use super::error::Error;
 use super::tool::{Places, Tool};
-use super::{Endpoint, Error, REGION};
 use crate::load::sign::Credentials;
 
-/// What stands in the place of the first letter of a path that a program must not find.
+/// Replaces the last letter of a path that a program must not find.
 const CONCEALED: u8 = b'_';
 
 /// Where a store's output goes.
@@ -24,7 +25,7 @@ pub(super) fn output_path(folder: &Path) -> PathBuf {
     folder.join("output")
 }
 
-/// Ports that are free at this moment; nothing else on the machine is told of them.
+/// Ports that are free at this moment; another process may still take them.
 pub(super) fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     let sockets: io::Result<Vec<TcpListener>> =
         (0..count).map(|_| TcpListener::bind("127.0.0.1:0")).collect();

@@ -1,41 +1,41 @@
-//! What is measured: a store that is started for it, or an endpoint that is there.
+//! The measured store: one that is started for the measurement, or an endpoint.
 //!
 //! A started store gets folders of its own, a free port and a key pair, is waited for until it answers,
 //! and is stopped and removed at the end. Its processor time and memory can be read while it runs.
 
-pub mod process;
+mod error;
+mod endpoint;
 pub mod tool;
-pub mod admin;
 mod folder;
 mod launch;
+pub mod process;
+pub mod admin;
 
 use std::collections::BTreeMap;
-use std::net::{SocketAddr, ToSocketAddrs};
-use std::path::{Path, PathBuf};
-use std::process::ExitStatus;
+use std::net::SocketAddr;
+use std::path::Path;
 use std::time::{Duration, Instant};
-use std::{env, fs, io, thread};
+use std::{env, fs, thread};
 
+pub use endpoint::Endpoint;
+pub use error::Error;
 pub use process::Process;
 pub use tool::{Tool, refuse_unequal_durability};
 
+use crate::limits::{READY_POLL, READY_TIMEOUT, STORE_FOLDERS};
 use crate::load::ask::list_buckets;
 use crate::load::sign::Credentials;
+use endpoint::REGION;
 use folder::{Folder, make_folders, remove_left_over};
 use tool::Places;
 
-/// How long a store may take until it answers.
-const READY_TIMEOUT: Duration = Duration::from_mins(1);
-/// Short beside what a start may take, which is measured with it.
-const READY_POLL: Duration = Duration::from_millis(2);
 /// Last bytes of a store's output that an error shows.
 const OUTPUT_SHOWN_BYTES: usize = 2000;
-const REGION: &str = "us-east-1";
 
 /// A store that can be measured.
 #[derive(Debug)]
 pub struct Subject {
-    /// What rows call it.
+    /// Its name in rows.
     pub name: String,
     /// Where it listens.
     pub endpoint: Endpoint,
@@ -43,29 +43,13 @@ pub struct Subject {
     pub others: Vec<Endpoint>,
     /// Key pair and region.
     pub credentials: Credentials,
-    /// What is true of a write when it is answered: `fsync`, or `unknown` of an endpoint.
+    /// Durability of an answered write: `fsync`, or `unknown` of an endpoint.
     pub durability: String,
-    /// What the program says its version is.
+    /// The version that the program prints.
     pub version: String,
-    /// Tells one build from another.
+    /// Differs between builds.
     pub fingerprint: String,
     started: Option<StartedStore>,
-}
-
-/// Where one node of a store listens.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Endpoint {
-    /// Its address.
-    pub address: SocketAddr,
-    /// The `host` header.
-    pub host: String,
-}
-
-impl Endpoint {
-    /// What listens at `address`, and is called by it.
-    fn at(address: SocketAddr) -> Self {
-        Self { address, host: address.to_string() }
-    }
 }
 
 /// Ends in the order of its fields: what is running first, then what it wrote.
@@ -85,127 +69,6 @@ pub enum End {
     Killed,
 }
 
-/// Why there is nothing to measure.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// A tool's file cannot be read.
-    #[error("{}: {source}", path.display())]
-    ToolFile {
-        /// The file.
-        path: PathBuf,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// A tool's file is not one.
-    #[error("tool {name}: {source}")]
-    MalformedTool {
-        /// The tool.
-        name: String,
-        /// Where and what.
-        source: Box<toml::de::Error>,
-    },
-    /// No file comes with the program under that name.
-    #[error("no tool `{name}`: sherd, minio, or a path to a file that ends in .toml")]
-    UnknownTool {
-        /// What was asked for.
-        name: String,
-    },
-    /// A tool must say what its answers promise.
-    #[error("tool {name} does not state its durability, and is not measured without")]
-    NoDurability {
-        /// The tool.
-        name: String,
-    },
-    /// A store is of one process or of a few.
-    #[error("tool {name}: `processes` is from 1 to {}", tool::FOLDERS)]
-    Processes {
-        /// The tool.
-        name: String,
-    },
-    /// Figures of different promises are not comparable.
-    #[error("refusing to compare different promises: {one}: {one_durability}, {other}: {other_durability}")]
-    UnequalDurability {
-        /// One tool,
-        one: String,
-        /// and its durability.
-        one_durability: String,
-        /// The other,
-        other: String,
-        /// and its durability.
-        other_durability: String,
-    },
-    /// The program is not there.
-    #[error("tool {name}: no program {}: give its path", path.display())]
-    NoBinary {
-        /// The tool.
-        name: String,
-        /// Where it was looked for.
-        path: PathBuf,
-    },
-    /// The command has no words.
-    #[error("tool {name} has an empty command")]
-    EmptyCommand {
-        /// The tool.
-        name: String,
-    },
-    /// The command has a placeholder that means nothing.
-    #[error("tool {name}: unknown placeholder {{{placeholder}}}")]
-    UnknownPlaceholder {
-        /// The tool.
-        name: String,
-        /// The placeholder.
-        placeholder: String,
-    },
-    /// Folders, port or process cannot be made.
-    #[error("start {name}: {source}")]
-    Start {
-        /// The tool.
-        name: String,
-        /// What the system says.
-        source: io::Error,
-    },
-    /// The process ended before it answered.
-    #[error("{name} ended before it answered ({status}): {output}")]
-    Ended {
-        /// The tool.
-        name: String,
-        /// How it ended.
-        status: ExitStatus,
-        /// Its last words.
-        output: String,
-    },
-    /// What was not started here cannot be started again.
-    #[error("{name} was not started by this program")]
-    Foreign {
-        /// The endpoint.
-        name: String,
-    },
-    /// The process does not answer.
-    #[error("{name} does not answer after {} s ({reason}): {output}", READY_TIMEOUT.as_secs())]
-    Silent {
-        /// The tool.
-        name: String,
-        /// What the last attempt said.
-        reason: String,
-        /// Its last words.
-        output: String,
-    },
-    /// An endpoint that cannot be used.
-    #[error("endpoint {url}: {reason}")]
-    Endpoint {
-        /// The endpoint.
-        url: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// An endpoint needs credentials.
-    #[error("{name} is not set: an endpoint's credentials come from the environment")]
-    NoCredentials {
-        /// The variable.
-        name: &'static str,
-    },
-}
-
 impl Subject {
     /// Starts `tool` with the program `binary`, or the one that its file names, in a new folder under
     /// `folder`, and waits until it answers. It ends with the thread that calls this.
@@ -217,7 +80,7 @@ impl Subject {
         let binary = tool.locate(binary)?;
         remove_left_over(folder);
         let folder = Folder(make_folders(tool, folder).map_err(start)?);
-        let ports = launch::free_ports(tool::FOLDERS).map_err(start)?;
+        let ports = launch::free_ports(STORE_FOLDERS).map_err(start)?;
         let port = ports[0];
         let places = Places {
             binary: launch::concealed(tool, binary.clone(), &folder.0).map_err(start)?,
@@ -275,9 +138,9 @@ impl Subject {
     /// # Errors
     /// A URL is not one of clear-text HTTP, its name is not known, or credentials are missing.
     pub fn endpoint(urls: &str) -> Result<Self, Error> {
-        let nodes: Result<Vec<(SocketAddr, &str)>, Error> = urls.split(',').map(Self::node_at).collect();
+        let nodes: Result<Vec<Endpoint>, Error> = urls.split(',').map(Endpoint::of_url).collect();
         let mut nodes = nodes?.into_iter();
-        let (address, host) = nodes.next().expect("a text that is split has a part");
+        let Endpoint { address, host } = nodes.next().expect("a text that is split has a part");
         let variable = |name| env::var(name).map_err(|_| Error::NoCredentials { name });
         let region = env::var("AWS_REGION").or_else(|_| env::var("AWS_DEFAULT_REGION"));
         let credentials = Credentials {
@@ -285,25 +148,10 @@ impl Subject {
             secret_key: variable("AWS_SECRET_ACCESS_KEY")?,
             region: region.unwrap_or_else(|_| REGION.to_owned()),
         };
-        let others = nodes.map(|(address, host)| Endpoint { address, host: host.to_owned() }).collect();
-        Ok(Self { others, ..Self::at(address, host, credentials) })
+        Ok(Self { others: nodes.collect(), ..Self::at(address, &host, credentials) })
     }
 
-    /// The address and the `host` header that `url` stands for.
-    fn node_at(url: &str) -> Result<(SocketAddr, &str), Error> {
-        let bad = |reason| Error::Endpoint { url: url.to_owned(), reason };
-        let rest = url.strip_prefix("http://").ok_or_else(|| bad("only http:// is spoken"))?;
-        let host = rest.trim_end_matches('/');
-        if host.is_empty() || host.contains('/') || host.contains('@') {
-            return Err(bad("not of the form http://host:port"));
-        }
-        let numbered = if has_port(host) { host.to_owned() } else { format!("{host}:80") };
-        let mut addresses = numbered.to_socket_addrs().map_err(|_| bad("its name is not known"))?;
-        let address = addresses.next().ok_or_else(|| bad("its name is not known"))?;
-        Ok((address, host))
-    }
-
-    /// What listens at `address` and is called `host`.
+    /// The endpoint at `address` with the header `host`.
     pub fn at(address: SocketAddr, host: &str, credentials: Credentials) -> Self {
         Self {
             name: host.to_owned(),
@@ -327,8 +175,8 @@ impl Subject {
         self.started.as_ref().map(|started| &started.process)
     }
 
-    /// What a reader of results must know of it: `durability`, and `<name>_version` and `<name>_binary`
-    /// of a store that was started.
+    /// Settings for the results: `durability`, and `<name>_version` and `<name>_binary` of a store that was
+    /// started.
     pub fn settings(&self) -> BTreeMap<String, String> {
         let named = |name: &str, value: &String| (format!("{}_{name}", self.name), value.clone());
         let mut settings = BTreeMap::from([("durability".to_owned(), self.durability.clone())]);
@@ -343,17 +191,18 @@ impl Subject {
         self.started.as_ref().map(|started| started.folder.0.as_path())
     }
 
-    /// What a started store has written to its output.
+    /// The output of a started store.
     fn output(&self) -> String {
         let path = self.folder().map(launch::output_path).unwrap_or_default();
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()
     }
 
-    /// Takes over the nodes and the key pair that the store has made known, where the tool says that it does.
+    /// Takes the nodes and the key pair that the store has announced, where the tool says that it announces
+    /// them.
     ///
     /// # Errors
-    /// It has not done so yet.
-    fn introduce(&mut self, tool: &Tool) -> Result<(), String> {
+    /// They are not announced yet.
+    fn take_announced(&mut self, tool: &Tool) -> Result<(), String> {
         let Some(started) = self.started.as_ref().filter(|_| tool.announces > 0) else { return Ok(()) };
         let nodes = launch::announced(&self.output(), tool.announces);
         let mut nodes = nodes.ok_or("it has not said where all its nodes listen")?.into_iter();
@@ -368,7 +217,7 @@ impl Subject {
     }
 
     /// Asks each node for its buckets.
-    fn answers(&self) -> Result<(), String> {
+    fn ask_all_nodes(&self) -> Result<(), String> {
         let ask = |node: &Endpoint| list_buckets(node.address, &node.host, &self.credentials);
         self.endpoints().try_for_each(ask).map_err(|error| error.to_string())
     }
@@ -376,8 +225,8 @@ impl Subject {
     fn wait_until_ready(&mut self, tool: &Tool) -> Result<(), Error> {
         let begin = Instant::now();
         loop {
-            let introduced = self.introduce(tool);
-            let ready = introduced.and_then(|()| self.answers());
+            let announced = self.take_announced(tool);
+            let ready = announced.and_then(|()| self.ask_all_nodes());
             let reason = match ready {
                 Ok(()) => return Ok(()),
                 Err(reason) => reason,
@@ -392,10 +241,6 @@ impl Subject {
             thread::park_timeout(READY_POLL);
         }
     }
-}
-
-fn has_port(host: &str) -> bool {
-    host.rsplit_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_ok())
 }
 
 fn last_words(output: &str) -> String {

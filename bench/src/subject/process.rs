@@ -9,12 +9,7 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::host::proc;
-
-/// How often memory is read.
-const SAMPLE: Duration = Duration::from_millis(50);
-/// How long a store may take to stop.
-const STOP_TIMEOUT: Duration = Duration::from_secs(40);
-const STOP_POLL: Duration = Duration::from_millis(10);
+use crate::limits::{MEMORY_SAMPLE, STOP_POLL, STOP_TIMEOUT};
 
 /// A running store, whose processes are judged as one, and the thread that watches their memory.
 #[derive(Debug)]
@@ -37,7 +32,7 @@ impl Process {
                 if let Some(bytes) = sum(&pids, proc::rss_anon) {
                     peak_of_thread.fetch_max(bytes, Ordering::Relaxed);
                 }
-                thread::park_timeout(SAMPLE);
+                thread::park_timeout(MEMORY_SAMPLE);
             }
         });
         Self { children, peak, stopping, sampler: Some(sampler) }
@@ -67,13 +62,13 @@ impl Process {
         self.peak.load(Ordering::Relaxed)
     }
 
-    /// How a process ended, if one has: a store is none without any of them.
+    /// The exit status of a process that has ended: a store without one of its processes counts as ended.
     pub fn ended(&mut self) -> Option<ExitStatus> {
         self.children.iter_mut().find_map(|child| child.try_wait().ok().flatten())
     }
 
-    /// Asks the processes to stop and waits until they have; kills them, and says so, when that takes too
-    /// long.
+    /// Asks the processes to stop and waits until they have; kills them, with a line on standard error, after
+    /// [`STOP_TIMEOUT`].
     pub fn stop(&mut self) {
         let begin = Instant::now();
         let running = |child: &mut Child| child.try_wait().is_ok_and(|status| status.is_none());

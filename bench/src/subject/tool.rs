@@ -10,11 +10,10 @@ use std::{env, fs, io};
 
 use serde::Deserialize;
 
-use super::Error;
+use super::error::Error;
+use crate::limits::STORE_FOLDERS;
 
-/// Folders that a subject gets: the disks of one node.
-pub const FOLDERS: usize = 4;
-/// What is known without a file.
+/// The tools that come with the program.
 const BUILT_IN: [(&str, &str); 4] = [
     ("sherd", include_str!("../../tools/sherd.toml")),
     ("minio", include_str!("../../tools/minio.toml")),
@@ -26,7 +25,7 @@ const BUILT_IN: [(&str, &str); 4] = [
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Tool {
-    /// What rows call it; the file's stem.
+    /// Its name in rows; the file's stem.
     #[serde(skip)]
     pub name: String,
     /// The program, looked up in `PATH` unless a path is given.
@@ -36,8 +35,8 @@ pub struct Tool {
     pub version: Vec<String>,
     /// Command that runs the store in the foreground.
     pub command: Vec<String>,
-    /// What is true of a write when it is answered: `fsync` when it is on stable storage. Subjects
-    /// that are compared must have the same one.
+    /// Durability of an answered write: `fsync` when it is on stable storage. Subjects that are compared must
+    /// have the same one.
     #[serde(default)]
     pub durability: String,
     /// Environment, beside `PATH` and `HOME`.
@@ -85,7 +84,7 @@ impl Tool {
     /// program.
     ///
     /// # Errors
-    /// There is none, it is malformed, or it does not state its durability.
+    /// The tool does not exist, is malformed, or does not state its durability.
     pub fn find(name: &str) -> Result<Self, Error> {
         let path = Path::new(name);
         if path.extension().is_some_and(|extension| extension == "toml") {
@@ -111,7 +110,7 @@ impl Tool {
         if tool.durability.is_empty() {
             return Err(Error::NoDurability { name: tool.name });
         }
-        if !(1..=FOLDERS).contains(&tool.processes) {
+        if !(1..=STORE_FOLDERS).contains(&tool.processes) {
             return Err(Error::Processes { name: tool.name });
         }
         Ok(tool)
@@ -120,7 +119,7 @@ impl Tool {
     /// The program's path: `given`, or the file's looked up in `PATH`.
     ///
     /// # Errors
-    /// There is no such file.
+    /// The file does not exist.
     pub fn locate(&self, given: Option<&Path>) -> Result<PathBuf, Error> {
         let wanted = given.unwrap_or(&self.binary);
         let missing = || Error::NoBinary { name: self.name.clone(), path: wanted.to_owned() };
@@ -164,7 +163,7 @@ impl Tool {
         for (number, port) in (1..).zip(ports) {
             filled = filled.replace(&format!("{{port{number}}}"), &port.to_string());
         }
-        for number in 1..=FOLDERS {
+        for number in 1..=STORE_FOLDERS {
             let path = folder.join(number.to_string());
             filled = filled.replace(&format!("{{folder{number}}}"), &path.to_string_lossy());
         }
@@ -197,7 +196,7 @@ pub fn refuse_unequal_durability(tools: &[&Tool]) -> Result<(), Error> {
     Ok(())
 }
 
-/// A number of bytes that tells one build of a program from another, in hex.
+/// The first 8 bytes of the program's hash in hex, which differ between builds.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -231,7 +230,7 @@ mod tests {
         for tool in &tools {
             let words = tool.fill(&tool.command, &places()).unwrap();
             // A store that announces its nodes lays its own folders out.
-            for number in (1..=FOLDERS).filter(|_| tool.announces == 0) {
+            for number in (1..=STORE_FOLDERS).filter(|_| tool.announces == 0) {
                 let folder = format!("/data/{number}");
                 assert!(words.iter().any(|word| word.contains(&folder)), "{} lacks {folder}", tool.name);
             }

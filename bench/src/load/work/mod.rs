@@ -1,4 +1,4 @@
-//! What clients do: the operations, their mix, and which object comes next.
+//! The operations of clients, their mix, and the choice of the next object.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -67,7 +67,7 @@ impl Op {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mix(Vec<(Op, u64)>);
 
-/// Text that is no mix.
+/// Text that is not a mix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{0}` is no mix of put, get, head and either list or delete, such as put:30,get:60,delete:10")]
 pub struct MalformedMix(String);
@@ -95,7 +95,7 @@ impl FromStr for Mix {
             entries.push((op, u64::from(weight)));
         }
         let mix = Self(entries);
-        // What a listing must say is not known while keys come and go.
+        // The right answer to a listing is unknown while keys come and go.
         let unknowable = mix.weight(Op::List) > 0 && mix.weight(Op::Delete) > 0;
         let total: u64 = mix.0.iter().map(|(_, weight)| weight).sum();
         if total == 0 || unknowable { Err(malformed()) } else { Ok(mix) }
@@ -175,7 +175,7 @@ pub enum Task {
     },
 }
 
-/// What all threads of a run share: which numbers are taken.
+/// Shared by all threads of a run: the numbers that are taken.
 #[derive(Debug)]
 pub struct RunState {
     /// The next number to write.
@@ -193,7 +193,7 @@ pub struct Source {
     keys: Keys,
     order: Order,
     page: u64,
-    /// Writes go to the first so many numbers, over and over.
+    /// Writes go to this number of keys, over and over.
     overwrite: Option<u64>,
     random: Random,
     shared: Arc<RunState>,
@@ -201,11 +201,11 @@ pub struct Source {
     live: Vec<u64>,
     /// Reads under way of those.
     reading: HashMap<u64, u32>,
-    /// Writes that failed and deletions that did not, for whoever uses the objects next.
-    gone: Vec<u64>,
+    /// Objects that were not written or were deleted; the next run does not read them.
+    absent: Vec<u64>,
 }
 
-/// What a source needs to know beside its objects.
+/// Parameters of a source beside its objects.
 #[derive(Clone, Debug)]
 pub struct Choice {
     /// The operation.
@@ -214,20 +214,20 @@ pub struct Choice {
     pub mix: Option<Mix>,
     /// Objects of a page of `List` and `DeleteObjects`.
     pub page: u64,
-    /// Writes go to the first so many numbers, over and over.
+    /// Writes go to this number of keys, over and over.
     pub overwrite: Option<u64>,
     /// Seed of the choice of objects.
     pub seed: u64,
 }
 
 impl RunState {
-    /// Takes off where `keys` ended.
+    /// Continues where `keys` end.
     pub fn new(keys: &Keys) -> Self {
         Self { next: AtomicU64::new(keys.end), deleted: AtomicU64::new(keys.begin) }
     }
 
-    /// Brings `keys` up to what the run has done.
-    pub fn settle(&self, keys: &mut Keys, overwrite: Option<u64>) {
+    /// Updates `keys` to the objects that the run wrote and deleted.
+    pub fn update(&self, keys: &mut Keys, overwrite: Option<u64>) {
         let next = self.next.load(Ordering::Relaxed);
         keys.end = overwrite.map_or(next, |count| next.min(count).max(keys.end));
         keys.begin = self.deleted.load(Ordering::Relaxed).min(keys.end);
@@ -259,7 +259,7 @@ impl Source {
             shared: Arc::clone(shared),
             live,
             reading: HashMap::new(),
-            gone: Vec::new(),
+            absent: Vec::new(),
         }
     }
 
@@ -268,7 +268,7 @@ impl Source {
         &self.keys
     }
 
-    /// What listings must say.
+    /// The entries that listings must have.
     pub fn order(&self) -> &Order {
         &self.order
     }
@@ -308,8 +308,8 @@ impl Source {
     /// Takes the end of a task.
     pub fn ended(&mut self, task: &Task, right: bool) {
         match task {
-            // Written or not: after a failure nobody knows, so nobody reads it.
-            Task::Put { key } | Task::Multipart { key } if !right => self.gone.push(*key),
+            // A failed write may have happened or not, so the object is not read.
+            Task::Put { key } | Task::Multipart { key } if !right => self.absent.push(*key),
             Task::Put { key } if self.deletes_some() => self.live.push(*key),
             Task::Get { key } | Task::Head { key } => {
                 if let Some(readers) = self.reading.get_mut(key) {
@@ -319,7 +319,7 @@ impl Source {
                     }
                 }
             }
-            Task::Delete { key } if self.deletes_some() => self.gone.push(*key),
+            Task::Delete { key } if self.deletes_some() => self.absent.push(*key),
             Task::Put { .. }
             | Task::Multipart { .. }
             | Task::Delete { .. }
@@ -329,8 +329,8 @@ impl Source {
     }
 
     /// Numbers within the range of the objects that are not there.
-    pub fn into_gone(self) -> Vec<u64> {
-        self.gone
+    pub fn into_absent(self) -> Vec<u64> {
+        self.absent
     }
 
     /// Whether the mix has deletions.
@@ -338,7 +338,7 @@ impl Source {
         self.mix.as_ref().is_some_and(|mix| mix.weight(Op::Delete) > 0)
     }
 
-    /// A task of a mix with deletions: reads and deletions take what this thread knows to be there.
+    /// A task of a mix with deletions: reads and deletions take objects of this thread, which exist.
     fn next_of_live(&mut self, op: Op) -> Task {
         let place = usize::try_from(self.random.below(self.live.len() as u64)).expect("a place in memory");
         let Some(key) = self.live.get(place).copied() else {

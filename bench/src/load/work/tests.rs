@@ -43,7 +43,7 @@ fn every_object_is_deleted_once_and_then_there_is_nothing_left() {
     }
     assert_eq!(deleted, (0..25).filter(|key| *key != 5).collect::<Vec<_>>());
     let mut after = keys.clone();
-    shared.settle(&mut after, None);
+    shared.update(&mut after, None);
     assert_eq!((after.count(), after.absent.len()), (0, 0));
 }
 
@@ -54,7 +54,7 @@ fn writes_are_new_unless_they_go_round() {
     let drawn: Vec<_> = (0..3).map(|_| fresh.draw().unwrap()).collect();
     assert_eq!(drawn, [Task::Put { key: 2 }, Task::Put { key: 3 }, Task::Put { key: 4 }]);
     let mut after = keys.clone();
-    shared.settle(&mut after, None);
+    shared.update(&mut after, None);
     assert_eq!(after.count(), 5);
     let choice = Choice { op: Op::Put, mix: None, page: 10, overwrite: Some(3), seed: 3 };
     let shared = Arc::new(RunState::new(&keys));
@@ -62,7 +62,7 @@ fn writes_are_new_unless_they_go_round() {
     let drawn: Vec<_> = (0..4).map(|_| round.draw().unwrap()).collect();
     assert_eq!(drawn, [2, 0, 1, 2].map(|key| Task::Put { key }));
     let mut after = keys.clone();
-    shared.settle(&mut after, Some(3));
+    shared.update(&mut after, Some(3));
     assert_eq!(after.count(), 3);
 }
 
@@ -71,7 +71,7 @@ fn an_object_that_failed_to_be_written_is_not_read() {
     let mut keys = keys(3);
     let (mut writer, _) = source(Op::Put, None, &keys);
     writer.ended(&Task::Put { key: 1 }, false);
-    keys.absent.extend(writer.into_gone());
+    keys.absent.extend(writer.into_absent());
     let (mut reader, _) = source(Op::Get, None, &keys);
     let drawn: Vec<_> = (0..100).map(|_| reader.draw().unwrap()).collect();
     assert!(!drawn.contains(&Task::Get { key: 1 }));

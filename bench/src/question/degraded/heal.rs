@@ -1,14 +1,14 @@
-//! A lost volume that comes back empty: how long until it is whole, and what the clients see meanwhile.
+//! A lost volume that comes back empty: the time until it is whole, and the latencies of clients meanwhile.
 //!
 //! ```text
 //! fill -> clients on the whole node, for what they see before
-//!      -> lose 4, heal, nobody else         at no limit of bandwidth
+//!      -> lose 4, heal without clients      at no limit of bandwidth
 //!      -> lose 3, heal beside clients       at no limit
 //!      -> lose 2, heal beside clients       at the default limit
 //!      -> lose 1 and 2: the healed ones alone must give everything back
 //! ```
-//! Between two heals the node comes to rest, which takes `rest_seconds`: it compares the volume that came
-//! back with the others. A heal lasts from the moment the empty folder is there until the volume's state is
+//! Between two heals the node becomes idle, which takes `rest_seconds`: it compares the healed volume with
+//! the others. A heal lasts from the moment the empty folder is there until the volume's state is
 //! `online` and nothing waits in the MRF queue. Its MiB/s count what the volume has to hold again, bodies
 //! alone: small objects whole in their rows, of larger ones a shard.
 
@@ -20,13 +20,16 @@ use std::time::{Duration, Instant};
 
 use sherd_core::limits::INLINE_BYTES_MAX;
 
-use super::Arguments;
+use crate::limits::{
+    FOREGROUND_WINDOW, HEAL_TIMEOUT, MOMENT_FOREGROUND_WINDOW, REST_AFTER_HEAL, REST_BEFORE_CLIENTS,
+};
 use crate::load::keys::Keys;
 use crate::load::run::{Outcome, Plan};
 use crate::load::schedule::Limit;
 use crate::load::work::Op;
+use crate::question::bench::Bench;
+use crate::question::error::Error;
 use crate::question::node::{self, Node};
-use crate::question::{Bench, Error};
 use crate::result::Row;
 use crate::subject::End;
 
@@ -36,23 +39,14 @@ const LARGE_BYTES: u64 = 16 << 20;
 /// PUTs, and as many GETs, per second of the clients beside a heal, begun whether earlier ones have ended or
 /// not.
 const RATE: f64 = 200.0;
-/// How long the node may take to come to rest behind a heal, before the next one.
-const REST_BEHIND: Duration = Duration::from_mins(5);
 /// Clients that write what the volume holds.
 const SMALL_WRITERS: usize = 128;
 const LARGE_WRITERS: usize = 4;
 /// Clients beside a heal: more than are ever busy at a rate that leaves the machine room.
 const FOREGROUND_CLIENTS: usize = 32;
-/// One window of one operation beside a heal; the two take turns.
-const WINDOW: Duration = Duration::from_secs(1);
-const MOMENT_WINDOW: Duration = Duration::from_millis(200);
 /// Windows of each operation before a heal.
 const WINDOWS_BEFORE: u32 = 5;
-/// The longest heal that is waited for.
-const HEAL_TIMEOUT: Duration = Duration::from_mins(30);
-/// How long the node may take to come to rest behind the fill.
-const REST: Duration = Duration::from_mins(1);
-/// Bandwidth that is none: the largest that the node takes.
+/// No limit in effect: the largest bandwidth that the node takes.
 const UNLIMITED: [&str; 4] = ["--upkeep-heal-bandwidth", "1TiB", AT_ONCE[0], AT_ONCE[1]];
 /// An empty folder is taken up as soon as it is there.
 const AT_ONCE: [&str; 2] = ["--upkeep-adopt-after", "0s"];
@@ -64,7 +58,18 @@ const MOMENT_OBJECTS: (u64, u64, u64) = (200, 4, 2 << 20);
 /// Small objects that are read from the healed volumes alone; the large ones are read all.
 const CHECKED: u64 = 2000;
 
-/// How heals are limited, and who works beside them.
+/// How many objects the lost volume held.
+#[derive(Debug, Clone, clap::Args)]
+pub(super) struct ObjectCounts {
+    /// Small objects that the lost volume held
+    #[arg(long, default_value_t = 100_000, value_name = "COUNT")]
+    small: u64,
+    /// Large objects that the lost volume held
+    #[arg(long, default_value_t = 200, value_name = "COUNT")]
+    large: u64,
+}
+
+/// The limit of a heal's bandwidth, and whether clients work beside it.
 #[derive(Debug, Clone, Copy)]
 struct HealSetting {
     bandwidth: &'static str,
@@ -75,14 +80,14 @@ struct HealSetting {
 struct StoredObjects {
     small: Keys,
     large: Keys,
-    /// What each volume has to hold of them.
+    /// Bytes of them that each volume holds.
     held_bytes: u64,
 }
 
 /// Measures all heals, on one node.
-pub(super) fn measure(arguments: &Arguments, bench: &mut Bench) -> Result<(), Error> {
+pub(super) fn measure(counts: &ObjectCounts, bench: &mut Bench) -> Result<(), Error> {
     let mut node = Node::start(bench, &UNLIMITED)?;
-    let mut stored = store(arguments, &node, bench.is_moment())?;
+    let mut stored = store(counts, &node, bench.is_moment())?;
     bench.set("small_objects", &stored.small.count());
     bench.set("large_objects", &stored.large.count());
     bench.set("foreground_ops_s", &RATE);
@@ -99,13 +104,13 @@ pub(super) fn measure(arguments: &Arguments, bench: &mut Bench) -> Result<(), Er
         }
         let setting = HealSetting { bandwidth, has_clients };
         let seconds = heal(&node, number, setting, &mut stored.small, bench)?.as_secs_f64();
-        let rest = node.until_idle(REST_BEHIND);
+        let rest = node.until_idle(REST_AFTER_HEAL);
         let held = stored.held_bytes as f64 / f64::from(1 << 20);
         let mut row = setting.row("heal").with("seconds", seconds).with("mib_s", held / seconds);
         row = row.with("held_mib", held);
         match rest {
             Some(rest) => row = row.with("rest_seconds", rest.as_secs_f64()),
-            None => row.flags.push(format!("the node is still busy {} s later", REST_BEHIND.as_secs())),
+            None => row.flags.push(format!("the node is still busy {} s later", REST_AFTER_HEAL.as_secs())),
         }
         if let Some(speed) = speed.filter(|speed| *speed > 0.0) {
             row = row.with("of_device_share", held / seconds / speed);
@@ -116,8 +121,8 @@ pub(super) fn measure(arguments: &Arguments, bench: &mut Bench) -> Result<(), Er
 }
 
 /// Writes the objects.
-fn store(arguments: &Arguments, node: &Node, is_moment: bool) -> Result<StoredObjects, Error> {
-    let Arguments { small, large } = *arguments;
+fn store(counts: &ObjectCounts, node: &Node, is_moment: bool) -> Result<StoredObjects, Error> {
+    let ObjectCounts { small, large } = *counts;
     let (small_count, large_count, large_bytes) =
         if is_moment { MOMENT_OBJECTS } else { (small, large, LARGE_BYTES) };
     let mut stored = StoredObjects {
@@ -128,26 +133,26 @@ fn store(arguments: &Arguments, node: &Node, is_moment: bool) -> Result<StoredOb
     let plan = |clients, count| Plan::new(Op::Put, clients, Limit::Count(count));
     node.fill_as(&plan(LARGE_WRITERS, large_count), large_count, &mut stored.large)?;
     node.fill_as(&plan(SMALL_WRITERS, small_count), small_count, &mut stored.small)?;
-    node.settle("fill")?;
+    node.spread_commits("fill")?;
     Ok(stored)
 }
 
-/// What each volume holds of an object's body.
+/// Bytes of an object's body that each volume holds.
 fn held(bytes: u64) -> u64 {
     if bytes <= u64::from(INLINE_BYTES_MAX) / VOLUMES { bytes } else { bytes.div_ceil(DATA_SHARDS) }
 }
 
-/// What the clients see while all volumes are there and the node is at rest, as a row for each bandwidth:
-/// there is no heal for it to limit.
+/// Measures the clients while all volumes are online and the node is idle. The figures stand in a row for
+/// each bandwidth, which has no effect without a heal.
 fn before(node: &Node, small: &mut Keys, bench: &mut Bench) -> Result<(), Error> {
-    node.until_idle(REST);
+    node.until_idle(REST_BEFORE_CLIENTS);
     let mut foreground = Foreground::new(bench, node, "before", small);
     let windows = if bench.is_moment() { 1 } else { WINDOWS_BEFORE };
     for _ in 0..windows {
         foreground.turn(bench)?;
     }
     for bandwidth in ["unlimited", "default"] {
-        foreground.tell(bandwidth, "before", bench);
+        foreground.add_rows(bandwidth, "before", bench);
     }
     Ok(())
 }
@@ -174,7 +179,7 @@ fn heal(
             is_healed.store(true, Ordering::Relaxed);
             healed
         });
-        // A turn of clients is whole before anybody looks whether to begin another one.
+        // A turn of clients is always complete: the end of the heal is looked for between turns.
         while setting.has_clients && !is_healed.load(Ordering::Relaxed) {
             foreground.turn(bench)?;
         }
@@ -182,7 +187,7 @@ fn heal(
         Ok::<_, Error>(end.saturating_duration_since(begin))
     })?;
     if setting.has_clients {
-        foreground.tell(setting.bandwidth, "healing", bench);
+        foreground.add_rows(setting.bandwidth, "healing", bench);
     }
     Ok(took)
 }
@@ -193,17 +198,17 @@ struct Foreground<'a> {
     window: Duration,
     small: &'a mut Keys,
     written: Keys,
-    seen: Vec<(Plan, Outcome)>,
+    outcomes: Vec<(Plan, Outcome)>,
 }
 
 impl<'a> Foreground<'a> {
     fn new(bench: &Bench, node: &'a Node, name: &str, small: &'a mut Keys) -> Self {
         Self {
             node,
-            window: if bench.is_moment() { MOMENT_WINDOW } else { WINDOW },
+            window: if bench.is_moment() { MOMENT_FOREGROUND_WINDOW } else { FOREGROUND_WINDOW },
             small,
             written: node::keys(&format!("foreground-{name}"), SMALL_BYTES),
-            seen: Vec::new(),
+            outcomes: Vec::new(),
         }
     }
 
@@ -215,17 +220,17 @@ impl<'a> Foreground<'a> {
             let keys = if op == Op::Get { &mut *self.small } else { &mut self.written };
             let outcome = self.node.run(&plan, keys)?;
             bench.count_all_but_503(&outcome);
-            match self.seen.iter_mut().find(|(seen, _)| seen.op == op) {
-                Some((_, sum)) => sum.then(outcome),
-                None => self.seen.push((plan, outcome)),
+            match self.outcomes.iter_mut().find(|(seen, _)| seen.op == op) {
+                Some((_, sum)) => sum.append(outcome),
+                None => self.outcomes.push((plan, outcome)),
             }
         }
         Ok(())
     }
 
     /// Adds a row for each operation.
-    fn tell(&self, bandwidth: &str, phase: &str, bench: &mut Bench) {
-        for (plan, outcome) in &self.seen {
+    fn add_rows(&self, bandwidth: &str, phase: &str, bench: &mut Bench) {
+        for (plan, outcome) in &self.outcomes {
             let labels = [
                 ("part", "foreground".to_owned()),
                 ("bandwidth", bandwidth.to_owned()),
@@ -247,7 +252,7 @@ impl HealSetting {
 /// Takes away the volume that was healed last and the one that never was: two healed ones are left, and
 /// must give everything back, byte by byte.
 fn check(node: &Node, stored: &mut StoredObjects, bench: &mut Bench) -> Result<(), Error> {
-    node.settle("check")?;
+    node.spread_commits("check")?;
     for number in [1, 2] {
         node.lose(number)?;
     }

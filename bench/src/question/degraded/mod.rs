@@ -1,29 +1,27 @@
-//! Volumes that are gone: what requests cost then, and how fast a volume that was lost is healed.
+//! Lost volumes: the cost of requests meanwhile, and the speed of a heal.
 //!
-//! Two tables, told apart by the label `part`. `requests`: GET and PUT with all four volumes, with one gone,
+//! Two tables by the label `part`. `requests`: GET and PUT with all four volumes, with one gone,
 //! and with m = 2 gone, where what is stored is still read and every PUT must be refused with 503. `heal`:
-//! a volume that held its share of many small and some large objects comes back empty; beside it
-//! `foreground` says what clients see before and meanwhile.
+//! a volume that held its share of many small and some large objects comes back empty; `foreground` are the
+//! clients before it and beside it.
 //!
 //! A volume is lost by removing its folder under the running node, and comes back as an empty one.
 
 mod heal;
 mod requests;
 
-use super::{Bench, Error, Page};
+use crate::question::bench::Bench;
+use crate::question::error::Error;
+use crate::question::page::Page;
 
-/// What may be on the device at one time: PUTs of large objects, and what they replaced.
+/// Most bytes on the device at one time: PUTs of large objects, and those that they replaced.
 const FREE_BYTES: u64 = 12 << 30;
 
-/// What is measured.
+/// Options of the question.
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {
-    /// Small objects that the lost volume held
-    #[arg(long, default_value_t = 100_000, value_name = "COUNT")]
-    small: u64,
-    /// Large objects that the lost volume held
-    #[arg(long, default_value_t = 200, value_name = "COUNT")]
-    large: u64,
+    #[command(flatten)]
+    counts: heal::ObjectCounts,
 }
 
 impl Page for Arguments {
@@ -40,6 +38,6 @@ impl Page for Arguments {
     }
 
     fn once(&self, bench: &mut Bench) -> Result<(), Error> {
-        heal::measure(self, bench)
+        heal::measure(&self.counts, bench)
     }
 }

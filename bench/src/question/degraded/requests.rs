@@ -6,13 +6,15 @@
 
 use std::time::Duration;
 
+use crate::limits::DEGRADED_WARM_UP;
 use crate::load::keys::Keys;
 use crate::load::run::{Outcome, Plan};
 use crate::load::schedule::Limit;
 use crate::load::tally::Fault;
 use crate::load::work::Op;
+use crate::question::bench::Bench;
+use crate::question::error::Error;
 use crate::question::node::{self, Node};
-use crate::question::{Bench, Error};
 use crate::result::Row;
 
 /// The volumes that are lost, one after the other, and how rows call the node then.
@@ -24,9 +26,8 @@ const PUT_BYTES: u64 = 768 << 20;
 /// PUTs of every client that must be refused, each on a connection of its own: an answer that comes
 /// before the body was read may end the connection.
 const REFUSED_OF_CLIENT: u64 = 4;
-const WARM_UP: Duration = Duration::from_millis(500);
 
-/// Objects of one size, and who asks for them.
+/// Objects of one size, and the clients of them.
 #[derive(Debug, Clone, Copy)]
 struct Load {
     bytes: u64,
@@ -60,13 +61,13 @@ pub(super) fn round(bench: &mut Bench) -> Result<(), Error> {
     }
     let mut healthy: Vec<Row> = Vec::new();
     for (lost, state) in STATES {
-        node.settle(state)?;
+        node.spread_commits(state)?;
         if let Some(number) = lost {
             node.lose(number)?;
         }
         for (load, keys) in loads.iter().zip(&mut stored) {
-            let asked = RequestLoad { node: &node, load: *load, state };
-            let rows = [asked.get(keys, bench)?, asked.put(bench)?];
+            let requests = RequestLoad { node: &node, load: *load, state };
+            let rows = [requests.get(keys, bench)?, requests.put(bench)?];
             for row in rows {
                 let rate_in = |row: &Row| row.figure("ops_s").filter(|rate| *rate > 0.0);
                 let same =
@@ -95,7 +96,7 @@ struct RequestLoad<'a> {
 
 impl RequestLoad<'_> {
     fn plan(&self, op: Op, bench: &Bench) -> Plan {
-        let warm_up = if bench.is_moment() { Duration::ZERO } else { WARM_UP };
+        let warm_up = if bench.is_moment() { Duration::ZERO } else { DEGRADED_WARM_UP };
         Plan { warm_up, ..Plan::new(op, self.load.clients, Limit::Time(bench.window())) }
     }
 
@@ -106,7 +107,7 @@ impl RequestLoad<'_> {
 
     fn get(&self, keys: &mut Keys, bench: &mut Bench) -> Result<Row, Error> {
         if self.load.bytes >= 1 << 20 {
-            // Objects are drawn at random: so many draws leave few of them out.
+            // Objects are drawn at random: three draws for each leave out about 5 % of them.
             let all = Plan::new(Op::Get, self.load.clients, Limit::Count(3 * self.load.objects));
             bench.count(&self.node.run(&all, keys)?);
         }
@@ -138,7 +139,7 @@ impl RequestLoad<'_> {
         let plan = Plan::new(Op::Put, self.load.clients, Limit::Count(self.load.clients as u64));
         let mut outcome = self.node.run(&plan, keys)?;
         for _ in 1..REFUSED_OF_CLIENT {
-            outcome.then(self.node.run(&plan, keys)?);
+            outcome.append(self.node.run(&plan, keys)?);
         }
         let refused = outcome.tally.faults.get(&Fault::SlowDown).copied().unwrap_or(0);
         if outcome.tally.ops > 0 {
