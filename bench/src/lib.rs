@@ -1,8 +1,8 @@
 //! Sherd's benchmark: it measures stores, judges differences and writes reports.
 //!
-//! `result` is the form of every measurement: a table of labelled rows beside the machine that it was taken on.
-//! The measuring modules fill it and `report` reads it, so that a table in docs/performance.md can always be
-//! traced to a file in bench/results/.
+//! `result` is the form of every measurement: a table of labelled rows beside the machine that it was taken
+//! on. The measuring modules fill it and `report` reads it, so that a table in docs/performance.md can always
+//! be traced to a file in bench/results/.
 
 pub mod cli;
 pub mod limits;

@@ -26,7 +26,7 @@ pub const STORE_FOLDERS: usize = 4;
 pub const READY_TIMEOUT: Duration = Duration::from_mins(1);
 /// Between two attempts to reach a store that starts: short beside the start, which is measured with it.
 pub const READY_POLL: Duration = Duration::from_millis(2);
-/// How long a store may take to stop before it is killed: longer than the 30 s that a node gives its requests.
+/// How long a store may take to stop before it is killed: a node gives its requests 30 s.
 pub const STOP_TIMEOUT: Duration = Duration::from_secs(40);
 /// Between two looks at a process that stops.
 pub const STOP_POLL: Duration = Duration::from_millis(10);

@@ -1,8 +1,8 @@
 //! The questions whose answers decide how the store works, each measured: `answer QUESTION`.
 //!
-//! A question is a `Page`: the cases that it compares, and the rows that it adds. `page` runs it and keeps the
-//! medians of its rounds beside the machine, the device and the settings. `turns` measures computations on one
-//! thread, `node` the node's own program.
+//! A question is a `Page`: the cases that it compares, and the rows that it adds. `page` runs it and keeps
+//! the medians of its rounds beside the machine, the device and the settings. `turns` measures computations
+//! on one thread, `node` the node's own program.
 
 mod error;
 mod rounds;

@@ -1,6 +1,6 @@
-//! One question as a `Page`, and the frame that runs it: the device's figures first, then rounds, then the file
-//! of results. Every write is synced, every byte that is read is compared with what was written, and failed
-//! operations are counted and end the command with 1.
+//! One question as a `Page`, and the frame that runs it: the device's figures first, then rounds, then the
+//! file of results. Every write is synced, every byte that is read is compared with the written one, and
+//! failed operations are counted and end the command with 1.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

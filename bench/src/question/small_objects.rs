@@ -120,8 +120,8 @@ fn lone(bench: &mut Bench, nodes: &[(&str, Node, u64)]) -> Result<(), Error> {
     Ok(())
 }
 
-/// The median of `count` rounds, in microseconds. A round writes 4 KiB to `files` files at once, over blocks that
-/// were written before, and syncs them.
+/// The median of `count` rounds, in microseconds. A round writes 4 KiB to `files` files at once, over blocks
+/// that were written before, and syncs them.
 #[expect(clippy::cast_precision_loss, reason = "a minute is far below 2^53 ns")]
 fn synced(folder: &Path, files: usize, count: u64) -> io::Result<f64> {
     let made = (0..files).map(|number| fill(&folder.join(format!("{files}-{number}")), SYNCED_BYTES));
