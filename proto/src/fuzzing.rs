@@ -1,5 +1,5 @@
-//! Bytes in the place of each message: they are no message, or are refused by name, or become a value that is
-//! written and understood again. Built for tests and for fuzzing only.
+//! Bytes in the place of each message: they do not decode, or are refused by name, or become a value that is
+//! written and read again. Built for tests and for fuzzing only.
 //!
 //! Each function says whether the bytes became a value, so that a test can tell a seed from noise.
 
@@ -52,7 +52,7 @@ fn decoded<M: Message + Default>(bytes: Bytes) -> Option<M> {
     M::decode(bytes).ok().filter(|message| message.encoded_len() <= limits::MESSAGE_BYTES_MAX)
 }
 
-/// What converts is the same when it comes back.
+/// Checks that a value which converts is the same after it was written and read.
 fn comes_back<T: Wire + PartialEq + Debug>(message: Option<T::Message>) -> bool {
     let Some(Ok(value)) = message.map(T::from_wire) else { return false };
     assert_eq!(T::from_wire(value.to_wire()), Ok(value));

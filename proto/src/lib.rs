@@ -1,4 +1,4 @@
-//! What nodes say to each other: the messages of `sherd/v1/*.proto`, the services over them, and the
+//! The protocol between nodes: the messages of `sherd/v1/*.proto`, the services over them, and the
 //! bounds that they keep.
 
 pub mod convert;

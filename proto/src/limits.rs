@@ -1,4 +1,4 @@
-//! Bounds of the wire. A message beyond them is refused by name.
+//! Bounds of the wire. A message that exceeds one is refused by name.
 //!
 //! Those that follow from what core stores are derived from core's limits, or asserted against them at
 //! compile time. The conversions keep the lists and texts within them; the streams keep the frames.
@@ -10,6 +10,8 @@ use sherd_core::limits;
 pub const WIRE_VERSION: u32 = 1;
 /// Bytes of the longest message; the largest register value is 4 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
+/// Bytes of the longest shard: all units of a body at one data shard a stripe, the last of them whole.
+pub const SHARD_BYTES_MAX: u64 = limits::DATA_BYTES_MAX + limits::STRIPE_UNIT_BYTES_MAX as u64;
 /// Bytes of shard payload in one message of a stream.
 pub const SHARD_FRAME_BYTES_MAX: usize = 1 << 20;
 /// Bytes at which a page of rows, shards or entries ends; it has one row at least.
@@ -45,7 +47,8 @@ pub const REPORTED_SEALS_MAX: usize = 1 << 16;
 pub const SEAL_DELETIONS_MAX: usize = 1 << 16;
 /// Bytes of a register key as core stores it: bucket, length, key, flag, upload, part.
 pub const REGISTER_KEY_BYTES_MAX: usize = 16 + 4 + limits::KEY_BYTES_MAX + 1 + 16 + 2;
-/// Bytes of an MRF entry or of a note of replaced data in its stored form: each reference takes 64 bytes at most.
+/// Bytes of an MRF entry or of a note of replaced data in its stored form: each reference takes 64 bytes at
+/// most.
 pub const ENTRY_BYTES_MAX: usize = 32 + REGISTER_KEY_BYTES_MAX + limits::RELEASE_DATA_MAX * 64;
 /// Bytes of a prefix, a start or a delimiter of a listing. Clients may ask with longer ones than any key is;
 /// what they send fits the head of a request.

@@ -1,7 +1,7 @@
-//! Who sends a message: checked before anything of it is believed.
+//! The sender of a message: checked before the rest of the message is read.
 //!
-//! A node of another cluster, or of another version of the messages, is refused by name, on whichever side
-//! meets it first. Epochs are not compared here: each call names its own, and volumes judge it.
+//! A node of another cluster, or of another version of the messages, is refused by name, by
+//! either end. Epochs are not compared here: each call names its own, and volumes judge it.
 
 use sherd_core::id::{ClusterId, Epoch};
 
@@ -23,7 +23,7 @@ pub enum SenderRefusal {
         /// This node's.
         ours: u32,
     },
-    /// What it says of itself is wrong.
+    /// A field of it is wrong.
     #[error(transparent)]
     Invalid(#[from] ConvertError),
     /// It belongs to another cluster.
@@ -36,7 +36,7 @@ pub enum SenderRefusal {
     },
 }
 
-/// What this node says of itself; no epoch while it has no topology.
+/// This node as a sender; without an epoch until it has a topology.
 pub fn sender(cluster: ClusterId, epoch: Option<Epoch>) -> v1::Sender {
     let epoch = epoch.map_or(0, |epoch| epoch.0);
     v1::Sender { wire: WIRE_VERSION, cluster: cluster.to_wire(), epoch }

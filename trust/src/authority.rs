@@ -33,7 +33,7 @@ pub struct Authority {
 /// A certificate and its key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct IssuedCertificate {
-    /// Who it names.
+    /// The peer that it names.
     pub identity: PeerIdentity,
     /// The certificate.
     pub certificate: String,
@@ -65,7 +65,7 @@ pub enum AuthorityError {
     /// Nothing that it signs would be valid.
     #[error("the CA certificate has expired")]
     Expired,
-    /// The name is no DNS label.
+    /// The name is not a DNS label.
     #[error(transparent)]
     Identity(#[from] InvalidIdentity),
     /// A time outside of what a certificate can say.
@@ -126,7 +126,7 @@ impl Authority {
         self.cluster
     }
 
-    /// Returns its certificate in PEM: what every peer trusts.
+    /// Returns its certificate in PEM, which every peer trusts.
     pub fn certificate(&self) -> &str {
         &self.certificate
     }
@@ -136,7 +136,7 @@ impl Authority {
         self.issuer.key().serialize_pem()
     }
 
-    /// Returns the digest of its public key, by which two authorities of one cluster are told apart.
+    /// Returns the digest of its public key, which differs between two authorities of one cluster.
     pub fn key_digest(&self) -> AuthorityKeyDigest {
         AuthorityKeyDigest::of(&self.issuer.key().subject_public_key_info())
     }

@@ -1,7 +1,7 @@
-//! Reads the facts of a certificate that the node decides by: its one name and when it is valid.
+//! Reads the facts of a certificate that the node decides by: its one name and its validity.
 //!
-//! Reads, and verifies nothing: the chain, the times and the usages are WebPKI's. Called with bytes of a peer
-//! that nobody has verified yet, so it refuses and never panics.
+//! Nothing is verified here: WebPKI checks the chain, the times and the usages. Called with bytes of a peer
+//! before any check of them, so it refuses and never panics.
 
 use std::fmt;
 
@@ -24,16 +24,16 @@ pub struct CertificateFacts {
     pub not_after_s: i64,
 }
 
-/// Says why a certificate is none of this scheme.
+/// Says why a certificate does not follow this scheme.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum UnreadableCertificate {
     /// The text is not PEM.
     #[error("no certificate in PEM")]
     Pem,
-    /// It is no X.509 certificate.
+    /// The bytes do not decode as an X.509 certificate.
     #[error("not an X.509 certificate")]
     Encoding,
-    /// It has another number of subject alternative names than one, or one that is no DNS name.
+    /// It does not have exactly one subject alternative name of the kind DNS name.
     #[error("it has {count} subject alternative names, not exactly one DNS name")]
     Names {
         /// How many names of any kind.
@@ -86,7 +86,7 @@ impl AuthorityKeyDigest {
     /// Reads it from an authority's certificate in PEM.
     ///
     /// # Errors
-    /// [`UnreadableCertificate::Encoding`] when the text is no certificate.
+    /// [`UnreadableCertificate::Encoding`] when the text does not hold a certificate.
     pub fn read(certificate: &str) -> Result<Self, UnreadableCertificate> {
         let pem = x509_parser::pem::parse_x509_pem(certificate.as_bytes());
         let (_, pem) = pem.map_err(|_| UnreadableCertificate::Encoding)?;

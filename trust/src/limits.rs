@@ -10,7 +10,7 @@ pub const AUTHORITY_LIFETIME: Duration = Duration::from_secs(10 * 365 * DAY.as_s
 /// How long a certificate that `ca issue` makes is valid: one year.
 pub const LEAF_LIFETIME: Duration = Duration::from_secs(365 * DAY.as_secs());
 
-/// How far a certificate's validity begins before it was made: machines' clocks differ by so much.
+/// How long before its making a certificate is valid: the difference of machines' clocks that is allowed for.
 pub const BACKDATE: Duration = Duration::from_mins(5);
 
 /// Characters of a name: one DNS label.

@@ -1,4 +1,4 @@
-//! Names of peers: who a certificate says that its holder is.
+//! Names of peers, as certificates carry them.
 //!
 //! ```text
 //! n1.node.6a0812f15d1e119c43c3e498e22f294a.sherd
@@ -60,12 +60,12 @@ impl FromStr for Role {
     }
 }
 
-/// Who holds a certificate.
+/// The holder of a certificate.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PeerIdentity {
     /// The configured name of a node, or the name that `ca issue` was given.
     pub name: String,
-    /// What it may ask for.
+    /// Which calls it may make.
     pub role: Role,
     /// The cluster that it belongs to.
     pub cluster: ClusterId,

@@ -22,7 +22,7 @@ pub fn volume_ids_to_wire(volumes: &[VolumeId]) -> Vec<Bytes> {
 /// The ids of a node's volumes, by ordinal.
 ///
 /// # Errors
-/// [`ConvertError`] when one is no id, or a node has fewer.
+/// [`ConvertError`] when an id has the wrong length, or there are more than a node may have.
 pub fn volume_ids_from_wire(volumes: Vec<Bytes>) -> Result<Vec<VolumeId>, ConvertError> {
     list_from_wire(volumes, NODE_VOLUMES_MAX, "volumes of a node")
 }

@@ -1,7 +1,8 @@
 //! Answers of acceptors, and the replies that carry them.
 //!
-//! A reply is a failure of the call or one kind of answer. [`reply`] and [`answer`] take a result of a seam to
-//! a reply and back; the seam's type says which kind it must be, so that a reply of another kind is refused.
+//! A reply is a failure of the call or one kind of answer. [`reply`] and [`answer`] take a result of a seam
+//! to a reply and back; the seam's type says which kind it must be, so that a reply of another kind is
+//! refused.
 
 use bytes::Bytes;
 
@@ -46,10 +47,10 @@ pub fn reply<R: ReplyMessage, A: AnswerIn<R>>(result: &message::Result<A>) -> R 
     }
 }
 
-/// What the seam gives for a reply.
+/// Converts a reply to the result that the seam gives its caller.
 ///
 /// # Errors
-/// [`ConvertError`] when there is none, it is of another kind, or a field of it is wrong.
+/// [`ConvertError`] when the reply is missing, is of another kind, or has a wrong field.
 pub fn answer<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<message::Result<A>, ConvertError> {
     match required(reply, "reply")?.into_failure() {
         Ok(failure) => message::Error::from_wire(failure).map(Err),
@@ -107,7 +108,7 @@ impl Wire for () {
     }
 }
 
-/// Bytes that nothing in the message names a hash of: the caller knows what they must be.
+/// Bytes without a hash in the message: the caller verifies them.
 impl Wire for Bytes {
     type Message = Self;
 

@@ -1,4 +1,4 @@
-//! What a volume guarantees, and the changes of it.
+//! A volume's guarantees, and the changes of them.
 
 use sherd_core::id::{Ballot, BucketId, ChangeId, Epoch, Incarnation, Slot, Timestamp, VolumeId};
 use sherd_core::message::Control;

@@ -1,9 +1,9 @@
 //! Between the messages of the wire and the values of core: the only place where one becomes the other.
 //!
-//! What came over the wire is checked once, here: ids have their length, numbers their range, lists and texts
-//! their limits, a row's value its digest, inline bytes the hash that the value names, a target the slot of its
-//! key. So whatever a conversion gives can be handed to a volume or to a quorum as if this process had made it.
-//! Nothing panics on any message. The clients of `peer` and the services of `rpc` call this.
+//! Each message is checked once, here: ids have their length, numbers their range, lists and texts their
+//! limits, a row's value its digest, inline bytes the hash that the value names, a target the slot of its
+//! key. So a volume or a quorum can take a converted value as if this process had made it. Nothing panics on
+//! any message. The clients of `peer` and the services of `rpc` call this.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -44,20 +44,20 @@ pub trait Wire: Sized {
     fn from_wire(message: Self::Message) -> Result<Self, ConvertError>;
 }
 
-/// A message is no value: the node that sent it is broken, or speaks another version.
+/// A message that does not convert: the node that sent it is broken, or speaks another version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{field}: {fault}")]
 pub struct ConvertError {
     /// Which field.
     pub field: &'static str,
-    /// What is wrong with it.
+    /// Its fault.
     pub fault: FieldFault,
 }
 
-/// What is wrong with a field.
+/// The fault of a field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FieldFault {
-    /// It is not there, or is of a kind that is not known here.
+    /// It is absent, or of a kind that this version does not have.
     #[error("missing")]
     Missing,
     /// It has another number of bytes than it must.
@@ -68,7 +68,7 @@ pub enum FieldFault {
         /// How many it must have.
         expected: usize,
     },
-    /// The number is none that the field may have.
+    /// The number lies outside the field's range.
     #[error("{number} is out of range")]
     Range {
         /// The number.
@@ -77,7 +77,7 @@ pub enum FieldFault {
     /// The bytes do not have the hash that they are sent under.
     #[error("the bytes have another digest")]
     Digest,
-    /// The bytes are no text.
+    /// The bytes are not UTF-8.
     #[error("not UTF-8")]
     NotUtf8,
     /// More than is taken.
@@ -88,7 +88,7 @@ pub enum FieldFault {
         /// How many are taken.
         max: usize,
     },
-    /// The bytes are no stored form of core's.
+    /// The bytes do not decode as a stored form of core's.
     #[error(transparent)]
     Undecodable(#[from] DecodeError),
 }

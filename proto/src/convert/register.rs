@@ -1,7 +1,7 @@
 //! The calls to a volume's registers, and the answers to them.
 //!
-//! An answer travels as one of the variants of a reply ([`super::answer`]). The head of a value is decoded here, and its inline bytes are hashed, before a volume
-//! sees the accept.
+//! An answer travels as one of the variants of a reply ([`super::answer`]). The head of a value is decoded
+//! here, and its inline bytes are hashed, before a volume sees the accept.
 
 use bytes::Bytes;
 

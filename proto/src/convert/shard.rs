@@ -3,7 +3,7 @@
 use bytes::Bytes;
 
 use sherd_core::id::{DataId, Incarnation, ProposerId, RegisterKey, ShardId};
-use sherd_core::limits::{DATA_BYTES_MAX, LEASES_IN_CALL_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
+use sherd_core::limits::{LEASES_IN_CALL_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
 use sherd_core::message::call::{AnswerKind, ShardCall, VolumeAnswer};
 use sherd_core::message::{
     LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
@@ -16,12 +16,9 @@ use super::{
     ConvertError, FieldFault, Wire, at_most, limit_from_wire, limit_to_wire, list_from_wire, list_to_wire,
     required,
 };
-use crate::limits::PAGE_ROWS_MAX;
+use crate::limits::{PAGE_ROWS_MAX, SHARD_BYTES_MAX};
 use crate::v1;
 use crate::v1::shard_call::{self, Call, page};
-
-/// Bytes of the longest shard: of one data shard, with a whole stripe unit at the end.
-const SHARD_BYTES_MAX: u64 = DATA_BYTES_MAX + STRIPE_UNIT_BYTES_MAX as u64;
 
 impl Wire for ShardId {
     type Message = v1::ShardId;

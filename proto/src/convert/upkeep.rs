@@ -1,4 +1,4 @@
-//! What volumes keep for upkeep: their queues, and what they know of themselves and each other.
+//! The state that volumes keep for upkeep: their queues, and their guarantees and views of each other.
 //!
 //! Entries of the queues travel in core's stored form. Those that a volume is to keep are decoded here; those
 //! on a page are decoded by the worker that reads the page.

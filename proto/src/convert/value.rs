@@ -1,7 +1,9 @@
-//! What all services share: ids, the target of a call, rows and values, who answers, refusals and failures.
+//! Parts of the messages of all services: ids, the target of a call, rows and values, who answers, refusals
+//! and failures.
 //!
 //! A target is checked against the slot that its key has, a row's value against the digest in its head, and
-//! inline bytes against the hash and the size that the value names. The other files of this folder build on these.
+//! inline bytes against the hash and the size that the value names. The other files of this folder build on
+//! these.
 
 use std::sync::Arc;
 
@@ -80,12 +82,12 @@ impl Wire for RegisterKey {
     }
 }
 
-/// The volume that a call is for, and its life as the caller knows it.
+/// The volume that a call is for, and the life in which the caller believes it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VolumeAddress {
     /// The volume.
     pub volume: VolumeId,
-    /// The life that the caller goes by; `None` while it knows none.
+    /// The life that the caller has seen; `None` before it has seen one.
     pub life: Option<Incarnation>,
     /// The number of the client's request that the call is for; 0 for none. Both ends' logs name it.
     pub request: u64,
@@ -289,7 +291,7 @@ impl Wire for message::Error {
     }
 }
 
-/// The failure of a call to a volume in a life that it is no longer in, or not yet. Nothing was done.
+/// The failure of a call to a volume that is in another life than the call names. Nothing was done.
 pub const fn other_life(life: Incarnation) -> v1::Failure {
     v1::Failure { why: Some(v1::failure::Why::OtherLife(life.0)) }
 }
@@ -364,7 +366,8 @@ fn inline_bytes_max() -> usize {
     usize::try_from(INLINE_BYTES_MAX).expect("the bound fits a usize")
 }
 
-/// Refuses inline bytes that are not those of the versions that the value says have them, one behind the other.
+/// Refuses inline bytes that are not those of the versions that the value says have them, one behind the
+/// other.
 fn check_inline(value: &Value, inline: Bytes) -> Result<(), ConvertError> {
     const FIELD: &str = "inline bytes";
     let mut rest = inline;

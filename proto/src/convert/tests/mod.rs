@@ -1,4 +1,4 @@
-//! Every value comes back as it was sent; every message that is no value is refused by the name of its field;
+//! Every value comes back as it was sent; every wrong message is refused by the name of its field;
 //! no bytes at all make a conversion panic.
 
 mod refusals;
@@ -132,7 +132,7 @@ proptest! {
         comes_back!(seals, UpkeepReply { number: 7, }.reply);
     }
 
-    /// Whatever a broken peer sends: the conversion refuses it, or gives what it gives again.
+    /// Bytes of a broken peer: the conversion refuses them, or gives a value that converts back and forth.
     #[test]
     fn bytes_are_refused_or_come_back(kind in 0..fuzzing::KINDS.len(), bytes in vec(any::<u8>(), 0..200)) {
         fuzzing::KINDS[kind](bytes.into());

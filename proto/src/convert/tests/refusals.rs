@@ -1,4 +1,5 @@
-//! Messages that are no values, each refused by the name of what is wrong; and what is cut to its limit instead.
+//! Wrong messages, each refused by the name of the field at fault; and texts that are cut to their limit
+//! instead.
 
 use std::time::Duration;
 
@@ -68,7 +69,7 @@ fn accept() -> Accept {
     }
 }
 
-/// Who answers, in its first life.
+/// A volume that answers, in its first life.
 fn answerer() -> v1::Answerer {
     v1::Answerer { life: 1, votes: true, peers: Vec::new(), durable: 9, opening: 5 }
 }

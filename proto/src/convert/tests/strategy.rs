@@ -365,7 +365,7 @@ fn refusal() -> impl Strategy<Value = Refusal> {
     ]
 }
 
-/// What a seam gives: an answer, or a failure of any kind.
+/// A result of the seam: an answer, or a failure of any kind.
 pub(super) fn result_of<A: std::fmt::Debug + Clone>(
     answer: impl Strategy<Value = A>,
 ) -> impl Strategy<Value = message::Result<A>> {
