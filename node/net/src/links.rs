@@ -1,5 +1,5 @@
-//! One link to each configured node, this one included, and what is asked of them as nodes: pings, topologies,
-//! attempts to form the cluster.
+//! One link to each configured node, this one included, and what is asked of them as nodes: pings,
+//! topologies, attempts to form the cluster.
 //!
 //! The links are made once, when the process starts, and are kept until it stops; what a link cannot reach is
 //! answered at once. Formation and membership ask through [`PeerLinks`] as an [`Asker`]; the ways to remote
@@ -34,7 +34,7 @@ pub struct PeerLinks {
     own_name: Arc<str>,
 }
 
-/// What links are made of.
+/// The settings of the links.
 #[derive(Debug, Clone, Copy)]
 pub struct PeerLinksConfig<'a> {
     /// All nodes of the cluster.
@@ -43,7 +43,7 @@ pub struct PeerLinksConfig<'a> {
     pub trust: &'a Trust,
     /// How old connections become.
     pub age: ConnectionAge,
-    /// What counts them.
+    /// The metrics that count them.
     pub metrics: &'a Metrics,
 }
 
@@ -90,7 +90,7 @@ impl PeerLinks {
     }
 }
 
-/// What a status says of the node that gave it: it was not reached, or it refuses this one.
+/// Sorts a status by its code: the node refuses this one, or was not reached.
 fn failed(status: &Status) -> AskError {
     let reason = status.message().to_owned();
     match status.code() {

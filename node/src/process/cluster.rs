@@ -247,7 +247,7 @@ fn configured(node: &crate::process::config::cluster::NodeAddress) -> Configured
 
 /// What the services for peers answer for.
 fn served(config: &Config, cluster: ClusterId, volumes: &LocalSlot) -> RpcNode {
-    RpcNode::new(cluster, volumes.clone()).telling(SlowRequests::after(config.log.slow_request))
+    RpcNode::new(cluster, volumes.clone()).with_slow_log(SlowRequests::after(config.log.slow_request))
 }
 
 fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk>) -> ClusterFormationConfig {

@@ -5,13 +5,14 @@
 //!    |                                       |
 //!  [table: number -> who waits, until when] <- replies
 //! ```
-//! No call has a task. The body of the request takes all calls from the queue when the connection
-//! has room for a frame; the link's task reads the replies. Calls leave in the order of [`CallStream::submit`],
-//! which is what keeps a commit behind its accept. When the stream ends, every call that was not answered
-//! has an unknown outcome and is `Unreachable`.
+//! No call has a task. The body of the request takes all calls from the queue when the connection has room
+//! for a frame; the link's task reads the replies. Calls leave in the order of [`CallStream::submit`], which
+//! is what keeps a commit behind its accept. When the stream ends, every call that was not answered has an
+//! unknown outcome and is `Unreachable`.
 //!
-//! A call that ends when it is dropped is found by the sweep that looks for calls past their deadline: a dropped call
-//! that is answered before that costs no frame. The sweep queues its number for the peer and gives its place back.
+//! A call that ends when it is dropped is found by the sweep that looks for calls past their deadline: a
+//! dropped call that is answered before that costs no frame. The sweep queues its number for the peer and
+//! gives its place back.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
@@ -58,14 +59,14 @@ pub(super) struct CallStream<S: NumberedCalls> {
     table: Arc<CallTable<S>>,
 }
 
-/// What is queued for a frame.
+/// An entry of the queue that frames are filled from.
 enum QueuedEntry<C> {
     Call(C),
     /// The number of a call that was queued before, and is not waited for any more.
     Dropped(u64),
 }
 
-/// The calls of a stream without an answer, for those who ask and for who answers.
+/// The calls of a stream that wait for an answer: callers add them, the reader of replies takes them out.
 pub(super) struct CallTable<S: NumberedCalls> {
     calls: Mutex<WaitingCalls<CallWaiter>>,
     /// For the numbers of dropped calls; it does not keep the stream open.

@@ -1,8 +1,8 @@
 //! One HTTP/2 connection to a peer, as the generated clients take it.
 //!
-//! There is no channel that connects by itself: a connection that ends is over, every call on it fails at
-//! once, and its link makes another. Its driver ends when it takes no further request, which is how the link sees
-//! that; its other tasks end with what is under way, or when it is cut.
+//! It does not connect again by itself: a connection that ends is over, every call on it fails at
+//! once, and its link makes another. Its driver ends when it takes no further request, which is how the link
+//! sees that; its other tasks end with the calls under way, or when it is cut.
 
 use std::future::Future;
 use std::task::{Context, Poll};
@@ -91,14 +91,14 @@ impl Connection {
     {
         let (requests, connection) = http2::Builder::new(tasks.0.clone())
             .timer(TokioTimer::new())
-            .initial_stream_window_size(wire::STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(wire::CONNECTION_WINDOW_BYTES)
-            .max_frame_size(wire::H2_FRAME_BYTES)
-            .keep_alive_interval(wire::PING_EVERY)
-            .keep_alive_timeout(wire::PING_ANSWER_MAX)
+            .initial_stream_window_size(wire::limits::STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(wire::limits::CONNECTION_WINDOW_BYTES)
+            .max_frame_size(wire::limits::H2_FRAME_BYTES)
+            .keep_alive_interval(wire::limits::PING_EVERY)
+            .keep_alive_timeout(wire::limits::PING_ANSWER_MAX)
             .keep_alive_while_idle(true)
             // Reads are dropped whenever others answered first: no number of them is an attack by this peer.
-            .max_concurrent_reset_streams(wire::STREAMS_MAX as usize)
+            .max_concurrent_reset_streams(wire::limits::STREAMS_MAX as usize)
             .max_local_error_reset_streams(None)
             .handshake(TokioIo::new(stream))
             .await?;

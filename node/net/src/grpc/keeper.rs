@@ -1,14 +1,15 @@
 //! Keeps the two connections of a link: dials, opens, renews them in time, and dials again when one broke.
 //!
 //! ```text
-//! dial -> open -> shown to callers ---- renewal: dial and open the next ----> next shown to callers
-//!   ^                 |                                                       this one ends with its last call
+//! dial -> open -> shown to callers -- renewal: dial and open the next --> next shown to callers
+//!   ^                 |                                                   this one ends with its last call
 //!   +---- pause <- ended
 //! ```
-//! A connection that is renewed is replaced before it is let go, so no caller finds none. What is under way on it
-//! ends there, or is cut: when its certificates were replaced long ago, or more than 16 later ones carry something,
-//! too. A connection that cannot be renewed, since the peer no longer trusts this node's certificates or this node the
-//! peer's, is cut at its age, and the link is down with the reason of the last try.
+//! A connection that is renewed is replaced before it is let go, so callers always find one. Calls and bytes
+//! under way on it end there, or are cut: when its certificates were replaced long ago, or when more than 16
+//! later connections carry something, too. A connection that cannot be renewed, since the peer no longer
+//! trusts this node's certificates or this node the peer's, is cut at its age, and the link is down with the
+//! reason of the last try.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -38,7 +39,7 @@ use super::link::{CallsLane, Lane, Link, LinkConfig, LiveCalls};
 use super::status::{error_chain, status_with_causes};
 use crate::tls::{CertificateFacts, HandshakeFailure, Trust};
 
-/// The scheme and authority that requests name; the connection alone says who is asked.
+/// The scheme and authority that requests name. The connection decides which peer is asked.
 const ORIGIN: &str = "https://sherd";
 
 /// Keeps the connections of a link.
@@ -71,13 +72,13 @@ enum ConnectionEnd {
     Cut(String),
 }
 
-/// What goes over a connection.
+/// The use of a connection: calls, or bytes.
 enum LiveLane {
     Calls(Arc<LiveCalls>, CallReaders),
     Bytes(ShardServiceClient<Connection>),
 }
 
-/// What reads the replies of the three streams of calls. Dropped, it answers the calls that wait.
+/// The readers of the replies of the three streams of calls. When dropped, they answer the calls that wait.
 struct CallReaders {
     tables: CallTables,
     registers: BoxFuture<'static, String>,
@@ -94,8 +95,8 @@ struct CallTables {
 }
 
 impl DrainingConnections {
-    /// Adds one. Beyond the bound the oldest is cut, and this says so: no number of long bodies keeps the connection of
-    /// today from its renewal, or it would outlive its certificates.
+    /// Adds one. Beyond the bound it cuts the oldest and returns true: long bodies must not keep later
+    /// connections from their renewal, or those would outlive their certificates.
     fn add(&mut self, cut: CancellationToken, ending: JoinHandle<()>) -> bool {
         self.0.retain(|(_, ending)| !ending.is_finished());
         self.0.push_back((cut, ending));
@@ -354,7 +355,8 @@ impl LinkKeeper {
     async fn dial(&self) -> Result<(Connection, JoinHandle<DriverEnd>, ConnectionTasks), String> {
         let LinkConfig { peer, address, metrics, .. } = &self.link.0.config;
         let mut stream = self.trust.connect(address, peer).await.map_err(|error| error_chain(&error))?;
-        // The peer speaks first. Where it refuses this node's certificate, which it sees last, its first words are why.
+        // The peer speaks first. Where it refuses this node's certificate, which it sees last, its first
+        // words are why.
         match tokio::time::timeout(OPEN_MAX, stream.fill_buf()).await {
             Ok(Ok(_)) => {}
             Ok(Err(error)) => return Err(HandshakeFailure::from_io(error).to_string()),
@@ -425,7 +427,8 @@ impl OpenConnection {
         }
     }
 
-    /// Waits for what is under way on a connection that takes no further call, as long as its certificates allow.
+    /// Waits for what is under way on a connection that takes no further call, as long as its certificates
+    /// allow.
     async fn finish(self, link: &Link) {
         let Self { live, outlived, tasks, .. } = self;
         // Cancel-safe: what is dropped is cut off with the tasks.
@@ -453,7 +456,7 @@ impl LiveLane {
                         lane.retiring = None;
                     }
                     drop(lane);
-                    // The last of those who found it closes the streams behind what they queued.
+                    // The last caller that holds it closes the streams behind the calls that were queued.
                     drop(live);
                 };
                 tokio::join!(close, readers.all_ended());

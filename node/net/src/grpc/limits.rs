@@ -37,43 +37,46 @@ impl CallTime {
 
 /// Since the last bytes of a shard moved.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
-/// How often calls past their deadline are looked for, and calls that were dropped. Most of those are losers of a
-/// quorum whose answers are on their way: what is answered within this time costs no frame.
+/// How often calls past their deadline are looked for, and calls that were dropped. Most of those are losers
+/// of a quorum whose answers are on their way: what is answered within this time costs no frame.
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(100);
 
-/// Calls of one stream that wait for their answers. Each volume of the node queues 4,096 operations. A frame fewer than
-/// the 8,192 at which the peer reads no further frame (`rpc::limits`): it must read the one that says which were dropped.
+/// Calls of one stream that wait for their answers. Each volume of the node queues 4,096 operations. A frame
+/// fewer than the 8,192 at which the peer reads no further frame (`rpc::limits`): it must read the one that
+/// says which were dropped.
 pub(super) const CALLS_WAITING_MAX: usize = 8192 - FRAME_CALLS_MAX;
 /// Of these, calls for one volume: one that hangs must leave the others their places.
 pub(super) const VOLUME_CALLS_WAITING_MAX: usize = 2048;
 /// Calls of one stream that no frame has taken yet.
 pub(super) const CALLS_QUEUED_MAX: usize = 8192;
-/// Entries in that queue beyond which the numbers of dropped calls leave the rest to calls; they are queued by a later
-/// look then.
+/// Entries in that queue beyond which the numbers of dropped calls leave the rest to calls; they are queued
+/// by a later look then.
 pub(super) const DROPS_QUEUED_MAX: usize = CALLS_QUEUED_MAX / 2;
 /// Bytes at which a frame of calls takes no further one.
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest call: a frame holds it behind others.
 pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
-/// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes 1,024
-/// streams a connection.
+/// Steps of a sink that its task has not begun: the caller waits for one before the next.
+pub(super) const STEPS_QUEUED_MAX: usize = 4;
+/// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes
+/// 1,024 streams a connection.
 pub(super) const BYTE_STREAMS_MAX: usize = 960;
 
 /// The first pause before a lost connection is made again.
 pub(super) const RECONNECT_MIN: Duration = Duration::from_millis(50);
 /// The longest.
 pub(super) const RECONNECT_MAX: Duration = Duration::from_secs(2);
-/// How long after the loss of a connection its peer is expected back: a peer that is not there then is down. Connections
-/// of a node that was suspended are made again within 0.2 s of its waking.
+/// How long after the loss of a connection its peer is expected back: a peer that is not there then is down.
+/// Connections of a node that was suspended are made again within 0.2 s of its waking.
 pub(super) const RETURN_MAX: Duration = Duration::from_secs(2);
 /// How often bytes that wait for such a connection look for it.
 pub(super) const RETURN_LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours must not keep
-/// one for each renewal. Beyond them the oldest is cut: at a quarter of an hour to half an hour for each it has had four
-/// to eight hours.
+/// Connections of one kind to one peer that were renewed and still carry something: a body of twelve hours
+/// must not keep one for each renewal. Beyond them the oldest is cut: at a quarter of an hour to half an hour
+/// for each it has had four to eight hours.
 pub(super) const DRAINING_MAX: usize = 16;
-/// Connections of one node to another: of each kind the current one, the one that is dialled to replace it, and those
-/// that end. The listener has room for as many from each node of its configuration (`rpc::limits`).
+/// Connections of one node to another: of each kind the current one, the one that is dialled to replace it,
+/// and those that end. The listener has room for as many from each node of its configuration (`rpc::limits`).
 pub const LINK_CONNECTIONS_MAX: usize = 2 * (1 + 1 + DRAINING_MAX);
 /// For the handshake of HTTP/2 and the heads of the first answers, once TLS is up.
 pub(super) const OPEN_MAX: Duration = Duration::from_secs(5);

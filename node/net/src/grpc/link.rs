@@ -1,7 +1,7 @@
-//! The two connections to one peer, and what keeps them: one for small calls, one for the bytes of shards.
+//! The two connections to one peer: one for small calls, one for the bytes of shards.
 //!
-//! Each has a task of [`super::keeper`]. While there is no connection calls are answered `Unreachable` at once,
-//! with the last reason: nothing queues behind a dead peer. While one is renewed there are two: calls go over the
+//! Each has a task of [`super::keeper`]. Without a connection calls are answered `Unreachable` at once, with
+//! the last reason: nothing queues behind a dead peer. While one is renewed there are two: calls go over the
 //! new one, but for a commit whose accept has no answer on the old one yet. Node formation makes the links;
 //! [`super::GrpcPeer`] calls through them.
 
@@ -39,11 +39,11 @@ pub struct LinkConfig {
     pub address: String,
     /// The cluster that both are of.
     pub cluster: ClusterId,
-    /// The epoch of the topology in force; `None` while there is none.
+    /// The epoch of the topology in force; `None` before the first.
     pub epoch: Option<Epoch>,
     /// How old its connections become.
     pub age: ConnectionAge,
-    /// What it counts.
+    /// Its counters.
     pub metrics: LinkMetrics,
 }
 
@@ -72,11 +72,11 @@ pub(super) enum Lane {
     Bytes,
 }
 
-/// The connections of small calls. Under one lock: a commit that found a connection and not the one before it would
-/// overtake its accept there.
+/// The connections of small calls. Under one lock: a commit that found a connection and not the one before it
+/// would overtake its accept there.
 #[derive(Debug)]
 pub(super) struct CallsLane {
-    /// The connection that calls are sent over, or why there is none.
+    /// The connection that calls are sent over, or why it is missing.
     pub(super) current: Result<Arc<LiveCalls>, Arc<str>>,
     /// The one before it, while calls wait for their answers there.
     pub(super) retiring: Option<Arc<LiveCalls>>,
@@ -149,7 +149,7 @@ impl Link {
     /// Asks the peer about itself and its cluster, over the connection of small calls.
     ///
     /// # Errors
-    /// [`Error::Unreachable`] while there is no connection.
+    /// [`Error::Unreachable`] without a connection.
     pub fn admin(&self) -> Result<AdminServiceClient<Connection>> {
         self.calls().map(|live| live.admin.clone())
     }
@@ -163,9 +163,9 @@ impl Link {
         self.0.calls.read().current()
     }
 
-    /// The calls that a commit goes with: those that its accept for that volume may be among, for it must not overtake
-    /// that. While a connection is renewed these are two, and the commit goes with both: where it is too early it is
-    /// ignored, and twice is as good as once.
+    /// The calls that a commit goes with: those that its accept for that volume may be among, for it must not
+    /// overtake that. While a connection is renewed these are two, and the commit goes with both: where it is
+    /// too early it is ignored, and twice is as good as once.
     pub(super) fn calls_for_commit(&self, volume: VolumeId) -> impl Iterator<Item = Arc<LiveCalls>> {
         let lane = self.0.calls.read();
         let retiring = lane.retiring.as_ref().filter(|retiring| retiring.registers.waits_for(volume));
@@ -196,8 +196,8 @@ impl Link {
     /// Runs a transfer of bytes to the volume that `watch` is of, if there is a place for one more.
     ///
     /// # Errors
-    /// Nothing was begun. As [`CallWatch::transfer`] where the volume is late; [`Error::Busy`] where too many transfers
-    /// to its node are under way.
+    /// Nothing was begun. As [`CallWatch::transfer`] where the volume is late; [`Error::Busy`] where too many
+    /// transfers to its node are under way.
     pub(super) fn transfer(
         &self,
         watch: &CallWatch,

@@ -1,8 +1,8 @@
 //! Another node's volumes, over two connections.
 //!
 //! A [`Link`] keeps the connections; a [`GrpcPeer`] turns each call of the seam into a message and each reply
-//! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Whatever else
-//! goes wrong between here and the peer's volume has an unknown outcome, and is `Unreachable`.
+//! into an answer. `Busy` and `Full` come from replies alone, and say that nothing was stored. Every other
+//! failure between here and the peer's volume has an unknown outcome, and is `Unreachable`.
 
 mod ask;
 mod calls;

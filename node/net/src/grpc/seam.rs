@@ -1,8 +1,8 @@
 //! A peer's volumes behind the seam: calls as numbered calls of the streams, bytes over the other connection.
 //!
-//! So no frame of bytes stands before an accept. A commit follows its accept in the same queue and never overtakes it.
-//! Each call has the deadline of its class ([`super::limits`]); the bytes themselves are in [`transfers`] and
-//! [`super::sink`].
+//! So no frame of bytes stands before an accept. A commit follows its accept in the same queue and never
+//! overtakes it. Each call has the deadline of its class ([`super::limits`]); the bytes themselves are in
+//! [`transfers`] and [`super::sink`].
 
 use bytes::Bytes;
 

@@ -4,9 +4,9 @@
 //! begin, bytes, bytes, finish ->
 //!      <- taken, taken, life
 //! ```
-//! An append is answered when the peer's volume took all of it, so at most one append is under way. A sink that
-//! is dropped before its finish ends the stream, also in the middle of an append, and the peer removes the file. A
-//! finish that was begun runs on.
+//! An append is answered when the peer's volume took all of it, so at most one append is under way. A sink
+//! that is dropped before its finish ends the stream, also in the middle of an append, and the peer removes
+//! the file. A finish that was begun runs on.
 
 use bytes::{Bytes, BytesMut};
 use futures::stream;
@@ -22,15 +22,12 @@ use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 
 use super::GrpcPeer;
 use super::connection::Connection;
-use super::limits::BYTES_STALL_MAX;
+use super::limits::{BYTES_STALL_MAX, STEPS_QUEUED_MAX};
 use super::reply::answered;
 use super::reply::unreachable;
 use super::status::status_with_causes;
 use sherd_store::peer::watch::CallLength;
 use sherd_store::peer::{AnswerSender, Pending, ShardSink};
-
-/// Steps of a sink that its task has not begun: the caller waits for one before the next.
-const STEPS_QUEUED_MAX: usize = 4;
 
 /// The caller's end.
 #[derive(Debug)]
@@ -40,7 +37,7 @@ pub(super) struct RemoteSink {
     volume: VolumeId,
 }
 
-/// What the caller asks of the task.
+/// A request of the caller to the task.
 #[derive(Debug)]
 enum SinkStep {
     Append(Vec<Bytes>, AnswerSender<()>),
@@ -119,7 +116,7 @@ async fn write(
         Ok(Err(status)) => unreachable(status_with_causes(&status)),
         Err(_elapsed) => unreachable("the peer began no shard in time"),
     };
-    // The first step tells why; the channel is closed behind it.
+    // The first step gets the error; the channel is closed behind it.
     let step = match first {
         Some(step) => Some(step),
         None => steps.recv().await,
@@ -160,7 +157,7 @@ impl SinkTask {
             match next {
                 None => return,
                 Some(SinkStep::Append(bytes, mut answering)) => {
-                    // Cancel-safe: an append whose caller is gone ends the stream, whatever was sent of it.
+                    // Cancel-safe: an append whose caller is gone ends the stream, also in its middle.
                     let result = tokio::select! {
                         biased;
                         () = answering.closed() => return,

@@ -21,7 +21,7 @@ use sherd_store::observe::peer_calls::LoggedCall;
 use sherd_store::peer::watch::{CallLength, CallWatch};
 use sherd_store::peer::{AnswerSender, Pending};
 
-/// What a transfer goes over, and to which volume.
+/// The link that a transfer goes over, its volume, and how it is watched and logged.
 pub(super) struct Transfer<'a> {
     pub(super) link: &'a Link,
     pub(super) to: Addressed,
@@ -105,7 +105,8 @@ async fn in_time<T>(step: impl Future<Output = std::result::Result<T, tonic::Sta
 }
 
 impl Transfer<'_> {
-    /// Runs as a task of the link. Where its connection was lost a moment ago, it waits for the next one.
+    /// Runs as a task of the link. Where its connection was lost within
+    /// [`RETURN_MAX`](super::limits::RETURN_MAX), it waits for the next one.
     fn run<R: Send + 'static, F: Future<Output = ()> + Send + 'static>(
         self,
         run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F + Send + 'static,

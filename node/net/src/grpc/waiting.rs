@@ -1,8 +1,9 @@
 //! The calls of one stream without an answer: how many there may be, and when each is given up.
 //!
-//! A call leaves with its answer, at its deadline, or when its caller dropped it and it ends then. Of the dropped
-//! calls of a volume that callers wait for one is kept until it is answered: a volume is late while it owes an answer
-//! (`peer::watch`), and callers who take what others answered leave long before that shows. [`super::calls`] asks.
+//! A call leaves with its answer, at its deadline, or when its caller dropped it and it ends then. Of the
+//! dropped calls of a volume that callers wait for one is kept until it is answered: a volume is late while
+//! it owes an answer (`peer::watch`), and callers who take what others answered leave long before that shows.
+//! [`super::calls`] asks.
 
 use std::collections::HashMap;
 
@@ -31,14 +32,15 @@ pub(super) struct WaitingCall<W> {
     pub(super) waiter: W,
 }
 
-/// What becomes of a call that is dropped.
+/// The end of a call that is dropped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum DropRule {
     /// It is done to its end.
     RunsOn,
     /// It stops.
     Ends,
-    /// It stops where another call to its volume, be it a dropped one, goes on to show whether the volume is late.
+    /// It stops where another call to its volume, be it a dropped one, goes on to show whether the volume is
+    /// late.
     EndsUnlessWatched,
 }
 
@@ -46,8 +48,8 @@ pub(super) enum DropRule {
 #[derive(Debug, Default)]
 struct VolumeCalls {
     count: usize,
-    /// The one dropped call whose answer is awaited all the same, so that a volume is late though every caller leaves
-    /// before it could be seen to be.
+    /// The one dropped call whose answer is still awaited: it makes a volume late whose callers all leave
+    /// before the time at which it would be.
     owed: Option<u64>,
 }
 
@@ -71,7 +73,7 @@ impl<W> WaitingCalls<W> {
         self.volumes.get(&volume).is_some_and(|calls| calls.count > 0)
     }
 
-    /// Takes all of them at the end of the stream, which `reason` tells to every later call.
+    /// Takes all of them at the end of the stream. Every later call fails with `reason`.
     pub(super) fn end(&mut self, reason: &str) -> impl Iterator<Item = W> + use<W> {
         self.ended.get_or_insert_with(|| reason.to_owned());
         self.volumes.clear();
@@ -108,8 +110,8 @@ impl<W> WaitingCalls<W> {
         late.into_iter().filter_map(|number| self.take(number)).collect()
     }
 
-    /// The dropped calls that end, as far as `send` sends their numbers: where it does not, the peer works on them
-    /// until their deadline, so they keep their places here as they do there.
+    /// The dropped calls that end, as far as `send` sends their numbers: where it does not, the peer works on
+    /// them until their deadline, so they keep their places here as they do there.
     pub(super) fn take_dropped(
         &mut self,
         is_dropped: impl Fn(&W) -> bool,

@@ -1,7 +1,7 @@
-//! AdminService: what this node says of itself and its cluster, and the orders that operators and admins give.
+//! AdminService: the status of this node and its cluster, and the orders that operators and admins give.
 //!
-//! Pings, topologies and attempts to form are answered from membership and formation; the status and the orders
-//! come from the process, which knows the store. Roles were judged before a call comes here.
+//! Pings, topologies and attempts to form are answered from membership and formation; the status and the
+//! orders go to the process, which has the store. Roles are judged before a call comes here.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::tls::{ConnectedPeer, PeerIdentity};
 use sherd_store::cluster::formation::FormationAnswers;
 use sherd_store::cluster::membership::Membership;
 
-/// What the process does for those who ask this service.
+/// The process' part of this service.
 pub trait NodeDesk: Debug + Send + Sync {
     /// The cluster as this node sees it. Does not wait.
     fn status(&self) -> StatusReply;
@@ -98,7 +98,7 @@ fn json_of(topology: &Topology) -> Bytes {
     serde_json::to_vec(topology).expect("a topology is JSON").into()
 }
 
-/// Who asks, as the connection's certificate says.
+/// The caller, as the connection's certificate names it.
 fn caller<T>(request: &Request<T>) -> Result<PeerIdentity, Status> {
     let peer = request.extensions().get::<ConnectedPeer>();
     peer.map(|peer| peer.identity().clone()).ok_or_else(|| Status::internal("the connection has no identity"))

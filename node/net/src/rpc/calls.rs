@@ -98,7 +98,7 @@ impl<S: NumberedCalls> CallReplies<S> {
         let now = Instant::now();
         for call in calls {
             let ReceivedCall { number, timeout_ms, to, call } = S::received(call);
-            // By what it asks, whatever the peer says.
+            // By the kind of call: the peer has no say in it.
             let ends_when_dropped = call.as_ref().is_ok_and(VolumeCall::ends_when_dropped);
             // No client waits for upkeep.
             let is_for_client = !matches!(call, Ok(VolumeCall::Upkeep(_)));
@@ -215,7 +215,7 @@ struct CallUnderWay<T> {
     held: HeldShare,
 }
 
-/// What tells a call that was slow.
+/// Request id and start of a call that may be logged as slow.
 struct SlowCall {
     request: u64,
     begun: Instant,
@@ -352,8 +352,8 @@ impl<T> Slots<T> {
         }
     }
 
-    /// Forgets calls past their deadline, and says how many: a volume that hangs must not keep the places of the
-    /// others.
+    /// Forgets calls past their deadline and returns their number: a volume that hangs must not keep the
+    /// places of the others.
     fn expire(&mut self, now: Instant) -> u64 {
         let mut count = 0;
         for index in 0..self.places.len() {
@@ -365,15 +365,15 @@ impl<T> Slots<T> {
         count
     }
 
-    /// Forgets a call that ends when it is dropped, and says whether it was under way. One that was answered crossed
-    /// its number on the way.
+    /// Forgets a call that ends when it is dropped, and returns whether it was under way. The reply of one
+    /// that was answered crossed the number on the way.
     fn drop_call(&mut self, number: u64) -> bool {
         let found = self.droppable.get(&number).copied();
         found.inspect(|index| self.give_back(*index)).is_some()
     }
 
-    /// Ends the call in a slot: with it go the work, which its volume skips where it was not begun, and the bytes
-    /// that it holds.
+    /// Ends the call in a slot: with it go the work, which its volume skips where it was not begun, and the
+    /// bytes that it holds.
     fn give_back(&mut self, index: usize) {
         let Some(call) = self.places[index].call.take() else { return };
         if let Some(slow) = &call.slow {

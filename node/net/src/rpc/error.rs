@@ -1,4 +1,4 @@
-//! What a call that failed becomes on the wire.
+//! Failed calls on the wire.
 //!
 //! A volume's failures are bodies: `Busy` and `Full` say that nothing was stored. A status of gRPC is for
 //! requests that no volume was asked about: refused senders and fields. Used by every service of [`super`].

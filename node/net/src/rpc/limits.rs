@@ -22,6 +22,8 @@ pub(super) const BYTES_HELD_MAX: usize = 64 << 20;
 pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 /// Calls with fewer bytes are not counted there: as many as may be under way hold no more than that.
 pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
+/// Values up to this length are copied out of their frame: 64 KiB, which takes a few microseconds.
+pub(super) const UNSHARED_BYTES_MAX: usize = 64 << 10;
 /// Bytes of pages of scans that peers have not read yet. Two pages a volume that are being made come on top.
 pub(super) const PAGES_HELD_MAX: usize = 32 << 20;
 /// Of these, bytes for one peer: one that stopped must leave the others their room. About a hundred pages.
@@ -51,8 +53,8 @@ const _: () = {
 /// Bytes of replies that wait to be read by a peer, above which no further call of its stream is begun.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;
 
-/// Connections that the listener of a node has at most, by the number of nodes of its configuration: each may have all
-/// that a link may have, the renewed ones that carry something among them.
+/// Connections that the listener of a node has at most, by the number of nodes of its configuration: each may
+/// have all that a link may have, the renewed ones that carry something among them.
 pub(super) const fn connections_max(nodes: usize) -> usize {
     OTHER_CONNECTIONS_MAX + nodes * LINK_CONNECTIONS_MAX
 }

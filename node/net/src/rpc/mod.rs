@@ -4,8 +4,8 @@
 //! listener -> handshake -> roles -> register, shard, upkeep services -> LocalPeer
 //!                                \-> admin service
 //! ```
-//! [`serve`] accepts, and each connection is a task that ends with it. Who may call what is decided by the
-//! role in the peer's certificate before a service sees the request.
+//! [`serve`] accepts, and each connection is a task that ends with it. The role in the peer's certificate
+//! decides which calls it may make, before a service sees the request.
 
 mod admin_service;
 mod call_services;
@@ -49,8 +49,7 @@ use self::limits::{ACCEPT_PAUSE, HANDSHAKES_MAX, SHUTDOWN_MAX, connections_max};
 pub use self::node::{LocalSlot, RpcNode};
 use self::shard_service::ShardRpc;
 use crate::tls::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
-use crate::wire::ConnectionAge;
-use crate::wire::{self, TrackedExecutor};
+use crate::wire::{self, ConnectionAge, TrackedExecutor};
 use sherd_store::observe::metrics::RpcMetrics;
 
 /// Makes the services that answer for this node's volumes. The admin service is added to them.
@@ -75,7 +74,7 @@ pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &Cancellation
     )
 }
 
-/// Who may connect, and for how long.
+/// The peers that may connect, and for how long.
 #[derive(Debug, Clone)]
 pub struct ConnectionRules {
     /// The certificates.
@@ -174,14 +173,14 @@ impl Server {
             service_fn(move |request| answer(request, peer.clone(), Arc::clone(&nodes), services.clone()));
         let connection = http2::Builder::new(executor)
             .timer(TokioTimer::new())
-            .initial_stream_window_size(wire::STREAM_WINDOW_BYTES)
-            .initial_connection_window_size(wire::CONNECTION_WINDOW_BYTES)
-            .max_frame_size(wire::H2_FRAME_BYTES)
-            .max_concurrent_streams(wire::STREAMS_MAX)
-            .keep_alive_interval(wire::PING_EVERY)
-            .keep_alive_timeout(wire::PING_ANSWER_MAX)
+            .initial_stream_window_size(wire::limits::STREAM_WINDOW_BYTES)
+            .initial_connection_window_size(wire::limits::CONNECTION_WINDOW_BYTES)
+            .max_frame_size(wire::limits::H2_FRAME_BYTES)
+            .max_concurrent_streams(wire::limits::STREAMS_MAX)
+            .keep_alive_interval(wire::limits::PING_EVERY)
+            .keep_alive_timeout(wire::limits::PING_ANSWER_MAX)
             // Peers drop reads whenever others answered first: no number of them is an attack.
-            .max_pending_accept_reset_streams(wire::STREAMS_MAX as usize)
+            .max_pending_accept_reset_streams(wire::limits::STREAMS_MAX as usize)
             .max_local_error_reset_streams(None)
             .serve_connection(TokioIo::new(accepted), answer);
         let mut connection = std::pin::pin!(connection);

@@ -1,5 +1,5 @@
-//! What the services of this node share: its volumes once they hold the topology, the cluster it is of, and how
-//! many bytes of peers it holds.
+//! The state that the services of this node share: its volumes once they hold the topology, its cluster, and
+//! the count of the bytes that it holds for peers.
 //!
 //! Before the node's own volumes hold the topology no call reaches one: each is answered `Unreachable`, since
 //! an answer by a volume that belongs to no topology could be counted in a quorum that is not its own.
@@ -92,13 +92,13 @@ impl RpcNode {
         &self.scans
     }
 
-    /// Logs a call that is as slow as a slow request.
+    /// Logs calls that take longer than the threshold of slow requests.
     #[must_use]
-    pub fn telling(self, slow: SlowRequests) -> Self {
+    pub fn with_slow_log(self, slow: SlowRequests) -> Self {
         Self { slow, ..self }
     }
 
-    /// Waits for a call of a client's request, and tells it if it was slow.
+    /// Waits for a call of a client's request, and logs it if it was slow.
     pub(super) async fn timed<F: Future>(&self, request: u64, call: F) -> F::Output {
         let begun = Instant::now();
         let ended = call.await;
@@ -119,10 +119,11 @@ impl RpcNode {
         error::check_sender(sender, self.cluster)
     }
 
-    /// Counts bytes that are held for a peer's call to one of this node's volumes until what is returned is dropped.
+    /// Counts bytes that are held for a peer's call to one of this node's volumes, until the share is
+    /// dropped.
     ///
     /// # Errors
-    /// [`Error::Busy`] when there is no room: nothing was done.
+    /// [`Error::Busy`] when the bytes would exceed a bound: nothing was done.
     pub(super) fn hold(&self, volume: VolumeId, bytes: usize) -> Result<HeldShare> {
         if bytes <= BYTES_UNCOUNTED_MAX {
             return Ok(HeldShare::default());
@@ -137,7 +138,7 @@ impl RpcNode {
     /// Counts a reply until its peer takes it, in place of what its call held. The volume is done with it.
     ///
     /// # Errors
-    /// [`Error::Busy`] when there is no room for it.
+    /// [`Error::Busy`] when the reply would exceed the bound.
     pub(super) fn hold_reply(&self, call: HeldShare, bytes: usize) -> Result<HeldShare> {
         let HeldShare { of_volume, of_node } = call;
         drop(of_volume);
@@ -158,8 +159,9 @@ impl RpcNode {
         Ok(HeldShare { of_volume: None, of_node: Some(of_node) })
     }
 
-    /// The volumes and the one that is asked, in the life that the caller believes it to be in where `in_life` says that
-    /// it matters: what a caller decided about an earlier life may be wrong about this one.
+    /// The volumes and the one that is asked, in the life that the caller believes it to be in where
+    /// `in_life` says that it matters: what a caller decided about an earlier life may be wrong about this
+    /// one.
     pub(super) fn addressed(
         &self,
         to: Option<Addressed>,

@@ -1,7 +1,7 @@
 //! Pages as they leave this node: they end at 1 MiB, and have one row at least.
 //!
-//! A volume ends a page by its count of rows, and a row may carry a value of 4 MiB. What is cut off is asked
-//! for again by `next`; pages whose kind has no `next` have rows that are short by their kind. Called by the
+//! A volume ends a page by its count of rows, and a row may carry a value of 4 MiB. The caller asks for the
+//! rest by `next`; pages whose kind has no `next` have rows that are short by their kind. Called by the
 //! services on a volume's answer.
 
 use sherd_core::message::call::VolumeAnswer;

@@ -1,8 +1,8 @@
 //! The bytes of shards as peers write and read them: a file frame by frame, a range frame by frame.
 //!
 //! A shard file that is being written belongs to the stream that writes it: when the stream ends without
-//! `finish`, the sink is dropped and the file removed. The writer may be dead then, and finished shards of its data lie
-//! on other volumes: the sweep looks after them.
+//! `finish`, the sink is dropped and the file removed. The writer may be dead then, and finished shards of
+//! its data lie on other volumes: the sweep looks after them.
 
 use std::sync::Arc;
 
@@ -28,13 +28,14 @@ pub(super) struct UploadTarget {
     pub(super) volume: VolumeId,
     /// The number of the client's request; 0 for none.
     pub(super) request: u64,
-    /// Whose bytes, and the register that is to name them; `None` for a heal, whose data a register names.
+    /// The data of the bytes, and the register that is to name it; `None` for a heal, whose data a register
+    /// names.
     pub(super) unnamed: Option<(DataId, RegisterKey)>,
 }
 
 impl UploadTarget {
     /// The writer got its last answer, and looks after the data.
-    fn is_told(&mut self) {
+    fn writer_has_answer(&mut self) {
         self.unnamed = None;
     }
 }
@@ -70,7 +71,7 @@ impl ShardUpload {
     pub(super) fn replies(self) -> BoxStream<'static, Result<WriteReply, Status>> {
         Box::pin(stream::try_unfold(self, |mut upload| async move {
             if upload.sink.is_none() {
-                upload.target.is_told();
+                upload.target.writer_has_answer();
                 return Ok(None);
             }
             let Some(WriteShard { step }) = upload.steps.message().await? else { return Ok(None) };

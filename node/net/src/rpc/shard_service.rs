@@ -1,7 +1,7 @@
 //! Shards of this node's volumes, for its peers: small calls as one stream, bytes as calls of their own.
 //!
-//! Bytes count against the node's bound until a volume has them or the peer read them; beyond it a call is answered
-//! `Busy` before anything is done. The other end is `peer::grpc`.
+//! Bytes count against the node's bound until a volume has them or the peer read them; beyond it a call is
+//! answered `Busy` before anything is done. The other end is `peer::grpc`.
 
 use futures::stream::BoxStream;
 use futures::{StreamExt, stream};

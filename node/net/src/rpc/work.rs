@@ -19,12 +19,10 @@ use sherd_proto::v1::Addressed;
 use sherd_proto::v1::vote_answer::Result as VoteResult;
 
 use super::failure::CallFailure;
+use super::limits::UNSHARED_BYTES_MAX;
 use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use sherd_store::peer::{CountedPage, PageShare, WorkForPeer};
-
-/// Values up to this length are copied: 64 KiB, which takes a few microseconds.
-const UNSHARED_BYTES_MAX: usize = 64 << 10;
 
 /// Starts a call; what it holds is counted until it is answered.
 ///

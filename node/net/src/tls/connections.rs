@@ -1,7 +1,7 @@
 //! Handshakes: a TCP connection becomes one of a verified peer, on either side, within a limit.
 //!
-//! Each handshake is done with the files of its moment. With TLS 1.3 a client's part ends before the server has
-//! verified the client's certificate: a refusal reaches the client with its first read, and
+//! Each handshake is done with the files of its moment. With TLS 1.3 a client's part ends before the server
+//! has verified the client's certificate: a refusal reaches the client with its first read, and
 //! [`HandshakeFailure::from_io`] reads it off that.
 
 use std::io;
@@ -47,8 +47,8 @@ impl Trust {
         Ok(AcceptedStream::new(identity, loaded.generation, stream))
     }
 
-    /// Connects to `expected` at `address`, `host:port`: resolves it, tries its addresses in turn, and verifies
-    /// that the host there is `expected`.
+    /// Connects to `expected` at `address`, `host:port`: resolves it, tries its addresses in turn, and
+    /// verifies that the host there is `expected`.
     ///
     /// # Errors
     /// [`ConnectError`] says how far it came.
@@ -61,8 +61,8 @@ impl Trust {
         Ok(dialled.0)
     }
 
-    /// Connects to the node at `address` whatever its name, as long as it is one of this cluster, and returns
-    /// who it is: for a command line that is given an address.
+    /// Connects to the node at `address`, under any name of this cluster, and returns its identity: for a
+    /// command line that is given an address.
     ///
     /// # Errors
     /// As [`Self::connect`].
@@ -116,7 +116,7 @@ impl Trust {
         let config = material.client_config(Arc::clone(&peer));
         let name = match expected {
             Expectation::Named(expected) => expected.dns_name(),
-            // A server has one certificate and shows it whatever name it is asked for.
+            // A server has one certificate and shows it for every name.
             Expectation::AnyNode | Expectation::AnyPeer => self.own().dns_name(),
         };
         let name = ServerName::try_from(name);

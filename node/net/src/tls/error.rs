@@ -1,7 +1,7 @@
 //! Why trust cannot be loaded, and why a handshake failed: in words that name the file or the peer.
 //!
-//! A certificate that was refused carries the name that it claims, if that is a name of this scheme: a claim of
-//! bytes that nobody verified, good for a log line and for nothing else.
+//! A refusal carries the name that the certificate claims, if that is a name of this scheme: unverified
+//! bytes, good for a log line and for nothing else.
 
 use std::fmt;
 use std::io;
@@ -45,7 +45,7 @@ pub enum TrustError {
     NotPem {
         /// The file.
         path: PathBuf,
-        /// What it should hold.
+        /// The PEM section that it should hold.
         wanted: &'static str,
     },
     /// The key is of a kind that TLS here cannot use.
@@ -115,7 +115,7 @@ pub enum CertificateFault {
     /// It belongs to another peer, or to the same name in another role.
     #[error("is not that of {expected}")]
     OtherName {
-        /// Who was expected.
+        /// The peer that was expected.
         expected: PeerIdentity,
     },
     /// It belongs to no node, where any node was expected.
@@ -144,7 +144,7 @@ impl CertificateFault {
     }
 }
 
-/// Why there is no connection after a handshake.
+/// Why a handshake gave no connection.
 #[derive(Debug, thiserror::Error)]
 pub enum HandshakeFailure {
     /// The client has no certificate.
@@ -153,7 +153,7 @@ pub enum HandshakeFailure {
     /// The peer's certificate is refused.
     #[error("{0}")]
     Certificate(Box<CertificateRefusal>),
-    /// The peer refuses this process; with TLS 1.3 a client learns it with its first read only.
+    /// The peer refuses this process; with TLS 1.3 a client gets the refusal with its first read only.
     #[error("the peer refused this process: {}", alert_text(*.0))]
     RefusedByPeer(AlertDescription),
     /// The peer speaks something else.
@@ -171,8 +171,8 @@ pub enum HandshakeFailure {
 }
 
 impl HandshakeFailure {
-    /// Reads the failure off an error of a TLS stream. Also of a later read: a server's refusal of the client's
-    /// certificate arrives with the first one.
+    /// Reads the failure off an error of a TLS stream. Also of a later read: a server's refusal of the
+    /// client's certificate arrives with the first one.
     pub fn from_io(error: io::Error) -> Self {
         let tls = error.get_ref().and_then(|inner| inner.downcast_ref::<rustls::Error>());
         match tls {
@@ -231,7 +231,7 @@ pub enum AcceptError {
     Handshake(HandshakeFailure),
 }
 
-/// Why there is no connection to a peer. Trying again later may help.
+/// Why a peer could not be connected to. Trying again later may help.
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// The whole took too long.
@@ -261,7 +261,7 @@ pub enum ConnectError {
     Handshake {
         /// As it is configured.
         address: String,
-        /// What failed.
+        /// The failure of the handshake.
         failure: HandshakeFailure,
     },
 }

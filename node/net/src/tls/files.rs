@@ -1,7 +1,7 @@
 //! The files of certificates and keys, read whole and within bounds: three for peers, two for clients of S3.
 //!
-//! The only file of the room that opens files: once at start, before there is a volume, then each time they are
-//! looked at. A key that others may read is refused as a credentials file is.
+//! The only file of the room that opens files: once at start, before there is a volume, then each time they
+//! are looked at. A key that others may read is refused as a credentials file is.
 
 #![expect(clippy::disallowed_methods, reason = "certificates are read before there is a volume")]
 

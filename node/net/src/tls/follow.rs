@@ -1,8 +1,8 @@
 //! Follows files: new ones are taken whole, or not at all.
 //!
-//! A reload that fails keeps what was loaded and logs one error line, and no second one until the files or the
-//! reason change. Connections keep what they were made with; their owners compare generations and end them.
-//! The certificates of peers and the certificate for clients of S3 are both followed here.
+//! A reload that fails keeps what was loaded and logs one error line, and no second one until the files or
+//! the reason change. Connections keep what they were made with; their owners compare generations and end
+//! them. The certificates of peers and the certificate for clients of S3 are both followed here.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::tls::error::TrustError;
 
-/// What was refused last, so that it is logged once.
+/// The last refusal: the digest of the files and the reason. It is logged once.
 pub(crate) type Refusal = (Option<[u8; 32]>, String);
 
 /// Files that are checked together, and how.
@@ -21,9 +21,9 @@ pub(crate) trait MaterialSource {
     type Paths: Clone + Send + 'static;
     /// Their bytes.
     type Pem: Send + 'static;
-    /// What they say, ready for handshakes.
+    /// Their content, ready for handshakes.
     type Material;
-    /// Who is shown the certificate, for the log.
+    /// The kind of peer that the certificate is shown to, for the log.
     const SHOWN_TO: &'static str;
 
     fn paths(&self) -> &Self::Paths;
@@ -46,7 +46,7 @@ pub(crate) struct LoadedMaterial<M> {
     pub(crate) material: M,
 }
 
-/// What the files of a source said when they were last whole.
+/// The material of a source's files as they were last valid together.
 #[derive(Debug)]
 pub(crate) struct FollowedFiles<S: MaterialSource> {
     source: S,

@@ -68,7 +68,7 @@ fn client_config(ca: Option<&Path>) -> Result<Arc<ClientConfig>, TrustError> {
             let authorities = certificates(&read_authorities(path)?, path)?;
             roots.add_parsable_certificates(authorities).0
         }
-        // What the system has and cannot be read is left out: the rest may be enough.
+        // Authorities of the system that cannot be read are left out: the rest may be enough.
         None => roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs).0,
     };
     if added == 0 {

@@ -5,7 +5,8 @@ use std::time::Duration;
 /// How long a client may take for its handshake: a connection that says nothing is closed after it.
 pub const ACCEPT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long resolving, connecting and the handshake may take together: a node is down after 2 s without answer.
+/// How long resolving, connecting and the handshake may take together: a node is down after 2 s without
+/// answer.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Addresses of one name that are tried: a pod has one, a dual-stack host two.

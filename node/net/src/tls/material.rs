@@ -1,8 +1,10 @@
-//! What the files say, checked whole: the authorities, the own certificate and its key, ready for handshakes.
+//! The files' content, checked as a whole: the authorities, the own certificate and its key, ready for
+//! handshakes.
 //!
-//! A value never changes; a reload makes another one. The own certificate is verified here as peers verify it,
-//! in both directions, so a process refuses at start what every peer would refuse later. The cryptography is
-//! *ring*, given explicitly; sessions are never resumed, so each connection is verified by today's files.
+//! A value never changes; a reload makes another one. The own certificate is verified here as peers verify
+//! it, in both directions, so a process refuses at its start a certificate that every peer would refuse. The
+//! cryptography is *ring*, given explicitly; sessions are never resumed, so each connection is verified by
+//! today's files.
 
 use std::path::Path;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who may speak to this node, and how: mutual TLS 1.3 by names, with files that may be replaced while it runs.
+//! Mutual TLS 1.3 between nodes, by names, with files that may be replaced while the process runs.
 //!
 //! ```text
 //! files -> PemFiles -> Material (checked whole) -> Trust -> accept / connect
@@ -7,10 +7,11 @@
 //! files -> PemPair -> ServedMaterial -> ServedCertificate -> handshakes with clients of S3, in `server`
 //! ```
 //!
-//! A dialler gives the name that it expects; WebPKI compares it with the certificate's, whatever the address.
-//! A listener takes name and role from the client's certificate. Either side refuses another cluster. The
-//! names and the authority are the crate `sherd-trust`. Used by peers (dialling), `rpc` (listening), `status`.
-//! Clients of S3 show no certificate: what they are shown, and what `probe` trusts, is in `served` and `https`.
+//! A dialler gives the name that it expects; WebPKI compares it with the certificate's; addresses do not
+//! count. A listener takes name and role from the client's certificate. Either side refuses another cluster.
+//! The names and the authority are the crate `sherd-trust`. Used by peers (dialling), `rpc` (listening),
+//! `status`. Clients of S3 show no certificate: the one they are shown is in `served`, the authorities of
+//! `probe` in `https`.
 
 mod connections;
 pub mod error;

@@ -1,12 +1,13 @@
 //! Places of one listener: how many connections it has, or how many handshakes, and which of them give way.
 //!
-//! Any program that reaches a port can open connections and send nothing. A listener that waited until one of them
-//! gives up would be closed to all others for as long as such connections are opened. So where the places get few,
-//! the connection gives way that has waited longest of the address with the most that wait: an honest handshake or
-//! head takes milliseconds, and one from another address than the flood's never gives way before the flood's.
+//! Any program that reaches a port can open connections and send nothing. A listener that waited until one of
+//! them gives up would be closed to all others for as long as such connections are opened. So where the
+//! places get few, the connection gives way that has waited longest of the address with the most that wait:
+//! an honest handshake or head takes milliseconds, and one from another address than the flood's never gives
+//! way before the flood's.
 //!
-//! A place may be kept meanwhile: one with a request under way gives way to nothing. Used by `rpc` for handshakes,
-//! and by `server` for handshakes and for its connections.
+//! A place may be kept meanwhile: one with a request under way gives way to nothing. Used by `rpc` for
+//! handshakes, and by `server` for handshakes and for its connections.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -73,15 +74,15 @@ impl ConnectionPlaces {
         Self(Arc::new(PlacesState { taken: Mutex::default(), crowded_at, max, eased: Notify::new() }))
     }
 
-    /// Takes a place for a connection that was accepted from an address. Where too few are free, another one is lost
-    /// that may give way.
+    /// Takes a place for a connection that was accepted from an address. Where too few are free, another one
+    /// is lost that may give way.
     #[must_use]
     pub fn take(&self, from: IpAddr) -> ConnectionPlace {
         self.take_under(&mut self.0.taken.lock(), from, None)
     }
 
-    /// Takes a place as [`Self::take`] does. While all are kept, or their connections not closed yet, it waits for one:
-    /// never are more than the maximum open. Cancel-safe.
+    /// Takes a place as [`Self::take`] does. While all are kept, or their connections not closed yet, it
+    /// waits for one: never are more than the maximum open. Cancel-safe.
     pub async fn take_when_free(&self, from: IpAddr) -> ConnectionPlace {
         let mut taken_from = None;
         loop {
@@ -113,7 +114,7 @@ impl ConnectionPlaces {
         ConnectionPlace { places: self.clone(), from, number, lost, taken_from }
     }
 
-    /// Notes that a place can be had, where none could.
+    /// Wakes a waiter where a place becomes free and none was.
     fn ease(&self, taken: &TakenPlaces) {
         if taken.count + 1 >= self.0.max {
             self.0.eased.notify_one();
@@ -155,8 +156,8 @@ impl TakenPlaces {
         changed
     }
 
-    /// Ends the place that has waited longest of the address with the most, and of several such addresses the one
-    /// that has waited longest of all.
+    /// Ends the place that has waited longest of the address with the most, and of several such addresses the
+    /// one that has waited longest of all.
     fn give_way(&mut self) -> Option<IpAddr> {
         let &(_, Reverse(oldest), from) = self.ranks.last()?;
         if let Some(lost) = self.change(from, |waiting| waiting.remove(&oldest)) {

@@ -1,8 +1,9 @@
 //! The certificate that clients of S3 are shown, of files that may be replaced while the node runs.
 //!
-//! Which authority signed it and which names it has is between its owner and the clients: checked is that the key
-//! fits, and that the certificate is valid at this time. A handshake takes the settings of its moment; sessions are
-//! resumed within one generation only, so a client that comes back after a reload sees the new certificate.
+//! Which authority signed it and which names it has is between its owner and the clients: checked is that the
+//! key fits, and that the certificate is valid at this time. A handshake takes the settings of its moment;
+//! sessions are resumed within one generation only, so a client that comes back after a reload sees the new
+//! certificate.
 
 use std::io;
 use std::sync::Arc;

@@ -16,14 +16,14 @@ use tonic::transport::server::Connected;
 /// A connection of a peer whose certificate was verified.
 #[derive(Debug)]
 pub struct AcceptedStream {
-    /// Who is at the other end.
+    /// The peer at the other end.
     pub peer: PeerIdentity,
     /// The generation of the certificates that verified it.
     pub generation: u64,
     stream: TlsStream<TcpStream>,
 }
 
-/// Who sent a request: in the request's extensions.
+/// The sender of a request: in the request's extensions.
 #[derive(Debug, Clone)]
 pub struct ConnectedPeer(Arc<PeerIdentity>);
 

@@ -1,5 +1,5 @@
-//! Handshakes of two processes over loopback, with certificates of an authority in memory: who is accepted, who
-//! is refused and in which words on both sides, and what a reload takes over.
+//! Handshakes of two processes over loopback, with certificates of an authority in memory: which are
+//! accepted, which are refused and with which words on both sides, and which files a reload takes over.
 
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
@@ -104,11 +104,11 @@ fn trust_of(authority: &Authority, name: &str, role: Role) -> Trust {
     pki.load_as(own, &SetClock::at(NOW_MS)).expect("its own files")
 }
 
-/// What a client saw: its stream, after the server answered or refused.
+/// The client's result: its stream, after the server answered or refused.
 type Dialled = Result<TlsStream<TcpStream>, String>;
 
-/// Connects `client` to `server` as `expected`. The server answers each accepted connection with one byte, and
-/// the client reads it: with TLS 1.3 that read is where a client learns a refusal.
+/// Connects `client` to `server` as `expected`. The server answers each accepted connection with one byte,
+/// and the client reads it: with TLS 1.3 a client gets a refusal with that read.
 async fn meet(
     server: &Trust,
     client: &Trust,

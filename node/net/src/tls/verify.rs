@@ -15,7 +15,7 @@ use sherd_trust::{CertificateFacts, PeerIdentity, Role, UnreadableCertificate};
 
 use crate::tls::error::{CertificateFault, CertificateRefusal, HandshakeFailure};
 
-/// Who may be at the other end.
+/// The peers that are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expectation {
     /// This peer alone.
@@ -59,7 +59,7 @@ impl<V: ?Sized> PeerVerifier<V> {
         HandshakeFailure::Certificate(Box::new(CertificateRefusal { presented, fault }))
     }
 
-    /// Says why a peer of this name is refused whoever signed its certificate.
+    /// Returns why a peer of this name is refused under every signature.
     fn fault_of(&self, identity: &PeerIdentity) -> Option<CertificateFault> {
         if identity.cluster != self.own {
             return Some(CertificateFault::ForeignCluster { own: self.own });
@@ -73,7 +73,7 @@ impl<V: ?Sized> PeerVerifier<V> {
         }
     }
 
-    /// Reads the claimed name and judges it. The peer is told no more than that it is refused.
+    /// Reads the claimed name and judges it. The peer gets a refusal without its reason.
     fn claim(&self, certificate: &CertificateDer<'_>) -> Result<PeerIdentity, Error> {
         let read = CertificateFacts::read(certificate).map(|facts| facts.identity);
         let claimed = self.claimed.get_or_init(|| read);
@@ -85,13 +85,41 @@ impl<V: ?Sized> PeerVerifier<V> {
     }
 }
 
-/// Turns a signature by another key into an unknown issuer: the authorities of one cluster have one subject, so
-/// WebPKI finds a certificate that was signed by a former one to be signed badly. The peer sees which it was.
+/// Turns a signature by another key into an unknown issuer: the authorities of one cluster have one subject,
+/// so WebPKI finds a certificate that was signed by a former one to be signed badly. The peer sees which it
+/// was.
 fn other_authority(error: Error) -> Error {
     match error {
         Error::InvalidCertificate(CertificateError::BadSignature) => CertificateError::UnknownIssuer.into(),
         other => other,
     }
+}
+
+/// The methods that both traits of rustls have: signatures are WebPKI's to verify.
+macro_rules! signatures_by_webpki {
+    () => {
+        fn verify_tls12_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.webpki.verify_tls12_signature(message, certificate, signed)
+        }
+
+        fn verify_tls13_signature(
+            &self,
+            message: &[u8],
+            certificate: &CertificateDer<'_>,
+            signed: &DigitallySignedStruct,
+        ) -> Result<HandshakeSignatureValid, Error> {
+            self.webpki.verify_tls13_signature(message, certificate, signed)
+        }
+
+        fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+            self.webpki.supported_verify_schemes()
+        }
+    };
 }
 
 impl ServerCertVerifier for PeerVerifier<dyn ServerCertVerifier> {
@@ -111,27 +139,7 @@ impl ServerCertVerifier for PeerVerifier<dyn ServerCertVerifier> {
         verified.map_err(other_authority)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.webpki.supported_verify_schemes()
-    }
+    signatures_by_webpki!();
 }
 
 impl ClientCertVerifier for PeerVerifier<dyn ClientCertVerifier> {
@@ -153,25 +161,5 @@ impl ClientCertVerifier for PeerVerifier<dyn ClientCertVerifier> {
         self.webpki.verify_client_cert(end_entity, intermediates, now).map_err(other_authority)
     }
 
-    fn verify_tls12_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls12_signature(message, cert, dss)
-    }
-
-    fn verify_tls13_signature(
-        &self,
-        message: &[u8],
-        cert: &CertificateDer<'_>,
-        dss: &DigitallySignedStruct,
-    ) -> Result<HandshakeSignatureValid, Error> {
-        self.webpki.verify_tls13_signature(message, cert, dss)
-    }
-
-    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.webpki.supported_verify_schemes()
-    }
+    signatures_by_webpki!();
 }

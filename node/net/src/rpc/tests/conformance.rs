@@ -1,8 +1,8 @@
-//! One suite for every peer: what `peer`'s traits promise of calls, whichever way they go to a volume.
+//! One suite for every peer: the promises of `peer`'s traits, on each way to a volume.
 //!
-//! Each story runs on a [`LocalPeer`](sherd_store::peer::LocalPeer) and on a [`GrpcPeer`](crate::grpc::GrpcPeer)
-//! through a relay, over one volume. What runs on when its caller is gone is found done; what ends then leaves
-//! nothing; and a volume is late while it owes an answer.
+//! Each story runs on a [`LocalPeer`](sherd_store::peer::LocalPeer) and on a
+//! [`GrpcPeer`](crate::grpc::GrpcPeer) through a relay, over one volume. A call that runs on without its
+//! caller is found done; one that ends leaves nothing; and a volume is late while it owes an answer.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -185,7 +185,8 @@ async fn a_hung_read_that_is_dropped_leaves_its_place_to_others_before_its_deadl
         // Over the network each holds a page of a mebibyte, and 24 are all that one volume's may hold.
         let mut oldest = upkeep.heals(volume, None, 10);
         let reads: Vec<_> = (1..24).map(|_| upkeep.heals(volume, None, 10)).collect();
-        // Behind it on the stream, and answered from memory: by then the read has its place, or was refused one.
+        // Behind it on the stream, and answered from memory: by then the read has its place, or was refused
+        // one.
         let has_place = async || {
             let read = upkeep.heals(volume, None, 10);
             assert!(upkeep.position(volume).await.is_ok());
@@ -235,7 +236,8 @@ async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_droppe
         let entry = HealEntry { key: key(&format!("hung {number}")), data: None, since_ms: 1 };
         drop(upkeep.heal_put(volume, &entry));
         if number == 2 {
-            // Dropped behind the accept, and the peer is told: what ends of the calls before it has ended by then.
+            // Dropped behind the accept, and its number is sent: the calls before it that end have ended by
+            // then.
             drop(registers.rows(volume, &rows()));
             pair.until("the read is dropped", || pair.metrics.rpc.register.dropped.get() > 0).await;
             let dropped =
@@ -265,7 +267,8 @@ async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_droppe
     pair.close().await;
 }
 
-/// A caller who takes what others answered leaves before it could show: the next ones must not wait for it, too.
+/// Callers that take other volumes' answers leave before the volume is late: it becomes late nevertheless, so
+/// that later callers do not wait for it, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_is_late_though_every_caller_left_soon() {
     let pair = Pair::new().await;

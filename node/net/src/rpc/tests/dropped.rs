@@ -1,4 +1,4 @@
-//! What a server does with the numbers of dropped calls, whatever client sends them.
+//! Numbers of dropped calls at a server, also of a client that numbers wrongly.
 
 use futures::{StreamExt, stream};
 
@@ -29,7 +29,7 @@ async fn a_server_ends_what_reads_and_runs_on_with_the_rest_whatever_numbers_a_p
     sink.finish().await.expect("it is stored");
     let name = || (shard(1), Home::File).to_wire();
     let (reads, writes) = (pair.hang_reads(), pair.hang_writes());
-    // In the frame of their calls, and of calls that there are none of.
+    // Numbers of calls of the same frame, and numbers without a call.
     let calls = [(1, Call::Delete(name())), (2, Call::Verify(name())), (3, Call::Length(name()))];
     let first = frame(&pair, calls, vec![0, 1, 2, 99]);
     let again = frame(&pair, [(4, Call::Verify(name()))], vec![1, 2]);

@@ -1,8 +1,8 @@
 //! Two nodes over a real connection: certificates, loopback, and volumes in real directories.
 //!
-//! One end is a [`GrpcPeer`], the other [`serve`] over a [`LocalPeer`]. A relay between them can be cut off or
-//! held up, so that a broken network and a stopped peer are what the client sees. Nothing sleeps: states are
-//! watched, with a deadline.
+//! One end is a [`GrpcPeer`], the other [`serve`] over a [`LocalPeer`]. A relay between them can be cut off
+//! or held up, so that a broken network and a stopped peer are what the client sees. Nothing sleeps: states
+//! are watched, with a deadline.
 
 mod broken;
 mod conformance;
@@ -143,7 +143,8 @@ impl Pair {
             (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let served_at = listener.local_addr().expect("an address");
-        let node = RpcNode::new(CLUSTER, slot.clone()).telling(SlowRequests::after(Duration::from_nanos(1)));
+        let node =
+            RpcNode::new(CLUSTER, slot.clone()).with_slow_log(SlowRequests::after(Duration::from_nanos(1)));
         let services = volume_services(&node, &metrics.rpc, &stop_server);
         let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
         let trust = authorities.trust("n2", Role::Node);
@@ -296,7 +297,7 @@ impl Relay {
         self.cut.send_modify(|cuts| *cuts += 1);
     }
 
-    /// Passes nothing on until it is told to go on.
+    /// Passes nothing on until `hold(false)`.
     fn hold(&self, hold: bool) {
         self.hold.send_replace(hold);
     }

@@ -1,4 +1,4 @@
-//! What is refused, and that it harms no other caller.
+//! Refusals, and that they harm no other caller.
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;

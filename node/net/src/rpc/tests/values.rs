@@ -1,5 +1,5 @@
-//! Long values over a real connection: a vote says how long, and the bytes travel only when they are asked for by that
-//! length and the node has room for them.
+//! Long values over a real connection: a vote says how long, and the bytes travel only when they are asked
+//! for by that length and the node has room for them.
 
 use std::sync::Arc;
 
@@ -16,7 +16,7 @@ use super::{Pair, target};
 use crate::rpc::limits::{BYTES_HELD_MAX, VOLUME_BYTES_HELD_MAX};
 use sherd_store::peer::RegisterPeer;
 
-/// A value with so many uploads that each carry 2 KiB of attributes, as they were stored before.
+/// A value with this number of uploads whose attributes, 2 KiB each, stand in the object's value itself.
 fn value(uploads: usize) -> EncodedValue {
     let pairs = vec![("x-amz-meta-a".to_owned(), "v".repeat(2_000))];
     let upload = |n: usize| Upload {

@@ -4,39 +4,28 @@
 //! callers 3 s at most. None grows old: the certificates that it began with may have been replaced. The
 //! links of `peer::grpc` and the server of `rpc` use these.
 
+pub(crate) mod limits;
+
 use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::Rng;
-use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 
 use crate::tls::Trust;
-
-/// Bytes of one stream that are not taken yet.
-pub(crate) const STREAM_WINDOW_BYTES: u32 = 2 << 20;
-/// Bytes of one connection that are not taken yet.
-pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// Bytes of an HTTP/2 frame. Larger ones save system calls; others wait behind one for a millisecond at most.
-pub(crate) const H2_FRAME_BYTES: u32 = 256 << 10;
-/// Calls and shards of one connection at a time.
-pub(crate) const STREAMS_MAX: u32 = 1024;
-/// How often the other end is asked for a sign of life.
-pub(crate) const PING_EVERY: Duration = Duration::from_secs(1);
-/// How long it may take to give one.
-pub(crate) const PING_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// How old connections become, so that one under replaced certificates ends in a bounded time.
 ///
 /// ```text
 /// dialled --- a quarter to a half: the next one is dialled, this one takes no further call
 ///         --- `max`: it could not be renewed, and is cut
-/// certificates replaced, at either end --- three quarters: a listener asks for the end --- `max`: each end cuts
+/// certificates replaced, at either end --- three quarters: a listener asks for the end
+///                                      --- `max`: each end cuts
 /// ```
-/// The moment is drawn for each connection, so that those of a node, and of all nodes, are not renewed in step.
-/// A call that began on the old one has half of `max` at least, and no bound but its own while both ends' certificates
-/// stay. A listener asks after every dialler with the same bound renewed its connections; those that it meets then
-/// are of callers who do not.
+/// The time is drawn for each connection, so that those of a node, and of all nodes, are not renewed in step.
+/// A call that began on the old one has half of `max` at least, and no bound but its own while both ends'
+/// certificates stay. A listener asks only after every dialler with the same bound has renewed its
+/// connections, so the ones that it asks to end are of callers that do not renew.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConnectionAge {
     max: Duration,
@@ -70,7 +59,8 @@ impl ConnectionAge {
         tokio::time::sleep(self.max).await;
     }
 
-    /// Returns when a caller shall be asked to end a connection of that generation of certificates. Cancel-safe.
+    /// Returns when a caller shall be asked to end a connection of that generation of certificates.
+    /// Cancel-safe.
     pub(crate) async fn outliving(self, trust: &Trust, generation: u64) {
         trust.replaced(generation).await;
         tokio::time::sleep(self.max.saturating_sub(self.last_quarter())).await;
@@ -86,9 +76,6 @@ impl<F: Future<Output = ()> + Send + 'static> hyper::rt::Executor<F> for Tracked
         self.0.spawn(task);
     }
 }
-
-const _: () =
-    assert!(SHARD_FRAME_BYTES_MAX < STREAM_WINDOW_BYTES as usize, "two frames of bytes are under way");
 
 #[cfg(test)]
 mod tests {

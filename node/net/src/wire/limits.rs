@@ -1,0 +1,21 @@
+//! Bounds of a connection between two nodes, the same on both ends: windows, frames and pings.
+
+use std::time::Duration;
+
+use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
+
+/// Bytes of one stream that are not taken yet.
+pub(crate) const STREAM_WINDOW_BYTES: u32 = 2 << 20;
+/// Bytes of one connection that are not taken yet.
+pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
+/// Bytes of an HTTP/2 frame. Larger ones save system calls; others wait behind one for a millisecond at most.
+pub(crate) const H2_FRAME_BYTES: u32 = 256 << 10;
+/// Calls and shards of one connection at a time.
+pub(crate) const STREAMS_MAX: u32 = 1024;
+/// How often the other end is pinged.
+pub(crate) const PING_EVERY: Duration = Duration::from_secs(1);
+/// How long it may take to answer a ping.
+pub(crate) const PING_ANSWER_MAX: Duration = Duration::from_secs(2);
+
+const _: () =
+    assert!(SHARD_FRAME_BYTES_MAX < STREAM_WINDOW_BYTES as usize, "two frames of bytes are under way");
