@@ -224,7 +224,7 @@ fn key_of(text: &str) -> ObjectKey {
 }
 
 fn name(key: &str) -> ObjectName {
-    ObjectName { bucket: key_of("bucket"), key: key_of(key) }
+    ObjectName { bucket: key_of("bucket").into(), key: key_of(key) }
 }
 
 fn upload(bytes: &Bytes) -> Upload {
@@ -261,7 +261,7 @@ fn is_missing(read: &Result<Bytes, Error>) -> bool {
 
 /// A page of keys and common prefixes, and where the next begins.
 async fn list(objects: &Objects, after: Option<String>, max_keys: u32) -> (Vec<String>, Option<String>) {
-    let (bucket, delimiter) = (key_of("bucket"), Some("/".to_owned()));
+    let (bucket, delimiter) = (key_of("bucket").into(), Some("/".to_owned()));
     let request = ListRequest { bucket, prefix: String::new(), delimiter, after, max_keys };
     let page = timeout(PATIENCE, objects.list(request)).await.expect("in time").expect("listed");
     let shown = page.entries.into_iter().map(|entry| match entry {

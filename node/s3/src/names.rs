@@ -64,7 +64,7 @@ pub(super) fn key(key: impl Into<String>) -> Result<ObjectKey, Refusal> {
 
 /// An object in a bucket.
 pub(super) fn object(bucket_name: &str, object_key: &str) -> Result<ObjectName, Refusal> {
-    Ok(ObjectName { bucket: bucket(bucket_name)?, key: key(object_key)? })
+    Ok(ObjectName { bucket: bucket(bucket_name)?.into(), key: key(object_key)? })
 }
 
 /// An object that a request makes or replaces. XML has no way to write NUL, so a name with one would break

@@ -6,7 +6,7 @@
 
 use std::time::Duration;
 
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture, Either, Ready};
 use http::Method;
 
 use super::answer::Response;
@@ -20,6 +20,8 @@ use super::protocol::code::Code;
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
 use super::request::Request;
+use sherd_core::id::ObjectKey;
+use sherd_store::object::BucketRef;
 
 /// How the body of a request is taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -48,8 +50,15 @@ pub enum ResourceKind {
 /// The function that runs an operation.
 type Handler = for<'a> fn(&'a Gateway, Request<'a>) -> BoxFuture<'a, Outcome<Response>>;
 
+/// The look-up of a bucket: done where a view of it is remembered, which takes no allocation.
+pub type BucketLookup<'a> = Either<Ready<BucketRef>, BoxFuture<'a, BucketRef>>;
+
 /// Runs operations: a gateway, or in tests what stands for one.
 pub trait Operations: Send + Sync {
+    /// Looks up the bucket of a request, once for all that the request does. A failure is answered by the
+    /// operation, where it needs the bucket.
+    fn bucket(&self, name: ObjectKey) -> BucketLookup<'_>;
+
     /// Runs the operation of a request that was admitted.
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>>;
 
@@ -58,6 +67,13 @@ pub trait Operations: Send + Sync {
 }
 
 impl Operations for Gateway {
+    fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
+        match self.objects.remembered_bucket(&name) {
+            Some(view) => Either::Left(future::ready(view.into())),
+            None => Either::Right(Box::pin(self.objects.bucket_of_request(name))),
+        }
+    }
+
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
         (operation.row().handler)(self, request)
     }
@@ -88,6 +104,9 @@ pub(crate) struct Row {
     pub(crate) action: &'static str,
     /// Its resource.
     pub(crate) resource: ResourceKind,
+    /// Whether it sees its bucket in a view of at most two seconds ago. Others ask the bucket's register
+    /// themselves: what they show or change must be current.
+    pub(crate) has_view: bool,
     /// The owner of the store's errors.
     pub(crate) errors: ErrorOwner,
     /// The function that runs it.
@@ -95,10 +114,11 @@ pub(crate) struct Row {
 }
 
 /// Declares the operations, a row each: name, method, level, whether it copies, selectors, options, body,
-/// headers allowed once, action and resource, owner of its errors, and the function that runs it.
+/// headers allowed once, action and resource, whether it has a view of its bucket, owner of its errors, and
+/// the function that runs it.
 macro_rules! table {
     ($($name:ident: $method:ident $level:ident $copies:tt [$($selector:literal),*] $options:expr, $body:ident,
-       $once:ident, $action:literal $resource:ident, $errors:ident => $handler:path;)*) => {
+       $once:ident, $action:literal $resource:ident $view:tt, $errors:ident => $handler:path;)*) => {
         /// An operation of S3 that is served.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Operation {
@@ -121,13 +141,14 @@ macro_rules! table {
                     name: stringify!($name),
                     method: Method::$method,
                     level: Level::$level,
-                    copies: copies!($copies),
+                    copies: column!($copies),
                     selectors: &[$($selector),*],
                     options: $options,
                     body_use: BodyUse::$body,
                     once: $once,
                     action: $action,
                     resource: ResourceKind::$resource,
+                    has_view: column!($view),
                     errors: ErrorOwner::$errors,
                     handler: |gateway, request| Box::pin($handler(gateway, request)),
                 },
@@ -136,9 +157,12 @@ macro_rules! table {
     };
 }
 
-/// Reads the column of the table that says whether an operation copies.
-macro_rules! copies {
+/// Reads a column of the table that has its name where it holds.
+macro_rules! column {
     (copy) => {
+        true
+    };
+    (view) => {
         true
     };
     (-) => {
@@ -232,60 +256,60 @@ const DELETE_MANY: &[&str] = &[
 ];
 
 table! {
-    ListBuckets: GET Service - [] LIST_BUCKETS, None, NOTHING, "s3:ListAllMyBuckets" Service, Request => bucket::list;
-    GetBucketLocation: GET Bucket - ["location"] &[], None, OWNER, "s3:GetBucketLocation" Bucket, Request => bucket::location;
-    GetBucketVersioning: GET Bucket - ["versioning"] &[], None, OWNER, "s3:GetBucketVersioning" Bucket, Request => configuration::versioning;
-    GetBucketTagging: GET Bucket - ["tagging"] &[], None, OWNER, "s3:GetBucketTagging" Bucket, Request => tags::get;
-    GetBucketPolicy: GET Bucket - ["policy"] &[], None, OWNER, "s3:GetBucketPolicy" Bucket, Request => configuration::policy;
-    GetBucketPolicyStatus: GET Bucket - ["policyStatus"] &[], None, OWNER, "s3:GetBucketPolicyStatus" Bucket, Request => configuration::policy;
-    GetBucketCors: GET Bucket - ["cors"] &[], None, OWNER, "s3:GetBucketCORS" Bucket, Request => configuration::cors;
-    GetBucketLifecycleConfiguration: GET Bucket - ["lifecycle"] &[], None, OWNER, "s3:GetLifecycleConfiguration" Bucket, Request => configuration::lifecycle;
-    GetBucketWebsite: GET Bucket - ["website"] &[], None, OWNER, "s3:GetBucketWebsite" Bucket, Request => configuration::website;
-    GetBucketEncryption: GET Bucket - ["encryption"] &[], None, OWNER, "s3:GetEncryptionConfiguration" Bucket, Request => configuration::encryption;
-    GetBucketReplication: GET Bucket - ["replication"] &[], None, OWNER, "s3:GetReplicationConfiguration" Bucket, Request => configuration::replication;
-    GetPublicAccessBlock: GET Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:GetBucketPublicAccessBlock" Bucket, Request => configuration::public_access_block;
-    GetObjectLockConfiguration: GET Bucket - ["object-lock"] &[], None, OWNER, "s3:GetBucketObjectLockConfiguration" Bucket, Request => configuration::object_lock;
-    GetBucketLogging: GET Bucket - ["logging"] &[], None, OWNER, "s3:GetBucketLogging" Bucket, Request => configuration::logging;
-    GetBucketNotificationConfiguration: GET Bucket - ["notification"] &[], None, OWNER, "s3:GetBucketNotification" Bucket, Request => configuration::notification;
-    GetBucketAccelerateConfiguration: GET Bucket - ["accelerate"] &[], None, PAYER, "s3:GetAccelerateConfiguration" Bucket, Request => configuration::acceleration;
-    GetBucketRequestPayment: GET Bucket - ["requestPayment"] &[], None, OWNER, "s3:GetBucketRequestPayment" Bucket, Request => configuration::request_payment;
-    GetBucketOwnershipControls: GET Bucket - ["ownershipControls"] &[], None, OWNER, "s3:GetBucketOwnershipControls" Bucket, Request => configuration::ownership_controls;
-    GetBucketAcl: GET Bucket - ["acl"] &[], None, OWNER, "s3:GetBucketAcl" Bucket, Request => configuration::acl;
-    ListMultipartUploads: GET Bucket - ["uploads"] LIST_UPLOADS, None, PAYER, "s3:ListBucketMultipartUploads" Bucket, Request => multipart::list_uploads;
-    ListObjectVersions: GET Bucket - ["versions"] LIST_VERSIONS, None, PAYER, "s3:ListBucketVersions" Bucket, Request => list_versions::list;
-    ListObjectsV2: GET Bucket - ["list-type"] LIST_V2, None, PAYER, "s3:ListBucket" Bucket, Request => list_objects::list_v2;
-    ListObjects: GET Bucket - [] LIST_V1, None, PAYER, "s3:ListBucket" Bucket, Request => list_objects::list;
-    HeadBucket: HEAD Bucket - [] &[], None, OWNER, "s3:ListBucket" Bucket, Request => bucket::head;
-    PutBucketTagging: PUT Bucket - ["tagging"] &[], Xml, TAGS, "s3:PutBucketTagging" Bucket, Request => tags::put;
-    CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket, Request => bucket::create;
-    DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket, Request => configuration::delete;
-    DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket, Request => configuration::delete;
-    DeleteBucketLifecycle: DELETE Bucket - ["lifecycle"] &[], None, OWNER, "s3:PutLifecycleConfiguration" Bucket, Request => configuration::delete;
-    DeleteBucketTagging: DELETE Bucket - ["tagging"] &[], None, OWNER, "s3:PutBucketTagging" Bucket, Request => tags::delete;
-    DeleteBucketWebsite: DELETE Bucket - ["website"] &[], None, OWNER, "s3:DeleteBucketWebsite" Bucket, Request => configuration::delete;
-    DeleteBucketEncryption: DELETE Bucket - ["encryption"] &[], None, OWNER, "s3:PutEncryptionConfiguration" Bucket, Request => configuration::delete;
-    DeleteBucketReplication: DELETE Bucket - ["replication"] &[], None, OWNER, "s3:PutReplicationConfiguration" Bucket, Request => configuration::delete;
-    DeleteBucketOwnershipControls: DELETE Bucket - ["ownershipControls"] &[], None, OWNER, "s3:PutBucketOwnershipControls" Bucket, Request => configuration::delete;
-    DeletePublicAccessBlock: DELETE Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:PutBucketPublicAccessBlock" Bucket, Request => configuration::delete;
-    DeleteBucket: DELETE Bucket - [] &[], None, OWNER, "s3:DeleteBucket" Bucket, Request => bucket::delete;
-    DeleteObjects: POST Bucket - ["delete"] &[], Xml, DELETE_MANY, "s3:DeleteObject" EachKey, Request => delete_object::delete_many;
-    ListParts: GET Object - ["uploadId"] LIST_PARTS, None, PAYER, "s3:ListMultipartUploadParts" Object, Request => multipart::list_parts;
-    GetObjectAttributes: GET Object - ["attributes"] VERSION, None, ATTRIBUTES, "s3:GetObjectAttributes" Object, Request => object_attributes::get;
-    GetObjectAcl: GET Object - ["acl"] VERSION, None, PAYER, "s3:GetObjectAcl" Object, Request => configuration::object_acl;
-    GetObjectTagging: GET Object - ["tagging"] VERSION, None, PAYER, "s3:GetObjectTagging" Object, Request => configuration::object_tagging;
-    GetObjectRetention: GET Object - ["retention"] VERSION, None, PAYER, "s3:GetObjectRetention" Object, Request => configuration::lock;
-    GetObjectLegalHold: GET Object - ["legal-hold"] VERSION, None, PAYER, "s3:GetObjectLegalHold" Object, Request => configuration::lock;
-    GetObject: GET Object - [] READ, None, READ_ONCE, "s3:GetObject" Object, Request => get_object::get;
-    HeadObject: HEAD Object - [] READ, None, READ_ONCE, "s3:GetObject" Object, Request => head_object::head;
-    UploadPartCopy: PUT Object copy ["partNumber", "uploadId"] &[], None, PART_COPY, "s3:PutObject" Object, PartSource => multipart::upload_part_copy;
-    UploadPart: PUT Object - ["partNumber", "uploadId"] &[], Object, PART, "s3:PutObject" Object, Request => multipart::upload_part;
-    CopyObject: PUT Object copy [] VERSION, None, COPY, "s3:PutObject" Object, CopySource => copy_object::copy;
-    PutObject: PUT Object - [] VERSION, Object, PUT, "s3:PutObject" Object, Request => put_object::put;
-    AbortMultipartUpload: DELETE Object - ["uploadId"] &[], None, PAYER, "s3:AbortMultipartUpload" Object, Request => multipart::abort;
-    DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object, Request => configuration::delete_object_tagging;
-    DeleteObject: DELETE Object - [] VERSION, None, DELETE_ONE, "s3:DeleteObject" Object, Request => delete_object::delete;
-    CreateMultipartUpload: POST Object - ["uploads"] &[], None, BEGIN, "s3:PutObject" Object, Request => multipart::create;
-    CompleteMultipartUpload: POST Object - ["uploadId"] &[], Xml, COMPLETE, "s3:PutObject" Object, Request => multipart::complete;
+    ListBuckets: GET Service - [] LIST_BUCKETS, None, NOTHING, "s3:ListAllMyBuckets" Service -, Request => bucket::list;
+    GetBucketLocation: GET Bucket - ["location"] &[], None, OWNER, "s3:GetBucketLocation" Bucket -, Request => bucket::location;
+    GetBucketVersioning: GET Bucket - ["versioning"] &[], None, OWNER, "s3:GetBucketVersioning" Bucket -, Request => configuration::versioning;
+    GetBucketTagging: GET Bucket - ["tagging"] &[], None, OWNER, "s3:GetBucketTagging" Bucket -, Request => tags::get;
+    GetBucketPolicy: GET Bucket - ["policy"] &[], None, OWNER, "s3:GetBucketPolicy" Bucket -, Request => configuration::policy;
+    GetBucketPolicyStatus: GET Bucket - ["policyStatus"] &[], None, OWNER, "s3:GetBucketPolicyStatus" Bucket -, Request => configuration::policy;
+    GetBucketCors: GET Bucket - ["cors"] &[], None, OWNER, "s3:GetBucketCORS" Bucket -, Request => configuration::cors;
+    GetBucketLifecycleConfiguration: GET Bucket - ["lifecycle"] &[], None, OWNER, "s3:GetLifecycleConfiguration" Bucket -, Request => configuration::lifecycle;
+    GetBucketWebsite: GET Bucket - ["website"] &[], None, OWNER, "s3:GetBucketWebsite" Bucket -, Request => configuration::website;
+    GetBucketEncryption: GET Bucket - ["encryption"] &[], None, OWNER, "s3:GetEncryptionConfiguration" Bucket -, Request => configuration::encryption;
+    GetBucketReplication: GET Bucket - ["replication"] &[], None, OWNER, "s3:GetReplicationConfiguration" Bucket -, Request => configuration::replication;
+    GetPublicAccessBlock: GET Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:GetBucketPublicAccessBlock" Bucket -, Request => configuration::public_access_block;
+    GetObjectLockConfiguration: GET Bucket - ["object-lock"] &[], None, OWNER, "s3:GetBucketObjectLockConfiguration" Bucket -, Request => configuration::object_lock;
+    GetBucketLogging: GET Bucket - ["logging"] &[], None, OWNER, "s3:GetBucketLogging" Bucket -, Request => configuration::logging;
+    GetBucketNotificationConfiguration: GET Bucket - ["notification"] &[], None, OWNER, "s3:GetBucketNotification" Bucket -, Request => configuration::notification;
+    GetBucketAccelerateConfiguration: GET Bucket - ["accelerate"] &[], None, PAYER, "s3:GetAccelerateConfiguration" Bucket -, Request => configuration::acceleration;
+    GetBucketRequestPayment: GET Bucket - ["requestPayment"] &[], None, OWNER, "s3:GetBucketRequestPayment" Bucket -, Request => configuration::request_payment;
+    GetBucketOwnershipControls: GET Bucket - ["ownershipControls"] &[], None, OWNER, "s3:GetBucketOwnershipControls" Bucket -, Request => configuration::ownership_controls;
+    GetBucketAcl: GET Bucket - ["acl"] &[], None, OWNER, "s3:GetBucketAcl" Bucket -, Request => configuration::acl;
+    ListMultipartUploads: GET Bucket - ["uploads"] LIST_UPLOADS, None, PAYER, "s3:ListBucketMultipartUploads" Bucket view, Request => multipart::list_uploads;
+    ListObjectVersions: GET Bucket - ["versions"] LIST_VERSIONS, None, PAYER, "s3:ListBucketVersions" Bucket view, Request => list_versions::list;
+    ListObjectsV2: GET Bucket - ["list-type"] LIST_V2, None, PAYER, "s3:ListBucket" Bucket view, Request => list_objects::list_v2;
+    ListObjects: GET Bucket - [] LIST_V1, None, PAYER, "s3:ListBucket" Bucket view, Request => list_objects::list;
+    HeadBucket: HEAD Bucket - [] &[], None, OWNER, "s3:ListBucket" Bucket -, Request => bucket::head;
+    PutBucketTagging: PUT Bucket - ["tagging"] &[], Xml, TAGS, "s3:PutBucketTagging" Bucket -, Request => tags::put;
+    CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket -, Request => bucket::create;
+    DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket -, Request => configuration::delete;
+    DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket -, Request => configuration::delete;
+    DeleteBucketLifecycle: DELETE Bucket - ["lifecycle"] &[], None, OWNER, "s3:PutLifecycleConfiguration" Bucket -, Request => configuration::delete;
+    DeleteBucketTagging: DELETE Bucket - ["tagging"] &[], None, OWNER, "s3:PutBucketTagging" Bucket -, Request => tags::delete;
+    DeleteBucketWebsite: DELETE Bucket - ["website"] &[], None, OWNER, "s3:DeleteBucketWebsite" Bucket -, Request => configuration::delete;
+    DeleteBucketEncryption: DELETE Bucket - ["encryption"] &[], None, OWNER, "s3:PutEncryptionConfiguration" Bucket -, Request => configuration::delete;
+    DeleteBucketReplication: DELETE Bucket - ["replication"] &[], None, OWNER, "s3:PutReplicationConfiguration" Bucket -, Request => configuration::delete;
+    DeleteBucketOwnershipControls: DELETE Bucket - ["ownershipControls"] &[], None, OWNER, "s3:PutBucketOwnershipControls" Bucket -, Request => configuration::delete;
+    DeletePublicAccessBlock: DELETE Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:PutBucketPublicAccessBlock" Bucket -, Request => configuration::delete;
+    DeleteBucket: DELETE Bucket - [] &[], None, OWNER, "s3:DeleteBucket" Bucket -, Request => bucket::delete;
+    DeleteObjects: POST Bucket - ["delete"] &[], Xml, DELETE_MANY, "s3:DeleteObject" EachKey view, Request => delete_object::delete_many;
+    ListParts: GET Object - ["uploadId"] LIST_PARTS, None, PAYER, "s3:ListMultipartUploadParts" Object view, Request => multipart::list_parts;
+    GetObjectAttributes: GET Object - ["attributes"] VERSION, None, ATTRIBUTES, "s3:GetObjectAttributes" Object view, Request => object_attributes::get;
+    GetObjectAcl: GET Object - ["acl"] VERSION, None, PAYER, "s3:GetObjectAcl" Object view, Request => configuration::object_acl;
+    GetObjectTagging: GET Object - ["tagging"] VERSION, None, PAYER, "s3:GetObjectTagging" Object view, Request => configuration::object_tagging;
+    GetObjectRetention: GET Object - ["retention"] VERSION, None, PAYER, "s3:GetObjectRetention" Object view, Request => configuration::lock;
+    GetObjectLegalHold: GET Object - ["legal-hold"] VERSION, None, PAYER, "s3:GetObjectLegalHold" Object view, Request => configuration::lock;
+    GetObject: GET Object - [] READ, None, READ_ONCE, "s3:GetObject" Object view, Request => get_object::get;
+    HeadObject: HEAD Object - [] READ, None, READ_ONCE, "s3:GetObject" Object view, Request => head_object::head;
+    UploadPartCopy: PUT Object copy ["partNumber", "uploadId"] &[], None, PART_COPY, "s3:PutObject" Object view, PartSource => multipart::upload_part_copy;
+    UploadPart: PUT Object - ["partNumber", "uploadId"] &[], Object, PART, "s3:PutObject" Object view, Request => multipart::upload_part;
+    CopyObject: PUT Object copy [] VERSION, None, COPY, "s3:PutObject" Object view, CopySource => copy_object::copy;
+    PutObject: PUT Object - [] VERSION, Object, PUT, "s3:PutObject" Object view, Request => put_object::put;
+    AbortMultipartUpload: DELETE Object - ["uploadId"] &[], None, PAYER, "s3:AbortMultipartUpload" Object view, Request => multipart::abort;
+    DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object view, Request => configuration::delete_object_tagging;
+    DeleteObject: DELETE Object - [] VERSION, None, DELETE_ONE, "s3:DeleteObject" Object view, Request => delete_object::delete;
+    CreateMultipartUpload: POST Object - ["uploads"] &[], None, BEGIN, "s3:PutObject" Object view, Request => multipart::create;
+    CompleteMultipartUpload: POST Object - ["uploadId"] &[], Xml, COMPLETE, "s3:PutObject" Object view, Request => multipart::complete;
 }
 
 impl Operation {

@@ -13,7 +13,7 @@ use super::protocol::checksum::{self, DeclaredChecksum};
 use super::protocol::context::{RequestId, Trailers};
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
-use sherd_store::object::{BodyStream, ExpectedChecksum, ObjectName, Upload};
+use sherd_store::object::{BodyStream, BucketRef, ExpectedChecksum, ObjectName, Upload};
 
 /// The bucket or object that a request addresses.
 #[derive(Debug, Clone)]
@@ -21,7 +21,7 @@ pub enum Target {
     /// All buckets.
     Service,
     /// A bucket.
-    Bucket(ObjectKey),
+    Bucket(BucketRef),
     /// An object.
     Object(ObjectName),
 }
@@ -31,7 +31,7 @@ impl Target {
     pub fn bucket_name(&self) -> &str {
         match self {
             Self::Service => "",
-            Self::Bucket(bucket) | Self::Object(ObjectName { bucket, .. }) => bucket.as_str(),
+            Self::Bucket(bucket) | Self::Object(ObjectName { bucket, .. }) => bucket.name().as_str(),
         }
     }
 
@@ -43,15 +43,31 @@ impl Target {
         }
     }
 
+    /// The bucket of the address; `None` for the service.
+    pub(crate) const fn bucket_mut(&mut self) -> Option<&mut BucketRef> {
+        match self {
+            Self::Service => None,
+            Self::Bucket(bucket) | Self::Object(ObjectName { bucket, .. }) => Some(bucket),
+        }
+    }
+
     /// The bucket.
     ///
     /// # Panics
     /// Where the operation's row has another level.
-    pub fn bucket(self) -> ObjectKey {
+    pub fn bucket(self) -> BucketRef {
         match self {
             Self::Bucket(bucket) => bucket,
             Self::Service | Self::Object(_) => panic!("the operation is one on a bucket"),
         }
+    }
+
+    /// The name of the bucket, for what works on the bucket's register itself.
+    ///
+    /// # Panics
+    /// As [`Self::bucket`].
+    pub fn bucket_key(self) -> ObjectKey {
+        self.bucket().into_name()
     }
 
     /// The object.

@@ -156,3 +156,21 @@ async fn neither_signatures_nor_secrets_are_logged() {
         assert!(!logged.contains(hidden), "{hidden} is in the log: {logged}");
     }
 }
+
+#[tokio::test]
+async fn a_bucket_is_looked_up_once_by_requests_that_were_believed() {
+    let server = Server::start().await;
+    server.memory.keep("bucket", "k", "abc");
+    server.send(&Asking::new("GET", "/bucket/k")).await;
+    server.send(&Asking::new("GET", "/other?list-type=2")).await;
+    assert_eq!(server.memory.looked_up(), ["bucket", "other"]);
+    // Refused before; without a bucket; and what works on the bucket's register itself.
+    let denied = server.exchange(&Asking::new("GET", "/bucket/k").bare(None)).await;
+    let unnamed = server.send(&Asking::new("GET", "/Bad/k")).await;
+    assert_eq!((denied.status, unnamed.status), (403, 400));
+    for (method, target) in [("GET", "/"), ("HEAD", "/bucket"), ("PUT", "/bucket"), ("DELETE", "/bucket")] {
+        server.send(&Asking::new(method, target)).await;
+    }
+    server.send(&Asking::new("GET", "/bucket?tagging")).await;
+    assert_eq!(server.memory.looked_up(), ["bucket", "other"]);
+}

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture, Either};
 use futures::{FutureExt as _, StreamExt as _};
 use http::StatusCode;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, RANGE};
@@ -16,12 +16,13 @@ use s3s::dto::{
     Delete, DeleteObjectsOutput, DeletedObject, ListBucketsOutput, ListObjectsV2Output, Object,
 };
 use s3s::xml::{Deserialize, Deserializer};
+use sherd_core::id::ObjectKey;
 use tokio::sync::watch;
 
 use crate::record::Recording;
 use sherd_s3::answer::{self, Response};
 use sherd_s3::error::Outcome;
-use sherd_s3::operations::{Operation, Operations};
+use sherd_s3::operations::{BucketLookup, Operation, Operations};
 use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;
@@ -42,6 +43,8 @@ pub(crate) struct Stored {
 struct State {
     objects: HashMap<(String, String), Stored>,
     calls: Vec<&'static str>,
+    /// Buckets that were looked up.
+    looked_up: Vec<String>,
     headers: HeaderMap,
     checksum: DeclaredChecksum,
 }
@@ -76,6 +79,11 @@ impl Memory {
     /// Names of the operations that ran, in order.
     pub(crate) fn calls(&self) -> Vec<&'static str> {
         self.state.lock().calls.clone()
+    }
+
+    /// Buckets that were looked up, in order.
+    pub(crate) fn looked_up(&self) -> Vec<String> {
+        self.state.lock().looked_up.clone()
     }
 
     /// The headers that the last operation saw, and the checksum that they declare.
@@ -199,6 +207,11 @@ impl Memory {
 }
 
 impl Operations for Memory {
+    fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
+        self.state.lock().looked_up.push(name.as_str().to_owned());
+        Either::Left(future::ready(name.into()))
+    }
+
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
         self.serve(operation, request).boxed()
     }

@@ -27,7 +27,7 @@ macro_rules! refused {
     ($($verb:ident = $code:ident;)*) => {
         $(
             pub(crate) async fn $verb(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-                let bucket = request.target.bucket();
+                let bucket = request.target.bucket_key();
                 gateway.objects.head_bucket(bucket.clone()).await?;
                 Err(not_configured(Code::$code, bucket.as_str()).into())
             }
@@ -51,7 +51,7 @@ macro_rules! answered {
     ($($verb:ident = $none:expr;)*) => {
         $(
             pub(crate) async fn $verb(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-                gateway.objects.head_bucket(request.target.bucket()).await?;
+                gateway.objects.head_bucket(request.target.bucket_key()).await?;
                 answer::document(&$none)
             }
         )*
@@ -70,7 +70,7 @@ answered! {
 
 /// Deletes a configuration of any kind: nothing can be configured yet.
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    gateway.objects.head_bucket(request.target.bucket()).await?;
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
     Ok(answer::no_content())
 }
 

@@ -70,7 +70,7 @@ fn location_of(region: &str, constraint: Option<&str>) -> Result<String, Refusal
 }
 
 pub(crate) async fn head(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let bucket = gateway.objects.head_bucket(request.target.bucket()).await?;
+    let bucket = gateway.objects.head_bucket(request.target.bucket_key()).await?;
     let mut headers = HeaderMap::new();
     if let Ok(region) = HeaderValue::try_from(region_of(&bucket)) {
         headers.insert("x-amz-bucket-region", region);
@@ -84,12 +84,12 @@ fn region_of(bucket: &BucketInfo) -> String {
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    gateway.objects.delete_bucket(request.target.bucket()).await?;
+    gateway.objects.delete_bucket(request.target.bucket_key()).await?;
     Ok(answer::no_content())
 }
 
 pub(crate) async fn location(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let bucket = gateway.objects.head_bucket(request.target.bucket()).await?;
+    let bucket = gateway.objects.head_bucket(request.target.bucket_key()).await?;
     let location_constraint =
         (!bucket.location.is_empty()).then(|| BucketLocationConstraint::from(bucket.location));
     answer::document(&GetBucketLocationOutput { location_constraint })

@@ -16,7 +16,7 @@ use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let bucket = request.target.bucket();
+    let bucket = request.target.bucket_key();
     let tags = gateway.objects.head_bucket(bucket.clone()).await?.tags;
     if tags.is_empty() {
         return Err(not_configured(Code::NoSuchTagSet, bucket.as_str()).into());
@@ -28,12 +28,12 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let tagging: Tagging = document::required(request.payload.into_document())?;
     let tags = checked(tagging.tag_set)?;
-    gateway.objects.set_bucket_tags(request.target.bucket(), tags).await?;
+    gateway.objects.set_bucket_tags(request.target.bucket_key(), tags).await?;
     Ok(answer::no_content())
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    gateway.objects.set_bucket_tags(request.target.bucket(), Vec::new()).await?;
+    gateway.objects.set_bucket_tags(request.target.bucket_key(), Vec::new()).await?;
     Ok(answer::no_content())
 }
 

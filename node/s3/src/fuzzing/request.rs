@@ -13,13 +13,14 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::future::BoxFuture;
+use futures::future::{self, BoxFuture, Either};
 use futures::{FutureExt as _, StreamExt as _};
 use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
+use sherd_core::id::ObjectKey;
 use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
 
 use crate::answer::{self, Response};
@@ -29,7 +30,7 @@ use crate::auth::signing_key::SigningKey;
 use crate::auth::{Secret, StaticCredentials};
 use crate::error::Outcome;
 use crate::header::document;
-use crate::operations::{Operation, Operations};
+use crate::operations::{BucketLookup, Operation, Operations};
 use crate::protocol::code::Code;
 use crate::protocol::query::Query;
 use crate::protocol::refusal::Refusal;
@@ -88,6 +89,10 @@ impl Lookers {
 }
 
 impl Operations for Lookers {
+    fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
+        Either::Left(future::ready(name.into()))
+    }
+
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
         Self::look(operation, request).boxed()
     }

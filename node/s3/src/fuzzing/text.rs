@@ -205,7 +205,7 @@ fn copy_sources(value: &HeaderValue) {
     let header = HeaderName::from_static("x-amz-copy-source");
     let Ok(source) = copy_source::of(&one(header.clone(), value)) else { return };
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
-    let (bucket, key) = (encoded(source.name.bucket.as_str()), encoded(source.name.key.as_str()));
+    let (bucket, key) = (encoded(source.name.bucket.name().as_str()), encoded(source.name.key.as_str()));
     let version = if source.null_version { "?versionId=null" } else { "" };
     let written = HeaderValue::try_from(format!("/{bucket}/{key}{version}")).expect("encoded to ASCII");
     assert_eq!(copy_source::of(&one(header, &written)).ok(), Some(source));

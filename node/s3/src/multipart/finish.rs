@@ -37,7 +37,8 @@ pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome
         size: size.map(object_size).transpose()?,
         conditions: conditions::of_write(&headers)?.in_call(call),
     };
-    let location = location(scheme(gateway, &headers), &headers, name.bucket.as_str(), name.key.as_str());
+    let location =
+        location(scheme(gateway, &headers), &headers, name.bucket.name().as_str(), name.key.as_str());
     let written = gateway.objects.complete_upload(complete).await?;
     let mut output = CompleteMultipartUploadOutput {
         bucket: Some(name.bucket.to_string()),

@@ -1,5 +1,7 @@
 //! Runs a request: admits it, hands it to what its row names, and completes the answer.
 
+use std::mem;
+
 use bytes::Bytes;
 use http::header::{CONNECTION, EXPECT, HOST};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
@@ -71,7 +73,14 @@ impl Inner {
     async fn perform(&self, mut admitted: AdmittedRequest<'_>, asked: &RespondContext<'_>) -> Response<Body> {
         let operation = admitted.operation;
         let (outcome, room) = (admitted.outcome.clone(), admitted.room.take());
-        let answer = match self.accept(admitted, asked.request_id) {
+        let accepted = match target_of(&mut admitted) {
+            Ok(target) => {
+                let target = self.look_up(operation, target).await;
+                self.accept(admitted, target, asked.request_id)
+            }
+            Err(refusal) => Err(refusal),
+        };
+        let answer = match accepted {
             Ok(request) => self.operations.run(operation, request).await,
             Err(refusal) => Err(refusal.into()),
         };
@@ -96,22 +105,23 @@ impl Inner {
         response
     }
 
-    /// Makes the request that an operation reads: checks its names, its rights, and headers allowed once.
-    fn accept<'a>(&self, admitted: AdmittedRequest<'a>, id: RequestId) -> Result<Request<'a>, Refusal> {
-        let AdmittedRequest { headers, operation, address, query, caller, call, .. } = admitted;
-        if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
-            return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
+    /// Looks up the bucket of a request, where its operation sees the bucket in a view: access and the verbs
+    /// of the store take the one that is found here.
+    async fn look_up(&self, operation: Operation, mut target: Target) -> Target {
+        if let Some(bucket) = target.bucket_mut().filter(|_| operation.row().has_view) {
+            *bucket = self.operations.bucket(bucket.name().clone()).await;
         }
-        let named =
-            || ObjectKey::new(address.bucket.clone()).map_err(|_| Refusal::new(Code::InvalidBucketName));
-        if address.level != Level::Service && !names::may_be_bucket(&address.bucket) {
-            return Err(Refusal::new(Code::InvalidBucketName));
-        }
-        let target = match address.level {
-            Level::Service => Target::Service,
-            Level::Bucket => Target::Bucket(named()?),
-            Level::Object => Target::Object(ObjectName { bucket: named()?, key: names::key(address.key)? }),
-        };
+        target
+    }
+
+    /// Makes the request that an operation reads: checks its rights, and headers allowed once.
+    fn accept<'a>(
+        &self,
+        admitted: AdmittedRequest<'a>,
+        target: Target,
+        id: RequestId,
+    ) -> Result<Request<'a>, Refusal> {
+        let AdmittedRequest { headers, operation, query, caller, call, .. } = admitted;
         let row = operation.row();
         let resource = match row.resource {
             ResourceKind::Service => Resource::Service,
@@ -151,6 +161,29 @@ impl Inner {
             tracing::debug!(status = status.as_u16(), code, "answered");
         }
     }
+}
+
+/// The bucket or object that a request addresses, by a name that it may have. The address gives its text up.
+fn target_of(admitted: &mut AdmittedRequest<'_>) -> Result<Target, Refusal> {
+    let AdmittedRequest { headers, address, .. } = admitted;
+    if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
+        return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
+    }
+    if address.level == Level::Service {
+        return Ok(Target::Service);
+    }
+    if !names::may_be_bucket(&address.bucket) {
+        return Err(Refusal::new(Code::InvalidBucketName));
+    }
+    let bucket = mem::take(&mut address.bucket);
+    let bucket = ObjectKey::new(bucket).map_err(|_| Refusal::new(Code::InvalidBucketName))?;
+    Ok(match address.level {
+        Level::Service | Level::Bucket => Target::Bucket(bucket.into()),
+        Level::Object => {
+            let key = names::key(mem::take(&mut address.key))?;
+            Target::Object(ObjectName { bucket: bucket.into(), key })
+        }
+    })
 }
 
 /// Refuses a request in which a header is there twice that is allowed once, or is not text.

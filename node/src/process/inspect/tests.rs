@@ -158,7 +158,7 @@ async fn an_open_upload_has_its_attributes() {
     let node = directories.start().await;
     node.create_bucket().await;
     let attributes = Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".to_owned())] };
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
     let create = CreateUpload { name, attributes, checksum: None };
     let upload = node.objects().create_upload(create).await.expect("an upload");
     let part = PartKey { upload, number: PartKey::ATTRIBUTES };

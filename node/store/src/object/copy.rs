@@ -16,7 +16,7 @@ impl Objects {
     /// Any of [`super::Error`]; the target changed only if it is `OutcomeUnknown`.
     pub async fn copy(&self, request: CopyRequest) -> Result<WriteOutcome> {
         let CopyRequest { source, source_conditions, target, conditions, attributes, checksum } = request;
-        let bucket = self.bucket(&target.bucket).await?;
+        let bucket = self.inner.under.view(&target.bucket).await?;
         if source == target && attributes.is_none() {
             return Err(Invalid::CopyOntoItself.into());
         }

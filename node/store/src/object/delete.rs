@@ -7,7 +7,7 @@ use sherd_core::id::ObjectKey;
 use sherd_core::record::{State, history};
 
 use super::condition::judge_write;
-use super::{DeleteOutcome, Error, Objects, Result, WriteConditions};
+use super::{BucketRef, DeleteOutcome, Error, Objects, Result, WriteConditions};
 use crate::register::{Proposal, Writer};
 
 /// Keys of one DeleteObjects that are deleted at one time.
@@ -43,7 +43,7 @@ impl Objects {
             }
         };
         let writer = Writer::new(decide).sent_by(change, |_, _| DeleteRefusal::Nothing);
-        match under.change_or(&name.bucket, &route, ticket, writer).await? {
+        match under.change_or(name.bucket.name(), &route, ticket, writer).await? {
             Ok(()) | Err(DeleteRefusal::Nothing) => Ok(()),
             Err(DeleteRefusal::Refused(error)) => Err(error),
         }
@@ -55,10 +55,10 @@ impl Objects {
     /// What concerns the bucket as a whole; what concerns one key is in its outcome.
     pub async fn delete_many(
         &self,
-        bucket: ObjectKey,
+        bucket: BucketRef,
         keys: Vec<(ObjectKey, WriteConditions)>,
     ) -> Result<Vec<DeleteOutcome>> {
-        self.bucket(&bucket).await?;
+        let bucket = BucketRef::from(self.inner.under.view(&bucket).await?);
         let mut seen = HashSet::new();
         let unique = keys.into_iter().filter(|(key, _)| seen.insert(key.clone())).collect::<Vec<_>>();
         let outcomes = stream::iter(unique)

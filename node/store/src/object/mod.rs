@@ -18,6 +18,7 @@ pub mod digest;
 mod task;
 mod error;
 mod request;
+mod view;
 mod limits;
 
 use std::sync::Arc;
@@ -38,7 +39,6 @@ use bucket::registers::BucketRegisters;
 use list::Listings;
 use multipart::{PartOrigin, Uploads};
 
-pub use bucket::view::{BucketConfig, BucketView};
 pub use digest::checksum;
 pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableReason};
@@ -49,6 +49,7 @@ pub use request::{
     PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions,
     WriteOutcome,
 };
+pub use view::{BucketConfig, BucketRef, BucketView, LookupError};
 
 /// The store, as every gateway of this process uses it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -116,7 +117,21 @@ impl Objects {
     /// # Errors
     /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
     pub async fn bucket(&self, name: &ObjectKey) -> Result<BucketView> {
-        self.inner.under.bucket(name).await
+        Ok(self.inner.under.look_up(name).await?)
+    }
+
+    /// The view of a bucket, if one of the last two seconds is remembered. Reads no register.
+    pub fn remembered_bucket(&self, name: &ObjectKey) -> Option<BucketView> {
+        self.inner.under.remembered(name)
+    }
+
+    /// Looks the bucket of a request up, once for all that the request does. A failure is kept for the verb
+    /// that needs the bucket.
+    pub async fn bucket_of_request(&self, name: ObjectKey) -> BucketRef {
+        match self.inner.under.look_up(&name).await {
+            Ok(view) => view.into(),
+            Err(error) => BucketRef::Failed { name, error },
+        }
     }
 
     /// Creates a bucket.

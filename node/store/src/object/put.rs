@@ -41,7 +41,7 @@ impl Objects {
     pub async fn put(&self, request: PutRequest) -> Result<WriteOutcome> {
         let PutRequest { name, attributes, conditions, upload } = request;
         let size = upload.size;
-        let bucket = self.bucket(&name.bucket).await?;
+        let bucket = self.inner.under.view(&name.bucket).await?;
         let route = self.inner.under.route_in(&bucket, name.key);
         let computed = upload.checksum.is_none().then_some(DEFAULT_ALGORITHM);
         let received = self.inner.bodies.receive(&route, upload, computed).await?;

@@ -11,6 +11,8 @@ use sherd_core::record::{
 };
 use sherd_core::register::call::ClientCall;
 
+use super::view::BucketRef;
+
 /// A body on its way in. Its errors are the protocol layer's own.
 pub type BodyStream =
     BoxStream<'static, std::result::Result<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
@@ -18,11 +20,11 @@ pub type BodyStream =
 /// A body on its way out: verified bytes, in order.
 pub type ByteStream = BoxStream<'static, super::Result<Bytes>>;
 
-/// A bucket's name and an object's key.
+/// A bucket and an object's key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectName {
     /// The bucket.
-    pub bucket: ObjectKey,
+    pub bucket: BucketRef,
     /// The key.
     pub key: ObjectKey,
 }
@@ -286,7 +288,7 @@ pub struct CopyRequest {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListRequest {
     /// The bucket.
-    pub bucket: ObjectKey,
+    pub bucket: BucketRef,
     /// Only keys that begin so.
     pub prefix: String,
     /// Rolls keys up to the first delimiter behind the prefix into one common prefix.
@@ -437,7 +439,7 @@ pub struct PartInfo {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListUploads {
     /// The bucket.
-    pub bucket: ObjectKey,
+    pub bucket: BucketRef,
     /// Only keys that begin so.
     pub prefix: String,
     /// Rolls keys up as in [`ListRequest`].

@@ -17,7 +17,7 @@ use crate::cluster::KeyRoute;
 use crate::register::{Proposal, Writer};
 use registers::{BucketRegisters, living_in};
 
-pub(super) mod view;
+mod cache;
 pub(super) mod registers;
 mod deletion;
 

@@ -13,11 +13,12 @@ use tokio::time::Instant;
 use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, State};
 
-use super::view::{BucketCache, BucketView};
+use super::cache::BucketCache;
 use crate::cluster::deletions::Deletions;
 use crate::cluster::{Cluster, KeyRoute};
 use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
 use crate::object::request::ObjectName;
+use crate::object::view::{BucketRef, BucketView, LookupError};
 use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
 
 /// Times that a request is tried again because its bucket was sealed and opened meanwhile.
@@ -29,7 +30,7 @@ const SEALED_PAUSE: Duration = Duration::from_millis(20);
 
 /// What became of a bucket whose seal was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::object) enum UnsealedBucket {
+enum UnsealedBucket {
     /// It takes requests again.
     Active,
     /// It is deleted, and another one bears its name.
@@ -63,9 +64,17 @@ impl BucketRegisters {
         Self { cluster, registers, views: Arc::default(), deletions }
     }
 
+    /// The view of a bucket, if one of the last two seconds is remembered.
+    pub(in crate::object) fn remembered(&self, name: &ObjectKey) -> Option<BucketView> {
+        self.views.get(name)
+    }
+
     /// A bucket as a request sees it: out of the views of the last two seconds, or out of its register.
-    pub(in crate::object) async fn bucket(&self, name: &ObjectKey) -> Result<BucketView> {
-        if let Some(view) = self.views.get(name) {
+    pub(in crate::object) async fn look_up(
+        &self,
+        name: &ObjectKey,
+    ) -> std::result::Result<BucketView, LookupError> {
+        if let Some(view) = self.remembered(name) {
             return Ok(view);
         }
         let view = BucketView::new(name.clone(), &self.stored(name).await?);
@@ -73,10 +82,22 @@ impl BucketRegisters {
         Ok(view)
     }
 
+    /// The view of the bucket of a request: the one that the request has, or one that is looked up now.
+    pub(in crate::object) async fn view(&self, bucket: &BucketRef) -> Result<BucketView> {
+        match bucket {
+            BucketRef::Named(name) => Ok(self.look_up(name).await?),
+            BucketRef::Viewed(view) => Ok(view.clone()),
+            BucketRef::Failed { error, .. } => Err((*error).into()),
+        }
+    }
+
     /// What the register of a bucket holds now.
-    pub(in crate::object) async fn stored(&self, name: &ObjectKey) -> Result<Bucket> {
+    pub(in crate::object) async fn stored(
+        &self,
+        name: &ObjectKey,
+    ) -> std::result::Result<Bucket, LookupError> {
         let found = self.registers.read(&RegisterKey::bucket(name.clone())).await?;
-        Ok(living(found.as_ref()).ok_or(MissingResource::Bucket)?.clone())
+        Ok(living(found.as_ref()).ok_or(LookupError::Missing)?.clone())
     }
 
     /// Where the register of an object lies.
@@ -84,9 +105,9 @@ impl BucketRegisters {
         self.cluster.route(RegisterKey::object(bucket.id, key))
     }
 
-    /// As [`Self::route_in`], by the bucket's name.
+    /// As [`Self::route_in`], in the bucket of a request.
     pub(in crate::object) async fn route(&self, name: &ObjectName) -> Result<KeyRoute> {
-        Ok(self.route_in(&self.bucket(&name.bucket).await?, name.key.clone()))
+        Ok(self.route_in(&self.view(&name.bucket).await?, name.key.clone()))
     }
 
     /// Reads the register of an object. Where the bucket that its name stood for was deleted and made again,
@@ -95,12 +116,11 @@ impl BucketRegisters {
         &self,
         name: &ObjectName,
     ) -> Result<(KeyRoute, Option<QuorumRow>)> {
+        let mut bucket = self.view(&name.bucket).await?;
         for _ in 0..SEALED_TRIES {
-            let route = self.route(name).await?;
+            let route = self.route_in(&bucket, name.key.clone());
             match self.registers.read_at(&route).await {
-                Err(Failure::Sealed) => {
-                    self.wait_unsealed(&name.bucket, route.key().bucket).await?;
-                }
+                Err(Failure::Sealed) => bucket = self.unsealed(&bucket).await?,
                 found => return Ok((route, found?.map(QuorumRow::for_reading))),
             }
         }
@@ -167,13 +187,16 @@ impl BucketRegisters {
         }
     }
 
+    /// Waits until a bucket whose seal was seen takes requests again. Returns the view of the bucket that
+    /// has its name then.
+    pub(in crate::object) async fn unsealed(&self, bucket: &BucketView) -> Result<BucketView> {
+        self.wait_unsealed(&bucket.name, bucket.id).await?;
+        Ok(self.look_up(&bucket.name).await?)
+    }
+
     /// Waits until a bucket whose seal was seen is active again. Another bucket may have its name by then,
     /// created through any node before this request began; `NoSuchBucket` would then be wrong.
-    pub(in crate::object) async fn wait_unsealed(
-        &self,
-        name: &ObjectKey,
-        id: BucketId,
-    ) -> Result<UnsealedBucket> {
+    async fn wait_unsealed(&self, name: &ObjectKey, id: BucketId) -> Result<UnsealedBucket> {
         self.views.forget(name);
         match self.decided_bucket(&self.cluster.route(RegisterKey::bucket(name.clone()))).await {
             Ok(found) if found == id => {

@@ -14,7 +14,8 @@ use sherd_core::register::{CommitHint, Positions};
 
 use super::*;
 use crate::object::{
-    ListRequest, ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions,
+    BucketRef, BucketView, ListRequest, ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span,
+    WriteConditions,
 };
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
@@ -47,7 +48,7 @@ async fn a_put_that_races_the_deletion_of_its_bucket_is_told_nothing_wrong() {
     for round in 0..ROUNDS {
         let bucket = key_of(&format!("bucket-{round}"));
         node.objects().create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
-        let names = ["a", "b", "c"].map(|key| ObjectName { bucket: bucket.clone(), key: key_of(key) });
+        let names = ["a", "b", "c"].map(|key| ObjectName { bucket: bucket.clone().into(), key: key_of(key) });
         let puts = join_all(names.iter().map(|name| put(&node, name)));
         let deletion = async {
             for _ in 0..round % MOMENTS {
@@ -132,13 +133,46 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
     let view = objects.bucket(&bucket).await.expect("it is there");
     let list = || {
         let (prefix, delimiter, after) = (String::new(), None, None);
-        objects.list(ListRequest { bucket: bucket.clone(), prefix, delimiter, after, max_keys: 0 })
+        objects.list(ListRequest { bucket: bucket.clone().into(), prefix, delimiter, after, max_keys: 0 })
     };
     assert!(list().await.is_ok_and(|page| page.entries.is_empty()));
     objects.delete_bucket(bucket.clone()).await.expect("deleted");
     objects.inner.under.views.put(view);
     let listed = list().await;
     assert!(matches!(listed, Err(Error::Missing(MissingResource::Bucket))), "{listed:?}");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_verb_takes_what_its_request_found_of_the_bucket() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let objects = node.objects();
+    let list = |bucket: BucketRef| {
+        let (prefix, delimiter, after) = (String::new(), None, None);
+        objects.list(ListRequest { bucket, prefix, delimiter, after, max_keys: 10 })
+    };
+    let found = objects.bucket_of_request(key_of("bucket")).await;
+    let view = found.view().expect("it is there").clone();
+    assert_eq!(objects.remembered_bucket(&view.name), Some(view.clone()));
+    let name = ObjectName { bucket: found.clone(), key: key_of("a") };
+    put(&node, &name).await.expect("stored");
+    assert!(is_there(&node, &ObjectName { bucket: key_of("bucket").into(), ..name.clone() }).await);
+    // Objects lie under the id: another one shows none of those that the bucket of that name has.
+    let elsewhere = BucketRef::from(BucketView { id: BucketId([9; 16]), ..view });
+    assert!(!is_there(&node, &ObjectName { bucket: elsewhere.clone(), ..name.clone() }).await);
+    assert!(list(elsewhere).await.expect("listed").entries.is_empty());
+    assert_eq!(list(found).await.expect("listed").entries.len(), 1);
+    // A failure of the look-up is the verb's, though the bucket is there by now.
+    let missing = objects.bucket_of_request(key_of("missing")).await;
+    let BucketRef::Failed { error, .. } = missing else { panic!("there is no such bucket: {missing:?}") };
+    let failed = BucketRef::Failed { name: key_of("bucket"), error };
+    let outcome = put(&node, &ObjectName { bucket: failed.clone(), ..name }).await;
+    assert!(matches!(outcome, Err(Error::Missing(MissingResource::Bucket))), "{outcome:?}");
+    let outcome = objects.delete_many(failed.clone(), Vec::new()).await;
+    assert!(matches!(outcome, Err(Error::Missing(MissingResource::Bucket))), "{outcome:?}");
+    assert!(matches!(list(failed).await, Err(Error::Missing(MissingResource::Bucket))));
     node.close().await;
 }
 

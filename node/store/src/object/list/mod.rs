@@ -22,6 +22,7 @@ use super::request::{
     BucketInfo, BucketPage, ListEntry, ListPage, ListRequest, ListUploads, ObjectInfo, ObjectName,
     UploadEntry, UploadPage,
 };
+use super::view::BucketRef;
 use crate::register::Failure;
 use merge::query::{Name, Query};
 use merge::{Merge, READ_COST};
@@ -72,7 +73,7 @@ impl Listings {
         let max = page_size(max_keys);
         if max == 0 {
             // Nothing else asks whether it is there; a remembered view says that it was.
-            self.under.stored(&bucket).await?;
+            self.under.stored(bucket.name()).await?;
             return Ok(ListPage { entries: Vec::new(), next: None });
         }
         let query = query(&prefix, delimiter.as_deref(), after, shows_object, max + 1);
@@ -100,7 +101,7 @@ impl Listings {
         let max = page_size(max_uploads);
         if max == 0 {
             // As with keys.
-            self.under.stored(&bucket).await?;
+            self.under.stored(bucket.name()).await?;
             return Ok(UploadPage { entries: Vec::new(), next: None });
         }
         let mut entries = Vec::new();
@@ -126,14 +127,14 @@ impl Listings {
 
     async fn uploads_behind(
         &self,
-        bucket: &ObjectKey,
+        bucket: &BucketRef,
         key: &str,
         upload: UploadId,
     ) -> Result<Vec<UploadEntry>> {
         let Ok(key) = ObjectKey::new(key.to_owned()) else { return Ok(Vec::new()) };
         let name = ObjectName { bucket: bucket.clone(), key: key.clone() };
         let route = self.under.route(&name).await?;
-        let Some(found) = self.under.find(bucket, &route).await? else { return Ok(Vec::new()) };
+        let Some(found) = self.under.find(bucket.name(), &route).await? else { return Ok(Vec::new()) };
         let all = upload_entries(ListedName::Key(key, found.value));
         let behind =
             all.iter().position(|entry| matches!(entry, UploadEntry::Upload { id, .. } if *id == upload));
@@ -159,17 +160,15 @@ impl Listings {
     /// Walks names of a bucket; begins again where the bucket is sealed and opened meanwhile.
     async fn walk<E, I: IntoIterator<Item = E>>(
         &self,
-        bucket: &ObjectKey,
+        bucket: &BucketRef,
         query: Query,
         entries: fn(ListedName) -> I,
     ) -> Result<Walk<E>> {
+        let mut bucket = self.under.view(bucket).await?;
         for _ in 0..SEALED_TRIES {
-            let id = self.under.bucket(bucket).await?.id;
-            match self.names(Query { bucket: id, ..query.clone() }, entries).await {
+            match self.names(Query { bucket: bucket.id, ..query.clone() }, entries).await {
                 // Another one that was made under its name is listed next.
-                Err(Failure::Sealed) => {
-                    self.under.wait_unsealed(bucket, id).await?;
-                }
+                Err(Failure::Sealed) => bucket = self.under.unsealed(&bucket).await?,
                 other => return Ok(other?),
             }
         }

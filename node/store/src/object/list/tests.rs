@@ -22,7 +22,7 @@ async fn pages_of_uploads_end_after_enough_keys_and_lose_none() {
         node.put(&format!("p{}/k{n:02}", n / 20), &body(n, 10)).await;
     }
     for key in ["p0/k05", "p1/k39", "p1/new"] {
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of(key) };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(key) };
         let attributes = sherd_core::record::Attributes::default();
         let create = CreateUpload { name, attributes, checksum: None };
         node.objects().create_upload(create).await.expect("an upload is begun");
@@ -31,7 +31,7 @@ async fn pages_of_uploads_end_after_enough_keys_and_lose_none() {
         let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
         loop {
             let request = ListUploads {
-                bucket: key_of("bucket"),
+                bucket: key_of("bucket").into(),
                 prefix: String::new(),
                 delimiter: delimiter.map(str::to_owned),
                 after,
@@ -62,7 +62,7 @@ async fn a_key_that_only_its_register_can_tell_of_counts_towards_a_page_too() {
     // Just written: no volume has been told yet that its row is committed.
     node.put("new", &body(1, 10)).await;
     let request = ListUploads {
-        bucket: key_of("bucket"),
+        bucket: key_of("bucket").into(),
         prefix: String::new(),
         delimiter: None,
         after: None,
@@ -82,7 +82,7 @@ async fn pages_end_after_enough_deleted_keys_and_lead_to_what_is_behind_them() {
     for n in 0..40 {
         let key = format!("p{}/k{n:02}", n / 20);
         node.put(&key, &body(n, 10)).await;
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of(&key) };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(&key) };
         node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
         // Half of the tombstones are known to be committed, so that the volumes pass them.
         if n % 2 == 0 {
@@ -96,7 +96,7 @@ async fn pages_end_after_enough_deleted_keys_and_lead_to_what_is_behind_them() {
         let (mut found, mut after, mut empty, mut pages) = (Vec::new(), None, 0, 0);
         loop {
             let request = ListRequest {
-                bucket: key_of("bucket"),
+                bucket: key_of("bucket").into(),
                 prefix: String::new(),
                 delimiter: delimiter.map(str::to_owned),
                 after: after.clone(),
@@ -140,7 +140,7 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
     }
     for register in &tombstones {
         node.put(register.key.as_str(), &body(1, 10)).await;
-        let name = ObjectName { bucket: key_of("bucket"), key: register.key.clone() };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: register.key.clone() };
         node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
     }
     for register in &tombstones {
@@ -157,7 +157,7 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
         }
     });
     let request = |after| ListRequest {
-        bucket: key_of("bucket"),
+        bucket: key_of("bucket").into(),
         prefix: String::new(),
         delimiter: Some("/".to_owned()),
         after,
@@ -183,7 +183,7 @@ async fn a_common_prefix_that_one_set_shows_is_not_looked_for_among_the_tombston
             let page = listings.objects_among(request(Some(next)), 100, 8).await.expect("a page");
             assert!(page.entries.is_empty() && page.next.is_none(), "nothing is behind the prefix");
         }
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of(witness) };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(witness) };
         node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
         node.commit_everywhere(&register).await;
     }
@@ -203,7 +203,7 @@ async fn volumes_that_are_busy_are_asked_again_and_never_taken_for_volumes_that_
         if busy.is_ok() { Fate::Instead(Err(Error::Busy)) } else { Fate::Through }
     });
     let request = || ListRequest {
-        bucket: key_of("bucket"),
+        bucket: key_of("bucket").into(),
         prefix: String::new(),
         delimiter: None,
         after: None,

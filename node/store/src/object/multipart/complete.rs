@@ -45,24 +45,30 @@ impl Uploads {
         let CompleteUpload { name, upload, parts, checksum, checksum_kind, size, conditions } = request;
         let under = &self.registers.under;
         let route = under.route(&name).await?;
-        let found = under.find(&name.bucket, &route).await?;
+        let found = under.find(name.bucket.name(), &route).await?;
         let change = remembered(&conditions, upload, &parts);
         let opened = match open_upload(found.as_ref().and_then(QuorumRow::object), upload) {
             Ok(opened) => opened.clone(),
-            Err(_) => return self.completed_earlier(name.bucket, route, found, upload, &parts, change).await,
+            Err(_) => {
+                return self
+                    .completed_earlier(name.bucket.name().clone(), route, found, upload, &parts, change)
+                    .await;
+            }
         };
         drop(found);
         judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
-        let (attributes, stored) = match self.gather(&name.bucket, &route, &opened, &parts).await {
+        let (attributes, stored) = match self.gather(name.bucket.name(), &route, &opened, &parts).await {
             Ok(gathered) => gathered,
             Err(error) => {
                 // Another sending of this Complete, or an Abort, may have been faster, and closed what was
                 // looked for.
-                let found = under.find(&name.bucket, &route).await?;
+                let found = under.find(name.bucket.name(), &route).await?;
                 if open_upload(found.as_ref().and_then(QuorumRow::object), upload).is_ok() {
                     return Err(error);
                 }
-                return self.completed_earlier(name.bucket, route, found, upload, &parts, change).await;
+                return self
+                    .completed_earlier(name.bucket.name().clone(), route, found, upload, &parts, change)
+                    .await;
             }
         };
         let total = total_size(&stored, size)?;
@@ -84,8 +90,9 @@ impl Uploads {
             Completion { upload, content: Content { body, ..content }, kept, listed: parts, change };
         let uploads = self.clone();
         let close = async move {
-            let written = uploads.close_with(&name.bucket, &route, completion, staged, conditions).await?;
-            close_upload(&uploads.registers, name.bucket, route, upload);
+            let written =
+                uploads.close_with(name.bucket.name(), &route, completion, staged, conditions).await?;
+            close_upload(&uploads.registers, name.bucket.name().clone(), route, upload);
             Ok(written)
         };
         to_the_end(self.tasks(), "upload completed", close).await

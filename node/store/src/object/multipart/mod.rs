@@ -68,13 +68,13 @@ impl Uploads {
             // Most uploads have none, and need no register for them.
             let is_bare = attributes.pairs.is_empty();
             if !is_bare {
-                attributes::put(registers, &name.bucket, &route, id, attributes).await?;
+                attributes::put(registers, name.bucket.name(), &route, id, attributes).await?;
             }
             let attributes = is_bare.then(Attributes::default);
             let upload = OpenUpload { id, initiated_ms: uploads.now_ms(), attributes, checksum };
-            let opened = uploads.name_upload(&name.bucket, &route, upload).await;
+            let opened = uploads.name_upload(name.bucket.name(), &route, upload).await;
             if let (Err(error), false) = (&opened, is_bare) {
-                attributes::discard(registers, &name.bucket, &route, id, error).await;
+                attributes::discard(registers, name.bucket.name(), &route, id, error).await;
             }
             opened
         };
@@ -119,7 +119,7 @@ impl Uploads {
             return Err(Invalid::Argument { name: "partNumber" }.into());
         }
         let object = self.registers.under.route(&name).await?;
-        let declared = self.upload_of(&name.bucket, &object, id).await?.checksum;
+        let declared = self.upload_of(name.bucket.name(), &object, id).await?.checksum;
         let announced = upload.checksum.as_ref().map(ExpectedChecksum::algorithm);
         judge_algorithm(declared, announced, origin)?;
         let kept = declared.map_or(DEFAULT_ALGORITHM, |(algorithm, _)| algorithm);
@@ -145,8 +145,8 @@ impl Uploads {
         let registers = self.registers.clone();
         let commit = async move {
             let writer = Writer::new(decide).naming(staged);
-            registers.under.change(&name.bucket, &route, ticket, writer).await?;
-            if let Err(error) = close_late_part(&registers, &name.bucket, &object, part_key).await {
+            registers.under.change(name.bucket.name(), &route, ticket, writer).await?;
+            if let Err(error) = close_late_part(&registers, name.bucket.name(), &object, part_key).await {
                 tracing::warn!(upload = %id, number, %error, "whether the upload of a part is open is not known");
             }
             Ok(())
@@ -161,7 +161,7 @@ impl Uploads {
     pub(super) async fn abort(&self, name: ObjectName, id: UploadId) -> Result<()> {
         let route = self.registers.under.route(&name).await?;
         let uploads = self.clone();
-        let abort = async move { uploads.abort_to_the_end(name.bucket, route, id).await };
+        let abort = async move { uploads.abort_to_the_end(name.bucket.name().clone(), route, id).await };
         to_the_end(self.tasks(), "upload given up", abort).await
     }
 
@@ -189,9 +189,9 @@ impl Uploads {
         max: u32,
     ) -> Result<PartPage> {
         let route = self.registers.under.route(&name).await?;
-        let checksum = self.upload_of(&name.bucket, &route, id).await?.checksum;
+        let checksum = self.upload_of(name.bucket.name(), &route, id).await?.checksum;
         let max = usize::try_from(max.min(limits::LIST_KEYS_MAX)).expect("at most 1000");
-        let mut parts = self.registers.parts_behind(&name.bucket, &route, id, after, max + 1).await?;
+        let mut parts = self.registers.parts_behind(name.bucket.name(), &route, id, after, max + 1).await?;
         let more = parts.len() > max;
         parts.truncate(max);
         let next = parts.last().filter(|_| more).map(|part| part.part.number);

@@ -13,7 +13,7 @@ use crate::register::{Proposal, RegisterTimeouts, Writer};
 
 fn begun_with_attributes() -> CreateUpload {
     let attributes = Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".to_owned())] };
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
     CreateUpload { name, attributes, checksum: None }
 }
 

@@ -83,7 +83,7 @@ async fn a_bucket_is_deleted_right_after_its_object_beside_a_silent_volume() {
     for _ in 0..4 {
         gateway.create_bucket().await;
         gateway.put("a", &body(1, 100)).await;
-        let a = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+        let a = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
         gateway.objects.delete(a, WriteConditions::default()).await.expect("three volumes take it");
         gateway.objects.delete_bucket(key_of("bucket")).await.expect("it is empty");
     }

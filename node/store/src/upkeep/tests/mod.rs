@@ -374,7 +374,7 @@ fn follow(context: &Arc<Context>) -> super::Upkeep {
 }
 
 fn name(key: &str) -> ObjectName {
-    ObjectName { bucket: key_of("bucket"), key: key_of(key) }
+    ObjectName { bucket: key_of("bucket").into(), key: key_of(key) }
 }
 
 /// A key of this text.

@@ -51,12 +51,12 @@ async fn with_open_uploads(node: &Node) -> Vec<(RegisterKey, DataRef)> {
     let (name, first) = begun_upload(node).await;
     parts.push(part_of(node, &name, first, 1, 100_000).await);
     parts.push(part_of(node, &name, first, 2, 3_000_000).await);
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("b") };
+    let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("b") };
     let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
     let second = node.objects.create_upload(create).await.expect("an upload is begun");
     parts.push(part_of(node, &name, second, 1, 3_000_000).await);
     node.put("deleted", &body(9, 1_000)).await;
-    let deleted = ObjectName { bucket: key_of("bucket"), key: key_of("deleted") };
+    let deleted = ObjectName { bucket: key_of("bucket").into(), key: key_of("deleted") };
     node.objects.delete(deleted, WriteConditions::default()).await.expect("deleted");
     node.on_all_volumes(&node.register("deleted").await).await;
     parts

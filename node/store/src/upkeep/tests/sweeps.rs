@@ -231,7 +231,7 @@ async fn a_walk_of_tombstones_goes_on_where_it_was_cut_short() {
     let mut registers = Vec::new();
     for key in ["before", "place", "stands"] {
         node.put(key, &body(1, 1_000)).await;
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of(key) };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(key) };
         node.objects.delete(name, WriteConditions::default()).await.expect("deleted");
         registers.push(node.register(key).await);
         node.context.heal_row(&registers[registers.len() - 1]).await;
@@ -282,7 +282,7 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
         node.put(key, &body(1, 1_000)).await;
     }
     let delete = |key: &str| {
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of(key) };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(key) };
         node.objects.delete(name, WriteConditions::default())
     };
     delete("old").await.expect("deleted");
@@ -324,7 +324,7 @@ async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
     let node = directories.start().await;
     node.create_bucket().await;
     node.put("old", &body(1, 1_000)).await;
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("old") };
+    let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("old") };
     node.objects.delete(name, WriteConditions::default()).await.expect("deleted");
     let old = node.register("old").await;
     node.context.heal_row(&old).await;
@@ -513,7 +513,7 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
     seal(&node, 0..1).await;
     let list = async || {
         let request = ListRequest {
-            bucket: key_of("bucket"),
+            bucket: key_of("bucket").into(),
             prefix: String::new(),
             delimiter: None,
             after: None,

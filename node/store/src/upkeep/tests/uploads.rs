@@ -9,7 +9,7 @@ use crate::register::{Proposal, Writer};
 
 /// An upload that is begun under `a`.
 pub async fn begun_upload(node: &Node) -> (ObjectName, UploadId) {
-    let name = ObjectName { bucket: key_of("bucket"), key: key_of("a") };
+    let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
     let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
     let upload = node.objects.create_upload(create).await.expect("an upload is begun");
     (name, upload)

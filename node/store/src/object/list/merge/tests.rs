@@ -65,7 +65,7 @@ async fn a_volume_that_is_replaced_behind_a_common_prefix_is_not_scanned_inside_
     for n in 0..10 {
         let key = format!("p/k{n}");
         node.put(&key, &body(n, 10)).await;
-        let name = ObjectName { bucket: key_of("bucket"), key: key_of(&key) };
+        let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(&key) };
         node.objects().delete(name, WriteConditions::default()).await.expect("it is deleted");
         node.registers().finish(&node.register(&key).await).await.expect("all volumes have it");
     }

@@ -21,7 +21,7 @@ fn part_of(object: &RegisterKey, upload: UploadId, number: u16) -> RegisterKey {
 }
 
 fn object_name() -> ObjectName {
-    ObjectName { bucket: key_of("bucket"), key: key_of("a") }
+    ObjectName { bucket: key_of("bucket").into(), key: key_of("a") }
 }
 
 /// As many as a request may bring of its own, and a header.
@@ -165,7 +165,7 @@ async fn an_object_is_never_stored_without_attributes_that_its_upload_has_lost()
     let complete = put_part(objects, id).await;
     let key = node.register("a").await;
     let registers = &objects.inner.uploads.registers;
-    tombstone(registers, &object_name().bucket, &node.route(&key), id).await.expect("tombstoned");
+    tombstone(registers, object_name().bucket.name(), &node.route(&key), id).await.expect("tombstoned");
     let refused = objects.complete_upload(complete.clone()).await;
     assert!(matches!(refused, Err(Error::Internal { .. })), "{refused:?}");
     assert!(row_of(&node).await.versions.is_empty());

@@ -13,7 +13,7 @@ use crate::upkeep::tests::{Directories, body, key_of, upload};
 use sherd_core::record::Attributes;
 
 fn object_name() -> ObjectName {
-    ObjectName { bucket: key_of("bucket"), key: key_of("a") }
+    ObjectName { bucket: key_of("bucket").into(), key: key_of("a") }
 }
 
 async fn create_upload(objects: &Objects) -> UploadId {
@@ -118,12 +118,12 @@ async fn a_part_that_was_completed_before_it_was_looked_at_is_no_late_one() {
         };
         objects.complete_upload(complete).await.expect("completed");
         let part = PartKey { upload: id, number: 1 };
-        let closed = close_late_part(registers, &name.bucket, &route, part).await;
+        let closed = close_late_part(registers, name.bucket.name(), &route, part).await;
         assert!(closed.is_ok(), "{closed:?}");
         assert_eq!(node.get("a").await, Some(bytes));
         // Nor when what it went into is gone.
         node.put("a", &body(2, 1_000)).await;
-        let closed = close_late_part(registers, &name.bucket, &route, part).await;
+        let closed = close_late_part(registers, name.bucket.name(), &route, part).await;
         assert!(closed.is_ok(), "{closed:?}");
     }
     node.close().await;

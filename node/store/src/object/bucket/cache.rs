@@ -1,44 +1,18 @@
-//! A bucket as a request sees it, and the views that a node remembers, so that not every request reads the
-//! bucket's register.
+//! Views of buckets that a node remembers, so that not every request reads the bucket's register.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
-use sherd_core::id::{BucketId, ObjectKey};
-use sherd_core::record::{Bucket, Entries};
+use sherd_core::id::ObjectKey;
+
+use crate::object::view::BucketView;
 
 /// How long a view of a bucket may be remembered. "No such bucket" never is.
 const CACHE_TIME: Duration = Duration::from_secs(2);
 /// Buckets that are remembered at one time; the one that was asked for longest ago goes first.
 const CACHE_MAX: usize = 10_000;
-
-/// A bucket as one request sees it, as it was at most two seconds ago. Cheap to clone.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct BucketView {
-    /// Its name.
-    pub name: ObjectKey,
-    /// Its id, under which its objects lie.
-    pub id: BucketId,
-    /// How it is configured.
-    pub config: Arc<BucketConfig>,
-}
-
-/// How a bucket is configured, beside what only the operations on the bucket itself show.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BucketConfig {
-    /// The entries of its record. No kind has a reader of its own yet.
-    pub entries: Entries,
-}
-
-impl BucketView {
-    pub(super) fn new(name: ObjectKey, bucket: &Bucket) -> Self {
-        let config = Arc::new(BucketConfig { entries: bucket.entries.clone() });
-        Self { name, id: bucket.id, config }
-    }
-}
 
 /// Views of buckets by name, each until [`CACHE_TIME`] after its register was read.
 #[derive(Debug)]
@@ -73,7 +47,8 @@ impl Default for BucketCache {
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
-    use sherd_core::record::BucketPhase;
+    use sherd_core::id::BucketId;
+    use sherd_core::record::{Bucket, BucketPhase, Entries};
 
     use super::*;
 
