@@ -3,54 +3,46 @@
 //! Buckets have no versioning, so AWS would list each object as its current version with the id `null`. A
 //! page goes on behind a key, or behind a version of it, which is the same while a key has one version.
 
-use s3s::dto::{CommonPrefix, ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass};
+use s3s::dto::{ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass};
 use sherd_core::id::VersionId;
 
 use crate::answer::{self, Response};
-use crate::bucket::list_objects::{KeyEncoding, page_size};
+use crate::bucket::listing::{KeyEncoding, Listing, Page, PageEntry};
 use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{body, gateway::Gateway, header::checksum, header::timestamp, owner};
-use sherd_store::object::{ListEntry, ListPage, ListRequest};
+use sherd_store::object::ListEntry;
 
 /// The id of every version.
 const NULL: &str = "null";
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let max_keys = request.parameter("max-keys")?;
-    let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
-    let max_keys = page_size(max_keys, "max-keys", 0)?;
-    let prefix = request.text("prefix").unwrap_or_default();
+    let listing = Listing::of(&request, "max-keys", 0)?;
     let key_marker = request.text("key-marker").unwrap_or_default();
     let version_marker = request.text("version-id-marker");
     check_markers(&key_marker, version_marker.as_deref())?;
-    let delimiter = request.text("delimiter").filter(|delimiter| !delimiter.is_empty());
     let bucket = request.target.bucket();
-    let page = gateway
-        .objects
-        .list(ListRequest {
-            bucket: bucket.clone(),
-            prefix: prefix.clone(),
-            delimiter: delimiter.clone(),
-            after: (!key_marker.is_empty()).then(|| key_marker.clone()),
-            max_keys,
-        })
-        .await?;
-    let Page { versions, common_prefixes, next, ends_in_version } = Page::of(page, max_keys, encoding);
+    let after = (!key_marker.is_empty()).then(|| key_marker.clone());
+    let found = listing.keys(gateway, &bucket, after).await?;
+    let (max, encoding) = (listing.max, listing.encoding);
+    // A page that was to be empty has no next one.
+    let next = found.next.filter(|_| max > 0);
+    let page = Page::of(found.entries, encoding, |entry| described(entry, encoding));
+    let (prefix, delimiter) = listing.repeated();
     answer::document(&ListObjectVersionsOutput {
         name: Some(bucket.to_string()),
-        prefix: Some(encoding.text(prefix)),
+        prefix: Some(prefix),
         key_marker: Some(encoding.text(key_marker)),
         version_id_marker: Some(version_marker.unwrap_or_default()),
-        max_keys: i32::try_from(max_keys).ok(),
+        max_keys: i32::try_from(max).ok(),
         is_truncated: Some(next.is_some()),
-        next_version_id_marker: next.as_ref().filter(|_| ends_in_version).map(|_| NULL.to_owned()),
+        next_version_id_marker: next.as_ref().filter(|_| page.ends_in_named).map(|_| NULL.to_owned()),
         next_key_marker: next.map(|next| encoding.text(next)),
-        versions: Some(versions),
-        common_prefixes: Some(common_prefixes),
-        delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),
+        versions: Some(page.named),
+        common_prefixes: Some(page.common_prefixes),
+        delimiter,
         encoding_type: encoding.name(),
         ..ListObjectVersionsOutput::default()
     })
@@ -70,60 +62,30 @@ fn check_markers(key: &str, version: Option<&str>) -> Result<(), Refusal> {
     }
 }
 
-/// A page as it is shown.
-struct Page {
-    versions: Vec<ObjectVersion>,
-    common_prefixes: Vec<CommonPrefix>,
-    /// Where the next page begins; none on the last, and on a page that was to be empty.
-    next: Option<String>,
-    /// Whether the last entry is a version, not a prefix.
-    ends_in_version: bool,
-}
-
-impl Page {
-    fn of(page: ListPage, max_keys: u32, encoding: KeyEncoding) -> Self {
-        let next = page.next.filter(|_| max_keys > 0);
-        let ends_in_version = matches!(page.entries.last(), Some(ListEntry::Object { .. }));
-        let mut versions = Vec::new();
-        let mut common_prefixes = Vec::new();
-        for entry in page.entries {
-            match entry {
-                ListEntry::Prefix(prefix) => {
-                    common_prefixes.push(CommonPrefix { prefix: Some(encoding.text(prefix)) });
-                }
-                ListEntry::Object { key, info } => versions.push(ObjectVersion {
-                    checksum_algorithm: checksum::algorithm_names(&info.checksums),
-                    checksum_type: checksum::type_of(&info.checksums),
-                    e_tag: Some(body::etag(&info.etag)),
-                    is_latest: Some(true),
-                    key: Some(encoding.text(key.as_str().to_owned())),
-                    last_modified: Some(timestamp::in_xml(info.modified_ms)),
-                    owner: Some(owner::owner()),
-                    restore_status: None,
-                    size: i64::try_from(info.size).ok(),
-                    storage_class: Some(ObjectVersionStorageClass::from_static(
-                        ObjectVersionStorageClass::STANDARD,
-                    )),
-                    version_id: Some(NULL.to_owned()),
-                }),
-            }
-        }
-        Self { versions, common_prefixes, next, ends_in_version }
-    }
+fn described(entry: ListEntry, encoding: KeyEncoding) -> PageEntry<ObjectVersion> {
+    let (key, info) = match entry {
+        ListEntry::Prefix(prefix) => return PageEntry::Prefix(prefix),
+        ListEntry::Object { key, info } => (key, info),
+    };
+    PageEntry::Named(ObjectVersion {
+        checksum_algorithm: checksum::algorithm_names(&info.checksums),
+        checksum_type: checksum::type_of(&info.checksums),
+        e_tag: Some(body::etag(&info.etag)),
+        is_latest: Some(true),
+        key: Some(encoding.text(key.as_str().to_owned())),
+        last_modified: Some(timestamp::in_xml(info.modified_ms)),
+        owner: Some(owner::owner()),
+        restore_status: None,
+        size: i64::try_from(info.size).ok(),
+        storage_class: Some(ObjectVersionStorageClass::from_static(ObjectVersionStorageClass::STANDARD)),
+        version_id: Some(NULL.to_owned()),
+    })
 }
 
 #[cfg(test)]
 mod tests {
 
     use super::*;
-
-    #[test]
-    fn a_page_without_entries_says_where_the_next_one_begins() {
-        let page = ListPage { entries: Vec::new(), next: Some("p/k4".to_owned()) };
-        let page = Page::of(page, 10, KeyEncoding::of(None).unwrap());
-        assert_eq!((page.next.as_deref(), page.ends_in_version), (Some("p/k4"), false));
-        assert!(page.versions.is_empty() && page.common_prefixes.is_empty());
-    }
 
     #[test]
     fn a_version_marker_belongs_to_a_key() {

@@ -5,6 +5,7 @@
 //! the empty name, and there alone creating one's own bucket again succeeds.
 
 pub(crate) mod configuration;
+pub(crate) mod listing;
 pub(crate) mod list_objects;
 pub(crate) mod list_versions;
 pub(crate) mod tags;

@@ -4,7 +4,7 @@ use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListPartsOutput, Part, StorageCl
 use sherd_core::limits::PARTS_MAX;
 
 use crate::answer::{self, Response};
-use crate::bucket::list_objects::page_size;
+use crate::bucket::listing::page_size;
 use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;

@@ -1,63 +1,51 @@
 //! ListMultipartUploads: open uploads, by key and then by the time they were begun.
 
-use s3s::dto::{
-    ChecksumAlgorithm, ChecksumType, CommonPrefix, ListMultipartUploadsOutput, MultipartUpload, StorageClass,
-};
+use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListMultipartUploadsOutput, MultipartUpload, StorageClass};
 use sherd_core::id::UploadId;
 
 use crate::answer::{self, Response};
-use crate::bucket::list_objects::{KeyEncoding, page_size};
+use crate::bucket::listing::{KeyEncoding, Listing, Page, PageEntry};
 use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, header::checksum, header::timestamp, owner};
-use sherd_store::object::{ListUploads, UploadEntry};
+use sherd_store::object::{ListUploads, UploadEntry, UploadPage};
 
 /// Where a page begins: behind a key, or behind one upload of it.
 type Marker = (String, Option<UploadId>);
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let max_uploads = request.parameter("max-uploads")?;
-    let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
-    let max_uploads = page_size(max_uploads, "max-uploads", 1)?;
-    let prefix = request.text("prefix").unwrap_or_default();
-    let delimiter = request.text("delimiter").filter(|delimiter| !delimiter.is_empty());
+    let listing = Listing::of(&request, "max-uploads", 1)?;
     let key_marker = request.text("key-marker");
     let upload_id_marker = request.text("upload-id-marker");
     let bucket = request.target.bucket();
-    let page = gateway
-        .objects
-        .list_uploads(ListUploads {
-            bucket: bucket.clone(),
-            prefix: prefix.clone(),
-            delimiter: delimiter.clone(),
-            after: marker(key_marker.as_deref(), upload_id_marker.as_deref())?,
-            max_uploads,
-        })
-        .await?;
-    let (mut uploads, mut common_prefixes) = (Vec::new(), Vec::new());
-    for entry in page.entries {
-        match described(entry, encoding) {
-            UploadDescription::Upload(upload) => uploads.push(*upload),
-            UploadDescription::Prefix(prefix) => common_prefixes.push(prefix),
-        }
-    }
-    let is_truncated = page.next.is_some();
-    let (next_key, next_upload) = page.next.unzip();
+    let asked = ListUploads {
+        bucket: bucket.clone(),
+        prefix: listing.prefix.clone(),
+        delimiter: listing.delimiter.clone(),
+        after: marker(key_marker.as_deref(), upload_id_marker.as_deref())?,
+        max_uploads: listing.max,
+    };
+    let UploadPage { entries, next } = gateway.objects.list_uploads(asked).await?;
+    let (max, encoding) = (listing.max, listing.encoding);
+    let page = Page::of(entries, encoding, |entry| described(entry, encoding));
+    let (prefix, delimiter) = listing.repeated();
+    let is_truncated = next.is_some();
+    let (next_key, next_upload) = next.unzip();
     answer::document(&ListMultipartUploadsOutput {
         bucket: Some(bucket.to_string()),
-        prefix: Some(encoding.text(prefix)),
-        delimiter: delimiter.map(|delimiter| encoding.text(delimiter)),
+        prefix: Some(prefix),
+        delimiter,
         encoding_type: encoding.name(),
         key_marker: Some(encoding.text(key_marker.unwrap_or_default())),
         upload_id_marker: Some(upload_id_marker.unwrap_or_default()),
         next_key_marker: next_key.map(|key| encoding.text(key)),
         next_upload_id_marker: next_upload.flatten().map(|upload| upload.to_string()),
-        max_uploads: i32::try_from(max_uploads).ok(),
+        max_uploads: i32::try_from(max).ok(),
         is_truncated: Some(is_truncated),
-        uploads: Some(uploads),
-        common_prefixes: Some(common_prefixes),
+        uploads: Some(page.named),
+        common_prefixes: Some(page.common_prefixes),
         ..ListMultipartUploadsOutput::default()
     })
 }
@@ -70,30 +58,22 @@ fn marker(key: Option<&str>, upload: Option<&str>) -> Result<Option<Marker>, Ref
     Ok(Some((key.to_owned(), upload)))
 }
 
-enum UploadDescription {
-    Upload(Box<MultipartUpload>),
-    Prefix(CommonPrefix),
-}
-
-fn described(entry: UploadEntry, encoding: KeyEncoding) -> UploadDescription {
-    match entry {
-        UploadEntry::Prefix(prefix) => {
-            UploadDescription::Prefix(CommonPrefix { prefix: Some(encoding.text(prefix)) })
-        }
-        UploadEntry::Upload { key, id, initiated_ms, checksum } => {
-            UploadDescription::Upload(Box::new(MultipartUpload {
-                checksum_algorithm: checksum
-                    .map(|(algorithm, _)| ChecksumAlgorithm::from_static(checksum::name(algorithm))),
-                checksum_type: checksum.map(|(_, kind)| ChecksumType::from_static(checksum::kind_text(kind))),
-                initiated: Some(timestamp::in_xml(initiated_ms)),
-                initiator: Some(owner::initiator()),
-                key: Some(encoding.text(key.as_str().to_owned())),
-                owner: Some(owner::owner()),
-                storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
-                upload_id: Some(id.to_string()),
-            }))
-        }
-    }
+fn described(entry: UploadEntry, encoding: KeyEncoding) -> PageEntry<MultipartUpload> {
+    let (key, id, initiated_ms, checksum) = match entry {
+        UploadEntry::Prefix(prefix) => return PageEntry::Prefix(prefix),
+        UploadEntry::Upload { key, id, initiated_ms, checksum } => (key, id, initiated_ms, checksum),
+    };
+    PageEntry::Named(MultipartUpload {
+        checksum_algorithm: checksum
+            .map(|(algorithm, _)| ChecksumAlgorithm::from_static(checksum::name(algorithm))),
+        checksum_type: checksum.map(|(_, kind)| ChecksumType::from_static(checksum::kind_text(kind))),
+        initiated: Some(timestamp::in_xml(initiated_ms)),
+        initiator: Some(owner::initiator()),
+        key: Some(encoding.text(key.as_str().to_owned())),
+        owner: Some(owner::owner()),
+        storage_class: Some(StorageClass::from_static(StorageClass::STANDARD)),
+        upload_id: Some(id.to_string()),
+    })
 }
 
 #[cfg(test)]

@@ -142,7 +142,7 @@ struct PartsAsked {
 
 impl PartsAsked {
     fn of(max: Option<i32>, after: Option<i32>) -> Result<Self, Refusal> {
-        let max = crate::bucket::list_objects::page_size(max, "max-parts", 0)?;
+        let max = crate::bucket::listing::page_size(max, "max-parts", 0)?;
         let after = after.map(part_marker).transpose()?.unwrap_or_default();
         Ok(Self { after, max: usize::try_from(max.min(LIST_KEYS_MAX)).expect("a page is small") })
     }
