@@ -1,6 +1,14 @@
 //! Access control: the one place that decides, asked before an operation runs.
 
 use super::auth::{Caller, Principal};
+use super::protocol::code::Code;
+use super::protocol::refusal::Refusal;
+use sherd_store::object::ObjectName;
+
+/// The action of a read of an object: what a copy does to its source.
+pub(crate) const READ_OBJECT: &str = "s3:GetObject";
+/// The action of the deletion of an object: what a batch does to each of its keys.
+pub(crate) const DELETE_OBJECT: &str = "s3:DeleteObject";
 
 /// The resource that a decision is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +19,13 @@ pub enum Resource<'a> {
     Bucket(&'a str),
     /// An object, by its bucket and its key.
     Object(&'a str, &'a str),
+}
+
+impl<'a> Resource<'a> {
+    /// An object.
+    pub(crate) fn of(name: &'a ObjectName) -> Self {
+        Self::Object(name.bucket.name().as_str(), name.key.as_str())
+    }
 }
 
 /// Facts of a request that the conditions of a policy name.
@@ -29,7 +44,7 @@ pub enum Decision {
     Denied,
 }
 
-/// Decides. Cheap to ask: it answers from memory.
+/// Decides. Cheap to clone, and to ask: it answers from memory.
 #[derive(Debug, Clone, Default)]
 pub struct Authorizer {}
 
@@ -46,6 +61,58 @@ impl Authorizer {
         match caller.principal() {
             Principal::Root => Decision::Allowed,
         }
+    }
+}
+
+/// The rights of the caller of one request. The frame asks for its operation; an operation that reads a
+/// source, or works on the keys of a document, asks for each of those.
+#[derive(Debug, Clone)]
+pub struct Access {
+    authorizer: Authorizer,
+    caller: Caller,
+    /// An action on an object that tests deny: root, the only principal, may do everything.
+    #[cfg(test)]
+    denied: Vec<(&'static str, ObjectName)>,
+}
+
+impl Access {
+    /// Of a caller, as an authorizer decides.
+    pub(crate) const fn new(authorizer: Authorizer, caller: Caller) -> Self {
+        Self {
+            authorizer,
+            caller,
+            #[cfg(test)]
+            denied: Vec::new(),
+        }
+    }
+
+    /// Asks whether the caller may do `action` to `resource`.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn check(
+        &self,
+        action: &str,
+        resource: Resource<'_>,
+        facts: Facts<'_>,
+    ) -> Result<(), Refusal> {
+        #[cfg(test)]
+        if self.denied.iter().any(|(denied, name)| *denied == action && Resource::of(name) == resource) {
+            return Err(Refusal::new(Code::AccessDenied));
+        }
+        match self.authorizer.decide(&self.caller, action, resource, facts) {
+            Decision::Allowed => Ok(()),
+            Decision::Denied => Err(Refusal::new(Code::AccessDenied)),
+        }
+    }
+}
+
+#[cfg(test)]
+impl Access {
+    /// Root's, but for one action on one object.
+    pub(crate) fn denying(action: &'static str, name: ObjectName) -> Self {
+        let denied = vec![(action, name)];
+        Self { denied, ..Self::new(Authorizer::default(), Caller::new("AKID")) }
     }
 }
 

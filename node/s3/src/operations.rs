@@ -547,6 +547,7 @@ fn check_values(row: &Row, level: Level, query: &Query<'_>) -> Result<(), NoOper
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::access;
 
     fn named(method: &str, level: Level, query: &str) -> Result<Operation, NoOperation> {
         let method = Method::from_bytes(method.as_bytes()).expect("a method");
@@ -566,6 +567,8 @@ mod tests {
             assert_eq!((row.operation as usize, row.operation.name()), (place, row.name));
             assert!(row.action.starts_with("s3:"), "{}", row.name);
         }
+        assert_eq!(Operation::GetObject.row().action, access::READ_OBJECT);
+        assert_eq!(Operation::DeleteObjects.row().action, access::DELETE_OBJECT);
     }
 
     #[test]

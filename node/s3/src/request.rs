@@ -9,6 +9,7 @@ use http::HeaderMap;
 use sherd_core::id::ObjectKey;
 use sherd_core::register::call::ClientCall;
 
+use super::access::Access;
 use super::protocol::checksum::{self, DeclaredChecksum};
 use super::protocol::context::{RequestId, Trailers};
 use super::protocol::query::Query;
@@ -160,6 +161,8 @@ pub struct Request<'a> {
     pub headers: HeaderMap,
     /// The call that it is a sending of, where its signature vouches for that.
     pub call: Option<ClientCall>,
+    /// The rights of its caller.
+    pub access: Access,
     /// Its body.
     pub payload: Payload,
 }

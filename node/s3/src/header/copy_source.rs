@@ -5,6 +5,7 @@
 use http::header::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
 
+use crate::access::{Access, Facts, READ_OBJECT, Resource};
 use crate::header::typed;
 use crate::names;
 use crate::protocol::code::Code;
@@ -39,6 +40,16 @@ pub(crate) fn of(headers: &HeaderMap) -> Result<CopySource, Refusal> {
     parse(text)
 }
 
+/// Reads the source of a copy that its caller may read.
+///
+/// # Errors
+/// As [`of`]; AccessDenied where the caller may not.
+pub(crate) fn readable(headers: &HeaderMap, access: &Access) -> Result<CopySource, Refusal> {
+    let source = of(headers)?;
+    access.check(READ_OBJECT, Resource::of(&source.name), Facts { headers })?;
+    Ok(source)
+}
+
 fn parse(text: &str) -> Result<CopySource, Refusal> {
     let (path, version) = match text.split_once("?versionId=") {
         Some((path, version)) => (path, Some(decode(version)?)),
@@ -66,6 +77,7 @@ fn unreadable() -> Refusal {
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
 
     use super::*;
 
@@ -85,6 +97,20 @@ mod tests {
             let name = names::object(bucket, key).unwrap();
             assert_eq!(parse(text).unwrap(), CopySource { name, null_version }, "{text}");
         }
+    }
+
+    #[test]
+    fn a_source_is_one_that_its_caller_may_read() {
+        let access = Access::denying(READ_OBJECT, names::object("bucket", "secret").unwrap());
+        let code = |source| {
+            let headers = HeaderMap::from_iter([(NAME.parse().unwrap(), HeaderValue::from_static(source))]);
+            readable(&headers, &access).map(drop).map_err(|refusal| refusal.code)
+        };
+        assert_eq!(code("bucket/secret"), Err(Code::AccessDenied));
+        assert_eq!(code("/bucket/%73ecret?versionId=null"), Err(Code::AccessDenied));
+        assert_eq!(code("bucket/secrets"), Ok(()));
+        assert_eq!(code("other/secret"), Ok(()));
+        assert_eq!(code("bucket"), Err(Code::InvalidArgument), "a malformed source is refused before");
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 pub(crate) async fn upload_copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let source = copy_source::of(&request.headers)?;
+    let source = copy_source::readable(&request.headers, &request.access)?;
     let number = request.parameter("partNumber")?.unwrap_or_default();
     let upload = request.text("uploadId").unwrap_or_default();
     let Request { target, headers, .. } = request;

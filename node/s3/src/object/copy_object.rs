@@ -16,8 +16,8 @@ use crate::{
 use sherd_store::object::{CopyRequest, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let Request { target, headers, call, .. } = request;
-    let source = copy_source::of(&headers)?;
+    let Request { target, headers, call, access, .. } = request;
+    let source = copy_source::readable(&headers, &access)?;
     let copy = CopyRequest {
         source: source.name,
         source_conditions: conditions::of_copy_source(&headers)?,

@@ -9,6 +9,7 @@ use s3s::dto::{Delete, DeleteObjectsOutput, DeletedObject, Error as KeyError, Ob
 use sherd_core::id::ObjectKey;
 use sherd_core::limits::DELETE_KEYS_MAX;
 
+use crate::access::{DELETE_OBJECT, Facts, Resource};
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::error::{Outcome, logged};
 use crate::protocol::code::Code;
@@ -35,16 +36,20 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 
 pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     typed::flag(&request.headers, BYPASS)?;
-    let Request { id, target, call, payload, .. } = request;
+    let Request { id, target, headers, call, access, payload, .. } = request;
     let delete: Delete = document::required(payload.into_document())?;
     let quiet = delete.quiet.unwrap_or_default();
-    let Batch { keys, null_versions, mut errors } = Batch::asked(delete)?;
+    let bucket = target.bucket();
+    let permitted = |key: &ObjectKey| {
+        let resource = Resource::Object(bucket.name().as_str(), key.as_str());
+        access.check(DELETE_OBJECT, resource, Facts { headers: &headers })
+    };
+    let Batch { keys, null_versions, mut errors } = Batch::asked(delete)?.only(permitted);
     let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
-    let outcomes = gateway.objects.delete_many(target.bucket(), keys).await?;
+    let outcomes = gateway.objects.delete_many(bucket, keys).await?;
     let mut deleted = Vec::new();
     for outcome in outcomes {
-        let version_id =
-            null_versions.get(&outcome.key).copied().unwrap_or_default().then(|| "null".to_owned());
+        let version_id = version_of(&null_versions, &outcome.key);
         let key = outcome.key.as_str().to_owned();
         match outcome.result {
             Ok(()) if quiet => {}
@@ -85,6 +90,19 @@ impl Batch {
             ));
         }
         Ok(Self::of(delete.objects))
+    }
+
+    /// Those of the keys that `permitted` lets pass; what it says of each other is an error.
+    fn only(mut self, permitted: impl Fn(&ObjectKey) -> Result<(), Refusal>) -> Self {
+        let Self { keys, null_versions, errors } = &mut self;
+        keys.retain(|(key, _)| match permitted(key) {
+            Ok(()) => true,
+            Err(refusal) => {
+                errors.push(said(key.as_str().to_owned(), version_of(null_versions, key), &refusal));
+                false
+            }
+        });
+        self
     }
 
     fn of(listed: Vec<ObjectIdentifier>) -> Self {
@@ -129,6 +147,11 @@ impl Batch {
     }
 }
 
+/// The version that an answer names for a key, where the request did.
+fn version_of(null_versions: &HashMap<ObjectKey, bool>, key: &ObjectKey) -> Option<String> {
+    null_versions.get(key).copied().unwrap_or_default().then(|| "null".to_owned())
+}
+
 fn batch_key(key: &str) -> Result<ObjectKey, Refusal> {
     if key.is_empty() {
         return Err(Refusal::new(Code::UserKeyMustBeSpecified));
@@ -150,6 +173,7 @@ mod tests {
     use s3s::dto::ETag;
 
     use super::*;
+    use crate::access::Access;
 
     fn listed(key: &str) -> ObjectIdentifier {
         ObjectIdentifier {
@@ -188,6 +212,23 @@ mod tests {
                 "InvalidRequest"
             ]
         );
+    }
+
+    #[test]
+    fn a_key_that_its_caller_may_not_delete_fails_by_itself() {
+        let access = Access::denying(DELETE_OBJECT, names::object("bucket", "kept").unwrap());
+        let headers = http::HeaderMap::new();
+        let permitted = |key: &ObjectKey| {
+            let resource = Resource::Object("bucket", key.as_str());
+            access.check(DELETE_OBJECT, resource, Facts { headers: &headers })
+        };
+        let null = ObjectIdentifier { version_id: Some("null".into()), ..listed("kept") };
+        let batch = Batch::of(vec![listed("a"), null, listed("b")]).only(permitted);
+        let keys: Vec<&str> = batch.keys.iter().map(|(key, _)| key.as_str()).collect();
+        assert_eq!(keys, ["a", "b"]);
+        let [error] = &*batch.errors else { panic!("one is denied: {:?}", batch.errors) };
+        assert_eq!((error.key.as_deref(), error.code.as_deref()), (Some("kept"), Some("AccessDenied")));
+        assert_eq!(error.version_id.as_deref(), Some("null"));
     }
 
     #[test]

@@ -23,6 +23,11 @@ fn header(name: &str, is_v2: bool) -> Option<HeaderName> {
     presigned_v2::HEADERS.into_iter().find(|header| is_v2 && name.eq_ignore_ascii_case(header.as_str()))
 }
 
+/// Whether a request has a header of Amazon's, among its headers or in its query.
+pub(super) fn contains(headers: &HeaderMap, query: &Query<'_>, name: &str) -> bool {
+    headers.contains_key(name) || query.pairs().iter().any(|pair| pair.name.eq_ignore_ascii_case(name))
+}
+
 /// Whether a parameter belongs to a signature.
 fn is_signature(name: &str, is_v2: bool) -> bool {
     presigned::PARAMETERS.contains(&name) || (is_v2 && presigned_v2::PARAMETERS.contains(&name))
@@ -86,6 +91,17 @@ mod tests {
         let query = Query::parse(uri.query()).expect("a query");
         hoist(&mut map, &query).map_err(|refusal| refusal.code)?;
         Ok(map)
+    }
+
+    #[test]
+    fn a_header_is_there_in_the_head_or_in_the_query() {
+        let source = "x-amz-copy-source";
+        let mut headers = HeaderMap::new();
+        let query = |text| Query::parse(Some(text)).expect("a query");
+        assert!(!contains(&headers, &query("x-amz-copy=1"), source));
+        assert!(contains(&headers, &query("a&X-Amz-Copy-Source=b%2Fk"), source));
+        headers.insert(source, HeaderValue::from_static("b/k"));
+        assert!(contains(&headers, &query(""), source));
     }
 
     #[test]

@@ -112,18 +112,17 @@ impl Inner {
             // Its signature is a field of the form: by its head it would only be denied.
             return Err(NoOperation::lacks_operation("PostObject").into());
         }
-        let copies = |headers: &HeaderMap| headers.contains_key("x-amz-copy-source");
-        if let Ok(operation) = classify(&parts.method, level, &query, copies(&parts.headers)) {
+        let copies = hoisted::contains(&parts.headers, &query, "x-amz-copy-source");
+        let classified = classify(&parts.method, level, &query, copies);
+        if let Ok(operation) = &classified {
             *named = ApiName(operation.name());
         }
         let VerifiedRequest { caller, payload, frames, call_id } =
             self.verifier.verify(&parts, &query, address.host_bucket.as_deref())?;
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
-        // Who may not ask is not told what is served; and what a presigned request asks for may be among the
-        // headers that stood in its query.
-        let operation = classify(&parts.method, level, &query, copies(&parts.headers))?;
-        *named = ApiName(operation.name());
+        // A caller without a signature does not learn what is served.
+        let operation = classified?;
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         if operation.body_use() == BodyUse::Object && has_body(&parts.headers) {

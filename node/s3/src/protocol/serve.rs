@@ -17,7 +17,7 @@ use super::inner::Inner;
 use super::intake::AdmittedRequest;
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
-use crate::access::{Decision, Facts, Resource};
+use crate::access::{Access, Facts, Resource};
 use crate::error;
 use crate::header::typed;
 use crate::names;
@@ -123,15 +123,16 @@ impl Inner {
     ) -> Result<Request<'a>, Refusal> {
         let AdmittedRequest { headers, operation, query, caller, call, .. } = admitted;
         let row = operation.row();
+        let access = Access::new(self.authorizer.clone(), caller);
         let resource = match row.resource {
-            ResourceKind::Service => Resource::Service,
-            ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket(target.bucket_name()),
-            ResourceKind::Object => Resource::Object(target.bucket_name(), target.key()),
+            ResourceKind::Service => Some(Resource::Service),
+            ResourceKind::Bucket => Some(Resource::Bucket(target.bucket_name())),
+            ResourceKind::Object => Some(Resource::Object(target.bucket_name(), target.key())),
+            // The operation asks for each.
+            ResourceKind::EachKey => None,
         };
-        let facts = Facts { headers: &headers };
-        match self.authorizer.decide(&caller, row.action, resource, facts) {
-            Decision::Allowed => {}
-            Decision::Denied => return Err(Refusal::new(Code::AccessDenied)),
+        if let Some(resource) = resource {
+            access.check(row.action, resource, Facts { headers: &headers })?;
         }
         check_once(&headers, row.once)?;
         Ok(Request {
@@ -140,6 +141,7 @@ impl Inner {
             query,
             headers,
             call,
+            access,
             payload: Payload {
                 checksum: admitted.checksum,
                 md5: admitted.md5,
