@@ -7,7 +7,7 @@
 use s3s::dto::{ListObjectsOutput, ListObjectsV2Output, Object, ObjectStorageClass};
 
 use crate::answer::{self, Response};
-use crate::bucket::listing::{KeyEncoding, Listing, Page, PageEntry};
+use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::bucket::token::{self, ListingKind};
 use crate::error::Outcome;
 use crate::request::Request;
@@ -15,7 +15,7 @@ use crate::{body, gateway::Gateway, header::checksum, header::timestamp, owner};
 use sherd_store::object::ListEntry;
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let listing = Listing::of(&request, "max-keys", 0)?;
+    let listing = ListingQuery::of(&request, "max-keys", 0)?;
     let marker = request.text("marker").unwrap_or_default();
     let bucket = request.target.bucket();
     let found = listing.keys(gateway, &bucket, (!marker.is_empty()).then(|| marker.clone())).await?;
@@ -47,7 +47,7 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
 
 pub(crate) async fn list_v2(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let with_owner = request.parameter("fetch-owner")?.unwrap_or_default();
-    let listing = Listing::of(&request, "max-keys", 0)?;
+    let listing = ListingQuery::of(&request, "max-keys", 0)?;
     let start_after = request.text("start-after").filter(|start| !start.is_empty());
     let continuation_token = request.text("continuation-token");
     let after = match &continuation_token {

@@ -7,7 +7,7 @@ use s3s::dto::{ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClas
 use sherd_core::id::VersionId;
 
 use crate::answer::{self, Response};
-use crate::bucket::listing::{KeyEncoding, Listing, Page, PageEntry};
+use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
@@ -19,7 +19,7 @@ use sherd_store::object::ListEntry;
 const NULL: &str = "null";
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let listing = Listing::of(&request, "max-keys", 0)?;
+    let listing = ListingQuery::of(&request, "max-keys", 0)?;
     let key_marker = request.text("key-marker").unwrap_or_default();
     let version_marker = request.text("version-id-marker");
     check_markers(&key_marker, version_marker.as_deref())?;

@@ -13,13 +13,13 @@ use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use sherd_store::object::{BucketRef, ListPage, ListRequest};
 
-/// What `encoding-type=url` leaves as it is.
+/// The characters that `encoding-type=url` leaves as they are.
 const URL_SAFE: &AsciiSet =
     &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
 
 /// The parameters that all listings have.
 #[derive(Debug)]
-pub(crate) struct Listing {
+pub(crate) struct ListingQuery {
     /// The most entries on its page.
     pub(crate) max: u32,
     pub(crate) prefix: String,
@@ -27,11 +27,11 @@ pub(crate) struct Listing {
     pub(crate) encoding: KeyEncoding,
 }
 
-impl Listing {
+impl ListingQuery {
     /// Reads them; `max` is the name of the parameter that bounds a page, `min` the least that it may say.
     ///
     /// # Errors
-    /// InvalidArgument for a bound or an encoding that is none.
+    /// InvalidArgument for a malformed bound or encoding.
     pub(crate) fn of(request: &Request<'_>, max: &'static str, min: u32) -> Result<Self, Refusal> {
         let asked = request.parameter(max)?;
         let encoding = KeyEncoding::of(request.text("encoding-type").as_deref())?;
@@ -131,7 +131,7 @@ pub(crate) enum PageEntry<T> {
 pub(crate) struct Page<T> {
     pub(crate) named: Vec<T>,
     pub(crate) common_prefixes: Vec<CommonPrefix>,
-    /// Whether its last entry is no prefix.
+    /// Whether its last entry is a named one.
     pub(crate) ends_in_named: bool,
 }
 

@@ -4,7 +4,7 @@ use s3s::dto::{ChecksumAlgorithm, ChecksumType, ListMultipartUploadsOutput, Mult
 use sherd_core::id::UploadId;
 
 use crate::answer::{self, Response};
-use crate::bucket::listing::{KeyEncoding, Listing, Page, PageEntry};
+use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
@@ -16,7 +16,7 @@ use sherd_store::object::{ListUploads, UploadEntry, UploadPage};
 type Marker = (String, Option<UploadId>);
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let listing = Listing::of(&request, "max-uploads", 1)?;
+    let listing = ListingQuery::of(&request, "max-uploads", 1)?;
     let key_marker = request.text("key-marker");
     let upload_id_marker = request.text("upload-id-marker");
     let bucket = request.target.bucket();

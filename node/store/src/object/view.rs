@@ -106,7 +106,7 @@ impl fmt::Display for BucketRef {
 /// Why the look-up of a bucket found no view.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LookupError {
-    /// There is no such bucket.
+    /// The bucket does not exist.
     #[error("no such bucket")]
     Missing,
     /// The bucket's register could not be read.
