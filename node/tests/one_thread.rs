@@ -273,11 +273,12 @@ async fn list(objects: &Objects, after: Option<String>, max_keys: u32) -> (Vec<S
 
 async fn all_online(store: &Store) {
     let online = async {
-        while !store.health().volumes.iter().all(|volume| volume.state == VolumeCondition::Online) {
+        while !store.report("").volumes.iter().all(|volume| volume.condition == Some(VolumeCondition::Online))
+        {
             sleep(Duration::from_millis(100)).await;
         }
     };
-    timeout(PATIENCE, online).await.unwrap_or_else(|_| panic!("volumes stay {:?}", store.health().volumes));
+    timeout(PATIENCE, online).await.unwrap_or_else(|_| panic!("volumes stay {:?}", store.report("").volumes));
 }
 
 async fn write_and_race(world: &mut World, store: Store) {

@@ -1,7 +1,11 @@
-//! The report of a node on itself and its volumes: for other nodes in each ping, for health,
-//! metrics and `status`.
+//! The report of a node on itself and its volumes: for other nodes in each ping, for health, metrics and
+//! `status`.
 //!
-//! The store makes these; `sherd-proto` writes them into messages and reads them back.
+//! The store makes these; `sherd-proto` writes them into messages and reads them back. The process puts them
+//! together into a [`NodeMoment`] once a second, and all that is shown of this node is read from the last
+//! one.
+
+use std::sync::Arc;
 
 use serde::Serialize;
 
@@ -178,5 +182,84 @@ impl NodeReport {
             volumes: Vec::new(),
             reports_waiting: 0,
         }
+    }
+}
+
+/// A moment of one erasure set, as this node sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct SetReport {
+    /// Its number in the topology.
+    pub set: u32,
+    /// Volumes that belong to it.
+    pub volumes: usize,
+    /// Volumes of it that vote.
+    pub voting: usize,
+    /// Volumes of it that have room.
+    pub with_room: usize,
+    /// Volumes of it that take shards of new data: calls reach them, and they have room.
+    pub taking_shards: usize,
+    /// Shards that a write of new data has to make durable.
+    pub shards_needed: usize,
+    /// Votes that a write needs.
+    pub write_quorum: usize,
+    /// Votes that a read needs.
+    pub read_quorum: usize,
+}
+
+impl SetReport {
+    /// Whether there are votes for a write.
+    pub const fn is_writable(&self) -> bool {
+        self.voting >= self.write_quorum
+    }
+
+    /// Whether there are votes for a read.
+    pub const fn is_readable(&self) -> bool {
+        self.voting >= self.read_quorum
+    }
+
+    /// Whether data that is kept in its row is refused for lack of room.
+    pub const fn is_full(&self) -> bool {
+        self.with_room < self.write_quorum
+    }
+
+    /// Whether data with shards is refused for lack of room.
+    pub const fn is_full_for_shards(&self) -> bool {
+        self.with_room < self.shards_needed
+    }
+
+    /// Whether shards of new data can be made durable.
+    pub const fn takes_shards(&self) -> bool {
+        self.taking_shards >= self.shards_needed
+    }
+}
+
+/// A moment of this node: computed in one place, read by health, metrics, `status`, pings and their answers.
+///
+/// It is computed once a second, and at once after a change for the worse, so that it never shows a node
+/// better than it is for longer than 10 ms after such a change:
+/// - the process starts to stop (health reads this directly, and not from here);
+/// - a volume of this node changes its state, or its vote;
+/// - another node goes down, or reports volumes that changed, or has damage to heal where it had none;
+/// - the first report of damage comes from the data path.
+///
+/// A change for the better may show up to a second late. So may changes that nothing is drained or restarted
+/// by: free bytes, a volume that fills up, the progress of a recovery, damage that a background walk finds.
+/// `healed_since_ms` needs [seconds without any damage](VolumeReport::healed_since_ms) and not a good moment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeMoment {
+    /// The report that other nodes get.
+    pub report: Arc<NodeReport>,
+    /// Every erasure set; empty before the volumes are open.
+    pub sets: Vec<SetReport>,
+    /// Why sets do not come back by themselves, and what ends that.
+    pub stuck: Vec<String>,
+    /// What is wrong between the nodes of the cluster; empty for a node alone.
+    pub problems: Vec<String>,
+}
+
+impl NodeMoment {
+    /// The moment of a node whose volumes are not open.
+    pub fn of(report: NodeReport) -> Self {
+        Self { report: Arc::new(report), sets: Vec::new(), stuck: Vec::new(), problems: Vec::new() }
     }
 }

@@ -7,7 +7,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::sync::{Arc, Weak};
+use std::sync::Arc;
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
@@ -17,8 +17,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::{ClusterId, ProcessId};
-use sherd_core::report::NodeReport;
+use sherd_core::id::ClusterId;
+use sherd_core::report::{NodeMoment, NodeReport};
 use sherd_core::topology::Topology;
 use sherd_volume::disk::Disk;
 
@@ -26,7 +26,7 @@ use crate::health::{FormationWait, Health};
 use crate::process::config::Config;
 use crate::process::config::cluster::ClusterConfig;
 use crate::process::config::credentials::Credentials;
-use crate::process::report::{NodeReporter, ReporterConfig};
+use crate::process::report::{NodeReporter, Peers, ReporterConfig, keep_reporting, node_identity};
 use crate::process::store::Store;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
@@ -35,7 +35,7 @@ use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, NodeDesk, RpcNo
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use sherd_store::cluster::asker::Asker;
 use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
-use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipConfig, OwnState};
+use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipConfig};
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::remote::RemoteVolumes;
@@ -117,27 +117,27 @@ impl ClusterNode {
         let address = listener.local_addr().unwrap_or(listen);
 
         let (tasks, stop, remote) = (TaskTracker::new(), CancellationToken::new(), RemoteVolumes::default());
-        let reporter = Arc::new(NodeReporter::new(
-            ReporterConfig {
-                node: cluster.own().name.clone(),
-                cluster_name: cluster.name.clone(),
-                config_digest: config.digest(),
-                credentials_proof: credentials_proof(&config.credentials, cluster.id),
-                trust: trust.clone(),
-                health: Arc::clone(health),
-                clock: Arc::clone(&clock),
-            },
-            rng.as_ref(),
-        ));
+        let identity = identity(config, cluster, rng.as_ref());
+        health.show(NodeMoment::of(identity.clone()));
         let nodes: Vec<ConfiguredNode> = cluster.nodes.iter().map(configured).collect();
         let membership = Arc::new(Membership::new(MembershipConfig {
             cluster: cluster.id,
             nodes: nodes.clone(),
             own: cluster.node,
-            own_state: own_state(&reporter),
+            own_moments: health.moments(),
             volumes: remote.clone(),
         }));
-        reporter.know_membership(&membership);
+        let reporter = Arc::new(NodeReporter::new(ReporterConfig {
+            identity,
+            health: Arc::clone(health),
+            clock: Arc::clone(&clock),
+            peers: Some(Peers {
+                cluster_name: cluster.name.clone(),
+                trust: trust.clone(),
+                membership: Arc::clone(&membership),
+            }),
+        }));
+        tasks.spawn(keep_reporting(Arc::clone(&reporter), stop.clone()));
         let age = ConnectionAge::of_at_most(cluster.reconnect_after);
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
@@ -179,7 +179,8 @@ impl ClusterNode {
         self.address
     }
 
-    /// Waits until this node's volumes hold the cluster's topology; health says what it waits for. Cancel-safe.
+    /// Waits until this node's volumes hold the cluster's topology; health says what it waits for.
+    /// Cancel-safe.
     pub async fn form(&self, health: &Health) -> Formation {
         let (status, mut watched) = watch::channel(FormationStatus::default());
         health.form(Some(FormationWait::default()));
@@ -204,7 +205,7 @@ impl ClusterNode {
             formation = run => formation,
         };
         health.form(None);
-        self.reporter.know_topology(&formation.topology);
+        self.reporter.formed(&formation.topology);
         formation
     }
 
@@ -228,7 +229,7 @@ impl ClusterNode {
     /// Lets peers reach the volumes of an open store, and speaks of it.
     pub fn serve(&self, store: &Store) {
         self.volumes.fill(store.local_peer());
-        self.reporter.know_store(store);
+        self.reporter.serve(store);
         tracing::info!(cluster = %self.cluster, node = %self.address, "serving peers");
     }
 
@@ -264,15 +265,17 @@ fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk
     }
 }
 
-/// What membership says of this node. The reporter knows membership, so this holds it weakly.
-fn own_state(reporter: &Arc<NodeReporter>) -> OwnState {
-    let reporter: Weak<NodeReporter> = Arc::downgrade(reporter);
-    let gone = NodeReport::of(String::new(), ProcessId([0; 16]));
-    Arc::new(move || reporter.upgrade().map_or_else(|| gone.clone(), |reporter| reporter.state()))
+/// The part of this node's report that never changes.
+fn identity(config: &Config, cluster: &ClusterConfig, rng: &dyn Rng) -> NodeReport {
+    NodeReport {
+        config_digest: Some(config.digest()),
+        credentials_proof: Some(credentials_proof(&config.credentials, cluster.id)),
+        ..node_identity(cluster.own().name.clone(), rng)
+    }
 }
 
-/// Shows that two nodes have the same root credentials, to one that has them: HMAC-SHA-256 of the cluster id and
-/// the key id under the secret.
+/// Shows that two nodes have the same root credentials, to one that has them: HMAC-SHA-256 of the cluster id
+/// and the key id under the secret.
 fn credentials_proof(credentials: &Credentials, cluster: ClusterId) -> [u8; 32] {
     let secret = credentials.secret_access_key.expose().as_bytes();
     let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key of HMAC has any length");

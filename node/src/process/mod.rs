@@ -1,5 +1,5 @@
-//! What starts and ends a process: what is wanted (`cli`, `config`), its life (`run`), and where the parts below
-//! meet (`open`, `store`).
+//! What starts and ends a process: what is wanted (`cli`, `config`), its life (`run`), and where the parts
+//! below meet (`open`, `store`).
 
 pub mod ca;
 pub mod cli;
@@ -9,6 +9,7 @@ pub(crate) mod descriptors;
 pub mod dev;
 pub mod exit;
 pub mod inspect;
+pub(crate) mod limits;
 pub mod open;
 pub mod parent;
 pub mod probe;

@@ -1,8 +1,7 @@
 //! From a valid configuration to what answers S3: the one place where the protocol meets the store.
 //!
 //! [`open`] is called once, after the listeners are bound and before S3 is announced. It returns
-//! the three things that the process needs: the service, the source of health reports, and how to
-//! close the store.
+//! what the process needs: the service, and how to close the store. What is degraded is shown in its health.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -13,16 +12,19 @@ use futures::future::BoxFuture;
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderValue, Request, Response};
 use http_body_util::Full;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::limits::VOUCH_AFTER_MS;
 use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
-use crate::health::{Health, ReportSource};
+use crate::health::Health;
 use crate::process::cluster::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
+use crate::process::report::{NodeReporter, ReporterConfig, keep_reporting, node_identity};
 use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{Refusal, RequestBody};
 use sherd_s3::Gateway;
@@ -55,8 +57,6 @@ pub struct OpenStore<S> {
     pub nodes: usize,
     /// Where this node serves the others; none where it is alone.
     pub node_address: Option<SocketAddr>,
-    /// Reports what is degraded.
-    pub health: ReportSource,
     /// How reads that wait ask slow connections for their buffers.
     pub reclaim: Reclaim,
     /// Ends background work and syncs the logs; called after the last request ended.
@@ -92,21 +92,27 @@ pub async fn open(
     let node = join(config, &machine, metrics, health).await?;
     let (node, place) = node.map_or((None, None), |(node, place)| (Some(node), Some(place)));
     let store = Store::open(store_config(config), machine, metrics, place).await?;
+    let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
     if let Some(node) = &node {
         node.serve(&store);
+    } else {
+        let identity = node_identity(String::new(), rng.as_ref());
+        let (health, clock) = (Arc::clone(health), Arc::clone(&clock));
+        let reporter = Arc::new(NodeReporter::new(ReporterConfig { identity, health, clock, peers: None }));
+        reporter.serve(&store);
+        tasks.spawn(keep_reporting(reporter, stop.clone()));
     }
     store.trim_memory();
-    let observed = store.clone();
+    let (observed, shown) = (store.clone(), Arc::clone(health));
     let gauges = Arc::downgrade(metrics);
     metrics.on_scrape(move || {
         if let Some(metrics) = gauges.upgrade() {
-            observed.observe(&metrics);
+            observed.observe(&metrics, &shown.moment().report);
         }
     });
     let protocol = protocol(config, &store, clock, rng.as_ref());
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
-    let (reported, closed) = (store.clone(), store);
     Ok(OpenStore {
         service: move |request| -> BoxFuture<'static, _> {
             let protocol = protocol.clone();
@@ -115,15 +121,17 @@ pub async fn open(
         shape,
         nodes,
         node_address,
-        health: Arc::new(move || reported.health()),
         reclaim,
         close: Box::new(move || {
             Box::pin(async move {
-                closed.close().await;
+                store.close().await;
                 // Last: until then its volumes answer what the others began.
                 if let Some(node) = node {
                     node.stop().await;
                 }
+                stop.cancel();
+                tasks.close();
+                tasks.wait().await;
             })
         }),
     })

@@ -109,7 +109,7 @@ fn within(descriptors: DescriptorLimit, mut config: Config) -> Config {
 
 async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
     let metrics = Metrics::shared(config.durability);
-    let health = Arc::new(Health::opening(config.durability));
+    let health = Arc::new(Health::opening(config.durability, config.upkeep.release_grace));
     let (told, admin_life) = (Life::new(), Life::new());
     let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
     let s3 = Listener::bind("S3", config.listen).await?;
@@ -158,7 +158,7 @@ async fn serve_s3(
         () = told.stopped() => return Ok(()),
         store = open(config, metrics, health) => store?,
     };
-    health.serve(store.health);
+    health.serve();
     if config.durability == Durability::None {
         tracing::warn!("durability = none: a power cut loses acknowledged objects");
     }

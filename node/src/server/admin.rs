@@ -125,11 +125,11 @@ fn plain(status: StatusCode, content_type: &'static str, body: impl Into<Bytes>)
 mod tests {
     use http_body_util::BodyExt as _;
 
-    use sherd_core::report::VolumeCondition;
+    use sherd_core::id::{ProcessId, VolumeId};
+    use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
     use sherd_volume::options::Durability;
 
     use super::*;
-    use crate::health::{HealthReport, SetHealth, VolumeHealth};
 
     async fn ask(method: Method, path: &str, health: &Health) -> (StatusCode, String) {
         let request = Request::builder().method(method).uri(path).body(()).expect("a valid request");
@@ -140,25 +140,26 @@ mod tests {
     }
 
     fn health(voting: usize) -> Health {
-        let health = Health::opening(Durability::None);
-        health.serve(Arc::new(move || HealthReport {
-            sets: vec![SetHealth {
-                set: 0,
-                volumes: 4,
-                voting,
-                with_room: 4,
-                taking_shards: voting,
-                shards_needed: 3,
-                write_quorum: 3,
-                read_quorum: 2,
-            }],
-            volumes: vec![VolumeHealth {
-                name: "/v1".into(),
-                state: VolumeCondition::Failed,
-                reason: "EIO".into(),
-            }],
-            ..HealthReport::default()
-        }));
+        let health = Health::opening(Durability::None, Duration::from_mins(10));
+        let mut report = NodeReport::of("n1".to_owned(), ProcessId([1; 16]));
+        report.volumes.push(VolumeReport {
+            path: "/v1".to_owned(),
+            condition: Some(VolumeCondition::Failed),
+            reason: "EIO".to_owned(),
+            ..VolumeReport::of(VolumeId([1; 16]))
+        });
+        let set = SetReport {
+            set: 0,
+            volumes: 4,
+            voting,
+            with_room: 4,
+            taking_shards: voting,
+            shards_needed: 3,
+            write_quorum: 3,
+            read_quorum: 2,
+        };
+        health.show(NodeMoment { sets: vec![set], ..NodeMoment::of(report) });
+        health.serve();
         health
     }
 
@@ -186,7 +187,8 @@ mod tests {
     #[tokio::test]
     async fn problems_of_the_cluster_are_listed_and_make_no_node_unready() {
         let health = health(3);
-        health.know_problems(Arc::new(|| vec!["n2 has other root credentials".to_owned()]));
+        let problems = vec!["n2 has other root credentials".to_owned()];
+        health.show(NodeMoment { problems, ..NodeMoment::clone(&health.moment()) });
         let (status, body) = ask(Method::GET, "/health/ready", &health).await;
         let body: serde_json::Value = serde_json::from_str(&body).expect("JSON");
         assert_eq!(body["problems"], serde_json::json!(["n2 has other root credentials"]));

@@ -1,8 +1,9 @@
 //! The reports of a node and of its volumes, in pings and in the answer of `status`.
 //!
-//! A report that cannot be read is refused by its field. Left out are volumes with an id of a wrong length,
-//! and those beyond the most that a node has. A condition that is unknown here becomes `None`: a node of a
-//! later version may have another.
+//! A report is refused only where it does not say which process of which node made it. A node of a later
+//! version may send more, or other forms: digests of another length are as if they were not sent, so that
+//! they are not compared; volumes with an id of another length, and those beyond the most that a node has,
+//! are left out; a condition that is unknown here becomes `None`.
 
 use bytes::Bytes;
 
@@ -183,15 +184,16 @@ impl Wire for NodeReport {
             reports_waiting,
         } = message;
         let volumes = volumes.into_iter().take(NODE_VOLUMES_MAX);
-        let trusted_cas = trusted_cas.iter().map(|print| array(print, "fingerprint"));
+        // All or none: a part of them would be compared as if it were all.
+        let trusted_cas: Option<Vec<Digest>> = trusted_cas.iter().map(digest_if_known).collect();
         Ok(Self {
             name,
             process: ProcessId(array(&process, "process id")?),
             version,
-            config_digest: optional_digest(&config_digest, "configuration's digest")?,
-            trusted_cas: trusted_cas.collect::<Result<_, _>>()?,
-            credentials_proof: optional_digest(&credentials_proof, "proof of credentials")?,
-            topology_digest: optional_digest(&topology_digest, "topology's digest")?,
+            config_digest: digest_if_known(&config_digest),
+            trusted_cas: trusted_cas.unwrap_or_default(),
+            credentials_proof: digest_if_known(&credentials_proof),
+            topology_digest: digest_if_known(&topology_digest),
             is_stopping: stopping,
             volumes: volumes.filter_map(|volume| VolumeReport::from_wire(volume).ok()).collect(),
             reports_waiting,
@@ -199,7 +201,7 @@ impl Wire for NodeReport {
     }
 }
 
-/// A digest that a node need not have.
-fn optional_digest(bytes: &Bytes, field: &'static str) -> Result<Option<Digest>, ConvertError> {
-    if bytes.is_empty() { Ok(None) } else { array(bytes, field).map(Some) }
+/// A digest; `None` where the field is empty or of another length.
+fn digest_if_known(bytes: &Bytes) -> Option<Digest> {
+    bytes[..].try_into().ok()
 }

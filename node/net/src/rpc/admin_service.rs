@@ -122,7 +122,7 @@ impl AdminService for AdminRpc {
             let caller = NodeReport::from_wire(caller).map_err(|error| error::invalid(&error))?;
             self.membership.note_caller(&caller);
         }
-        let mut node = self.membership.own_state();
+        let mut node = NodeReport::clone(&self.membership.own_report());
         // A proof is for those that have the secret themselves.
         if by.role != crate::tls::Role::Node {
             node.credentials_proof = None;

@@ -19,8 +19,8 @@ use sherd_store::machine::quantity::Period;
 
 /// The name of a cluster that is given none.
 const NAME: &str = "sherd";
-/// How long connections live where that is not said, and at most: a certificate or an authority that is replaced
-/// since it must no longer be trusted is out of use as much later.
+/// How long connections live where that is not said, and at most: a certificate or an authority that is
+/// replaced since it must no longer be trusted is out of use as much later.
 const RECONNECT_AFTER: Period = Period(Duration::from_hours(1));
 /// Calls that are under way when a connection is renewed have half of it, and a small one takes up to 5 s.
 const RECONNECT_AFTER_MIN: Period = Period(Duration::from_secs(20));

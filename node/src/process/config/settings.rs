@@ -95,8 +95,8 @@ pub struct Settings {
 #[derive(Debug, Clone, Default, PartialEq, Args, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TlsSettings {
-    /// Certificate that S3 clients are shown, in PEM, and those between it and its authority; S3 is served over
-    /// TLS alone then
+    /// Certificate that S3 clients are shown, in PEM, and those between it and its authority; S3 is served
+    /// over TLS alone then
     #[arg(id = "tls_cert", long = "tls-cert", env = "SHERD_TLS_CERT", value_name = "FILE")]
     pub cert: Option<PathBuf>,
     /// The key of that certificate, closed to others
@@ -154,8 +154,8 @@ pub struct ClusterSettings {
     /// The key of this node's certificate, closed to others
     #[arg(id = "cluster_key", long = "cluster-key", env = "SHERD_CLUSTER_KEY", value_name = "FILE")]
     pub key: Option<PathBuf>,
-    /// Age at which connections between nodes have ended; each is renewed at a quarter to a half of it, the same on
-    /// every node [default: 1h]
+    /// Age at which connections between nodes have ended; each is renewed at a quarter to a half of it, the
+    /// same on every node [default: 1h]
     #[arg(
         id = "cluster_reconnect_after",
         long = "cluster-reconnect-after",

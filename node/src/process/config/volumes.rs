@@ -95,9 +95,9 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InvalidVolumes> {
     }
 }
 
-/// Checks on the machine that every path is a directory of its own, and that this process can use one of them at
-/// least. A disk that failed, or whose filesystem went read-only, is an offline volume of a node that serves the
-/// others; it is taken up when it can be written again.
+/// Checks on the machine that every path is a directory of its own, and that this process can use one of them
+/// at least. A disk that failed, or whose filesystem went read-only, is an offline volume of a node that
+/// serves the others; it is taken up when it can be written again.
 ///
 /// # Errors
 /// [`InvalidVolumes`] names the first path that is no volume at all, or, where none can be used, the first.

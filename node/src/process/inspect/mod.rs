@@ -1,8 +1,8 @@
 //! `sherd-node inspect DIR...`: what is in volumes that no node is using, and whether it is whole.
 //!
-//! Every directory is locked and opened as a start would open it: its log is replayed, a damaged
-//! index is rebuilt from it. With `verify` every row, shard and file is read back and checked, and
-//! what the directories hold together is compared: rows of a key, shards of a data id, parity. A volume that is
+//! Every directory is locked and opened as a start would open it: its log is replayed, a damaged index is
+//! rebuilt from it. With `verify` every row, shard and file is read back and checked, and what the
+//! directories hold together is compared: rows of a key, shards of a data id, parity. A volume that is
 //! recovering is named, and not compared.
 
 mod command;
@@ -129,8 +129,8 @@ pub struct Report {
     /// Shards that are not whole and that no register names: what writes left that were cut short.
     /// The sweeper's, and no loss.
     pub unnamed_broken: u64,
-    /// Shards of data that no row on the volumes that were given names: replaced data in its grace, and orphans.
-    /// Upkeep's, and no loss.
+    /// Shards of data that no row on the volumes that were given names: replaced data in its grace, and
+    /// orphans. Upkeep's, and no loss.
     pub unnamed: UnnamedShards,
     /// Records that are rotten and that nothing needs any more: they were healed or replaced, and go with
     /// compaction.
@@ -145,7 +145,8 @@ pub struct Report {
     /// The uploads that are open in the objects that were verified.
     #[serde(skip)]
     open_uploads: BTreeSet<UploadId>,
-    /// Those of them whose attributes lie in a register of their own that was not met yet, with their objects.
+    /// Those of them whose attributes lie in a register of their own that was not met yet, with their
+    /// objects.
     #[serde(skip)]
     without_attributes: BTreeMap<UploadId, RegisterKey>,
     /// Whether every object could be read: another may have its upload open.

@@ -1,9 +1,9 @@
 //! Counts the shards of data that no row names.
 //!
-//! Each shard says which register is to name it, so each is looked up by itself and memory stays bounded: the row of that
-//! key on every volume that was given, for a part also its object's, and the manifest pages that they name. A value of any
-//! ballot counts: what a row that is behind names is not told from what is current. What cannot be read may name
-//! anything, so its shards are not counted.
+//! Each shard says which register is to name it, so each is looked up by itself and memory stays bounded: the
+//! row of that key on every volume that was given, for a part also its object's, and the manifest pages that
+//! they name. A value of any ballot counts: what a row that is behind names is not told from what is current.
+//! What cannot be read may name anything, so its shards are not counted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -18,7 +18,8 @@ use sherd_volume::error::Error;
 use super::verify::Subject;
 use super::{InspectError, InspectedVolume, PAGE, Report, UnnamedShards, read_error};
 
-/// Keys whose data is remembered: shards of one object lie beside each other in no order, its parts among them.
+/// Keys whose data is remembered: shards of one object lie beside each other in no order, its parts among
+/// them.
 const KEYS_MAX: usize = 256;
 /// Data ids that a report lists.
 const LISTED_MAX: usize = 1000;

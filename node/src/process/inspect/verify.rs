@@ -229,7 +229,8 @@ fn verify_register(
     }
 }
 
-/// Notes the uploads that an object has open, and where their attributes are met. All objects come before all parts.
+/// Notes the uploads that an object has open, and where their attributes are met. All objects come before all
+/// parts.
 fn note_uploads(sees_every_value: bool, key: &RegisterKey, state: &State, report: &mut Report) {
     match state {
         State::Object(object) => {
@@ -246,8 +247,8 @@ fn note_uploads(sees_every_value: bool, key: &RegisterKey, state: &State, report
     }
 }
 
-/// Whether a row names nothing any more that anybody needs: that of a deleted bucket, and that of a part whose
-/// upload is closed. What data it names has gone, or belongs to the object. Upkeep removes such rows.
+/// Whether a row names nothing any more that anybody needs: that of a deleted bucket, and that of a part
+/// whose upload is closed. What data it names has gone, or belongs to the object. Upkeep removes such rows.
 fn is_unneeded(
     volumes: &[InspectedVolume],
     sees_every_value: bool,
@@ -255,8 +256,8 @@ fn is_unneeded(
     report: &Report,
 ) -> bool {
     let is_gone = volumes.iter().any(|volume| volume.reader.seals_of(key.bucket) == Seals::Final);
-    // All objects come before all parts. With fewer volumes of the set than see every value an upload may be open
-    // elsewhere.
+    // All objects come before all parts. With fewer volumes of the set than see every value an upload may be
+    // open elsewhere.
     let is_closed =
         |upload| report.knows_uploads && sees_every_value && !report.open_uploads.contains(&upload);
     is_gone || key.part.is_some_and(|part| is_closed(part.upload))

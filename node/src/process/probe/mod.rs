@@ -4,9 +4,9 @@
 //! PUT bucket -> PUT object -> GET object, compare -> DELETE object -> DELETE bucket
 //! ```
 //!
-//! Each step is one request of its own connection, in clear or over TLS, signed with SigV4, path style. After a
-//! failed step the probe still tries to remove what it made. All together ends within 30 s: it is what a rollout or
-//! a cron job waits for, and its exit code is the answer.
+//! Each step is one request of its own connection, in clear or over TLS, signed with SigV4, path style. After
+//! a failed step the probe still tries to remove what it made. All together ends within 30 s: it is what a
+//! rollout or a cron job waits for, and its exit code is the answer.
 
 use std::io;
 use std::path::PathBuf;

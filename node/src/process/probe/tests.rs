@@ -34,7 +34,8 @@ enum Answer {
     Silence,
 }
 
-/// Answers one connection each, and returns `METHOD path` of what came, and the connections without an answer.
+/// Answers one connection each, and returns `METHOD path` of what came, and the connections without an
+/// answer.
 async fn serve(listener: TcpListener, answers: Vec<Answer>) -> (Vec<String>, Vec<TcpStream>) {
     let mut answers = VecDeque::from(answers);
     let (mut heads, mut kept, mut open) = (Vec::new(), Vec::new(), Vec::new());

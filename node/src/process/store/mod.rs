@@ -3,6 +3,8 @@
 
 mod observe;
 
+pub use self::observe::StoreReport;
+
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
@@ -120,8 +122,8 @@ impl ClusterPlace {
         Self { formation, remote: RemoteVolumes::default(), peers: Vec::new() }
     }
 
-    /// The topology with the ways to its volumes: those of this node in this process, the others through the peer
-    /// that reaches their node.
+    /// The topology with the ways to its volumes: those of this node in this process, the others through the
+    /// peer that reaches their node.
     fn routed(self, local: &LocalPeer) -> Cluster {
         let Self { formation: Formation { topology, node, .. }, remote, peers } = self;
         let local = Arc::new(local.clone());
@@ -166,12 +168,12 @@ pub struct Store {
 }
 
 impl Store {
-    /// Opens the volumes, and starts the background work. A node among others has its `place` in the cluster; the
-    /// volumes of a node alone are the cluster, which is formed where there is none.
+    /// Opens the volumes, and starts the background work. A node among others has its `place` in the cluster;
+    /// the volumes of a node alone are the cluster, which is formed where there is none.
     ///
     /// # Errors
-    /// [`StoreError`] when the directories do not make a node. A volume that does not open is an
-    /// offline volume, not an error.
+    /// [`StoreError`] when the directories do not make a node. A volume that does not open is an offline
+    /// volume, not an error.
     pub async fn open(
         config: StoreConfig,
         machine: Machine,
@@ -220,7 +222,8 @@ impl Store {
             Parts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep },
             metrics,
         );
-        // Among others each volume votes as soon as enough peers answered; nothing waits for those that do not.
+        // Among others each volume votes as soon as enough peers answered; nothing waits for those that do
+        // not.
         if is_alone {
             store.upkeep.confirm_volumes().await;
         }
@@ -371,14 +374,15 @@ struct Parts {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use sherd_volume::options::Durability;
 
     use sherd_core::report::VolumeCondition;
 
     use super::*;
 
-    async fn open(folder: &std::path::Path) -> Store {
+    /// Four volumes in folders below `folder`.
+    pub(crate) async fn open(folder: &std::path::Path) -> Store {
         let volumes: Vec<PathBuf> = (1..=4).map(|number| folder.join(format!("v{number}"))).collect();
         for volume in &volumes {
             std::fs::create_dir_all(volume).expect("the folder is writable");
@@ -398,7 +402,7 @@ mod tests {
     }
 
     fn states(store: &Store) -> Vec<VolumeCondition> {
-        store.health().volumes.iter().map(|volume| volume.state).collect()
+        store.report("").volumes.iter().filter_map(|volume| volume.condition).collect()
     }
 
     /// One thread: what the store started in the background has not run when it is looked at.
@@ -407,7 +411,7 @@ mod tests {
         let folder = tempfile::TempDir::new().expect("a folder for the test");
         let store = open(folder.path()).await;
         assert_eq!(states(&store), [VolumeCondition::Opening; 4]);
-        assert!(store.health().sets.iter().all(|set| set.voting == 4), "they serve all the same");
+        assert!(store.report("").sets.iter().all(|set| set.voting == 4), "they serve all the same");
         let known = async {
             while states(&store) != [VolumeCondition::Online; 4] {
                 tokio::task::yield_now().await;

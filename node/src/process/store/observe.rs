@@ -1,24 +1,56 @@
-//! What a store says of itself at one moment: for health, for metrics, and for the other nodes; and the orders that
-//! an admin gives about its volumes.
+//! What a store says of itself at one moment: for health, for metrics, and for the other nodes; and the
+//! orders that an admin gives about its volumes.
 
 use std::time::Duration;
 
 use prometheus::IntCounter;
+use tokio::sync::watch;
 
 use sherd_core::id::VolumeId;
-use sherd_core::report::{VolumeCondition, VolumeReport};
+use sherd_core::report::{NodeReport, SetReport, VolumeCondition, VolumeReport};
 
 use super::Store;
-use crate::health::{HealthReport, SetHealth, VolumeHealth};
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::peer::VolumeRoute;
 use sherd_store::upkeep::OpeningStatus;
 use sherd_store::volumes::{VolumeState, VolumeStatus};
 
+/// The part of the store in a moment of the node.
+#[derive(Debug, Default)]
+pub struct StoreReport {
+    /// The volumes of this node. Whether they are healed is not judged.
+    pub volumes: Vec<VolumeReport>,
+    /// Every erasure set.
+    pub sets: Vec<SetReport>,
+    /// Why sets do not come back by themselves, and what ends that.
+    pub stuck: Vec<String>,
+    /// Damage that is reported or queued on this node and not healed.
+    pub damage_count: u64,
+}
+
 impl Store {
-    /// What is whole and what is not, at this moment.
-    pub fn health(&self) -> HealthReport {
+    /// Reports this moment; `node` is the name of this node.
+    pub fn report(&self, node: &str) -> StoreReport {
         let status = self.volumes.status();
+        StoreReport {
+            damage_count: self.damage_count(),
+            sets: self.set_reports(&status),
+            volumes: status.iter().map(|volume| self.volume_report(node, volume)).collect(),
+            stuck: self.upkeep.stuck_sets().iter().map(ToString::to_string).collect(),
+        }
+    }
+
+    /// Counts the changes of the states of this node's volumes.
+    pub(crate) fn volume_changes(&self) -> watch::Receiver<u64> {
+        self.volumes.changes()
+    }
+
+    /// Waits for the data path to report damage when it had none to report. For one task. Cancel-safe.
+    pub(crate) async fn damage_begins(&self) {
+        self.reports.first_waits().await;
+    }
+
+    fn set_reports(&self, status: &[VolumeStatus]) -> Vec<SetReport> {
         let remote = self.cluster.remote();
         let votes = |id: VolumeId| match status.iter().find(|volume| volume.id == id) {
             Some(volume) => volume.state.votes(),
@@ -29,11 +61,10 @@ impl Store {
             Some(volume) => volume.serving().is_ok(),
             None => remote.volume(id).is_some_and(|volume| volume.report.is_open),
         };
-        let sets = self
-            .cluster
+        self.cluster
             .sets()
             .iter()
-            .map(|set| SetHealth {
+            .map(|set| SetReport {
                 set: set.id.0,
                 volumes: set.routes.len(),
                 voting: set.routes.iter().filter(|route| votes(route.volume)).count(),
@@ -48,16 +79,7 @@ impl Store {
                 write_quorum: set.quorums().accept(),
                 read_quorum: set.quorums().prepare(),
             })
-            .collect();
-        let volumes = status
-            .iter()
-            .map(|volume| {
-                let (state, reason) = self.condition(volume);
-                VolumeHealth { name: volume.path.display().to_string(), state, reason }
-            })
-            .collect();
-        let stuck = self.upkeep.stuck_sets().iter().map(ToString::to_string).collect();
-        HealthReport { sets, volumes, stuck, release_grace: self.objects.release_grace() }
+            .collect()
     }
 
     /// A volume's state as health and metrics name it, and why it is not online. A volume votes again
@@ -91,37 +113,32 @@ impl Store {
         (shown, volume.state.reason().unwrap_or_default().to_owned())
     }
 
-    /// Damage that is reported or queued here and not healed.
-    pub(crate) fn reports_waiting_count(&self) -> u64 {
+    fn damage_count(&self) -> u64 {
         // Before the queue: a report is in the one or the other.
         let waiting_count = self.reports.waiting_heals_count();
         (self.upkeep.status().mrf.len + waiting_count) as u64
     }
 
-    /// What this node, by its name, reports of its volumes to the others. Whether they are healed is not judged.
-    pub(crate) fn volume_reports(&self, node: &str) -> Vec<VolumeReport> {
-        let report = |volume: VolumeStatus| {
-            let (condition, reason) = self.condition(&volume);
-            let serving = self.volumes.get(volume.id).and_then(|volume| volume.serving().ok());
-            let is_full = volume.open.as_ref().is_some_and(|open| open.full);
-            let ordinal = self.topology().volume(volume.id).map_or(0, |volume| volume.ordinal);
-            VolumeReport {
-                volume: volume.id,
-                node: node.to_owned(),
-                ordinal: ordinal.into(),
-                path: volume.path.display().to_string(),
-                condition: Some(condition),
-                reason,
-                life: serving.as_ref().map(|serving| serving.reader.answerer().incarnation),
-                standing: volume.state.standing(),
-                is_open: serving.is_some(),
-                has_room: !is_full,
-                total_bytes: volume.open.as_ref().map_or(0, |open| open.total_bytes),
-                free_bytes: volume.open.as_ref().map_or(0, |open| open.free_bytes),
-                healed_since_ms: None,
-            }
-        };
-        self.volumes.status().into_iter().map(report).collect()
+    fn volume_report(&self, node: &str, volume: &VolumeStatus) -> VolumeReport {
+        let (condition, reason) = self.condition(volume);
+        let serving = self.volumes.get(volume.id).and_then(|volume| volume.serving().ok());
+        let is_full = volume.open.as_ref().is_some_and(|open| open.full);
+        let ordinal = self.topology().volume(volume.id).map_or(0, |volume| volume.ordinal);
+        VolumeReport {
+            volume: volume.id,
+            node: node.to_owned(),
+            ordinal: ordinal.into(),
+            path: volume.path.display().to_string(),
+            condition: Some(condition),
+            reason,
+            life: serving.as_ref().map(|serving| serving.reader.answerer().incarnation),
+            standing: volume.state.standing(),
+            is_open: serving.is_some(),
+            has_room: !is_full,
+            total_bytes: volume.open.as_ref().map_or(0, |open| open.total_bytes),
+            free_bytes: volume.open.as_ref().map_or(0, |open| open.free_bytes),
+            healed_since_ms: None,
+        }
     }
 
     /// Rebuilds a volume in its empty directory without waiting for its disk.
@@ -159,11 +176,14 @@ impl Store {
         }
     }
 
-    /// Sets the gauges that mirror the store's state.
-    pub fn observe(&self, metrics: &Metrics) {
+    /// Sets the gauges that mirror the store's state. What the node's report has, too, is taken from there.
+    pub fn observe(&self, metrics: &Metrics, report: &NodeReport) {
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());
-            gauges.set_state(self.condition(&volume).0);
+            let reported = report.volumes.iter().find(|reported| reported.volume == volume.id);
+            if let Some(condition) = reported.and_then(|reported| reported.condition) {
+                gauges.set_state(condition);
+            }
             if let Some(open) = &volume.open {
                 gauges.bytes.set(gauge(open.total_bytes));
                 gauges.free_bytes.set(gauge(open.free_bytes));
@@ -186,7 +206,7 @@ impl Store {
         let usage = self.pool.usage();
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
-        metrics.mrf.queue_length.set(gauge(self.reports_waiting_count()));
+        metrics.mrf.queue_length.set(gauge(report.reports_waiting));
         let upkeep = self.upkeep.status();
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());

@@ -1,7 +1,7 @@
 //! How a node asks another one about itself and about the cluster: [`Asker`], over the network or in process.
 //!
-//! Membership pings through it, formation asks for ids and topologies. An implementation waits as long as it takes;
-//! the callers bound each wait and drop what is late.
+//! Membership pings through it, formation asks for ids and topologies. An implementation waits as long as it
+//! takes; the callers bound each wait and drop what is late.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -23,7 +23,8 @@ pub enum AskError {
         /// Why.
         reason: String,
     },
-    /// The node answered and refuses this one, or said what cannot be understood: a configuration must change.
+    /// The node answered and refuses this one, or said what cannot be understood: a configuration must
+    /// change.
     #[error("refused: {reason}")]
     Refused {
         /// Why.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use tokio::sync::mpsc;
+use tokio::sync::{Notify, mpsc};
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
@@ -13,7 +13,8 @@ use crate::peer::Pending;
 
 /// Reports that may wait: what comes faster than they are made durable is dropped.
 const REPORTS_MAX: usize = 16_384;
-/// Data that was given up and may wait to be looked after: with the removals of the largest set a megabyte or two.
+/// Data that was given up and may wait to be looked after: with the removals of the largest set a megabyte or
+/// two.
 const GIVEN_UP_MAX: usize = 1_024;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
@@ -30,11 +31,13 @@ pub struct Damage {
 #[derive(Debug, Default)]
 pub struct ReportCounts {
     waiting_heals: AtomicUsize,
+    /// Notified of a report that finds none waiting.
+    first_waits: Notify,
     /// Reports of something missing or rotten since the start, and those of them that are in the logs.
     made_heals: AtomicU64,
     logged_heals: AtomicU64,
-    /// Those that never will be: there was no room for them, whoever had them in hand failed, or no volume took
-    /// them. Counted before they are made, or before any behind them is logged.
+    /// Those that never will be: there was no room for them, whoever had them in hand failed, or no volume
+    /// took them. Counted before they are made, or before any behind them is logged.
     lost_heals: AtomicU64,
     dropped_heals: AtomicU64,
     dropped_superseded: AtomicU64,
@@ -44,6 +47,12 @@ impl ReportCounts {
     /// Those of something missing or rotten that are not queued yet, or are being made durable.
     pub fn waiting_heals_count(&self) -> usize {
         self.waiting_heals.load(Ordering::Relaxed)
+    }
+
+    /// Waits for a report of something missing or rotten that finds none waiting, also of one since the last
+    /// call. For one task. Cancel-safe.
+    pub async fn first_waits(&self) {
+        self.first_waits.notified().await;
     }
 
     /// How many of something missing or rotten were made so far.
@@ -62,8 +71,8 @@ impl ReportCounts {
         self.made_heals.fetch_add(1, Ordering::Release);
     }
 
-    /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so once
-    /// more than these were lost: later reports do not stand for them.
+    /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so
+    /// once more than these were lost: later reports do not stand for them.
     pub(crate) fn are_logged(&self, first: u64, lost: u64) -> bool {
         // In this order: whoever logs those behind a lost one has counted it.
         let logged = self.logged_heals.load(Ordering::Acquire);
@@ -105,7 +114,8 @@ impl<'a> ReportsInHand<'a> {
         Self { counts, count, unlogged: count }
     }
 
-    /// So many of them are in the logs; the others are lost. So are all where the task that had them is given up.
+    /// So many of them are in the logs; the others are lost. So are all where the task that had them is given
+    /// up.
     pub(crate) fn are_logged(mut self, logged: usize) {
         let lost = self.count.saturating_sub(logged);
         self.counts.lost_heals.fetch_add(lost as u64, Ordering::Release);
@@ -135,7 +145,8 @@ impl Reports {
     }
 }
 
-/// Data that its writer gave up before any accept named it, and the removals of its shards that are under way.
+/// Data that its writer gave up before any accept named it, and the removals of its shards that are under
+/// way.
 #[derive(Debug)]
 pub(crate) struct GivenUpData {
     /// The register that was to name it.
@@ -192,8 +203,11 @@ impl Damage {
         }
         self.counts.made_heals.fetch_add(1, Ordering::Release);
         if let Ok(place) = place {
-            self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
+            let others_count = self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
             place.send(Report::Heal(entry));
+            if others_count == 0 {
+                self.counts.first_waits.notify_one();
+            }
         }
     }
 
@@ -219,6 +233,8 @@ impl Damage {
 
 #[cfg(test)]
 mod tests {
+    use futures::FutureExt as _;
+
     use sherd_core::id::{BucketId, ObjectKey};
 
     use super::*;
@@ -241,6 +257,21 @@ mod tests {
         reports.received.try_recv().expect("a report");
         damage.superseded(&key, Vec::new(), Vec::new());
         assert_eq!(counts(&damage), (2, 1), "it found its place");
+    }
+
+    #[test]
+    fn a_report_that_finds_none_waiting_wakes_and_further_ones_do_not() {
+        let (damage, reports) = Damage::channel();
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
+        let is_woken = || damage.counts().first_waits().now_or_never().is_some();
+        assert!(!is_woken());
+        damage.row(&key);
+        assert!(is_woken(), "it may be reported before anything waits for it");
+        damage.row(&key);
+        assert!(!is_woken());
+        drop(reports.in_hand(2));
+        damage.row(&key);
+        assert!(is_woken());
     }
 
     /// As at an orderly stop: what comes after nobody takes reports any more is in no log.

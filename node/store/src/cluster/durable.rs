@@ -45,9 +45,10 @@ impl Places {
     }
 }
 
-/// As many shards as survive the loss of a node, wherever they are; or, where a node is down, as many as survive the
-/// loss of a volume, on nodes that are up: what is on the one that is down is not counted on to come back, and its
-/// absence excuses no shortage of the others. `given_up` are places that the write lost to a node that was down.
+/// As many shards as survive the loss of a node, wherever they are; or, where a node is down, as many as
+/// survive the loss of a volume, on nodes that are up: what is on the one that is down is not counted on to
+/// come back, and its absence excuses no shortage of the others. `given_up` are places that the write lost to
+/// a node that was down.
 pub(super) fn are_enough(
     [all_up, with_node_down]: [usize; 2],
     shards: Places,

@@ -1,4 +1,5 @@
-//! How long nodes wait for each other, and how much one keeps of another. Each with where its number comes from.
+//! How long nodes wait for each other, and how much one keeps of another. Each with where its number comes
+//! from.
 
 use std::time::Duration;
 
@@ -6,8 +7,8 @@ use std::time::Duration;
 pub const PING_EVERY: Duration = Duration::from_secs(1);
 /// A node that answered no ping for so long is down: one lost ping is none.
 pub const DOWN_AFTER: Duration = Duration::from_secs(2);
-/// How long a write whose shards are too few while all nodes are up waits for it to show that one is down: as long as
-/// that takes, and as long again for a busy machine, on which another node may miss a ping just then.
+/// How long a write whose shards are too few while all nodes are up waits for it to show that one is down: as
+/// long as that takes, and as long again for a busy machine, on which another node may miss a ping just then.
 pub const DOWN_SHOWS: Duration = Duration::from_secs(4);
 /// Between two looks of such a write.
 pub const DOWN_LOOK_EVERY: Duration = Duration::from_millis(50);

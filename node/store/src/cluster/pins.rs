@@ -1,7 +1,8 @@
 //! What the readers of this process read: data that a reader has pinned is not released under it.
 //!
-//! A pin holds at once in this process. For other nodes the volumes hold leases, which upkeep takes for what is still
-//! pinned after a minute and renews (`upkeep::leases`): until then the grace of what is replaced keeps it.
+//! A pin holds at once in this process. For other nodes the volumes hold leases, which upkeep takes for what
+//! is still pinned after a minute and renews (`upkeep::leases`): until then the grace of what is replaced
+//! keeps it.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -46,8 +47,8 @@ pub struct PinGuard {
 }
 
 impl Pins {
-    /// Pins data, each with its set: taken before the register that names it is read a last time, it stays until
-    /// the guard is dropped.
+    /// Pins data, each with its set: taken before the register that names it is read a last time, it stays
+    /// until the guard is dropped.
     pub fn hold(&self, data: impl IntoIterator<Item = (SetId, DataId)>) -> PinGuard {
         let mut held = self.inner.held.lock();
         let pin = |(set, id)| {
@@ -64,7 +65,8 @@ impl Pins {
         self.inner.held.lock().get(&data).is_some_and(|pinned| pinned.readers > 0)
     }
 
-    /// What is read at this moment. Volumes are asked for leases on it: their ends come with [`Self::take_ended`].
+    /// What is read at this moment. Volumes are asked for leases on it: their ends come with
+    /// [`Self::take_ended`].
     pub(crate) fn to_lease(&self) -> DataOfSets {
         let mut all = DataOfSets::new();
         for (id, pinned) in self.inner.held.lock().iter_mut().filter(|(_, pinned)| pinned.readers > 0) {

@@ -1,5 +1,5 @@
-//! A cluster in one process for tests: nodes that ask each other by direct calls, with links that a test cuts,
-//! slows and twists.
+//! A cluster in one process for tests: nodes that ask each other by direct calls, with links that a test
+//! cuts, slows and twists.
 //!
 //! The other end of each call is the real answering code: `Membership::note_caller` and `FormationAnswers`.
 
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use sherd_core::checksum::Digest;
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::{ClusterId, ProcessId};
-use sherd_core::report::NodeReport;
+use sherd_core::report::{NodeMoment, NodeReport};
 use sherd_core::topology::{GeometryRequest, Topology};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::faulty::FaultyDisk;
@@ -109,7 +109,7 @@ impl Asker for Net {
         let other = self.reach(node)?;
         other.membership.note_caller(&own);
         self.wait(node).await;
-        Ok(other.membership.own_state())
+        Ok(NodeReport::clone(&other.membership.own_report()))
     }
 
     async fn topology(&self, node: &str) -> Result<Option<Arc<Topology>>, AskError> {
@@ -223,21 +223,27 @@ impl Nodes {
         let count = u128::from(self.runs.fetch_add(1, Ordering::Relaxed));
         let process = ProcessId((count << 64 | count).to_be_bytes());
         let own_answers = answers.clone();
-        let own_state = move || NodeReport {
-            config_digest: Some(config_digest),
-            topology_digest: own_answers.topology().map(|topology| topology_digest(&topology)),
-            ..NodeReport::of(Self::name(place), process)
-        };
+        let report =
+            NodeReport { config_digest: Some(config_digest), ..NodeReport::of(Self::name(place), process) };
+        let (moments, own_moments) = watch::channel(Arc::new(NodeMoment::of(report.clone())));
         let membership = Arc::new(Membership::new(MembershipConfig {
             cluster: CLUSTER,
             nodes: self.configured(),
             own: place,
-            own_state: Arc::new(own_state),
+            own_moments,
             volumes: RemoteVolumes::default(),
         }));
         let reachable = ReachableNode { membership: Arc::clone(&membership), answers: Some(answers.clone()) };
         self.net.put(&Self::name(place), reachable);
         let stop = CancellationToken::new();
+        tokio::spawn(stop.clone().run_until_cancelled_owned(async move {
+            loop {
+                let topology_digest = own_answers.topology().map(|topology| topology_digest(&topology));
+                let moment = NodeMoment::of(NodeReport { topology_digest, ..report.clone() });
+                moments.send_replace(Arc::new(moment));
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        }));
         let pings = tokio::spawn(Arc::clone(&membership).run(Arc::clone(&self.net) as _, stop.clone()));
         let (sender, status) = watch::channel(FormationStatus::default());
         let formed = tokio::spawn(run(FormationRun {

@@ -415,17 +415,25 @@ fn a_caller_waits_some_time_and_not_for_ever() {
 }
 
 #[test]
-fn a_node_says_what_it_is_in_fields_of_known_length() {
+fn a_digest_of_another_length_is_as_if_it_were_not_sent_and_the_report_is_taken() {
     let report = NodeReport::of("n1".to_owned(), ProcessId([7; 16])).to_wire();
     let digest = || Bytes::from_static(&[7; 32]);
-    let short = || Bytes::from_static(&[7; 31]);
+    let (short, long) = (|| Bytes::from_static(&[7; 31]), || Bytes::from_static(&[7; 64]));
     let whole = v1::NodeState { topology_digest: digest(), ..report.clone() };
     assert_eq!(NodeReport::from_wire(whole).expect("whole").topology_digest, Some([7; 32]));
     assert_eq!(NodeReport::from_wire(report.clone()).expect("whole").topology_digest, None);
-    let refused = |report| fault(NodeReport::from_wire(report)).0;
-    assert_eq!(refused(v1::NodeState { process: short(), ..report.clone() }), "process id");
-    assert_eq!(refused(v1::NodeState { config_digest: short(), ..report.clone() }), "configuration's digest");
-    assert_eq!(refused(v1::NodeState { trusted_cas: vec![digest(), short()], ..report }), "fingerprint");
+    let later = v1::NodeState {
+        config_digest: short(),
+        credentials_proof: long(),
+        topology_digest: long(),
+        trusted_cas: vec![digest(), long()],
+        reports_waiting: 3,
+        ..report.clone()
+    };
+    let expected = NodeReport { reports_waiting: 3, ..NodeReport::of("n1".to_owned(), ProcessId([7; 16])) };
+    assert_eq!(NodeReport::from_wire(later), Ok(expected));
+    let nameless = v1::NodeState { process: short(), ..report };
+    assert_eq!(fault(NodeReport::from_wire(nameless)).0, "process id");
     assert_eq!(volume_ids_from_wire(vec![VolumeId([1; 16]).to_wire()]), Ok(vec![VolumeId([1; 16])]));
 }
 

@@ -1,7 +1,8 @@
-//! What this node holds while the cluster forms, and its answers to the others, from start to end of the process.
+//! What this node holds while the cluster forms, and its answers to the others, from start to end of the
+//! process.
 //!
-//! Every change goes through one lock that is held while the disk is written: an attempt is never answered with ids
-//! while a topology is being taken. So each step runs on a thread that may block. The rules are
+//! Every change goes through one lock that is held while the disk is written: an attempt is never answered
+//! with ids while a topology is being taken. So each step runs on a thread that may block. The rules are
 //! [`sherd_core::topology::formation`]'s; the disk is `volumes::form::clustered`'s.
 
 use std::fmt;
@@ -113,7 +114,8 @@ impl FormationAnswers {
         self.step(move |core| core.take(ticket, &topology)).await
     }
 
-    /// Makes the topology of the ids of all nodes, and writes it to this node's volumes; whether it may be made.
+    /// Makes the topology of the ids of all nodes, and writes it to this node's volumes; whether it may be
+    /// made.
     pub(super) async fn make(&self, ticket: PullTicket, ids: Vec<Vec<VolumeId>>) -> Result<bool, StepError> {
         self.step(move |core| {
             let formed = form_topology(&core.config, ids)?;
@@ -157,8 +159,8 @@ impl FormationCore {
         Ok(())
     }
 
-    /// Finds out what a write that failed has left: a node that said it holds none while a volume of it holds one
-    /// would let a second one be made.
+    /// Finds out what a write that failed has left: a node that said it holds none while a volume of it holds
+    /// one would let a second one be made.
     fn settle(&self, member: &mut Member) -> Result<(), StepError> {
         if !self.is_unsure.load(Ordering::Acquire) {
             return Ok(());

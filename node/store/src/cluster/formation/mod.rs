@@ -1,14 +1,15 @@
-//! How this node gets the cluster's topology: from its own volumes, from a peer that holds one, or, on the first
-//! configured node, by making it of the ids of all.
+//! How this node gets the cluster's topology: from its own volumes, from a peer that holds one, or, on the
+//! first configured node, by making it of the ids of all.
 //!
 //! ```text
 //! meets itself at its address? -> a peer's ping shows a topology: asks for it
 //!                              -> first node, all up and alike: an attempt
 //!                              -> holds one, and fewer peers hold another: serves
 //! ```
-//! [`run`] goes round until the node's volumes hold the topology; nothing serves a shard or a register before.
-//! [`FormationAnswers`] answers the other nodes meanwhile and afterwards. A node whose volumes are all empty while a
-//! peer holds a topology takes that one, so its volumes are lost ones; it never forms a second cluster.
+//! [`run`] goes round until the node's volumes hold the topology; nothing serves a shard or a register
+//! before. [`FormationAnswers`] answers the other nodes meanwhile and afterwards. A node whose volumes are
+//! all empty while a peer holds a topology takes that one, so its volumes are lost ones; it never forms a
+//! second cluster.
 
 mod answers;
 
@@ -73,8 +74,8 @@ pub fn topology_digest(topology: &Topology) -> Digest {
     *blake3::hash(&serde_json::to_vec(topology).expect("a topology is JSON")).as_bytes()
 }
 
-/// Goes on until this node's volumes hold the topology, and returns its place in the cluster. Cancel-safe: a step
-/// that was begun comes to its end, and the next run finds it.
+/// Goes on until this node's volumes hold the topology, and returns its place in the cluster. Cancel-safe: a
+/// step that was begun comes to its end, and the next run finds it.
 pub async fn run(run: FormationRun) -> Formation {
     let mut changes = run.membership.changes();
     let mut highest_attempt = None;
@@ -121,8 +122,8 @@ impl FormationRun {
         });
     }
 
-    /// What keeps this node from serving the topology that it holds: nodes that were not asked yet what they hold, or
-    /// as many of them that hold another one.
+    /// What keeps this node from serving the topology that it holds: nodes that were not asked yet what they
+    /// hold, or as many of them that hold another one.
     fn why_not_served(&self, topology: &Topology) -> Option<FormationStatus> {
         let unmet = self.membership.unmet();
         if !unmet.is_empty() {

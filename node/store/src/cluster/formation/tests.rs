@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use sherd_core::id::ProcessId;
-use sherd_core::report::NodeReport;
+use sherd_core::report::{NodeMoment, NodeReport};
 use sherd_core::topology::formation::FormAnswer;
 use sherd_volume::identity::Phase;
 
@@ -178,7 +178,7 @@ async fn no_cluster_is_formed_of_different_configurations_and_both_sides_say_so(
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert!(maker.answers.topology().is_none());
     for (membership, name) in [(&maker.membership, "n2"), (&other.membership, "n1")] {
-        let problems = membership.problems();
+        let problems = membership.problems(&membership.own_report());
         assert!(problems.iter().any(|problem| problem.starts_with(name)), "{problems:?}");
     }
     nodes.kill(1, other).await;
@@ -192,12 +192,12 @@ async fn a_node_whose_address_another_process_answers_does_not_form() {
     let mut maker = nodes.start(0);
     let _other = nodes.start(1);
     // Another process of the same identity answers at n1's address.
-    let own_state = || NodeReport::of("n1".to_owned(), ProcessId([9; 16]));
+    let moment = NodeMoment::of(NodeReport::of("n1".to_owned(), ProcessId([9; 16])));
     let twin = Membership::new(MembershipConfig {
         cluster: CLUSTER,
         nodes: nodes.configured(),
         own: 0,
-        own_state: Arc::new(own_state),
+        own_moments: watch::Sender::new(Arc::new(moment)).subscribe(),
         volumes: RemoteVolumes::default(),
     });
     nodes.net.put("n1", ReachableNode { membership: Arc::new(twin), answers: None });

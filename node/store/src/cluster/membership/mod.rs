@@ -1,12 +1,13 @@
-//! The nodes of the cluster as this one sees them: who is up, what each said last, and what is wrong between them.
+//! The nodes of the cluster as this one sees them: who is up, what each said last, and what is wrong between
+//! them.
 //!
 //! ```text
 //! ping task, each second ----> answer, or none for 2 s ----> table ----> is_up, volumes, problems, changes
 //! a peer's own ping ------------------------------------------^
 //! ```
-//! A node is up while it answers pings, however late; it is down 2 s after the last answer. Being told by a node is no
-//! answer of it: only what this node can reach counts for durability. Formation, health, status, settle and sweep
-//! read the table; the volumes' part of it is [`RemoteVolumes`], which the peers read.
+//! A node is up while it answers pings, however late; it is down 2 s after the last answer. Being told by a
+//! node is no answer of it: only what this node can reach counts for durability. Formation, health, status,
+//! settle and sweep read the table; the volumes' part of it is [`RemoteVolumes`], which the peers read.
 
 mod judge;
 mod ping;
@@ -26,7 +27,7 @@ use tokio::sync::watch;
 use tokio::time::Instant;
 
 use sherd_core::id::{ClusterId, Incarnation, NodeId, VolumeId};
-use sherd_core::report::NodeReport;
+use sherd_core::report::{NodeMoment, NodeReport};
 use sherd_core::topology::node_id;
 
 use self::twins::ProcessTrace;
@@ -46,9 +47,6 @@ pub struct ConfiguredNode {
     pub address: String,
 }
 
-/// What this node says of itself, at the moment of the call.
-pub type OwnState = Arc<dyn Fn() -> NodeReport + Send + Sync>;
-
 /// What membership is made of.
 pub struct MembershipConfig {
     /// The cluster.
@@ -57,8 +55,8 @@ pub struct MembershipConfig {
     pub nodes: Vec<ConfiguredNode>,
     /// The ordinal of this one.
     pub own: usize,
-    /// What this node says of itself.
-    pub own_state: OwnState,
+    /// The last moment of this node.
+    pub own_moments: watch::Receiver<Arc<NodeMoment>>,
     /// Where the volumes of other nodes are noted.
     pub volumes: RemoteVolumes,
 }
@@ -85,7 +83,7 @@ pub struct NodeView {
 /// The table of nodes.
 pub struct Membership {
     own: usize,
-    own_state: OwnState,
+    own_moments: watch::Receiver<Arc<NodeMoment>>,
     nodes: Vec<(ConfiguredNode, NodeId)>,
     entries: RwLock<Vec<NodeEntry>>,
     volumes: RemoteVolumes,
@@ -110,17 +108,17 @@ struct NodeEntry {
 impl Membership {
     /// A table in which no node was met. [`Membership::run`] fills it.
     pub fn new(config: MembershipConfig) -> Self {
-        let MembershipConfig { cluster, nodes, own, own_state, volumes } = config;
+        let MembershipConfig { cluster, nodes, own, own_moments, volumes } = config;
         let entry = NodeEntry { reason: NOT_MET.to_owned(), ..NodeEntry::default() };
         let entries = RwLock::new(vec![entry; nodes.len()]);
         let nodes = nodes.into_iter().map(|node| (node.clone(), node_id(cluster, &node.name))).collect();
         let strangers = RwLock::default();
-        Self { own, own_state, nodes, entries, volumes, strangers, changes: watch::Sender::new(0) }
+        Self { own, own_moments, nodes, entries, volumes, strangers, changes: watch::Sender::new(0) }
     }
 
-    /// What this node says of itself.
-    pub fn own_state(&self) -> NodeReport {
-        (self.own_state)()
+    /// The last report of this node.
+    pub fn own_report(&self) -> Arc<NodeReport> {
+        Arc::clone(&self.own_moments.borrow().report)
     }
 
     /// This node's ordinal.
@@ -130,8 +128,7 @@ impl Membership {
 
     /// All nodes, in the order of the configuration.
     pub fn nodes(&self) -> Vec<NodeView> {
-        // Before the lock: it may ask for the others' states.
-        let own = Arc::new(self.own_state());
+        let own = self.own_report();
         let entries = self.entries.read();
         let views = self.nodes.iter().zip(&*entries).enumerate();
         views.map(|(ordinal, (node, entry))| self.view(ordinal, node, entry, &own)).collect()
@@ -220,10 +217,10 @@ impl Membership {
         Err(format!("address of {name} ({address}): {}", entry.reason))
     }
 
-    /// All that is wrong between the nodes, for status and health; empty where nothing is.
-    pub fn problems(&self) -> Vec<String> {
+    /// All that is wrong between the nodes, for status and health; empty where nothing is. `own` is the
+    /// report of this node.
+    pub fn problems(&self, own: &NodeReport) -> Vec<String> {
         let now = Instant::now();
-        let own_state = self.own_state();
         let mut problems = Vec::new();
         if let Err(reason) = self.own_address() {
             problems.push(reason);
@@ -241,9 +238,9 @@ impl Membership {
             let (volume, one, other) = (conflict.volume, name_of(conflict.node), name_of(conflict.other));
             problems.push(format!("one volume in two places: {volume} on {one} and on {other}"));
         }
-        for report in &own_state.volumes {
+        for report in &own.volumes {
             if let Some(remote) = self.volumes.volume(report.volume) {
-                let (volume, one, other) = (remote.id, &own_state.name, name_of(remote.node));
+                let (volume, one, other) = (remote.id, &own.name, name_of(remote.node));
                 problems.push(format!("one volume in two places: {volume} on {one} and on {other}"));
             }
         }
@@ -261,7 +258,7 @@ impl Membership {
             }
             return;
         };
-        let own = self.own_state();
+        let own = self.own_report();
         let id = self.nodes[place].1;
         let mut entries = self.entries.write();
         let entry = &mut entries[place];
@@ -288,7 +285,7 @@ impl Membership {
 
     /// Notes the answer to a ping.
     fn note_answer(&self, place: usize, ping: u64, state: &NodeReport) {
-        let own = self.own_state();
+        let own = self.own_report();
         let (ConfiguredNode { name, .. }, id) = &self.nodes[place];
         let mut entries = self.entries.write();
         let entry = &mut entries[place];
@@ -334,8 +331,8 @@ impl Membership {
             has_changed = entry.set_up(name, false, &bounded(&error.to_string()));
         }
         drop(entries);
-        // Not before it had its time to answer: writes need fewer shards while a node counts as down. A missing
-        // answer is enough to say that it may not be healed.
+        // Not before it had its time to answer: writes need fewer shards while a node counts as down. A
+        // missing answer is enough to say that it may not be healed.
         if (is_overdue || is_refused) && place != self.own {
             self.volumes.node_is_down(*id, &format!("node {name} is down: {error}"));
         } else if place != self.own {
@@ -352,12 +349,14 @@ impl Membership {
 }
 
 impl NodeEntry {
-    /// Takes what a node says of itself; whether it says another topology, or differs otherwise than before.
+    /// Takes what a node says of itself. Returns whether it says another topology, differs otherwise than
+    /// before, or has damage to heal where it had none.
     fn take(&mut self, own: &NodeReport, state: &NodeReport) -> bool {
         let problems = judge(own, state);
-        let known = self.state.as_deref().map(|known| (known.topology_digest, known.is_stopping));
-        let has_changed =
-            self.problems != problems || known != Some((state.topology_digest, state.is_stopping));
+        let compared =
+            |state: &NodeReport| (state.topology_digest, state.is_stopping, state.reports_waiting > 0);
+        let known = self.state.as_deref().map(compared);
+        let has_changed = self.problems != problems || known != Some(compared(state));
         if self.problems != problems {
             for problem in &problems {
                 tracing::error!(node = state.name, "{problem}");

@@ -1,7 +1,7 @@
 //! The pings: each second one to every node, this one included, whether the last one was answered or not.
 //!
-//! So a node that takes 3 s to answer answers each second, and is up. What is sent is bounded: five pings of a node
-//! are unanswered at most. Started once by the process, for as long as it lives.
+//! So a node that takes 3 s to answer answers each second, and is up. What is sent is bounded: five pings of
+//! a node are unanswered at most. Started once by the process, for as long as it lives.
 
 use std::sync::Arc;
 
@@ -36,8 +36,8 @@ impl Membership {
         let mut number = 0;
         let mut overdue = Instant::now() + DOWN_AFTER;
         loop {
-            // Cancel-safe: the pings stay in `unanswered`, a tick or a time that came is there at the next turn.
-            // Answers come first: one that is there speaks against a timer.
+            // Cancel-safe: the pings stay in `unanswered`, a tick or a time that came is there at the next
+            // turn. Answers come first: one that is there speaks against a timer.
             tokio::select! {
                 biased;
                 Some((ping, answer)) = unanswered.next(), if !unanswered.is_empty() => match answer {
@@ -57,7 +57,7 @@ impl Membership {
                 }
                 _ = ticks.tick() => if unanswered.len() < PINGS_MAX {
                     number += 1;
-                    unanswered.push(ping(asker, name, number, self.own_state()));
+                    unanswered.push(ping(asker, name, number, NodeReport::clone(&self.own_report())));
                 }
             }
         }

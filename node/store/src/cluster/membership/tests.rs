@@ -33,7 +33,7 @@ fn node(place: usize, state: NodeReport) -> Arc<Membership> {
         cluster: CLUSTER,
         nodes: NAMES.map(configured).to_vec(),
         own: place,
-        own_state: Arc::new(move || state.clone()),
+        own_moments: watch::Sender::new(Arc::new(NodeMoment::of(state))).subscribe(),
         volumes: RemoteVolumes::default(),
     }))
 }
@@ -50,6 +50,10 @@ fn three() -> (Arc<Net>, Arc<Membership>) {
     net.put("n1", first.clone());
     tokio::spawn(Arc::clone(&first.membership).run(Arc::clone(&net) as _, CancellationToken::new()));
     (net, first.membership)
+}
+
+fn problems(membership: &Membership) -> Vec<String> {
+    membership.problems(&membership.own_report())
 }
 
 async fn after_ms(ms: u64) {
@@ -105,6 +109,23 @@ async fn a_node_that_misses_a_ping_or_is_another_process_is_up_and_not_healed_un
     assert_eq!(healed(), None, "another process was not asked yet");
     after_ms(1_000).await;
     assert_eq!(healed(), Some(7));
+}
+
+/// A report of healed volumes is computed again when this changes.
+#[tokio::test(start_paused = true)]
+async fn the_first_damage_that_a_node_reports_is_a_change_and_more_of_it_is_not() {
+    let (_net, first) = three();
+    after_ms(100).await;
+    let mut changes = first.changes();
+    let mut is_change = |reports_waiting| {
+        first.note_caller(&NodeReport { reports_waiting, ..state(1, 2) });
+        let is_change = changes.has_changed().expect("it lives");
+        changes.mark_unchanged();
+        is_change
+    };
+    assert!(!is_change(0));
+    assert!(is_change(1) && !is_change(2));
+    assert!(is_change(0));
 }
 
 #[tokio::test(start_paused = true)]
@@ -172,21 +193,21 @@ async fn a_node_that_answers_by_another_name_or_refuses_is_not_up() {
 async fn two_nodes_of_one_name_are_named_by_their_processes() {
     let (_net, first) = three();
     after_ms(100).await;
-    assert_eq!(first.problems(), Vec::<String>::new());
+    assert_eq!(problems(&first), Vec::<String>::new());
     first.note_caller(&state(1, 0x77));
-    assert_eq!(first.problems(), Vec::<String>::new(), "it may have been started again");
+    assert_eq!(problems(&first), Vec::<String>::new(), "it may have been started again");
     after_ms(1_000).await;
-    let said = first.problems().join("\n");
+    let said = problems(&first).join("\n");
     assert!(
         said.contains("two nodes are named n2") && said.contains("7777") && said.contains("0202"),
         "{said}"
     );
     // One that calls itself as this node does.
     first.note_caller(&state(0, 0x66));
-    let said = first.problems().join("\n");
+    let said = problems(&first).join("\n");
     assert!(said.contains("two nodes are named n1") && said.contains("6666"), "{said}");
     after_ms(11_000).await;
-    assert_eq!(first.problems(), Vec::<String>::new());
+    assert_eq!(problems(&first), Vec::<String>::new());
 }
 
 #[tokio::test(start_paused = true)]
@@ -195,7 +216,7 @@ async fn one_volume_in_two_places_is_named_with_both() {
     let copy = NodeReport { volumes: state(1, 2).volumes, ..state(2, 3) };
     net.put("n3", ReachableNode { membership: node(2, copy), answers: None });
     after_ms(100).await;
-    let said = first.problems().join("\n");
+    let said = problems(&first).join("\n");
     assert!(
         said.contains("one volume in two places") && said.contains("n2") && said.contains("n3"),
         "{said}"
@@ -204,7 +225,7 @@ async fn one_volume_in_two_places_is_named_with_both() {
     let copy = NodeReport { volumes: state(0, 1).volumes, ..state(2, 3) };
     net.put("n3", ReachableNode { membership: node(2, copy), answers: None });
     after_ms(1_000).await;
-    let said = first.problems().join("\n");
+    let said = problems(&first).join("\n");
     assert!(said.contains("on n1 and on n3") && !said.contains("n2"), "{said}");
 }
 
@@ -215,7 +236,7 @@ async fn a_caller_that_is_not_configured_is_named_and_kept_within_bounds() {
     for number in 0..100 {
         first.note_caller(&NodeReport { name: format!("{number:02}{}", "x".repeat(10_000)), ..state(1, 2) });
     }
-    let problems = first.problems();
+    let problems = problems(&first);
     assert_eq!(problems.len(), STRANGERS_MAX);
     assert!(problems.iter().all(|problem| problem.contains("no node") && problem.len() < 400));
 }

@@ -1,7 +1,7 @@
 //! Two processes of one name, found by the order in which they are met.
 //!
-//! Each run of a node draws a process id. After a restart the new id follows the old one, and the old one is never
-//! met again. So an id that is met again after another one shows that both live.
+//! Each run of a node draws a process id. After a restart the new id follows the old one, and the old one is
+//! never met again. So an id that is met again after another one shows that both live.
 
 use tokio::time::Instant;
 
