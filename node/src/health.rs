@@ -1,7 +1,7 @@
 //! Live, ready, and the reasons for not.
 //!
 //! Live means that the process answers. Serving means that every erasure set has its read quorum and the
-//! process was not told to stop; ready means the same with the write quorum. A node whose volumes are full is
+//! process does not stop; ready means the same with the write quorum. A node whose volumes are full is
 //! ready, for reads and deletes work and only deletes make room; it says that it refuses writes.
 //!
 //! [`Health`] holds the phase of the process and the last [`NodeMoment`]. Others write both; this file judges
@@ -25,7 +25,7 @@ use sherd_store::machine::quantity::Period;
 pub struct VolumeHealth {
     /// Its name in metrics: the directory.
     pub name: String,
-    /// What it can do.
+    /// The work that it can do.
     pub state: VolumeCondition,
     /// Why it is not online; empty when it is.
     pub reason: String,
@@ -50,7 +50,7 @@ pub enum Phase {
     Opening,
     /// Serving.
     Serving,
-    /// Told to stop; requests under way still end.
+    /// Stopping; requests under way still end.
     Stopping,
 }
 
@@ -62,9 +62,9 @@ pub struct Readiness {
     /// Why writes, or those with shards, are refused: for lack of space or of volumes. Empty when they are
     /// not.
     pub writes_refused: String,
-    /// Why sets do not come back by themselves, and what ends that: somebody has to decide.
+    /// Why sets do not come back by themselves, and what ends that: an operator has to decide.
     pub stuck: Vec<String>,
-    /// What is wrong with the cluster as this node sees it, as `status` lists it: other credentials, one
+    /// Problems of the cluster as this node sees it, as `status` lists it: other credentials, one
     /// volume in two places, nodes of one name. It makes no node unready: what serving needs is judged by its
     /// votes.
     pub problems: Vec<String>,
@@ -97,7 +97,7 @@ pub struct ServingState {
     pub unreadable_sets: Vec<SetReport>,
 }
 
-/// What a node waits for before its cluster is formed.
+/// The wait of a node whose cluster is not formed yet.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormationWait {
     /// The nodes that did not answer yet.
@@ -106,7 +106,7 @@ pub struct FormationWait {
     pub reason: String,
 }
 
-/// What a process does, as it is told by itself.
+/// The phase of a process, and its wait.
 #[derive(Debug, Clone)]
 pub(crate) struct ProcessState {
     /// Never [`Phase::Forming`]: that is opening with a wait.
@@ -149,7 +149,7 @@ impl Health {
         });
     }
 
-    /// The process was told to stop: not ready from here on.
+    /// The process stops: it is not ready from here on.
     pub fn stop(&self) {
         self.state.send_modify(|state| state.phase = Phase::Stopping);
     }
@@ -162,7 +162,7 @@ impl Health {
         }
     }
 
-    /// What this node waits for; empty once its cluster is formed.
+    /// The wait for the cluster; empty once it is formed.
     pub fn wait(&self) -> FormationWait {
         self.state.borrow().wait.clone().unwrap_or_default()
     }

@@ -1,9 +1,9 @@
 //! Logs: one line per event on standard error, as text or JSON, with the fields of the spans that
 //! a request opened (its id among them).
 //!
-//! What a line may never carry is decided here and not by the filter that an operator writes: the
+//! The secrets that no line may carry are named here and not by the filter that an operator writes: the
 //! S3 protocol library logs signatures and canonical requests, hyper logs raw heads. Both are cut
-//! off below whatever the filter says.
+//! off below in any filter.
 
 use std::io;
 use std::time::Duration;
@@ -17,7 +17,7 @@ use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
-/// What is logged, and how.
+/// The part of the log that is written, and its form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
     /// Form of a line.
@@ -41,7 +41,7 @@ pub enum LogFormat {
 /// Parses a filter: a level, or `target=level` pairs, separated by commas.
 ///
 /// # Errors
-/// What the filter's grammar says.
+/// The filter's error of grammar.
 pub fn parse_level(level: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::builder().parse(level)
 }
@@ -60,7 +60,7 @@ pub fn start(log: &Log) {
     }
 }
 
-/// What writes lines of text to `writer`.
+/// The subscriber that writes lines of text to `writer`.
 pub fn text<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,

@@ -1,5 +1,5 @@
-//! Binary `sherd-node`: arguments become a configuration, a configuration runs, the outcome becomes
-//! an exit code. What can be asked is in `cli`, what is valid in `config`, what happens in `run`.
+//! Binary `sherd-node`: arguments become a configuration, a configuration runs, the outcome becomes an exit
+//! code. `cli` says which commands there are, `config` which configurations are valid, `run` does the work.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
@@ -78,7 +78,7 @@ fn serve(arguments: ServeArgs, sources: Sources) -> ExitCode {
     }
 }
 
-/// Runs a cluster of processes until it is told to stop.
+/// Runs a cluster of processes until a signal stops it.
 fn develop(arguments: DevArgs, count: u8) -> ExitCode {
     let cluster = match dev::cluster::prepare(arguments, count, &SystemClock::new(), &SystemRng) {
         Ok(cluster) => cluster,

@@ -56,7 +56,7 @@ pub enum ClusterError {
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system says.
+        /// The system's error.
         source: io::Error,
     },
     /// The directories do not make this node.
@@ -64,7 +64,7 @@ pub enum ClusterError {
     Formation(#[from] FormationError),
 }
 
-/// What a cluster's node is started on.
+/// The machine under a node of a cluster.
 #[derive(Debug, Clone)]
 pub struct NodeMachine {
     /// Where the directories are.
@@ -209,7 +209,7 @@ impl ClusterNode {
         formation
     }
 
-    /// What the other nodes report of their volumes.
+    /// The volumes of the other nodes, by their last reports.
     pub const fn remote(&self) -> &RemoteVolumes {
         &self.remote
     }
@@ -246,7 +246,7 @@ fn configured(node: &crate::process::config::cluster::NodeAddress) -> Configured
     ConfiguredNode { name: node.name.clone(), address: node.address.clone() }
 }
 
-/// What the services for peers answer for.
+/// The node that the services for peers answer for.
 fn served(config: &Config, cluster: ClusterId, volumes: &LocalSlot) -> RpcNode {
     RpcNode::new(cluster, volumes.clone()).with_slow_log(SlowRequests::after(config.log.slow_request))
 }

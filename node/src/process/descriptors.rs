@@ -33,7 +33,7 @@ impl DescriptorLimit {
         Self(limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX))
     }
 
-    /// How many connections of clients a node with so many volumes may have open, of those that its
+    /// How many connections of clients a node with `volumes` volumes may have open, of those that its
     /// configuration allows.
     pub(crate) fn connections(self, volumes: usize, allowed: usize) -> usize {
         let (Self(limit), needed) = (self, needed(volumes));
@@ -58,7 +58,7 @@ impl DescriptorLimit {
     }
 }
 
-/// What a node with so many volumes opens beside connections of clients.
+/// Descriptors that a node with `volumes` volumes opens beside connections of clients.
 const fn needed(volumes: usize) -> usize {
     let volume = SEGMENT_FILES_MAX + SHARD_FILES_MAX + VOLUME;
     PROCESS + CONNECTIONS_MAX + INDEX_FILES_MAX + volumes * volume

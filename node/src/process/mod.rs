@@ -1,5 +1,5 @@
-//! What starts and ends a process: what is wanted (`cli`, `config`), its life (`run`), and where the parts
-//! below meet (`open`, `store`).
+//! The start and the end of a process: its arguments and settings (`cli`, `config`), its life (`run`), and
+//! where the parts below meet (`open`, `store`).
 
 pub mod ca;
 pub mod cli;

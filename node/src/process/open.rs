@@ -1,7 +1,7 @@
-//! From a valid configuration to what answers S3: the one place where the protocol meets the store.
+//! From a valid configuration to the service of S3: the one place where the protocol meets the store.
 //!
 //! [`open`] is called once, after the listeners are bound and before S3 is announced. It returns
-//! what the process needs: the service, and how to close the store. What is degraded is shown in its health.
+//! what the process needs: the service, and how to close the store. Health shows which parts are degraded.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -72,7 +72,7 @@ impl<S> std::fmt::Debug for OpenStore<S> {
 /// Opens the volumes and puts the protocol before them. A node among others first waits for the cluster.
 ///
 /// # Errors
-/// [`OpenError`] when the directories do not make a node, or the node is none of its cluster.
+/// [`OpenError`] when the directories do not make a node, or the node is not of its cluster.
 pub async fn open(
     config: &Config,
     metrics: &Arc<Metrics>,
@@ -155,7 +155,7 @@ async fn join(
     Ok(Some((node, place)))
 }
 
-/// What a configuration says of the store.
+/// The store's part of a configuration.
 pub fn store_config(config: &Config) -> StoreConfig {
     StoreConfig {
         volumes: config.volumes.clone(),

@@ -43,7 +43,7 @@ pub struct NodeReporter {
 /// The inputs of a reporter.
 #[derive(Debug)]
 pub struct ReporterConfig {
-    /// What never changes: name, process, version, digests.
+    /// The fields that never change: name, process, version, digests.
     pub identity: NodeReport,
     /// The phase of the process; moments are shown here.
     pub health: Arc<Health>,
@@ -53,7 +53,7 @@ pub struct ReporterConfig {
     pub peers: Option<Peers>,
 }
 
-/// What a reporter of a node among others has besides.
+/// The further inputs of the reporter of a node among others.
 #[derive(Debug)]
 pub struct Peers {
     /// The cluster's name, for people.
@@ -64,10 +64,10 @@ pub struct Peers {
     pub membership: Arc<Membership>,
 }
 
-/// What a node has to report of its volumes.
+/// How far the volumes of this node are.
 #[derive(Debug, Clone)]
 enum Stage {
-    /// They hold no topology yet, as far as this process knows.
+    /// They hold no topology yet, as far as this process has found.
     Forming,
     /// They hold the topology with this digest, and are being opened.
     Formed(Digest),
@@ -143,7 +143,7 @@ impl NodeReporter {
                 }
             };
             // Cancel-safe: a change, a tick or a permit that is not taken is there at the next turn. A change
-            // of the process comes first: it tells the loop that the store is there.
+            // of the process comes first: with it the store may have come.
             tokio::select! {
                 biased;
                 () = next_change(Some(&mut states)) => {}

@@ -1,7 +1,7 @@
 //! One process from a configuration to its end, in order.
 //!
 //! Load the certificate for S3, bind both listeners (a taken address fails before anything is opened), answer
-//! probes, open the store, announce, serve; when told to stop: not ready, a moment later accept no more, let
+//! probes, open the store, announce, serve; on a signal: not ready, a moment later accept no more, let
 //! requests end, cut what is left, close the store, and only then stop answering probes.
 
 use std::io;
@@ -34,7 +34,7 @@ const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
 /// Why a process ended otherwise than asked.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// Threads, timers or signal handlers cannot be had.
+    /// Threads, timers or signal handlers cannot be made.
     #[error("start runtime: {0}")]
     Runtime(#[source] io::Error),
     /// The certificate for S3 clients cannot be used.
@@ -76,11 +76,11 @@ pub struct Addresses {
     pub tls: bool,
     /// Metrics and health.
     pub admin: SocketAddr,
-    /// The other nodes; none where there are no others.
+    /// The address for the other nodes; `None` for a node alone.
     pub node: Option<SocketAddr>,
 }
 
-/// Runs a node until it is told to stop; `announce` is called once, when S3 is served.
+/// Runs a node until a signal stops it; `announce` is called once, when S3 is served.
 ///
 /// # Errors
 /// [`RunError`] when it could not start, or could not end in order.
@@ -143,7 +143,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     result
 }
 
-/// Opens the store, serves it until the process is told to stop, and closes it.
+/// Opens the store, serves it until a signal stops the process, and closes it.
 async fn serve_s3(
     config: &Config,
     listener: Listener,

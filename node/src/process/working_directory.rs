@@ -1,7 +1,7 @@
 //! The working directory: it is left as soon as nothing counts from it any more.
 //!
-//! Somebody may remove it under a process that runs for months. Then no index can be opened again: the engine
-//! asks for it whatever path it is given.
+//! A user may remove it under a process that runs for months. Then no index can be opened again: the engine
+//! asks for it even for absolute paths.
 
 use std::io;
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// Between two lines.
 const LOGGED_EVERY: Duration = Duration::from_mins(1);
 
-/// What one listener lacks.
+/// The failures of one listener.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     descriptors: RareLine,
@@ -21,7 +21,7 @@ pub(super) struct Shortage {
 }
 
 impl Shortage {
-    /// Notes a try to accept that failed, and logs it unless one was logged a moment ago.
+    /// Notes a try to accept that failed, and logs it unless the last minute has a line already.
     pub(super) fn accept_failed(&mut self, listener: &'static str, error: &io::Error) {
         match self.descriptors.count(Instant::now()) {
             Some(0) => tracing::warn!(listener, %error, "accept connection"),

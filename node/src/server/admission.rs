@@ -1,4 +1,4 @@
-//! How many requests are worked on, how many wait, and what the others are told.
+//! How many requests are worked on, how many wait, and the answer to the others.
 //!
 //! Overload turns into 503s before memory grows: a place is held from a request's head to its
 //! response's, and a request without a place waits in a bounded queue for a bounded time. Also
@@ -20,7 +20,7 @@ use sherd_store::observe::metrics::{ApiName, S3Metrics};
 use sherd_store::observe::trace::{self, Phase, RequestTrace, SlowRequests};
 
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
-/// hears 503 and backs off rather than giving up on a connection.
+/// gets 503 and backs off rather than giving up on a connection.
 const QUEUE_WAIT: Duration = Duration::from_secs(5);
 
 /// Why the service was not asked, or has no answer.
@@ -122,7 +122,7 @@ where
     }
 }
 
-/// What a guarded service returns.
+/// The answer of a guarded service.
 pub type GuardedFuture<B> = std::pin::Pin<Box<dyn Future<Output = Response<Either<B, Full<Bytes>>>> + Send>>;
 
 #[cfg(test)]

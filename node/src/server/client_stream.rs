@@ -1,10 +1,10 @@
-//! A socket whose peer must go on reading, and is heard out.
+//! A client socket with a write deadline and a lingering close.
 //!
 //! A client that asks for a gigabyte and reads none of it would hold the buffers of the response.
 //! A write that makes no progress for the stall timeout fails the connection; so does one that makes
 //! little of it while others wait for the buffers that it holds. Reads have no
 //! deadline here: an idle connection is the header timeout's business, a request body its own.
-//! Under TLS it is the socket below it: whatever TLS writes, also of its own accord, has the deadline.
+//! Under TLS it is the socket below it: all that TLS writes, also of its own accord, has the deadline.
 //!
 //! Where an answer went out before the request was read, the rest of the request is read and dropped
 //! before the socket is closed: for as long as the client goes on sending, within limits.
@@ -29,13 +29,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(250);
 /// Over how long a client's pace is measured: a slow one takes what fills its window at once and then
 /// nothing for a second or two.
 const PACE_OVER: Duration = Duration::from_secs(3);
-/// Without a byte for so long, and then not waiting for the client: between two answers.
+/// A connection without a byte for this long, and then not waiting for the client, is between two answers.
 const PAUSE_MIN: Duration = Duration::from_secs(2);
-/// How long a client is heard out after an early answer; then it may lose it.
+/// How long a close lingers after an early answer; then the client may lose it.
 const LINGER_MAX: Duration = Duration::from_secs(30);
 /// How long it may be silent meanwhile.
 const LINGER_IDLE: Duration = Duration::from_secs(5);
-/// Bytes that are dropped at a time: on the stack, for hundreds are heard out at one time.
+/// Bytes that are dropped at a time: on the stack, for hundreds of closes linger at one time.
 const LINGER_BYTES: usize = 4 << 10;
 
 /// A stream with a deadline on writes, and counted.
@@ -97,7 +97,7 @@ impl Pace {
 /// Our side is shut; the client's rest is on its way.
 #[derive(Debug)]
 struct LingeringClose {
-    /// Until when it is heard out.
+    /// Until when its close lingers.
     ends: Instant,
     /// The end of its silence.
     silent: Pin<Box<Sleep>>,
@@ -134,7 +134,7 @@ impl LingeringClose {
 }
 
 impl<T> TimedStream<T> {
-    /// `lingers` has places for connections that are heard out: their buffers stay with them.
+    /// `lingers` has places for connections whose close lingers: their buffers stay with them.
     pub(super) fn new(
         stream: T,
         timeout: Duration,
@@ -152,7 +152,7 @@ impl<T> TimedStream<T> {
         &self.stream
     }
 
-    /// What else the peer sends is dropped before the socket is closed.
+    /// Further bytes of the peer are dropped before the socket is closed.
     pub(super) fn linger_at_close(&self) {
         self.body.end();
     }

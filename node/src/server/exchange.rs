@@ -33,7 +33,7 @@ struct State {
     ends_with_line: AtomicBool,
 }
 
-/// What a connection does.
+/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 enum Stage {

@@ -15,7 +15,7 @@ use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertific
 
 /// Handshakes under way at one time: with their buffers 32 MiB.
 const HANDSHAKES_MAX: usize = 1024;
-/// What a client is told that speaks HTTP in clear.
+/// The answer to a client that speaks HTTP in clear.
 const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 38\r\n\
     Connection: close\r\n\r\nthis port speaks TLS: ask by https://\n";
 
@@ -60,7 +60,7 @@ impl Handshakes {
             // A record of TLS begins with 22, a request with the letter of a method.
             _ if first[0].is_ascii_uppercase() => {
                 stream.linger_at_close();
-                // The client is told as far as it listens.
+                // The alert reaches the client only if it still reads.
                 let _told = stream.write_all(PLAIN_ANSWER).await;
                 let _closed = stream.shutdown().await;
                 return Err(ClientRefusal::PlainHttp);

@@ -2,8 +2,8 @@
 //!
 //! Generic over what answers: the S3 side and the admin side are two closures. A connection has a limited
 //! time for a request head and for every move of a response (how long a request body may stand still is the
-//! service's business: it knows whether it asked for bytes). Where nine places of ten are taken, each
-//! connection that is accepted takes the place of one without a request. When the process is told to stop,
+//! service's business: it has asked for bytes or not). Where nine places of ten are taken, each
+//! connection that is accepted takes the place of one without a request. When the process stops,
 //! idle connections close at once and requests under way end by themselves; what is left when patience ends
 //! is cut. A listener with a certificate speaks TLS, and is the same otherwise.
 
@@ -57,7 +57,7 @@ use sherd_store::observe::metrics::Traffic;
 const BUFFER_BYTES_MAX: usize = 64 << 10;
 /// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
 pub(crate) const ROOMY_CONNECTIONS_MAX: usize = 1024;
-/// Connections that are heard out before they close, at one time: with their buffers 36 MiB at most. Further
+/// Connections whose close lingers, at one time: with their buffers 36 MiB at most. Further
 /// ones may lose the answer to what they went on sending.
 const LINGERS_MAX: usize = 512;
 /// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
@@ -81,7 +81,7 @@ pub struct ListenError {
     pub source: io::Error,
 }
 
-/// A bound socket that nobody accepts on yet.
+/// A bound socket whose connections are not accepted yet.
 #[derive(Debug)]
 pub struct Listener {
     tcp: TcpListener,
@@ -114,7 +114,7 @@ impl Listener {
     }
 }
 
-/// What a listener allows.
+/// The limits of a listener.
 #[derive(Debug, Clone, Copy)]
 pub struct ListenerLimits {
     /// Connections open at one time. Further ones take the places of those without a request; where all have
@@ -189,7 +189,7 @@ pub async fn serve<S, F, B>(
         tasks.spawn(async move {
             open.inc();
             if let Err(error) = stream.set_nodelay(true) {
-                // The socket is gone already; the first read says so.
+                // The socket is gone already; the first read fails.
                 tracing::debug!(%client, %error, "set TCP_NODELAY");
             }
             let patient =
@@ -225,7 +225,7 @@ pub async fn serve<S, F, B>(
     tasks.wait().await;
 }
 
-/// Waits for a connection; `None` when the process was told to stop.
+/// Waits for a connection; `None` when the process stops.
 async fn next(
     name: &'static str,
     tcp: &TcpListener,
@@ -303,7 +303,8 @@ async fn connection<S, F, B>(
             let is_crowded = usize::try_from(open.get()).is_ok_and(|open| open > allowed.roomy_max);
             if body_state.is_unread() || (is_crowded && body_state.has_grown()) {
                 // Either nothing can follow on this connection, or its buffer is too large to wait with among
-                // so many; a client that waits its turn must know, and one that does not is heard out.
+                // so many; a client that waits its turn must know, and the close of one that does not
+                // lingers.
                 body_state.end();
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
@@ -313,7 +314,7 @@ async fn connection<S, F, B>(
     let mut builder = http1::Builder::new();
     builder
         .timer(TokioTimer::new())
-        // A client that ends its side early is still told what was wrong with its body. A read ends with its
+        // A client that ends its side early still gets the error of its body. A read ends with its
         // client by the transport.
         .half_close(true)
         .header_read_timeout(allowed.idle_timeout)
@@ -337,7 +338,7 @@ async fn connection<S, F, B>(
         }
     };
     if let Err(error) = ended {
-        // Clients come and go, and slow ones are sent away: nobody has to look at that.
+        // Clients come and go, and slow ones are cut: an operator need not look at that.
         tracing::debug!(%client, %error, "connection ended");
     }
 }

@@ -1,7 +1,7 @@
-//! A request's body that tells when it is under way, and when it is left unread.
+//! A request's body that notes whether it is being read, and whether it was left unread.
 //!
-//! Whoever answers early (no such bucket, volumes full) does not read the body. The client still sends
-//! it, and a socket that is closed on bytes nobody read resets the connection: the client may lose the
+//! An operation that answers early (no such bucket, volumes full) does not read the body. The client still
+//! sends it, and a socket that is closed on unread bytes resets the connection: the client may lose the
 //! answer that lies in its own receive buffer (RFC 9112, section 9.6). The connection has to know.
 //!
 //! A connection's read buffer grows with what is read at one time and never shrinks. Only bodies are worth
@@ -22,7 +22,7 @@ use sherd_store::observe::trace::{self, Phase};
 /// Bytes that are read at a time while no body is: hyper's smallest buffer. A longer head comes in pieces.
 pub(super) const HEAD_READ_BYTES: usize = 8 << 10;
 
-/// What a connection knows of the bodies of its requests. Clones are the same.
+/// The state of the bodies of a connection's requests. Clones share it.
 #[derive(Debug, Clone, Default)]
 pub(super) struct BodyState(Arc<Flags>);
 
@@ -39,7 +39,7 @@ impl BodyState {
         self.0.is_unread.load(Ordering::Acquire)
     }
 
-    /// Nothing is read of what else the client sent: it is heard out as after a body that was given up.
+    /// Further bytes of the client are not read: its close lingers as after a body that was given up.
     pub(super) fn end(&self) {
         self.0.is_unread.store(true, Ordering::Release);
     }
@@ -66,7 +66,7 @@ impl BodyState {
 #[derive(Debug)]
 pub struct RequestBody {
     incoming: Incoming,
-    /// Its end was seen; a body of unknown length says so in no other way.
+    /// Its end was seen; a body of unknown length shows it in no other way.
     has_ended: bool,
     /// Since when its client lets it wait.
     waits_since: Option<Instant>,

@@ -11,7 +11,7 @@ use rustix::process::{Resource, getrlimit};
 
 /// Descriptors that a listener without spare ones does not take.
 const LEFT_ALONE: u64 = 8;
-/// Between two tries to take back a spare one: whoever frees a descriptor does not say so here.
+/// Between two tries to take back a spare one: there is no event when a descriptor is freed.
 pub(super) const REFILL_EVERY: Duration = Duration::from_secs(1);
 
 /// Spare descriptors. Each is closed just before the connection that needs it is accepted.
@@ -22,7 +22,7 @@ pub(super) struct SpareDescriptors {
 }
 
 impl SpareDescriptors {
-    /// Keeps so many, as far as they can be had.
+    /// Opens up to `wanted` spare descriptors.
     pub(super) fn new(wanted: usize) -> Self {
         let spares = Self { held: Mutex::default(), wanted };
         spares.refill();
@@ -56,7 +56,7 @@ impl SpareDescriptors {
         }
     }
 
-    /// Takes back what was given up, as far as it can be had.
+    /// Opens again the spare descriptors that were given up, as far as the limit allows.
     pub(super) fn refill(&self) {
         let mut held = self.held.lock();
         // Any descriptor will do; this one is always open.

@@ -1,7 +1,7 @@
-//! The life of the process: serving, told to stop, out of patience.
+//! The life of the process: serving, stopping, out of patience.
 //!
 //! SIGINT and SIGTERM stop it. From then on requests under way have the shutdown timeout to end;
-//! after that they are cut. A second signal ends the process at once: whoever sends two has
+//! after that they are cut. A second signal ends the process at once: an operator who sends two has
 //! decided, and every acknowledged write is durable already.
 
 use std::io;
@@ -21,12 +21,12 @@ pub struct Life {
 }
 
 impl Life {
-    /// A life that nobody has ended yet.
+    /// A life that has not ended.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Tells everything to stop: accept no more, end what is under way.
+    /// Stops everything: no more is accepted, and requests under way end.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -36,17 +36,17 @@ impl Life {
         self.abort.cancel();
     }
 
-    /// Waits until somebody called [`Life::stop`].
+    /// Waits for [`Life::stop`].
     pub async fn stopped(&self) {
         self.stop.cancelled().await;
     }
 
-    /// Whether somebody called [`Life::stop`].
+    /// Whether [`Life::stop`] was called.
     pub fn is_stopped(&self) -> bool {
         self.stop.is_cancelled()
     }
 
-    /// Waits until somebody called [`Life::abort`].
+    /// Waits for [`Life::abort`].
     pub async fn out_of_patience(&self) {
         self.abort.cancelled().await;
     }

@@ -1,4 +1,4 @@
-//! What HTTP is read from and written to: the socket itself, or TLS over it; heads are read in small pieces.
+//! The stream below HTTP: the socket itself, or TLS over it; heads are read in small pieces.
 //!
 //! ```text
 //! hyper <-> Transport (small reads) <-> [TLS] <-> TimedStream (deadlines, counts, lingering close) <-> socket
@@ -87,7 +87,7 @@ impl Deadlines {
     }
 }
 
-/// What was read behind the head of a request that is worked on.
+/// The bytes read behind the head of a request that is worked on.
 #[derive(Debug, Default)]
 struct ReadAhead {
     bytes: Vec<u8>,
@@ -95,7 +95,7 @@ struct ReadAhead {
 }
 
 impl ReadAhead {
-    /// Gives as many bytes as fit; `false` where there are none.
+    /// Gives as many bytes as fit; `false` where there is not one.
     fn give(&mut self, buffer: &mut ReadBuf<'_>) -> bool {
         let left = &self.bytes[self.taken..];
         let count = left.len().min(buffer.remaining());

@@ -107,12 +107,12 @@ pub enum InvalidCluster {
         /// As written.
         node: String,
     },
-    /// Braces that are no numeric range.
+    /// Braces without a numeric range in them.
     #[error("{node:?}: {why}")]
     Pattern {
         /// As written.
         node: String,
-        /// What is wrong.
+        /// The fault.
         why: InvalidPattern,
     },
     /// The two patterns differ in length.
@@ -227,7 +227,8 @@ fn absolute(key: &'static str, path: Option<PathBuf>) -> Result<PathBuf, (&'stat
 /// Expands `name@host:port`, each possibly a pattern, into the nodes in the order written.
 ///
 /// # Errors
-/// [`InvalidCluster`] for what is no node, for a name or an address that stands twice, and for too many.
+/// [`InvalidCluster`] for a text that cannot be a node, for a name or an address that stands twice, and for
+/// too many.
 pub fn expand(written: &[String]) -> Result<Vec<NodeAddress>, InvalidCluster> {
     let mut nodes = Vec::new();
     for node in written {

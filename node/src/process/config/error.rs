@@ -1,4 +1,4 @@
-//! Why what was written is no configuration: each error names the place, the key and the reason.
+//! Errors of a configuration: each names the place, the key and the reason.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ pub enum ConfigError {
         /// Why not.
         source: std::io::Error,
     },
-    /// The file has an unknown key, a malformed value, or is no TOML.
+    /// The file has an unknown key, a malformed value, or is not TOML.
     #[error("{path}:{line}: {why} (in `{written}`)", path = path.display())]
     Syntax {
         /// The file.
@@ -29,7 +29,7 @@ pub enum ConfigError {
         line: usize,
         /// The line itself.
         written: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// A setting is well formed and not valid.
@@ -37,10 +37,10 @@ pub enum ConfigError {
     Value {
         /// Where it was written.
         origin: Origin,
-        /// What is wrong.
+        /// The fault.
         why: InvalidValue,
     },
-    /// There are no usable credentials.
+    /// Usable credentials are missing.
     #[error(transparent)]
     Credentials(#[from] InvalidCredentials),
     /// The data directory of `dev` cannot be made.
@@ -89,7 +89,7 @@ pub enum InvalidValue {
     SameAddress {
         /// As written.
         address: std::net::SocketAddr,
-        /// Who has it.
+        /// The owner of the file.
         other: &'static str,
     },
     /// Table `[cluster]`.
@@ -111,7 +111,7 @@ pub enum InvalidValue {
     LogLevel {
         /// As written.
         level: String,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
 }

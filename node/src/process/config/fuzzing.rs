@@ -1,6 +1,6 @@
-//! What must hold of any text in the place of a setting: asked by `fuzz/` and by the tests here.
+//! The promises that hold for any text in the place of a setting: checked by `fuzz/` and by the tests here.
 //!
-//! Takes whatever comes and panics where a promise is broken; what is refused is fine. Built for tests
+//! Takes any bytes and panics where a promise is broken; what is refused is fine. Built for tests
 //! and for fuzzing only.
 
 use std::path::Path;
@@ -39,7 +39,7 @@ pub fn setting_text(input: &[u8]) {
 
 fn settings(text: &str) {
     let Ok(settings) = toml::from_str::<Settings>(text) else { return };
-    // What is set is not overruled by what is not.
+    // A setting that is given is not overruled by one that is not.
     assert_eq!(settings.clone().or(Settings::default()), settings);
     assert_eq!(Settings::default().or(settings.clone()), settings);
 }

@@ -1,4 +1,4 @@
-//! What was written becomes what is valid; nothing else reads raw settings.
+//! Makes a valid configuration of raw settings; nothing else reads them.
 //!
 //! `Settings` are the same from flags, variables and the file, in that precedence, and say nothing
 //! about sense. [`Config::resolve`] is the only way to a [`Config`], and a `Config` needs no second
@@ -40,14 +40,14 @@ use sherd_store::machine::quantity::{ByteSize, Period};
 pub const S3_PORT: u16 = 9000;
 /// The port of metrics and health where none is given.
 pub const ADMIN_PORT: u16 = 9200;
-/// The region where none is given: what clients sign for when they are told nothing.
+/// The region where none is given: the one that clients sign for by default.
 pub const REGION: &str = "us-east-1";
 
 /// Permission bits that a file of credentials may have: the group may read and write, as mounted
 /// Secrets need it; others nothing.
 const CREDENTIALS_MODE: u32 = 0o660;
 
-/// Everything a node is told. Valid as a whole.
+/// The whole configuration of a node. Valid as a whole.
 #[derive(Debug, Clone)]
 pub struct Config {
     /// Directories of the volumes, in the order written; each exists and is writable.
@@ -74,7 +74,7 @@ pub struct Config {
     pub sigv2_presigned: bool,
     /// When a write is answered.
     pub durability: Durability,
-    /// What the `ETag` of an object is.
+    /// The form of an object's `ETag`.
     pub etag: EtagForm,
     /// Bytes of the largest object kept in its row, to be divided by the volumes of its set.
     pub inline_bytes_max: u32,
@@ -84,13 +84,13 @@ pub struct Config {
     pub buffer_bytes_max: u64,
     /// Bytes of the index cache, shared by all volumes.
     pub index_cache_bytes: u64,
-    /// What the S3 listener takes at one time.
+    /// The limits of the S3 listener.
     pub limits: Limits,
     /// Background work.
     pub upkeep: Upkeep,
     /// Whether volumes vote, after a moment, that too few of their peers confirm.
     pub vouch: bool,
-    /// What is logged, and how.
+    /// The part of the log that is written, and its form.
     pub log: Log,
     /// How long connections are still accepted, while health says that the node stops.
     pub shutdown_delay: Duration,
@@ -98,7 +98,7 @@ pub struct Config {
     pub shutdown_timeout: Duration,
 }
 
-/// What the S3 listener takes at one time.
+/// The limits of the S3 listener.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Connections open at one time.
@@ -283,7 +283,7 @@ const fn seconds(count: u64) -> Period {
     Period(Duration::from_secs(count))
 }
 
-/// Judges single settings; knows where each was written.
+/// Judges single settings, with the place where each was written.
 struct Judge<'a> {
     sources: &'a Sources,
 }

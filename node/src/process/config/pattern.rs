@@ -3,10 +3,10 @@
 //! `{01...10}` keeps the width of its numbers; several braces multiply. Volumes and the nodes of a
 //! cluster are written so. An expansion is bounded before it is made.
 
-/// Why a text is no pattern.
+/// The reason why a text cannot be a pattern.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidPattern {
-    /// Braces that are no numeric range.
+    /// Braces without a numeric range in them.
     #[error("a range is written {{1...4}}, first number not above the last")]
     Range,
     /// More texts than may be asked for.
@@ -17,7 +17,7 @@ pub enum InvalidPattern {
 /// Expands every range of `pattern`, from left to right, the last one fastest.
 ///
 /// # Errors
-/// [`InvalidPattern`] for braces that are no range, or for more than `max` texts.
+/// [`InvalidPattern`] for braces without a range, or for more than `max` texts.
 pub fn expand(pattern: &str, max: usize) -> Result<Vec<String>, InvalidPattern> {
     let bad = InvalidPattern::Range;
     let Some((before, opened)) = pattern.split_once('{') else {

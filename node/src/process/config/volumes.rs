@@ -25,7 +25,7 @@ pub enum InvalidVolumes {
     /// None at all.
     #[error("no volume is named")]
     None,
-    /// Braces that are no numeric range.
+    /// Braces without a numeric range in them.
     #[error("{pattern:?}: a range is written {{1...4}}, first number not above the last")]
     Range {
         /// As written.
@@ -100,7 +100,8 @@ pub fn expand(patterns: &[String]) -> Result<Vec<PathBuf>, InvalidVolumes> {
 /// serves the others; it is taken up when it can be written again.
 ///
 /// # Errors
-/// [`InvalidVolumes`] names the first path that is no volume at all, or, where none can be used, the first.
+/// [`InvalidVolumes`] names the first path that cannot be a volume at all, or, where none can be used, the
+/// first.
 pub fn check(paths: &[PathBuf]) -> Result<(), InvalidVolumes> {
     let mut seen: HashMap<(u64, u64), &Path> = HashMap::new();
     let mut unusable: Vec<InvalidVolumes> = Vec::new();

@@ -1,4 +1,4 @@
-//! One node of `dev --nodes` as a process: started, its lines read, told to end.
+//! One node of `dev --nodes` as a process: started, its lines read, ended.
 //!
 //! A thread reads what the node prints, puts the node's name before each line on standard error, and says
 //! when the node listens. The thread ends with the process's end of the pipe; a reader of standard error
@@ -32,7 +32,7 @@ pub(crate) struct NodeProcess {
 
 impl NodeProcess {
     /// Starts `program serve` with the file of a node, and prints its lines with `name` before them.
-    /// `serves` becomes true with the line that says so.
+    /// `serves` becomes true with the line that says that it listens.
     ///
     /// # Errors
     /// As the system says.
@@ -83,8 +83,8 @@ impl NodeProcess {
         Ok(status)
     }
 
-    /// Tells the node to end in order, and kills it when it has not after `patience`. A node that was
-    /// stopped by a signal goes on for that.
+    /// Asks the node by a signal to end in order, and kills it when it has not after `patience`. A node that
+    /// was stopped by a signal goes on for that.
     ///
     /// # Errors
     /// As the system says.

@@ -55,9 +55,9 @@ const PUBLIC: u32 = 0o644;
 pub struct DevCluster {
     /// Its nodes, by number.
     pub(crate) nodes: Vec<DevNode>,
-    /// What a person passes to commands: as given on the command line, for it is shown.
+    /// The directory as a person passes it to commands: as given on the command line, for it is shown.
     directory: PathBuf,
-    /// What the supervisor logs: as its nodes do.
+    /// The part of the log that the supervisor writes: as its nodes do.
     log: Log,
 }
 
@@ -92,13 +92,13 @@ pub enum DevError {
     Authority {
         /// The directory.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         source: AuthorityError,
     },
     /// A file cannot be read or written.
     #[error("{op} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// The action that failed.
         op: &'static str,
         /// The file.
         path: PathBuf,

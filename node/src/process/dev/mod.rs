@@ -31,13 +31,13 @@ use sherd_store::machine::quantity::Period;
 const VOLUMES: u16 = 4;
 /// The file of the key pair in the directory.
 const CREDENTIALS: &str = "credentials.env";
-/// Nobody but the owner may read it.
+/// Only the owner may read it.
 const CREDENTIALS_MODE: u32 = 0o600;
 
 /// A node to try out, and how to talk to it.
 #[derive(Debug)]
 pub struct Dev {
-    /// What the node is told.
+    /// The settings of the node.
     pub config: Config,
     credentials_file: PathBuf,
 }
@@ -61,7 +61,7 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         volumes: Some(WordList(paths)),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
-        // Who tries things out removes a volume to see it come back.
+        // A user may remove a volume to see it come back.
         upkeep: UpkeepSettings { adopt_after: Some(Period(Duration::ZERO)), ..UpkeepSettings::default() },
         log,
         ..Settings::default()
@@ -70,7 +70,7 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
     Ok(Dev { config, credentials_file })
 }
 
-/// Makes a directory where there is none, and says where it really is.
+/// Makes a directory if it is missing, and returns its real path.
 fn make_directory(path: &Path) -> Result<PathBuf, ConfigError> {
     let made = std::fs::create_dir_all(path).and_then(|()| path.canonicalize());
     made.map_err(|source| ConfigError::CreateDirectory { path: path.to_owned(), source })
@@ -88,7 +88,7 @@ fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, I
 }
 
 impl Dev {
-    /// What to paste into another terminal, for a node that listens on `s3`.
+    /// The lines to paste into another terminal, for a node that listens on `s3`.
     pub fn example(&self, s3: SocketAddr) -> String {
         example(&self.credentials_file, s3)
     }

@@ -1,7 +1,7 @@
 //! Which ports the nodes of `dev --nodes` get: consecutive ones, or free ones where port 0 is asked for.
 //!
 //! A node's peers must know its port before it starts, so a free port is found by binding it and letting it
-//! go. Another process can take it in between; the node then says so and is started again.
+//! go. Another process can take it in between; the node then fails and is started again.
 
 use std::collections::HashSet;
 use std::io;

@@ -38,7 +38,7 @@ const END_PATIENCE: Duration = Duration::from_secs(43);
 /// Why the nodes ended otherwise than asked.
 #[derive(Debug, thiserror::Error)]
 pub enum SuperviseError {
-    /// Timers, signal handlers or the own binary cannot be had.
+    /// Timers, signal handlers or the own binary cannot be used.
     #[error("start supervisor: {0}")]
     Start(#[source] io::Error),
     /// A node does not start.
@@ -68,7 +68,7 @@ impl SuperviseError {
     }
 }
 
-/// Runs the nodes until the process is told to stop; `announce` is called once, when all that are not held
+/// Runs the nodes until a signal stops the process; `announce` is called once, when all that are not held
 /// down serve.
 ///
 /// # Errors
@@ -95,7 +95,7 @@ pub fn supervise(cluster: &DevCluster, announce: impl FnOnce()) -> Result<(), Su
     })
 }
 
-/// What the nodes of one supervisor share.
+/// The state that the nodes of one supervisor share.
 struct Supervision {
     program: PathBuf,
     life: Life,
@@ -152,7 +152,7 @@ async fn keep(node: &DevNode, supervision: &Supervision, started: watch::Sender<
     }
 }
 
-/// Waits, no longer than until the process is told to stop.
+/// Waits, at most until a signal stops the process.
 async fn pause(life: &Life, duration: Duration) {
     // Cancel-safe: neither a signal nor a timer is lost.
     tokio::select! {
@@ -187,7 +187,7 @@ fn start(
 
 /// How a node's process ended.
 enum NodeEnd {
-    /// It was told to.
+    /// On a signal.
     Asked(io::Result<ExitStatus>),
     /// It was killed, or failed.
     ByItself(io::Result<ExitStatus>),

@@ -42,7 +42,7 @@ pub fn inspect(arguments: &InspectArgs, out: &mut dyn Write, errors: &mut dyn Wr
         Ok(report) if report.is_clean() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::from(PROBLEMS),
         Err(error) => {
-            // Whoever reads nothing of the error sees the exit code.
+            // A script that does not read the error sees the exit code.
             let _ = writeln!(errors, "sherd-node inspect: {error}");
             match error {
                 InspectError::Open(_) => ExitCode::from(NOT_OPENED),

@@ -47,7 +47,7 @@ const BUFFER_BYTES: usize = 64 << 20;
 /// Memory and files of the indexes.
 const INDEX_CACHE: (u64, usize) = (32 << 20, 128);
 
-/// What is asked.
+/// The arguments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct InspectRequest {
     /// Read everything back and compare it.
@@ -75,7 +75,7 @@ pub enum InspectError {
     Write(#[from] std::io::Error),
 }
 
-/// What was found in one volume.
+/// The findings in one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct VolumeReport {
     /// Its directory.
@@ -110,7 +110,7 @@ pub struct VolumeReport {
     pub releases: u64,
 }
 
-/// What was found in all of them.
+/// The findings in all of them.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
 pub struct Report {
     /// One for each directory.
@@ -119,7 +119,7 @@ pub struct Report {
     pub registers: u64,
     /// Rows that are missing or older where A others hold the newest value: upkeep brings them up.
     pub rows_behind: u64,
-    /// Rows that name nothing any more that anybody needs: of deleted buckets, and of parts whose upload is
+    /// Rows that name nothing any more that is needed: of deleted buckets, and of parts whose upload is
     /// closed. Upkeep removes them.
     pub rows_unneeded: u64,
     /// Data ids whose shards were verified and compared.
@@ -135,7 +135,7 @@ pub struct Report {
     /// Records that are rotten and that nothing needs any more: they were healed or replaced, and go with
     /// compaction.
     pub superseded_rotten: u64,
-    /// What is wrong, the first ones.
+    /// The first problems.
     pub problems: Vec<String>,
     /// How much is wrong.
     pub problems_count: u64,
@@ -145,7 +145,7 @@ pub struct Report {
     /// The uploads that are open in the objects that were verified.
     #[serde(skip)]
     open_uploads: BTreeSet<UploadId>,
-    /// Those of them whose attributes lie in a register of their own that was not met yet, with their
+    /// Those of them whose attributes lie in a register of their own that was not found yet, with their
     /// objects.
     #[serde(skip)]
     without_attributes: BTreeMap<UploadId, RegisterKey>,
@@ -190,7 +190,7 @@ impl Report {
     }
 }
 
-/// A volume that nobody else uses meanwhile.
+/// A volume that is locked against other processes.
 struct InspectedVolume {
     path: PathBuf,
     id: VolumeId,
@@ -256,7 +256,7 @@ pub fn run(
         {
             topology = carried.or(topology);
         }
-        // What a recovering volume lacks, its set brings it: it is as good as not given.
+        // The set brings a recovering volume what it lacks: it counts as not given.
         if opening.lost_state.is_none() {
             opened.push(volume);
         }
@@ -270,7 +270,7 @@ pub fn run(
     Ok(report)
 }
 
-/// Tells rotten records that the volume still answers from, from those that were healed or replaced.
+/// Separates rotten records that the volume still answers from, from those that were healed or replaced.
 fn judge_rotten(
     path: &Path,
     reader: &Reader,
@@ -282,7 +282,7 @@ fn judge_rotten(
         let named_later = wanted.verify && matches!(subject, Subject::Shard { .. });
         match reader.verify(subject) {
             Ok(()) => report.superseded_rotten += 1,
-            // Whether a register names it, verification tells.
+            // Verification finds whether a register names it.
             Err(Error::Corrupt { .. }) if named_later => {}
             Err(Error::Corrupt { what }) => {
                 report.problem(format!("{}: a record is rotten: {what}", path.display()));

@@ -87,7 +87,7 @@ async fn rot_that_was_replaced_is_no_problem_and_rot_that_is_live_is() {
     let node = directories.start().await;
     node.create_bucket().await;
     node.put_everywhere("key", &old).await;
-    // What is rotten in the last frame of a log was never acknowledged, for all that its volume knows.
+    // By its volume's knowledge, a rotten last frame of a log was never acknowledged.
     node.put_everywhere("behind", &body(3, 200)).await;
     node.close().await;
     let volume = directories.paths().swap_remove(0);
@@ -226,7 +226,7 @@ async fn a_volume_that_is_recovering_is_named_and_no_problem() {
     assert_eq!((recovering.data_ids, recovering.shards_elsewhere), (1, 1));
 }
 
-/// What was looked up last is kept in memory, and nothing else of so many.
+/// Only the keys that were looked up last are kept in memory.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shards_are_verified_however_many_there_are_behind_them() {
     let directories = Directories::new(1);

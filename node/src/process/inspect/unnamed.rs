@@ -2,8 +2,8 @@
 //!
 //! Each shard says which register is to name it, so each is looked up by itself and memory stays bounded: the
 //! row of that key on every volume that was given, for a part also its object's, and the manifest pages that
-//! they name. A value of any ballot counts: what a row that is behind names is not told from what is current.
-//! What cannot be read may name anything, so its shards are not counted.
+//! they name. A value of any ballot counts: data that only a stale row names counts as named.
+//! A row that cannot be read may name anything, so its shards are not counted.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
@@ -24,14 +24,14 @@ const KEYS_MAX: usize = 256;
 /// Data ids that a report lists.
 const LISTED_MAX: usize = 1000;
 
-/// What the rows of a key name; `None` where some of it cannot be read.
+/// The data that the rows of a key name; `None` where some of it cannot be read.
 type NamedByKey = Option<Arc<HashSet<DataId>>>;
 
 /// Looks up which data is named.
 struct NameLookup<'a> {
     volumes: &'a [InspectedVolume],
     topology: Option<&'a Topology>,
-    /// What the notes of replaced data name: 16 bytes for each data id that waits for its grace.
+    /// The data that notes of replaced data name: 16 bytes for each data id that waits for its grace.
     noted: HashSet<DataId>,
     /// The keys that were looked up last.
     known: HashMap<RegisterKey, NamedByKey>,
@@ -88,7 +88,7 @@ fn count_files(
     let files = volume.reader.shard_files();
     for directory in 0..=u8::MAX {
         for shard in files.list(directory)? {
-            // Without a header nobody can say whose it is: verification names it.
+            // Without a header its owner is unknown: verification names it.
             let Ok(header) = files.header(shard) else { continue };
             let seen = SeenShard { shard, key: header.key, is_whole: true };
             if lookup.is_unnamed(&seen) {
@@ -156,9 +156,9 @@ impl NameLookup<'_> {
         Some(named)
     }
 
-    /// What a manifest page lists; `None` where it cannot be read.
+    /// The data that a manifest page lists; `None` where it cannot be read.
     fn listed_on(&self, key: &RegisterKey, page: DataRef) -> Option<Vec<DataId>> {
-        // What is wrong with it, verification says.
+        // Verification reports the fault.
         let subject = Subject::new(self.volumes, self.topology?, key, page, &mut Report::default())?;
         let parts = decode_manifest(subject.read()?).ok()?;
         Some(parts.into_iter().filter_map(|part| part.data).map(|data| data.id).collect())

@@ -196,7 +196,7 @@ fn verify_register(
         return;
     };
     // A equal rows are what a committed value stands on; the others are behind, and upkeep's work.
-    // Without the flag a value on fewer is a write that nobody was told of.
+    // Without the flag a value on fewer is a write that was never acknowledged.
     let with_newest = held.iter().filter(|one| one.ballot == newest.ballot).count();
     let accept = Quorums::of(members.len()).accept();
     let is_committed = held.iter().any(|one| one.ballot == newest.ballot && one.committed);
@@ -229,8 +229,8 @@ fn verify_register(
     }
 }
 
-/// Notes the uploads that an object has open, and where their attributes are met. All objects come before all
-/// parts.
+/// Notes the uploads that an object has open, and where their attributes are found. All objects come before
+/// all parts.
 fn note_uploads(sees_every_value: bool, key: &RegisterKey, state: &State, report: &mut Report) {
     match state {
         State::Object(object) => {
@@ -247,8 +247,8 @@ fn note_uploads(sees_every_value: bool, key: &RegisterKey, state: &State, report
     }
 }
 
-/// Whether a row names nothing any more that anybody needs: that of a deleted bucket, and that of a part
-/// whose upload is closed. What data it names has gone, or belongs to the object. Upkeep removes such rows.
+/// Whether a row names nothing any more that is needed: that of a deleted bucket, and that of a part whose
+/// upload is closed. The data that it names has gone, or belongs to the object. Upkeep removes such rows.
 fn is_unneeded(
     volumes: &[InspectedVolume],
     sees_every_value: bool,
@@ -402,7 +402,7 @@ impl<'a> Subject<'a> {
         }
     }
 
-    /// The bytes themselves, where all data shards can be had; only for manifest pages.
+    /// The bytes themselves, where all data shards can be read; only for manifest pages.
     pub(super) fn read(&self) -> Option<Bytes> {
         if self.data.size > PAGE_BYTES_MAX {
             return None;

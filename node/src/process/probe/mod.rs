@@ -79,7 +79,7 @@ pub struct Endpoint {
     tls_name: Option<EndpointName>,
 }
 
-/// The URL is none of an endpoint.
+/// The URL is not that of an endpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("an endpoint is http://HOST[:PORT] or https://HOST[:PORT], without path, query or user")]
 pub struct InvalidEndpoint;
@@ -128,7 +128,7 @@ pub enum ProbeError {
     /// A variable with half of the credentials is not set.
     #[error("{0} is not set")]
     Credentials(&'static str),
-    /// The authorities cannot be read, or there are none.
+    /// The authorities cannot be read, or the file has not one.
     #[error(transparent)]
     Authorities(#[from] TrustError),
     /// An authority for an endpoint in clear text.
@@ -139,7 +139,7 @@ pub enum ProbeError {
     Exchange {
         /// The step.
         step: Step,
-        /// What failed.
+        /// The step that failed.
         failure: ExchangeFailure,
     },
     /// An answer that refuses.
@@ -184,7 +184,7 @@ pub enum ExchangeFailure {
     Handshake {
         /// Of the endpoint.
         address: String,
-        /// What TLS says.
+        /// The error of TLS.
         source: io::Error,
     },
     /// The connection breaks, or it is not HTTP.

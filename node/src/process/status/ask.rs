@@ -16,10 +16,10 @@ use sherd_net::tls::{CertificateFacts, ConnectError, Trust, TrustError, TrustFil
 /// How long a connected node may take to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Why there is no answer.
+/// The reason why an answer is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    /// Timers and sockets cannot be had.
+    /// Timers and sockets cannot be made.
     #[error("start runtime: {0}")]
     Runtime(#[source] io::Error),
     /// The certificate cannot be read.
@@ -27,7 +27,7 @@ pub(crate) enum AskError {
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// The fault.
         why: String,
     },
     /// The files cannot be used.

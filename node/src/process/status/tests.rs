@@ -1,4 +1,4 @@
-//! Questions over real connections, to a node that answers and to what is none.
+//! Questions over real connections, to a node that answers and to other servers.
 
 use std::path::Path;
 

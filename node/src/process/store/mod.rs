@@ -44,15 +44,15 @@ use sherd_store::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfi
 const IDLE_BUFFER_BYTES: usize = 4 << 20;
 /// Files that the indexes of all volumes keep open together.
 pub(crate) const INDEX_FILES_MAX: usize = 1024;
-/// How long the start waits for volumes that replay their logs; whatever takes longer is offline
+/// How long the start waits for volumes that replay their logs; a volume that takes longer is offline
 /// until it is done.
 const OPEN_PATIENCE: Duration = Duration::from_mins(10);
 /// How long volumes may take to sync and close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks at memory that nobody uses.
+/// Between two looks for unused memory.
 const TRIM_EVERY: Duration = Duration::from_secs(1);
 
-/// What a store is built from.
+/// The inputs of a store.
 #[derive(Debug, Clone)]
 pub struct StoreConfig {
     /// Directories of the volumes, in their order.
@@ -71,7 +71,7 @@ pub struct StoreConfig {
     pub upkeep: Settings,
 }
 
-/// What a store runs on: the machine, or a simulation of one. It touches nothing else.
+/// The machine under a store, or a simulation of one. The store touches nothing else.
 #[derive(Clone)]
 pub struct Machine {
     /// Where the directories are.
@@ -87,7 +87,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The one that the process runs on; the indexes of all volumes share a cache of so many bytes.
+    /// The one that the process runs on; the indexes of all volumes share a cache of `index_cache_bytes`.
     pub fn real(index_cache_bytes: u64) -> Self {
         Self {
             disk: Arc::new(RealDisk),
@@ -110,7 +110,7 @@ impl std::fmt::Debug for Machine {
 pub struct ClusterPlace {
     /// The topology, and this node's volumes in it.
     pub formation: Formation,
-    /// What the other nodes report of their volumes.
+    /// The volumes of the other nodes, by their last reports.
     pub remote: RemoteVolumes,
     /// How each node of the topology is reached, in its order; `None` for this one.
     pub peers: Vec<Option<Arc<GrpcPeer>>>,
@@ -169,7 +169,7 @@ pub struct Store {
 
 impl Store {
     /// Opens the volumes, and starts the background work. A node among others has its `place` in the cluster;
-    /// the volumes of a node alone are the cluster, which is formed where there is none.
+    /// the volumes of a node alone are the cluster, which is formed if it is not there.
     ///
     /// # Errors
     /// [`StoreError`] when the directories do not make a node. A volume that does not open is an offline
@@ -360,7 +360,7 @@ impl Store {
     }
 }
 
-/// What the layers are assembled from.
+/// The parts that the layers are assembled from.
 struct Parts {
     volumes: Volumes,
     digests: DigestPool,

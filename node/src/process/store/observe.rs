@@ -1,4 +1,4 @@
-//! What a store says of itself at one moment: for health, for metrics, and for the other nodes; and the
+//! The state of a store at one moment: for health, for metrics, and for the other nodes; and the
 //! orders that an admin gives about its volumes.
 
 use std::time::Duration;
@@ -176,7 +176,7 @@ impl Store {
         }
     }
 
-    /// Sets the gauges that mirror the store's state. What the node's report has, too, is taken from there.
+    /// Sets the gauges that mirror the store's state. Fields that the node's report has are taken from it.
     pub fn observe(&self, metrics: &Metrics, report: &NodeReport) {
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());

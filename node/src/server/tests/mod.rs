@@ -67,7 +67,7 @@ impl Served {
     }
 }
 
-/// Whoever frees a descriptor does not say so to the listener.
+/// The listener gets no event when a descriptor is freed.
 #[tokio::test(start_paused = true)]
 async fn spare_descriptors_are_taken_back_although_nobody_comes() {
     let tcp = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -207,7 +207,7 @@ async fn a_client_that_is_told_to_close_in_a_crowd_has_its_answer_although_it_se
     served.end().await;
 }
 
-/// Whoever sends heads without waiting for answers does not fill a buffer for bodies with them.
+/// A client that sends heads without waiting for answers does not fill a buffer for bodies with them.
 #[tokio::test]
 async fn between_bodies_little_is_read_at_a_time() {
     let (asked, goes_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));

@@ -11,10 +11,10 @@ use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_core::topology::formation::FormAnswer;
 
-/// What a node answers to an attempt to form the cluster.
+/// The answer of a node to an attempt to form the cluster.
 pub type NodeFormAnswer = FormAnswer<Vec<VolumeId>, Arc<Topology>>;
 
-/// Why there is no answer.
+/// The reason why an answer is missing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AskError {
     /// No connection, or no answer: the node may be down. Ask again.

@@ -36,7 +36,7 @@ pub struct ReportCounts {
     /// Reports of something missing or rotten since the start, and those of them that are in the logs.
     made_heals: AtomicU64,
     logged_heals: AtomicU64,
-    /// Those that never will be: there was no room for them, whoever had them in hand failed, or no volume
+    /// Those that never will be: there was no room for them, the task that had them failed, or no volume
     /// took them. Counted before they are made, or before any behind them is logged.
     lost_heals: AtomicU64,
     dropped_heals: AtomicU64,
@@ -60,12 +60,12 @@ impl ReportCounts {
         self.made_heals.load(Ordering::Acquire)
     }
 
-    /// How many of them are in no log and never will be: what they told of has to be found again.
+    /// How many of them are in no log and never will be: their damage has to be found again.
     pub(crate) fn lost_heals_count(&self) -> u64 {
         self.lost_heals.load(Ordering::Acquire)
     }
 
-    /// Something was found that nobody reported, and is in no log.
+    /// Counts damage that was found, could not be reported, and is in no log.
     pub(crate) fn lost_one(&self) {
         self.lost_heals.fetch_add(1, Ordering::Release);
         self.made_heals.fetch_add(1, Ordering::Release);
@@ -74,7 +74,7 @@ impl ReportCounts {
     /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so
     /// once more than these were lost: later reports do not stand for them.
     pub(crate) fn are_logged(&self, first: u64, lost: u64) -> bool {
-        // In this order: whoever logs those behind a lost one has counted it.
+        // In this order: a lost one is counted before those behind it are logged.
         let logged = self.logged_heals.load(Ordering::Acquire);
         self.lost_heals_count() == lost && logged + lost >= first
     }
@@ -114,8 +114,8 @@ impl<'a> ReportsInHand<'a> {
         Self { counts, count, unlogged: count }
     }
 
-    /// So many of them are in the logs; the others are lost. So are all where the task that had them is given
-    /// up.
+    /// `logged` of them are in the logs; the others are lost. So are all where the task that had them is
+    /// given up.
     pub(crate) fn are_logged(mut self, logged: usize) {
         let lost = self.count.saturating_sub(logged);
         self.counts.lost_heals.fetch_add(lost as u64, Ordering::Release);
@@ -139,7 +139,7 @@ impl Reports {
         self.given_up.take()
     }
 
-    /// So many reports of damage were taken out, and are about to be made durable.
+    /// `count` reports of damage were taken out, and are about to be made durable.
     pub(crate) fn in_hand(&self, count: usize) -> ReportsInHand<'_> {
         ReportsInHand::new(&self.counts, count)
     }
@@ -167,7 +167,7 @@ pub enum Report {
     Superseded {
         /// The register that named it.
         key: RegisterKey,
-        /// What it named.
+        /// The data that it named.
         data: Vec<DataRef>,
         /// Manifest pages: what those of `data` among them list goes with them.
         pages: Vec<DataRef>,
@@ -225,7 +225,7 @@ impl Damage {
         self.counts.dropped_superseded.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
     }
 
-    /// What became of the reports.
+    /// The counts of reports: waiting, logged, lost, dropped.
     pub const fn counts(&self) -> &Arc<ReportCounts> {
         &self.counts
     }
@@ -274,7 +274,7 @@ mod tests {
         assert!(is_woken());
     }
 
-    /// As at an orderly stop: what comes after nobody takes reports any more is in no log.
+    /// As at an orderly stop: a report that comes when the receiver is gone is in no log.
     #[test]
     fn reports_that_nobody_takes_are_made_and_never_logged() {
         let (damage, reports) = Damage::channel();

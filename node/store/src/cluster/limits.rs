@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Between two pings of a node.
 pub const PING_EVERY: Duration = Duration::from_secs(1);
-/// A node that answered no ping for so long is down: one lost ping is none.
+/// A node that answered no ping for this long is down: one lost ping is not enough.
 pub const DOWN_AFTER: Duration = Duration::from_secs(2);
 /// How long a write whose shards are too few while all nodes are up waits for it to show that one is down: as
 /// long as that takes, and as long again for a busy machine, on which another node may miss a ping just then.
@@ -18,9 +18,9 @@ pub const PING_ANSWER_MAX: Duration = Duration::from_secs(5);
 pub const PINGS_MAX: usize = 5;
 /// A timer that fires so late shows that this process stood still, and says nothing about its peers.
 pub const STOOD_STILL: Duration = Duration::from_secs(1);
-/// How long two processes of one name are told after the last sign of both.
+/// How long two processes of one name are shown after the last sign of both.
 pub const TWIN_SHOWN: Duration = Duration::from_secs(10);
-/// Names of callers that are not configured, as they are told.
+/// Names of callers that are not configured, as they call themselves.
 pub const STRANGERS_MAX: usize = 8;
 /// Bytes of a name or a reason of a peer that are kept.
 pub const PEER_TEXT_BYTES_MAX: usize = 1024;

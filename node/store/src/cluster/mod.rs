@@ -118,7 +118,7 @@ impl SetView {
     }
 
     /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` the places of
-    /// each node that is, where all of them failed. A node that died a moment ago counts as up until it
+    /// each node that is, where all of them failed. A node that has just died counts as up until it
     /// missed its pings, and its shards are asked for that long.
     pub(crate) async fn become_enough(&self, shards: Places, failed: Places, given_up: &mut Places) -> bool {
         let [_, with_node_down] = self.durable_enough;
@@ -157,12 +157,12 @@ impl SetView {
         })
     }
 
-    /// Whether so many volumes are full that too few would accept what needs room.
+    /// Whether too few volumes have room to accept what needs room.
     pub fn lacks_room(&self) -> bool {
         self.with_room() < self.quorums().accept()
     }
 
-    /// Whether so many volumes are full that shards of new data could not be made durable.
+    /// Whether too few volumes have room to make shards of new data durable.
     pub fn lacks_room_for_shards(&self) -> bool {
         self.with_room() < self.durable_enough()
     }
@@ -248,7 +248,7 @@ impl Cluster {
         self.own
     }
 
-    /// What the other nodes report of their volumes.
+    /// The volumes of the other nodes, by their last reports.
     pub const fn remote(&self) -> &RemoteVolumes {
         &self.remote
     }

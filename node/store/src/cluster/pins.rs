@@ -1,4 +1,4 @@
-//! What the readers of this process read: data that a reader has pinned is not released under it.
+//! The data that readers of this process read: data that a reader has pinned is not released under it.
 //!
 //! A pin holds at once in this process. For other nodes the volumes hold leases, which upkeep takes for what
 //! is still pinned after a minute and renews (`upkeep::leases`): until then the grace of what is replaced
@@ -60,12 +60,12 @@ impl Pins {
         PinGuard { pins: self.clone(), data }
     }
 
-    /// Whether somebody holds it.
+    /// Whether a reader holds it.
     pub fn is_held(&self, data: DataId) -> bool {
         self.inner.held.lock().get(&data).is_some_and(|pinned| pinned.readers > 0)
     }
 
-    /// What is read at this moment. Volumes are asked for leases on it: their ends come with
+    /// The data that is being read. Volumes are asked for leases on it: their ends come with
     /// [`Self::take_ended`].
     pub(crate) fn to_lease(&self) -> DataOfSets {
         let mut all = DataOfSets::new();

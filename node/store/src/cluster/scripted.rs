@@ -145,7 +145,7 @@ impl RunningNode {
         self.answers.formation().expect("it says so")
     }
 
-    /// Waits until it says so of itself.
+    /// Waits for a status that is `wanted`.
     pub(crate) async fn says(&mut self, wanted: impl FnMut(&FormationStatus) -> bool) -> FormationStatus {
         let said = tokio::time::timeout(Duration::from_mins(1), self.status.wait_for(wanted)).await;
         let said = said.map(|status| status.expect("it runs").clone());

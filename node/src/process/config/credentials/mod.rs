@@ -1,6 +1,6 @@
 //! The root credentials: where they come from, and how they are kept out of sight.
 //!
-//! There is no default pair anywhere. A pair comes from two variables, or from a file of
+//! No pair is a default. A pair comes from two variables, or from a file of
 //! `KEY=VALUE` lines that a shell can source too; `dev` makes such a file once. A [`Secret`] prints
 //! as dots, so no log line, error or debug output carries one.
 
@@ -46,13 +46,13 @@ impl fmt::Debug for Secret {
 /// An access key id and its secret.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Credentials {
-    /// What a client calls itself.
+    /// The name that a client gives itself.
     pub access_key_id: String,
-    /// What it signs with.
+    /// The secret that it signs with.
     pub secret_access_key: Secret,
 }
 
-/// Why there are no credentials.
+/// The reason why credentials are missing.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidCredentials {
     /// Neither variables nor a file.
@@ -69,7 +69,7 @@ pub enum InvalidCredentials {
     /// The file cannot be read or written.
     #[error("{op} {path}: {source}")]
     Io {
-        /// What was tried.
+        /// The action that failed.
         op: &'static str,
         /// The file, or its directory.
         path: PathBuf,
@@ -99,7 +99,7 @@ pub enum InvalidCredentials {
     MissingLine {
         /// The file.
         path: PathBuf,
-        /// What it lacks.
+        /// The key that it lacks.
         missing: &'static str,
     },
     /// The access key id cannot stand in a signature's scope.
@@ -145,7 +145,7 @@ impl Credentials {
     pub fn from_file(path: &Path, allowed_mode: u32) -> Result<Self, InvalidCredentials> {
         let io = |op| move |source| InvalidCredentials::Io { op, path: path.to_owned(), source };
         let file = std::fs::File::open(path).map_err(io("open"))?;
-        // Of the open file, not of the path: nobody can change it in between.
+        // Of the open file, not of the path, which may name another file by then.
         let mode = file.metadata().map_err(io("stat"))?.mode() & 0o777;
         if mode & !allowed_mode != 0 {
             return Err(InvalidCredentials::Mode { path: path.to_owned(), mode, allowed: allowed_mode });
@@ -184,7 +184,7 @@ impl Credentials {
         format!("{ACCESS_KEY_LINE}={access_key_id}\n{SECRET_KEY_LINE}={secret}\n")
     }
 
-    /// Makes a pair that nobody has guessed: 100 bits of id, 240 of secret.
+    /// Makes a random pair: 100 bits of id, 240 of secret.
     pub fn random(rng: &dyn Rng) -> Self {
         const ALPHABET: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
         let mut id_bytes = [0; 20];
@@ -205,7 +205,7 @@ impl Credentials {
     pub fn write_new(&self, path: &Path) -> Result<(), InvalidCredentials> {
         let io = |op| move |source| InvalidCredentials::Io { op, path: path.to_owned(), source };
         let new = path.with_extension("new");
-        // Left by a crash before the rename; nobody has used it.
+        // Left by a crash before the rename; it was never in use.
         match std::fs::remove_file(&new) {
             Err(source) if source.kind() != io::ErrorKind::NotFound => {
                 return Err(io("remove the unfinished")(source));

@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
     Healed = 0,
     /// It serves, and something is missing.
     Degraded = 1,
-    /// A set has too few volumes to read, or there is none yet.
+    /// A set has too few volumes to read, or there is no set yet.
     NotServing = 2,
 }
 

@@ -1,5 +1,5 @@
-//! What this node holds while the cluster forms, and its answers to the others, from start to end of the
-//! process.
+//! The ids or the topology that this node holds while the cluster forms, and its answers to the others, from
+//! start to end of the process.
 //!
 //! Every change goes through one lock that is held while the disk is written: an attempt is never answered
 //! with ids while a topology is being taken. So each step runs on a thread that may block. The rules are
@@ -71,7 +71,7 @@ impl FormationAnswers {
         Ok(Self(Arc::new(FormationCore { config, rng, member, is_unsure, formation })))
     }
 
-    /// What this node was told.
+    /// This node's configuration.
     pub fn config(&self) -> &ClusterFormationConfig {
         &self.0.config
     }
@@ -128,7 +128,7 @@ impl FormationAnswers {
         .await
     }
 
-    /// Runs a step that may block on a disk. Once begun it comes to its end, whoever still waits for it.
+    /// Runs a step that may block on a disk. Once begun it comes to its end, even if its caller is gone.
     async fn step<T: Send + 'static>(
         &self,
         step: impl FnOnce(&FormationCore) -> Result<T, StepError> + Send + 'static,

@@ -51,10 +51,10 @@ impl FormationStatus {
     }
 }
 
-/// What a formation works with.
+/// The inputs of a formation.
 #[derive(Debug)]
 pub struct FormationRun {
-    /// What this node holds.
+    /// The ids or the topology of this node.
     pub answers: FormationAnswers,
     /// Whom it sees.
     pub membership: Arc<Membership>,
@@ -122,8 +122,8 @@ impl FormationRun {
         });
     }
 
-    /// What keeps this node from serving the topology that it holds: nodes that were not asked yet what they
-    /// hold, or as many of them that hold another one.
+    /// The reason why this node may not serve the topology that it holds yet: nodes that were not asked yet
+    /// what they hold, or as many of them that hold another one.
     fn why_not_served(&self, topology: &Topology) -> Option<FormationStatus> {
         let unmet = self.membership.unmet();
         if !unmet.is_empty() {

@@ -1,4 +1,4 @@
-//! What two nodes find when they compare what they say of themselves. Pure; both sides of a ping judge alike.
+//! The differences between the reports of two nodes. Pure; both sides of a ping judge alike.
 
 use sherd_core::checksum::Digest;
 use sherd_core::report::NodeReport;
@@ -35,7 +35,7 @@ pub enum PeerProblem {
     },
 }
 
-/// Compares two nodes. What one of them does not say is not compared.
+/// Compares two nodes. A field that one of them does not send is not compared.
 pub fn judge(own: &NodeReport, other: &NodeReport) -> Vec<PeerProblem> {
     let mut problems = Vec::new();
     if let Some((own, other)) = differing(own.config_digest, other.config_digest) {

@@ -1,12 +1,12 @@
-//! The nodes of the cluster as this one sees them: who is up, what each said last, and what is wrong between
-//! them.
+//! The nodes of the cluster as this one sees them: which are up, their last reports, and what is wrong
+//! between them.
 //!
 //! ```text
 //! ping task, each second ----> answer, or none for 2 s ----> table ----> is_up, volumes, problems, changes
 //! a peer's own ping ------------------------------------------^
 //! ```
-//! A node is up while it answers pings, however late; it is down 2 s after the last answer. Being told by a
-//! node is no answer of it: only what this node can reach counts for durability. Formation, health, status,
+//! A node is up while it answers pings, however late; it is down 2 s after the last answer. The ping of a
+//! node is not an answer: only what this node can reach counts for durability. Formation, health, status,
 //! settle and sweep read the table; the volumes' part of it is [`RemoteVolumes`], which the peers read.
 
 mod judge;
@@ -47,7 +47,7 @@ pub struct ConfiguredNode {
     pub address: String,
 }
 
-/// What membership is made of.
+/// The inputs of membership.
 pub struct MembershipConfig {
     /// The cluster.
     pub cluster: ClusterId,
@@ -76,7 +76,7 @@ pub struct NodeView {
     pub reason: String,
     /// Where it differs from this node.
     pub problems: Vec<PeerProblem>,
-    /// What it said last.
+    /// Its last report.
     pub state: Option<Arc<NodeReport>>,
 }
 
@@ -92,7 +92,7 @@ pub struct Membership {
     changes: watch::Sender<u64>,
 }
 
-/// What is known of a node.
+/// The row of a node.
 #[derive(Debug, Clone, Default)]
 struct NodeEntry {
     is_up: bool,
@@ -106,7 +106,7 @@ struct NodeEntry {
 }
 
 impl Membership {
-    /// A table in which no node was met. [`Membership::run`] fills it.
+    /// A table without any answer. [`Membership::run`] fills it.
     pub fn new(config: MembershipConfig) -> Self {
         let MembershipConfig { cluster, nodes, own, own_moments, volumes } = config;
         let entry = NodeEntry { reason: NOT_MET.to_owned(), ..NodeEntry::default() };
@@ -171,7 +171,7 @@ impl Membership {
         self.entries.read().iter().enumerate().all(|(place, entry)| place == self.own || entry.is_up)
     }
 
-    /// What another node said of a volume.
+    /// The report of another node's volume.
     pub fn volume(&self, volume: VolumeId) -> Option<RemoteVolume> {
         self.volumes.volume(volume)
     }
@@ -199,12 +199,12 @@ impl Membership {
         unmet.map(|((node, _), _)| node.name.clone()).collect()
     }
 
-    /// Counts changes that somebody may wait for: nodes up and down, their topologies, volumes and problems.
+    /// Counts changes that others wait for: nodes up and down, their topologies, volumes and problems.
     pub fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// Whether this node met itself at its own address.
+    /// Whether this node answered at its own address.
     ///
     /// # Errors
     /// Why not: another process answers there, or none does. The node stays unready meanwhile.
@@ -249,7 +249,7 @@ impl Membership {
         problems
     }
 
-    /// Notes what a node said of itself when it called. It is told where it differs by this node's own ping.
+    /// Notes what a node said of itself when it called. It finds where it differs from this node's own ping.
     pub fn note_caller(&self, caller: &NodeReport) {
         let Some(place) = self.nodes.iter().position(|(node, _)| node.name == caller.name) else {
             let mut strangers = self.strangers.write();

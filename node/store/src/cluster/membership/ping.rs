@@ -1,6 +1,6 @@
 //! The pings: each second one to every node, this one included, whether the last one was answered or not.
 //!
-//! So a node that takes 3 s to answer answers each second, and is up. What is sent is bounded: five pings of
+//! So a node that takes 3 s to answer answers each second, and is up. The number of pings is bounded: five of
 //! a node are unanswered at most. Started once by the process, for as long as it lives.
 
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! Who is up and who is down, when nodes answer late, not at all, or as another one.
+//! Which nodes are up and which are down, when nodes answer late, not at all, or as another one.
 
 use std::time::Duration;
 
@@ -87,7 +87,8 @@ async fn a_node_is_down_two_seconds_after_its_last_answer_and_up_with_the_next()
     assert!(first.volume(VolumeId([1; 16])).is_some_and(|volume| volume.report.votes()));
 }
 
-/// Who restarts nodes one by one looks here: a node that is away for a second must not look healed meanwhile.
+/// An operator who restarts nodes one by one looks here: a node that is away for a second must not look
+/// healed meanwhile.
 #[tokio::test(start_paused = true)]
 async fn a_node_that_misses_a_ping_or_is_another_process_is_up_and_not_healed_until_it_answers() {
     let (net, first) = three();

@@ -1,7 +1,7 @@
-//! Two processes of one name, found by the order in which they are met.
+//! Two processes of one name, found by the order in which they call or answer.
 //!
 //! Each run of a node draws a process id. After a restart the new id follows the old one, and the old one is
-//! never met again. So an id that is met again after another one shows that both live.
+//! never seen again. So an id that is seen again after another one shows that both live.
 
 use tokio::time::Instant;
 
@@ -9,7 +9,7 @@ use sherd_core::id::ProcessId;
 
 use crate::cluster::limits::TWIN_SHOWN;
 
-/// The processes that were met under one name.
+/// The processes that called or answered under one name.
 #[derive(Debug, Clone, Default)]
 pub(super) struct ProcessTrace {
     current: Option<ProcessId>,
