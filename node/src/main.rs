@@ -17,7 +17,7 @@ use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::exit::Exit;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
-use sherd_node::process::run::{Addresses, run};
+use sherd_node::process::serve::run::{Addresses, run};
 use sherd_node::process::status::status;
 use sherd_node::process::{dev, parent, working_directory};
 use sherd_store::machine::cpu;
@@ -80,7 +80,7 @@ fn serve(arguments: ServeArgs, sources: Sources) -> ExitCode {
 
 /// Runs a cluster of processes until a signal stops it.
 fn develop(arguments: DevArgs, count: u8) -> ExitCode {
-    let cluster = match dev::cluster::prepare(arguments, count, &SystemClock::new(), &SystemRng) {
+    let cluster = match dev::nodes::prepare(arguments, count, &SystemClock::new(), &SystemRng) {
         Ok(cluster) => cluster,
         Err(error) => return fail(Exit::Refused, &error),
     };

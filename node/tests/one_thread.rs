@@ -18,7 +18,7 @@ use sherd_core::id::ObjectKey;
 use sherd_core::record::Attributes;
 use sherd_core::report::VolumeCondition;
 use sherd_core::topology::GeometryRequest;
-use sherd_node::process::store::{Machine, Store, StoreConfig};
+use sherd_node::process::serve::store::{Machine, Store, StoreConfig};
 use sherd_store::machine::host::TaskHost;
 use sherd_store::object::{
     CompleteUpload, CreateUpload, Error, EtagMatch, ListEntry, ListRequest, ListedPart, MissingResource,

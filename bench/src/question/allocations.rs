@@ -14,7 +14,7 @@ use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
 use sherd_node::process::config::settings::{Durability, Settings, WordList};
 use sherd_node::process::config::source::Sources;
-use sherd_node::process::run::{RunError, run};
+use sherd_node::process::serve::run::{RunError, run};
 use sherd_store::machine::system::SystemRng;
 
 use super::bench::Bench;

@@ -3,18 +3,12 @@
 
 pub mod ca;
 pub mod cli;
-pub mod cluster;
 pub mod config;
-pub(crate) mod descriptors;
 pub mod dev;
 pub mod exit;
 pub mod inspect;
-pub(crate) mod limits;
-pub mod open;
 pub mod parent;
 pub mod probe;
-pub mod report;
-pub mod run;
+pub mod serve;
 pub mod status;
-pub mod store;
 pub mod working_directory;

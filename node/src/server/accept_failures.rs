@@ -6,12 +6,9 @@
 
 use std::io;
 use std::net::IpAddr;
-use std::time::Duration;
 
+use crate::server::limits::LOGGED_EVERY;
 use tokio::time::Instant;
-
-/// Between two lines.
-const LOGGED_EVERY: Duration = Duration::from_mins(1);
 
 /// The failures of one listener.
 #[derive(Debug, Default)]
@@ -59,6 +56,8 @@ impl RareLine {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     #[test]

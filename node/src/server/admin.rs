@@ -15,16 +15,14 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::health::Health;
+use crate::server::limits::{ADMIN_CONNECTIONS_MAX, SCRAPES_PER_SECOND};
 use crate::server::{Life, Listener, ListenerLimits, serve};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::{self, Metrics};
 
-/// Probes and a few scrapers: more connections than that are a mistake.
-pub(crate) const CONNECTIONS_MAX: usize = 64;
-
 const ALLOWED: ListenerLimits = ListenerLimits {
-    connections_max: CONNECTIONS_MAX,
-    roomy_max: CONNECTIONS_MAX,
+    connections_max: ADMIN_CONNECTIONS_MAX,
+    roomy_max: ADMIN_CONNECTIONS_MAX,
     // A probe and a scrape, and one of each that is late.
     spare_descriptors: 4,
     idle_timeout: Duration::from_mins(1),
@@ -34,10 +32,6 @@ const ALLOWED: ListenerLimits = ListenerLimits {
     // A scrape is some 100 KB; a client that takes them byte by byte must not keep its place.
     answer_timeout: Some(Duration::from_secs(10)),
 };
-
-/// Scrapes of one second that are made; further ones get the last. One costs 0.2 ms, so these take 2 % of a
-/// core.
-const SCRAPES_PER_SECOND: u32 = 100;
 
 /// The last scrape, and how many were made in the second that it is of.
 #[derive(Debug, Default)]

@@ -7,7 +7,6 @@
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
@@ -16,12 +15,9 @@ use http_body_util::{Either, Full};
 use tokio::sync::Semaphore;
 
 use super::RequestBody;
+use crate::server::limits::QUEUE_WAIT;
 use sherd_store::observe::metrics::{ApiName, S3Metrics};
 use sherd_store::observe::trace::{self, Phase, RequestTrace, SlowRequests};
-
-/// How long a request waits for a place: below the read timeout of every SDK, so that the client
-/// gets 503 and backs off rather than giving up on a connection.
-const QUEUE_WAIT: Duration = Duration::from_secs(5);
 
 /// Why the service was not asked, or has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -21,22 +21,9 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 use super::request_body::BodyState;
+use crate::server::limits::{LINGER_BYTES, LINGER_IDLE, LINGER_MAX, LOOK_EVERY, PACE_OVER, PAUSE_MIN};
 use sherd_store::machine::reclaim::HeldBuffers;
 use sherd_store::observe::metrics::Traffic;
-
-/// Between two looks at a write that waits.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Over how long a client's pace is measured: a slow one takes what fills its window at once and then
-/// nothing for a second or two.
-const PACE_OVER: Duration = Duration::from_secs(3);
-/// A connection without a byte for this long, and then not waiting for the client, is between two answers.
-const PAUSE_MIN: Duration = Duration::from_secs(2);
-/// How long a close lingers after an early answer; then the client may lose it.
-const LINGER_MAX: Duration = Duration::from_secs(30);
-/// How long it may be silent meanwhile.
-const LINGER_IDLE: Duration = Duration::from_secs(5);
-/// Bytes that are dropped at a time: on the stack, for hundreds of closes linger at one time.
-const LINGER_BYTES: usize = 4 << 10;
 
 /// A stream with a deadline on writes, and counted.
 #[derive(Debug)]

@@ -10,11 +10,10 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::client_stream::TimedStream;
+use crate::server::limits::HANDSHAKES_MAX;
 use sherd_net::tls::limits::ACCEPT_TIMEOUT;
 use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate, ServedStream};
 
-/// Handshakes under way at one time: with their buffers 32 MiB.
-const HANDSHAKES_MAX: usize = 1024;
 /// The answer to a client that speaks HTTP in clear.
 const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 38\r\n\
     Connection: close\r\n\r\nthis port speaks TLS: ask by https://\n";

@@ -7,6 +7,7 @@
 //! idle connections close at once and requests under way end by themselves; what is left when patience ends
 //! is cut. A listener with a certificate speaks TLS, and is the same otherwise.
 
+pub(crate) mod limits;
 pub mod admin;
 mod admission;
 mod exchange;
@@ -49,25 +50,13 @@ pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
 pub use self::shutdown::{Life, on_signals};
 use self::transport::{Deadlines, Transport};
+use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
 use sherd_net::tls::{ConnectionPlaces, ServedCertificate};
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
 use sherd_store::observe::metrics::Traffic;
 
-/// Bytes that hyper keeps per connection at most, once a body came by it; before, 16 KiB.
-const BUFFER_BYTES_MAX: usize = 64 << 10;
-/// Connections beside which one with such a buffer is kept for a further request: together 64 MiB.
-pub(crate) const ROOMY_CONNECTIONS_MAX: usize = 1024;
-/// Connections whose close lingers, at one time: with their buffers 36 MiB at most. Further
-/// ones may lose the answer to what they went on sending.
-const LINGERS_MAX: usize = 512;
-/// Bytes of a request head; AWS allows 8 KiB of headers, and 2 KiB of metadata in them.
-const HEAD_BYTES_MAX: usize = 32 << 10;
 /// One place of ten stays free for the next connection, as long as others can give way.
 const PLACES_PER_RESERVED: usize = 10;
-/// How long a client of S3 may take for a request head: one is 1 KiB on average, and comes at once.
-pub(crate) const HEAD_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long accepting pauses when the system has no descriptor or memory left for a connection.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
 /// An address cannot be listened on.
 #[derive(Debug, thiserror::Error)]

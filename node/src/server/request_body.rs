@@ -17,10 +17,8 @@ use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use crate::server::limits::HEAD_READ_BYTES;
 use sherd_store::observe::trace::{self, Phase};
-
-/// Bytes that are read at a time while no body is: hyper's smallest buffer. A longer head comes in pieces.
-pub(super) const HEAD_READ_BYTES: usize = 8 << 10;
 
 /// The state of the bodies of a connection's requests. Clones share it.
 #[derive(Debug, Clone, Default)]

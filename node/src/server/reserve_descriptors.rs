@@ -3,16 +3,14 @@
 //! like one that hangs.
 
 use std::os::fd::{AsRawFd as _, OwnedFd};
-use std::time::Duration;
 
+use crate::server::limits::REFILL_EVERY;
 use parking_lot::Mutex;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, getrlimit};
 
 /// Descriptors that a listener without spare ones does not take.
 const LEFT_ALONE: u64 = 8;
-/// Between two tries to take back a spare one: there is no event when a descriptor is freed.
-pub(super) const REFILL_EVERY: Duration = Duration::from_secs(1);
 
 /// Spare descriptors. Each is closed just before the connection that needs it is accepted.
 #[derive(Debug)]

@@ -20,11 +20,8 @@ use tokio::time::{Instant, Sleep};
 use super::client_stream::TimedStream;
 use super::exchange::Exchange;
 use super::request_body::BodyState;
+use crate::server::limits::AHEAD_BYTES_MAX;
 use sherd_net::tls::ServedStream;
-
-/// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has
-/// gone.
-const AHEAD_BYTES_MAX: usize = 512;
 
 /// A connection of a client, ready for requests.
 #[derive(Debug)]

@@ -195,7 +195,7 @@ fn every_room_uses_only_those_below_it() {
         assert!(complaints(stripe, text).is_empty(), "{text}");
     }
 
-    let upwards = "use crate::process::run;";
+    let upwards = "use crate::process::serve::run;";
     assert!(
         complaints("node/store/src/upkeep/tests/sweeps.rs", upwards).is_empty(),
         "tests may build whole nodes"

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use sherd_core::topology::FormError;
 
-use super::cluster::InvalidCluster;
 use super::credentials::InvalidCredentials;
+use super::nodes::InvalidCluster;
 use super::origin::Origin;
 use super::volumes::InvalidVolumes;
 

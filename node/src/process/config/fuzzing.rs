@@ -8,10 +8,11 @@ use std::time::Duration;
 
 use sherd_core::limits::NODES_MAX;
 
-use super::cluster;
 use super::credentials::Credentials;
+use super::limits::VOLUMES_MAX;
+use super::nodes;
 use super::settings::Settings;
-use super::volumes::{VOLUMES_MAX, expand};
+use super::volumes::expand;
 use sherd_store::machine::quantity::{ByteSize, Period};
 
 /// One text, taken for everything that a setting or a file of settings can be.
@@ -26,11 +27,11 @@ pub fn setting_text(input: &[u8]) {
             assert_eq!(paths, [Path::new(text)]);
         }
     }
-    if let Ok(nodes) = cluster::expand(&[text.to_owned()]) {
+    if let Ok(nodes) = nodes::expand(&[text.to_owned()]) {
         assert!((1..=NODES_MAX).contains(&nodes.len()));
         // Each node of an expansion can be written by itself.
         let each: Vec<_> = nodes.iter().map(|node| format!("{}@{}", node.name, node.address)).collect();
-        assert_eq!(cluster::expand(&each).ok(), Some(nodes));
+        assert_eq!(nodes::expand(&each).ok(), Some(nodes));
     }
     if let Ok(pair) = Credentials::parse(text, Path::new("credentials.env")) {
         assert_eq!(Credentials::parse(&pair.lines(), Path::new("again")).ok(), Some(pair));

@@ -4,11 +4,12 @@
 //! about sense. [`Config::resolve`] is the only way to a [`Config`], and a `Config` needs no second
 //! check: its volumes exist, its geometry works, its numbers lie in their ranges.
 
-pub mod cluster;
+pub mod nodes;
 pub mod credentials;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
+pub(crate) mod limits;
 mod origin;
 pub mod pattern;
 pub mod settings;
@@ -26,13 +27,14 @@ use sherd_core::limits::{
 use sherd_core::topology::{FormError, GeometryRequest, PoolShape};
 use sherd_volume::options::Durability;
 
-use self::cluster::ClusterConfig;
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
+use self::nodes::ClusterConfig;
 use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
 use self::source::Sources;
 use crate::log::{Log, LogFormat, parse_level};
-use crate::server::{HEAD_TIMEOUT, ListenerLimits, ROOMY_CONNECTIONS_MAX};
+use crate::server::ListenerLimits;
+use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
 use sherd_net::tls::CertificateFiles;
 use sherd_store::machine::quantity::{ByteSize, Period};
 
@@ -184,7 +186,7 @@ impl Config {
         let patterns = volumes.unwrap_or_default().0;
         let volumes = volumes::expand(&patterns).map_err(|why| judge.refuse("volumes", why))?;
         volumes::check(&volumes).map_err(|why| judge.refuse("volumes", why))?;
-        let cluster = cluster::judge(cluster, node_listen).map_err(|(key, why)| judge.refuse(key, why))?;
+        let cluster = nodes::judge(cluster, node_listen).map_err(|(key, why)| judge.refuse(key, why))?;
         let shape = judge.shape(volumes.len(), parity, cluster.as_ref())?;
 
         let listen = listen.unwrap_or(loopback(S3_PORT));

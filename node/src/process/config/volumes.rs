@@ -14,10 +14,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::Access;
 
 use super::pattern::{self, InvalidPattern};
-
-/// Volumes of one node at most; a machine with more disks than this is not built, a typing
-/// mistake in a range is.
-pub const VOLUMES_MAX: usize = 1024;
+use crate::process::config::limits::VOLUMES_MAX;
 
 /// Why the volumes as written are not volumes.
 #[derive(Debug, thiserror::Error)]

@@ -9,16 +9,13 @@ use std::path::Path;
 use std::process::{ExitStatus, Stdio};
 use std::time::Duration;
 
+use crate::process::dev::limits::{LAST_LINES_PATIENCE, LINE_BYTES_MAX};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 use tokio::sync::{oneshot, watch};
 
-/// Bytes of the longest line that stays in one piece.
-const LINE_BYTES_MAX: u64 = 64 << 10;
 /// Begins the line with which a node says that it serves.
 const LISTENING: &[u8] = b"S3 listening on ";
-/// How long the last lines of a process that ended may take to be printed.
-const LAST_LINES_PATIENCE: Duration = Duration::from_secs(1);
 /// Begins the names of variables that would overrule the file of a node.
 const VARIABLES: &str = "SHERD_";
 

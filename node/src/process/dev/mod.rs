@@ -7,7 +7,8 @@
 #![expect(clippy::disallowed_methods, reason = "makes the directories that become volumes")]
 
 mod child;
-pub mod cluster;
+pub mod nodes;
+mod limits;
 mod ports;
 pub mod supervisor;
 

@@ -23,17 +23,11 @@ use tokio::sync::watch;
 use tokio::time::sleep;
 
 use super::child::NodeProcess;
-use super::cluster::{DevCluster, DevError, DevNode};
+use super::nodes::{DevCluster, DevError, DevNode};
 use crate::process::config::error::ConfigError;
+use crate::process::dev::limits::{END_PATIENCE, HOLD_EVERY, RESTART_AFTER};
 use crate::process::exit::Exit;
 use crate::server::{Life, on_signals};
-
-/// How long a dead node stays dead: long enough that its peers find it down.
-const RESTART_AFTER: Duration = Duration::from_secs(2);
-/// How often a node that is held down is looked at.
-const HOLD_EVERY: Duration = Duration::from_millis(200);
-/// How long nodes may take to end in order; all of it is over 45 s after the signal.
-const END_PATIENCE: Duration = Duration::from_secs(43);
 
 /// Why the nodes ended otherwise than asked.
 #[derive(Debug, thiserror::Error)]

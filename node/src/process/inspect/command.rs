@@ -11,7 +11,8 @@ use sherd_core::env::Clock;
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 
-use super::{InspectError, InspectRequest, run};
+use super::volume::InspectError;
+use super::{InspectRequest, run};
 use sherd_store::machine::system::{SystemClock, SystemRng};
 
 /// Something in the volumes is wrong.

@@ -9,6 +9,7 @@ use sherd_core::message::{ShardFileHeader, Target};
 use sherd_core::record::{Attributes, State};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
+use sherd_volume::error::OpenError;
 use sherd_volume::options::Options;
 
 use super::*;

@@ -15,14 +15,10 @@ use sherd_core::release::ReleaseEntry;
 use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
 
+use super::findings::{Report, UnnamedShards};
 use super::verify::Subject;
-use super::{InspectError, InspectedVolume, PAGE, Report, UnnamedShards, read_error};
-
-/// Keys whose data is remembered: shards of one object lie beside each other in no order, its parts among
-/// them.
-const KEYS_MAX: usize = 256;
-/// Data ids that a report lists.
-const LISTED_MAX: usize = 1000;
+use super::volume::{InspectError, InspectedVolume, read_error};
+use crate::process::inspect::limits::{KEYS_MAX, LISTED_MAX, PAGE};
 
 /// The data that the rows of a key name; `None` where some of it cannot be read.
 type NamedByKey = Option<Arc<HashSet<DataId>>>;

@@ -16,14 +16,9 @@ use sherd_core::topology::{Set, Topology};
 use sherd_volume::error::Error;
 use sherd_volume::lookup::{Lookup, Source};
 
-use super::{InspectError, InspectedVolume, PAGE, Report, read_error};
-
-/// Bytes of a shard that are compared at one time.
-const WINDOW_BYTES: u64 = 256 << 10;
-/// Bytes of a shard file verified in one step.
-const STEP_BYTES: u64 = 1 << 20;
-/// Bytes of the largest manifest page that is read: one of every limit fits several times.
-const PAGE_BYTES_MAX: u64 = 16 << 20;
+use super::findings::Report;
+use super::volume::{InspectError, InspectedVolume, read_error};
+use crate::process::inspect::limits::{PAGE, PAGE_BYTES_MAX, STEP_BYTES, WINDOW_BYTES};
 
 /// A row as one volume holds it.
 struct HeldRow {

@@ -8,9 +8,10 @@
 //! a failed step the probe still tries to remove what it made. All together ends within 30 s: it is what a
 //! rollout or a cron job waits for, and its exit code is the answer.
 
+mod limits;
+
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use bytes::Bytes;
 use clap::Args;
@@ -24,6 +25,7 @@ use sherd_core::env::{Clock, Rng};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 
+use self::limits::{ANSWER_BYTES_MAX, CLEANUP_TIMEOUT, OBJECT_BYTES, TIMEOUT, WORDS_MAX};
 use crate::process::config::REGION;
 use crate::process::config::credentials::{ACCESS_KEY_LINE, SECRET_KEY_LINE};
 use sherd_net::tls::TrustError;
@@ -34,16 +36,6 @@ use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
 use sherd_s3::auth::signing_key::SigningKey;
 use sherd_s3::protocol::query::Query;
 
-/// How long all steps may take together.
-const TIMEOUT: Duration = Duration::from_secs(25);
-/// How long removing what was made may take after a failure: 30 s for all.
-const CLEANUP_TIMEOUT: Duration = Duration::from_secs(5);
-/// Bytes of the object: enough that each shard is a file of its own.
-const OBJECT_BYTES: usize = 1 << 20;
-/// Bytes of an answer that are read: the object, or an error.
-const ANSWER_BYTES_MAX: usize = 2 * OBJECT_BYTES;
-/// Characters of a server's words that are repeated.
-const WORDS_MAX: usize = 200;
 /// The headers that each request signs.
 const SIGNED_HEADERS: &str = "host;x-amz-content-sha256;x-amz-date";
 /// The object's name.

@@ -5,16 +5,13 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
 
 use sherd_proto::v1::StatusReply;
 
-use super::StatusArgs;
+use super::args::StatusArgs;
+use super::limits::ANSWER_TIMEOUT;
 use sherd_net::grpc::ask_status;
 use sherd_net::tls::{CertificateFacts, ConnectError, Trust, TrustError, TrustFiles};
-
-/// How long a connected node may take to answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The reason why an answer is missing.
 #[derive(Debug, thiserror::Error)]

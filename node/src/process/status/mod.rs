@@ -1,49 +1,26 @@
 //! `sherd-node status`: asks one node how its cluster is, prints the answer, and ends with what it means.
 //!
-//! `ask` speaks with the node, `report` is a function from the answer to text. With `--watch` it asks each
+//! `ask` speaks with the node, `text` is a function from the answer to text. With `--watch` it asks each
 //! second until it is interrupted; a node that does not answer is part of what is shown.
 
+mod args;
 mod ask;
-mod report;
+mod limits;
+mod text;
+
+pub use self::args::StatusArgs;
 
 use std::io::{self, IsTerminal as _, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
-use clap::Args;
 use sherd_proto::v1::StatusReply;
 
 use self::ask::{AskError, Asker};
-use self::report::{Verdict, json, json_of_error, table, verdict};
+use self::limits::WATCH_EVERY;
+use self::text::{Verdict, json, json_of_error, table, verdict};
 
-/// Between two looks with `--watch`.
-const WATCH_EVERY: Duration = Duration::from_secs(1);
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
-
-/// `sherd-node status`.
-#[derive(Debug, Clone, Args)]
-pub struct StatusArgs {
-    /// Address of a node of the cluster for other nodes (its `node_listen`)
-    #[arg(long, value_name = "HOST:PORT")]
-    pub endpoint: String,
-    /// Certificate of the cluster's authority
-    #[arg(long, value_name = "FILE")]
-    pub ca: PathBuf,
-    /// A certificate of the cluster, in any role
-    #[arg(long, value_name = "FILE")]
-    pub cert: PathBuf,
-    /// Its key
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
-    /// Write one line of JSON instead of tables
-    #[arg(long)]
-    pub json: bool,
-    /// Ask again each second, until interrupted
-    #[arg(long)]
-    pub watch: bool,
-}
 
 /// Asks, prints and returns the exit code: 0 all healed, 1 serves, 2 does not.
 pub fn status(arguments: &StatusArgs) -> ExitCode {

@@ -76,10 +76,7 @@ async fn spare_descriptors_are_taken_back_although_nobody_comes() {
     let give_up = || spares.give_up(&rustix::io::Errno::MFILE.into());
     assert!(give_up() && give_up() && !give_up());
     let accepted = next("test", &tcp, &spares, &life, &mut shortage);
-    assert!(
-        tokio::time::timeout(2 * reserve_descriptors::REFILL_EVERY, accepted).await.is_err(),
-        "nobody connects"
-    );
+    assert!(tokio::time::timeout(2 * limits::REFILL_EVERY, accepted).await.is_err(), "nobody connects");
     assert!(give_up() && give_up() && !give_up(), "as many as before, and no more");
 }
 

@@ -9,13 +9,8 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::record::DataRef;
 
+use crate::cluster::limits::{GIVEN_UP_MAX, REPORTS_MAX};
 use crate::peer::Pending;
-
-/// Reports that may wait: what comes faster than they are made durable is dropped.
-const REPORTS_MAX: usize = 16_384;
-/// Data that was given up and may wait to be looked after: with the removals of the largest set a megabyte or
-/// two.
-const GIVEN_UP_MAX: usize = 1_024;
 
 /// Takes reports of damage from the data path. Never blocks: a report that finds the queue full is
 /// dropped and counted. The volumes are then compared with each other again, and the scrubber finds rotten

@@ -28,6 +28,13 @@ pub const PEER_TEXT_BYTES_MAX: usize = 1024;
 pub const FORM_EVERY: Duration = Duration::from_millis(500);
 /// How long an attempt, or a question for a topology, waits for its answers. Late ones are forgotten.
 pub const FORM_ANSWER_MAX: Duration = Duration::from_secs(2);
+/// How long a step waits for another one.
+pub(crate) const LOCK_MAX: Duration = Duration::from_secs(1);
+/// Reports that may wait: what comes faster than they are made durable is dropped.
+pub(crate) const REPORTS_MAX: usize = 16_384;
+/// Data that was given up and may wait to be looked after: with the removals of the largest set a megabyte or
+/// two.
+pub(crate) const GIVEN_UP_MAX: usize = 1_024;
 
 const _: () = {
     assert!(PING_EVERY.as_millis() < DOWN_AFTER.as_millis());

@@ -11,6 +11,7 @@ use std::io::{self, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use crate::process::config::limits::CREDENTIALS_BYTES_MAX;
 use base64::Engine as _;
 use sherd_core::env::Rng;
 
@@ -22,9 +23,6 @@ pub const SECRET_KEY_VARIABLE: &str = "SHERD_SECRET_ACCESS_KEY";
 pub const ACCESS_KEY_LINE: &str = "AWS_ACCESS_KEY_ID";
 /// The line of a credentials file with the secret.
 pub const SECRET_KEY_LINE: &str = "AWS_SECRET_ACCESS_KEY";
-
-/// Bytes of a credentials file that are read; two lines and some comments are under 1 KiB.
-const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// Text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -150,7 +148,7 @@ impl Credentials {
         if mode & !allowed_mode != 0 {
             return Err(InvalidCredentials::Mode { path: path.to_owned(), mode, allowed: allowed_mode });
         }
-        let text = io::read_to_string(io::Read::take(file, FILE_BYTES_MAX)).map_err(io("read"))?;
+        let text = io::read_to_string(io::Read::take(file, CREDENTIALS_BYTES_MAX)).map_err(io("read"))?;
         Self::parse(&text, path)
     }
 

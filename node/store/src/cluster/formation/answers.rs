@@ -8,7 +8,6 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 
@@ -18,13 +17,11 @@ use sherd_core::topology::Topology;
 use sherd_core::topology::formation::{FormationMember, NoIds, PullTicket};
 
 use crate::cluster::asker::NodeFormAnswer;
+use crate::cluster::limits::LOCK_MAX;
 use crate::volumes::form::clustered::{
     ClusterFormationConfig, adopt_topology, form_topology, look, make_ids,
 };
 use crate::volumes::form::{Formation, FormationError};
-
-/// How long a step waits for another one.
-const LOCK_MAX: Duration = Duration::from_secs(1);
 
 type Member = FormationMember<Vec<VolumeId>, Arc<Topology>>;
 

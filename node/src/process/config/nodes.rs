@@ -15,6 +15,7 @@ use sherd_core::limits::NODES_MAX;
 
 use super::pattern::{self, InvalidPattern};
 use super::settings::ClusterSettings;
+use crate::process::config::limits::{HOST_BYTES_MAX, LABEL_BYTES_MAX};
 use sherd_store::machine::quantity::Period;
 
 /// The name of a cluster that is given none.
@@ -24,10 +25,6 @@ const NAME: &str = "sherd";
 const RECONNECT_AFTER: Period = Period(Duration::from_hours(1));
 /// Calls that are under way when a connection is renewed have half of it, and a small one takes up to 5 s.
 const RECONNECT_AFTER_MIN: Period = Period(Duration::from_secs(20));
-/// The longest label of a DNS name (RFC 1035).
-const LABEL_BYTES_MAX: usize = 63;
-/// The longest DNS name (RFC 1035).
-const HOST_BYTES_MAX: usize = 253;
 
 /// A cluster, as it is configured on one of its nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -7,7 +7,6 @@ pub use self::observe::StoreReport;
 
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -21,6 +20,9 @@ use sherd_volume::disk::real::RealDisk;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
+use crate::process::serve::limits::{
+    CLOSE_PATIENCE, IDLE_BUFFER_BYTES, INDEX_FILES_MAX, OPEN_PATIENCE, TRIM_EVERY,
+};
 use sherd_net::grpc::GrpcPeer;
 use sherd_store::cluster::Cluster;
 use sherd_store::cluster::damage::{Damage, ReportCounts, Reports};
@@ -39,18 +41,6 @@ use sherd_store::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Th
 use sherd_store::upkeep::{Settings, Upkeep, UpkeepConfig};
 use sherd_store::volumes::form::{self, Formation, FormationConfig, FormationError};
 use sherd_store::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
-
-/// Bytes of buffers that an idle node keeps committed.
-const IDLE_BUFFER_BYTES: usize = 4 << 20;
-/// Files that the indexes of all volumes keep open together.
-pub(crate) const INDEX_FILES_MAX: usize = 1024;
-/// How long the start waits for volumes that replay their logs; a volume that takes longer is offline
-/// until it is done.
-const OPEN_PATIENCE: Duration = Duration::from_mins(10);
-/// How long volumes may take to sync and close.
-const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks for unused memory.
-const TRIM_EVERY: Duration = Duration::from_secs(1);
 
 /// The inputs of a store.
 #[derive(Debug, Clone)]

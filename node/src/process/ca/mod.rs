@@ -13,6 +13,8 @@
     reason = "makes the files of an authority, on a machine without volumes"
 )]
 
+mod limits;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write};
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _};
@@ -24,6 +26,7 @@ use sherd_core::id::{ClusterId, InvalidId};
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, CertificateFacts, IssuedCertificate, PeerIdentity, Role};
 
+use self::limits::PEM_BYTES_MAX;
 use crate::process::exit::Exit;
 
 const CERTIFICATE: &str = "ca.crt";
@@ -34,8 +37,6 @@ const KEY_MODE: u32 = 0o600;
 const CERTIFICATE_MODE: u32 = 0o644;
 /// Permission bits that the authority's key must not have: its reader can be any peer.
 const KEY_MODE_FORBIDDEN: u32 = 0o077;
-/// Bytes of a file that are read: a certificate or key of this scheme has about 1 KiB.
-const FILE_BYTES_MAX: u64 = 64 << 10;
 
 /// `sherd-node ca`.
 #[derive(Debug, Args)]
@@ -213,7 +214,7 @@ fn read(path: &Path, forbidden: u32) -> Result<String, CaError> {
     if mode & forbidden != 0 {
         return Err(CaError::Mode { path: path.to_owned(), mode });
     }
-    io::read_to_string(file.take(FILE_BYTES_MAX)).map_err(io("read"))
+    io::read_to_string(file.take(PEM_BYTES_MAX)).map_err(io("read"))
 }
 
 /// Writes a file that must not be there.

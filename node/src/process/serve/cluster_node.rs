@@ -24,10 +24,10 @@ use sherd_volume::disk::Disk;
 
 use crate::health::{FormationWait, Health};
 use crate::process::config::Config;
-use crate::process::config::cluster::ClusterConfig;
 use crate::process::config::credentials::Credentials;
-use crate::process::report::{NodeReporter, Peers, ReporterConfig, keep_reporting, node_identity};
-use crate::process::store::Store;
+use crate::process::config::nodes::ClusterConfig;
+use crate::process::serve::reporter::{NodeReporter, Peers, ReporterConfig, keep_reporting, node_identity};
+use crate::process::serve::store::Store;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
 use sherd_net::links::{PeerLinks, PeerLinksConfig};
@@ -242,7 +242,7 @@ impl ClusterNode {
     }
 }
 
-fn configured(node: &crate::process::config::cluster::NodeAddress) -> ConfiguredNode {
+fn configured(node: &crate::process::config::nodes::NodeAddress) -> ConfiguredNode {
     ConfiguredNode { name: node.name.clone(), address: node.address.clone() }
 }
 

@@ -25,8 +25,8 @@ use sherd_proto::convert::Wire;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply};
 
 use crate::health::{Health, Phase};
-use crate::process::limits::{HEALED_AFTER, REPORT_EVERY, REPORT_GAP};
-use crate::process::store::Store;
+use crate::process::serve::limits::{HEALED_AFTER, REPORT_EVERY, REPORT_GAP};
+use crate::process::serve::store::Store;
 use sherd_net::rpc::NodeDesk;
 use sherd_net::tls::Trust;
 use sherd_store::cluster::formation::topology_digest;
@@ -323,7 +323,7 @@ mod tests {
     use tokio::time::{Instant, timeout};
 
     use super::*;
-    use crate::process::store::tests::open;
+    use crate::process::serve::store::tests::open;
 
     fn alone() -> (Arc<Health>, Arc<NodeReporter>) {
         let health = Arc::new(Health::opening(Durability::None, Duration::ZERO));

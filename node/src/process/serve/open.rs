@@ -21,11 +21,11 @@ use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
 use crate::health::Health;
-use crate::process::cluster::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
-use crate::process::report::{NodeReporter, ReporterConfig, keep_reporting, node_identity};
-use crate::process::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
+use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
+use crate::process::serve::reporter::{NodeReporter, ReporterConfig, keep_reporting, node_identity};
+use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{Refusal, RequestBody};
 use sherd_s3::Gateway;
 use sherd_s3::auth::{Secret, StaticCredentials};

@@ -7,7 +7,6 @@
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use sherd_core::topology::FormationWarning;
 use sherd_volume::options::Durability;
@@ -16,20 +15,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::health::Health;
 use crate::process::config::Config;
-use crate::process::descriptors::DescriptorLimit;
 use crate::process::exit::Exit;
-use crate::process::open::{OpenError, open, refuse};
+use crate::process::serve::descriptors::DescriptorLimit;
+use crate::process::serve::limits::{BLOCKING_PATIENCE, BLOCKING_THREADS_MAX};
+use crate::process::serve::open::{OpenError, open, refuse};
 use crate::server::admin::serve_admin;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
 use sherd_net::tls::{ServedCertificate, TrustError};
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::observe::trace::SlowRequests;
-
-/// Threads for blocking calls at most: a few per volume that reads from its disk.
-const BLOCKING_THREADS_MAX: usize = 64;
-/// How long blocking calls may take to end after everything else did: one that hangs on a dead
-/// disk must not hold the process.
-const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why a process ended otherwise than asked.
 #[derive(Debug, thiserror::Error)]

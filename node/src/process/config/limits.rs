@@ -1,0 +1,11 @@
+//! Limits of a configuration. Each with where its number comes from.
+
+/// Bytes of a credentials file that are read; two lines and some comments are under 1 KiB.
+pub(crate) const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
+/// The longest label of a DNS name (RFC 1035).
+pub(crate) const LABEL_BYTES_MAX: usize = 63;
+/// The longest DNS name (RFC 1035).
+pub(crate) const HOST_BYTES_MAX: usize = 253;
+/// Volumes of one node at most; a machine with more disks than this is not built, a typing
+/// mistake in a range is.
+pub(crate) const VOLUMES_MAX: usize = 1024;

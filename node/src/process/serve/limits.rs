@@ -1,0 +1,27 @@
+//! Times and sizes of a process. Each with where its number comes from.
+
+use std::time::Duration;
+
+/// How long no damage may have waited before a volume counts as healed: several pings of every node.
+pub(crate) const HEALED_AFTER: Duration = Duration::from_secs(10);
+/// Between two moments of a node that nothing happens to: as often as pings carry them to the others.
+pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
+/// Between a moment and the next one, however often the node changes: one takes some 50 us for eight volumes,
+/// so that a storm of changes takes less than 1 % of a core.
+pub(crate) const REPORT_GAP: Duration = Duration::from_millis(10);
+/// Bytes of buffers that an idle node keeps committed.
+pub(crate) const IDLE_BUFFER_BYTES: usize = 4 << 20;
+/// Files that the indexes of all volumes keep open together.
+pub(crate) const INDEX_FILES_MAX: usize = 1024;
+/// How long the start waits for volumes that replay their logs; a volume that takes longer is offline
+/// until it is done.
+pub(crate) const OPEN_PATIENCE: Duration = Duration::from_mins(10);
+/// How long volumes may take to sync and close.
+pub(crate) const CLOSE_PATIENCE: Duration = Duration::from_secs(30);
+/// Between two looks for unused memory.
+pub(crate) const TRIM_EVERY: Duration = Duration::from_secs(1);
+/// Threads for blocking calls at most: a few per volume that reads from its disk.
+pub(crate) const BLOCKING_THREADS_MAX: usize = 64;
+/// How long blocking calls may take to end after everything else did: one that hangs on a dead
+/// disk must not hold the process.
+pub(crate) const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
