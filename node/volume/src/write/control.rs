@@ -26,12 +26,11 @@ use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
 use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
-use crate::index::table::{key_of, opening_key};
+use crate::index::table::key_of;
 use crate::log::append::{LearntCommit, NewRecord};
 use crate::request::{Completion, Op};
-use crate::state::Recovery;
 use crate::write::piggyback_queue::hint_bytes;
-use crate::write::plan::{JudgedPlace, Plan, delete_of};
+use crate::write::plan::{JudgedPlace, Plan};
 use crate::write::volume::Volume;
 
 /// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it
@@ -256,37 +255,6 @@ impl Volume {
         self.push_phase(plan, Phase::Adopting, recovery.rows_after, recovery.kept_after);
     }
 
-    /// Progress of this life's recovery; without a record it has just begun.
-    fn recovery(&self) -> Recovery {
-        let incarnation = Incarnation(self.working.incarnation);
-        let kept_after = self.working.rows_after();
-        self.working.recovery.filter(|recovery| recovery.incarnation == incarnation).unwrap_or(Recovery {
-            incarnation,
-            phase: Phase::Waiting,
-            rows_after: Sequence(self.log.next().0.saturating_sub(1)),
-            kept_after,
-        })
-    }
-
-    fn push_phase(&mut self, plan: &mut Plan, phase: Phase, rows_after: Sequence, kept_after: Sequence) {
-        let incarnation = Incarnation(self.working.incarnation);
-        let subject = Subject::Phase { incarnation, phase, rows_after, kept_after };
-        plan.push_state(subject, &mut self.working);
-    }
-
-    /// Whether a record says where this life's recovery began.
-    pub(crate) fn is_recovery_known(&self) -> bool {
-        self.working.recovery.is_some_and(|known| known.incarnation.0 == self.working.incarnation)
-    }
-
-    /// Writes down that this life's recovery begins here, unless a record has it already.
-    pub(crate) fn begin_recovery(&mut self, plan: &mut Plan) {
-        if self.working.is_recovering && !self.is_recovery_known() {
-            let recovery = self.recovery();
-            self.push_phase(plan, Phase::Waiting, recovery.rows_after, recovery.kept_after);
-        }
-    }
-
     /// Remembers a commit for the next frame.
     pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot, is_everywhere: bool) {
         if self.piggyback.hints_bytes < HINTS_BYTES_MAX {
@@ -353,20 +321,6 @@ impl Volume {
         if notes.cover(openings) {
             plan.push_state(Subject::PeerNotes { volume: *volume, notes }, &mut self.working);
         }
-    }
-
-    /// Names the current opening where the log does not name it yet in this life: its answers tell of no
-    /// position before that is durable. Openings that the log need not name any more go, a few at a time.
-    pub(crate) fn push_opening(&mut self, plan: &mut Plan) -> Result<(), Error> {
-        let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
-        let incarnation = Incarnation(self.working.incarnation);
-        plan.push_state(Subject::Opening { incarnation, opening }, &mut self.working);
-        for (incarnation, end) in self.working.old_openings(limits::OPENINGS_FORGOTTEN_MAX) {
-            if let Some(gone) = delete_of(&self.shared, opening_key(incarnation, end))? {
-                plan.push(NewRecord::bare(gone));
-            }
-        }
-        Ok(())
     }
 
     /// Remembers news of a peer for the next frame.

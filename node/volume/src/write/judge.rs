@@ -523,19 +523,4 @@ impl Volume {
         }
         Ok(())
     }
-
-    /// Answers at once, or after the sync.
-    pub(crate) fn answer<R: Send + 'static>(
-        &self,
-        plan: &mut Plan,
-        waits: bool,
-        done: Completion<Answer<R>>,
-        result: Result<R, Refusal>,
-    ) {
-        if waits && !plan.is_empty() {
-            plan.answer(done, result);
-        } else {
-            done.complete(Ok(Answer { from: self.shared.answerer(), result }));
-        }
-    }
 }

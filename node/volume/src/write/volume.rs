@@ -5,22 +5,25 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use sherd_core::id::{Ballot, Incarnation, Sequence, Timestamp, VolumeId};
+use sherd_core::limits;
+use sherd_core::message::Answer;
+use sherd_core::register::Refusal;
 use sherd_core::register::acceptor::{extend_bound, next_reading};
 
 use crate::error::Error;
-use crate::format::{Flags, Subject, encode_hints};
+use crate::format::{Flags, Phase, Subject, encode_hints};
 use crate::identity::failure::{FailureFile, FailureSpan};
 use crate::index::IndexError;
-use crate::index::table::Payload;
+use crate::index::table::{Payload, opening_key};
 use crate::log::append::{AppendError, KnownRows, Log, NewRecord, RecordPlace};
 use crate::read::reader::Reader;
 use crate::read::view::VolumeShared;
-use crate::request::Op;
-use crate::state::SmallState;
+use crate::request::{Completion, Op};
 use crate::state::apply::{Batch, DerivedState, FetchedEntries, WrittenRecord};
+use crate::state::{Recovery, SmallState};
 use crate::write::compaction::Compaction;
 use crate::write::piggyback_queue::PiggybackQueue;
-use crate::write::plan::{Outcome, Plan};
+use crate::write::plan::{Outcome, Plan, delete_of};
 
 /// After this time a frame without a follower is followed by an empty one, and a waiting release note gets a
 /// frame.
@@ -341,5 +344,72 @@ impl Volume {
         plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
         let now_us = self.shared.clock.monotonic_us();
         self.commit(plan, now_us)
+    }
+
+    /// Progress of this life's recovery; without a record it has just begun.
+    pub(crate) fn recovery(&self) -> Recovery {
+        let incarnation = Incarnation(self.working.incarnation);
+        let kept_after = self.working.rows_after();
+        self.working.recovery.filter(|recovery| recovery.incarnation == incarnation).unwrap_or(Recovery {
+            incarnation,
+            phase: Phase::Waiting,
+            rows_after: Sequence(self.log.next().0.saturating_sub(1)),
+            kept_after,
+        })
+    }
+
+    /// Adds the record of a phase of this life's recovery.
+    pub(crate) fn push_phase(
+        &mut self,
+        plan: &mut Plan,
+        phase: Phase,
+        rows_after: Sequence,
+        kept_after: Sequence,
+    ) {
+        let incarnation = Incarnation(self.working.incarnation);
+        let subject = Subject::Phase { incarnation, phase, rows_after, kept_after };
+        plan.push_state(subject, &mut self.working);
+    }
+
+    /// Whether a record says where this life's recovery began.
+    pub(crate) fn is_recovery_known(&self) -> bool {
+        self.working.recovery.is_some_and(|known| known.incarnation.0 == self.working.incarnation)
+    }
+
+    /// Writes down that this life's recovery begins here, unless a record has it already.
+    pub(crate) fn begin_recovery(&mut self, plan: &mut Plan) {
+        if self.working.is_recovering && !self.is_recovery_known() {
+            let recovery = self.recovery();
+            self.push_phase(plan, Phase::Waiting, recovery.rows_after, recovery.kept_after);
+        }
+    }
+
+    /// Names the current opening where the log does not name it yet in this life: its answers tell of no
+    /// position before that is durable. Openings that the log need not name any more go, a few at a time.
+    pub(crate) fn push_opening(&mut self, plan: &mut Plan) -> Result<(), Error> {
+        let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
+        let incarnation = Incarnation(self.working.incarnation);
+        plan.push_state(Subject::Opening { incarnation, opening }, &mut self.working);
+        for (incarnation, end) in self.working.old_openings(limits::OPENINGS_FORGOTTEN_MAX) {
+            if let Some(gone) = delete_of(&self.shared, opening_key(incarnation, end))? {
+                plan.push(NewRecord::bare(gone));
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers at once, or after the sync.
+    pub(crate) fn answer<R: Send + 'static>(
+        &self,
+        plan: &mut Plan,
+        waits: bool,
+        done: Completion<Answer<R>>,
+        result: Result<R, Refusal>,
+    ) {
+        if waits && !plan.is_empty() {
+            plan.answer(done, result);
+        } else {
+            done.complete(Ok(Answer { from: self.shared.answerer(), result }));
+        }
     }
 }
