@@ -5,14 +5,14 @@
 //! only input of placement. However it came about, [`Topology`] is checked: every set's volumes
 //! exist and are in no other set, and every slot has a set.
 
-mod form;
+mod shape;
 pub mod formation;
 mod stored;
 
 #[cfg(test)]
 mod tests;
 
-pub use form::{FormError, FormationWarning, FormedTopology, GeometryRequest, PoolNode, PoolShape};
+pub use shape::{FormError, FormationWarning, FormedTopology, GeometryRequest, PoolNode, PoolShape};
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -38,7 +38,7 @@ use sherd_volume::options::Options;
 use self::findings::{Report, UnnamedShards, VolumeReport};
 use self::limits::{BUFFER_BYTES, PAGE};
 use self::volume::{InspectError, InspectedVolume, read_error};
-use sherd_store::volumes::form::directory::identity_of;
+use sherd_store::volumes::directories::directory::identity_of;
 use sherd_store::volumes::lsm_indexes;
 
 /// Memory and files of the indexes.

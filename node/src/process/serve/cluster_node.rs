@@ -39,8 +39,8 @@ use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipCon
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::remote::RemoteVolumes;
-use sherd_store::volumes::form::clustered::ClusterFormationConfig;
-use sherd_store::volumes::form::{Formation, FormationConfig, FormationError};
+use sherd_store::volumes::directories::clustered::ClusterFormationConfig;
+use sherd_store::volumes::directories::{Formation, FormationConfig, FormationError};
 
 /// A node cannot take its place among others.
 #[derive(Debug, thiserror::Error)]

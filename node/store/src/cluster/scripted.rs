@@ -26,8 +26,8 @@ use super::asker::{AskError, Asker, NodeFormAnswer};
 use super::formation::{FormationAnswers, FormationRun, FormationStatus, run, topology_digest};
 use super::membership::{ConfiguredNode, Membership, MembershipConfig};
 use crate::peer::remote::RemoteVolumes;
-use crate::volumes::form::clustered::ClusterFormationConfig;
-use crate::volumes::form::{Formation, FormationConfig};
+use crate::volumes::directories::clustered::ClusterFormationConfig;
+use crate::volumes::directories::{Formation, FormationConfig};
 
 pub(crate) const CLUSTER: ClusterId = ClusterId([0xcc; 16]);
 

@@ -40,8 +40,8 @@ use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::{self, QueueEmpty, QueueRefusal, Receiver, Sender};
 use crate::machine::workers::Workers;
 use crate::observe::metrics::VolumeFault;
-use crate::volumes::form::directory::{Directory, look_at, marks_of_remains};
-use crate::volumes::form::make_volume;
+use crate::volumes::directories::directory::{Directory, look_at, marks_of_remains};
+use crate::volumes::directories::make_volume;
 
 /// Threads for blocking reads, for scans, and for shard files.
 pub const WORKERS: usize = 2;

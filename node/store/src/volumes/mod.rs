@@ -16,7 +16,7 @@ mod abandoned;
 mod compaction;
 mod config;
 mod faults;
-pub mod form;
+pub mod directories;
 mod index;
 mod keeper;
 mod leases;
@@ -42,7 +42,7 @@ use keeper::Keeper;
 use leases::VolumeLeases;
 
 pub use config::{IndexFactory, Pace, VolumesConfig};
-pub(crate) use form::directory::{UPKEEP_FILE, UPKEEP_FILE_NEW};
+pub(crate) use directories::directory::{UPKEEP_FILE, UPKEEP_FILE_NEW};
 pub use index::lsm_indexes;
 pub use leases::LeaseTerms;
 pub use local::LocalVolume;

@@ -39,7 +39,7 @@ use sherd_store::peer::{LocalPeer, VolumeRoute};
 use sherd_store::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
 use sherd_store::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
 use sherd_store::upkeep::{Settings, Upkeep, UpkeepConfig};
-use sherd_store::volumes::form::{self, Formation, FormationConfig, FormationError};
+use sherd_store::volumes::directories::{self, Formation, FormationConfig, FormationError};
 use sherd_store::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 
 /// The inputs of a store.
@@ -176,7 +176,7 @@ impl Store {
         let is_alone = place.is_none();
         let alone = |disk| {
             let forming = FormationConfig { disk, directories: volumes, zone: None, geometry };
-            form::form_or_find(&forming, rng.as_ref()).map(ClusterPlace::alone)
+            directories::form_or_find(&forming, rng.as_ref()).map(ClusterPlace::alone)
         };
         let place = place.map_or_else(|| alone(Arc::clone(&disk)), Ok)?;
         let formation = place.formation.clone();

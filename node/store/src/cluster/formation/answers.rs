@@ -3,7 +3,7 @@
 //!
 //! Every change goes through one lock that is held while the disk is written: an attempt is never answered
 //! with ids while a topology is being taken. So each step runs on a thread that may block. The rules are
-//! [`sherd_core::topology::formation`]'s; the disk is `volumes::form::clustered`'s.
+//! [`sherd_core::topology::formation`]'s; the disk is `volumes::directories::clustered`'s.
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,10 +18,10 @@ use sherd_core::topology::formation::{FormationMember, NoIds, PullTicket};
 
 use crate::cluster::asker::NodeFormAnswer;
 use crate::cluster::limits::LOCK_MAX;
-use crate::volumes::form::clustered::{
+use crate::volumes::directories::clustered::{
     ClusterFormationConfig, adopt_topology, form_topology, look, make_ids,
 };
-use crate::volumes::form::{Formation, FormationError};
+use crate::volumes::directories::{Formation, FormationError};
 
 type Member = FormationMember<Vec<VolumeId>, Arc<Topology>>;
 

@@ -32,7 +32,7 @@ use sherd_core::topology::formation::{AttemptOutcome, FormAttempt, may_serve, ne
 use super::asker::{AskError, Asker, NodeFormAnswer};
 use super::limits::{FORM_ANSWER_MAX, FORM_EVERY};
 use super::membership::{Membership, NodeView, PeerProblem};
-use crate::volumes::form::Formation;
+use crate::volumes::directories::Formation;
 
 /// How far the formation is, for health and status.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

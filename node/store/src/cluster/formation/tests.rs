@@ -11,7 +11,7 @@ use super::*;
 use crate::cluster::membership::MembershipConfig;
 use crate::cluster::scripted::{CLUSTER, Nodes, ReachableNode, RunningNode};
 use crate::peer::remote::RemoteVolumes;
-use crate::volumes::form::directory::{Directory, identity_of, look_at};
+use crate::volumes::directories::directory::{Directory, identity_of, look_at};
 
 async fn started(nodes: &Nodes, order: &[usize]) -> Vec<RunningNode> {
     let mut running: Vec<(usize, RunningNode)> = Vec::new();
@@ -216,7 +216,7 @@ async fn a_topology_that_contradicts_the_directories_is_refused_and_says_why() {
     nodes.kill(1, running.remove(1)).await;
     let mut config = nodes.config(1);
     config.local.disk = nodes.config(0).local.disk;
-    let refused = crate::volumes::form::clustered::adopt_topology(&config, &formations[0].topology);
+    let refused = crate::volumes::directories::clustered::adopt_topology(&config, &formations[0].topology);
     let said = refused.expect_err("refused").to_string();
     assert!(said.contains("one volume in two places") && said.contains("n1's"), "{said}");
 }

@@ -74,7 +74,7 @@ use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
 use crate::stripe::{StripeTimeouts, Stripes, StripesConfig, Thresholds};
-use crate::volumes::form::{FormationConfig, FormationError, form_or_find};
+use crate::volumes::directories::{FormationConfig, FormationError, form_or_find};
 use crate::volumes::{LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 
 /// The longest any state may take to come: generous, for a loaded machine.

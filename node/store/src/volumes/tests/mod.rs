@@ -29,8 +29,8 @@ use super::*;
 use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};
 use crate::peer::{LocalPeer, Peer, ShardPeer};
-use crate::volumes::form::directory::identity_of;
-use crate::volumes::form::{Formation, FormationConfig, form_or_find};
+use crate::volumes::directories::directory::identity_of;
+use crate::volumes::directories::{Formation, FormationConfig, form_or_find};
 
 const DEADLINE: Duration = Duration::from_mins(1);
 
