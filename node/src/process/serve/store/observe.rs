@@ -176,7 +176,8 @@ impl Store {
         }
     }
 
-    /// Sets the gauges that mirror the store's state. Fields that the node's report has are taken from it.
+    /// Sets the gauges that mirror the store's state. The states of volumes are those of the node's report;
+    /// counts are of this moment, as the counters beside them.
     pub fn observe(&self, metrics: &Metrics, report: &NodeReport) {
         for volume in self.volumes.status() {
             let gauges = metrics.volume(&volume.path.display().to_string());
@@ -206,7 +207,7 @@ impl Store {
         let usage = self.pool.usage();
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
-        metrics.mrf.queue_length.set(gauge(report.reports_waiting));
+        metrics.mrf.queue_length.set(gauge(self.damage_count()));
         let upkeep = self.upkeep.status();
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());
