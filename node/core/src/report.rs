@@ -253,7 +253,7 @@ pub struct NodeMoment {
     pub sets: Vec<SetReport>,
     /// Why sets do not come back by themselves, and what ends that.
     pub stuck: Vec<String>,
-    /// What is wrong between the nodes of the cluster; empty for a node alone.
+    /// Problems between the nodes of the cluster; empty for a node alone.
     pub problems: Vec<String>,
 }
 
