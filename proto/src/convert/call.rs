@@ -34,8 +34,15 @@ pub trait NumberedCalls: Debug + Send + Sync + Unpin + 'static {
     fn call(to: Addressed, request: &Self::Request) -> Self::Call;
     /// Numbers a call, and says how long its caller waits.
     fn stamp(call: &mut Self::Call, number: u64, timeout_ms: u32);
-    /// Takes a call apart.
-    fn received(call: Self::Call) -> ReceivedCall;
+    /// Takes the header off a call; its body stays.
+    fn take_header(call: &mut Self::Call) -> CallHeader;
+    /// Bytes of the values in the body of a call.
+    fn value_bytes(call: &Self::Call) -> usize;
+    /// Reads the body of a call: decodes its values and hashes their inline bytes.
+    ///
+    /// # Errors
+    /// [`ConvertError`] names the field that is wrong.
+    fn read(call: Self::Call) -> Result<VolumeCall, ConvertError>;
     /// Puts calls into a frame, and the numbers of earlier ones that were dropped.
     fn frame(sender: Sender, calls: Vec<Self::Call>, dropped: Vec<u64>) -> Self::Calls;
     /// Takes a frame of calls apart.
@@ -62,17 +69,15 @@ pub trait NumberedCalls: Debug + Send + Sync + Unpin + 'static {
     fn received_replies(frame: Self::Replies) -> Vec<Self::Reply>;
 }
 
-/// A call as it was received.
+/// The header of a call.
 #[derive(Debug)]
-pub struct ReceivedCall {
+pub struct CallHeader {
     /// 0 where it has no reply.
     pub number: u64,
     /// How many milliseconds its caller waits.
     pub timeout_ms: u32,
     /// Which volume is called.
     pub to: Option<Addressed>,
-    /// The call itself.
-    pub call: Result<VolumeCall, ConvertError>,
 }
 
 /// A oneof of replies that carries answers of calls.
@@ -138,7 +143,7 @@ macro_rules! numbered_calls {
     ($(
         $(#[$doc:meta])*
         $stream:ident: $request:ident, $call:ident, $calls:ident, $reply:ident, $replies:ident, $oneof:ident,
-            $vote:pat => $votes:expr;
+            $vote:pat => $votes:expr, $value_bytes:expr;
     )*) => {
         $(
             $(#[$doc])*
@@ -160,10 +165,16 @@ macro_rules! numbered_calls {
                     (call.number, call.timeout_ms) = (number, timeout_ms);
                 }
 
-                fn received(call: v1::$call) -> ReceivedCall {
-                    let v1::$call { number, timeout_ms, to, call } = call;
-                    let call = required(call, "call").and_then($request::from_wire).map(VolumeCall::from);
-                    ReceivedCall { number, timeout_ms, to, call }
+                fn take_header(call: &mut v1::$call) -> CallHeader {
+                    CallHeader { number: call.number, timeout_ms: call.timeout_ms, to: call.to.take() }
+                }
+
+                fn value_bytes(call: &v1::$call) -> usize {
+                    call.call.as_ref().map_or(0, $value_bytes)
+                }
+
+                fn read(call: v1::$call) -> Result<VolumeCall, ConvertError> {
+                    required(call.call, "call").and_then($request::from_wire).map(VolumeCall::from)
                 }
 
                 fn frame(sender: Sender, calls: Vec<v1::$call>, dropped: Vec<u64>) -> v1::$calls {
@@ -217,14 +228,26 @@ macro_rules! numbered_calls {
     };
 }
 
+/// Bytes of the values that a call carries, as they came.
+fn value_bytes(call: &v1::register_call::Call) -> usize {
+    use v1::register_call::Call;
+    let bytes =
+        |value: &Option<v1::Value>| value.as_ref().map_or(0, |value| value.head.len() + value.inline.len());
+    match call {
+        Call::Accept(accept) => bytes(&accept.value),
+        Call::Adopt(adopt) => adopt.rows.iter().map(|row| bytes(&row.value)).sum(),
+        _ => 0,
+    }
+}
+
 numbered_calls! {
     /// Calls of registers.
     RegisterStream: RegisterCall, RegisterCall, RegisterCalls, RegisterReply, RegisterReplies, register_reply,
-        Some(v1::register_reply::Reply::Vote(vote)) => Some(vote);
+        Some(v1::register_reply::Reply::Vote(vote)) => Some(vote), value_bytes;
     /// Calls of shards, but for their bytes.
     ShardStream: ShardCall, ShardCall, ShardCalls, ShardReply, ShardReplies, shard_reply,
-        None => None;
+        None => None, |_| 0;
     /// Calls of what volumes keep for upkeep.
     UpkeepStream: UpkeepCall, UpkeepCall, UpkeepCalls, UpkeepReply, UpkeepReplies, upkeep_reply,
-        None => None;
+        None => None, |_| 0;
 }

@@ -20,15 +20,15 @@ use tokio_util::sync::{CancellationToken, WaitForCancellationFutureOwned};
 use tonic::{Status, Streaming};
 
 use sherd_core::message::Error;
-use sherd_core::message::call::VolumeCall;
-use sherd_proto::convert::call::{NumberedCalls, ReceivedCall};
+use sherd_proto::convert::call::{CallHeader, NumberedCalls};
 use sherd_proto::convert::check_frame;
 use sherd_proto::limits::{FRAME_CALLS_MAX, TIMEOUT_MS_MAX};
 
+use super::error;
 use super::failure::CallFailure;
 use super::limits::{CALLS_UNDER_WAY_MAX, FRAME_BYTES_USUAL, OUTBOX_BYTES_MAX, REPLY_BYTES_MAX, SWEEP_EVERY};
 use super::node::{HeldShare, RpcNode};
-use super::{error, work};
+use super::work::{self, StartedCall};
 use sherd_store::observe::metrics::RpcCallMetrics;
 use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::{PageShare, WorkForPeer};
@@ -96,20 +96,15 @@ impl<S: NumberedCalls> CallReplies<S> {
         self.node.check(sender)?;
         check_frame(calls.len()).and(check_frame(dropped.len())).map_err(|error| error::invalid(&error))?;
         let now = Instant::now();
-        for call in calls {
-            let ReceivedCall { number, timeout_ms, to, call } = S::received(call);
-            // By the kind of call: the peer has no say in it.
-            let ends_when_dropped = call.as_ref().is_ok_and(VolumeCall::ends_when_dropped);
-            // No client waits for upkeep.
-            let is_for_client = !matches!(call, Ok(VolumeCall::Upkeep(_)));
-            let request = to.as_ref().filter(|_| is_for_client).map_or(0, |to| to.request);
-            let started = call.map_err(CallFailure::from).and_then(|call| work::start(&self.node, to, call));
-            match started {
+        for mut call in calls {
+            let CallHeader { number, timeout_ms, to } = S::take_header(&mut call);
+            let request = to.as_ref().map_or(0, |to| to.request);
+            match work::start::<S>(&self.node, to, call) {
                 // A call without a number has no reply.
                 Ok(_) | Err(_) if number == 0 => {}
-                Ok((started, held)) => {
+                Ok(StartedCall { work: started, held, ends_when_dropped, is_for_client }) => {
                     let deadline = now + Duration::from_millis(timeout_ms.min(TIMEOUT_MS_MAX).into());
-                    let slow = (request != 0).then_some(SlowCall { request, begun: now });
+                    let slow = (is_for_client && request != 0).then_some(SlowCall { request, begun: now });
                     let call = CallUnderWay { number, deadline, ends_when_dropped, slow, started, held };
                     if let Some((reply, held)) = self.under_way.add(call, work::poll::<S>) {
                         self.reply(number, reply, held);

@@ -13,7 +13,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use tonic::Status;
 
-use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::id::{ClusterId, Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
@@ -71,6 +71,16 @@ struct HeldBytes {
 pub(super) struct HeldShare {
     of_volume: Option<OwnedSemaphorePermit>,
     of_node: Option<OwnedSemaphorePermit>,
+}
+
+/// The volume that a call is for.
+#[derive(Debug)]
+pub(super) struct AddressedVolume {
+    /// The volumes of this node.
+    pub(super) volumes: Arc<LocalPeer>,
+    pub(super) volume: VolumeId,
+    /// The life that the caller believes it to be in.
+    believed: Option<Incarnation>,
 }
 
 impl RpcNode {
@@ -159,14 +169,11 @@ impl RpcNode {
         Ok(HeldShare { of_volume: None, of_node: Some(of_node) })
     }
 
-    /// The volumes and the one that is asked, in the life that the caller believes it to be in where
-    /// `in_life` says that it matters: what a caller decided about an earlier life may be wrong about this
-    /// one.
-    pub(super) fn addressed(
-        &self,
-        to: Option<Addressed>,
-        in_life: bool,
-    ) -> Result<(Arc<LocalPeer>, VolumeId), CallFailure> {
+    /// Finds the volume that a call is for.
+    ///
+    /// # Errors
+    /// [`Error::Unreachable`] when this node does not have it, or holds no topology yet.
+    pub(super) fn addressed(&self, to: Option<Addressed>) -> Result<AddressedVolume, CallFailure> {
         let to = to.ok_or_else(|| error::refused("to: missing"))?;
         let VolumeAddress { volume, life, request } = VolumeAddress::from_wire(to)?;
         if request != 0 {
@@ -176,13 +183,20 @@ impl RpcNode {
         if !volumes.has(volume) {
             return Err(Error::Unreachable { reason: format!("volume {volume} is not on this node") }.into());
         }
-        if let (true, Some(believed)) = (in_life, life) {
-            let life = volumes.life(volume)?;
-            if life != believed {
-                return Err(CallFailure::OtherLife(life));
-            }
-        }
-        Ok((volumes, volume))
+        Ok(AddressedVolume { volumes, volume, believed: life })
+    }
+}
+
+impl AddressedVolume {
+    /// Checks that the volume is in the life that the caller believes it to be in: a decision about an
+    /// earlier life may be wrong about this one.
+    ///
+    /// # Errors
+    /// [`CallFailure::OtherLife`].
+    pub(super) fn check_life(&self) -> Result<(), CallFailure> {
+        let Some(believed) = self.believed else { return Ok(()) };
+        let life = self.volumes.life(self.volume)?;
+        if life == believed { Ok(()) } else { Err(CallFailure::OtherLife(life)) }
     }
 }
 

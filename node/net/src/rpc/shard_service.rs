@@ -22,7 +22,7 @@ use super::calls::CallReplies;
 use super::error;
 use super::failure::CallFailure;
 use super::limits::READ_BYTES_MAX;
-use super::node::RpcNode;
+use super::node::{AddressedVolume, RpcNode};
 use super::shard_bytes::{ShardUpload, UploadTarget, frames};
 use sherd_store::observe::metrics::RpcCallMetrics;
 use sherd_store::peer::{Peer, Pending, ShardSink};
@@ -49,7 +49,7 @@ impl ShardRpc {
     async fn put_shard(&self, request: PutShard) -> CallResult<u32, CallFailure> {
         let PutShard { sender: _, to, timeout_ms, shard, target, payload } = request;
         let request = to.as_ref().map_or(0, |to| to.request);
-        let (volumes, volume) = self.node.addressed(to, false)?;
+        let AddressedVolume { volumes, volume, .. } = self.node.addressed(to)?;
         let _held = self.node.hold(volume, payload.len())?;
         let shard = shard.ok_or_else(|| error::refused("shard: missing"))?;
         let (shard, target) = (ShardId::from_wire(shard)?, self::target(target)?);
@@ -68,7 +68,7 @@ impl ShardRpc {
         if length > READ_BYTES_MAX {
             return Err(error::refused(&format!("length: {length}, and {READ_BYTES_MAX} at most")));
         }
-        let (volumes, volume) = self.node.addressed(to, false)?;
+        let AddressedVolume { volumes, volume, .. } = self.node.addressed(to)?;
         let held = self.node.hold(volume, length)?;
         let read = self.node.timed(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
         Ok(frames(read, held).boxed())
@@ -80,8 +80,12 @@ impl ShardRpc {
     ) -> CallResult<(UploadTarget, Box<dyn ShardSink>), CallFailure> {
         let write_shard::Begin { sender: _, to, target, file, replace } = begin;
         let request = to.as_ref().map_or(0, |to| to.request);
-        // A heal that goes by an earlier life may put an older file over a newer one.
-        let (volumes, volume) = self.node.addressed(to, replace)?;
+        let addressed = self.node.addressed(to)?;
+        if replace {
+            // A heal that goes by an earlier life may put an older file over a newer one.
+            addressed.check_life()?;
+        }
+        let AddressedVolume { volumes, volume, .. } = addressed;
         let target = self::target(target)?;
         let file = file.ok_or_else(|| error::refused("file: missing"))?;
         let header = ShardFileHeader::from_wire(file)?;

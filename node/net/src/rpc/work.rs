@@ -24,21 +24,42 @@ use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use sherd_store::peer::{CountedPage, PageShare, WorkForPeer};
 
-/// Starts a call; what it holds is counted until it is answered.
+/// A call that a volume works on.
+pub(super) struct StartedCall {
+    pub(super) work: WorkForPeer,
+    /// Its bytes, counted until it is answered.
+    pub(super) held: HeldShare,
+    /// By the kind of call: the peer has no say in it.
+    pub(super) ends_when_dropped: bool,
+    /// No client waits for upkeep.
+    pub(super) is_for_client: bool,
+}
+
+/// Starts a call. Its values are counted before they are decoded, so a node without room answers `Busy` at
+/// the cost of neither their decoding nor their hashes.
 ///
 /// # Errors
 /// As the volume's, before it was asked.
-pub(super) fn start(
+pub(super) fn start<S: NumberedCalls>(
     node: &RpcNode,
     to: Option<Addressed>,
-    mut call: VolumeCall,
-) -> Result<(WorkForPeer, HeldShare), CallFailure> {
-    let (volumes, volume) = node.addressed(to, call.is_of_one_life())?;
-    let held = node.hold(volume, bytes_held(&call))?;
+    call: S::Call,
+) -> Result<StartedCall, CallFailure> {
+    let addressed = node.addressed(to)?;
+    let (volume, sent) = (addressed.volume, S::value_bytes(&call));
+    let held_for_values = node.hold(volume, sent)?;
+    let mut call = S::read(call)?;
+    if call.is_of_one_life() {
+        addressed.check_life()?;
+    }
+    let held = if sent > 0 { held_for_values } else { node.hold(volume, bytes_held(&call))? };
     if let VolumeCall::Register(RegisterCall::Accept { accept, .. }) = &mut call {
         unshare(&mut accept.value);
     }
-    Ok((volumes.begin_for_peer(volume, call, node.scans()), held))
+    let ends_when_dropped = call.ends_when_dropped();
+    let is_for_client = !matches!(call, VolumeCall::Upkeep(_));
+    let work = addressed.volumes.begin_for_peer(volume, call, node.scans());
+    Ok(StartedCall { work, held, ends_when_dropped, is_for_client })
 }
 
 /// The reply of a call, once it is there, with what its page counts until the peer reads it; if it is not,
@@ -75,13 +96,10 @@ pub(super) fn leave_out<S: NumberedCalls>(reply: &mut S::Reply) -> bool {
     vote.row.as_mut().is_some_and(|row| row.value.take().is_some())
 }
 
-/// Bytes that a call holds until it is answered.
+/// Bytes that a call without values holds until it is answered.
 fn bytes_held(call: &VolumeCall) -> usize {
-    let value = |value: &EncodedValue| value.head.len() + value.inline.len();
     match call {
         VolumeCall::Register(call) => match call {
-            RegisterCall::Accept { accept, .. } => value(&accept.value),
-            RegisterCall::Adopt { rows } => rows.iter().map(|row| value(&row.value)).sum(),
             // Its page is counted when it exists.
             RegisterCall::List { scan } => {
                 scan.prefix.len() + scan.from.len() + scan.delimiter.as_ref().map_or(0, Bytes::len)

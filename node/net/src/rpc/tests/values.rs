@@ -7,13 +7,21 @@ use bytes::Bytes;
 
 use sherd_core::id::UploadId;
 use sherd_core::limits::{PART_BYTES_MIN, VALUE_UNASKED_BYTES_MAX};
+use sherd_core::message::call::RegisterCall;
 use sherd_core::message::{Error, Target, ValueLimit};
 use sherd_core::record::{Attributes, Changes, Object, State, Upload, Value};
 use sherd_core::register::{Accept, EncodedValue, Prepare, Row};
 
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::call::{NumberedCalls, RegisterStream};
+use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::v1::register_call::Call;
+
 use super::registers::ballot;
 use super::{Pair, target};
+use crate::rpc::failure::CallFailure;
 use crate::rpc::limits::{BYTES_HELD_MAX, VOLUME_BYTES_HELD_MAX};
+use crate::rpc::work;
 use sherd_store::peer::RegisterPeer;
 
 /// A value with this number of uploads whose attributes, 2 KiB each, stand in the object's value itself.
@@ -87,6 +95,30 @@ async fn a_long_value_is_refused_while_its_volume_has_no_room_and_given_then() {
     assert_eq!(row_of(&pair, &target, ValueLimit::USUAL).await.value_bytes, length(&head), "it votes");
     drop((others, more));
     assert_eq!(row_of(&pair, &target, limit).await.value, Some(head));
+    pair.close().await;
+}
+
+/// A node without room must not pay for decoding and hashing the values of all calls that it refuses.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_value_that_finds_no_room_is_refused_before_it_is_decoded() {
+    let pair = Pair::new().await;
+    let to = VolumeAddress { volume: pair.volume, life: None, request: 0 }.to_wire();
+    let (introduces, positions) = (Vec::new(), Arc::default());
+    let accept = Accept { ballot: ballot(0), value: value(20), introduces, finishes: false, positions };
+    let call = RegisterCall::Accept { target: target("a"), accept, heal: None };
+    let mut call = RegisterStream::call(to.clone(), &call);
+    let Some(Call::Accept(accept)) = &mut call.call else { panic!("an accept") };
+    let value = accept.value.as_mut().expect("a value");
+    value.head = vec![0xff; value.head.len()].into();
+    let start = || work::start::<RegisterStream>(&pair.node, Some(to.clone()), call.clone()).map(drop);
+    let refused = start().expect_err("it does not decode");
+    assert!(
+        matches!(&refused, CallFailure::Volume(Error::Unreachable { reason }) if reason.contains("refused"))
+    );
+    let others = pair.node.hold(pair.volume, VOLUME_BYTES_HELD_MAX).expect("nothing is held");
+    assert_eq!(start(), Err(CallFailure::Volume(Error::Busy)));
+    drop(others);
+    assert_eq!(start(), Err(refused), "a refused call holds nothing");
     pair.close().await;
 }
 
