@@ -6,9 +6,10 @@ use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
 use sherd_volume::identity::Identity;
 use sherd_volume::shard_file::format::{
-    FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
+    FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, decode_header, decode_table,
     encode_header, encode_table,
 };
+use sherd_volume::limits::SHARD_BYTES_MAX;
 
 fuzz_target!(|data: &[u8]| {
     match data.split_first() {

@@ -136,7 +136,7 @@ fn a_flag_wins_over_its_variable_and_a_variable_over_the_file() {
 }
 
 #[test]
-fn dev_says_where_it_listens_and_how_to_use_it_and_stops_when_told() {
+fn dev_prints_its_address_and_how_to_use_it_and_stops_on_a_signal() {
     let dir = temporary();
     let mut running = Running::dev(dir.path());
     assert!(!running.s3.ends_with(":0") && running.s3 != running.admin);
@@ -265,7 +265,7 @@ fn stopped_in_a_request(shutdown_timeout: &str) -> (Running, TcpStream, tempfile
 }
 
 #[test]
-fn a_request_that_does_not_end_in_time_is_cut_and_told_by_the_exit_code() {
+fn a_request_that_does_not_end_in_time_is_cut_and_shows_in_the_exit_code() {
     let (mut running, _open, _dir) = stopped_in_a_request("0s");
     assert_eq!(running.child.wait().expect("my child").code(), Some(6));
 }

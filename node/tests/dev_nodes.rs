@@ -103,7 +103,7 @@ fn nodes_come_back_unless_they_are_held_down_and_end_in_order() {
     until("three seconds", || begin.elapsed() > Duration::from_secs(3));
     assert_eq!(cluster.pid("n1"), second, "it would be started after two seconds");
     // A volume that is missing is made before the start.
-    std::fs::remove_dir_all(dir.path().join("n1/v1")).expect("nobody uses it");
+    std::fs::remove_dir_all(dir.path().join("n1/v1")).expect("it is unused");
     std::fs::remove_file(cluster.hold()).expect("the file is mine");
     until("a third process", || cluster.pid("n1") != second && is_running(cluster.pid("n1")));
     assert!(dir.path().join("n1/v1").is_dir());

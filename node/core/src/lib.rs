@@ -4,8 +4,8 @@
 //! world arrive as arguments, decisions leave as values. The node, the volume, the models and the simulator
 //! all call these same functions, so what the models prove is what production runs.
 //!
-//! Modules stand in reading order: names first, then where things live, then what is stored, then
-//! who may change it and what a volume answers.
+//! Modules stand in reading order: names first, then where things live, then what is stored, then the rules
+//! for changing it and a volume's answers.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

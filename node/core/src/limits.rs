@@ -226,6 +226,11 @@ pub const DATA_FLOOR_BEHIND_MS_MIN: u64 = 2 * BODY_MS_MAX;
 /// Age at which a tombstone may be dropped: a day.
 pub const TOMBSTONE_AGE_MS: u64 = 24 * 3600 * 1000;
 
+/// Rows that one page looks at: some tens of milliseconds, since other scans of the volume wait meanwhile.
+pub const LIST_PASSED_MAX: u32 = 20_000;
+/// Volumes of the largest pool that is one set by default.
+pub const ONE_SET_VOLUMES_MAX: usize = 7;
+
 const _: () = {
     assert!(FOLLOW_BOUND_MS_MAX < BALLOT_AHEAD_MS_MAX, "a followed bound must still be accepted");
     assert!(BOUND_AHEAD_MS < FOLLOW_BOUND_MS_MAX, "a proposer must be able to follow a fresh restart");

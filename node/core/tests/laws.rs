@@ -120,7 +120,7 @@ fn giving_one_set_another_volume_leaves_everything_else() {
 }
 
 #[test]
-fn what_is_durable_enough_survives_any_node_of_the_table() {
+fn data_that_is_durable_enough_survives_any_node_of_the_table() {
     for (nodes, volumes) in POOLS {
         let topology = a_topology(nodes, volumes);
         for set in topology.sets() {
@@ -246,7 +246,7 @@ proptest! {
     }
 
     #[test]
-    fn what_a_record_names_can_be_laid_out_and_verified(
+    fn data_that_a_record_names_can_be_laid_out_and_verified(
         size in 1..200_000_u64,
         data_shards in 1..=8_u8,
         stripe_unit in 1..100_000_u32,

@@ -47,7 +47,7 @@ async fn one_of_twelve_creates_a_key_through_four_nodes() {
             match outcome {
                 Ok(()) => winners.push(body),
                 Err(Failure::Refused { status: 412, .. }) => {}
-                Err(other) => panic!("a loser is told {other:?}"),
+                Err(other) => panic!("a loser got {other:?}"),
             }
         }
         assert_eq!(winners.len(), 1, "one creates {key}: {winners:?}");
@@ -59,18 +59,18 @@ async fn one_of_twelve_creates_a_key_through_four_nodes() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes, with those on five"]
-async fn what_was_replaced_is_one_chain_on_three_nodes() {
+async fn replaced_versions_are_one_chain_on_three_nodes() {
     one_chain_per_key(3, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_replaced_is_one_chain_on_four_nodes() {
+async fn replaced_versions_are_one_chain_on_four_nodes() {
     one_chain_per_key(4, 3).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes"]
-async fn what_was_replaced_is_one_chain_on_five_nodes() {
+async fn replaced_versions_are_one_chain_on_five_nodes() {
     one_chain_per_key(5, 30).await;
 }
 
@@ -122,7 +122,7 @@ async fn check(cluster: &TestCluster, chains: Vec<(&'static str, String, Arc<Cha
     for (key, first, chain) in chains {
         let mut last = None;
         for s3 in cluster.clients() {
-            let seen = s3.get_settled(key).await.expect("nobody deletes it").etag();
+            let seen = s3.get_settled(key).await.expect("it is never deleted").etag();
             assert_eq!(
                 *last.get_or_insert_with(|| seen.clone()),
                 seen,

@@ -234,7 +234,7 @@ impl Answers {
         match answer {
             Ok(_) => self.served += 1,
             Err(failure) if failure.is_slow_down() => self.refused += 1,
-            Err(failure) => panic!("one of a crowd is told neither 200 nor SlowDown: {failure:?}"),
+            Err(failure) => panic!("one of a crowd got neither 200 nor SlowDown: {failure:?}"),
         }
     }
 

@@ -199,14 +199,14 @@ async fn without_a_certificate(pki: &Pki, address: SocketAddr) {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = rustls::ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .expect("ring knows them")
+        .expect("ring supports them")
         .with_root_certificates(roots);
     let mut config = config.with_no_client_auth();
     config.alpn_protocols = vec![b"h2".to_vec()];
     let name = pki.identity("n4", Role::Node).dns_name().try_into().expect("a DNS name");
     let stream = TcpStream::connect(address).await.expect("the node listens");
     let connector = tokio_rustls::TlsConnector::from(Arc::new(config));
-    let mut stream = connector.connect(name, stream).await.expect("a client learns it when it reads");
+    let mut stream = connector.connect(name, stream).await.expect("a client sees it when it reads");
     let mut answer = [0; 64];
     let read = bounded("the node refuses", SOON, stream.read(&mut answer)).await;
     let error = read.expect_err("nothing is answered without a certificate").to_string();

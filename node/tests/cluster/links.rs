@@ -112,7 +112,7 @@ async fn a_gateway_that_lost_its_links_a_moment_ago_waits_for_them() {
                 clients[gateway].put("other", dice.body(Home::Inline)).await.is_ok()
             }
         };
-        let met = eventually("the request meets the links that are cut", SOON, async || {
+        let met = eventually("the request uses the links that are cut", SOON, async || {
             let more = rounds().await - before;
             if more >= ROUNDS { Ok(()) } else { Err(format!("{more} rounds")) }
         });

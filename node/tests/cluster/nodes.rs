@@ -16,7 +16,7 @@ const NODES: usize = 4;
 const CLIENTS: usize = 2;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_one_node_acknowledged_every_other_one_shows() {
+async fn a_write_that_one_node_acknowledged_is_shown_by_every_other_one() {
     let mut dice = Dice::of_this_run("each through others");
     let load = Load::new("each/");
     let cluster = cluster_of(NODES).start().await;

@@ -29,7 +29,7 @@ const AFTER_GRACE: Duration = Duration::from_mins(6);
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes"]
-async fn what_is_read_slowly_stays_while_it_is_replaced_through_another_node() {
+async fn slowly_read_data_stays_while_it_is_replaced_through_another_node() {
     let cluster = cluster_of(4).with_upkeep(GRACE).configured(LINES).start().await;
     let clients = cluster.with_bucket().await;
     let [read, new] = [1, 2].map(|id| Body { id, len: LEN });

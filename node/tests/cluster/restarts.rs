@@ -54,7 +54,7 @@ async fn six_nodes_of_two_volumes_are_restarted_one_by_one() {
 /// All of k + f shards are asked for while every node is up, and a node that has just died counts as up: its
 /// shards are not there, and one try must still be enough.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn writes_that_a_dying_node_of_two_volumes_meets_succeed_at_the_first_try() {
+async fn writes_beside_a_dying_node_of_two_volumes_succeed_at_the_first_try() {
     let mut dice = Dice::of_this_run("dying node");
     let mut cluster = cluster_of(3).of_volumes(2).start().await;
     let clients = cluster.with_bucket().await;

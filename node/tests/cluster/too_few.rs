@@ -55,7 +55,7 @@ fn come_again() -> Told {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_a_write_quorum_every_change_is_told_to_come_again_and_changes_nothing() {
+async fn without_a_write_quorum_every_change_gets_503_and_changes_nothing() {
     let mut dice = Dice::of_this_run("too few");
     let mut cluster = cluster_of(4).start().await;
     let clients = cluster.with_bucket().await;

@@ -55,7 +55,7 @@ impl Chain {
     /// # Errors
     /// The [`Failure`] of the HEAD, or one of the PUT that leaves open what came of it.
     pub(crate) async fn replace(&self, s3: &S3, dice: &mut Dice, key: &str) -> Outcome<()> {
-        let seen = s3.head(key).await?.expect("nobody deletes it");
+        let seen = s3.head(key).await?.expect("it is never deleted");
         let body = dice.body(Home::Inline);
         let etag = body.etag();
         self.send(&etag, &seen);

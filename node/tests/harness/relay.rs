@@ -45,9 +45,9 @@ pub(crate) enum Link {
 /// A direction of bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// From who dialled.
+    /// From the dialler.
     Requests,
-    /// To who dialled.
+    /// To the dialler.
     Replies,
 }
 

@@ -42,7 +42,7 @@ fn is_linearizable(history: &[Operation]) -> bool {
 }
 
 #[test]
-fn what_happens_one_after_another_is_accepted() {
+fn operations_one_after_another_are_accepted() {
     let history = [
         read(0, 1, None),
         put(2, 3, 7),
@@ -88,7 +88,7 @@ fn an_acknowledged_delete_that_is_undone_is_rejected() {
 }
 
 #[test]
-fn a_value_that_nobody_wrote_is_rejected() {
+fn a_value_that_was_never_written_is_rejected() {
     assert!(!is_linearizable(&[put(0, 1, 7), read(2, 3, Some(9))]));
     assert!(!is_linearizable(&[read(0, 1, Some(9)), put(2, 3, 9)]), "read before it was sent");
 }
@@ -212,7 +212,7 @@ fn many_writes_at_once_may_end_with_the_one_that_was_answered_first() {
     assert!(!is_linearizable(&history), "sent when that was answered");
     history.pop();
     history.push(read(202, 203, Some(1)));
-    assert!(!is_linearizable(&history), "nobody wrote between the two");
+    assert!(!is_linearizable(&history), "no write lies between the two");
 }
 
 #[test]

@@ -20,7 +20,7 @@ const WRITERS: usize = 6;
 const KEYS: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_outlives_ten_kills() {
+async fn acknowledged_writes_outlive_ten_kills() {
     let mut dice = Dice::of_this_run("crash");
     let load = Load::new("crash/");
     let mut node = empty().start().await;
@@ -61,7 +61,7 @@ const REPLACED: u64 = 12;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "minutes: the grace"]
-async fn what_was_replaced_before_a_kill_goes_after_its_grace() {
+async fn data_replaced_before_a_kill_goes_after_its_grace() {
     let node = empty().serve("upkeep.release_grace = \"2m\"").start().await;
     let s3 = node.with_bucket().await;
     for id in 0..2 * REPLACED {

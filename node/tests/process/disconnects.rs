@@ -139,7 +139,7 @@ async fn a_slow_client_that_moves_is_served() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn many_slow_readers_starve_nobody() {
+async fn many_slow_readers_starve_no_other() {
     let node = empty().serve("buffer_cap = \"32MiB\"\nlimits.stall_timeout = \"10m\"").start().await;
     let s3 = node.with_bucket().await;
     let (large, other) = (Body { id: 1, len: 16 << 20 }, Body { id: 2, len: 4 << 20 });
@@ -159,7 +159,7 @@ async fn many_slow_readers_starve_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_crowd_is_told_to_slow_down() {
+async fn a_crowd_gets_slow_down() {
     let limits = "buffer_cap = \"32MiB\"\n[limits]\nrequests_max = 4\nqueue_max = 4";
     let node = empty().serve(limits).start().await;
     let s3 = node.with_bucket().await;

@@ -53,7 +53,7 @@ const PACKED_BYTES: usize = 256 << 10;
 const WRITERS: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_start_stays_under_the_cap_whatever_it_replays() {
+async fn a_start_stays_under_the_cap_for_every_replay() {
     let long = std::env::var("SHERD_LONG_TESTS").is_ok_and(|value| value == "1");
     let each = if long { 150 } else { 10 };
     let node = empty().start().await;
@@ -86,7 +86,7 @@ async fn peak_of_start(what: &str, stopped: Stopped) -> Node {
     let ready = Arc::clone(&node);
     let peak = peak_while(&node, Box::pin(async move { ready.until_ready().await })).await;
     within(&format!("start {what}"), peak, LOADED_MAX_KIB);
-    Arc::into_inner(node).expect("nobody watches any more")
+    Arc::into_inner(node).expect("no watcher is left")
 }
 
 async fn put_packed(s3: &S3, key: &str) {

@@ -100,8 +100,7 @@ async fn every_answer_fits_one_order_across_kills() {
     eprintln!("races: {} operations on {} keys over 5 kills", load.recorder.len(), keys.len());
 }
 
-/// Has everybody write to a key at once on the same condition, and returns the body of the one who
-/// won.
+/// Has all clients write to a key at once on the same condition, and returns the body of the winner.
 async fn race(s3: &S3, dice: &mut Dice, key: &str, condition: &Condition) -> Body {
     let start = Arc::new(Barrier::new(RACERS));
     let mut racers = JoinSet::new();
@@ -120,7 +119,7 @@ async fn race(s3: &S3, dice: &mut Dice, key: &str, condition: &Condition) -> Bod
         match outcome {
             Ok(()) => winners.push(body),
             Err(Failure::Refused { status: 412, code }) => assert_eq!(code, "PreconditionFailed"),
-            Err(other) => panic!("a loser is told {other:?}"),
+            Err(other) => panic!("a loser got {other:?}"),
         }
     }
     assert_eq!(winners.len(), 1, "one wins on {key}: {winners:?}");

@@ -279,7 +279,7 @@ async fn another_parity_than_the_clusters_is_refused() {
     says(&refused, VOLUMES, &["2 parity", "formed with 1", "3+1", "ask for 1"]);
     for lines in ["parity = 1", ""] {
         let node = stopped.clone().serve(lines).start().await;
-        assert_eq!(node.log_lines("geometry=2+2"), 0, "it is told what the cluster has, not the default");
+        assert_eq!(node.log_lines("geometry=2+2"), 0, "the log names the cluster's, not the default");
         node.stop().await;
     }
 }

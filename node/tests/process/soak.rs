@@ -89,7 +89,7 @@ async fn mixed_load_makes_nothing_grow() {
             sample.volumes_mib
         );
         samples.push(sample);
-        assert!(clients.try_join_next().is_none(), "a client ended before it was told to");
+        assert!(clients.try_join_next().is_none(), "a client ended before its order");
     }
     stopped.store(true, Ordering::Relaxed);
     clients.join_all().await;
@@ -211,7 +211,7 @@ async fn give_up(s3: &S3, key: &str) {
 }
 
 #[test]
-fn growth_is_told_from_noise() {
+fn growth_is_distinguished_from_noise() {
     let flat = [(0.0, 10.0), (1.0, 12.0), (2.0, 8.0), (3.0, 10.0)];
     assert!(growth(&flat).0.abs() < 2.0);
     let rising = [(0.0, 10.0), (1.0, 20.0), (2.0, 30.0)];

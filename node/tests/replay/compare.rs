@@ -254,7 +254,7 @@ mod tests {
         assert_eq!(
             found(plain(), of("Fri, 24 May 2013 00:00:00 GMT", "00ABC")),
             3,
-            "the length is told twice"
+            "the length stands twice"
         );
     }
 

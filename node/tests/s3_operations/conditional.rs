@@ -76,7 +76,7 @@ async fn conditions_on_tags_win_over_dates() {
 }
 
 #[tokio::test]
-async fn a_date_that_is_none_is_no_condition() {
+async fn an_invalid_date_is_not_a_condition() {
     let (_node, client) = a_bucket().await;
     put(&client, "k", "v").await;
     let get = client.get_object().bucket(BUCKET).key("k").customize().mutate_request(|request| {

@@ -15,7 +15,7 @@ macro_rules! none {
 }
 
 #[tokio::test]
-async fn what_a_bucket_has_not_is_not_found() {
+async fn configurations_that_a_bucket_lacks_are_not_found() {
     let (_node, client) = a_bucket().await;
     let refusals = [
         (none!(client, get_bucket_tagging), "NoSuchTagSet"),
@@ -38,7 +38,7 @@ async fn what_a_bucket_has_not_is_not_found() {
 }
 
 #[tokio::test]
-async fn what_every_bucket_has_is_answered() {
+async fn configurations_of_every_bucket_are_answered() {
     let (_node, client) = a_bucket().await;
     let versioning = client.get_bucket_versioning().bucket(BUCKET).send().await.unwrap();
     assert_eq!((versioning.status(), versioning.mfa_delete()), (None, None));
@@ -90,7 +90,7 @@ macro_rules! deleted {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_deleted() {
+async fn deleting_an_absent_configuration_succeeds() {
     let (_node, client) = a_bucket().await;
     deleted! {
         client,

@@ -71,7 +71,7 @@ async fn an_md5_is_computed_for_whoever_relies_on_it() {
     assert_eq!(put.e_tag, Some(md5_etag(&body)), "the client sent one");
     let copied = client.copy_object().bucket(BUCKET).key("copy").copy_source(format!("{BUCKET}/k"));
     let copied = copied.send().await.expect("a copy").copy_object_result.expect("its result");
-    assert_eq!(copied.e_tag, Some(md5_etag(&body)), "nobody sent another checksum");
+    assert_eq!(copied.e_tag, Some(md5_etag(&body)), "no request sent another checksum");
 }
 
 #[tokio::test]

@@ -24,7 +24,7 @@ fn prefixes(page: &ListObjectsV2Output) -> Vec<&str> {
 }
 
 #[tokio::test]
-async fn all_keys_are_listed_in_order_with_what_is_known_of_them() {
+async fn all_keys_are_listed_in_order_with_their_attributes() {
     let (_node, client) = listed_bucket().await;
     let page = client.list_objects_v2().bucket(BUCKET).send().await.unwrap();
     assert_eq!(keys(&page), KEYS);

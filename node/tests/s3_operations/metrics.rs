@@ -23,7 +23,7 @@ async fn a_put_shows_in_the_histograms_of_every_volume() {
 }
 
 #[tokio::test]
-async fn rot_that_a_read_meets_is_counted() {
+async fn rot_that_a_read_finds_is_counted() {
     let (node, client) = a_bucket().await;
     let body = some_bytes(2 << 20);
     put(&client, "key", body.clone()).await;

@@ -171,7 +171,7 @@ async fn a_completion_that_is_repeated_succeeds_again() {
 }
 
 #[tokio::test]
-async fn a_completion_that_is_repeated_with_another_list_is_none() {
+async fn a_completion_with_another_list_is_not_a_repetition() {
     let (_node, client) = a_bucket().await;
     let upload = begin(&client, "k").await;
     let mut parts = Vec::new();

@@ -75,7 +75,7 @@ async fn an_object_without_a_content_type_gets_the_default() {
 }
 
 #[tokio::test]
-async fn an_expiry_that_is_no_date_is_kept_as_it_is() {
+async fn an_expiry_that_is_not_a_date_is_kept_as_it_is() {
     let (_node, client) = a_bucket().await;
     let put = client.put_object().bucket(BUCKET).key("k").customize().mutate_request(|request| {
         request.headers_mut().insert("expires", "never");
@@ -115,7 +115,7 @@ async fn a_put_replaces_all_of_an_object() {
 }
 
 #[tokio::test]
-async fn what_is_not_there_is_missed() {
+async fn absent_objects_are_not_found() {
     let (_node, client) = a_bucket().await;
     let missed = refused(client.get_object().bucket(BUCKET).key("none").send().await);
     assert_eq!((missed.status, missed.code.as_str()), (404, "NoSuchKey"));

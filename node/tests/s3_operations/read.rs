@@ -31,7 +31,7 @@ async fn one_range_is_answered_with_its_bytes() {
 }
 
 #[tokio::test]
-async fn a_range_that_is_none_or_several_is_ignored() {
+async fn an_invalid_range_and_several_ranges_are_ignored() {
     let (_node, client) = a_bucket().await;
     put(&client, "k", "0123456789").await;
     for range in ["bytes=0-1,3-4", "bytes=5-3", "bytes=a-b", "lines=0-1", "bytes=", "0-1"] {

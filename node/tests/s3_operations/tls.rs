@@ -103,7 +103,7 @@ async fn a_certificate_is_replaced_while_requests_run_and_none_fails() {
     };
     let story = async {
         put_file(&pki.key(), "half a ke");
-        eventually("a broken file is told", LATER, async || {
+        eventually("a broken file is logged", LATER, async || {
             match node.log_lines("s3.key holds no private") {
                 1 => Ok(()),
                 count => Err(format!("{count} lines")),
@@ -128,7 +128,7 @@ async fn a_certificate_is_replaced_while_requests_run_and_none_fails() {
 }
 
 #[tokio::test]
-async fn a_request_in_clear_is_told_and_silent_clients_keep_no_other_waiting() {
+async fn a_request_in_clear_is_refused_and_silent_clients_keep_no_other_waiting() {
     let pki = S3Pki::new();
     let lines = format!("[limits]\nconnections_max = 8\n{}", pki.lines());
     let node = empty().serve(&lines).start().await;

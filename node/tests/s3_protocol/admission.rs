@@ -19,7 +19,7 @@ fn code(status: u16, code: &str) -> (u16, String) {
 
 /// Metrics count it under its name, as they do what it is refused for.
 #[tokio::test]
-async fn what_is_refused_has_the_name_of_what_it_asks_for() {
+async fn a_refusal_names_the_operation_that_was_asked_for() {
     let protocol = protocol(TestClock::Still, Limits::default(), Memory::new(None));
     for (method, target, name) in [
         ("PUT", "/bucket/k", "PutObject"),
@@ -217,7 +217,7 @@ async fn headers_for_features_that_are_lacking_are_not_implemented() {
 }
 
 #[tokio::test]
-async fn what_is_not_implemented_is_named_in_the_answer_also_to_a_head() {
+async fn a_feature_that_is_not_implemented_is_named_in_the_answer_also_to_a_head() {
     let server = Server::start().await;
     let answer = server.send(&Asking::new("PUT", "/bucket?abac")).await;
     assert_eq!(answer.element("QueryParameter").as_deref(), Some("abac"));
@@ -421,7 +421,7 @@ async fn other_mechanisms_are_refused() {
 }
 
 #[tokio::test]
-async fn what_a_signature_needs_must_be_there() {
+async fn the_headers_that_a_signature_needs_must_be_there() {
     let server = Server::start().await;
     let signed = String::from_utf8(Asking::new("GET", "/bucket").signed()).expect("ASCII");
     let without = |name: &str| {
@@ -436,7 +436,7 @@ async fn what_a_signature_needs_must_be_there() {
 }
 
 #[tokio::test]
-async fn a_request_names_one_host_whoever_sends_it() {
+async fn a_request_names_one_host_from_any_sender() {
     let server = Server::start().await;
     let request = Asking::new("GET", "/bucket");
     let as_text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("ASCII");

@@ -299,7 +299,7 @@ async fn a_body_that_stands_still_is_given_up() {
     assert_eq!(answer.headers.get("connection").map(String::as_str), Some("close"));
 }
 
-/// Documents have room in memory before they arrive: who sends one byte now and then would keep it.
+/// Documents have room in memory before they arrive: a client that sends one byte now and then would keep it.
 #[tokio::test]
 async fn a_document_that_trickles_is_given_up() {
     let limits = Limits { document_whole: Duration::from_millis(20), ..Limits::default() };
@@ -335,7 +335,7 @@ async fn a_document_with_too_many_elements_is_not_even_read() {
 }
 
 #[tokio::test]
-async fn a_body_is_asked_for_only_when_its_sender_is_known() {
+async fn a_body_is_asked_for_only_after_its_sender_is_verified() {
     let server = Server::start().await;
     let request = put().body(b"abc").unsigned("expect", "100-continue");
     let whole = request.signed();

@@ -62,7 +62,7 @@ fn named_in_vain(page: &Page, is_there: impl Fn(&Path) -> bool) -> Vec<String> {
 }
 
 #[test]
-fn what_the_documentation_names_is_there() {
+fn every_name_in_the_documentation_exists() {
     let is_there = |path: &Path| root().join(path).exists();
     let complaints: Vec<String> = pages().iter().flat_map(|page| named_in_vain(page, is_there)).collect();
     assert!(complaints.is_empty(), "\n{}\n", complaints.join("\n"));
@@ -80,7 +80,7 @@ fn every_page_is_in_its_folders_index() {
 }
 
 #[test]
-fn a_path_that_leads_nowhere_is_told() {
+fn a_path_that_leads_nowhere_is_found() {
     let text = "[a](b.md#c) [web](https://a.b/c.md) [here](#d) `node/src/gone.rs` `node/src/*.rs` `cargo test`\n\
                 ```sh\nnode/src/shell.rs\n```\n";
     let page = Page { path: "docs/page.md".to_owned(), text: text.to_owned() };

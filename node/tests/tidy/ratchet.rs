@@ -151,7 +151,7 @@ fn a_ratchet_falls_and_never_rises() {
     assert!(fallen.lowered(&held).is_err());
 
     let elsewhere = ratchet("rooms = [\"a\", \"b\"]\n[words]\na = 1\nb = 1\n");
-    assert!(held.lowered(&elsewhere).is_err(), "a room that the file knows");
+    assert!(held.lowered(&elsewhere).is_err(), "a room that is in the file");
     let moved = ratchet("rooms = [\"b\", \"c\"]\n[words]\nc = 3\n");
     assert_eq!(held.complaints(&moved).len(), 2);
     assert_eq!(held.lowered(&moved), Ok(moved));

@@ -51,6 +51,7 @@ const HOUSES: [House; 5] = [
             "buffer",
             "histogram",
             "sync",
+            "limits",
         ],
     },
     House {

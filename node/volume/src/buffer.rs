@@ -19,6 +19,7 @@ use bytes::Bytes;
 use memmap2::{Advice, MmapOptions, MmapRaw, UncheckedAdvice};
 use parking_lot::{Mutex, RwLock};
 
+use crate::limits::STRIPE_CLASS_BYTES_MIN;
 use sherd_core::limits::STRIPE_UNIT_BYTES;
 
 /// Alignment of every buffer in memory: the page, and what O_DIRECT asks for at most.
@@ -26,8 +27,6 @@ pub const BUFFER_ALIGN: usize = 4096;
 /// Bytes of the classes below the stripe class: a page, a hash block, a stripe unit. Most bytes come
 /// and go as stripe units; a class that were larger would use up the cap with air.
 const CLASS_BYTES: [usize; 3] = [4 << 10, 64 << 10, STRIPE_UNIT_BYTES as usize];
-/// Bytes of the stripe class at least.
-const STRIPE_CLASS_BYTES_MIN: usize = 1 << 20;
 /// Bytes of a slab by class; the stripe class takes the last, or one stripe.
 const SLAB_BYTES: [usize; 4] = [256 << 10, 1 << 20, 4 << 20, 4 << 20];
 /// Slots from here on are worth huge pages.
@@ -53,7 +52,7 @@ pub struct PoolUse {
     pub in_use_bytes: usize,
     /// Bytes of buffers that are not held and whose memory was not given back.
     pub idle_bytes: usize,
-    /// How often a buffer was asked for in vain.
+    /// How often a buffer was refused.
     pub waits: u64,
 }
 

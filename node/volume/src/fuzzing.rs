@@ -92,7 +92,7 @@ pub fn damaged_log(input: &[u8]) {
     assert!(found.is_sorted_by_key(|one| one.placed.placed));
     let last = found.last().map_or(Sequence(0), |one| one.placed.placed);
     let reached = written.iter().filter(|written| written.sequence <= last).count();
-    assert!(found.len() == reached || !result.lost.is_empty(), "a loss before what was found is told");
+    assert!(found.len() == reached || !result.lost.is_empty(), "a loss before found records is reported");
     if !is_damaged {
         assert_eq!(found.len(), written.len());
         assert!(found.iter().all(|one| one.payload.is_some()));
@@ -187,7 +187,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_damage_is_told_from_what_was_written(
+        fn any_damage_is_distinguished_from_written_records(
             records in proptest::collection::vec(any::<[u8; 3]>(), 0..20),
             damage in proptest::collection::vec((0..40_000_u32, any::<u8>()), 0..6),
         ) {

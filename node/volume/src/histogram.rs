@@ -3,17 +3,15 @@
 //! Nothing waits and nothing allocates where it counts. A reader may see a value in its bucket and not
 //! yet in the sum: figures for people, not for decisions.
 
+use crate::limits::HISTOGRAM_BUCKETS_MAX;
 use std::sync::atomic::{AtomicU64, Ordering};
-
-/// Buckets of a histogram at most, beside the last one that takes everything larger.
-const BUCKETS_MAX: usize = 16;
 
 /// Counts values.
 #[derive(Debug)]
 pub struct Histogram {
     /// The largest value of each bucket, ascending.
     bounds: &'static [u64],
-    counts: [AtomicU64; BUCKETS_MAX + 1],
+    counts: [AtomicU64; HISTOGRAM_BUCKETS_MAX + 1],
     sum: AtomicU64,
 }
 
@@ -41,8 +39,12 @@ impl Histogram {
     /// # Panics
     /// With more than 16 bounds.
     pub const fn new(bounds: &'static [u64]) -> Self {
-        assert!(bounds.len() <= BUCKETS_MAX, "a few buckets");
-        Self { bounds, counts: [const { AtomicU64::new(0) }; BUCKETS_MAX + 1], sum: AtomicU64::new(0) }
+        assert!(bounds.len() <= HISTOGRAM_BUCKETS_MAX, "a few buckets");
+        Self {
+            bounds,
+            counts: [const { AtomicU64::new(0) }; HISTOGRAM_BUCKETS_MAX + 1],
+            sum: AtomicU64::new(0),
+        }
     }
 
     /// Counts a value.

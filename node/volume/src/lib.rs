@@ -1,7 +1,7 @@
 //! One volume: a directory that keeps registers and shards through every crash.
 //!
 //! ```text
-//! <volume>/volume.json   who it is, and whether it failed or lost its state
+//! <volume>/volume.json   its identity, and whether it failed or lost its state
 //!          lock          one process at a time
 //!          log/N.seg     the truth: rows, packed shards, deletes, small state, in order
 //!          index/        a checkpoint of the log, rebuilt from it when it is damaged
@@ -38,6 +38,7 @@ pub mod format;
 pub mod fuzzing;
 pub mod identity;
 pub mod index;
+pub mod limits;
 pub mod log;
 pub mod lookup;
 pub mod open;

@@ -29,7 +29,7 @@ impl<T> Lookup<T> {
     ///
     /// # Errors
     /// [`Error::Busy`] when it has no answer yet.
-    pub fn told(self) -> Result<T, Error> {
+    pub fn or_busy(self) -> Result<T, Error> {
         match self {
             Self::Immediate(answer) => Ok(answer),
             Self::Pending => Err(Error::Busy),

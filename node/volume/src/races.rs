@@ -85,7 +85,7 @@ impl SharedQueue {
         }
     }
 
-    /// Runs the volume until everybody who asks it has ended.
+    /// Runs the volume until all threads that ask it have ended.
     fn serve(&self, driver: &mut Driver) {
         loop {
             let queued: Vec<Op> = self.queue.lock().drain(..).collect();
@@ -192,7 +192,7 @@ fn explore<const THREADS: usize>(threads: [fn(&SharedQueue, &Reader); THREADS], 
 }
 
 #[test]
-fn a_promise_is_kept_in_whatever_order_proposers_meet() {
+fn a_promise_is_kept_in_every_order_of_proposers() {
     fn propose(meeting: &SharedQueue, reader: &Reader, at: Ballot) {
         if meeting.prepare(reader, at).is_some() {
             meeting.accept(at);

@@ -28,7 +28,7 @@ fn an_acknowledged_row_is_read_back_after_a_restart() {
     assert_eq!(row.value, Some(value(1, 500).head));
     assert!(row.head.committed);
     assert_eq!(
-        volume.reader.inline(&target(&object("a")), ballot(1), Source::Disk).unwrap().told().unwrap(),
+        volume.reader.inline(&target(&object("a")), ballot(1), Source::Disk).unwrap().or_busy().unwrap(),
         value(1, 500).inline
     );
     let row = volume.read(&object("large")).unwrap().result.unwrap().row.unwrap();
@@ -156,7 +156,7 @@ fn a_volume_that_was_opened_neither_votes_nor_takes_a_write_before_it_is_confirm
     let mut volume = Driver::unconfirmed(opened, std::sync::Arc::clone(&bench.clock));
     assert_eq!(volume.reader.status().state, State::Unconfirmed);
     assert!(!volume.reader.answerer().votes);
-    assert!(volume.reader.memory().is_whole, "it says what it remembers all the same");
+    assert!(volume.reader.memory().is_whole, "it still answers with its memory");
     assert_eq!(volume.read(&object("a")).unwrap().result, Err(Refusal::Recovering));
     assert_eq!(volume.prepare(&object("a"), ballot(9)).unwrap().result, Err(Refusal::Recovering));
     let write = volume.accept(&object("a"), ballot(9), &value(2, 0)).unwrap();
@@ -268,7 +268,7 @@ fn packed_shards_come_back_by_range_and_deleted_ones_do_not() {
     volume.put_shard(shard(2, 3), &bytes(2, 10)).unwrap();
     assert_eq!(volume.packed(shard(1, 0)).unwrap(), payload);
     let range =
-        volume.reader.packed(shard(1, 0), 100..40_000, Source::Disk).unwrap().told().unwrap().concat();
+        volume.reader.packed(shard(1, 0), 100..40_000, Source::Disk).unwrap().or_busy().unwrap().concat();
     assert_eq!(range, payload[100..40_000]);
     volume.delete_shard(shard(1, 0)).unwrap();
     bench.kill();
@@ -307,7 +307,7 @@ fn compaction_frees_segments_and_keeps_what_lives_even_for_a_lost_index() {
         let row = again.read(&object("old")).unwrap().result.unwrap().row.unwrap();
         assert!(row.head.committed);
         assert_eq!(
-            again.reader.inline(&target(&object("old")), ballot(1), Source::Disk).unwrap().told().unwrap(),
+            again.reader.inline(&target(&object("old")), ballot(1), Source::Disk).unwrap().or_busy().unwrap(),
             value(7, 300).inline
         );
         for round in 0..60 {
@@ -335,7 +335,7 @@ fn compaction_takes_nothing_of_the_pool() {
     drop(held);
     for count in 1..=200 {
         let found = volume.reader.inline(&target(&object(&format!("{count}"))), ballot(count), Source::Disk);
-        assert_eq!(found.unwrap().told().unwrap(), value(count, 100).inline);
+        assert_eq!(found.unwrap().or_busy().unwrap(), value(count, 100).inline);
     }
 }
 
@@ -388,7 +388,7 @@ fn deletes_do_not_pile_up_once_what_they_killed_is_gone() {
 }
 
 #[test]
-fn a_commit_that_only_a_hint_knows_outlives_the_hints_segment() {
+fn a_commit_that_only_a_hint_records_outlives_the_hints_segment() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     // The row's segment stays: most of it lives.
@@ -454,7 +454,7 @@ fn a_read_under_a_new_epoch_goes_through_the_log_and_leaves_it_recorded() {
 }
 
 #[test]
-fn the_highest_ballot_of_any_row_is_told_after_a_restart_that_replays_nothing() {
+fn the_highest_ballot_of_any_row_is_reported_after_a_restart_that_replays_nothing() {
     let bench = Bench::new(1);
     let highest = |volume: &mut Driver| {
         let (slot, epoch) = (target(&object("a")).slot, Epoch(1));

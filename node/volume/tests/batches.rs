@@ -129,7 +129,7 @@ fn a_promise_above_the_bound_of_its_batch_brings_a_higher_one() {
 }
 
 #[test]
-fn an_answer_that_tells_a_floor_waits_for_it() {
+fn an_answer_that_carries_a_floor_waits_for_it() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(5), &value(1, 10));
@@ -142,7 +142,7 @@ fn an_answer_that_tells_a_floor_waits_for_it() {
             submit_read(&mut volume, "a")
         };
         volume.volume.step();
-        assert!(is_full(&raised) && is_full(&answer), "it told of a floor that is gone");
+        assert!(is_full(&raised) && is_full(&answer), "it sent a floor that is gone");
         drop(fault);
         bench.clock.advance_ms(200);
         volume.run();
@@ -152,7 +152,7 @@ fn an_answer_that_tells_a_floor_waits_for_it() {
 }
 
 #[test]
-fn a_known_epoch_is_not_written_again() {
+fn a_recorded_epoch_is_not_written_again() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 10));
@@ -257,7 +257,7 @@ fn begins_the_next<R>(volume: &mut Driver, submit: impl FnOnce(&mut Driver) -> H
 }
 
 #[test]
-fn what_is_over_its_limit_is_refused_and_what_is_at_it_is_taken() {
+fn a_request_over_its_limit_is_refused_and_one_at_it_is_taken() {
     let mut bench = Bench::new(1);
     bench.options.segment_bytes = 64 << 20;
     let mut volume = bench.reopen();
@@ -364,7 +364,7 @@ fn a_drop_takes_any_row_under_a_final_seal_and_none_under_another() {
 }
 
 #[test]
-fn a_drop_that_comes_with_another_is_told_nothing_before_that_is_durable() {
+fn a_drop_that_comes_with_another_is_answered_when_that_is_durable() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("gone"), ballot(1), &tombstone(1));
@@ -489,7 +489,7 @@ fn a_full_volume_takes_what_it_missed_from_others_only_as_long_as_it_is_not_comm
 }
 
 #[test]
-fn what_a_batch_replaces_is_counted_as_a_rebuild_counts_it() {
+fn replaced_bytes_of_a_batch_are_counted_as_a_rebuild_counts_them() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("b"), ballot(1), &value(1, 500));

@@ -109,7 +109,7 @@ fn an_index_that_lacks_descriptors_makes_any_operation_busy_and_ends_no_run() {
 }
 
 #[test]
-fn an_end_of_a_heal_that_the_index_could_not_tell_of_is_written_later() {
+fn an_end_of_a_heal_that_the_index_could_not_read_is_written_later() {
     let mut bench = Bench::new(1);
     bench.options.recent_bytes = 0;
     bench.options.fold_entries = 1;
@@ -156,7 +156,7 @@ fn a_read_that_must_not_wait_opens_no_file() {
 }
 
 #[test]
-fn a_volume_that_cannot_note_the_end_of_its_recovery_is_seen_to_vote_by_nobody() {
+fn a_volume_that_cannot_note_the_end_of_its_recovery_is_never_seen_to_vote() {
     let bench = Bench::new(1);
     bench.disk.vanish(&bench.path).unwrap();
     bench.disk.create_dir(&bench.path).unwrap();

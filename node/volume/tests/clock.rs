@@ -24,7 +24,7 @@ fn is_taken(driver: &mut Driver, ballot: Ballot) -> bool {
 }
 
 #[test]
-fn ballots_are_taken_up_to_where_the_own_clock_had_been_whatever_happened_since() {
+fn ballots_are_taken_up_to_the_highest_reading_of_the_own_clock() {
     let bench = Bench::new(1);
     let mut driver = bench.reopen();
     bench.clock.set_ahead_ms(HOUR_MS);
@@ -72,7 +72,7 @@ fn promises_ahead_of_the_clock_wait_for_no_bound_of_their_own() {
 }
 
 #[test]
-fn a_recovery_is_told_what_was_promised_and_not_what_the_clock_says() {
+fn a_recovery_gets_the_promised_ballots_and_not_the_clocks() {
     let bench = Bench::new(3);
     let mut driver = bench.reopen();
     bench.clock.set_ahead_ms(240 * HOUR_MS);

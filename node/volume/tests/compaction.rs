@@ -91,7 +91,7 @@ fn a_segment_goes_when_what_was_rotten_in_it_is_healed() {
 
 /// A range that a recovery noted as missing does not hold up compaction: the records beside it are moved.
 #[test]
-fn a_segment_with_a_hole_that_was_told_goes_when_nothing_else_in_it_is_needed() {
+fn a_segment_with_a_noted_hole_goes_when_nothing_else_in_it_is_needed() {
     for (kept, is_healed) in [2, 4].into_iter().flat_map(|kept| [(kept, false), (kept, true)]) {
         let story = format!("kept {kept}, healed: {is_healed}");
         let bench = Bench::new(1);
@@ -155,7 +155,7 @@ fn rotten_hints_keep_no_segment() {
     bench.kill();
     let mut volume = bench.reopen();
     let row = volume.read(&key).unwrap().result.unwrap().row.unwrap();
-    assert!(row.head.committed, "the index knew it, and so does the row that was moved");
+    assert!(row.head.committed, "the index had it, and so does the moved row");
 }
 
 /// A volume with a rotten shard in the first segment that there was no room to queue, and which of the
@@ -205,7 +205,7 @@ fn evidence_that_is_left_is_found_in_a_log_that_was_compacted_behind_it() {
 /// Nothing behind the last frame of a segment proves that it was acknowledged, but the record that says where
 /// it ends.
 #[test]
-fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone() {
+fn evidence_in_the_last_frame_of_a_segment_is_not_a_loss_when_the_next_one_is_gone() {
     let bench = Bench::new(1);
     let last = 6;
     let mut volume = with_evidence_left(&bench, last);
@@ -220,7 +220,7 @@ fn evidence_in_the_last_frame_of_a_segment_is_no_loss_when_the_next_one_is_gone(
 /// Where a segment ends says its follower, or the log behind it: only then is it known whether its last frame
 /// was acknowledged, and rot of a payload in it one record's fault.
 #[test]
-fn a_rotten_payload_in_a_last_frame_is_no_loss_though_the_follower_is_gone() {
+fn a_rotten_payload_in_a_last_frame_is_not_a_loss_even_without_the_follower() {
     let bench = Bench::new(1);
     let (last, there) = without_the_follower(&bench);
     rot_payload(&bench, 1, &last);
@@ -263,7 +263,7 @@ fn count_shards(volume: &Driver) -> usize {
 /// A rebuild that is cut short leaves an index that has a part of the log: that is not a reason to judge the
 /// rest otherwise.
 #[test]
-fn a_rotten_payload_in_a_last_frame_is_no_loss_wherever_a_rebuild_was_cut_short() {
+fn a_rotten_payload_in_a_last_frame_is_not_a_loss_after_a_rebuild_cut_short() {
     let mut bench = Bench::new(1);
     let (last, there) = without_the_follower(&bench);
     rot_payload(&bench, 1, &last);

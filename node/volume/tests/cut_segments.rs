@@ -100,7 +100,7 @@ fn a_last_file_without_its_header_was_cut_and_lost_what_was_acknowledged() {
 
 /// Without any header that is whole.
 #[test]
-fn a_last_file_of_other_bytes_is_no_half_a_segment() {
+fn a_last_file_of_other_bytes_is_not_half_a_segment() {
     let bench = killed_with(20, true);
     let file = bench.disk.open(&segment(&bench, 3), OpenMode::Write).unwrap();
     let bytes = usize::try_from(bench.options.segment_bytes).unwrap();

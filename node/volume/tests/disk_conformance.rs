@@ -222,7 +222,7 @@ fn removed_files_are_gone_by_name_and_stay_readable_where_open() {
 }
 
 #[test]
-fn file_ids_tell_a_replaced_file_from_the_first() {
+fn file_ids_distinguish_a_replaced_file_from_the_first() {
     on_each_disk(|disk, root| {
         create(disk, &root.join("f"), b"x");
         let first = disk.file_id(&root.join("f")).unwrap();
@@ -247,7 +247,7 @@ fn a_lock_excludes_until_it_is_dropped() {
 }
 
 #[test]
-fn space_is_told_for_directories_that_are_there() {
+fn space_is_reported_for_directories_that_are_there() {
     on_each_disk(|disk, root| {
         let space = disk.space(root).unwrap();
         assert!(space.total > 0 && space.free <= space.total);

@@ -137,7 +137,7 @@ fn a_sync_that_failed_while_a_volume_was_opened_is_never_tried_again() {
 }
 
 #[test]
-fn what_found_no_room_while_a_volume_was_opened_is_read_from_the_device() {
+fn bytes_that_found_no_room_during_an_opening_are_read_from_the_device() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.put_shard(shard(1, 0), &bytes(1, 3_000)).unwrap();

@@ -163,7 +163,7 @@ fn an_entry_that_an_accept_brings_again_outlives_the_end_that_still_waits() {
 }
 
 #[test]
-fn what_rode_with_a_refused_frame_rides_with_the_next() {
+fn piggybacked_records_of_a_refused_frame_go_with_the_next() {
     for (call, failure) in
         [(Call::Write, Failure::Full), (Call::Write, Failure::NoMemory), (Call::Sync, Failure::Full)]
     {
@@ -220,7 +220,7 @@ fn what_rode_with_a_refused_frame_rides_with_the_next() {
 }
 
 #[test]
-fn what_waits_rides_with_the_first_frame_that_anybody_asks_for() {
+fn waiting_records_go_with_the_first_frame_that_is_asked_for() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     let (healed, waits) = (HealId([1; 16]), ReleaseId([2; 16]));
@@ -265,7 +265,7 @@ fn a_note_of_replaced_data_does_not_wait_as_long_as_the_rest() {
 }
 
 #[test]
-fn notes_that_a_full_frame_has_no_room_for_do_not_wait_anew() {
+fn notes_that_do_not_fit_a_full_frame_keep_their_waiting_time() {
     let bench = large_segments();
     let mut volume = bench.reopen();
     volume.settle();
@@ -336,7 +336,7 @@ fn an_orderly_close_leaves_nothing_behind_that_waits_for_a_frame() {
 }
 
 #[test]
-fn what_is_known_of_a_peer_never_falls() {
+fn the_notes_of_a_peer_never_fall() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     let peer = VolumeId([7; 16]);

@@ -28,7 +28,7 @@ use support::*;
 type Interruption = Box<dyn FnOnce() + Send>;
 
 #[test]
-fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
+fn a_lookups_result_from_before_a_write_is_not_cached_after_it() {
     let bench = Bench::new(1);
     let interruption: Arc<Mutex<Option<Interruption>>> = Arc::default();
     let next = Arc::clone(&interruption);
@@ -62,14 +62,14 @@ fn what_a_lookup_found_before_a_write_is_not_remembered_after_it() {
     // The old row or the new one: both were there while it was asked. Asked again, it is the new one.
     reader.row(&target(&key), ValueLimit::NOTHING, Source::Disk).unwrap();
     assert!(interruption.lock().is_none(), "the lookup was interrupted");
-    let answer = reader.row(&target(&key), ValueLimit::NOTHING, Source::Disk).unwrap().told().unwrap();
+    let answer = reader.row(&target(&key), ValueLimit::NOTHING, Source::Disk).unwrap().or_busy().unwrap();
     let row = answer.result.unwrap().row.unwrap();
     assert!(row.head.ballot > ballot(1), "a replaced row came back from memory");
     drop(driver);
 }
 
 #[test]
-fn what_replay_found_is_durable_before_it_is_served() {
+fn replayed_rows_are_durable_before_they_are_served() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     // Written, and the process dies before it is synced.
@@ -247,7 +247,7 @@ fn a_segment_that_the_index_has_not_behind_it_durably_is_kept() {
     volume.settle();
     volume.reader.flush().unwrap();
     leave_garbage(&mut volume, 0);
-    assert_eq!(volume.compact(), 0, "the index knows nothing of it after a crash");
+    assert_eq!(volume.compact(), 0, "the index has none of it after a crash");
     bench.kill();
     let (mut volume, report) = bench.open().unwrap();
     assert_eq!(report.index_rebuilt, None);

@@ -71,7 +71,7 @@ fn an_answer_that_depends_on_a_row_in_the_batch_is_not_given_before_its_sync() {
     volume.volume.submit(Op::Accept { target: key, accept: accept(), heal: None, done });
     volume.run();
     assert!(matches!(stored.lock().take(), Some(Err(Error::Failed { .. }))));
-    assert!(matches!(read.lock().take(), Some(Err(Error::Failed { .. }))), "it told of a row that is gone");
+    assert!(matches!(read.lock().take(), Some(Err(Error::Failed { .. }))), "it showed a row that is gone");
     assert!(matches!(promised.lock().take(), Some(Err(Error::Failed { .. }))));
     assert!(matches!(again.lock().take(), Some(Err(Error::Failed { .. }))));
 }
@@ -96,14 +96,14 @@ fn a_record_that_cannot_be_read_is_reported_and_the_rest_is_served() {
 
 /// Memory hides damage on the device from all reads except those for verification.
 #[test]
-fn what_is_verified_is_read_from_the_device() {
+fn verification_reads_from_the_device() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.put_shard(shard(1, 0), &bytes(1, 9_000)).unwrap();
     let key = object("row");
     volume.accept(&key, ballot(5), &value(1, 300)).unwrap();
-    let inline = |source| volume.reader.inline(&target(&key), ballot(5), source).and_then(Lookup::told);
-    let packed = |source| volume.reader.packed(shard(1, 0), 0..9_000, source).and_then(Lookup::told);
+    let inline = |source| volume.reader.inline(&target(&key), ballot(5), source).and_then(Lookup::or_busy);
+    let packed = |source| volume.reader.packed(shard(1, 0), 0..9_000, source).and_then(Lookup::or_busy);
     assert_eq!(volume.reader.verify_packed(shard(1, 0)).unwrap(), 9_000);
     volume.reader.verify_row(&key).unwrap();
     // Into memory again, and then the device goes bad.
@@ -117,7 +117,7 @@ fn what_is_verified_is_read_from_the_device() {
 
 /// The same on a filesystem that takes other positions than ours past its cache: pages are dropped first.
 #[test]
-fn what_is_verified_is_read_from_the_device_where_nothing_goes_past_the_page_cache() {
+fn verification_reads_from_the_device_where_nothing_goes_past_the_page_cache() {
     let bench = Bench::new(1);
     bench.disk.set_direct_align(1 << 20);
     let mut volume = bench.reopen();

@@ -204,7 +204,11 @@ fn pages_follow_each_other_without_gap_or_repetition() {
 fn only_tombstones_known_to_be_committed_are_skipped() {
     let mut volume = filled();
     volume.write(&object("b/1"), ballot(100), &tombstone(100));
-    assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/1)", "nobody said it is committed");
+    assert_eq!(
+        shown(&list(&volume, &scan("", Some("/"))))[1],
+        "b/ (b/1)",
+        "no hint says that it is committed"
+    );
     volume.commit(&object("b/1"), ballot(100));
     volume.settle();
     assert_eq!(shown(&list(&volume, &scan("", Some("/"))))[1], "b/ (b/2)");
@@ -214,7 +218,7 @@ fn only_tombstones_known_to_be_committed_are_skipped() {
 }
 
 #[test]
-fn what_is_judged_and_not_durable_is_not_listed() {
+fn rows_that_are_judged_and_not_durable_are_not_listed() {
     let mut volume = filled();
     let ballot = ballot(200);
     volume.prepare(&object("new"), ballot).unwrap().result.unwrap();
@@ -283,7 +287,7 @@ fn parts_come_in_the_order_of_their_numbers() {
 }
 
 #[test]
-fn a_scan_of_rows_goes_on_behind_its_cursor_and_knows_what_changed() {
+fn a_scan_of_rows_goes_on_behind_its_cursor_and_shows_changes() {
     let mut volume = filled();
     volume.write(&part("a", 1, 1), ballot(70), &value(70, 0));
     let since = volume.reader.answerer().durable;

@@ -63,7 +63,7 @@ fn heals(volume: &Driver) -> usize {
 }
 
 #[test]
-fn what_is_rotten_beside_a_loss_is_queued_before_the_loss_is_behind() {
+fn rot_beside_a_loss_is_queued_before_the_loss_is_behind() {
     let bench = Bench::new(1);
     with_shards(&bench, 10);
     rot_payload(&bench, 3);
@@ -83,7 +83,7 @@ fn what_is_rotten_beside_a_loss_is_queued_before_the_loss_is_behind() {
 }
 
 #[test]
-fn rot_that_there_is_no_room_to_queue_is_found_again() {
+fn rot_that_could_not_be_queued_is_found_again() {
     let bench = Bench::new(1);
     with_shards(&bench, 10);
     rot_payload(&bench, 3);
@@ -139,7 +139,7 @@ fn more_rot_than_memory_holds_is_queued_by_one_opening_after_the_other() {
 
 /// Evidence may be left before a loss, and the replay begins there again: the loss was noted once.
 #[test]
-fn a_loss_that_was_told_is_not_found_again_beside_evidence_that_is_left() {
+fn a_noted_loss_is_not_found_again_beside_evidence_that_is_left() {
     const COUNT: u64 = 60;
     let mut bench = Bench::new(1);
     bench.options.segment_bytes = 1 << 20;
@@ -236,7 +236,7 @@ fn a_volume_that_found_again_what_it_had_lost_opens_on_a_full_disk() {
 
 /// A range that was noted as missing in a segment must not be applied to another segment of that number.
 #[test]
-fn no_segment_has_the_number_of_one_in_which_something_was_told_as_missing() {
+fn no_segment_has_the_number_of_one_with_a_noted_loss() {
     let mut bench = Bench::new(1);
     bench.options.spare_segments = 0;
     bench.options.unreadable = UnreadablePolicy::Lose;
@@ -458,5 +458,5 @@ fn a_loss_that_no_checkpoint_has_behind_it_opens_and_is_found_again() {
     bench.kill();
     let (volume, report) = bench.open().unwrap();
     assert!(report.lost_state.is_some());
-    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3), "others may have heard of the second");
+    assert_eq!(volume.reader.answerer().incarnation, Incarnation(3), "others may have seen the second");
 }

@@ -12,7 +12,8 @@ use std::path::PathBuf;
 
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::OpenError;
-use sherd_volume::log::{SEGMENT_NUMBER_MAX, segment_path};
+use sherd_volume::limits::SEGMENT_NUMBER_MAX;
+use sherd_volume::log::segment_path;
 use sherd_volume::options::{Durability, UnreadablePolicy};
 use support::*;
 
@@ -58,7 +59,7 @@ fn rename_all(bench: &Bench, names: &[(u64, u64)]) {
 }
 
 #[test]
-fn a_file_of_somebody_else_that_cannot_be_read_keeps_no_volume_from_opening() {
+fn an_unreadable_stray_file_keeps_no_volume_from_opening() {
     let (bench, _) = with_segments();
     let theirs = bench.path.join("log").join("their notes");
     let file = bench.disk.open(&theirs, OpenMode::CreateNew).unwrap();
@@ -125,7 +126,7 @@ fn a_segment_under_another_name_is_refused_before_the_log_is_read() {
 
 /// A file that no log has left, and that the disk cannot read, is given up and left alone.
 #[test]
-fn an_unreadable_file_with_a_number_that_no_log_comes_near_is_no_part_of_it() {
+fn an_unreadable_file_with_a_number_that_no_log_comes_near_is_not_a_part_of_it() {
     // Of the header, or of what may be frames.
     for unreadable in [0..100, 8192..8292] {
         let (mut bench, last) = with_segments();
@@ -186,7 +187,7 @@ fn a_segment_under_a_name_of_none_is_refused_and_can_be_put_back() {
 
 /// A segment that was given up stays given up: a volume that recovered does not ask for it again.
 #[test]
-fn a_segment_that_comes_back_under_another_name_after_a_recovery_is_no_part_of_the_log() {
+fn a_segment_that_comes_back_under_another_name_after_a_recovery_is_not_a_part_of_the_log() {
     for (number, is_wiped) in (1..=4).flat_map(|number| [(number, false), (number, true)]) {
         let (bench, _) = with_segments();
         let (away, aside) = (bench.path.join("away"), bench.path.join("log").join("saved"));
@@ -210,7 +211,7 @@ fn a_segment_that_comes_back_under_another_name_after_a_recovery_is_no_part_of_t
 }
 
 #[test]
-fn a_copy_of_a_segment_is_no_part_of_the_log_whatever_becomes_of_the_segment() {
+fn a_copy_of_a_segment_is_not_a_part_of_the_log_even_without_the_segment() {
     let mut bench = Bench::new(1);
     bench.options.spare_segments = 0;
     let mut volume = bench.reopen();
@@ -242,7 +243,7 @@ fn a_copy_of_a_segment_is_no_part_of_the_log_whatever_becomes_of_the_segment() {
 
 /// They may have mattered to an operator: the report says what became of them.
 #[test]
-fn files_that_are_no_segments_are_removed_and_told() {
+fn files_that_are_not_segments_are_removed_and_reported() {
     let (bench, last) = with_segments();
     let mut other = vec![0; usize::try_from(bench.options.segment_bytes).unwrap()];
     bench.disk.open(&segment(&bench, 1), OpenMode::Read).unwrap().read_at(&mut other, 0).unwrap();
@@ -256,7 +257,7 @@ fn files_that_are_no_segments_are_removed_and_told() {
     assert_eq!(report.removed.len(), strays.len());
     for (number, content) in &strays {
         let path = segment(&bench, *number);
-        let told = report.removed.iter().find(|one| one.path == path).expect("each is told");
+        let told = report.removed.iter().find(|one| one.path == path).expect("each is reported");
         assert_eq!(told.bytes, content.len() as u64);
         let what = if *number == last + 1 { "the header of segment 1" } else { "neither a header" };
         assert!(told.why.contains(what), "{told:?}");

@@ -195,7 +195,7 @@ fn check(volume: &mut Driver, model: &Model) {
                     .reader
                     .inline(&target(&key(number)), row.head.ballot, Source::Disk)
                     .unwrap()
-                    .told()
+                    .or_busy()
                     .unwrap(),
             ),
         });

@@ -129,7 +129,7 @@ fn peak_of_open(path: &Path) -> (usize, Driver, OpenReport) {
 }
 
 #[test]
-fn an_open_holds_a_bounded_number_of_bytes_whatever_it_replays() {
+fn an_open_holds_a_bounded_number_of_bytes_for_every_replay() {
     let bound = usize::try_from(REPLAY_BYTES).unwrap() * 2 + BESIDE_BYTES;
 
     // 75 MiB of payloads, and a few KiB of entries.

@@ -113,7 +113,7 @@ fn an_earlier_copy_lacks_what_was_answered_however_much_it_writes_since() {
 }
 
 #[test]
-fn what_a_question_covers_is_dropped_durably_and_its_opening_is_noted() {
+fn notes_that_a_question_covers_are_dropped_durably_and_its_opening_is_noted() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     note(&mut volume, &[position(1, 10), position(2, 21)]);
@@ -154,7 +154,7 @@ fn a_new_life_names_its_opening_and_those_of_earlier_lives_go() {
 
 /// It serves its data, and sends no opening that the next one would miss.
 #[test]
-fn a_volume_without_room_for_its_opening_serves_and_tells_no_position_until_it_has() {
+fn a_volume_without_room_for_its_opening_serves_and_sends_no_position_until_it_has() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.put_shard(shard(1, 0), &bytes(1, 100)).unwrap();

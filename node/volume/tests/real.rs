@@ -95,7 +95,7 @@ fn check(volume: &mut Driver, rounds: u64) {
                 .reader
                 .inline(&target(&key), at(rounds - 1, count), lookup::Source::Disk)
                 .unwrap()
-                .told()
+                .or_busy()
                 .unwrap(),
             value(number, 700).inline
         );
@@ -237,7 +237,7 @@ fn readers_on_other_threads_see_what_was_acknowledged_while_the_log_is_written_a
                     for number in sure.saturating_sub(3)..sure {
                         match reader
                             .packed(shard(number, 0), 0..9_000, lookup::Source::Disk)
-                            .and_then(Lookup::told)
+                            .and_then(Lookup::or_busy)
                         {
                             Ok(found) => assert_eq!(found.concat(), bytes(number, 9_000)),
                             // This thread may have slept until it was deleted.

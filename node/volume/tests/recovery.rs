@@ -125,7 +125,7 @@ fn a_lost_volume_recovers_step_by_step_over_restarts() {
         let row = |volume: &mut Driver, name| volume.read(&object(name)).unwrap().result.unwrap().row;
         assert_eq!(row(&mut volume, "adopted").unwrap().head.ballot, ballot(5), "round {round}");
         assert_eq!(row(&mut volume, "new").unwrap().head.ballot, late());
-        assert_eq!(row(&mut volume, "kept"), None, "a row of the life before that nobody had");
+        assert_eq!(row(&mut volume, "kept"), None, "a row of the life before that no peer had");
         assert!(volume.reader.answerer().votes);
         bench.kill();
         volume = bench.reopen();
@@ -155,7 +155,7 @@ fn recover(volume: &mut Driver) {
 
 /// Wherever it is, rot that is new takes what the life behind it goes on with.
 #[test]
-fn rot_beside_a_loss_that_was_told_is_a_loss_of_its_own() {
+fn rot_beside_a_noted_loss_is_a_loss_of_its_own() {
     // A seal of the life before; the row that was lost; the frame behind it.
     for (page, is_new) in [(3, true), (4, false), (5, true)] {
         let bench = Bench::new(1);
@@ -187,7 +187,7 @@ fn rot_beside_a_loss_that_was_told_is_a_loss_of_its_own() {
 
 /// A sector that comes and goes: once its records were taken up again, their loss is a new one.
 #[test]
-fn a_loss_that_was_told_and_could_be_read_again_is_told_once_more() {
+fn a_noted_loss_that_could_be_read_again_is_noted_once_more() {
     let mut bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 100));
@@ -196,26 +196,26 @@ fn a_loss_that_was_told_and_could_be_read_again_is_told_once_more() {
     drop(volume);
     bench.options.unreadable = UnreadablePolicy::Lose;
     let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
-    let open_anew = || {
+    let reopen = || {
         bench.kill();
         bench.index.wipe();
         bench.open().unwrap()
     };
     let page = 4 * 4096..4 * 4096 + 10;
     bench.disk.make_unreadable(&segment, page.clone()).unwrap();
-    recover(&mut open_anew().0);
+    recover(&mut reopen().0);
     bench.kill();
     drop(bench.reopen());
     bench.disk.make_readable(&segment).unwrap();
-    assert_eq!(open_anew().1.lost_state, None);
+    assert_eq!(reopen().1.lost_state, None);
     bench.disk.make_unreadable(&segment, page).unwrap();
-    assert!(open_anew().1.lost_state.is_some());
+    assert!(reopen().1.lost_state.is_some());
 }
 
 /// Also where nothing of the log could be read behind it, so that the next life begins with its very
 /// sequence.
 #[test]
-fn a_loss_of_the_end_of_the_log_that_was_told_is_not_found_again() {
+fn a_noted_loss_of_the_end_of_the_log_is_not_found_again() {
     let mut bench = Bench::new(1);
     let mut volume = bench.reopen();
     let last = bench.path.join("log").join(format!("{:020}.seg", 2));
@@ -228,19 +228,19 @@ fn a_loss_of_the_end_of_the_log_that_was_told_is_not_found_again() {
     drop(volume);
     bench.options.unreadable = UnreadablePolicy::Lose;
     bench.disk.make_unreadable(&last, 0..bench.options.segment_bytes).unwrap();
-    let open_anew = || {
+    let reopen = || {
         bench.kill();
         bench.index.wipe();
         bench.open().unwrap()
     };
-    let (mut volume, report) = open_anew();
+    let (mut volume, report) = reopen();
     assert!(report.lost_state.is_some());
     recover(&mut volume);
     drop(volume);
     bench.kill();
     drop(bench.reopen());
     for round in 0..2 {
-        let (volume, report) = open_anew();
+        let (volume, report) = reopen();
         assert_eq!(report.lost_state, None, "round {round}");
         assert_eq!(volume.reader.answerer().incarnation, Incarnation(2), "round {round}");
     }
@@ -292,7 +292,7 @@ fn a_loss_of_what_the_index_still_has_is_found_again_without_it() {
 /// A record may be whole in a frame that no replay can use. An index from before still names it, and a
 /// rebuilt one does not: a lookup finds it in neither, so that it is healed as soon as its loss is noted.
 #[test]
-fn what_lies_whole_in_a_stretch_that_was_told_as_missing_is_not_found_with_any_index() {
+fn a_whole_record_in_a_noted_loss_is_not_found_with_any_index() {
     let mut bench = Bench::new(1);
     // The index follows at once, and is flushed in the middle of the stretch.
     bench.options.fold_entries = 1;
@@ -404,7 +404,7 @@ fn a_later_epoch_is_remembered_and_an_older_one_refused() {
 }
 
 #[test]
-fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
+fn rows_that_need_several_batches_are_adopted_all_or_reported_as_left() {
     for fails in [false, true] {
         let bench = rotten();
         let (mut volume, _) = bench.open().unwrap();
@@ -444,7 +444,7 @@ fn rows_that_need_several_batches_are_adopted_all_or_the_asker_is_told() {
             let key = object(&format!("row-{count}"));
             assert!(volume.read(&key).unwrap().result.unwrap().row.is_some());
             assert_eq!(
-                volume.reader.inline(&target(&key), ballot(count), Source::Disk).unwrap().told().unwrap(),
+                volume.reader.inline(&target(&key), ballot(count), Source::Disk).unwrap().or_busy().unwrap(),
                 bytes(count, 8_000)
             );
         }

@@ -98,7 +98,7 @@ fn a_system_without_memory_is_busy_and_comes_back() {
 }
 
 #[test]
-fn a_failed_sync_is_never_tried_again_whatever_it_was_called() {
+fn a_failed_sync_is_never_tried_again_under_any_error_code() {
     for (call, failure) in [
         (Call::Sync, Failure::Io),
         (Call::Sync, Failure::NoMemory),

@@ -47,7 +47,7 @@ fn check(volume: &mut Driver) {
 }
 
 #[test]
-fn an_open_that_is_cut_short_anywhere_is_judged_anew() {
+fn an_open_that_is_cut_short_anywhere_is_judged_again() {
     let bench = with_rows();
     // Rot of acknowledged rows in the first half of the log: an early flush puts the index behind it.
     let segment = bench.path.join("log").join(format!("{:020}.seg", 1));
@@ -73,7 +73,7 @@ fn an_open_that_is_cut_short_anywhere_is_judged_anew() {
 }
 
 #[test]
-fn what_a_replay_flushed_before_it_was_cut_short_is_not_counted_twice() {
+fn batches_that_an_interrupted_replay_flushed_are_not_counted_twice() {
     let bench = with_rows();
     let mut whole = bench.reopen();
     check(&mut whole);
@@ -98,7 +98,7 @@ fn what_a_replay_flushed_before_it_was_cut_short_is_not_counted_twice() {
 }
 
 #[test]
-fn what_is_replayed_is_durable_before_the_index_is_flushed() {
+fn replayed_records_are_durable_before_the_index_is_flushed() {
     let mut bench = Bench::new(1);
     bench.options.segment_bytes = 4 << 20;
     let mut volume = bench.reopen();

@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 use crate::limits;
 use matrix::{Matrix, Row};
 
-/// The code of one geometry. Immutable; one is shared by all who use the geometry.
+/// The code of one geometry. Immutable; all users of the geometry share one.
 #[derive(Debug)]
 pub struct Code {
     geometry: Geometry,

@@ -81,7 +81,7 @@ pub struct AdoptedRow {
     pub head: RowHead,
     /// The value with its inline bytes.
     pub value: EncodedValue,
-    /// Whether one of those that hold it lists it, since another volume may lack it: who adopts it lists it,
-    /// too.
+    /// Whether one of those that hold it lists it, since another volume may lack it: a volume that adopts it
+    /// lists it, too.
     pub is_missed: bool,
 }

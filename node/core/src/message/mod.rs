@@ -8,10 +8,11 @@ mod scan;
 mod shard;
 pub mod call;
 
+pub use crate::limits::LIST_PASSED_MAX;
 pub use control::{AdoptedRow, Control};
 pub use scan::{
-    LIST_PASSED_MAX, ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind,
-    UnsettledPage, UnsettledRow, behind, behind_prefix,
+    ListPage, ListScan, ListedRow, PartsScan, RowPage, RowScan, ScannedRow, UnsettledKind, UnsettledPage,
+    UnsettledRow, behind, behind_prefix,
 };
 pub use shard::{
     LeaseAnswer, ReadPurpose, ReaderLeases, SeenShard, ShardFileHeader, ShardPage, ShardRange, ShardScan,
@@ -54,7 +55,7 @@ pub enum Error {
 /// Result of a call.
 pub type Result<R, E = Error> = std::result::Result<R, E>;
 
-/// An acceptor's answer: who says it, and a vote or a refusal.
+/// An acceptor's answer: the answerer, and a vote or a refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer<R> {
     /// Which life of the volume speaks, and how far its log is durable.

@@ -5,9 +5,6 @@ use bytes::Bytes;
 use crate::id::{Ballot, BucketId, ChangeId, Epoch, RegisterKey, Sequence, Slot, UploadId};
 use crate::register::Row;
 
-/// Rows that one page looks at: some tens of milliseconds, since other scans of the volume wait meanwhile.
-pub const LIST_PASSED_MAX: u32 = 20_000;
-
 /// A listing's question to one volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListScan {
@@ -25,7 +22,7 @@ pub struct ListScan {
     pub delimiter: Option<Bytes>,
     /// Entries at most.
     pub limit: usize,
-    /// Rows that the page may pass because no listing shows them; [`LIST_PASSED_MAX`] is the most that
+    /// Rows that the page may pass because no listing shows them; [`super::LIST_PASSED_MAX`] is the most that
     /// counts.
     pub passed_max: u32,
 }

@@ -31,7 +31,7 @@ use crate::stripe::{InvalidLayout, Layout};
 /// The state of one register, with the history that makes a retried change recognisable.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Value {
-    /// How often it was changed, and by whom last.
+    /// The count of its changes, and the ids of the last ones.
     pub changes: Changes,
     /// Its state.
     pub state: State,
@@ -59,7 +59,7 @@ pub struct ConditionalChange {
     pub etag: String,
 }
 
-/// Names one call of one client: a hash of who asks what under which id.
+/// Names one call of one client: a hash of the caller, the change and the client's id for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallToken(pub [u8; 16]);
 

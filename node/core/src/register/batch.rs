@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn what_became_of_earlier_tries_is_judged_by_what_was_found_and_the_floor() {
+    fn the_outcome_of_earlier_tries_is_judged_by_the_found_value_and_the_floor() {
         let nothing = Changes::default();
         assert_eq!(batch().verdict(&nothing, true, ballot(9)), None, "nothing was tried");
         let mut batch = batch();
@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_condition_is_told_at_once_under_three_conditions() {
+    fn a_failed_condition_is_answered_at_once_under_three_conditions() {
         let all = RefusedMember { found_is_certain: true, came_before_asking: true };
         assert!(batch().may_refuse_at_once(all));
         assert!(!batch().may_refuse_at_once(RefusedMember { found_is_certain: false, ..all }));

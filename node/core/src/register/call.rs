@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_tells_who_asked_what_under_which_id() {
+    fn a_token_names_caller_change_and_id() {
         let call = ClientCall::new("key", "PutObject", b"id");
         let token = call.token(&[b"if-match", b"etag", b"md5"]);
         assert_eq!(ClientCall::new("key", "PutObject", b"id").token(&[b"if-match", b"etag", b"md5"]), token);

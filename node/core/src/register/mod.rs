@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_from_elsewhere_that_are_no_value_are_refused() {
+    fn bytes_from_elsewhere_that_do_not_decode_are_refused() {
         assert!(EncodedValue::new(Bytes::from_static(b"x"), Bytes::new()).traits().is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How far a volume's log is durable, in which of its lives, and who wrote the end of it.
+//! How far a volume's log is durable, in which of its lives and in which opening.
 //!
 //! ```text
 //! life 1   opening a            opening b                  opening c

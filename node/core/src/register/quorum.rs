@@ -157,7 +157,7 @@ mod tests {
             let (accept, prepare) = (Quorums::of(volumes).accept(), Quorums::of(volumes).prepare());
             assert!(accept >= 1 && prepare >= 1 && accept <= volumes && prepare <= accept);
             assert!(accept + accept > volumes, "two accept quorums meet");
-            assert!(prepare + accept > volumes, "a prepare quorum meets every accept quorum");
+            assert!(prepare + accept > volumes, "a prepare quorum intersects every accept quorum");
             assert!(accept + prepare == volumes + 1, "no larger than they need to be");
             // A lost volume recovers from P of the others; they meet the others of every A that it was in.
             assert!(prepare + (accept - 1) > volumes - 1, "what a lost volume accepted is found again");
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_a_peer_knows_to_be_over_does_not_vote() {
+    fn a_life_that_a_peer_recorded_as_over_does_not_vote() {
         let lives = Lives::default();
         assert_eq!(counted(&[reply(1, 1, &[]), reply(2, 1, &[])], &lives), [1, 2]);
         assert_eq!(counted(&[reply(1, 1, &[]), reply(2, 1, &[(1, 2)])], &lives), [2]);
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn a_life_that_was_once_heard_of_stays_known() {
+    fn a_life_that_was_seen_once_stays_noted() {
         let mut lives = Lives::default();
         lives.learn_from(VolumeId([2; 16]), &reply(2, 3, &[(1, 2)]).from);
         lives.learn(VolumeId([1; 16]), Incarnation(1));

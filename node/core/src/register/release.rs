@@ -1,4 +1,4 @@
-//! When bytes that were proposed may be deleted, and by whom.
+//! When bytes that were proposed may be deleted, and by which party.
 //!
 //! A value that was sent in an accept may be found and finished by any proposer, at any time, until a
 //! committed value excludes it. So "my write failed" is not a reason to delete its bytes. There are two good
@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn who_replaced_a_value_releases_what_it_named() {
+    fn the_replacer_of_a_value_releases_its_data() {
         assert!(may_release(Releaser::Replacer { found_names: true }, Some(value(5, false))));
         assert!(!may_release(Releaser::Replacer { found_names: false }, Some(value(5, false))));
         assert!(!may_release(Releaser::Replacer { found_names: true }, Some(value(5, true))));

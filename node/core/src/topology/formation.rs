@@ -171,7 +171,7 @@ impl<I: Clone, T: Clone> FormAttempt<I, T> {
 
 /// Whether a node that holds `own` serves beside nodes that hold `others`: all of these are one topology, or
 /// more nodes hold this one than any other. Two nodes that are wiped during one attempt can leave two
-/// topologies of one configuration, and data stored under one is looked for in vain under the other.
+/// topologies of one configuration, and data stored under one is not found under the other.
 pub fn may_serve<T: PartialEq>(own: &T, others: &[T]) -> bool {
     let holders = |held: &T| others.iter().filter(|other| *other == held).count();
     let own_holders = 1 + holders(own);
@@ -194,7 +194,7 @@ mod tests {
         assert!(may_serve(&1, &[1, 1]));
         assert!(may_serve(&1, &[1, 2]));
         assert!(!may_serve(&2, &[1, 1]));
-        assert!(!may_serve(&1, &[2]) && !may_serve(&1, &[1, 2, 2]), "nobody can say which");
+        assert!(!may_serve(&1, &[2]) && !may_serve(&1, &[1, 2, 2]), "which one is unknown");
         assert!(may_serve(&1, &[1, 2, 3]));
     }
 }

@@ -11,9 +11,8 @@ use super::{InvalidTopology, Node, SetPlan, Topology, Volume};
 use crate::erasure::{Availability, Geometry};
 use crate::id::{ClusterId, Epoch, NodeId, SetId, VolumeId};
 use crate::limits;
+use crate::limits::ONE_SET_VOLUMES_MAX;
 
-/// A pool of at most this many volumes is one set by default.
-const ONE_SET_VOLUMES_MAX: usize = 7;
 /// The widths of a set that are tried by default in larger pools: the smallest that fits.
 const DEFAULT_SET_VOLUMES: std::ops::RangeInclusive<usize> = 8..=16;
 

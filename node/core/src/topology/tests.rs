@@ -92,7 +92,7 @@ fn warnings_say_what_a_geometry_cannot_do() {
 }
 
 #[test]
-fn what_does_not_fit_is_refused() {
+fn a_geometry_that_does_not_fit_is_refused() {
     let refused =
         |nodes, volumes, geometry| form_with(nodes, volumes, geometry).expect_err("it does not fit");
     assert_eq!(refused(0, 1, GeometryRequest::default()), FormError::Size { nodes: 0, volumes_per_node: 0 });
@@ -144,7 +144,7 @@ fn sets_spread_over_zones_before_they_double_up() {
 }
 
 #[test]
-fn volumes_know_their_nodes_and_sets() {
+fn volumes_are_found_in_their_nodes_and_sets() {
     let topology = form(4, 4).topology;
     for (index, set) in topology.sets().iter().enumerate() {
         for (position, id) in set.volumes().iter().enumerate() {
@@ -211,7 +211,7 @@ fn spoilt(find: &str, replace: &str) -> String {
 }
 
 #[test]
-fn what_is_no_topology_is_refused_on_reading() {
+fn an_invalid_topology_is_refused_on_reading() {
     for (find, replace, reason) in [
         ("\"version\":1", "\"version\":2", "unknown version 2"),
         ("\"version\":1", "\"version\":1,\"pools\":[]", "unknown field"),

@@ -61,12 +61,12 @@ fn a_batch_is_closed_when_its_first_accept_is_sent() {
 }
 
 #[test]
-fn members_are_decided_anew_after_a_conflict() {
+fn members_are_decided_again_after_a_conflict() {
     needed(Without::DecidedAnew, &actors(3, &[Batch(&[Write::PutIfAbsent(0)]), Put(&[1])]));
 }
 
 #[test]
-fn nobody_is_answered_before_the_commit() {
+fn no_member_is_answered_before_the_commit() {
     let model = actors(2, &[Batch(&[Write::Put(0), Write::PutIfAbsent(1)]), Put(&[2])]);
     needed(Without::AnswerAfterCommit, &Register { tries: [1; ACTORS], ..model });
 }
@@ -78,14 +78,14 @@ fn nothing_is_given_back_before_the_commit() {
 }
 
 #[test]
-fn who_leaves_after_an_accept_is_not_told_that_nothing_changed() {
+fn a_member_that_leaves_after_an_accept_gets_an_unknown_outcome() {
     let model = actors(2, &[Batch(&[Write::Put(0)]), Settle]);
     needed(Without::LeavingIsUnknown, &Register { tries: [1; ACTORS], ..model });
 }
 
 /// One member replaces what is there, the other is refused and leaves; then what is there is deleted.
 #[test]
-fn who_has_left_is_left_out_of_later_tries() {
+fn a_member_that_left_is_left_out_of_later_tries() {
     let mut prefix = written(1, 1, [0, 1]);
     prefix.extend(first_try(2, [0, 1]));
     prefix.extend(written(1, 3, [0, 1]));
@@ -118,7 +118,7 @@ fn data_of_an_unknown_outcome_waits_for_a_committed_value_without_it() {
 }
 
 #[test]
-fn a_refusal_is_told_when_what_failed_it_is_committed() {
+fn a_refusal_is_sent_when_its_reason_is_committed() {
     let model = actors(3, &[Batch(&[Write::PutIfAbsent(0)]), Put(&[1]), Put(&[2])]);
     needed(Without::RefusedOnCertain, &Register { tries: [1; ACTORS], ..model });
 }
@@ -142,7 +142,7 @@ fn a_refusal_on_nothing_writes_a_tombstone() {
 }
 
 #[test]
-fn who_came_after_the_prepare_is_not_refused_by_what_it_found() {
+fn a_member_that_came_after_the_prepare_is_not_refused_by_its_value() {
     let model = actors(2, &[Batch(&[Write::PutIfPresent(0), Write::PutIfPresent(1)]), Put(&[2])]);
     needed(Without::RefusedCameBefore, &Register { tries: [1; ACTORS], ..model });
 }

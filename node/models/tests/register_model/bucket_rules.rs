@@ -110,7 +110,7 @@ fn a_recovering_volume_adopts_seals() {
 }
 
 #[test]
-fn a_bucket_is_deleted_once_it_is_empty_whatever_else_goes_on() {
+fn a_bucket_is_deleted_once_it_is_empty_beside_any_other_steps() {
     let two = Bucket { gateways: 2, deletes: true, ..one_gateway() };
     holds("two gateways, put and delete", &two);
     holds("upkeep, put and delete", &Bucket { upkeep: true, deletes: true, ..one_gateway() });
@@ -130,7 +130,7 @@ fn a_bucket_is_deleted_once_it_is_empty_whatever_else_goes_on() {
 /// Together, where the test before has them apart.
 #[test]
 #[ignore = "a minute"]
-fn a_bucket_is_deleted_once_it_is_empty_whatever_goes_on_at_once() {
+fn a_bucket_is_deleted_once_it_is_empty_beside_any_steps_at_once() {
     let model = Bucket { deletes: true, ..one_gateway() };
     holds("upkeep, put and delete, a loss", &Bucket { upkeep: true, loses: true, ..model.clone() });
     holds("put and delete, cuts, 5 volumes", &Bucket { volumes: 5, cuts: true, ..model });

@@ -35,7 +35,7 @@ fn the_clocks_of_all_are_set_back_by_up_to_a_day() {
 }
 
 #[test]
-fn one_gateway_with_a_bad_clock_stops_nobody() {
+fn one_gateway_with_a_bad_clock_stops_no_other() {
     let model = Clocks { bad_messages: 5, bad_floors: 1, restarts: 1, ..bad_gateway() };
     holds("a bad gateway", &model);
 }
@@ -97,7 +97,7 @@ fn a_proposer_follows_no_bound_more_than_four_minutes_that_it_can_do_without() {
 }
 
 #[test]
-fn a_gateway_whose_clock_was_ahead_alone_begins_anew() {
+fn a_gateway_whose_clock_alone_was_ahead_starts_over() {
     needed(Without::BeginAnew, &Clocks { gateway_ms: HOUR_MS, writes: 2, ..Clocks::default() });
 }
 
@@ -107,7 +107,7 @@ fn voters_report_what_they_promised_not_the_bound_that_their_clock_extends() {
 }
 
 #[test]
-fn a_volume_more_than_a_day_ahead_is_no_voter_of_a_recovery() {
+fn a_volume_more_than_a_day_ahead_does_not_vote_in_a_recovery() {
     needed(Without::FarAheadIsNoVoter, &Clocks { recoveries: 1, ..bad_volume(10 * DAY_MS) });
 }
 
@@ -118,6 +118,6 @@ fn a_data_floor_stays_behind_the_volumes_own_clock() {
 
 /// A bad sweeper and a bad volume on one node, and another volume that recovers from it.
 #[test]
-fn data_is_born_above_every_data_floor_that_its_gateway_met() {
+fn data_is_born_above_every_data_floor_that_refused_its_gateway() {
     needed(Without::BirthsAboveFloors, &Clocks { bad_floors: 1, recoveries: 1, ..bad_volume(10 * DAY_MS) });
 }

@@ -261,10 +261,10 @@ impl Clocks {
             let time = now.max(after(state.last.time)).max(after(above.time));
             state.last.time = time;
             let ballot = state.last;
-            let asking = PrepareProgress { quorums: SET, outstanding: 0, now, lives: &lives };
+            let progress = PrepareProgress { quorums: SET, outstanding: 0, now, lives: &lives };
             let replies: Vec<_> = reached().map(|at| reply(at, self.prepare(state, at, ballot))).collect();
-            above = match after_prepare(&replies, &[], asking).outcome {
-                PrepareOutcome::Prepared(_) => match self.accepted(state, &replies, asking) {
+            above = match after_prepare(&replies, &[], progress).outcome {
+                PrepareOutcome::Prepared(_) => match self.accepted(state, &replies, progress) {
                     AcceptOutcome::Committed => return Some(ballot),
                     AcceptOutcome::Conflict { above } => above,
                     // The next request's data is born above the floors that refused this one.
@@ -306,9 +306,9 @@ impl Clocks {
         &self,
         state: &mut State,
         votes: &[Reply<Vote>],
-        asking: PrepareProgress<'_>,
+        progress: PrepareProgress<'_>,
     ) -> AcceptOutcome {
-        state.last_birth = asking.now.max(after(state.last_birth));
+        state.last_birth = progress.now.max(after(state.last_birth));
         let data = [DataId { birth: state.last_birth, proposer: state.last.proposer }];
         let ballot = state.last;
         let replies: Vec<_> = votes
@@ -323,7 +323,7 @@ impl Clocks {
                 state.last_birth = state.last_birth.max(floor);
             }
         }
-        after_accept(&replies, asking).outcome
+        after_accept(&replies, progress).outcome
     }
 
     /// The latest ballot of a bad gateway that a volume takes.

@@ -75,7 +75,7 @@ fn a_copy_does_not_answer_an_accept() {
 
 /// A read takes two accepts and a copy for a commit.
 #[test]
-fn a_copy_is_no_vote_in_a_read() {
+fn a_copy_does_not_vote_in_a_read() {
     let programs = [WRITERS[0], WRITERS[1], WRITERS[2], Read];
     needed(Without::CopiesAreNoVotes, &five(2, taken(lost(), 2), &programs));
     holds_when_full("two writers and a reader, one of 5 volumes lost", &five(2, lost(), &programs));
@@ -83,7 +83,7 @@ fn a_copy_is_no_vote_in_a_read() {
 
 /// The writer's second prepare finds its own change on two volumes and on the copy, and takes it for made.
 #[test]
-fn a_copy_is_no_vote_in_a_prepare() {
+fn a_copy_does_not_vote_in_a_prepare() {
     let tries = [2, 1, 1, 1, 1];
     needed(Without::CopiesAreNoVotes, &Register { tries, ..five(3, taken(lost(), 2), &WRITERS) });
     let wide = Register { tries, ..five(3, lost(), &WRITERS) };

@@ -180,7 +180,7 @@ fn a_row_that_cannot_be_read_is_not_nothing() {
 /// A volume that shows a row and cannot read it is left out with its promise: without it the other promises
 /// are one short of A.
 #[test]
-fn the_promise_of_a_volume_whose_row_cannot_be_read_is_none_of_the_a() {
+fn the_promise_of_a_volume_whose_row_cannot_be_read_does_not_count_among_the_a() {
     needed(Without::UnreadablePromise, &Register { rot: true, ..actors(&[Put(&[0]), Put(&[1])]) });
     let model = actors(&[Put(&[0]), Settle]);
     needed(Without::UnreadablePromise, &Register { rot: true, tries: TWO_TRIES, ballots: 3, ..model });

@@ -90,13 +90,13 @@ fn a_volume_that_was_rolled_back_itself_does_not_confirm_another() {
 
 /// Records of no write take an unconfirmed volume past what its peers remember of it.
 #[test]
-fn what_is_remembered_is_not_compared_with_where_the_log_is_by_now() {
+fn memory_is_not_compared_with_the_present_end_of_the_log() {
     needed(Without::Openings, &rolled_back());
 }
 
 /// Peers that are asked late remember what the volume wrote since it was opened.
 #[test]
-fn what_is_remembered_is_compared_within_its_opening() {
+fn memory_is_compared_within_its_opening() {
     needed(Without::OpeningIds, &restarted());
     needed(Without::CurrentOpening, &restarted());
 }
@@ -125,7 +125,7 @@ fn only_a_question_takes_a_note_away() {
 }
 
 #[test]
-fn what_a_question_covers_leaves_a_note_of_its_opening() {
+fn a_question_that_covers_notes_leaves_a_note_of_its_opening() {
     needed(Without::Replacement, &restarted());
 }
 

@@ -271,7 +271,7 @@ fn verify_value(
         for one in held {
             let volume = &volumes[one.volume];
             if let Err(error) =
-                volume.reader.inline(&target, one.ballot, Source::Device).and_then(Lookup::told)
+                volume.reader.inline(&target, one.ballot, Source::Device).and_then(Lookup::or_busy)
             {
                 report.problem(format!("{}: inline bytes of {key:?}: {error}", volume.path.display()));
             }
@@ -345,7 +345,7 @@ impl<'a> Subject<'a> {
             Home::Packed => volume.reader.packed(shard, range, Source::Device)?,
             Home::File => volume.reader.shard_files().read(shard, range, Source::Device)?,
         };
-        Ok(buffers.told()?.concat().into())
+        Ok(buffers.or_busy()?.concat().into())
     }
 
     /// Every shard is there with its bytes, and the parity is that of the data.

@@ -14,7 +14,8 @@ use bytes::Bytes;
 use tokio::sync::{AcquireError, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
-use crate::machine::reclaim::{ASK_EVERY, Reclaim};
+use crate::machine::limits::ASK_EVERY;
+use crate::machine::reclaim::Reclaim;
 
 /// Bytes of one permit.
 const PERMIT_BYTES: usize = 4 << 10;
@@ -205,11 +206,11 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn who_waits_asks_for_buffers_and_withdraws_when_it_has_them() {
+    async fn a_waiting_read_asks_for_buffers_and_withdraws_when_it_has_them() {
         let reclaim = Reclaim::default();
         let budget = Budget::new(8 << 10, Duration::from_secs(15), reclaim.clone());
         let first = budget.take(8 << 10).await.expect("free");
-        assert!(!reclaim.takes(0), "nobody waited");
+        assert!(!reclaim.takes(0), "no read waited");
         let mut second = Box::pin(budget.take(4 << 10));
         assert!(futures::poll!(second.as_mut()).is_pending());
         tokio::time::advance(Duration::from_secs(1)).await;
@@ -219,7 +220,7 @@ mod tests {
         assert!(futures::poll!(second.as_mut()).is_pending());
         drop(first);
         second.await.expect("what was given up");
-        assert!(!reclaim.takes(0), "nobody waits any more");
+        assert!(!reclaim.takes(0), "no read waits any more");
     }
 
     #[test]

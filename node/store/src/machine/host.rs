@@ -98,7 +98,7 @@ impl Host for TaskHost {
         self.tasks.spawn(async move {
             loop {
                 match turns.turn() {
-                    // Everybody else comes in between, as beside a thread.
+                    // All other tasks come in between, as beside a thread.
                     Next::Turn => tokio::task::yield_now().await,
                     Next::Wait(timeout) => {
                         let came = poll_fn(|context| turns.inbox().poll_ready(context));

@@ -7,6 +7,7 @@ pub mod heap;
 pub mod host;
 pub mod quantity;
 pub(crate) mod queue;
+mod limits;
 pub mod reclaim;
 pub mod system;
 pub mod workers;

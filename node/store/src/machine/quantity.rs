@@ -119,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_size_that_is_none_is_refused_with_the_text() {
+    fn an_invalid_size_is_refused_with_the_text() {
         for text in ["", "MiB", "-1", "12 parsecs", "0x10"] {
             assert_eq!(text.parse::<ByteSize>(), Err(InvalidSize { text: text.to_owned() }));
         }
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_may_have_numbers_and_what_is_none_is_refused_with_the_units() {
+    fn the_file_may_have_numbers_and_other_values_are_refused_with_the_units() {
         #[derive(Debug, PartialEq, Eq, Deserialize)]
         struct File {
             size: Option<ByteSize>,

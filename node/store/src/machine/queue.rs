@@ -72,8 +72,8 @@ impl<T> Sender<T> {
         self.send(value, self.shared.max, None)
     }
 
-    /// As [`Self::try_send`], for a value that may wait for `timeout`: who sleeps and wakes by itself
-    /// within it is not woken for this.
+    /// As [`Self::try_send`], for a value that may wait for `timeout`: a receiver that wakes by itself within
+    /// it is not woken for this.
     pub(crate) fn try_send_idly(&self, value: T, timeout: Duration) -> Result<(), QueueRefusal<T>> {
         self.send(value, self.shared.max, Some(timeout))
     }
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_outlives_the_senders() {
+    fn waiting_entries_outlive_the_senders() {
         let (sender, receiver) = bounded(2);
         drop(sender.clone());
         assert_eq!(sender.try_send(1), Ok(()));
@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn what_waits_goes_with_the_last_receiver() {
+    fn waiting_entries_go_with_the_last_receiver() {
         let (sender, receiver) = bounded(2);
         let value = Arc::new(());
         assert!(sender.try_send(Arc::clone(&value)).is_ok());
@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_wait_is_there_when_the_sleeper_wakes_by_itself() {
+    fn idle_entries_are_there_when_the_sleeper_wakes_by_itself() {
         let (sender, receiver) = bounded(2);
         let sleeper = std::thread::spawn(move || receiver.next(Some(Duration::from_millis(50))));
         while sender.shared.state.lock().sleeps_for.is_none() {
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn who_sleeps_too_long_is_woken_for_what_may_wait() {
+    fn a_receiver_that_sleeps_too_long_is_woken_for_idle_entries() {
         for timeout in [None, Some(Duration::from_hours(1))] {
             let (sender, receiver) = bounded(2);
             let sleeper = std::thread::spawn(move || receiver.next(timeout));

@@ -22,8 +22,6 @@ const FLOORS: [(Duration, u64); 4] = [
     (Duration::from_secs(3), 64 << 10),
     (Duration::from_secs(6), 256 << 10),
 ];
-/// Between two requests of one read that waits.
-pub const ASK_EVERY: Duration = Duration::from_millis(250);
 
 /// The floor that is asked for at this moment. Clones are the same.
 #[derive(Debug, Clone, Default)]
@@ -100,7 +98,7 @@ mod tests {
     #[test]
     fn the_longer_a_read_waits_the_faster_a_connection_may_be_that_gives_up() {
         let reclaim = Reclaim::default();
-        assert!(!reclaim.takes(0), "nobody asks");
+        assert!(!reclaim.takes(0), "no read asks");
         reclaim.ask(Duration::from_millis(249));
         assert!(!reclaim.takes(0), "not yet");
         for (waited, floor) in FLOORS {
@@ -112,12 +110,12 @@ mod tests {
     }
 
     #[test]
-    fn what_was_asked_is_withdrawn_when_the_last_who_waits_goes() {
+    fn a_request_for_buffers_is_withdrawn_when_the_last_waiting_read_goes() {
         let reclaim = Reclaim::default();
         let (first, second) = (reclaim.wait(), reclaim.wait());
         reclaim.ask(Duration::from_secs(15));
         drop(first);
-        assert!(reclaim.takes(0), "somebody waits still");
+        assert!(reclaim.takes(0), "a read still waits");
         reclaim.ask(Duration::from_secs(1));
         drop(second);
         assert!(!reclaim.takes(0));

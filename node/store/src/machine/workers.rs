@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn on_one_thread_jobs_run_between_others_and_whoever_finishes_does_the_rest() {
+    async fn on_one_thread_jobs_run_between_others_and_finish_does_the_rest() {
         let host = TaskHost::default();
         let workers = Workers::start(&host, "test", 2, 4).expect("tasks start");
         let (done, wait) = tokio::sync::oneshot::channel();

@@ -427,7 +427,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn what_a_client_takes_is_not_counted_and_zero_tells_nothing() {
+    async fn the_clients_time_is_not_counted_and_zero_logs_nothing() {
         assert_eq!(lines(Duration::from_secs(1), Duration::from_millis(100)).await, "");
         assert_eq!(lines(Duration::ZERO, Duration::ZERO).await, "");
         assert_ne!(lines(Duration::from_millis(900), Duration::from_millis(100)).await, "");
@@ -460,7 +460,7 @@ mod tests {
 
     /// The wait that was under way when it was dropped is counted, also if that was for its client.
     #[tokio::test(start_paused = true)]
-    async fn a_slow_request_whose_client_left_is_told_without_the_time_of_the_client() {
+    async fn a_slow_request_whose_client_left_is_logged_without_the_time_of_the_client() {
         let log = LogBuffer::default();
         let _logged = log.keep("warn");
         let slow = SlowRequests::after(Duration::from_secs(1));

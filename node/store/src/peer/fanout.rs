@@ -141,7 +141,7 @@ impl<R: Unpin> Gather<R> {
 /// Asks few of many at first, and others as these fail or let wait.
 #[derive(Debug)]
 pub struct HedgedGather<R> {
-    /// Whom to ask next, in order.
+    /// Places to ask next, in order.
     unasked: VecDeque<usize>,
     gather: Gather<R>,
     /// How long an answer is waited for, before one more is asked.
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn one_more_is_asked_where_one_lets_wait_and_all_are_heard() {
+    async fn one_more_is_asked_when_one_is_slow_and_all_answers_count() {
         let hedge = Duration::from_millis(100);
         let begun = Instant::now();
         let mut asked = HedgedGather::new([3, 1, 2, 0], hedge, begun + Duration::from_secs(5));

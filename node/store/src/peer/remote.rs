@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_report_of_a_node_counts_and_its_free_bytes_are_no_change() {
+    fn the_last_report_of_a_node_counts_and_its_free_bytes_do_not_count_as_a_change() {
         let table = RemoteVolumes::default();
         assert_eq!((table.life_of(VOLUME), table.has_room(VOLUME)), (None, true));
         assert!(table.replace(ONE, &[report(VOLUME, 5)]));

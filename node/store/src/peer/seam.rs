@@ -62,12 +62,12 @@ pub trait Peer: Send + Sync + Debug {
     fn is_full(&self, volume: VolumeId) -> bool;
 
     /// Whether the volume is late: a call to it waits, or waited, for longer than one should, and none was
-    /// answered since. Does not wait; a hint whom to ask first, and whom not to wait for where enough others
-    /// answered. Of whom it decides no vote.
+    /// answered since. Does not wait; a hint which volumes to ask first, and which not to wait for once
+    /// enough others answered. It decides no vote.
     fn is_late(&self, volume: VolumeId) -> bool;
 
     /// Whether a call to the volume waits for longer than one should at this moment. Does not wait. A volume
-    /// that is late without one is asked by one caller at a time, who waits until this is so.
+    /// that is late without one is asked by one caller at a time, which waits until this is so.
     fn has_overdue(&self, volume: VolumeId) -> bool;
 
     /// Whether the connection to the volume's node was lost just before: it is being made again, or has been.

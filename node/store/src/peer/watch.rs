@@ -139,7 +139,7 @@ impl CallWatch {
     /// Whether the volume keeps callers waiting: a call to it is unanswered for `LATE_AFTER`, or was until it
     /// was given up and nothing was answered since. `RETRY_AFTER` later it is late no more until a call
     /// begins, whose answer shows whether that is so: one caller tries it. To look takes no try from a caller
-    /// who asks.
+    /// that asks.
     pub fn is_late(&self) -> bool {
         let mut state = self.0.lock();
         state.advance();
@@ -237,7 +237,7 @@ mod tests {
         second.answer(Ok(()));
         assert!(watch.is_late());
         first.answer(Err(Error::NotFound));
-        assert!(!watch.is_late(), "an answer however late, and whatever it says");
+        assert!(!watch.is_late(), "any answer, however late");
     }
 
     #[tokio::test(start_paused = true)]
@@ -269,7 +269,7 @@ mod tests {
             drop(beside);
             assert!(watch.is_late(), "that one did not try");
             drop(left);
-            assert!(!watch.is_late(), "it left before it knew");
+            assert!(!watch.is_late(), "it left before its answer");
         }
         let (silent, _pending) = call(&watch);
         tokio::time::advance(LATE_AFTER).await;
@@ -291,7 +291,7 @@ mod tests {
             assert!(!watch.is_late());
             tokio::time::advance(Duration::from_hours(1)).await;
         }
-        // The caller who gives up waits no longer, but the volume still owes the answer.
+        // The caller that gives up waits no longer, but the volume still owes the answer.
         let (_owed, pending) = call(&watch);
         drop(pending);
         tokio::time::advance(LATE_AFTER).await;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn every_call_is_counted_off_in_whatever_step_it_ends() {
+    async fn every_call_is_counted_off_in_every_step_it_may_end_in() {
         let watch = CallWatch::default();
         let mut under_way = std::collections::VecDeque::new();
         for turn in 0..400_u64 {

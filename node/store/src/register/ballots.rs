@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use parking_lot::RwLock;
 
+use super::limits::RESTART_LOG_EVERY_US;
 use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, Timestamp};
 use sherd_core::limits::FOLLOW_BOUND_MS_MAX;
@@ -30,9 +31,6 @@ struct Proposer {
     logged_us: Option<u64>,
 }
 
-/// Least time between two such log lines: while a clock is wrong that happens with each write.
-const LOG_EVERY_US: u64 = 60_000_000;
-
 impl Ballots {
     pub(super) fn new(wall: Arc<dyn Clock>, rng: Arc<dyn Rng>, id: ProposerId) -> Self {
         let clock = HybridClock::new(Arc::clone(&wall));
@@ -53,7 +51,7 @@ impl Ballots {
 
     /// Too many volumes refuse `ballot` as too far ahead: starts over at the wall clock, where that is lower
     /// than what they were asked. Returns whether the next ballot is worth a try.
-    pub(super) fn begin_anew(&self, ballot: Ballot) -> bool {
+    pub(super) fn start_over(&self, ballot: Ballot) -> bool {
         let mut proposer = self.proposer.write();
         if ballot.proposer != proposer.id {
             return true;
@@ -64,7 +62,7 @@ impl Ballots {
         }
         let id = ProposerId(self.rng.next_u64());
         let (now_us, mut logged_us) = (self.wall.monotonic_us(), proposer.logged_us);
-        if logged_us.is_none_or(|logged_us| now_us.saturating_sub(logged_us) >= LOG_EVERY_US) {
+        if logged_us.is_none_or(|logged_us| now_us.saturating_sub(logged_us) >= RESTART_LOG_EVERY_US) {
             tracing::warn!(
                 "ballots were ahead of this clock and of the volumes': it was set back, or another node's is ahead; \
                  they begin at it again"
@@ -114,13 +112,13 @@ mod tests {
         let wall = Arc::new(Wall(AtomicU64::new(2 * HOUR_MS)));
         let ballots = Ballots::new(Arc::<Wall>::clone(&wall), Arc::new(SystemRng), ProposerId(7));
         let ahead = ballots.above(Ballot::ZERO);
-        assert!(!ballots.begin_anew(ahead), "its clock says the same still");
+        assert!(!ballots.start_over(ahead), "its clock says the same still");
         wall.0.store(HOUR_MS, Ordering::Relaxed);
-        assert!(ballots.begin_anew(ahead));
+        assert!(ballots.start_over(ahead));
         let next = ballots.above(Ballot::ZERO);
         assert_eq!(next.time.as_ms(), HOUR_MS);
         assert_ne!(next.proposer, ahead.proposer, "a ballot is never made twice");
-        assert!(ballots.begin_anew(ahead), "somebody else was refused, too");
+        assert!(ballots.start_over(ahead), "another one was refused, too");
         assert_eq!(ballots.above(Ballot::ZERO).proposer, next.proposer);
     }
 }

@@ -25,13 +25,11 @@ use sherd_core::register::sweep::{SettleWith, introduced, settle_with};
 use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Vote};
 
 use super::failure::Failure;
+use super::limits::PAUSES_WITH_ACCEPT_MAX;
 use super::round::{Round, RoundTimes};
 use super::{Inner, QuorumRow, Registers, RowAnswer};
 use crate::cluster::KeyRoute;
 use crate::observe::trace::{self, Phase};
-
-/// How often the pause doubles once an accept was sent: sixteen changes later its outcome is unknown.
-const PAUSES_WITH_ACCEPT_MAX: u32 = 1;
 
 /// New state of a register that the members of a batch make together.
 #[derive(Debug, Default)]
@@ -180,7 +178,7 @@ pub(super) enum AcceptRoundOutcome {
     },
     /// No volume holds the value, and none ever will: no reader can have seen it.
     Refused(Failure),
-    /// Some volume may hold the value: who finds it there may finish it.
+    /// Some volume may hold the value: a proposer that finds it there may finish it.
     Undecided,
 }
 
@@ -270,7 +268,7 @@ impl Change<'_> {
         let mut begun = round;
         let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
         let decide =
-            |replies: &[_], asking: PrepareProgress<'_>| after_prepare(replies, &self.unreadable, asking);
+            |replies: &[_], progress: PrepareProgress<'_>| after_prepare(replies, &self.unreadable, progress);
         let asked = Instant::now();
         let decision = begun.round.decide(self.registers, decide, waits).await;
         self.times.prepare += asked.elapsed();
@@ -299,7 +297,7 @@ impl Change<'_> {
                 above
             }
             PrepareOutcome::TooFarAhead
-                if !self.began_anew && self.registers.inner.ballots.begin_anew(begun.ballot) =>
+                if !self.began_anew && self.registers.inner.ballots.start_over(begun.ballot) =>
             {
                 self.began_anew = true;
                 Ballot::ZERO
@@ -345,8 +343,8 @@ impl Change<'_> {
         let Some(found) = found else { return true };
         while !found.committed {
             let lives = self.registers.known_lives();
-            let asking = round.asking(self.registers.now(), &lives);
-            let shown = match after_prepare(&round.replies, &self.unreadable, asking).outcome {
+            let progress = round.progress(self.registers.now(), &lives);
+            let shown = match after_prepare(&round.replies, &self.unreadable, progress).outcome {
                 PrepareOutcome::Prepared(prepared) => prepared.found,
                 _ => None,
             };

@@ -10,20 +10,12 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::limits::{MARKED_FOR, PATIENCE_MAX, PAUSE_MAX, ROUND_MIN};
 use tokio::time::Instant;
 
 /// Places for marks, each for the keys of some hashes: 8 KiB. Keys that share a place are looked at before
 /// they are written, which costs them a read round.
 const MARKS: usize = 1 << 10;
-/// How long a key counts as written by others after they were last noticed: several rounds of a slow disk,
-/// and short enough that a writer that is alone again soon pays for no read.
-const MARKED_FOR: Duration = Duration::from_secs(1);
-/// The least that is taken for a prepare round: below it the wake-ups of tasks are as long as the pause.
-const ROUND_MIN: Duration = Duration::from_millis(1);
-/// The longest pause between two tries is about this long: a request has 20 s for all of them.
-const PAUSE_MAX: Duration = Duration::from_millis(200);
-/// How long a read waits for a commit at most, however slow they are: then its writer is taken for gone.
-const PATIENCE_MAX: Duration = Duration::from_millis(500);
 /// A new sample weighs one eighth: a single slow sync changes little.
 const SAMPLES: u64 = 8;
 

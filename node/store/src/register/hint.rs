@@ -1,8 +1,6 @@
 //! Work after a commit: one hint a row, with whether every volume stored it, and a look at the volumes that
 //! may lack it.
 
-use std::time::Duration;
-
 use futures::future::join_all;
 use tokio::time::Instant;
 
@@ -11,15 +9,8 @@ use sherd_core::message::{Answer, Target, ValueLimit};
 use sherd_core::register::{CommitHint, Refusal};
 
 use super::Registers;
+use super::limits::{FASTER_ONE_ENDS, HINT_PATIENCE};
 use super::round::Round;
-
-/// After which a faster proposer has brought a newer row to a volume that refused ours for it.
-const FASTER_ONE_ENDS: Duration = Duration::from_secs(1);
-/// How long the hint of a commit waits for the answers that the quorum did not need, so that one hint says
-/// whether every volume took the row; for late volumes it does not wait. A volume writes a hint with its next
-/// frame, and one that gets no other writes within about a second: until then readers ask whether the row is
-/// committed.
-const HINT_PATIENCE: Duration = Duration::from_millis(100);
 
 impl Registers {
     /// Sends every volume the hint that the value is committed and whether all have it, and looks after those
@@ -32,15 +23,15 @@ impl Registers {
         if was_missed {
             self.inner.damage.row(&target.key);
         }
-        let is_told = was_missed || round.waits_for_late_alone();
-        if is_told {
-            tell_committed(&round, target, ballot);
+        let is_sent = was_missed || round.waits_for_late_alone();
+        if is_sent {
+            send_hint(&round, target, ballot);
         }
         if !was_missed && (round.outstanding() > 0 || round.refused().next().is_some()) {
             let (registers, target) = (self.clone(), target.clone());
             self.inner.tasks.spawn(async move {
-                let round = registers.tell_late(round, &target, ballot, is_told).await;
-                if registers.somebody_lacks(round, &target, ballot).await {
+                let round = registers.send_late_hint(round, &target, ballot, is_sent).await;
+                if registers.may_be_missed(round, &target, ballot).await {
                     registers.inner.damage.row(&target.key);
                 }
             });
@@ -50,24 +41,24 @@ impl Registers {
     /// Waits for the rest of a decided round. Sends the hint, unless it is sent, when all have answered or it
     /// took long; and once more where those that took long have the row after all. Reports clocks that late
     /// answers show to be far off: the decision reported those that it saw.
-    async fn tell_late(
+    async fn send_late_hint(
         &self,
         mut round: Round<()>,
         target: &Target,
         ballot: Ballot,
-        is_told: bool,
+        is_sent: bool,
     ) -> Round<()> {
         let reported = round.skewed(self.now());
-        if !is_told {
-            round.hear_until(self, Instant::now() + HINT_PATIENCE).await;
-            tell_committed(&round, target, ballot);
+        if !is_sent {
+            round.receive_until(self, Instant::now() + HINT_PATIENCE).await;
+            send_hint(&round, target, ballot);
         }
         if round.outstanding() > 0 {
             while round.outstanding() > 0 {
                 round.next(self).await;
             }
             if round.is_everywhere() {
-                tell_committed(&round, target, ballot);
+                send_hint(&round, target, ballot);
             }
         }
         let mut skewed = round.skewed(self.now());
@@ -77,7 +68,7 @@ impl Registers {
     }
 
     /// Says whether a volume may lack what a round decided, or newer; all have answered, or failed to.
-    async fn somebody_lacks(&self, round: Round<()>, target: &Target, ballot: Ballot) -> bool {
+    async fn may_be_missed(&self, round: Round<()>, target: &Target, ballot: Ballot) -> bool {
         if round.was_missed(self.now()) {
             return true;
         }
@@ -111,7 +102,7 @@ impl Registers {
 }
 
 /// Sends every volume the hint that the value is committed, and whether every one has it.
-fn tell_committed(round: &Round<()>, target: &Target, ballot: Ballot) {
+fn send_hint(round: &Round<()>, target: &Target, ballot: Ballot) {
     // After the accepts: an idle volume's position would otherwise be noted with the next write.
     let commit = CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };
     for route in &round.set.routes {

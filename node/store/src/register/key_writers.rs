@@ -132,7 +132,7 @@ mod tests {
     use crate::register::{Proposal, Writer};
 
     #[tokio::test(start_paused = true)]
-    async fn who_is_taken_makes_room_for_others() {
+    async fn a_taken_member_makes_room_for_others() {
         let key = key();
         let mut entry = KeyWriters::of(Writers::default().hashed(&key));
         let body = Bytes::from(vec![0; KEY_WRITERS_BYTES_MAX / 3]);

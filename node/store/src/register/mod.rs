@@ -8,6 +8,7 @@
 //! a commit.
 
 mod failure;
+mod limits;
 mod key_writers;
 mod turn;
 mod writers;
@@ -53,18 +54,10 @@ pub use failure::Failure;
 pub use writer::{ChangeError, Inline, Proposal, Writer};
 pub use writers::WriteTicket;
 
+use self::limits::{SECOND_LOOKS_MAX, SKEW_LOG_EVERY, VALUE_PATIENCE};
 use contention::Contention;
 use key_writers::Writers;
 use room::ValueRoom;
-
-/// A volume whose clock is far from this node's is named so often in the log.
-const SKEW_TOLD_EVERY: Duration = Duration::from_mins(1);
-/// Rounds that wait at one time to look once more at volumes that refused what others took, of a few hundred
-/// bytes each.
-const SECOND_LOOKS_MAX: usize = 4096;
-
-/// How long a caller waits for room for a long value, as for a share of the buffers.
-const VALUE_PATIENCE: Duration = Duration::from_secs(15);
 
 /// How long the rounds wait.
 #[derive(Debug, Clone, Copy)]
@@ -194,7 +187,7 @@ struct Inner {
     timeouts: RegisterTimeouts,
     lives: RwLock<Arc<Lives>>,
     /// When each volume was last named as skewed.
-    skew_told: Mutex<HashMap<VolumeId, Instant>>,
+    skew_logged: Mutex<HashMap<VolumeId, Instant>>,
     writers: Writers,
     contention: Contention,
     /// For looking once more at volumes that refused what others took.
@@ -248,7 +241,7 @@ impl Registers {
             lives: RwLock::new(Arc::new(Lives::default())),
             writers: Writers::default(),
             contention: Contention::new(),
-            skew_told: Mutex::new(HashMap::new()),
+            skew_logged: Mutex::new(HashMap::new()),
             cluster,
             clock,
             rng,
@@ -288,9 +281,9 @@ impl Registers {
         for volume in volumes {
             self.inner.metrics.register.skewed.inc();
             let now = Instant::now();
-            let mut told = self.inner.skew_told.lock();
-            if told.get(volume).is_none_or(|last| now.duration_since(*last) >= SKEW_TOLD_EVERY) {
-                told.insert(*volume, now);
+            let mut logged = self.inner.skew_logged.lock();
+            if logged.get(volume).is_none_or(|last| now.duration_since(*last) >= SKEW_LOG_EVERY) {
+                logged.insert(*volume, now);
                 tracing::warn!(%volume, "the volume's clock is far from this node's; it counts as unanswered");
             }
         }

@@ -17,21 +17,14 @@ use sherd_core::register::{Refusal, Vote};
 
 use bytes::Bytes;
 use std::sync::Arc;
-use std::time::Duration;
 
+use super::limits::{LINK_PAUSE, READ_PAUSE_MAX, READ_PAUSE_MIN};
 use super::room::ValueRoom;
 use super::round::Round;
 use super::{Failure, QuorumRow, Registers, RowAnswer, RowRefusals, holders_first};
 use crate::cluster::{KeyRoute, SetView};
 use crate::observe::trace::{self, Phase};
 use crate::peer::VolumeRoute;
-
-/// The first pause before all volumes are asked again; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_millis(2);
-/// Between two rounds while connections are made again: the keeper of one pauses as long before it dials.
-const LINK_PAUSE: Duration = Duration::from_millis(50);
-/// The longest pause before volumes without room for an answer are asked again.
-const LONGEST_PAUSE: Duration = Duration::from_millis(100);
 
 impl Registers {
     /// Reads the committed value of a register; `None` when it holds nothing.
@@ -96,7 +89,7 @@ impl Registers {
         }
         let asked = Instant::now();
         let patience = asked + self.inner.contention.patience(self.inner.timeouts.commit);
-        let mut pause = FIRST_PAUSE;
+        let mut pause = READ_PAUSE_MIN;
         loop {
             let lives = self.known_lives();
             let reading = ReadProgress {
@@ -204,7 +197,7 @@ impl Registers {
             }
         }
         let deadline = Instant::now() + self.inner.timeouts.round;
-        let mut pause = FIRST_PAUSE;
+        let mut pause = READ_PAUSE_MIN;
         loop {
             let room = ValueRoom::take(&self.inner.values, value_bytes as usize).await?;
             let values = ValueLimit::of(value_bytes).max(ValueLimit::USUAL);
@@ -214,7 +207,7 @@ impl Registers {
                 HoldersAnswer::NoRoom => {
                     // Other values have the room of the volumes; this one waits without the gateway's.
                     tokio::time::sleep(pause).await;
-                    pause = (pause * 2).min(LONGEST_PAUSE);
+                    pause = (pause * 2).min(READ_PAUSE_MAX);
                 }
                 HoldersAnswer::Longer(bytes) => value_bytes = bytes,
             }

@@ -6,11 +6,9 @@ use futures::TryStreamExt;
 use sherd_core::id::{DataId, RegisterKey};
 use sherd_core::record::{DataRef, Value, decode_manifest};
 
+use super::limits::MANIFEST_PAGE_BYTES_USUAL;
 use super::{Failure, Registers};
 use crate::stripe::{self, Stripes};
-
-/// Bytes of the page of an object of 10,000 parts.
-const PAGE_BYTES_USUAL: usize = 1 << 20;
 
 /// The set of live data is not known, so nothing may be concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -34,7 +32,8 @@ pub(crate) async fn listed_on(
 ) -> Result<Vec<DataRef>, RefsError> {
     let unreadable = RefsError::Page { size: page.size };
     let mut read = stripe::read(stripes, key, page, 0..page.size);
-    let mut bytes = Vec::with_capacity(usize::try_from(page.size).unwrap_or(0).min(PAGE_BYTES_USUAL));
+    let mut bytes =
+        Vec::with_capacity(usize::try_from(page.size).unwrap_or(0).min(MANIFEST_PAGE_BYTES_USUAL));
     // Piece by piece: each holds its share of the buffers, and the next waits for one.
     while let Some(piece) = read.try_next().await.map_err(|_| unreadable)? {
         bytes.extend_from_slice(&piece);

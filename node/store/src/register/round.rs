@@ -98,7 +98,7 @@ impl<R: Unpin> Round<R> {
         Some(call)
     }
 
-    /// Takes note of a volume that was waited for in vain.
+    /// Notes the volume that is waited for and has not answered.
     pub(super) fn note_late(&mut self) {
         self.late = self.gather.waits_for().or(self.late);
     }
@@ -119,7 +119,7 @@ impl<R: Unpin> Round<R> {
     }
 
     /// Takes what answers until then.
-    pub(super) async fn hear_until(&mut self, registers: &Registers, until: Instant) {
+    pub(super) async fn receive_until(&mut self, registers: &Registers, until: Instant) {
         // Cancel-safe: an answer that was taken was counted.
         while self.outstanding() > 0 && tokio::time::timeout_at(until, self.next(registers)).await.is_ok() {}
     }
@@ -159,7 +159,7 @@ impl<R: Unpin> Round<R> {
     /// Counts volumes that have not answered as failed.
     fn give_up(&mut self, registers: &Registers) {
         while let Some((place, result)) = self.gather.take_now() {
-            self.hear(registers, place, result);
+            self.receive(registers, place, result);
         }
         self.note_late();
         let late = std::mem::replace(&mut self.gather, Gather::new([]));
@@ -178,13 +178,13 @@ impl<R: Unpin> Round<R> {
             gather.next().await
         };
         match tokio::time::timeout_at(self.deadline, next).await {
-            Ok(Some((place, result))) => self.hear(registers, place, result),
+            Ok(Some((place, result))) => self.receive(registers, place, result),
             Ok(None) => {}
             Err(_elapsed) => self.give_up(registers),
         }
     }
 
-    fn hear(&mut self, registers: &Registers, place: usize, result: message::Result<Answer<R>>) {
+    fn receive(&mut self, registers: &Registers, place: usize, result: message::Result<Answer<R>>) {
         let answer = match result {
             Ok(answer) => answer,
             Err(error) => return self.fail(place, error),
@@ -217,7 +217,7 @@ impl<R: Unpin> Round<R> {
         let quorum = self.set.quorums().accept();
         loop {
             let lives = registers.known_lives();
-            let decision = decide(&self.replies, self.asking(registers.now(), &lives));
+            let decision = decide(&self.replies, self.progress(registers.now(), &lives));
             if !waits(&decision.outcome) || self.outstanding() == 0 {
                 registers.note_skew(&decision.skewed);
                 return decision;
@@ -227,7 +227,7 @@ impl<R: Unpin> Round<R> {
         }
     }
 
-    pub(super) fn asking<'a>(&self, now: Timestamp, lives: &'a Lives) -> PrepareProgress<'a> {
+    pub(super) fn progress<'a>(&self, now: Timestamp, lives: &'a Lives) -> PrepareProgress<'a> {
         PrepareProgress { quorums: self.set.quorums(), outstanding: self.outstanding(), now, lives }
     }
 

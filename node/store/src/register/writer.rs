@@ -265,7 +265,7 @@ impl Member {
         deadline: Instant,
     ) -> (Self, Reply<E>) {
         let Writer { staged, inline, decide, call } = writer;
-        let (reply, heard) = oneshot::channel();
+        let (reply, answer) = oneshot::channel();
         let request = PendingWrite { decide, call, decided: Verdict::Made, tried: SmallVec::new(), reply };
         (
             Self {
@@ -276,7 +276,7 @@ impl Member {
                 trace: trace::current(),
                 request: Box::new(request),
             },
-            heard,
+            answer,
         )
     }
 
@@ -380,11 +380,11 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
         };
         // Data that no accept named is removed before the answer is sent.
         drop(staged);
-        let told = match verdict {
+        let outcome = match verdict {
             Verdict::Made => Ok(()),
             Verdict::Refused(refusal) => Err(ChangeError::Refused(refusal)),
             Verdict::Failed(failure) => Err(ChangeError::Failed(failure)),
         };
-        drop(reply.send(told));
+        drop(reply.send(outcome));
     }
 }

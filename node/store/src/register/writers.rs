@@ -1,4 +1,4 @@
-//! The writers of each key at this gateway: who comes while others are at work waits for the next batch.
+//! The writers of each key at this gateway: one that comes while others are at work waits for the next batch.
 //!
 //! ```text
 //! begin --(it is alone: prepare goes out)--> WriteTicket --change--> at work: batch after batch, one task
@@ -93,7 +93,7 @@ impl Registers {
         writer: Writer<E>,
     ) -> Result<(), ChangeError<E>> {
         let mut ticket = ticket;
-        let (member, heard) = Member::new(writer, ticket.came, ticket.deadline);
+        let (member, reply) = Member::new(writer, ticket.came, ticket.deadline);
         let ahead = ticket.ahead.take();
         match self.inner.writers.update(&ticket.key, |entry| entry.arrive(member, ahead)) {
             WriterArrival::NoRoom => return Err(ChangeError::Failed(Failure::Overloaded)),
@@ -108,13 +108,13 @@ impl Registers {
         }
         drop(ticket);
         // The task is gone when the process ends: the fate of its accepts is unknown.
-        let told = trace::timed(Phase::Register, heard)
+        let outcome = trace::timed(Phase::Register, reply)
             .await
             .unwrap_or(Err(ChangeError::Failed(Failure::OutcomeUnknown)));
-        if let Err(ChangeError::Failed(Failure::OutcomeUnknown)) = &told {
+        if let Err(ChangeError::Failed(Failure::OutcomeUnknown)) = &outcome {
             self.inner.metrics.register.outcomes_unknown.inc();
         }
-        told
+        outcome
     }
 
     /// Runs batch after batch until no writer waits.

@@ -13,12 +13,10 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
+use super::limits::DIGEST_QUEUES_MAX;
 use crate::machine::budget::Share;
 use crate::machine::host::Host;
 use crate::machine::workers::Workers;
-
-/// Lines that may wait for a thread: each upload has one.
-const QUEUE_MAX: usize = 1024;
 
 /// Sees the bytes of a body, in order.
 pub trait BodyDigester: Send + Sync {
@@ -36,7 +34,7 @@ impl DigestPool {
     /// # Errors
     /// As the system says.
     pub fn start(host: &dyn Host) -> std::io::Result<Self> {
-        Ok(Self(Arc::new(Workers::start(host, "digest", host.cores(), QUEUE_MAX)?)))
+        Ok(Self(Arc::new(Workers::start(host, "digest", host.cores(), DIGEST_QUEUES_MAX)?)))
     }
 
     /// Looks at the first stripe of a line that has some, and comes back for the next: lines take turns.
@@ -133,7 +131,7 @@ impl DigestWindow {
     /// # Panics
     /// When the digester did.
     pub(super) async fn wait(self) {
-        self.0.await.expect("whoever looks does not panic");
+        self.0.await.expect("digesters do not panic");
     }
 }
 

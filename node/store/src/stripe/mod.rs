@@ -3,6 +3,7 @@
 //! `write` makes data durable before any register names it; `read` gives back verified bytes, from any k
 //! shards. Neither depends on objects.
 
+mod limits;
 mod encode;
 mod digester;
 mod read;
@@ -20,7 +21,6 @@ use tokio::sync::futures::OwnedNotified;
 use sherd_core::env::HybridClock;
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{DataId, ProposerId, RegisterKey};
-use sherd_core::limits;
 use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
@@ -46,7 +46,10 @@ pub struct Thresholds {
 
 impl Default for Thresholds {
     fn default() -> Self {
-        Self { inline_bytes_max: limits::INLINE_BYTES_MAX, pack_bytes_max: limits::PACK_BYTES_MAX }
+        Self {
+            inline_bytes_max: sherd_core::limits::INLINE_BYTES_MAX,
+            pack_bytes_max: sherd_core::limits::PACK_BYTES_MAX,
+        }
     }
 }
 
@@ -215,7 +218,7 @@ impl Stripes {
             size,
             data_shards: shards(geometry.data_shards()),
             parity_shards: shards(geometry.parity_shards()),
-            stripe_unit: limits::STRIPE_UNIT_BYTES,
+            stripe_unit: sherd_core::limits::STRIPE_UNIT_BYTES,
             home,
         }
     }

@@ -12,7 +12,6 @@ use futures::stream::{self, BoxStream};
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, ShardId};
-use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::message;
 use sherd_core::message::{ReadPurpose, ShardRange};
 use sherd_core::placement;
@@ -25,6 +24,7 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::limits::{BUSY_PAUSE, REBUILD_HEDGE, WINDOW_BYTES_MIN};
 use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
@@ -32,18 +32,10 @@ use crate::machine::budget::{BudgetShare, Share, with_share};
 use crate::observe::trace::{self, Phase, RequestTrace};
 use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 
-/// Bytes of a body that are read at one time, where there is room for all who read.
+/// Bytes of a body that are read at one time, if all readers have room.
 const WINDOW_BYTES: u64 = 1 << 20;
-/// Bytes that are read at one time at least: one hash covers them.
-const WINDOW_BYTES_MIN: u64 = HASH_BLOCK_BYTES as u64;
 /// Windows that are being read while one is sent: enough that no volume waits for the sending.
 const WINDOWS_AHEAD: usize = 2;
-/// Before a volume is asked again that had no place in its queue; one that had no buffer is asked when
-/// one came back.
-const BUSY_PAUSE: Duration = Duration::from_millis(20);
-/// How long k shards are waited for from which another is computed, before one more is asked: what is
-/// computed is late already.
-const REBUILD_HEDGE: Duration = Duration::from_millis(100);
 
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]

@@ -28,6 +28,7 @@ use std::sync::Arc;
 
 use super::digester::{BodyDigester, DigestQueue, DigestWindow};
 use super::encode::{BufferList, cut_stripe, encode};
+use super::limits::UNSEEN_STRIPES_MAX;
 use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::damage::{Damage, GivenUpData};
 use crate::cluster::durable::Places;
@@ -35,9 +36,6 @@ use crate::cluster::{KeyRoute, SetView};
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
 use crate::peer::{self, Gather, LATE_LOOK_EVERY, ShardSink};
-
-/// Stripes of a body that may be unseen by its digester at one time, the one that is being written included.
-const UNSEEN_MAX: usize = 3;
 
 /// Data could not be made durable; what was written of it is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -232,8 +230,7 @@ impl Stripes {
         })
     }
 
-    /// Counts what the slowest volume took that was waited for with bytes of shards, in vain where it has not
-    /// answered.
+    /// Counts the time of the slowest volume that was waited for with bytes of shards, answered or not.
     fn written<R: Unpin>(&self, data: &UnnamedData, answers: &Gather<R>) {
         let slowest = [answers.waits_for(), answers.slowest()].into_iter().flatten();
         if let Some((index, took)) = slowest.max_by_key(|(_, took)| *took) {
@@ -405,7 +402,7 @@ impl StripeWriter {
         let length = self.gathered.len();
         let shards = self.encode_stripe()?;
         self.settle().await?;
-        self.seen_up_to(UNSEEN_MAX - 1).await;
+        self.seen_up_to(UNSEEN_STRIPES_MAX - 1).await;
         let share = Arc::new(self.gathering_share.take().expect("a stripe is gathered under its share"));
         if let Some(line) = &self.line {
             let data = shards[..usize::from(self.unnamed.data.data_shards)].concat();

@@ -32,6 +32,7 @@ use sherd_volume::write::volume::Volume;
 use super::VolumeState;
 use super::compaction::Compaction;
 use super::config::VolumesConfig;
+use super::limits::{READ_QUEUE_MAX, SCAN_QUEUE_MAX, WRITE_QUEUE_MAX};
 use super::local::LocalVolume;
 use super::log_thread::{Command, LogThread, OpenLog, ThreadStatus};
 use super::orders::{AdoptError, Order};
@@ -45,12 +46,6 @@ use crate::volumes::directories::make_volume;
 
 /// Threads for blocking reads, for scans, and for shard files.
 pub const WORKERS: usize = 2;
-/// Scans that may wait for a thread: each of 256 lists keeps at most four pages of a volume waiting.
-const SCAN_QUEUE_MAX: usize = 1024;
-/// Reads that may wait for a thread.
-const READ_QUEUE_MAX: usize = 1024;
-/// Shard file operations that may wait for a thread.
-const WRITE_QUEUE_MAX: usize = 512;
 /// Rotten records that the log names of one opening.
 const ROTTEN_SHOWN: usize = 10;
 /// Why a volume waits before its set was asked.

@@ -26,7 +26,7 @@ use sherd_core::message::{LeaseAnswer, ReaderLeases};
 pub struct LeaseTerms {
     /// How long one lasts that is not renewed.
     pub lasts: Duration,
-    /// How long after the start it is not known what is read.
+    /// How long after the start nothing is released, because renewals of leases from before may be missing.
     pub unknown: Duration,
 }
 

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message;
 
-use super::abandoned::AbandonedWrites;
+use super::abandoned_writes::AbandonedWrites;
 use super::faults::Faults;
 use super::leases::VolumeLeases;
 use super::log_thread::Command;
@@ -29,7 +29,7 @@ use crate::observe::metrics::VolumeFault;
 pub struct LocalVolume {
     id: VolumeId,
     path: PathBuf,
-    door: RwLock<Door>,
+    shown: RwLock<ServingState>,
     orders: Sender<Order>,
     changed: Arc<watch::Sender<u64>>,
     faults: Arc<Faults>,
@@ -42,7 +42,7 @@ pub struct LocalVolume {
 
 /// The state that is shown, and the open volume if it serves.
 #[derive(Debug)]
-struct Door {
+struct ServingState {
     state: VolumeState,
     /// Present exactly while calls reach the volume.
     serving: Option<Arc<ServingVolume>>,
@@ -57,11 +57,11 @@ impl LocalVolume {
         changed: Arc<watch::Sender<u64>>,
         leases: VolumeLeases,
     ) -> Self {
-        let door = RwLock::new(Door { state: VolumeState::Opening, serving: None });
+        let shown = RwLock::new(ServingState { state: VolumeState::Opening, serving: None });
         Self {
             id,
             path,
-            door,
+            shown,
             orders,
             changed,
             faults: Arc::default(),
@@ -84,14 +84,14 @@ impl LocalVolume {
 
     /// The state that it shows.
     pub fn state(&self) -> VolumeState {
-        self.door.read().state.clone()
+        self.shown.read().state.clone()
     }
 
     /// A moment of it.
     pub fn status(&self) -> VolumeStatus {
         let (state, serving) = {
-            let door = self.door.read();
-            (door.state.clone(), door.serving.clone())
+            let shown = self.shown.read();
+            (shown.state.clone(), shown.serving.clone())
         };
         VolumeStatus {
             id: self.id,
@@ -125,14 +125,14 @@ impl LocalVolume {
     /// # Errors
     /// [`message::Error::Unreachable`] while it is not open, with the reason.
     pub fn serving(&self) -> Result<Arc<ServingVolume>, message::Error> {
-        let door = self.door.read();
-        match &door.serving {
+        let shown = self.shown.read();
+        match &shown.serving {
             Some(serving) => Ok(Arc::clone(serving)),
             None => Err(unreachable_because(&format!(
                 "volume {} is {}{}",
                 self.id,
-                door.state.name(),
-                door.state.reason().map(|reason| format!(": {reason}")).unwrap_or_default(),
+                shown.state.name(),
+                shown.state.reason().map(|reason| format!(": {reason}")).unwrap_or_default(),
             ))),
         }
     }
@@ -150,16 +150,16 @@ impl LocalVolume {
     /// As [`Self::show`]; where the volume goes away, it is for this fault.
     fn show_for(&self, fault: VolumeFault, state: VolumeState, serving: Option<Arc<ServingVolume>>) {
         {
-            let mut door = self.door.write();
+            let mut shown = self.shown.write();
             // A closed volume has no keeper any more, that would show what it is after a late watch.
-            let is_same = door.state == state && door.serving.is_some() == serving.is_some();
-            if is_same || door.state == VolumeState::Closed {
+            let is_same = shown.state == state && shown.serving.is_some() == serving.is_some();
+            if is_same || shown.state == VolumeState::Closed {
                 return;
             }
-            if state.is_down() && !door.state.is_down() {
+            if state.is_down() && !shown.state.is_down() {
                 self.faults.count(fault);
             }
-            if door.serving.is_none() && serving.is_some() {
+            if shown.serving.is_none() && serving.is_some() {
                 self.opened_count.fetch_add(1, Ordering::Relaxed);
             }
             match &state {
@@ -179,7 +179,7 @@ impl LocalVolume {
                     tracing::info!(volume = %self.id, path = %self.path.display(), state = state.name(), "volume state");
                 }
             }
-            *door = Door { state, serving };
+            *shown = ServingState { state, serving };
         }
         self.changed.send_modify(|count| *count += 1);
     }
@@ -196,8 +196,8 @@ impl LocalVolume {
             since_us != 0 && Duration::from_micros(now_us.saturating_sub(since_us)) >= stuck_after
         };
         let (state, serving) = {
-            let door = self.door.read();
-            (door.state.clone(), door.serving.clone())
+            let shown = self.shown.read();
+            (shown.state.clone(), shown.serving.clone())
         };
         let does_keeper_hang = hangs(self.keeper_since_us.load(Ordering::Acquire));
         match (state, serving) {
@@ -235,7 +235,7 @@ impl LocalVolume {
         drop(self.orders.try_send(Order::Look));
     }
 
-    /// Says why a vacant directory is not adopted, or for whom an unconfirmed volume waits.
+    /// Says why a vacant directory is not adopted, or for which peers an unconfirmed volume waits.
     pub(crate) fn explain(&self, why: &str) {
         drop(self.orders.try_send(Order::Explain(why.to_owned())));
     }

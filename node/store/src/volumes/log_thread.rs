@@ -20,16 +20,13 @@ use sherd_volume::write::step::Step;
 use sherd_volume::write::volume::Volume;
 
 use super::compaction::{Compaction, STEP_BYTES};
+use super::limits::{LOG_WAIT_MAX, TAKE_MAX};
 use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::Receiver;
 use crate::machine::workers::Workers;
 
-/// Operations taken from the queue before one step: a batch is also bounded by its bytes.
-const TAKE_MAX: usize = 1024;
 /// Operations that are too many for a lone client: a batch of as many looks once more before it is synced.
 const CROWD: usize = 3;
-/// The longest wait without anything to do.
-const WAIT_MAX: Duration = Duration::from_secs(10);
 
 /// Bounds of how long operations wait in the queue: a sync of what came before takes some milliseconds, and
 /// callers give up after 5 to 10 s.
@@ -263,7 +260,7 @@ impl OpenLog {
     fn wait(&self) -> Duration {
         let now_us = self.clock.monotonic_us();
         let wake_us = self.step.wake_at_us.unwrap_or(u64::MAX).min(self.compaction.next_us());
-        Duration::from_micros(wake_us.saturating_sub(now_us)).min(WAIT_MAX)
+        Duration::from_micros(wake_us.saturating_sub(now_us)).min(LOG_WAIT_MAX)
     }
 
     fn compact(&mut self) {

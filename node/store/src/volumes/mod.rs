@@ -12,7 +12,7 @@
 //! A volume that is not there answers `Unreachable` at once. A task that waits for a volume to come back
 //! watches [`Volumes::changes`].
 
-mod abandoned;
+mod abandoned_writes;
 mod compaction;
 mod config;
 mod faults;
@@ -20,6 +20,7 @@ pub mod directories;
 mod index;
 mod keeper;
 mod leases;
+mod limits;
 mod local;
 mod log_thread;
 mod orders;
@@ -49,11 +50,9 @@ pub use local::LocalVolume;
 pub use orders::AdoptError;
 pub use status::{VolumeState, VolumeStatus};
 
+use self::limits::ORDERS_MAX;
 pub use keeper::WORKERS;
 pub use serving::{ServingVolume, unreachable_because};
-
-/// Orders that may wait for a keeper.
-const ORDERS_MAX: usize = 64;
 
 /// The volumes of this node. Cheap to clone.
 #[derive(Debug, Clone)]

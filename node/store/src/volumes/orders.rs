@@ -15,7 +15,7 @@ pub(super) enum Order {
     Look,
     /// Look, and say when what was seen is shown.
     Show(oneshot::Sender<()>),
-    /// Why the vacant directory is not adopted, or for whom the opened volume waits.
+    /// Why the vacant directory is not adopted, or for which peers the opened volume waits.
     Explain(String),
     /// Make a volume in the empty directory.
     Adopt { incarnation: Incarnation, done: oneshot::Sender<Result<(), AdoptError>> },

@@ -1,7 +1,6 @@
 //! An open volume, as calls reach it: its reader, its workers, and the queue of its log.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use sherd_core::env::Clock;
 use sherd_core::message;
@@ -9,13 +8,10 @@ use sherd_volume::read::reader::Reader;
 use sherd_volume::request::Op;
 
 use super::faults::Faults;
+use super::limits::LAZY_PATIENCE;
 use super::log_thread::{Command, ThreadStatus};
 use crate::machine::queue::{QueueRefusal, Sender};
 use crate::machine::workers::Workers;
-
-/// How long the log thread may sleep on operations that wait for a later frame. Behind a frame that a caller
-/// waited for it sleeps a tenth of a second.
-const LAZY_PATIENCE: Duration = Duration::from_millis(200);
 
 /// An open volume.
 #[derive(Debug)]

@@ -15,7 +15,7 @@ pub enum VolumeState {
     Opening,
     /// It was opened, and does not vote until its peers said what they remember of it.
     Unconfirmed {
-        /// For whom it waits.
+        /// The peers that it waits for.
         reason: String,
     },
     /// It serves and votes.

@@ -44,14 +44,14 @@ enum Length {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn nothing_acknowledged_is_lost_whatever_happens_for_a_minute() {
+async fn nothing_acknowledged_is_lost_under_faults_for_a_minute() {
     chaos(4, Length::Rounds(2), Duration::from_secs(3)).await;
 }
 
 /// A third of the time each on four, five and six nodes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "ten minutes"]
-async fn nothing_acknowledged_is_lost_whatever_happens_for_ten_minutes() {
+async fn nothing_acknowledged_is_lost_under_faults_for_ten_minutes() {
     let seconds = std::env::var("SHERD_CHAOS_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
     let third = Duration::from_secs(seconds.unwrap_or(600) / 3);
     for nodes in 4..=6 {

@@ -16,12 +16,12 @@ use crate::error::FaultClass;
 
 /// A disk on which kept files are closed before a call fails for want of a descriptor.
 #[derive(Debug)]
-pub(crate) struct ThriftyDisk {
+pub(crate) struct DescriptorLimitDisk {
     disk: Arc<dyn Disk>,
     keepers: Mutex<Vec<Weak<dyn FileKeeper>>>,
 }
 
-impl ThriftyDisk {
+impl DescriptorLimitDisk {
     /// The disk as one volume uses it: another volume's files are not closed for it.
     pub(crate) fn new(disk: Arc<dyn Disk>) -> Self {
         Self { disk, keepers: Mutex::default() }
@@ -45,7 +45,7 @@ impl ThriftyDisk {
     }
 }
 
-impl Disk for ThriftyDisk {
+impl Disk for DescriptorLimitDisk {
     fn open(&self, path: &Path, mode: OpenMode) -> io::Result<Arc<dyn DiskFile>> {
         self.call(|disk| disk.open(path, mode))
     }

@@ -188,7 +188,7 @@ pub trait Disk: Send + Sync + std::fmt::Debug {
     /// As the system says.
     fn space(&self, path: &Path) -> io::Result<Space>;
 
-    /// Notes who keeps files of this disk open, for disks that have them closed.
+    /// Registers a keeper of open files of this disk, for disks that have them closed.
     fn note_keeper(&self, keeper: Weak<dyn FileKeeper>) {
         drop(keeper);
     }

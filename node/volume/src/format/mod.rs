@@ -21,6 +21,7 @@ pub use record::{
 
 use bytes::{BufMut, Bytes};
 
+use crate::limits::{RELEASE_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX};
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{Ballot, Sequence, Timestamp, VolumeId};
 use sherd_core::limits;
@@ -43,14 +44,6 @@ pub const SEGMENT_HEADER_BYTES: usize = 4096;
 pub const FRAME_HEADER_BYTES: usize = 48;
 /// Bytes of a record header, before subject, hashes and payload.
 pub const RECORD_HEADER_BYTES: usize = 20;
-/// Bytes of a subject at most: a row of the longest key.
-pub const SUBJECT_BYTES_MAX: usize = 2048;
-
-/// Bytes of an MRF entry at most: the longest key, a data reference, and room.
-pub const HEAL_ENTRY_BYTES_MAX: usize = 4096;
-
-/// Bytes of a note of replaced data at most: the longest key, its data references, and room.
-pub const RELEASE_ENTRY_BYTES_MAX: usize = 4096;
 
 const SEGMENT_MAGIC: [u8; 8] = *b"SHERDSEG";
 const FRAME_MAGIC: [u8; 8] = *b"SHERDFRM";

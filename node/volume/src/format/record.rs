@@ -26,7 +26,8 @@ use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::recover::opening::{Opening, PeerNotes};
 use sherd_core::release::ReleaseId;
 
-use super::{RECORD_HEADER_BYTES, SUBJECT_BYTES_MAX, Seed};
+use super::{RECORD_HEADER_BYTES, Seed};
+use crate::limits::SUBJECT_BYTES_MAX;
 
 /// Bytes of a stored ballot.
 const BALLOT_BYTES: usize = 16;

@@ -56,7 +56,7 @@ impl FailureLatch {
         }
     }
 
-    /// Fails the volume for everybody. The first reason stays.
+    /// Fails the volume for all callers. The first reason stays.
     pub(crate) fn fail(&self, span: FailureSpan, reason: &str) -> Error {
         let reason = self.reason.get_or_init(|| reason.to_owned()).clone();
         let sticky = self.sticky.as_ref().filter(|_| span == FailureSpan::Life);
@@ -145,17 +145,17 @@ impl FailureFile {
     pub(crate) fn begin_life_without(
         &self,
         incarnation: Incarnation,
-        told: &[LostRange],
+        noted_losses: &[LostRange],
     ) -> Result<(), OpenError> {
         self.update(|identity| {
             identity.incarnation = incarnation;
-            identity.told = told.to_vec();
+            identity.noted_losses = noted_losses.to_vec();
         })
     }
 
     /// Forgets what is not missing any more.
-    pub(crate) fn remember(&self, told: &[LostRange]) -> Result<(), OpenError> {
-        self.update(|identity| identity.told = told.to_vec())
+    pub(crate) fn remember(&self, noted_losses: &[LostRange]) -> Result<(), OpenError> {
+        self.update(|identity| identity.noted_losses = noted_losses.to_vec())
     }
 
     /// Notes that the state was lost. The next life begins when the log has it.

@@ -1,4 +1,4 @@
-//! volume.json: who this volume is, and when to refuse it.
+//! volume.json: identity of the volume, and the reasons to refuse it.
 //!
 //! The file is JSON of two layers: format version, checksum, and the body that the checksum covers
 //! byte by byte. It is replaced as a whole: written beside, synced, renamed, directory synced; so a
@@ -25,6 +25,7 @@ use sherd_core::id::{ClusterId, Incarnation, VolumeId};
 
 use crate::disk::{Disk, DiskFile, FileId, OpenMode};
 use crate::error::{OpenError, SyncFailure};
+use crate::limits::{IDENTITY_BYTES_MAX, LOST_RANGES_MAX};
 
 /// The file's name.
 pub const FILE_NAME: &str = "volume.json";
@@ -36,10 +37,6 @@ const NEW_NAME: &str = "volume.json.new";
 const LOST_AND_FOUND: &str = "lost+found";
 /// The version written and the only one read.
 pub const FORMAT: u32 = 1;
-/// Bytes of the longest file that is read: a topology of every limit fits many times.
-const FILE_BYTES_MAX: u64 = 16 << 20;
-/// Ranges of lost log that are remembered. Further ones are found again, and cost a recovery.
-const TOLD_MAX: usize = 256;
 
 /// Identity of a volume, and the facts of its life that must survive every loss.
 #[derive(Debug, Clone, PartialEq)]
@@ -60,7 +57,7 @@ pub struct Identity {
     pub lost: Option<String>,
     /// Ranges missing in the log that already cost an earlier life: while the current life is whole they are
     /// not counted as a loss again.
-    pub told: Vec<LostRange>,
+    pub noted_losses: Vec<LostRange>,
 }
 
 /// A stretch of a segment that cannot be used.
@@ -98,7 +95,7 @@ pub enum Phase {
     Formed,
 }
 
-/// Whom a directory must belong to; `None` where anyone will do.
+/// The owner that a directory must have; `None` accepts any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExpectedIdentity {
     /// The cluster.
@@ -155,14 +152,14 @@ struct Body {
     topology: Option<serde_json::Value>,
     failed: Option<String>,
     lost: Option<String>,
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    told: Vec<LostRange>,
+    #[serde(rename = "told", default, skip_serializing_if = "Vec::is_empty")]
+    noted_losses: Vec<LostRange>,
 }
 
 impl Identity {
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
-        let Self { cluster, volume, incarnation, phase, topology, failed, lost, told } = self;
+        let Self { cluster, volume, incarnation, phase, topology, failed, lost, noted_losses } = self;
         let body = Body {
             cluster: cluster.to_string(),
             volume: volume.to_string(),
@@ -171,7 +168,7 @@ impl Identity {
             topology: topology.clone(),
             failed: failed.clone(),
             lost: lost.clone(),
-            told: told.iter().copied().take(TOLD_MAX).collect(),
+            noted_losses: noted_losses.iter().copied().take(LOST_RANGES_MAX).collect(),
         };
         let body = serde_json::value::to_raw_value(&body).expect("strings and numbers are JSON");
         let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
@@ -205,7 +202,7 @@ impl Identity {
             topology: body.topology,
             failed: body.failed,
             lost: body.lost,
-            told: body.told,
+            noted_losses: body.noted_losses,
         })
     }
 
@@ -300,7 +297,7 @@ impl IdentityFile {
         };
         let id = disk.file_id(&path).map_err(io("stat"))?;
         let length = file.length().map_err(io("stat"))?;
-        let length = usize::try_from(length).ok().filter(|length| *length as u64 <= FILE_BYTES_MAX);
+        let length = usize::try_from(length).ok().filter(|length| *length as u64 <= IDENTITY_BYTES_MAX);
         let length = length.ok_or_else(|| damaged("it is too long".to_owned()))?;
         let mut bytes = vec![0; length];
         let read = file.read_at(&mut bytes, 0).map_err(io("read"))?;

@@ -14,7 +14,7 @@ fn identity() -> Identity {
         topology: Some(serde_json::json!({"epoch": 18_446_744_073_709_551_615_u64, "sets": [["a", "b"]]})),
         failed: None,
         lost: Some("rot".to_owned()),
-        told: Vec::new(),
+        noted_losses: Vec::new(),
     }
 }
 
@@ -63,9 +63,10 @@ fn the_bytes_of_format_1_never_change() {
     };
     assert_eq!(String::from_utf8(identity().encode()).unwrap(), summed(wanted));
     // The list of lost ranges is written only if it has entries.
-    let told = [(7, 4096, Some(8192)), (9, 0, None)];
-    let told = told.map(|(segment, offset, until)| LostRange { segment, offset, until }).to_vec();
-    let identity = Identity { told, ..identity() };
+    let noted_losses = [(7, 4096, Some(8192)), (9, 0, None)];
+    let noted_losses =
+        noted_losses.map(|(segment, offset, until)| LostRange { segment, offset, until }).to_vec();
+    let identity = Identity { noted_losses, ..identity() };
     let wanted = wanted.replace(
         r#""lost":"rot"}"#,
         concat!(
@@ -171,7 +172,7 @@ fn a_foreign_volume_is_refused_with_both_ids() {
 }
 
 #[test]
-fn an_unknown_format_and_a_damaged_file_are_told_apart() {
+fn an_unknown_format_and_a_damaged_file_are_different_errors() {
     let next = disk();
     put(&next, FILE_NAME, br#"{"format":2,"anything":"else"}"#);
     assert!(matches!(open(&next), Err(OpenError::Version { version: 2, supported: 1, .. })));

@@ -405,7 +405,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_absent_key_is_told_from_memory_on_the_third_level_too() {
+    fn memory_shows_an_absent_key_on_the_third_level_too() {
         let folder = tempfile::tempdir().unwrap();
         let index = LsmIndex::open(folder.path(), &IndexCache::new(1 << 20, 1024)).unwrap();
         let key = |number: u64| Bytes::from(number.to_be_bytes().to_vec());
@@ -445,7 +445,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_sealed_and_not_flushed_is_not_absent() {
+    fn a_sealed_and_unflushed_entry_is_not_absent() {
         let folder = tempfile::tempdir().unwrap();
         let index = LsmIndex::open(folder.path(), &IndexCache::new(1 << 20, 16)).unwrap();
         let key = Bytes::from_static(b"key");

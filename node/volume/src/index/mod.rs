@@ -188,9 +188,6 @@ impl Progress {
     }
 }
 
-/// Merges that follow a flush: enough to empty all levels once, and an end in any case.
-pub(crate) const MERGES_MAX: u32 = 16;
-
 /// Keys that begin with this byte are the index's own.
 const RESERVED: u8 = 0xff;
 

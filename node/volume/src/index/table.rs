@@ -24,6 +24,7 @@ use sherd_core::register::RowHead;
 use sherd_core::release::ReleaseId;
 
 use crate::format::{Flags, Kind, Subject};
+use crate::limits::HEAD_IN_INDEX_MAX;
 
 /// Packed shards.
 pub const SHARD: u8 = 3;
@@ -51,9 +52,6 @@ const GONE_FLAGS: u8 = 1 | 1 << 1;
 
 /// Behind the ballot of a listed row that is committed.
 const COMMITTED_MARK: u8 = 1;
-
-/// Bytes of an encoded value that an index row keeps; a larger one is read from the log.
-pub const HEAD_IN_INDEX_MAX: usize = 4096;
 
 /// Where a record is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

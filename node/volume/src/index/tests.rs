@@ -127,7 +127,7 @@ fn the_last_change_of_a_key_in_a_batch_wins() {
 }
 
 #[test]
-fn memory_tells_what_is_not_written_out_and_what_filters_rule_out() {
+fn memory_answers_unflushed_keys_and_those_that_filters_rule_out() {
     let directory = tempfile::tempdir().unwrap();
     let index = open(directory.path());
     let told = |key: &str| index.get_cached(key.as_bytes()).unwrap();
@@ -474,7 +474,7 @@ fn a_killed_process_leaves_whole_batches_up_to_its_checkpoint() {
         assert!(told > last);
         let index = open(&path);
         let persisted = index.persisted().unwrap().0;
-        assert!(persisted >= told, "persisted {persisted}, was told {told}");
+        assert!(persisted >= told, "persisted {persisted}, reported {told}");
         let all = scan(&index, "", None);
         assert_eq!(all.len(), 50);
         assert!(all.iter().all(|(_, value)| value.starts_with(&format!("{persisted} "))));
@@ -483,7 +483,7 @@ fn a_killed_process_leaves_whole_batches_up_to_its_checkpoint() {
 }
 
 #[test]
-fn a_file_that_cannot_be_opened_is_no_damage_and_one_that_is_missing_is() {
+fn a_file_that_cannot_be_opened_is_not_damage_and_a_missing_one_is() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("index");
     let index = open(&path);

@@ -25,11 +25,10 @@ use crate::format::{
     Subject, VERSION, block_count, block_hashes, hash_blocks,
 };
 use crate::index::table::{Origin, Place, RowKeys};
+use crate::limits::COPIED_PAYLOAD_BYTES_MAX;
 use crate::log::durable::SpareSegments;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment, Segments};
 
-/// A payload up to this is copied behind its header, and hashed there in one piece.
-const COPY_MAX: usize = 16 << 10;
 /// Of a larger payload the buffers below this are copied; the others are written from where they are.
 const COPY_BELOW: usize = 4096;
 /// Bytes of a frame that no batch takes: they are for the bound, for the opening, and for the positions of
@@ -80,12 +79,12 @@ pub(crate) enum KnownRows {
 
 /// A commit hint, with the keys of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct LearntCommit {
+pub(crate) struct HintedCommit {
     pub(crate) hint: Hint,
     pub(crate) keys: RowKeys,
 }
 
-impl From<Hint> for LearntCommit {
+impl From<Hint> for HintedCommit {
     fn from(hint: Hint) -> Self {
         let keys = RowKeys::of(&hint.key);
         Self { hint, keys }
@@ -167,7 +166,7 @@ impl NewRecord {
         let subject_end = start + RECORD_HEADER_BYTES + self.subject_bytes;
         assert!(frame.len() == subject_end, "a subject is as long as it said");
         let payload_start = frame.zeros(self.hash_bytes()).len();
-        let is_copied = self.payload_bytes as usize <= COPY_MAX;
+        let is_copied = self.payload_bytes as usize <= COPIED_PAYLOAD_BYTES_MAX;
         for buffer in &self.payload {
             if is_copied || buffer.len() < COPY_BELOW {
                 frame.raw(buffer);

@@ -15,7 +15,8 @@ use parking_lot::Mutex;
 use crate::disk::{Disk, DiskFile, OpenMode, write_past_cache};
 use crate::error::{FaultClass, SyncFailure};
 use crate::format::SegmentHeader;
-use crate::log::{SEGMENT_NUMBER_MAX, Segment, segment_path};
+use crate::limits::SEGMENT_NUMBER_MAX;
+use crate::log::{Segment, segment_path};
 
 /// Bytes that a spare is filled with, one write at a time.
 static ZEROS: Zeros = Zeros([0; 1 << 18]);
@@ -274,7 +275,7 @@ mod tests {
     use crate::disk::faulty::FaultyDisk;
 
     #[test]
-    fn a_spare_takes_the_name_of_no_other_one_whatever_numbers_are_there() {
+    fn a_spare_takes_the_name_of_no_other_one_beside_any_numbers() {
         let disk = FaultyDisk::new(1);
         let log = Path::new("/log");
         disk.create_dir(log).unwrap();

@@ -27,6 +27,7 @@ use sherd_core::limits;
 use crate::disk::FileKeeper;
 use crate::disk::{Disk, DiskFile, OpenMode};
 use crate::format::{SEGMENT_HEADER_BYTES, Seed};
+use crate::limits::SEGMENT_NUMBER_MAX;
 use crate::sync::{Mutex, RwLock};
 
 /// The files of segments that are open, the least recently used go first.
@@ -227,10 +228,6 @@ pub fn directory(volume: &Path) -> PathBuf {
 pub fn segment_path(log: &Path, number: u64) -> PathBuf {
     log.join(format!("{number:020}.seg"))
 }
-
-/// The highest number of a segment. No log comes to it, so a file with a higher one in its name was not
-/// written by one; and behind every number up to here there is a next one.
-pub const SEGMENT_NUMBER_MAX: u64 = 1 << 62;
 
 /// Whether a file is named as segments are, of any number.
 pub fn is_segment_name(name: &str) -> bool {

@@ -25,11 +25,12 @@ use sherd_core::limits;
 
 use crate::error::FaultClass;
 use crate::format::{
-    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SUBJECT_BYTES_MAX,
-    SegmentHeader, Subject, verify_block,
+    FRAME_HEADER_BYTES, Flags, FrameHeader, RECORD_HEADER_BYTES, RecordHeader, SegmentHeader, Subject,
+    verify_block,
 };
 use crate::identity::LostRange;
 use crate::index::table::{Place, payload_bytes_needed};
+use crate::limits::SUBJECT_BYTES_MAX;
 use crate::log::append::RecordPlace;
 use crate::log::{FIRST_FRAME, SHORT_END_BYTES, Segment};
 use crate::options::UnreadablePolicy;

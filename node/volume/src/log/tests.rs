@@ -11,7 +11,7 @@ use shuttle::{Config, Runner, thread};
 use sherd_core::id::{Ballot, Timestamp};
 
 use super::*;
-use crate::disk::descriptor_limit::ThriftyDisk;
+use crate::disk::descriptor_limit::DescriptorLimitDisk;
 use crate::disk::faulty::FaultyDisk;
 use crate::error::FaultClass;
 use crate::format::{SegmentHeader, VERSION};
@@ -46,8 +46,8 @@ impl Scene {
     fn new() -> Self {
         let (disk, log) = (FaultyDisk::new(1), Path::new("/log"));
         disk.create_dir(log).unwrap();
-        let thrifty: Arc<dyn Disk> = Arc::new(ThriftyDisk::new(Arc::new(disk.clone())));
-        let segments = Segments::new(&thrifty);
+        let limited: Arc<dyn Disk> = Arc::new(DescriptorLimitDisk::new(Arc::new(disk.clone())));
+        let segments = Segments::new(&limited);
         for number in THERE {
             let path = segment_path(log, number);
             let file = disk.open(&path, OpenMode::CreateNew).unwrap();
@@ -55,7 +55,7 @@ impl Scene {
             let files = Arc::clone(segments.files());
             segments.insert(Arc::new(Segment::new(VOLUME, number, Sequence(number), path, files)));
         }
-        let spares = SpareSegments::adopt(thrifty, log, &[], SEGMENT_BYTES, 1).unwrap();
+        let spares = SpareSegments::adopt(limited, log, &[], SEGMENT_BYTES, 1).unwrap();
         disk.set_descriptors(DESCRIPTORS);
         Self { disk, segments, spares }
     }
@@ -122,7 +122,7 @@ fn until_not_busy<T>(mut call: impl FnMut() -> io::Result<T>) -> T {
 }
 
 #[test]
-fn no_reader_meets_another_segments_bytes_and_no_file_outlives_its_segment() {
+fn no_reader_gets_another_segments_bytes_and_no_file_outlives_its_segment() {
     let (answered, reused) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicU64::new(0)));
     let (answers, uses) = (Arc::clone(&answered), Arc::clone(&reused));
     let run = move || {
@@ -141,7 +141,7 @@ fn no_reader_meets_another_segments_bytes_and_no_file_outlives_its_segment() {
         }
         let kept: Vec<u64> = scene.segments.files().open.lock().files.keys().copied().collect();
         assert!(!kept.contains(&GOES), "{kept:?}");
-        assert_eq!(scene.disk.open_files(), kept.len() as u64, "nobody reads any more");
+        assert_eq!(scene.disk.open_files(), kept.len() as u64, "no reader is left");
         scene.segments.files().close_all();
         scene.disk.set_descriptors(1);
         assert!([2, 3].into_iter().all(|number| scene.read(number)), "what is kept makes room");

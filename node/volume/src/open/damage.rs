@@ -7,7 +7,8 @@ use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::id::Sequence;
 
 use crate::error::Error;
-use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX, Subject};
+use crate::format::{Flags, Subject};
+use crate::limits::{HEAL_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX};
 use crate::log::append::NewRecord;
 use crate::log::replay::FoundRecord;
 use crate::write::plan::Plan;

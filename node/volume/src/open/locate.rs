@@ -27,11 +27,10 @@ use crate::format::{SEGMENT_HEADER_BYTES, SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::Index;
 use crate::index::table::segment_key;
+use crate::limits::SEGMENT_NUMBER_MAX;
 use crate::log::durable::SpareSegments;
 use crate::log::replay::{FoundFrames, FoundRecord, HeadedSegment, UnreadableRange, find_frames, replay};
-use crate::log::{
-    FIRST_FRAME, SEGMENT_NUMBER_MAX, Segment, Segments, is_segment_name, parse_segment_name, segment_path,
-};
+use crate::log::{FIRST_FRAME, Segment, Segments, is_segment_name, parse_segment_name, segment_path};
 use crate::options::UnreadablePolicy;
 use crate::state::apply::DerivedState;
 
@@ -48,7 +47,7 @@ pub(crate) struct LogFiles<'a> {
     /// loss.
     pub(crate) is_whole: bool,
     /// Ranges missing in it that already cost a life.
-    pub(crate) told: &'a [LostRange],
+    pub(crate) noted_losses: &'a [LostRange],
     pub(crate) policy: UnreadablePolicy,
     /// Bytes of entries in memory after which a replay flushes the index.
     pub(crate) replay_bytes: u64,

@@ -29,7 +29,7 @@ use sherd_core::register::recover::opening::Opening;
 use crate::buffer::BufferPool;
 use crate::disk::Disk;
 use crate::disk::ballast::Ballast;
-use crate::disk::descriptor_limit::ThriftyDisk;
+use crate::disk::descriptor_limit::DescriptorLimitDisk;
 use crate::error::{Error, OpenError};
 use crate::format::Subject;
 use crate::identity::failure::{FailureFile, FailureLatch};
@@ -71,7 +71,7 @@ pub struct Setup {
     pub index: Box<dyn IndexSource>,
     /// The process's buffers.
     pub buffers: BufferPool,
-    /// Whom the directory must belong to.
+    /// The owner that the directory must have.
     pub expected: ExpectedIdentity,
     /// How it is run.
     pub options: Options,
@@ -122,7 +122,7 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
         topology: None,
         failed: None,
         lost,
-        told: Vec::new(),
+        noted_losses: Vec::new(),
     };
     IdentityFile::create(Arc::clone(disk), path, identity).map(drop)
 }
@@ -136,7 +136,7 @@ pub fn create(disk: &Arc<dyn Disk>, path: &Path, new: NewVolume) -> Result<(), O
 /// [`OpenError`]; `Damaged` also for an empty directory.
 pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
     let Setup { disk, path, clock, mut index, buffers, expected, options, opening } = setup;
-    let disk: Arc<dyn Disk> = Arc::new(ThriftyDisk::new(disk));
+    let disk: Arc<dyn Disk> = Arc::new(DescriptorLimitDisk::new(disk));
     let options = options.within_limits();
     let began_us = clock.monotonic_us();
     // The lock is a file, too.
@@ -167,7 +167,7 @@ pub fn open(setup: Setup) -> Result<(Volume, OpenReport), OpenError> {
         index: Arc::clone(&restored.index),
         recent: Recent::new(options.recent_bytes),
         segments,
-        told: restored.told.clone(),
+        noted_losses: restored.noted_losses.clone(),
         spares: Arc::new(spares),
         ballast,
         buffers: buffers.clone(),
@@ -257,7 +257,7 @@ fn read_in(
         // A life that begins without its state begins without a log, too.
         is_whole: identity.lost.is_none(),
         is_formatted: identity.lost.as_deref() != Some(UNFINISHED),
-        told: &identity.told,
+        noted_losses: &identity.noted_losses,
         policy: options.unreadable,
         replay_bytes: options.replay_bytes,
         syncs: options.durability == Durability::Fsync,
@@ -273,7 +273,7 @@ enum FirstWrite {
     Format,
     /// A life that begins because the state of the one before is lost: what is missing in the log, and which
     /// segments are kept.
-    Life { told: Vec<LostRange>, unnamed: Vec<Subject> },
+    Life { noted_losses: Vec<LostRange>, unnamed: Vec<Subject> },
     /// The opening, and the phase that a recovery begins with where no record says it yet.
     Phase,
 }
@@ -305,7 +305,7 @@ fn serve(
         mut report,
         rotten,
         lost,
-        told,
+        noted_losses,
         unnamed,
         is_flushed,
         index: _,
@@ -320,7 +320,7 @@ fn serve(
     }
     match &lost {
         Some(reason) => sticky.note_loss(reason)?,
-        None => sticky.remember(&told)?,
+        None => sticky.remember(&noted_losses)?,
     }
     let identity = sticky.file.identity();
     let life = life_of(&identity, small.recovery, lost.is_some());
@@ -363,7 +363,7 @@ fn serve(
         blocked_until_us: 0,
     };
     let first = match lost {
-        Some(_) => FirstWrite::Life { told, unnamed },
+        Some(_) => FirstWrite::Life { noted_losses, unnamed },
         None if is_new => FirstWrite::Format,
         None => FirstWrite::Phase,
     };
@@ -400,11 +400,11 @@ fn first_writes(
             volume.settle_phase().map_err(&failed)?;
             volume.sticky.note_whole()?;
         }
-        FirstWrite::Life { unnamed, .. } => volume.begin_anew(unnamed).map_err(&failed)?,
+        FirstWrite::Life { unnamed, .. } => volume.start_over(unnamed).map_err(&failed)?,
         FirstWrite::Phase => volume.settle_opening().map_err(&failed)?,
     }
     let is_left = !rotten.named.is_empty() && !queue_damage(volume, rotten).map_err(&failed)?;
-    if let FirstWrite::Life { told, .. } = first {
+    if let FirstWrite::Life { noted_losses, .. } = first {
         // The checkpoint goes behind the loss, or the next opening finds it again and begins another life:
         // which happens if space for it is short.
         match volume.checkpoint() {
@@ -412,7 +412,7 @@ fn first_writes(
             Err(error) => return Err(failed(error)),
         }
         // The log has the life, and no peer has seen it: a try that fails before this uses no life up.
-        volume.sticky.begin_life_without(Incarnation(volume.working.incarnation), told)?;
+        volume.sticky.begin_life_without(Incarnation(volume.working.incarnation), noted_losses)?;
     } else if is_flushed {
         // From here on the end of the replay is durable, and its segments may be compacted. Before it a crash
         // has the same segments replayed, and finds again what is rotten in them.

@@ -22,7 +22,9 @@ use crate::error::{FaultClass, OpenError, SyncFailure};
 use crate::format::{SegmentHeader, Subject, VERSION};
 use crate::identity::LostRange;
 use crate::index::table::{Payload, Place, STATE};
-use crate::index::{Index, IndexError, MERGES_MAX};
+use crate::index::{Index, IndexError};
+use crate::limits::MERGES_MAX;
+use crate::limits::{REBUILD_CHANGES_MAX, REWRITTEN_SEGMENTS_MAX};
 use crate::log::append::{KnownRows, Tail, TailSegment};
 use crate::log::replay::{FoundRecord, HeadedSegment, LostData, ReplayOutcome, UnreadableRange, replay};
 use crate::log::{FIRST_FRAME, Segments, segment_path};
@@ -35,12 +37,6 @@ use crate::options::UnreadablePolicy;
 use crate::state::apply::{Batch, Changes, DerivedState, WrittenRecord, as_index_changes, decode_entry};
 use crate::state::{SealedSegment, SmallState};
 
-/// Changes gathered before they are applied to the index: what a running volume gathers, too.
-const CHANGES_MAX: usize = 1024;
-
-/// Segments whose records are written again: as many as one frame takes in any case. Each lost one costs two.
-const UNNAMED_MAX: usize = 256;
-
 /// The restored state of a volume.
 pub(crate) struct RestoredState {
     pub(crate) index: Arc<dyn Index>,
@@ -52,7 +48,7 @@ pub(crate) struct RestoredState {
     /// Acknowledged state is gone, and why.
     pub(crate) lost: Option<String>,
     /// Ranges missing in the log that need no other life than the current one, or the one that begins now.
-    pub(crate) told: Vec<LostRange>,
+    pub(crate) noted_losses: Vec<LostRange>,
     /// Segments that are kept beside a loss, and whose records are lost.
     pub(crate) unnamed: Vec<Subject>,
     /// The index has on disk a part of a replay whose end it does not know.
@@ -112,14 +108,15 @@ pub(crate) fn restore(
         }
     }
     let lost = judge_loss(&headed, &replayed, &small, persisted, files);
-    let mut told = files.told.to_vec();
+    let mut noted_losses = files.noted_losses.to_vec();
     if is_complete {
         // Ranges that can be read again are relied on again.
-        told.retain(|range| replayed.has_lost(range));
+        noted_losses.retain(|range| replayed.has_lost(range));
     }
     if lost.is_some() {
-        let anew = told_by_a_life(&index, &headed, &replayed).map_err(|error| index_error(error, log))?;
-        told.extend(anew.into_iter().filter(|range| !files.told.contains(range)));
+        let new_losses =
+            ranges_of_a_life(&index, &headed, &replayed).map_err(|error| index_error(error, log))?;
+        noted_losses.extend(new_losses.into_iter().filter(|range| !files.noted_losses.contains(range)));
     }
     let unnamed = if lost.is_some() { unnamed_of(&headed, &replayed, &small) } else { Vec::new() };
     let (empty, end) = cut_empty(&mut headed, &replayed, lost.is_some());
@@ -141,11 +138,11 @@ pub(crate) fn restore(
     let next = replayed.next.max(Sequence(persisted.map_or(1, |persisted| persisted.0 + 1)));
     let is_whole = !replayed.torn && lost.is_none() && discarded.is_empty() && empty.is_none();
     // A fact about a segment whose file is gone must not be applied to another segment.
-    let known = files.told.iter().map(|range| range.segment).chain(small.segments.keys().copied());
+    let known = files.noted_losses.iter().map(|range| range.segment).chain(small.segments.keys().copied());
     let highest = known.fold(highest, u64::max);
     let tail = tail_of(files, &headed, end, highest, next, is_whole)?;
     let is_flushed = index.persisted() != persisted || derived.was_cut_short();
-    Ok(RestoredState { index, small, derived, tail, report, rotten, lost, told, unnamed, is_flushed })
+    Ok(RestoredState { index, small, derived, tail, report, rotten, lost, noted_losses, unnamed, is_flushed })
 }
 
 /// Replays the log into the index, or into an empty one where that does not do, and why not.
@@ -315,7 +312,7 @@ struct IndexFeed<'a> {
 
 impl IndexFeed<'_> {
     fn frame(&mut self, records: &[FoundRecord], last: Sequence) -> Result<(), IndexError> {
-        if self.changes.len() >= CHANGES_MAX || self.gathered_bytes >= self.replay_bytes / 4 {
+        if self.changes.len() >= REBUILD_CHANGES_MAX || self.gathered_bytes >= self.replay_bytes / 4 {
             self.apply()?;
             self.flush_by_bytes()?;
         }
@@ -336,7 +333,7 @@ impl IndexFeed<'_> {
                 },
                 placed: found.placed,
                 known: &KnownRows::Nothing,
-                learnt: None,
+                hinted: None,
             })?;
         }
         if is_new(last) {
@@ -395,14 +392,15 @@ fn judge_loss(
         return Some("the log has no segment".to_owned());
     }
     // A replay may begin before a loss that already cost a life: for the evidence of rot before it.
-    let told = small.recovery.map(|recovery| recovery.rows_after);
+    let rows_after_loss = small.recovery.map(|recovery| recovery.rows_after);
     let is_behind = |lost: &LostData| {
-        let is_known = files.is_whole && files.told.contains(&lost.range);
+        let is_known = files.is_whole && files.noted_losses.contains(&lost.range);
         let is_in_index = persisted.is_some_and(|persisted| lost.from <= persisted);
         // If nothing readable was behind a loss, it began with the very sequence that the life begun because
         // of it first wrote, elsewhere.
-        told.is_some_and(|told| {
-            is_known && lost.from.0 <= told.0.saturating_add(1) || is_in_index && lost.from <= told
+        rows_after_loss.is_some_and(|rows_after_loss| {
+            is_known && lost.from.0 <= rows_after_loss.0.saturating_add(1)
+                || is_in_index && lost.from <= rows_after_loss
         })
     };
     let rotten = |LostRange { segment, offset, .. }: LostRange| {
@@ -434,7 +432,7 @@ fn judge_loss(
 /// behind the `phase` record. Rot that comes later has another range, and is found: only a loss between
 /// exactly these offsets is left out. A vote does not guarantee shards; reads and the scrubber find the
 /// missing ones.
-fn told_by_a_life(
+fn ranges_of_a_life(
     index: &Arc<dyn Index>,
     headed: &[HeadedSegment],
     replayed: &ReplayOutcome,
@@ -468,7 +466,7 @@ fn unnamed_of(headed: &[HeadedSegment], replayed: &ReplayOutcome, small: &SmallS
         let last = Sequence(behind.0.saturating_sub(1));
         Some(Subject::Segment { number, end, first: one.segment.first, last })
     });
-    named.take(UNNAMED_MAX).collect()
+    named.take(REWRITTEN_SEGMENTS_MAX).collect()
 }
 
 /// Removes the remains of a crash: half a segment, and segments that compaction had let go. Returns files

@@ -21,6 +21,7 @@ use crate::index::IndexError;
 use crate::index::table::{
     OBJECT, PART, UNSETTLED, is_gone, parse_listed, parse_row_key, row_key, unsettled_key,
 };
+use crate::limits::PAGE_VALUES_BYTES_MAX;
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::Reader;
 use crate::read::scan::Walk;
@@ -29,10 +30,6 @@ use crate::state::promises::judge_bucket;
 
 /// Rows that one call looks at before it hands back what it has.
 const LOOKED_AT_MAX: usize = LIST_PASSED_MAX as usize;
-
-/// Bytes of values after which one call hands back what it has: a value may have some mebibytes, and a page
-/// is in memory as a whole.
-const VALUES_BYTES_MAX: usize = 1 << 20;
 
 impl Reader {
     /// Lists a page of a bucket.
@@ -75,7 +72,7 @@ impl Reader {
         // Where to go on is behind what was looked at: a lister that stops there names it to its client.
         let mut next = None;
         while let Some((key, value)) = walk.next()? {
-            let is_full = page.entries.len() >= scan.limit || values_bytes >= VALUES_BYTES_MAX;
+            let is_full = page.entries.len() >= scan.limit || values_bytes >= PAGE_VALUES_BYTES_MAX;
             if is_full || looked_at >= LOOKED_AT_MAX || page.hidden >= passed_max {
                 let name = || key.slice(1 + scan.bucket.0.len()..);
                 page.next = Some(next.unwrap_or_else(name));
@@ -173,7 +170,7 @@ impl Reader {
         let (mut looked_at, mut values_bytes) = (0, 0);
         let mut last = None;
         while let Some((key, value)) = walk.next()? {
-            let is_full = page.rows.len() >= scan.limit.max(1) || values_bytes >= VALUES_BYTES_MAX;
+            let is_full = page.rows.len() >= scan.limit.max(1) || values_bytes >= PAGE_VALUES_BYTES_MAX;
             if is_full || looked_at >= LOOKED_AT_MAX {
                 page.next = Some(self.last_looked_at(last)?);
                 break;
@@ -245,7 +242,7 @@ impl VolumeShared {
     }
 
     fn scanned_row(&self, key: RegisterKey, stored: &StoredRow, want_value: bool) -> ScannedRow {
-        let read = || self.value(&key, stored, Source::Disk).and_then(Lookup::told).ok();
+        let read = || self.value(&key, stored, Source::Disk).and_then(Lookup::or_busy).ok();
         let value = want_value.then(read).flatten();
         let (tombstone, is_missed) = (stored.row.tombstone, stored.row.is_missed);
         let row = Row { head: stored.head(), value_bytes: stored.row.head_bytes, value };

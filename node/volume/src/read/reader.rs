@@ -25,15 +25,13 @@ use crate::error::Error;
 use crate::format::Subject;
 use crate::identity::failure::FailureFile;
 use crate::index::table::{self, Body, Origin, row_key, shard_key};
+use crate::limits::LOOKUP_TRIES;
 use crate::log::read::{self, ReadError};
 use crate::lookup::{Lookup, Source};
 use crate::read::scan::Walk;
 use crate::read::view::{StoredRow, VolumeShared, describe};
 use crate::shard_file::ShardFiles;
 use crate::state::promises::{asked, key_state};
-
-/// How often a lookup that ran into a new batch is tried again before it goes through the log's order.
-const TRIES: usize = 4;
 
 /// A row as it is now, if that is certain.
 enum CurrentRow {
@@ -65,7 +63,7 @@ impl Reader {
         source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
         let key = target.rows().row();
-        for _ in 0..TRIES {
+        for _ in 0..LOOKUP_TRIES {
             if self.shared.promises.lock().is_busy(key) {
                 return Ok(Lookup::Pending);
             }
@@ -108,7 +106,7 @@ impl Reader {
         source: Source,
     ) -> Result<Lookup<Answer<Vote>>, Error> {
         let key = target.rows().row();
-        for _ in 0..TRIES {
+        for _ in 0..LOOKUP_TRIES {
             let (version, row) = match self.current(target, key, values, source)? {
                 CurrentRow::Row(version, row) => (version, row),
                 CurrentRow::Moved => continue,
@@ -198,7 +196,7 @@ impl Reader {
         self.shared.check()?;
         self.judge_epoch(target)?;
         let key = &target.key;
-        for _ in 0..TRIES {
+        for _ in 0..LOOKUP_TRIES {
             let stored = match self.shared.stored(target.rows().row(), source)? {
                 Lookup::Immediate(stored) => stored,
                 Lookup::Pending => return Ok(Lookup::Pending),
@@ -227,7 +225,7 @@ impl Reader {
     ) -> Result<Lookup<Vec<Bytes>>, Error> {
         self.shared.check()?;
         let corrupt = || self.shared.corrupt(described(shard));
-        for _ in 0..TRIES {
+        for _ in 0..LOOKUP_TRIES {
             let (origin, bytes) = match self.shard_entry(shard, source)? {
                 Lookup::Immediate(found) => found,
                 Lookup::Pending => return Ok(Lookup::Pending),
@@ -275,8 +273,8 @@ impl Reader {
     /// [`Error::NotFound`], [`Error::Corrupt`] where the disk cannot read it, [`Error::Busy`].
     pub fn packed_len(&self, shard: ShardId) -> Result<u64, Error> {
         self.shared.check()?;
-        for _ in 0..TRIES {
-            let (origin, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
+        for _ in 0..LOOKUP_TRIES {
+            let (origin, bytes) = self.shard_entry(shard, Source::Disk)?.or_busy()?;
             let Some(segment) = self.shared.segments.get(origin.place.segment) else { continue };
             let found = read::open(&segment, origin.place, bytes, Source::Disk).and_then(|opened| {
                 let is_it = matches!(&opened.subject, Subject::Shard { shard: found, .. } if *found == shard);
@@ -299,8 +297,8 @@ impl Reader {
     /// As [`Reader::packed`].
     pub fn verify_packed(&self, shard: ShardId) -> Result<u64, Error> {
         self.shared.check()?;
-        let (_, bytes) = self.shard_entry(shard, Source::Disk)?.told()?;
-        self.packed(shard, 0..u64::from(bytes), Source::Device)?.told()?;
+        let (_, bytes) = self.shard_entry(shard, Source::Disk)?.or_busy()?;
+        self.packed(shard, 0..u64::from(bytes), Source::Device)?.or_busy()?;
         Ok(u64::from(bytes))
     }
 
@@ -328,12 +326,13 @@ impl Reader {
     /// [`Error::NotFound`], [`Error::Corrupt`], [`Error::Busy`] when the pool has no buffer.
     pub fn verify_row(&self, key: &RegisterKey) -> Result<(), Error> {
         self.shared.check()?;
-        for _ in 0..TRIES {
-            let stored = self.shared.stored(&row_key(key), Source::Disk)?.told()?.ok_or(Error::NotFound)?;
+        for _ in 0..LOOKUP_TRIES {
+            let stored =
+                self.shared.stored(&row_key(key), Source::Disk)?.or_busy()?.ok_or(Error::NotFound)?;
             let bytes = u64::from(stored.row.head_bytes) + u64::from(stored.row.inline_bytes);
             match self.shared.row_payload(key, &stored, 0..bytes, Source::Device) {
                 Err(Error::NotFound) => {}
-                other => return other?.told().map(drop),
+                other => return other?.or_busy().map(drop),
             }
         }
         Err(self.shared.corrupt(format!("row of {key:?}")))
@@ -346,13 +345,13 @@ impl Reader {
     /// [`Error::Corrupt`], [`Error::Busy`] when the pool has no buffer, [`Error::Failed`].
     pub fn held_value(&self, key: &RegisterKey) -> Result<Option<Bytes>, Error> {
         self.shared.check()?;
-        for _ in 0..TRIES {
-            let Some(stored) = self.shared.stored(&row_key(key), Source::Disk)?.told()? else {
+        for _ in 0..LOOKUP_TRIES {
+            let Some(stored) = self.shared.stored(&row_key(key), Source::Disk)?.or_busy()? else {
                 return Ok(None);
             };
             match self.shared.value(key, &stored, Source::Disk) {
                 Err(Error::NotFound) => {}
-                other => return other?.told().map(Some),
+                other => return other?.or_busy().map(Some),
             }
         }
         Err(self.shared.corrupt(format!("row of {key:?}")))
@@ -503,7 +502,7 @@ impl VolumeShared {
     /// one is recovered, and until then they are what can still be saved. Where a forced recovery shows them,
     /// the loss is found again when the index is rebuilt.
     fn is_in_log(&self, place: table::Place) -> bool {
-        if self.told.iter().any(|range| range.has(place.segment, u64::from(place.offset))) {
+        if self.noted_losses.iter().any(|range| range.has(place.segment, u64::from(place.offset))) {
             return false;
         }
         let view = self.view.read();

@@ -12,17 +12,13 @@ use bytes::Bytes;
 
 use crate::error::Error;
 use crate::index::{IndexError, Pair};
+use crate::limits::{OVERLAY_TAKEN_MAX, PASSED_BEFORE_SEEK_MAX};
 use crate::read::view::VolumeShared;
 
 type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 
-/// Entries that a jump ahead passes at most before it seeks, which costs as much as about ten of them.
-const PASSED_MAX: usize = 8;
 /// Of jumps that pass entries in vain, one in this number tries it again.
 const RETRY: u32 = 32;
-
-/// Entries of the overlay that are taken at one time, under the view's lock: about 50 us.
-const OVERLAY_TAKEN_MAX: usize = 512;
 
 /// A walk in key order that can jump ahead.
 pub(crate) struct Walk<'a> {
@@ -82,7 +78,7 @@ impl<'a> Walk<'a> {
         while self.overlay.next_if(|(key, _)| key.as_ref() < from).is_some() {}
         let lies_before = |pair: &Result<Pair, IndexError>| pair.as_ref().is_ok_and(|(key, _)| key < from);
         if self.far_jumps.is_multiple_of(RETRY) {
-            for _ in 0..PASSED_MAX {
+            for _ in 0..PASSED_BEFORE_SEEK_MAX {
                 self.index.next_if(lies_before);
             }
         }

@@ -116,7 +116,7 @@ pub(crate) struct VolumeShared {
     pub(crate) recent: Recent,
     pub(crate) segments: Arc<Segments>,
     /// Ranges missing in the log that already cost a life: empty, except after a loss.
-    pub(crate) told: Vec<LostRange>,
+    pub(crate) noted_losses: Vec<LostRange>,
     pub(crate) spares: Arc<SpareSegments>,
     pub(crate) ballast: Arc<Ballast>,
     pub(crate) buffers: BufferPool,

@@ -165,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_while_a_sync_runs_shares_the_next_one() {
+    fn a_caller_that_comes_while_a_sync_runs_shares_the_next_one() {
         let disk = FaultyDisk::new(1);
         disk.create_dir(Path::new("/shards/00")).unwrap();
         let (begun, go_on) = (Barrier::new(2), Barrier::new(2));

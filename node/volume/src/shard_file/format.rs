@@ -16,6 +16,7 @@
 
 use bytes::Bytes;
 
+use crate::limits::SHARD_BYTES_MAX;
 use sherd_core::checksum::Digest;
 use sherd_core::codec::{DecodeError, Reader, Writer};
 use sherd_core::id::{BucketId, ClusterId, DataId, ObjectKey, PartKey, RegisterKey, ShardId, UploadId};
@@ -37,8 +38,6 @@ pub const FOOTER_BYTES: usize = 8 + HASH_BYTES + 8;
 pub const HASH_BYTES: usize = 32;
 /// Multiple to which the payload is padded.
 pub const PAGE_BYTES: u64 = 4096;
-/// Bytes of the longest shard: far above what one PUT can make, so that no sum overflows.
-pub const SHARD_BYTES_MAX: u64 = 1 << 40;
 
 const KEY_AT: usize = 136;
 const CRC_AT: usize = HEADER_BYTES - 4;

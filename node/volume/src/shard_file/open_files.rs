@@ -13,9 +13,7 @@ use sherd_core::message::ShardFileHeader;
 use super::format::Layout;
 use crate::disk::DiskFile;
 use crate::disk::FileKeeper;
-
-/// Bytes of tables kept with them.
-const TABLE_BYTES_MAX: u64 = 8 << 20;
+use crate::limits::KEPT_TABLES_BYTES_MAX;
 
 /// A shard file that is open, with what vouches for its bytes.
 #[derive(Debug)]
@@ -57,7 +55,7 @@ impl OpenFiles {
 
     pub(super) fn keep(&self, shard: ShardId, open: &Arc<OpenShard>, changes: u64) {
         let state = &mut *self.state.lock();
-        if state.changes != changes || open.layout.table_bytes() > TABLE_BYTES_MAX {
+        if state.changes != changes || open.layout.table_bytes() > KEPT_TABLES_BYTES_MAX {
             return;
         }
         state.uses += 1;
@@ -65,7 +63,7 @@ impl OpenFiles {
         if let Some((old, _)) = state.files.insert(shard, (Arc::clone(open), state.uses)) {
             state.table_bytes -= old.layout.table_bytes();
         }
-        while state.files.len() > SHARD_FILES_MAX || state.table_bytes > TABLE_BYTES_MAX {
+        while state.files.len() > SHARD_FILES_MAX || state.table_bytes > KEPT_TABLES_BYTES_MAX {
             let oldest = state.files.iter().min_by_key(|(_, (_, used))| *used);
             let Some(oldest) = oldest.map(|(shard, _)| *shard) else { return };
             state.remove(oldest);

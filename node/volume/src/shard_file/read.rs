@@ -16,14 +16,13 @@ use sherd_core::id::ShardId;
 use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::message::ShardFileHeader;
 
-use super::format::{
-    FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, SHARD_BYTES_MAX, decode_header, decode_table,
-};
+use super::format::{FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, decode_header, decode_table};
 use super::open_files::OpenShard;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::buffer::Buffer;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
 use crate::error::{Error, FaultClass};
+use crate::limits::SHARD_BYTES_MAX;
 use crate::lookup::{Lookup, Source};
 
 /// Bytes of one read: whole blocks, and a size class of the pool.
@@ -58,7 +57,7 @@ impl ShardFilesState {
             return Ok(open);
         }
         let changes = self.open.changes();
-        let open = Arc::new(self.open_anew(shard)?);
+        let open = Arc::new(self.reopen(shard)?);
         self.open.keep(shard, &open, changes);
         Ok(open)
     }
@@ -90,7 +89,7 @@ impl ShardFilesState {
         Ok((file, header))
     }
 
-    fn open_anew(&self, shard: ShardId) -> Result<OpenShard, Error> {
+    fn reopen(&self, shard: ShardId) -> Result<OpenShard, Error> {
         let (file, header) = self.read_header(shard)?;
         let layout = Layout::of(header.shard_bytes).ok_or_else(|| corrupt(shard, &"too long"))?;
         let length = file.length().map_err(|error| read_error(shard, &error))?;
@@ -258,7 +257,7 @@ impl ShardFiles {
         if let Ok(file) = self.shared.disk.open(&self.shared.path(shard), OpenMode::Read) {
             file.evict(0, file.length().unwrap_or(0));
         }
-        let open = self.shared.open_anew(shard)?;
+        let open = self.shared.reopen(shard)?;
         let direct = self.shared.open_direct(shard);
         Ok(ShardCheck { files: self.clone(), open, direct, next: 0 })
     }

@@ -21,7 +21,7 @@ use crate::index::table::{
     self, Body, DERIVED, Entry, Origin, Payload, RowKeys, entry_of, key_of, unsettled_key,
 };
 use crate::index::{Change, Index, IndexError};
-use crate::log::append::{KnownRows, LearntCommit, NewRecord, RecordPlace, ReplacedEntry};
+use crate::log::append::{HintedCommit, KnownRows, NewRecord, RecordPlace, ReplacedEntry};
 
 /// State that a batch is applied to.
 pub(crate) trait Base {
@@ -273,7 +273,7 @@ pub(crate) struct WrittenRecord<'a> {
     pub(crate) placed: RecordPlace,
     pub(crate) known: &'a KnownRows,
     /// Content of a record of hints, if it is at hand.
-    pub(crate) learnt: Option<&'a [LearntCommit]>,
+    pub(crate) hinted: Option<&'a [HintedCommit]>,
 }
 
 /// The entries that a batch asks for, looked up before it is written. A record in the log must be applied,
@@ -292,14 +292,14 @@ impl<'a> FetchedEntries<'a> {
     pub(crate) fn fetch_for(
         &mut self,
         record: &NewRecord,
-        learnt: &[LearntCommit],
+        hinted: &[HintedCommit],
     ) -> Result<(), IndexError> {
         match (&record.subject, &record.known) {
             // The judge of the row has already looked its entry up.
             (_, KnownRows::Row { .. }) => Ok(()),
             (_, KnownRows::Hints(range)) => {
-                let learnt = learnt.get(range.clone()).unwrap_or(&[]);
-                learnt.iter().try_for_each(|one| self.fetch(one.keys.row()))
+                let hinted = hinted.get(range.clone()).unwrap_or(&[]);
+                hinted.iter().try_for_each(|one| self.fetch(one.keys.row()))
             }
             (Subject::Delete { key, .. }, KnownRows::Nothing) => self.fetch(key),
             (Subject::Row { key, .. }, KnownRows::Nothing) => self.fetch(RowKeys::of(key).row()),
@@ -354,8 +354,8 @@ impl<'a> Batch<'a> {
         match written.subject {
             Subject::Delete { key, .. } => self.delete(key, written.placed),
             Subject::Hints => {
-                if let Some(learnt) = written.learnt {
-                    return learnt.iter().try_for_each(|one| self.hint(&one.keys, &one.hint));
+                if let Some(hinted) = written.hinted {
+                    return hinted.iter().try_for_each(|one| self.hint(&one.keys, &one.hint));
                 }
                 let Some(bytes) = written.payload.all() else { return Ok(()) };
                 let hints = decode_hints(written.flags, bytes)

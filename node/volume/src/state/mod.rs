@@ -408,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_promised_is_what_a_new_segment_repeats() {
+    fn a_new_segment_repeats_the_promises() {
         let ballot = |ms| Ballot { time: Timestamp::from_ms(ms), proposer: sherd_core::id::ProposerId(1) };
         let mut small = SmallState::default();
         small.learn(&Subject::Bound(ballot(3)));
@@ -420,7 +420,7 @@ mod tests {
 
     /// A log from before openings were drawn goes on in one that names them.
     #[test]
-    fn what_was_noted_without_openings_stands_until_it_is_noted_with_them() {
+    fn notes_without_openings_stand_until_there_are_notes_with_them() {
         let (volume, incarnation) = (VolumeId([1; 16]), Incarnation(2));
         let mut small = SmallState::default();
         let old = Subject::Position { volume, incarnation, durable: Sequence(9) };
@@ -439,7 +439,7 @@ mod tests {
     }
 
     #[test]
-    fn a_segment_that_is_let_go_is_forgotten_and_a_seal_is_none() {
+    fn a_released_segment_is_forgotten_and_an_unknown_seal_ignored() {
         let mut small = SmallState::default();
         for number in [1, 2] {
             small.learn(&Subject::Segment { number, end: 9, first: Sequence(1), last: Sequence(2) });
@@ -507,7 +507,7 @@ mod tests {
     }
 
     #[test]
-    fn peers_in_their_first_life_are_named_to_nobody() {
+    fn peers_in_their_first_life_are_not_named() {
         let mut small = SmallState::default();
         for (id, life) in [(1, 1), (2, 2)] {
             let (volume, incarnation) = (VolumeId([id; 16]), Incarnation(life));

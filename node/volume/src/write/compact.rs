@@ -19,7 +19,7 @@ use crate::format::{
 use crate::identity::LostRange;
 use crate::index::table::{Body, Place, key_of, row_key, segment_key};
 use crate::log::FIRST_FRAME;
-use crate::log::append::{LearntCommit, NewRecord};
+use crate::log::append::{HintedCommit, NewRecord};
 use crate::log::read::{self, ReadError, SegmentBytes, VerifiedHead};
 use crate::lookup::Source;
 use crate::write::compaction::{CompactionPass, Damage, InFrame, RetiringSegment};
@@ -83,7 +83,7 @@ impl Volume {
                 Err(WalkEnd::Failed(error)) => return Err(error),
             }
         }
-        plan.push_hints(hints.into_iter().map(LearntCommit::from));
+        plan.push_hints(hints.into_iter().map(HintedCommit::from));
         let moved_bytes = plan.bytes as u64;
         if !plan.is_empty() {
             self.commit_moved(plan)?;
@@ -106,7 +106,7 @@ impl Volume {
     /// Ranges missing in the log that the volume's life does not need: their records that still count have
     /// entries, and a rebuild does without them whether their segment is kept or not.
     fn known_holes(&self) -> &[LostRange] {
-        if self.working.standing().has_lost_state() { &[] } else { &self.shared.told }
+        if self.working.standing().has_lost_state() { &[] } else { &self.shared.noted_losses }
     }
 
     fn commit_moved(&mut self, plan: Plan) -> Result<(), Error> {

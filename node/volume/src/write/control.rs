@@ -25,23 +25,15 @@ use sherd_core::register::seal::{Seals, StoredSeals};
 use sherd_core::release::ReleaseId;
 
 use crate::error::Error;
-use crate::format::{Hint, Phase, RELEASE_ENTRY_BYTES_MAX, Subject};
+use crate::format::{Hint, Phase, Subject};
 use crate::index::table::key_of;
-use crate::log::append::{LearntCommit, NewRecord};
+use crate::limits::{ENDS_WAITING_MAX, HINTS_BYTES_MAX, RELEASE_ENTRY_BYTES_MAX, RELEASES_WAITING_MAX};
+use crate::log::append::{HintedCommit, NewRecord};
 use crate::request::{Completion, Op};
 use crate::write::piggyback_queue::hint_bytes;
 use crate::write::plan::{JudgedPlace, Plan};
 use crate::write::volume::Volume;
 
-/// Bytes of hints remembered at most, as their records count: in memory they take three times that. Beyond it
-/// they are dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.
-const HINTS_BYTES_MAX: usize = 2 << 20;
-/// Ends of MRF entries, and of notes of replaced data, remembered at most; beyond it they are dropped, and
-/// those are looked at once more.
-const ENDS_MAX: usize = 65_536;
-/// Notes of replaced data that may wait for a frame; beyond it they are dropped, and their data is left to
-/// the sweep. Under load a frame takes them along every few milliseconds.
-const RELEASES_WAITING_MAX: usize = 4096;
 /// Bytes of a small record, about.
 const SMALL_RECORD_BYTES: usize = 128;
 
@@ -260,14 +252,14 @@ impl Volume {
         if self.piggyback.hints_bytes < HINTS_BYTES_MAX {
             let hint = Hint { key: target.key.clone(), ballot, is_everywhere };
             self.piggyback.hints_bytes += hint_bytes(&hint);
-            self.piggyback.hints.push(LearntCommit { hint, keys: target.rows().clone() });
+            self.piggyback.hints.push(HintedCommit { hint, keys: target.rows().clone() });
             self.piggyback_begins();
         }
     }
 
     /// Remembers that an MRF entry is done for the next frame.
     pub(crate) fn lazy_healed(&mut self, id: HealId) {
-        if self.piggyback.healed.len() < ENDS_MAX {
+        if self.piggyback.healed.len() < ENDS_WAITING_MAX {
             self.piggyback.healed.insert(id);
             self.piggyback_begins();
         }
@@ -289,7 +281,7 @@ impl Volume {
     /// Remembers that a note of replaced data is done for the next frame.
     pub(crate) fn lazy_released(&mut self, id: ReleaseId) {
         self.piggyback.releases.remove(&id);
-        if self.piggyback.released.len() < ENDS_MAX {
+        if self.piggyback.released.len() < ENDS_WAITING_MAX {
             self.piggyback.released.insert(id);
             self.piggyback_begins();
         }

@@ -20,9 +20,10 @@ use sherd_core::register::seal::Seals;
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal, Row, RowHead, ValueTraits, Vote};
 
 use crate::error::Error;
-use crate::format::{Flags, HEAL_ENTRY_BYTES_MAX, Hint, Subject};
+use crate::format::{Flags, Hint, Subject};
 use crate::index::table::{RowKeys, shard_key};
-use crate::log::append::{KnownRows, LearntCommit, NewRecord, ReplacedEntry};
+use crate::limits::HEAL_ENTRY_BYTES_MAX;
+use crate::log::append::{HintedCommit, KnownRows, NewRecord, ReplacedEntry};
 use crate::lookup::{Lookup, Source};
 use crate::read::view::StoredRow;
 use crate::request::{Completion, Op};
@@ -178,7 +179,7 @@ impl Volume {
             });
         };
         let value_bytes = stored.row.head_bytes;
-        let read = || self.shared.value(key, &stored, Source::Disk).and_then(Lookup::told);
+        let read = || self.shared.value(key, &stored, Source::Disk).and_then(Lookup::or_busy);
         let value = values.takes(value_bytes).then(read).transpose()?;
         let head = Some(stored.head());
         Ok(KnownRow { head, value_bytes, value, stored: Some(stored), before, is_pending: false })
@@ -456,24 +457,24 @@ impl Volume {
             self.answer(plan, false, done, Err(Refusal::Recovering));
             return JudgedPlace::Done;
         }
-        let mut learnt = Vec::new();
+        let mut hints = Vec::new();
         let mut rows = rows.into_iter();
         let limit = self.log.batch_bytes_max();
         while let Some(row) = rows.next() {
             let bytes = row.value.head.len() + row.value.inline.len() + RECORD_OVERHEAD_BYTES;
-            let learnt_bytes: usize = learnt.iter().map(|one: &LearntCommit| hint_bytes(&one.hint)).sum();
-            let is_first = plan.is_empty() && learnt.is_empty();
-            if !is_first && plan.bytes + learnt_bytes + bytes > limit {
-                plan.push_hints(learnt);
+            let hints_bytes: usize = hints.iter().map(|one: &HintedCommit| hint_bytes(&one.hint)).sum();
+            let is_first = plan.is_empty() && hints.is_empty();
+            if !is_first && plan.bytes + hints_bytes + bytes > limit {
+                plan.push_hints(hints);
                 let rest = std::iter::once(row).chain(rows).collect();
                 return JudgedPlace::Later(Op::Adopt { rows: rest, done: plan.answer_with_later(done) });
             }
-            if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut learnt) {
+            if let Err(error) = self.adopt_one(plan, row, standing.votes(), &mut hints) {
                 done.complete(Err(error));
                 return JudgedPlace::Done;
             }
         }
-        plan.push_hints(learnt);
+        plan.push_hints(hints);
         let waits = !plan.is_empty();
         self.answer(plan, waits, done, Ok(()));
         JudgedPlace::Done
@@ -484,7 +485,7 @@ impl Volume {
         plan: &mut Plan,
         adopted: AdoptedRow,
         votes: bool,
-        learnt: &mut Vec<LearntCommit>,
+        hints: &mut Vec<HintedCommit>,
     ) -> Result<(), Error> {
         let AdoptedRow { key, head, value, is_missed } = adopted;
         let traits = self.check_value(&value)?;
@@ -517,7 +518,7 @@ impl Volume {
                 }
             }
             Adoption::LearnCommitted => {
-                learnt.push(LearntCommit { hint: Hint { key, ballot, is_everywhere: !is_missed }, keys });
+                hints.push(HintedCommit { hint: Hint { key, ballot, is_everywhere: !is_missed }, keys });
             }
             Adoption::Keep => {}
         }

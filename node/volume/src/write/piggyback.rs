@@ -73,16 +73,16 @@ impl PiggybackQueue {
     /// Adds commit hints. Returns the room that is left, as the others do.
     fn add_hints(&mut self, plan: &mut Plan, mut room: usize) -> usize {
         let all_room = room;
-        let fitting = self.hints.iter().take(HINTS_IN_RECORD).take_while(|learnt| {
-            let left = room.checked_sub(hint_bytes(&learnt.hint));
+        let fitting = self.hints.iter().take(HINTS_IN_RECORD).take_while(|hinted| {
+            let left = room.checked_sub(hint_bytes(&hinted.hint));
             room = left.unwrap_or(room);
             left.is_some()
         });
         let count = fitting.count();
         self.hints_bytes -= all_room - room;
-        let start = plan.learnt.len();
+        let start = plan.hints.len();
         plan.push_hints(self.hints.drain(..count));
-        plan.piggyback.hints = start..plan.learnt.len();
+        plan.piggyback.hints = start..plan.hints.len();
         room
     }
 
@@ -141,7 +141,7 @@ impl PiggybackQueue {
     /// Takes back the records of a refused batch.
     pub(super) fn take_back(&mut self, plan: &mut Plan) {
         let PiggybackBatch { mut taken, hints } = std::mem::take(&mut plan.piggyback);
-        taken.hints = plan.learnt.drain(hints).collect();
+        taken.hints = plan.hints.drain(hints).collect();
         self.put_back(taken);
     }
 }

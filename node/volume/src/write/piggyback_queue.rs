@@ -12,12 +12,12 @@ use sherd_core::register::recover::opening::PeerNotes;
 use sherd_core::release::ReleaseId;
 
 use crate::format::Hint;
-use crate::log::append::LearntCommit;
+use crate::log::append::HintedCommit;
 
 /// Records that wait for a frame.
 #[derive(Debug, Default)]
 pub(crate) struct PiggybackQueue {
-    pub(crate) hints: Vec<LearntCommit>,
+    pub(crate) hints: Vec<HintedCommit>,
     /// Bytes of the hints, by [`hint_bytes`].
     pub(crate) hints_bytes: usize,
     pub(crate) healed: BTreeSet<HealId>,
@@ -54,7 +54,7 @@ impl PiggybackQueue {
     /// Takes back records of a frame that was refused; those queued since are newer.
     pub(super) fn put_back(&mut self, refused: Self) {
         let Self { mut hints, hints_bytes: _, healed, releases, released, seen, notes, since_us } = refused;
-        self.hints_bytes += hints.iter().map(|learnt| hint_bytes(&learnt.hint)).sum::<usize>();
+        self.hints_bytes += hints.iter().map(|hinted| hint_bytes(&hinted.hint)).sum::<usize>();
         hints.append(&mut self.hints);
         self.hints = hints;
         self.healed.extend(healed);

@@ -1,5 +1,5 @@
-//! One batch while it is put together: records, rows that are judged and not yet durable, and who
-//! waits for the sync.
+//! One batch while it is put together: records, rows that are judged and not yet durable, and the waiters for
+//! the sync.
 
 use std::sync::Arc;
 
@@ -15,7 +15,8 @@ use sherd_core::register::{Answerer, Refusal, RowHead};
 use crate::error::Error;
 use crate::format::{Flags, Subject, encode_hints};
 use crate::index::table::key_of;
-use crate::log::append::{KnownRows, LearntCommit, NewRecord};
+use crate::limits::PLAN_ROOM_MAX;
+use crate::log::append::{HintedCommit, KnownRows, NewRecord};
 use crate::read::view::VolumeShared;
 use crate::request::{Completion, Op};
 use crate::state::SmallState;
@@ -79,7 +80,7 @@ pub(crate) struct Plan {
     /// All other index keys written by this batch.
     pub(crate) keys: HashSet<Bytes>,
     /// The commits that its records of hints say.
-    pub(crate) learnt: Vec<LearntCommit>,
+    pub(crate) hints: Vec<HintedCommit>,
     /// Changes that its records make.
     pub(crate) changes: Changes,
     /// The bound that this batch makes durable.
@@ -99,26 +100,23 @@ impl std::fmt::Debug for Plan {
     }
 }
 
-/// Records and keys for which an emptied plan keeps its room.
-const ROOM_MAX: usize = 1024;
-
 impl Plan {
     /// Nothing, in the room of a batch that is done.
     pub(crate) fn emptied(mut self) -> Self {
         let entries = self.records.capacity().max(self.changes.capacity()).max(self.keys.capacity());
-        if entries.max(self.rows.capacity()).max(self.waiters.capacity()).max(self.learnt.capacity())
-            > 2 * ROOM_MAX
+        if entries.max(self.rows.capacity()).max(self.waiters.capacity()).max(self.hints.capacity())
+            > 2 * PLAN_ROOM_MAX
         {
             return Self::default();
         }
         self.records.clear();
         self.rows.clear();
         self.keys.clear();
-        self.learnt.clear();
+        self.hints.clear();
         self.changes.clear();
         self.waiters.clear();
-        let Self { records, rows, keys, learnt, changes, waiters, .. } = self;
-        Self { records, rows, keys, learnt, changes, waiters, ..Self::default() }
+        let Self { records, rows, keys, hints, changes, waiters, .. } = self;
+        Self { records, rows, keys, hints, changes, waiters, ..Self::default() }
     }
 
     /// Adds a record.
@@ -135,14 +133,14 @@ impl Plan {
     }
 
     /// Adds commit hints: one record of those that every volume has, one of the others.
-    pub(crate) fn push_hints(&mut self, learnt: impl IntoIterator<Item = LearntCommit>) {
-        let start = self.learnt.len();
-        self.learnt.extend(learnt);
-        let end = self.learnt.len();
-        let learnt = &mut self.learnt[start..];
-        learnt.sort_by_key(|one| !one.hint.is_everywhere);
-        let missed_from = start + learnt.partition_point(|one| one.hint.is_everywhere);
-        for LearntCommit { hint, keys } in learnt {
+    pub(crate) fn push_hints(&mut self, hints: impl IntoIterator<Item = HintedCommit>) {
+        let start = self.hints.len();
+        self.hints.extend(hints);
+        let end = self.hints.len();
+        let hints = &mut self.hints[start..];
+        hints.sort_by_key(|one| !one.hint.is_everywhere);
+        let missed_from = start + hints.partition_point(|one| one.hint.is_everywhere);
+        for HintedCommit { hint, keys } in hints {
             if let Some(Some(row)) = self.rows.get_mut(keys.row())
                 && judge_commit(Some(&row.head), hint.ballot)
             {
@@ -153,7 +151,7 @@ impl Plan {
             if range.is_empty() {
                 continue;
             }
-            let payload = encode_hints(self.learnt[range.clone()].iter().map(|one| &one.hint));
+            let payload = encode_hints(self.hints[range.clone()].iter().map(|one| &one.hint));
             let flags = Flags::default().with(Flags::MISSED, is_missed);
             let record = NewRecord::new(Subject::Hints, flags, [payload]);
             self.push(record.knowing(KnownRows::Hints(range)));

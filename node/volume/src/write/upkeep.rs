@@ -9,13 +9,10 @@ use sherd_core::register::acceptor::VoterStatus;
 use crate::error::Error;
 use crate::histogram::Distribution;
 use crate::identity::failure::FailureSpan;
-use crate::index::{Index, IndexError, MERGES_MAX};
+use crate::index::{Index, IndexError};
+use crate::limits::MERGES_MAX;
+use crate::limits::{FILES_UNMERGED_MAX, FLUSHES_PENDING_MAX};
 use crate::read::reader::Reader;
-
-/// How many flushes' bytes may wait in memory until the writing thread has to flush.
-const PENDING_MAX: u64 = 3;
-/// How many flushed files may wait until the writing thread has to merge.
-const UNMERGED_MAX: usize = 20;
 
 /// State of a volume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -231,10 +228,10 @@ impl Reader {
         let shared = &self.shared;
         // The batch before is written, with any result of this: a failure is kept by the latch, and work that
         // cannot be done now is done later.
-        if shared.index.pending_bytes() >= shared.options.flush_bytes.saturating_mul(PENDING_MAX) {
+        if shared.index.pending_bytes() >= shared.options.flush_bytes.saturating_mul(FLUSHES_PENDING_MAX) {
             let _ = self.flush();
         }
-        if shared.index.unmerged() >= UNMERGED_MAX {
+        if shared.index.unmerged() >= FILES_UNMERGED_MAX {
             let _ = self.merge();
         }
     }

@@ -187,7 +187,7 @@ impl Volume {
         let mut sealed = self.log.may_seal(&plan.records);
         sealed
             .try_for_each(|number| entries.fetch(&crate::index::table::segment_key(number)))
-            .and_then(|()| plan.records.iter().try_for_each(|one| entries.fetch_for(one, &plan.learnt)))
+            .and_then(|()| plan.records.iter().try_for_each(|one| entries.fetch_for(one, &plan.hints)))
             .map_err(|error| shared.index_failed(&error))?;
         Ok(entries)
     }
@@ -198,16 +198,16 @@ impl Volume {
         plan: &mut Plan,
         placed: &[RecordPlace],
     ) -> Result<(), IndexError> {
-        let Plan { records, learnt, changes, .. } = plan;
+        let Plan { records, hints, changes, .. } = plan;
         let mut batch = Batch::new(entries, &mut self.derived, changes);
         for (record, placed) in records.iter().zip(placed) {
             let payload = Payload { length: record.payload_bytes(), intact: Some(&record.payload) };
             let (subject, flags, known) = (&record.subject, record.flags, &record.known);
-            let learnt = match known {
-                KnownRows::Hints(range) => learnt.get(range.clone()),
+            let hinted = match known {
+                KnownRows::Hints(range) => hints.get(range.clone()),
                 KnownRows::Nothing | KnownRows::Row { .. } => None,
             };
-            batch.record(&WrittenRecord { subject, flags, payload, placed: *placed, known, learnt })?;
+            batch.record(&WrittenRecord { subject, flags, payload, placed: *placed, known, hinted })?;
             if let Subject::Row { ballot, .. } = subject {
                 self.working.highest = self.working.highest.max(*ballot);
             }
@@ -317,7 +317,7 @@ impl Volume {
     }
 
     /// Writes down that a life without its state begins, and which segments it keeps that no record names.
-    pub(crate) fn begin_anew(&mut self, unnamed: &[Subject]) -> Result<(), Error> {
+    pub(crate) fn start_over(&mut self, unnamed: &[Subject]) -> Result<(), Error> {
         let mut plan = Plan::default();
         self.begin_recovery(&mut plan);
         self.push_opening(&mut plan)?;

@@ -84,11 +84,11 @@ impl Ledger {
                 let inline = volume
                     .reader
                     .inline(&target(key), row.head.ballot, Source::Disk)
-                    .and_then(Lookup::told)
+                    .and_then(Lookup::or_busy)
                     .unwrap_or_else(|error| panic!("{story}: {error}"));
                 if row.head.committed {
                     let told = self.hinted.contains(&(name.clone(), row.head.ballot));
-                    assert!(told, "{story}: nobody said that {name} is committed");
+                    assert!(told, "{story}: no hint says that {name} is committed");
                 }
                 let head = row.value.expect("asked for");
                 (row.head.ballot, EncodedValue::new(head, inline))

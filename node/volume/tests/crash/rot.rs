@@ -7,7 +7,7 @@ use sherd_core::register::Refusal;
 use sherd_volume::disk::faulty::{Call, Failure, Fault, Keep};
 use sherd_volume::disk::{Disk, OpenMode};
 use sherd_volume::error::{Error, OpenError};
-use sherd_volume::log::SEGMENT_NUMBER_MAX;
+use sherd_volume::limits::SEGMENT_NUMBER_MAX;
 use sherd_volume::options::{Durability, UnreadablePolicy};
 use sherd_volume::write::upkeep::State;
 
@@ -123,7 +123,7 @@ fn a_last_segment_whose_first_pages_rot_is_not_removed_and_what_lies_before_it_i
 const USED_PAGES: u64 = FIRST / 4096 + 11;
 
 #[test]
-fn what_cannot_be_read_is_no_torn_tail_and_nothing_is_lost_by_trying_again() {
+fn unreadable_bytes_are_not_a_torn_tail_and_nothing_is_lost_by_trying_again() {
     for page in 0..USED_PAGES + 2 {
         let bench = Bench::new(page);
         ten_shards(&bench);
@@ -146,7 +146,7 @@ fn what_cannot_be_read_is_no_torn_tail_and_nothing_is_lost_by_trying_again() {
 }
 
 #[test]
-fn what_stays_unreadable_is_lost_state_wherever_it_lies() {
+fn bytes_that_stay_unreadable_are_lost_state_in_any_place() {
     for page in 0..USED_PAGES + 2 {
         let mut bench = Bench::new(page);
         ten_shards(&bench);
@@ -164,7 +164,7 @@ fn what_stays_unreadable_is_lost_state_wherever_it_lies() {
 }
 
 #[test]
-fn a_read_that_lacks_memory_loses_nothing_whatever_the_policy() {
+fn a_read_that_lacks_memory_loses_nothing_under_any_policy() {
     let mut bench = Bench::new(1);
     ten_shards(&bench);
     bench.options.unreadable = UnreadablePolicy::Lose;
@@ -205,7 +205,7 @@ fn a_rotten_payload_is_that_records_fault_alone() {
 }
 
 #[test]
-fn a_row_that_cannot_be_read_is_no_vote() {
+fn a_row_that_cannot_be_read_does_not_vote() {
     let bench = Bench::new(1);
     let mut volume = bench.reopen();
     volume.write(&object("a"), ballot(1), &value(1, 3_000));

@@ -21,7 +21,7 @@ use crate::support::{
 
 /// Noted in the ledger when the answer of an operation is there.
 type Note = Box<dyn FnOnce(&mut Ledger, bool)>;
-type Heard = Arc<Mutex<Option<bool>>>;
+type Reply = Arc<Mutex<Option<bool>>>;
 
 /// Draws operations from a seed.
 pub(crate) struct Script {
@@ -29,9 +29,9 @@ pub(crate) struct Script {
     count: u64,
 }
 
-fn heard<R: Send + 'static>(is_yes: impl Fn(&R) -> bool + Send + 'static) -> (Heard, Completion<R>) {
-    let heard: Heard = Arc::default();
-    let into = Arc::clone(&heard);
+fn reply<R: Send + 'static>(is_yes: impl Fn(&R) -> bool + Send + 'static) -> (Reply, Completion<R>) {
+    let reply: Reply = Arc::default();
+    let into = Arc::clone(&reply);
     let done = Completion::new(move |result: Result<R, Error>| {
         *into.lock() = match result {
             Ok(answer) => Some(is_yes(&answer)),
@@ -40,7 +40,7 @@ fn heard<R: Send + 'static>(is_yes: impl Fn(&R) -> bool + Send + 'static) -> (He
             Err(_) => Some(false),
         };
     });
-    (heard, done)
+    (reply, done)
 }
 
 impl Script {
@@ -96,9 +96,9 @@ impl Script {
                     self.operation(volume, ledger, &mut notes);
                 }
                 volume.run();
-                for (heard, note) in notes {
-                    let heard: Heard = heard;
-                    let answer = *heard.lock();
+                for (reply, note) in notes {
+                    let reply: Reply = reply;
+                    let answer = *reply.lock();
                     let note: Note = note;
                     // A refused operation changed nothing.
                     if answer != Some(false) {
@@ -109,7 +109,7 @@ impl Script {
         }
     }
 
-    fn operation(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
+    fn operation(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Reply, Note)>) {
         match self.below(20) {
             0..=5 => self.write(volume, ledger, notes),
             6 => {
@@ -145,16 +145,16 @@ impl Script {
     fn prepare(
         volume: &mut Driver,
         ledger: &mut Ledger,
-        notes: &mut Vec<(Heard, Note)>,
+        notes: &mut Vec<(Reply, Note)>,
         key: &RegisterKey,
         ballot: Ballot,
     ) {
         let name = ledger.name(key);
-        let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        let (reply, done) = reply(|answer: &Answer<_>| answer.result.is_ok());
         let prepare = Prepare { ballot };
         volume.volume.submit(Op::Prepare { target: target(key), prepare, values: ValueLimit::NOTHING, done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 if yes {
                     let promised = ledger.promised.entry(name).or_default();
@@ -168,14 +168,14 @@ impl Script {
         &mut self,
         volume: &mut Driver,
         ledger: &mut Ledger,
-        notes: &mut Vec<(Heard, Note)>,
+        notes: &mut Vec<(Reply, Note)>,
         key: &RegisterKey,
         (ballot, value): (Ballot, EncodedValue),
     ) {
         let name = ledger.name(key);
         // With or without an answer the commit may be stored: hints need no answer.
         ledger.hinted.insert((name.clone(), ballot));
-        let (heard, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
+        let (reply, done) = reply(|answer: &Answer<()>| answer.result.is_ok());
         let accept = Accept {
             ballot,
             value: value.clone(),
@@ -188,7 +188,7 @@ impl Script {
         let healed = heal.clone();
         volume.volume.submit(Op::Accept { target: target(key), accept, heal, done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 ledger.rows.entry(name).or_default().note(Some((ballot, value)), yes);
                 if let Some((id, entry)) = healed {
@@ -198,7 +198,7 @@ impl Script {
         ));
     }
 
-    fn write(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
+    fn write(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Reply, Note)>) {
         let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         let length = usize::try_from(self.below(9_000)).unwrap();
         let value = if self.below(8) == 0 { large_value(count) } else { value(count, length) };
@@ -214,52 +214,52 @@ impl Script {
         }
     }
 
-    fn put_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+    fn put_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Reply, Note)>) {
         let shard = shard(self.below(12), 1);
         let length = usize::try_from(1 + self.below(30_000)).unwrap();
         let payload = bytes(self.next(), length);
-        let (heard, done) = heard(|(): &()| true);
+        let (reply, done) = reply(|(): &()| true);
         let pieces = vec![payload.slice(..length / 2), payload.slice(length / 2..)];
         volume.volume.submit(Op::PutShard { shard, target: target(&object("owner")), payload: pieces, done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 ledger.shards.entry(shard).or_default().note(Some(payload), yes);
             }),
         ));
     }
 
-    fn delete_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+    fn delete_shard(&mut self, volume: &mut Driver, notes: &mut Vec<(Reply, Note)>) {
         let shard = shard(self.below(12), 1);
-        let (heard, done) = heard(|(): &()| true);
+        let (reply, done) = reply(|(): &()| true);
         volume.volume.submit(Op::DeleteShard { shard, done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 ledger.shards.entry(shard).or_default().note(None, yes);
             }),
         ));
     }
 
-    fn heal(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+    fn heal(&mut self, volume: &mut Driver, notes: &mut Vec<(Reply, Note)>) {
         let id = HealId([self.heal_number(); 16]);
         let entry = bytes(self.next(), 80);
-        let (heard, done) = heard(|(): &()| true);
+        let (reply, done) = reply(|(): &()| true);
         volume.volume.submit(Op::HealPut { id, entry: entry.clone(), done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 ledger.heals.entry(id).or_default().note(Some(entry), yes);
             }),
         ));
     }
 
-    fn raise(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+    fn raise(&mut self, volume: &mut Driver, notes: &mut Vec<(Reply, Note)>) {
         let floor = Timestamp::from_ms(START_MS - DATA_FLOOR_BEHIND_MS_MIN - self.next() % 1_000);
-        let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        let (reply, done) = reply(|answer: &Answer<_>| answer.result.is_ok());
         volume.volume.submit(Op::Control { control: Control::RaiseDataFloor { floor }, done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 if yes {
                     ledger.data_floor = ledger.data_floor.max(floor);
@@ -269,7 +269,7 @@ impl Script {
     }
 
     /// Seals a bucket that is not written to.
-    fn seal(&mut self, volume: &mut Driver, notes: &mut Vec<(Heard, Note)>) {
+    fn seal(&mut self, volume: &mut Driver, notes: &mut Vec<(Reply, Note)>) {
         let deletion = change(self.below(3));
         let bucket = if self.below(40) == 0 { BUCKET } else { sherd_core::id::BucketId([9; 16]) };
         let control = if self.below(3) == 0 {
@@ -278,10 +278,10 @@ impl Script {
             Control::Seal { bucket, deletion, epoch: sherd_core::id::Epoch(1) }
         };
         let state = matches!(control, Control::Seal { .. }).then_some(());
-        let (heard, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        let (reply, done) = reply(|answer: &Answer<_>| answer.result.is_ok());
         volume.volume.submit(Op::Control { control, done });
         notes.push((
-            heard,
+            reply,
             Box::new(move |ledger, yes| {
                 if bucket == BUCKET {
                     ledger.seals.entry(deletion).or_default().note(state, yes);
@@ -291,7 +291,7 @@ impl Script {
     }
 
     /// A tombstone, its floor, its drop: as the sweeper does it.
-    fn delete_row(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Heard, Note)>) {
+    fn delete_row(&mut self, volume: &mut Driver, ledger: &mut Ledger, notes: &mut Vec<(Reply, Note)>) {
         let (key, (count, ballot)) = (self.key(), self.ballot(volume));
         Self::prepare(volume, ledger, notes, &key, ballot);
         self.accept(volume, ledger, notes, &key, (ballot, tombstone(count)));
@@ -304,7 +304,7 @@ impl Script {
         if self.below(2) == 0 {
             return;
         }
-        let (floor, done) = heard(|answer: &Answer<_>| answer.result.is_ok());
+        let (floor, done) = reply(|answer: &Answer<_>| answer.result.is_ok());
         volume.volume.submit(Op::Control { control: Control::RaiseFloor { floor: ballot }, done });
         notes.push((
             floor,
@@ -315,7 +315,7 @@ impl Script {
             }),
         ));
         let name = ledger.name(&key);
-        let (dropped, done) = heard(|answer: &Answer<()>| answer.result.is_ok());
+        let (dropped, done) = reply(|answer: &Answer<()>| answer.result.is_ok());
         volume.volume.submit(Op::Drop { target: target(&key), ballot, done });
         notes.push((
             dropped,

@@ -362,7 +362,7 @@ impl Driver {
 
     pub(crate) fn packed(&self, shard: ShardId) -> Result<Bytes, Error> {
         let length = self.reader.packed_len(shard)?;
-        Ok(self.reader.packed(shard, 0..length, Source::Disk)?.told()?.concat().into())
+        Ok(self.reader.packed(shard, 0..length, Source::Disk)?.or_busy()?.concat().into())
     }
 }
 

@@ -1,7 +1,7 @@
 //! Multiplies shards with factors of GF(2^8) and adds them up: all the work per byte there is.
 //!
 //! A kernel computes some outs at a time from all sources, with the sums in registers: each source
-//! byte is read once for up to [`OUTS_MAX`] outs, each out byte is written once. [`Kernel`] says
+//! byte is read once for up to [`OUTS_PER_PASS`] outs, each out byte is written once. [`Kernel`] says
 //! which units of the processor are used; `x86` holds what differs between them.
 
 mod pass;
@@ -15,7 +15,7 @@ mod tests;
 use std::fmt;
 
 use super::matrix::Row;
-use pass::{BLOCK_BYTES, OUTS_MAX};
+use pass::{BLOCK_BYTES, OUTS_PER_PASS};
 
 /// A way to compute that this processor supports: only the detection of the processor makes one.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -63,7 +63,7 @@ impl Kernel {
         let Some(bytes) = outs.first().map(|out| out.len()) else { return };
         assert!(outs.iter().all(|out| out.len() == bytes), "shards of one length");
         assert!(sources.iter().all(|source| source.len() == bytes), "shards of one length");
-        let passes = outs.len().div_ceil(OUTS_MAX);
+        let passes = outs.len().div_ceil(OUTS_PER_PASS);
         let outs_of_pass = outs.len().div_ceil(passes);
         let block_bytes = if passes == 1 { bytes.max(1) } else { BLOCK_BYTES };
         for start in (0..bytes).step_by(block_bytes) {

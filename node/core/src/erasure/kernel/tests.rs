@@ -149,7 +149,7 @@ fn only_the_very_factors_of_two_and_two_are_taken_for_it() {
 }
 
 #[test]
-fn no_bytes_and_no_outs_are_no_work() {
+fn no_bytes_and_no_outs_need_no_work() {
     for kernel in Kernel::all() {
         assert_eq!(multiply(kernel, &[Row::of(&[3, 2])], &shards(2, 0, 0)), [Vec::<u8>::new()]);
         assert!(multiply(kernel, &[], &shards(2, 10, 0)).is_empty());

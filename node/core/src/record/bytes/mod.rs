@@ -21,6 +21,7 @@
 #![deny(clippy::indexing_slicing)]
 
 mod data_ref;
+mod limits;
 mod version;
 mod entries;
 mod object;
@@ -38,7 +39,7 @@ use bytes::Bytes;
 use crate::checksum::Digest;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{BucketId, ChangeId, ObjectKey, PartKey, RegisterKey, UploadId};
-use crate::limits;
+use crate::limits::{BUCKET_TAGS_MAX, CHANGE_IDS, CONDITIONAL_CHANGES, PARTS_MAX, VALUE_BYTES_MAX};
 use crate::record::{
     Bucket, BucketPhase, CallToken, ChangeTry, Changes, ConditionalChange, OverLimit, State, Tag, Value,
 };
@@ -57,10 +58,10 @@ impl Value {
     /// The stored form.
     ///
     /// # Panics
-    /// When the value breaks a limit: who builds values from a client's wishes asks
+    /// If the value breaks a limit: code that builds values from a client's wishes calls
     /// [`Value::try_encode`].
     pub fn encode(&self) -> Bytes {
-        self.try_encode().expect("whoever made the value kept its limits")
+        self.try_encode().expect("the maker of the value kept its limits")
     }
 
     /// The stored form, unless the value has grown past a limit. Its result always decodes.
@@ -85,7 +86,7 @@ impl Value {
             State::Bucket(held) => put_bucket(writer.u8(3), held, version),
             State::UploadAttributes(held) => object::put_attributes(writer.u8(4), held),
         }
-        if writer.len() > limits::VALUE_BYTES_MAX {
+        if writer.len() > VALUE_BYTES_MAX {
             return Err(OverLimit { field: "value" });
         }
         Ok(writer.finish())
@@ -96,7 +97,7 @@ impl Value {
     /// # Errors
     /// [`DecodeError`] on any bytes that [`Value::encode`] does not give.
     pub fn decode(head: Bytes) -> Result<Self, DecodeError> {
-        if head.len() > limits::VALUE_BYTES_MAX {
+        if head.len() > VALUE_BYTES_MAX {
             return Err(DecodeError::Invalid { field: "value" });
         }
         let mut reader = Reader::new(head);
@@ -150,7 +151,7 @@ fn take_changes(reader: &mut Reader, version: ValueVersion) -> Result<Changes, D
     let numbered = version > ValueVersion::Unnumbered;
     let count = reader.u64("changes")?;
     let length = usize::from(reader.u8("change ids")?);
-    if length > if numbered { limits::CHANGE_IDS } else { UNNUMBERED_CHANGE_IDS } {
+    if length > if numbered { CHANGE_IDS } else { UNNUMBERED_CHANGE_IDS } {
         return Err(DecodeError::Invalid { field: "change ids" });
     }
     let mut recent = Vec::with_capacity(length);
@@ -166,7 +167,7 @@ fn take_changes(reader: &mut Reader, version: ValueVersion) -> Result<Changes, D
 
 fn take_conditional(reader: &mut Reader) -> Result<Vec<ConditionalChange>, DecodeError> {
     let length = usize::from(reader.u8("conditional changes")?);
-    if length > limits::CONDITIONAL_CHANGES {
+    if length > CONDITIONAL_CHANGES {
         return Err(DecodeError::Invalid { field: "conditional changes" });
     }
     let mut conditional = Vec::with_capacity(length);
@@ -212,7 +213,7 @@ fn take_bucket(reader: &mut Reader, version: ValueVersion) -> Result<Bucket, Dec
 
 fn take_tags(reader: &mut Reader) -> Result<Vec<Tag>, DecodeError> {
     let length = usize::from(reader.u8("bucket tags")?);
-    if length > limits::BUCKET_TAGS_MAX {
+    if length > BUCKET_TAGS_MAX {
         return Err(DecodeError::Invalid { field: "bucket tags" });
     }
     let mut tags = Vec::with_capacity(length);
@@ -252,7 +253,7 @@ pub fn take_register_key(reader: &mut Reader) -> Result<RegisterKey, DecodeError
 fn take_part_key(reader: &mut Reader) -> Result<PartKey, DecodeError> {
     let upload = UploadId(reader.array("upload id")?);
     let number = reader.u16("part number")?;
-    if number <= limits::PARTS_MAX {
+    if number <= PARTS_MAX {
         Ok(PartKey { upload, number })
     } else {
         Err(DecodeError::Invalid { field: "part number" })

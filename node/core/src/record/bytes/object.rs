@@ -13,6 +13,7 @@
 
 use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
 use super::entries::{put_entries, take_entries};
+use super::limits::{PAIR_BYTES_MIN, UPLOAD_BYTES_MIN, VERSION_BYTES_MIN};
 use super::part::{algorithm_of, put_checksum, put_parts, take_checksum, take_parts};
 use super::version::ValueVersion;
 use crate::codec::{DecodeError, Reader, Writer};
@@ -22,13 +23,6 @@ use crate::record::{
     Attributes, Body, ChecksumAlgorithm, ChecksumKind, Checksums, Content, Object, OverLimit, Upload,
     Version, VersionKind,
 };
-
-/// Bytes of the shortest version: a delete marker.
-const VERSION_BYTES_MIN: usize = 16 + 8 + 1;
-/// Bytes of the shortest upload: no attributes, no checksum.
-const UPLOAD_BYTES_MIN: usize = 16 + 8 + 1 + 1;
-/// Bytes of the shortest attribute: two empty texts.
-const PAIR_BYTES_MIN: usize = 4 + 4;
 
 pub(super) fn put_object(
     writer: &mut Writer,

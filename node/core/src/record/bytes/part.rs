@@ -11,7 +11,8 @@
 
 use bytes::Bytes;
 
-use super::data_ref::{DATA_REF_BYTES, DataRefForm, put_data_ref, take_data_ref, take_optional};
+use super::data_ref::{DataRefForm, put_data_ref, take_data_ref, take_optional};
+use super::limits::{MANIFEST_BYTES_MAX, PART_REF_BYTES_MAX, PART_REF_BYTES_MIN};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits;
 use crate::record::check::check_parts;
@@ -21,14 +22,6 @@ use crate::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Part, PartRef};
 const MANIFEST_VERSION: u8 = 2;
 /// Pages whose data references name no set: still read.
 const MANIFEST_VERSION_WITHOUT_SETS: u8 = 1;
-/// Bytes of the shortest part reference: no checksum, no data.
-const PART_REF_BYTES_MIN: usize = 2 + 16 + 1 + 1;
-/// Bytes of the longest checksum: SHA-256's.
-const CHECKSUM_BYTES_MAX: usize = 1 + 2 + 32;
-/// Bytes of the longest part reference.
-const PART_REF_BYTES_MAX: usize = PART_REF_BYTES_MIN + CHECKSUM_BYTES_MAX + DATA_REF_BYTES;
-/// Bytes of the longest manifest page.
-const MANIFEST_BYTES_MAX: usize = 1 + 4 + limits::PARTS_MAX as usize * PART_REF_BYTES_MAX;
 
 const _: () = assert!(MANIFEST_BYTES_MAX < 1 << 20, "a manifest page is read whole");
 
@@ -38,7 +31,7 @@ const _: () = assert!(MANIFEST_BYTES_MAX < 1 << 20, "a manifest page is read who
 /// Panics on no parts, on more than 10,000, or if the numbers do not ascend: the completion of an upload has
 /// checked that.
 pub fn encode_manifest(parts: &[PartRef]) -> Bytes {
-    check_parts(parts, usize::from(limits::PARTS_MAX)).expect("whoever completed the upload kept its limits");
+    check_parts(parts, usize::from(limits::PARTS_MAX)).expect("the completion of the upload kept its limits");
     let mut writer = Writer::with_capacity(5 + parts.len() * PART_REF_BYTES_MAX);
     put_parts(writer.u8(MANIFEST_VERSION), parts);
     writer.finish()

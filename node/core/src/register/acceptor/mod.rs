@@ -119,16 +119,16 @@ pub enum AcceptVerdict {
 pub fn judge_prepare(
     state: &AcceptorState,
     key: &KeyState<'_>,
-    asked: Circumstances,
+    circumstances: Circumstances,
     ballot: Ballot,
 ) -> Result<Promise, Refusal> {
-    judge_vote(state, key, asked)?;
+    judge_vote(state, key, circumstances)?;
     let closed = state.floor.max(state.restart_bound).max(key.row_ballot());
     if ballot <= closed || ballot < key.promised {
         return Err(Refusal::Below { bound: closed.max(key.promised) });
     }
-    judge_ahead(state, asked, ballot)?;
-    let needs_bound = (ballot > state.durable_bound).then(|| next_bound(ballot, asked.now));
+    judge_ahead(state, circumstances, ballot)?;
+    let needs_bound = (ballot > state.durable_bound).then(|| next_bound(ballot, circumstances.now));
     Ok(Promise { needs_bound })
 }
 
@@ -141,14 +141,14 @@ pub fn judge_prepare(
 pub fn judge_accept(
     state: &AcceptorState,
     key: &KeyState<'_>,
-    asked: Circumstances,
+    circumstances: Circumstances,
     ballot: Ballot,
     introduces: &[DataId],
 ) -> Result<AcceptVerdict, Refusal> {
     if matches!(state.standing, VoterStatus::Lost | VoterStatus::Unconfirmed) {
         return Err(Refusal::Recovering);
     }
-    judge_place(key, asked)?;
+    judge_place(key, circumstances)?;
     // Not where it may have been adopted: see [`Vote::is_accepted`](super::Vote::is_accepted).
     if key.row.is_some_and(|row| row.ballot == ballot && row.is_accepted(state.floor)) {
         return Ok(AcceptVerdict::AlreadyStored);
@@ -158,7 +158,7 @@ pub fn judge_accept(
     if ballot <= closed || ballot < open {
         return Err(Refusal::Below { bound: closed.max(open) });
     }
-    judge_ahead(state, asked, ballot)?;
+    judge_ahead(state, circumstances, ballot)?;
     if introduces.iter().any(|data| data.birth < state.data_floor) {
         return Err(Refusal::DataTooOld { floor: state.data_floor });
     }
@@ -169,8 +169,12 @@ pub fn judge_accept(
 ///
 /// # Errors
 /// [`Refusal`] when it does not vote, has a later epoch, or holds a seal on the bucket.
-pub fn judge_read(state: &AcceptorState, key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
-    judge_vote(state, key, asked)
+pub fn judge_read(
+    state: &AcceptorState,
+    key: &KeyState<'_>,
+    circumstances: Circumstances,
+) -> Result<(), Refusal> {
+    judge_vote(state, key, circumstances)
 }
 
 /// Whether a commit hint is for the row that is there. A hint for another ballot says nothing about
@@ -188,14 +192,14 @@ pub fn judge_drop(row: Option<&RowHead>, ballot: Ballot, floor: Ballot) -> bool 
 /// The floor after a request to raise it. Floors never fall: what one drop relies on, the next must
 /// not take back.
 #[must_use]
-pub fn raise_floor(current: Ballot, asked: Ballot) -> Ballot {
-    current.max(asked)
+pub fn raise_floor(current: Ballot, circumstances: Ballot) -> Ballot {
+    current.max(circumstances)
 }
 
 /// The data floor after a request to raise it; never falls either.
 #[must_use]
-pub fn raise_data_floor(current: Timestamp, asked: Timestamp) -> Timestamp {
-    current.max(asked)
+pub fn raise_data_floor(current: Timestamp, circumstances: Timestamp) -> Timestamp {
+    current.max(circumstances)
 }
 
 /// Judges whether the volume may raise its floor for a caller that relies on all N volumes. A recovering one
@@ -274,11 +278,15 @@ pub fn after_forgetting(restart_bound: Ballot, promised: Ballot) -> Ballot {
     restart_bound.max(promised)
 }
 
-fn judge_vote(state: &AcceptorState, key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
+fn judge_vote(
+    state: &AcceptorState,
+    key: &KeyState<'_>,
+    circumstances: Circumstances,
+) -> Result<(), Refusal> {
     if !state.standing.votes() {
         return Err(Refusal::Recovering);
     }
-    judge_place(key, asked)
+    judge_place(key, circumstances)
 }
 
 /// Judges whether a request was sent by a topology that is still in force for what it is about, as
@@ -286,25 +294,25 @@ fn judge_vote(state: &AcceptorState, key: &KeyState<'_>, asked: Circumstances) -
 ///
 /// # Errors
 /// [`Refusal::StaleEpoch`].
-pub fn judge_epoch(asked: Epoch, seen: Epoch) -> Result<(), Refusal> {
-    if asked < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
+pub fn judge_epoch(circumstances: Epoch, seen: Epoch) -> Result<(), Refusal> {
+    if circumstances < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
 }
 
-fn judge_place(key: &KeyState<'_>, asked: Circumstances) -> Result<(), Refusal> {
-    judge_epoch(asked.epoch, key.epoch_seen)?;
+fn judge_place(key: &KeyState<'_>, circumstances: Circumstances) -> Result<(), Refusal> {
+    judge_epoch(circumstances.epoch, key.epoch_seen)?;
     if key.sealed {
         return Err(Refusal::Sealed);
     }
     Ok(())
 }
 
-/// One ballot from a clock that is years ahead would close the key to everybody else for years.
+/// One ballot from a clock that is years ahead would close the key to all others for years.
 ///
 /// The volume's own clock decides: now, or up to a day ahead of that before it was set back. Rows and
 /// promises do not count: one proposer could pull them up, each five minutes above the last.
-fn judge_ahead(state: &AcceptorState, asked: Circumstances, ballot: Ballot) -> Result<(), Refusal> {
-    let before_a_step = state.clock_reading.min(asked.now.plus_ms(CLOCK_STEP_MS_MAX));
-    let known = asked.now.max(before_a_step).max(state.floor.time);
+fn judge_ahead(state: &AcceptorState, circumstances: Circumstances, ballot: Ballot) -> Result<(), Refusal> {
+    let before_a_step = state.clock_reading.min(circumstances.now.plus_ms(CLOCK_STEP_MS_MAX));
+    let known = circumstances.now.max(before_a_step).max(state.floor.time);
     let latest = known.plus_ms(BALLOT_AHEAD_MS_MAX);
     if ballot.time > latest { Err(Refusal::TooFarAhead { latest }) } else { Ok(()) }
 }

@@ -57,7 +57,7 @@ fn an_accept_is_taken_at_its_promise_and_again_but_not_below() {
     assert_eq!(
         judge(&voting(), 10),
         Ok(AcceptVerdict::AlreadyStored),
-        "the row is there, whatever was promised since"
+        "the row is there, with any later promise"
     );
     let floored = AcceptorState { floor: ballot(12), ..voting() };
     assert_eq!(judge(&floored, 12), Err(below(12)));
@@ -85,7 +85,7 @@ fn a_ballot_from_a_clock_far_ahead_is_refused() {
 }
 
 #[test]
-fn what_one_proposer_wrote_takes_no_other_ballot_further() {
+fn rows_of_one_proposer_take_no_other_ballot_further() {
     let held = row(300);
     let key = KeyState { row: Some(&held), promised: ballot(310), ..KeyState::default() };
     let bound = AcceptorState { durable_bound: ballot(320), restart_bound: ballot(290), ..voting() };
@@ -96,7 +96,7 @@ fn what_one_proposer_wrote_takes_no_other_ballot_further() {
 }
 
 #[test]
-fn what_the_own_clock_said_before_it_was_set_back_counts_up_to_a_day() {
+fn readings_of_the_own_clock_before_it_was_set_back_count_up_to_a_day() {
     let none = KeyState::default();
     let read = |seconds| AcceptorState { clock_reading: Timestamp::from_ms(seconds * 1_000), ..voting() };
     let takes = |state: &AcceptorState, seconds| judge_prepare(state, &none, at(20), ballot(seconds)).is_ok();

@@ -183,7 +183,7 @@ pub enum AfterConflict {
 pub fn after_prepare(
     replies: &[Reply<Vote>],
     unreadable: &[UnreadableRow],
-    asking: PrepareProgress<'_>,
+    progress: PrepareProgress<'_>,
 ) -> Decision<PrepareOutcome> {
     let is_unreadable = |volume: VolumeId, vote: &Vote| {
         let shown = |row: &Row, left_out: &UnreadableRow| {
@@ -191,24 +191,24 @@ pub fn after_prepare(
         };
         vote.row.as_ref().is_some_and(|row| unreadable.iter().any(|left_out| shown(row, left_out)))
     };
-    let votes = voters(replies, asking.lives).filter(|(reply, vote)| !is_unreadable(reply.volume, vote));
+    let votes = voters(replies, progress.lives).filter(|(reply, vote)| !is_unreadable(reply.volume, vote));
     let promises = votes.clone().count();
-    let needed = asking.quorums.accept();
-    let refusals = RefusalSummary::of(replies, asking);
+    let needed = progress.quorums.accept();
+    let refusals = RefusalSummary::of(replies, progress);
     let outcome = if promises >= needed {
         PrepareOutcome::Prepared(PrepareResult {
-            found: highest(votes.map(|(reply, vote)| (reply.volume, vote)), asking.quorums),
-            floor: voters(replies, asking.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
+            found: highest(votes.map(|(reply, vote)| (reply.volume, vote)), progress.quorums),
+            floor: voters(replies, progress.lives).map(|(_, vote)| vote.floor).max().unwrap_or_default(),
         })
-    } else if promises + asking.outstanding >= needed {
+    } else if promises + progress.outstanding >= needed {
         PrepareOutcome::Wait
     } else if refusals.sealed {
         PrepareOutcome::Sealed
     } else if let Some(epoch) = refusals.epoch {
         PrepareOutcome::StaleEpoch { epoch }
-    } else if let Some(above) = refusals.followable(promises + asking.outstanding, needed) {
+    } else if let Some(above) = refusals.followable(promises + progress.outstanding, needed) {
         PrepareOutcome::Retry { above }
-    } else if refusals.are_too_far_ahead(promises + asking.outstanding, needed) {
+    } else if refusals.are_too_far_ahead(promises + progress.outstanding, needed) {
         PrepareOutcome::TooFarAhead
     } else {
         PrepareOutcome::Unavailable
@@ -217,13 +217,13 @@ pub fn after_prepare(
 }
 
 /// Decides after the replies so far to an accept. A reply `Ok` says that the row is durable.
-pub fn after_accept(replies: &[Reply<()>], asking: PrepareProgress<'_>) -> Decision<AcceptOutcome> {
-    let accepts = voters(replies, asking.lives).count();
-    let needed = asking.quorums.accept();
-    let refusals = RefusalSummary::of(replies, asking);
+pub fn after_accept(replies: &[Reply<()>], progress: PrepareProgress<'_>) -> Decision<AcceptOutcome> {
+    let accepts = voters(replies, progress.lives).count();
+    let needed = progress.quorums.accept();
+    let refusals = RefusalSummary::of(replies, progress);
     let outcome = if accepts >= needed {
         AcceptOutcome::Committed
-    } else if accepts + asking.outstanding >= needed {
+    } else if accepts + progress.outstanding >= needed {
         AcceptOutcome::Wait
     } else if refusals.sealed {
         AcceptOutcome::Sealed
@@ -231,7 +231,7 @@ pub fn after_accept(replies: &[Reply<()>], asking: PrepareProgress<'_>) -> Decis
         AcceptOutcome::DataTooOld
     } else if let Some(epoch) = refusals.epoch {
         AcceptOutcome::StaleEpoch { epoch }
-    } else if let Some(above) = refusals.followable(accepts + asking.outstanding, needed) {
+    } else if let Some(above) = refusals.followable(accepts + progress.outstanding, needed) {
         AcceptOutcome::Conflict { above }
     } else {
         AcceptOutcome::Undecided
@@ -306,7 +306,7 @@ struct RefusalSummary {
 }
 
 impl RefusalSummary {
-    fn of<T>(replies: &[Reply<T>], asking: PrepareProgress<'_>) -> Self {
+    fn of<T>(replies: &[Reply<T>], progress: PrepareProgress<'_>) -> Self {
         let mut all = Self {
             near: None,
             near_count: 0,
@@ -317,11 +317,11 @@ impl RefusalSummary {
             data_too_old: false,
             skewed: Vec::new(),
         };
-        let far_to = asking.now.plus_ms(FOLLOW_STEP_MS_MAX);
-        for reply in replies.iter().filter(|reply| is_current(reply, replies, asking.lives)) {
+        let far_to = progress.now.plus_ms(FOLLOW_STEP_MS_MAX);
+        for reply in replies.iter().filter(|reply| is_current(reply, replies, progress.lives)) {
             let votes = reply.from.votes;
             let Err(refusal) = reply.result else { continue };
-            let is_skewed = is_skewed(refusal, asking.now);
+            let is_skewed = is_skewed(refusal, progress.now);
             all.skewed.extend(is_skewed.then_some(reply.volume));
             match refusal {
                 Refusal::Recovering => {}

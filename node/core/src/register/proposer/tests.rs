@@ -130,14 +130,14 @@ fn a_row_that_its_volume_cannot_give_is_left_out_with_its_promise() {
 
 /// Its answer also carries the lives of its peers, which do not depend on the row.
 #[test]
-fn a_volume_whose_row_is_left_out_tells_of_a_later_life_all_the_same() {
+fn a_volume_whose_row_is_left_out_still_names_a_later_life() {
     let mut knowing = promise(3, Some((9, false)), 0);
     knowing.from.peers = [(VolumeId([1; 16]), Incarnation(2))].into();
     let replies = [promise(1, None, 0), promise(2, None, 0), knowing];
     let rotten = UnreadableRow { volume: VolumeId([3; 16]), ballot: ballot(9) };
     let lives = Lives::default();
-    let asking = PrepareProgress { quorums: Quorums::of(3), outstanding: 0, now: NOW, lives: &lives };
-    assert_eq!(after_prepare(&replies, &[rotten], asking).outcome, PrepareOutcome::Unavailable);
+    let progress = PrepareProgress { quorums: Quorums::of(3), outstanding: 0, now: NOW, lives: &lives };
+    assert_eq!(after_prepare(&replies, &[rotten], progress).outcome, PrepareOutcome::Unavailable);
 }
 
 #[test]
@@ -185,13 +185,13 @@ fn bounds_that_leave_no_quorum_within_four_minutes_are_followed_the_lowest_first
     assert_eq!(edge(1_600 + DAY), PrepareOutcome::Retry { above: ballot(1_600 + DAY) });
     assert_eq!(edge(1_601 + DAY), PrepareOutcome::Unavailable, "a day and ten minutes at most");
     let one = [refused(1, 4_600), promise(2, None, 0)];
-    assert_eq!(prepared(&one, 1), PrepareOutcome::Wait, "somebody may still promise");
+    assert_eq!(prepared(&one, 1), PrepareOutcome::Wait, "another volume may still promise");
     let conflict = accepted(&[refused(1, 4_600), refused(2, 4_700)], 0).outcome;
     assert_eq!(conflict, AcceptOutcome::Conflict { above: ballot(4_700) });
 }
 
 #[test]
-fn a_ballot_that_is_too_far_ahead_for_a_quorum_is_told_apart() {
+fn a_ballot_that_is_too_far_ahead_for_a_quorum_is_an_outcome_of_its_own() {
     let ahead = |volume| reply(volume, Err(Refusal::TooFarAhead { latest: NOW }));
     assert_eq!(prepared(&[ahead(1), ahead(2), promise(3, None, 0)], 0), PrepareOutcome::TooFarAhead);
     assert_eq!(prepared(&[ahead(1), refused(2, 4_600)], 0), PrepareOutcome::Unavailable, "one is silent");
@@ -213,7 +213,7 @@ fn a_seal_is_noted_and_decides_only_when_a_quorum_is_out_of_reach() {
 }
 
 #[test]
-fn a_accepts_commit_whatever_else_was_answered() {
+fn a_accepts_commit_with_any_other_answers() {
     assert_eq!(
         accepted(&[reply(1, Ok(())), reply(2, Ok(())), refused(3, 5)], 0).outcome,
         AcceptOutcome::Committed
@@ -355,7 +355,7 @@ fn made_by(number: u64) -> ChangeTry {
 }
 
 #[test]
-fn a_writer_finds_its_change_or_learns_that_it_cannot_know() {
+fn a_writer_finds_its_change_or_gets_an_unknown_outcome() {
     let tries = Tries { change: id(1), first_accept: ballot(10), lowest_count: 5, highest_floor: ballot(9) };
     let found = |count, ids: Vec<u64>| Changes {
         count,

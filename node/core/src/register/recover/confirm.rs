@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn what_one_peer_remembers_is_enough_to_have_lost_state() {
+    fn the_memory_of_one_peer_is_enough_to_have_lost_state() {
         let lost = |remembered| Confirmation::Lost { remembered };
         let both = [answer(2, true, &[]), answer(3, false, &[(OWN, at(3, 0, 0))])];
         assert_eq!(confirmed(4, &both), lost(at(3, 0, 0)), "also one that lost its own state");
@@ -188,7 +188,7 @@ mod tests {
 
     /// The log went on since: what is remembered of another opening is not compared with where it is by now.
     #[test]
-    fn what_a_volume_wrote_since_it_was_opened_stands_for_nothing_that_it_lacks() {
+    fn records_since_the_opening_do_not_stand_for_lacking_ones() {
         let remembered = [(OWN, at(2, 2, 9999)), (OWN, at(2, 7, 11))];
         assert_eq!(confirmed(2, &[answer(2, true, &remembered[..1])]), Confirmation::Confirmed);
         let lost = Confirmation::Lost { remembered: at(2, 7, 11) };

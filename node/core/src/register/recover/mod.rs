@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! recovering volume                          P voters of each of its sets
-//!   | -- who am I to be? --------------------> |  highest life known of it
+//!   | -- which life comes next? -------------> |  highest life known of it
 //!   | -- record my new life -----------------> |  durable; replies of older lives are void from here
 //!   | <-- bound, floor, highest, data floors - |  reported after that, with the lives it has
 //!   | -- seals, page by page ----------------> |  all that stood when it recorded
@@ -76,7 +76,7 @@ pub struct Barrier {
     /// F: no ballot at or below it is accepted by these voters or by the recovering volume again,
     /// once all of them have it as their floor.
     pub floor: Ballot,
-    /// Whom to scan, each in the life in which it reported.
+    /// Volumes to scan, each in the life in which it reported.
     pub voters: Vec<(VolumeId, Incarnation)>,
     /// Guarantees that the recovering volume makes durable before it stores any write: F as `floor`, the
     /// highest data floor, the highest lives. With it go the voters' seals ([`may_take`]).
@@ -115,9 +115,9 @@ pub fn next_life(
     Some(Incarnation(highest.0.saturating_add(1)))
 }
 
-/// Step 1, for one set: what its voters guarantee together, from reports that each made after it
-/// had durably recorded `life`. `None` while fewer than P such reports are there; one more than a day
-/// ahead of `now`, the clock of who asks, does not count while it is so.
+/// Step 1, for one set: what its voters guarantee together, from reports that each made after it had durably
+/// recorded `life`. `None` while fewer than P such reports are there; one more than a day ahead of `now`, the
+/// clock of the caller, does not count while it is so.
 ///
 /// A report made before the recording may be overtaken by an acceptance that still counts the lost
 /// volume's old reply; the scan would miss it.

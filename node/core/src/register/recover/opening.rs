@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_log_lacks_shows_in_lives_openings_and_ends() {
+    fn gaps_of_a_log_show_in_lives_openings_and_ends() {
         let own = history(2, &[(7, 10), (5, 40)]);
         let lacking = [at(3, 0, 0), at(2, 8, 1), at(2, 7, 41), at(2, 0, 11)];
         assert_eq!(lacking.map(|position| own.lacks(&position)), [true; 4]);
@@ -219,7 +219,7 @@ mod tests {
 
     /// A log from before openings were drawn, and a peer of a version that draws none.
     #[test]
-    fn a_log_that_names_no_opening_lacks_whatever_is_remembered_of_one() {
+    fn a_log_that_names_no_opening_lacks_every_remembered_one() {
         let own = history(1, &[]);
         assert_eq!([at(1, 0, 99), at(1, 4, 1)].map(|position| own.lacks(&position)), [false, true]);
         assert_eq!(own.began(), None);

@@ -70,7 +70,8 @@ mod tests {
         Reply { volume: volume(peer), from, order: Order::default(), result }
     }
 
-    /// Whether anything ever changes, when everybody that is away comes back whole: by the rules themselves.
+    /// Whether anything ever changes, when all volumes that are away come back whole: by the rules
+    /// themselves.
     fn goes_on(standing: SetStanding, quorums: Quorums) -> bool {
         let SetStanding { voting, unconfirmed, lost, away } = standing;
         let whole = voting + unconfirmed + away;
@@ -82,7 +83,7 @@ mod tests {
     }
 
     #[test]
-    fn a_set_waits_for_ever_exactly_when_no_rule_lets_anybody_vote() {
+    fn a_set_waits_for_ever_exactly_when_no_rule_lets_a_volume_vote() {
         for volumes in 1..=9 {
             let quorums = Quorums::of(volumes);
             for voting in 0..=volumes {

@@ -45,7 +45,7 @@ fn of(reports: &[Reply<Guarantees>]) -> Option<Barrier> {
 }
 
 #[test]
-fn a_life_is_one_more_than_anybody_knows() {
+fn a_life_is_one_more_than_any_report_names() {
     let lives = Lives::default();
     let next = |own, known: &[Reply<Guarantees>], lives: &Lives| {
         next_life(volume(9), Incarnation(own), known, SET, lives)
@@ -68,7 +68,7 @@ fn f_is_the_maximum_of_p_reports_made_after_the_recording() {
     assert_eq!(of(&[report(1, 2, 0, 0, 9), report(2, 2, 0, 0, 0)]).map(|b| b.floor), Some(ballot(9)));
     assert_eq!(of(&[report(1, 2, 0, 9, 0), report(2, 2, 0, 0, 0)]).map(|b| b.floor), Some(ballot(9)));
     assert_eq!(of(&[report(1, 2, 7, 1, 3), report(2, 1, 2, 5, 6)]), None, "reported before it recorded");
-    assert_eq!(of(&[report(1, 2, 7, 1, 3), report(9, 2, 2, 5, 6)]), None, "nobody vouches for itself");
+    assert_eq!(of(&[report(1, 2, 7, 1, 3), report(9, 2, 2, 5, 6)]), None, "no volume counts for itself");
     let mut recovering = report(2, 2, 0, 0, 0);
     recovering.from.votes = false;
     assert_eq!(of(&[report(1, 2, 7, 1, 3), recovering]), None);
@@ -120,7 +120,7 @@ fn guarantees_are_taken_when_the_seals_of_every_voter_were_read_after_its_report
 }
 
 #[test]
-fn a_first_life_is_what_is_known_of_a_volume_that_nobody_names() {
+fn a_volume_that_no_report_names_is_in_its_first_life() {
     let first = Guarantees { incarnations: vec![(volume(5), Incarnation(1))], ..Guarantees::default() };
     let merged = merge([&first].into_iter());
     assert_eq!((merged.life_of(volume(5)), merged.incarnations), (Incarnation(1), Vec::new()));
@@ -135,7 +135,7 @@ fn a_voters_own_life_is_among_the_lives_that_are_adopted() {
 }
 
 #[test]
-fn who_is_more_than_a_day_ahead_is_no_voter() {
+fn a_volume_more_than_a_day_ahead_does_not_vote() {
     let day = 1_000 + CLOCK_STEP_MS_MAX;
     let near = report(1, 2, 7, 1, 3);
     for far in [report(2, 2, day + 1, 0, 0), report(2, 2, 0, day + 1, 0), report(2, 2, 0, 0, day + 1)] {
@@ -192,11 +192,7 @@ fn the_highest_row_is_adopted_with_its_flag() {
     assert_eq!(adopt(Some(&row(5, false)), &row(5, true)), Adoption::LearnCommitted);
     assert_eq!(adopt(Some(&row(5, true)), &row(5, false)), Adoption::Keep);
     assert_eq!(adopt(Some(&row(6, false)), &row(5, true)), Adoption::Keep, "stored while it was recovering");
-    assert_eq!(
-        adopt(Some(&row(5, false)), &row(5, false)),
-        Adoption::Keep,
-        "nobody knows that it is committed"
-    );
+    assert_eq!(adopt(Some(&row(5, false)), &row(5, false)), Adoption::Keep, "no volume has it as committed");
     assert_eq!(adopt(Some(&row(5, true)), &row(5, true)), Adoption::Keep);
     for committed in [false, true] {
         assert_eq!(adopt(Some(&row(4, false)), &row(5, committed)), Adoption::Take, "another row");

@@ -88,7 +88,7 @@ fn an_empty_bucket_needs_a_volumes_sealed_and_then_listed() {
 }
 
 #[test]
-fn what_is_left_keeps_the_bucket() {
+fn remaining_rows_keep_the_bucket() {
     let seals = [reply(1, 1, 0, ()), reply(2, 1, 0, ())];
     let left = |first: Remains, second: Remains| [reply(1, 1, 1, first), reply(2, 1, 1, second)];
     let decided = |first, second| decide(&seals, &left(first, second));
@@ -112,7 +112,7 @@ fn what_is_left_keeps_the_bucket() {
 }
 
 #[test]
-fn what_a_volume_holds_beside_a_empty_ones_is_nothing() {
+fn rows_of_a_volume_beside_a_empty_ones_do_not_count() {
     let seals = [reply(1, 1, 0, ()), reply(2, 1, 0, ()), reply(3, 1, 0, ())];
     for beside in [live(&["a"]), unsettled()] {
         let remains = [reply(1, 1, 1, EMPTY), reply(2, 1, 1, EMPTY), reply(3, 1, 1, beside)];
@@ -151,7 +151,7 @@ fn a_bucket_is_nowhere_when_the_names_of_p_volumes_of_each_set_lead_to_others() 
     assert!(!is_nowhere(bucket, &[all], &[bucket, other].into(), &lives), "it is there");
     let mut lost = Lives::default();
     lost.learn(VolumeId([1; 16]), Incarnation(3));
-    assert!(!is_nowhere(bucket, &[all], &[other].into(), &lost), "told in a life that is over");
+    assert!(!is_nowhere(bucket, &[all], &[other].into(), &lost), "listed in a life that is over");
     let mut mute = told[..2].to_vec();
     mute[1].from.votes = false;
     assert!(!nowhere(&[NameAnswers { quorums, told: &mute }]), "its rows may not be all there yet");

@@ -43,7 +43,7 @@ pub(crate) enum Program {
     Put(&'static [u8]),
     /// One PUT under the condition that nothing is there.
     PutIfAbsent(u8),
-    /// Writers of the key at one gateway, who come one after the other and share a change.
+    /// Writers of the key at one gateway, which come one after the other and share a change.
     Batch(&'static [Write]),
     /// One DELETE.
     Delete(u8),

@@ -158,7 +158,7 @@ impl LocalPeer {
     }
 
     /// Queues an operation without an answer, which goes with a later frame.
-    fn tell_log(&self, volume: VolumeId, op: Op) {
+    fn queue_lazily(&self, volume: VolumeId, op: Op) {
         if let Ok(serving) = self.serving(volume) {
             // Lazy by contract: a lost operation is sent again later.
             drop(serving.submit_lazily(op));

@@ -29,7 +29,7 @@ impl LocalPeer {
                 self.on_log(volume, length, |done| Op::Accept { target, accept, heal, done })
             }
             RegisterCall::Commit { target, commit: CommitHint { ballot, is_everywhere, positions } } => {
-                self.tell_log(volume, Op::Commit { target, ballot, is_everywhere, positions });
+                self.queue_lazily(volume, Op::Commit { target, ballot, is_everywhere, positions });
                 return None;
             }
             RegisterCall::Read { target, values } => self.read_row(volume, length, target, values),
@@ -106,6 +106,6 @@ impl LocalPeer {
         if let Some(answered) = self.answer_at_once(volume, known) {
             return answered;
         }
-        self.on_readers(volume, length, move |reader| reader.inline(&target, ballot, Source::Disk)?.told())
+        self.on_readers(volume, length, move |reader| reader.inline(&target, ballot, Source::Disk)?.or_busy())
     }
 }

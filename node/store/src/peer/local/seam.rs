@@ -121,18 +121,18 @@ impl LocalPeer {
                 self.on_log(volume, length, |done| Op::HealPut { id, entry, done })
             }
             UpkeepCall::HealDone { id } => {
-                self.tell_log(volume, Op::HealDone { id });
+                self.queue_lazily(volume, Op::HealDone { id });
                 return None;
             }
             UpkeepCall::Releases { after, limit } => {
                 self.on_readers(volume, length, move |reader| reader.releases(after, limit))
             }
             UpkeepCall::ReleasePut { entry } => {
-                self.tell_log(volume, Op::ReleasePut { id: entry.id(), entry: entry.encode() });
+                self.queue_lazily(volume, Op::ReleasePut { id: entry.id(), entry: entry.encode() });
                 return None;
             }
             UpkeepCall::ReleaseDone { id } => {
-                self.tell_log(volume, Op::ReleaseDone { id });
+                self.queue_lazily(volume, Op::ReleaseDone { id });
                 return None;
             }
             UpkeepCall::Position {} => self.answer_now(volume, |reader| reader.answerer().into()),

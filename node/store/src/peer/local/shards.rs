@@ -107,7 +107,8 @@ impl LocalPeer {
                 };
                 self.answer_on_readers(volume, length, move |serving, answering| {
                     let source = if is_aside { Source::Device } else { Source::Disk };
-                    let read = read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::told);
+                    let read =
+                        read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::or_busy);
                     finish(serving, answering, read.map_err(Error::from));
                 })
             }

@@ -65,7 +65,7 @@ async fn a_volume(directories: &Directories) -> (Volumes, LocalPeer, VolumeId) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_appended_in_order_is_read_back_in_order() {
+async fn bytes_appended_in_order_are_read_back_in_order() {
     let directories = Directories::new(1);
     let (_volumes, peer, volume) = a_volume(&directories).await;
     let bytes = body(1, BYTES);
@@ -130,7 +130,7 @@ async fn an_absent_volume_is_unreachable_at_once_and_says_why() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_a_topology_out_of_force_asks_is_refused() {
+async fn a_call_under_a_topology_out_of_force_is_refused() {
     let directories = Directories::new(1);
     let (_volumes, peer, volume) = a_volume(&directories).await;
     let epoch = Epoch(2);

@@ -137,7 +137,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Takes in who waits, while it is open.
+    /// Takes in waiting writers, while it is open.
     fn admit(&mut self) {
         if !self.change.batch.is_closed {
             self.turn.take_waiting(&mut self.members);
@@ -300,7 +300,7 @@ impl<'a> BatchRun<'a> {
         }
     }
 
-    /// Gives back what the committed value does not name, and answers everybody.
+    /// Gives back what the committed value does not name, and answers all members.
     fn end(&mut self, answer: Answer, committed: &CommittedData) -> Step {
         let mut gone: Vec<DataRef> = Vec::new();
         let mut pages = Vec::new();

@@ -49,7 +49,7 @@ async fn a_late_volume_is_waited_for_where_a_refusal_stands_in_the_place_of_a_vo
         Refusal::Below { bound: Ballot { time, proposer: registers.proposer() } }
     };
     let waits = |outcome: &PrepareOutcome| matches!(outcome, PrepareOutcome::Wait);
-    let decide = |replies: &[_], asking: PrepareProgress<'_>| after_prepare(replies, &[], asking);
+    let decide = |replies: &[_], progress: PrepareProgress<'_>| after_prepare(replies, &[], progress);
     let far = [
         bound(3_600_000),
         Refusal::TooFarAhead { latest: Timestamp::from_ms(0) },

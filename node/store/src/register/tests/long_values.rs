@@ -60,7 +60,7 @@ async fn a_long_value_waits_for_room_and_gives_it_back_with_its_row() {
 }
 
 #[tokio::test]
-async fn volumes_without_room_are_asked_again_and_the_client_is_told_to_slow_down() {
+async fn volumes_without_room_are_asked_again_and_the_client_gets_slow_down() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let timeouts = RegisterTimeouts { round: std::time::Duration::from_millis(500), ..Default::default() };
@@ -81,8 +81,8 @@ async fn volumes_without_room_are_asked_again_and_the_client_is_told_to_slow_dow
     assert!(registers.read(&key()).await.is_ok_and(|found| found.is_some()), "it is asked for again");
     busy(usize::MAX);
     assert_eq!(registers.read(&key()).await, Err(Failure::Overloaded));
-    let told = registers.change(registers.begin(&key()), plain(1)).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::Overloaded))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(outcome, Err(ChangeError::Failed(Failure::Overloaded))), "{outcome:?}");
     busy(0);
     let found = registers.read(&key()).await.expect("readable").expect("there");
     assert_eq!(number_of_uploads(&found), 40, "nothing changed");

@@ -114,8 +114,8 @@ async fn data_that_an_earlier_try_named_is_given_back_when_a_later_one_is_commit
     });
     let first = registers.change(registers.begin(&key()), plain(1));
     let second = registers.change(registers.begin(&key()), once.naming(Some(staged)));
-    let told = futures::join!(first, second);
-    assert!(matches!(told, (Ok(()), Err(ChangeError::Refused(())))), "{told:?}");
+    let outcomes = futures::join!(first, second);
+    assert!(matches!(outcomes, (Ok(()), Err(ChangeError::Refused(())))), "{outcomes:?}");
     assert_eq!(number_of(Some(&found(&gateway).await.state)), Some(1));
     assert_eq!(files(&directories, data), 4, "it waits for its grace");
     assert_eq!(superseded(gateway.reported()), [data.id]);
@@ -123,7 +123,7 @@ async fn data_that_an_earlier_try_named_is_given_back_when_a_later_one_is_commit
 }
 
 #[tokio::test]
-async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
+async fn a_write_that_every_volume_refused_has_not_happened_and_leaves_nothing() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     for (error, failure) in [(Error::Full, Failure::Full), (Error::Busy, Failure::Overloaded)] {
@@ -131,8 +131,8 @@ async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
         says(&script.accepts, move |_, _| Fate::Instead(Err(error.clone())));
         let staged = stage(&gateway, 1).await;
         let (registers, data) = (gateway.registers(), staged.data());
-        let told = registers.change(registers.begin(&key()), named(staged)).await;
-        assert!(matches!(told, Err(ChangeError::Failed(told)) if told == failure), "{told:?}");
+        let outcome = registers.change(registers.begin(&key()), named(staged)).await;
+        assert!(matches!(outcome, Err(ChangeError::Failed(outcome)) if outcome == failure), "{outcome:?}");
         gone(&directories, &[data]).await;
         at_rest(&gateway).await;
     }
@@ -142,7 +142,7 @@ async fn what_every_volume_refused_has_not_happened_and_leaves_nothing() {
 
 /// It is unknown whether the one volume has it, or a later proposer may find it there.
 #[tokio::test]
-async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_data() {
+async fn a_write_that_one_volume_may_have_stored_has_an_unknown_outcome_and_keeps_its_data() {
     type OneFate = fn() -> Fate<Answer<()>>;
     let fates: [OneFate; 4] =
         [|| Fate::Through, || Fate::Unheard(Err(lost())), || Fate::Instead(Err(lost())), || Fate::Silence];
@@ -159,8 +159,8 @@ async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_dat
         );
         let staged = stage(&gateway, 1).await;
         let (registers, data) = (gateway.registers(), staged.data());
-        let told = registers.change(registers.begin(&key()), named(staged)).await;
-        assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+        let outcome = registers.change(registers.begin(&key()), named(staged)).await;
+        assert!(matches!(outcome, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{outcome:?}");
         assert_eq!(files(&directories, data), 4);
         assert_eq!(superseded(gateway.reported()), []);
         assert_eq!(registers_unknown(&gateway), 1);
@@ -170,13 +170,13 @@ async fn what_one_volume_may_have_taken_has_an_unknown_outcome_and_keeps_its_dat
 
 /// Two volumes may hold what a third lacks, and a proposer that commits it later cannot know.
 #[tokio::test]
-async fn an_accept_that_nobody_heard_the_end_of_has_its_row_looked_at() {
+async fn an_accept_without_a_known_end_has_its_row_looked_at() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let (sent, mut is_sent) = tokio::sync::mpsc::unbounded_channel();
     says(&script.accepts, move |_, _| {
-        sent.send(()).expect("the test hears it");
+        sent.send(()).expect("the test waits for it");
         Fate::Silence
     });
     let registers = gateway.registers().clone();
@@ -196,7 +196,7 @@ fn registers_unknown(gateway: &Node) -> u64 {
 }
 
 #[tokio::test]
-async fn what_was_not_promised_was_not_proposed() {
+async fn without_promises_nothing_was_proposed() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let said = [
@@ -213,8 +213,8 @@ async fn what_was_not_promised_was_not_proposed() {
         });
         let staged = stage(&gateway, 1).await;
         let (registers, data) = (gateway.registers(), staged.data());
-        let told = registers.change(registers.begin(&key()), named(staged)).await;
-        assert!(matches!(told, Err(ChangeError::Failed(told)) if told == failure), "{told:?}");
+        let outcome = registers.change(registers.begin(&key()), named(staged)).await;
+        assert!(matches!(outcome, Err(ChangeError::Failed(outcome)) if outcome == failure), "{outcome:?}");
         assert_eq!(registers.inner.metrics.register.accept_rounds.get(), 0);
         gone(&directories, &[data]).await;
         at_rest(&gateway).await;
@@ -224,7 +224,7 @@ async fn what_was_not_promised_was_not_proposed() {
 
 /// Its bucket may be sealed for a moment only, and what it proposed committed after that.
 #[tokio::test]
-async fn a_writer_that_meets_a_seal_after_its_accept_waits_for_the_end_of_it() {
+async fn a_writer_that_is_sealed_out_after_its_accept_waits_for_the_end_of_the_seal() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
@@ -256,7 +256,7 @@ async fn a_volume_that_missed_a_write_is_reported() {
     let one = volumes(&node)[2];
     let now = node.registers().now();
     let bound = |ms| Refusal::Below { bound: Ballot { time: now.plus_ms(ms), proposer: ProposerId(1) } };
-    let told = [
+    let outcomes = [
         (Err(lost()), false, 1),
         (Ok(refused(&script, one, Refusal::TooFarAhead { latest: now }).await), false, 1),
         (Ok(refused(&script, one, Refusal::DataTooOld { floor: now }).await), false, 1),
@@ -265,9 +265,9 @@ async fn a_volume_that_missed_a_write_is_reported() {
         (Ok(refused(&script, one, bound(1)).await), false, 1),
         (Ok(refused(&script, one, bound(1)).await), true, 0),
     ];
-    for (told, has_it, behind) in told {
+    for (outcome, has_it, behind) in outcomes {
         let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-        let heard = told.clone();
+        let heard = outcome.clone();
         says(&script.accepts, move |volume, _| match (volume == one, has_it) {
             (true, true) => Fate::Unheard(heard.clone()),
             (true, false) => Fate::Instead(heard.clone()),
@@ -276,11 +276,11 @@ async fn a_volume_that_missed_a_write_is_reported() {
         let registers = gateway.registers().clone();
         registers.change(registers.begin(&key()), plain(1)).await.expect("three volumes took it");
         at_rest(&gateway).await;
-        assert_eq!(rows_behind(&gateway.reported()), behind, "{told:?}");
-        let is_skewed = matches!(told, Ok(Answer { result: Err(refusal), .. }) if is_skewed(refusal, now));
+        assert_eq!(rows_behind(&gateway.reported()), behind, "{outcome:?}");
+        let is_skewed = matches!(outcome, Ok(Answer { result: Err(refusal), .. }) if is_skewed(refusal, now));
         // Once, whether the refusal came before the three answers that decide or behind them.
         let skewed = gateway.registers().inner.metrics.register.skewed.get();
-        assert_eq!(skewed, u64::from(is_skewed), "{told:?}");
+        assert_eq!(skewed, u64::from(is_skewed), "{outcome:?}");
     }
     node.close().await;
 }
@@ -306,12 +306,12 @@ async fn a_hint_says_whether_every_volume_took_the_row() {
         });
         registers.change(registers.begin(&key()), plain(2)).await.expect("three volumes took it");
         at_rest(&gateway).await;
-        let told = script.commits.lock().clone();
+        let commits = script.commits.lock().clone();
         // A second one follows where a volume took its time.
         let most = if is_everywhere { 2 } else { 1 };
         for volume in volumes(&node) {
             let said: Vec<bool> =
-                told.iter().filter(|(to, ..)| *to == volume).map(|(.., said)| *said).collect();
+                commits.iter().filter(|(to, ..)| *to == volume).map(|(.., said)| *said).collect();
             assert_eq!(said.last(), Some(&is_everywhere), "{fate}");
             assert!(said.len() <= most, "{fate}: {said:?}");
         }
@@ -333,9 +333,9 @@ async fn a_hint_does_not_wait_for_a_late_volume() {
     *script.late.lock() = vec![one];
     says(&script.accepts, move |volume, _| if volume == one { Fate::Silence } else { Fate::Through });
     registers.change(registers.begin(&key()), plain(2)).await.expect("three volumes took it");
-    let told = script.commits.lock().clone();
-    assert_eq!(told.len(), 4, "all were told before the writer was");
-    assert!(told.iter().all(|(.., is_everywhere)| !is_everywhere));
+    let commits = script.commits.lock().clone();
+    assert_eq!(commits.len(), 4, "all hints were sent before the writer was answered");
+    assert!(commits.iter().all(|(.., is_everywhere)| !is_everywhere));
     at_rest(&gateway).await;
     assert_eq!(script.commits.lock().len(), 4, "and no more than once");
     node.close().await;
@@ -394,7 +394,7 @@ pub(super) async fn read(node: &Node) -> QuorumRow {
 
 /// One is too large for any state of the register; the others in its batch are not held up.
 #[tokio::test]
-async fn a_writer_that_asks_for_too_much_is_told_and_the_others_of_its_batch_are_served() {
+async fn a_writer_that_asks_for_too_much_is_refused_and_the_others_of_its_batch_are_served() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
@@ -407,10 +407,10 @@ async fn a_writer_that_asks_for_too_much_is_told_and_the_others_of_its_batch_are
         Writer::<()>::new(move |_| Ok(Proposal::of(state.clone())))
     };
     let writers = [plain(1), large(), plain(3), large()];
-    let told = join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
-    assert!(told[0].is_ok() && told[2].is_ok(), "{told:?}");
-    let is_told = |told: &_| matches!(told, Err(ChangeError::Failed(Failure::OverLimit(_))));
-    assert!(is_told(&told[1]) && is_told(&told[3]), "{told:?}");
+    let outcomes = join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok(), "{outcomes:?}");
+    let is_over_limit = |outcome: &_| matches!(outcome, Err(ChangeError::Failed(Failure::OverLimit(_))));
+    assert!(is_over_limit(&outcomes[1]) && is_over_limit(&outcomes[3]), "{outcomes:?}");
     let value = found(&node).await;
     assert_eq!((number_of(Some(&value.state)), value.changes.count), (Some(3), 1));
     node.close().await;
@@ -431,7 +431,7 @@ fn naming_inline() -> State {
 
 /// Where too few have room, what takes away still comes through, and so does what was admitted with its data.
 #[tokio::test]
-async fn what_needs_room_is_refused_where_too_few_volumes_have_it() {
+async fn writes_that_need_room_are_refused_where_too_few_volumes_have_it() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let long = "long".repeat(300);
@@ -451,14 +451,18 @@ async fn what_needs_room_is_refused_where_too_few_volumes_have_it() {
         for (what, writer, is_taken) in writers {
             node.registers().change(node.registers().begin(&key()), before()).await.expect("there is room");
             let registers = gateway.registers();
-            let told = registers.change(registers.begin(&key()), writer).await;
-            assert_eq!(told.is_ok(), is_taken, "{what}: {told:?}");
-            assert!(is_taken || matches!(told, Err(ChangeError::Failed(Failure::Full))), "{what}: {told:?}");
+            let outcome = registers.change(registers.begin(&key()), writer).await;
+            assert_eq!(outcome.is_ok(), is_taken, "{what}: {outcome:?}");
+            assert!(
+                is_taken || matches!(outcome, Err(ChangeError::Failed(Failure::Full))),
+                "{what}: {outcome:?}"
+            );
         }
         let registers = gateway.registers();
         let writers = [before(), tombstone(), before()];
-        let told = join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
-        assert_eq!(told.iter().map(Result::is_ok).collect::<Vec<_>>(), [has_room, true, has_room]);
+        let outcomes =
+            join_all(writers.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+        assert_eq!(outcomes.iter().map(Result::is_ok).collect::<Vec<_>>(), [has_room, true, has_room]);
         at_rest(&gateway).await;
     }
     node.close().await;
@@ -483,7 +487,7 @@ fn attributes(content_type: &str) -> Attributes {
 
 /// The value that a refusal was judged on must not vanish after it: a later answer would contradict it.
 #[tokio::test]
-async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
+async fn a_refusal_is_sent_when_the_value_it_was_judged_on_is_committed() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(IMPATIENT);
@@ -496,12 +500,12 @@ async fn a_refusal_is_told_when_what_it_was_judged_on_is_committed() {
         },
     );
     let registers = gateway.registers();
-    let told = registers.change(registers.begin(&key()), plain(1)).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(outcome, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{outcome:?}");
     let registers = node.registers();
     let before = registers.inner.metrics.register.accept_rounds.get();
-    let told = registers.change(registers.begin(&key()), swap(None, 2)).await;
-    assert!(matches!(told, Err(ChangeError::Refused(Some(1)))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), swap(None, 2)).await;
+    assert!(matches!(outcome, Err(ChangeError::Refused(Some(1)))), "{outcome:?}");
     assert_eq!(registers.inner.metrics.register.accept_rounds.get() - before, 1, "it is committed first");
     gateway.close().await;
 }
@@ -514,30 +518,30 @@ async fn a_writer_that_came_after_the_prepare_is_refused_by_a_read_that_began_la
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
-    until_told_committed(&node).await;
+    until_noted_committed(&node).await;
     let rounds = || {
         let metrics = &registers.inner.metrics.register;
         (metrics.read_rounds.get(), metrics.accept_rounds.get())
     };
     let before = rounds();
-    let refused = |told: &_| matches!(told, Err(ChangeError::Refused(Some(1))));
-    let told = registers.change(registers.begin(&key()), swap(None, 2)).await;
-    assert!(refused(&told), "{told:?}");
+    let refused = |outcome: &_| matches!(outcome, Err(ChangeError::Refused(Some(1))));
+    let outcome = registers.change(registers.begin(&key()), swap(None, 2)).await;
+    assert!(refused(&outcome), "{outcome:?}");
     assert_eq!(rounds(), before);
     let mut first = Box::pin(registers.change(registers.begin(&key()), swap(None, 2)));
     assert!(is_pending(&mut first).await);
-    let told = futures::join!(first, registers.change(registers.begin(&key()), swap(None, 3)));
-    assert!(refused(&told.0) && refused(&told.1), "{told:?}");
+    let outcomes = futures::join!(first, registers.change(registers.begin(&key()), swap(None, 3)));
+    assert!(refused(&outcomes.0) && refused(&outcomes.1), "{outcomes:?}");
     assert_eq!(rounds(), (before.0 + 1, before.1));
     node.close().await;
 }
 
 /// Waits until every volume has the value of the key as committed: the hint rides with the frames of other
 /// writes.
-pub(super) async fn until_told_committed(node: &Node) {
+pub(super) async fn until_noted_committed(node: &Node) {
     let (registers, other) = (node.registers(), RegisterKey { key: key_of("other"), ..key() });
     let (set, target) = (registers.inner.cluster.set_of(&key()), registers.inner.cluster.target(key()));
-    let told = async {
+    let all_noted = async {
         loop {
             registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
             let votes = set
@@ -553,7 +557,7 @@ pub(super) async fn until_told_committed(node: &Node) {
             }
         }
     };
-    tokio::time::timeout(DEADLINE, told).await.expect("told in time");
+    tokio::time::timeout(DEADLINE, all_noted).await.expect("noted in time");
 }
 
 /// The batch's final value alone decides: data that entered and left again within the batch is neither
@@ -579,8 +583,9 @@ async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended(
         });
         writers.push(writer.naming(Some(staged)));
     }
-    let told = join_all(writers.into_iter().map(|writer| registers.change(registers.begin(&key()), writer)));
-    assert!(told.await.iter().all(Result::is_ok));
+    let outcome =
+        join_all(writers.into_iter().map(|writer| registers.change(registers.begin(&key()), writer)));
+    assert!(outcome.await.iter().all(Result::is_ok));
     at_rest(&node).await;
     let reported = node.reported();
     let heals =
@@ -590,7 +595,7 @@ async fn a_batch_reports_what_it_replaced_and_what_its_last_writer_wants_mended(
     node.close().await;
 }
 
-/// Volumes compare what they hear of each other's logs with what a peer has when it comes back.
+/// Volumes compare the positions that they have of each other's logs with the log of a peer that comes back.
 #[tokio::test]
 async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
     let directories = Directories::new(4);
@@ -614,7 +619,7 @@ async fn an_accept_says_how_far_the_logs_of_those_are_that_promised() {
 }
 
 #[tokio::test]
-async fn what_is_to_be_finished_is_tried_again_until_its_time_is_over() {
+async fn a_value_to_be_finished_is_tried_again_until_its_time_is_over() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
@@ -636,7 +641,7 @@ async fn what_is_to_be_finished_is_tried_again_until_its_time_is_over() {
 /// A committed value can be read without the full volume; only a value that may not be known as committed is
 /// urgent.
 #[tokio::test]
-async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume() {
+async fn only_rows_that_may_be_uncommitted_may_use_the_reserve_of_a_volume() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
@@ -653,7 +658,7 @@ async fn only_what_is_not_known_to_be_committed_may_use_the_reserve_of_a_volume(
     assert_eq!(finished().await, [true; 4], "nothing is there");
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
-    until_told_committed(&node).await;
+    until_noted_committed(&node).await;
     assert_eq!(finished().await, [false; 4]);
     gateway.close().await;
 }

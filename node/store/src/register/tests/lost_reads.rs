@@ -8,14 +8,14 @@ use sherd_core::register::Vote;
 use sherd_core::register::proposer::HighestRow;
 
 use super::lost_answers::{
-    IMPATIENT, at_rest, inline, lost, read, rows_behind, until_told_committed, volumes,
+    IMPATIENT, at_rest, inline, lost, read, rows_behind, until_noted_committed, volumes,
 };
 use super::*;
 use crate::peer::UpkeepPeer;
 use crate::peer::scripted::{Fate, says};
 
 #[tokio::test]
-async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
+async fn inline_bytes_go_with_a_row_that_is_proposed_again() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
@@ -31,7 +31,7 @@ async fn inline_bytes_go_with_a_row_that_is_proposed_anew() {
 }
 
 #[tokio::test]
-async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
+async fn a_row_without_inline_bytes_is_proposed_again_without_asking_for_them() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
@@ -44,7 +44,7 @@ async fn a_row_without_inline_bytes_is_proposed_anew_without_asking_for_them() {
 
 /// A row counts as replaced only if a volume that showed it reports so; a volume out of reach proves nothing.
 #[tokio::test]
-async fn inline_bytes_are_read_from_whoever_has_them() {
+async fn inline_bytes_are_read_from_any_volume_that_has_them() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
@@ -126,7 +126,7 @@ async fn a_read_asks_the_others_where_the_first_volumes_do_not_answer() {
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
-    until_told_committed(&node).await;
+    until_noted_committed(&node).await;
     for silent in [true, false] {
         let timeouts = RegisterTimeouts { round: 2 * DEADLINE, ..RegisterTimeouts::default() };
         let (gateway, script) = node.scripted_gateway(timeouts);
@@ -191,9 +191,9 @@ async fn a_volume_whose_life_is_over_has_no_vote() {
         if lives_over == 2 {
             registers.learn(volumes[1], &Answerer { incarnation: life, peers: [].into(), ..from });
         }
-        let told = registers.change(registers.begin(&key()), plain(2)).await;
-        assert_eq!(told.is_ok(), lives_over == 1, "three of four are enough: {told:?}");
-        assert!(lives_over == 1 || matches!(told, Err(ChangeError::Failed(Failure::Unavailable))));
+        let outcome = registers.change(registers.begin(&key()), plain(2)).await;
+        assert_eq!(outcome.is_ok(), lives_over == 1, "three of four are enough: {outcome:?}");
+        assert!(lives_over == 1 || matches!(outcome, Err(ChangeError::Failed(Failure::Unavailable))));
     }
     node.close().await;
 }
@@ -213,8 +213,8 @@ async fn a_read_finishes_a_write_that_its_writer_left() {
         },
     );
     let registers = gateway.registers();
-    let told = registers.change(registers.begin(&key()), plain(1)).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(outcome, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{outcome:?}");
     // One is silent, so that it may have it, too.
     let (reader, script) = node.scripted_gateway(RegisterTimeouts::default());
     let silent = volumes(&node)[3];
@@ -231,14 +231,14 @@ async fn a_read_finishes_a_write_that_its_writer_left() {
 }
 
 /// The tombstone went after the first volume had shown what it replaced: "nothing" is the newer answer, and
-/// only who was asked after it had come may contradict it.
+/// only a volume that was asked after it had come may contradict it.
 #[tokio::test]
 async fn a_row_below_the_floor_of_a_nothing_is_asked_for_once_more() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
-    until_told_committed(&node).await;
+    until_noted_committed(&node).await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     let from = script.guarantees(volumes(&node)[0]).await.expect("it serves").from;
     let floor = read(&node).await.ballot;

@@ -1,5 +1,5 @@
-//! Writers of one key at one gateway. One thread runs them all, so who waits together is known: every writer
-//! has come before the task of the first batch is asked to go on.
+//! Writers of one key at one gateway. One thread runs them all, so the writers of a batch are known: every
+//! writer has come before the task of the first batch is asked to go on.
 
 mod late_volumes;
 mod long_values;
@@ -67,13 +67,14 @@ async fn writers_that_wait_together_share_one_change() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
-    let told = join_all((0..16).map(|number| registers.change(registers.begin(&key()), plain(number)))).await;
-    assert!(told.iter().all(Result::is_ok), "{told:?}");
+    let outcome =
+        join_all((0..16).map(|number| registers.change(registers.begin(&key()), plain(number)))).await;
+    assert!(outcome.iter().all(Result::is_ok), "{outcome:?}");
     let value = found(&node).await;
     assert_eq!(number_of(Some(&value.state)), Some(15), "the last of them overwrote the others");
     assert_eq!((value.changes.count, value.changes.recent.len()), (1, 1));
     assert_eq!(value.changes.recent[0].number, 1);
-    assert_eq!(registers.inner.writers.keys_count(), 0, "nobody writes the key any more");
+    assert_eq!(registers.inner.writers.keys_count(), 0, "no writer of the key is left");
     node.close().await;
 }
 
@@ -83,10 +84,10 @@ async fn each_writer_is_judged_on_what_the_one_before_it_made() {
     let node = directories.start().await;
     let registers = node.registers();
     let swaps = [swap(None, 1), swap(None, 2), swap(Some(1), 3), swap(Some(9), 4), swap(Some(3), 5)];
-    let told = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
-    let refused: Vec<_> = told
+    let outcomes = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+    let refused: Vec<_> = outcomes
         .into_iter()
-        .map(|told| match told {
+        .map(|outcome| match outcome {
             Ok(()) => None,
             Err(ChangeError::Refused(found)) => found,
             Err(other) => panic!("{other:?}"),
@@ -106,8 +107,11 @@ async fn refused_writers_alone_change_nothing() {
     registers.change(registers.begin(&key()), plain(1)).await.expect("a healthy node");
     let accepts = registers.inner.metrics.register.accept_rounds.get();
     let swaps = [swap(Some(2), 3), swap(None, 4)];
-    let told = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
-    assert!(told.iter().all(|told| matches!(told, Err(ChangeError::Refused(Some(1))))), "{told:?}");
+    let outcomes = join_all(swaps.map(|writer| registers.change(registers.begin(&key()), writer))).await;
+    assert!(
+        outcomes.iter().all(|outcome| matches!(outcome, Err(ChangeError::Refused(Some(1))))),
+        "{outcomes:?}"
+    );
     let written = registers.inner.metrics.register.accept_rounds.get() - accepts;
     assert_eq!(written, 0, "no hint of the commit has come yet, and an accept quorum shows the row");
     assert_eq!(number_of(Some(&found(&node).await.state)), Some(1));
@@ -128,8 +132,8 @@ async fn a_refusal_at_a_key_that_others_write_costs_no_prepare() {
         (metrics.prepare_rounds.get(), metrics.accept_rounds.get())
     };
     let before = rounds();
-    let told = registers.change(registers.begin(&key()), swap(Some(2), 3)).await;
-    assert!(matches!(told, Err(ChangeError::Refused(Some(1)))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), swap(Some(2), 3)).await;
+    assert!(matches!(outcome, Err(ChangeError::Refused(Some(1)))), "{outcome:?}");
     assert_eq!(rounds(), before);
     registers.change(registers.begin(&key()), swap(Some(1), 2)).await.expect("its condition holds");
     assert_eq!(rounds(), (before.0 + 1, before.1 + 1));
@@ -138,7 +142,7 @@ async fn a_refusal_at_a_key_that_others_write_costs_no_prepare() {
 }
 
 #[tokio::test]
-async fn more_writers_than_may_wait_are_told_before_anything_is_sent() {
+async fn more_writers_than_may_wait_are_refused_before_anything_is_sent() {
     let directories = Directories::new(1);
     let node = directories.start().await;
     let registers = node.registers();
@@ -149,8 +153,8 @@ async fn more_writers_than_may_wait_are_told_before_anything_is_sent() {
         assert!(is_pending(&mut writer).await);
         waiting.push(writer);
     }
-    let told = registers.change(registers.begin(&key()), plain(0)).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::Overloaded))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), plain(0)).await;
+    assert!(matches!(outcome, Err(ChangeError::Failed(Failure::Overloaded))), "{outcome:?}");
     assert!(join_all(waiting).await.iter().all(Result::is_ok), "batch after batch");
     assert_eq!(number_of(Some(&found(&node).await.state)), Some(KEY_WRITERS_MAX as u64));
     assert_eq!(registers.inner.writers.keys_count(), 0);
@@ -192,8 +196,8 @@ async fn a_ticket_that_is_given_up_leaves_no_trace() {
     drop(registers.begin(&key()));
     assert_eq!(registers.inner.writers.keys_count(), 0);
     let slow = registers.begin(&key());
-    registers.change(registers.begin(&key()), plain(1)).await.expect("nobody waits for a slow body");
-    registers.change(slow, plain(2)).await.expect("its prepare was overtaken, and is sent anew");
+    registers.change(registers.begin(&key()), plain(1)).await.expect("no writer waits for a slow body");
+    registers.change(slow, plain(2)).await.expect("its prepare was overtaken, and is sent again");
     assert_eq!(number_of(Some(&found(&node).await.state)), Some(2));
     assert_eq!(registers.inner.metrics.register.conflicts.get(), 0);
     assert_eq!(registers.inner.writers.keys_count(), 0);
@@ -261,8 +265,8 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
         });
         registers.change(registers.begin(&key()), writer.naming(Some(staged)))
     });
-    let told = join_all(writers).await;
-    assert!(told[0].is_ok() && told[2].is_ok() && told[1].is_err(), "{told:?}");
+    let outcomes = join_all(writers).await;
+    assert!(outcomes[0].is_ok() && outcomes[2].is_ok() && outcomes[1].is_err(), "{outcomes:?}");
     gone(&directories, &data[..2]).await;
     assert_eq!(files(&directories, data[2]), 4);
     assert_eq!(found(&node).await.data_refs(), [data[2]]);
@@ -271,8 +275,11 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
 
 async fn tell_all(registers: &Registers, control: Control) {
     let route = registers.inner.cluster.sets().iter().flat_map(|set| &set.routes);
-    let told = join_all(route.map(|route| route.registers.control(route.volume, control.clone()))).await;
-    assert!(told.iter().all(|told| matches!(told, Ok(answer) if answer.result.is_ok())), "{told:?}");
+    let outcomes = join_all(route.map(|route| route.registers.control(route.volume, control.clone()))).await;
+    assert!(
+        outcomes.iter().all(|outcome| matches!(outcome, Ok(answer) if answer.result.is_ok())),
+        "{outcomes:?}"
+    );
 }
 
 /// A seal between the prepare and the accept: no volume stored the value, so no row names the data. The
@@ -292,8 +299,8 @@ async fn an_accept_that_no_volume_took_leaves_the_data_with_its_writer() {
         let writer: Writer<()> = Writer::new(move |_| Ok(Proposal::of(naming(named, number))));
         let ticket = registers.begin(&key());
         tell_all(registers, Control::Seal { bucket, deletion, epoch }).await;
-        let told = registers.change(ticket, writer.naming(Some(staged))).await;
-        let Err(ChangeError::Sealed(writer)) = told else { panic!("not sealed: {told:?}") };
+        let outcome = registers.change(ticket, writer.naming(Some(staged))).await;
+        let Err(ChangeError::Sealed(writer)) = outcome else { panic!("not sealed: {outcome:?}") };
         sent_back.push(*writer);
         tell_all(registers, Control::Unseal { bucket, deletion }).await;
     }
@@ -333,7 +340,7 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let prepare = Prepare { ballot: Ballot { time, proposer: registers.proposer() } };
     let promised =
         late.registers.prepare(late.volume, &target, prepare, ValueLimit::NOTHING).await.expect("it answers");
-    promised.result.expect("nobody promised more");
+    promised.result.expect("no higher ballot was promised");
     registers.change(registers.begin(&key()), plain(2)).await.expect("three of four take it");
     assert_eq!(row_on_it().await, before);
     let report = tokio::time::timeout(DEADLINE, node.next_report()).await.expect("reported in time");
@@ -350,31 +357,31 @@ async fn a_writer_that_panics_does_not_close_its_key() {
     let node = directories.start().await;
     let registers = node.registers();
     let panics: Writer<()> = Writer::new(|_| panic!("a defect of a verb"));
-    let told = registers.change(registers.begin(&key()), panics).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), panics).await;
+    assert!(matches!(outcome, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{outcome:?}");
     assert_eq!(registers.inner.writers.keys_count(), 0);
     let next = registers.change(registers.begin(&key()), plain(1));
-    tokio::time::timeout(DEADLINE, next).await.expect("nobody is at work").expect("a healthy node");
+    tokio::time::timeout(DEADLINE, next).await.expect("no batch is at work").expect("a healthy node");
     node.close().await;
 }
 
 #[tokio::test]
-async fn a_writer_is_told_at_once_that_its_bucket_is_sealed() {
+async fn a_writer_is_answered_at_once_that_its_bucket_is_sealed() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
     let deletion = ChangeId { made: registers.inner.clock.tick(), proposer: registers.proposer() };
     let (bucket, epoch) = (key().bucket, registers.inner.cluster.epoch());
     tell_all(registers, Control::Seal { bucket, deletion, epoch }).await;
-    let told = registers.change(registers.begin(&key()), plain(1)).await;
-    assert!(matches!(told, Err(ChangeError::Sealed(_))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), plain(1)).await;
+    assert!(matches!(outcome, Err(ChangeError::Sealed(_))), "{outcome:?}");
     let counts = &registers.inner.metrics.register;
     assert_eq!((counts.prepare_rounds.get(), counts.accept_rounds.get()), (1, 0));
     node.close().await;
 }
 
 #[tokio::test]
-async fn a_writer_sends_its_prepare_with_its_ticket_where_nobody_else_is_at_its_key() {
+async fn a_writer_that_is_alone_at_its_key_sends_its_prepare_with_its_ticket() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let registers = node.registers();
@@ -387,7 +394,7 @@ async fn a_writer_sends_its_prepare_with_its_ticket_where_nobody_else_is_at_its_
     assert!(is_pending(&mut at_work).await);
     drop(second);
     let third = registers.begin(&key());
-    assert_eq!(prepares(), 1, "somebody is at work");
+    assert_eq!(prepares(), 1, "a batch is at work");
     drop(third);
     at_work.await.expect("a healthy node");
     assert_eq!((prepares(), registers.inner.metrics.register.accept_rounds.get()), (1, 1));

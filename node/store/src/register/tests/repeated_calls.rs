@@ -61,9 +61,9 @@ async fn two_sendings_that_wait_together_make_one_change() {
     let node = directories.start().await;
     let registers = node.registers();
     let sendings = [sending(1, None, 1), sending(1, None, 1), sending(2, Some(1), 2), sending(1, None, 1)];
-    let told = join_all(sendings.map(|writer| send(registers, writer))).await;
+    let outcomes = join_all(sendings.map(|writer| send(registers, writer))).await;
     let again = |found| repeated("etag 1", Some(found));
-    assert_eq!(told, [Ok(()), again(1), Ok(()), again(2)]);
+    assert_eq!(outcomes, [Ok(()), again(1), Ok(()), again(2)]);
     let Value { changes, state } = found(&node).await;
     assert_eq!((number_of(Some(&state)), changes.count), (Some(2), 1));
     let tokens: Vec<u8> = changes.conditional.iter().map(|made| made.token.0[0]).collect();

@@ -3,7 +3,7 @@
 use sherd_core::id::RegisterKey;
 use sherd_core::message::{Error, ValueLimit};
 
-use super::lost_answers::{IMPATIENT, inline, lost, read, until_told_committed, volumes};
+use super::lost_answers::{IMPATIENT, inline, lost, read, until_noted_committed, volumes};
 use super::*;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 
@@ -32,8 +32,8 @@ async fn cut_short(node: &Node, taken: &[VolumeId], writer: Writer<()>) {
         },
     );
     let registers = gateway.registers();
-    let told = registers.change(registers.begin(&key()), writer).await;
-    assert!(matches!(told, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{told:?}");
+    let outcome = registers.change(registers.begin(&key()), writer).await;
+    assert!(matches!(outcome, Err(ChangeError::Failed(Failure::OutcomeUnknown))), "{outcome:?}");
 }
 
 /// A gateway to volumes of which one cannot read what it holds of the key.
@@ -76,7 +76,7 @@ async fn a_key_whose_last_write_cannot_be_read_has_its_earlier_value() {
         let found = found.expect("it ends in time").expect("three of four can be read");
         assert_eq!(content_type(found.as_ref()).as_deref(), Some("first"));
         // It is on the rotten one, too, in the place of the other.
-        until_told_committed(&node).await;
+        until_noted_committed(&node).await;
         let found = read(&node).await;
         assert_eq!(content_type(Some(&found)).as_deref(), Some("first"));
         let bytes = node.registers().inline(&node.route(&key()), &found).await;
@@ -115,8 +115,8 @@ async fn a_key_whose_last_head_cannot_be_read_is_written_all_the_same() {
             if at == start && volume == rotten { Fate::Instead(Err(corrupt())) } else { Fate::Through }
         });
         let registers = gateway.registers();
-        let told = tokio::time::timeout(SOON, registers.change(registers.begin(&key()), swap(Some(1), 3)));
-        assert!(matches!(told.await, Ok(Ok(()))), "it was 1 for all that is left");
+        let outcome = tokio::time::timeout(SOON, registers.change(registers.begin(&key()), swap(Some(1), 3)));
+        assert!(matches!(outcome.await, Ok(Ok(()))), "it was 1 for all that is left");
         assert_eq!(number_of(Some(&found(&node).await.state)), Some(3));
         node.close().await;
     }
@@ -137,8 +137,8 @@ async fn a_change_that_keeps_bytes_which_cannot_be_read_is_made_of_the_earlier_v
             let state = state.cloned().expect("there");
             Ok(Proposal { inline: Inline::Kept, ..Proposal::of(state) })
         });
-        let told = tokio::time::timeout(SOON, registers.change(registers.begin(&key()), keeps)).await;
-        told.expect("it ends in time").expect("three of four can be read");
+        let outcome = tokio::time::timeout(SOON, registers.change(registers.begin(&key()), keeps)).await;
+        outcome.expect("it ends in time").expect("three of four can be read");
         let found = read(&node).await;
         assert_eq!(content_type(Some(&found)).as_deref(), Some("first"));
         let bytes = node.registers().inline(&node.route(&key()), &found).await;
@@ -194,7 +194,7 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
         let vote = route.registers.read(rotten, &target, ValueLimit::NOTHING).await.expect("it answers");
         vote.result.expect("it votes").row.map(|row| row.head)
     };
-    let told = async {
+    let all_noted = async {
         while row().await.is_none_or(|head| !head.committed) {
             crate::upkeep::tests::between_looks().await;
             let ballot = read(&node).await.ballot;
@@ -205,7 +205,7 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
             node.registers().change(node.registers().begin(&other), plain(1)).await.expect("a healthy node");
         }
     };
-    tokio::time::timeout(DEADLINE, told).await.expect("told in time");
+    tokio::time::timeout(DEADLINE, all_noted).await.expect("in time");
     cut_short(&node, &[third, fourth], plain(2)).await;
     let (reader, _script) = with_rot_on(&node, rotten);
     let found = tokio::time::timeout(SOON, reader.registers().read(&key())).await;

@@ -11,6 +11,7 @@ use sherd_volume::log;
 use sherd_volume::open::SHARDS;
 
 use crate::volumes::index::DIRECTORY as INDEX;
+use crate::volumes::limits::IDENTITY_BYTES_MAX;
 
 /// Upkeep's file about a volume, in its directory.
 pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
@@ -20,8 +21,6 @@ pub(crate) const UPKEEP_FILE_NEW: &str = "upkeep.json.new";
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];
 /// Names in a volume's directory beside its identity.
 const OF_A_VOLUME: [&str; 6] = [log::NAME, SHARDS, INDEX, ballast::NAME, UPKEEP_FILE, UPKEEP_FILE_NEW];
-/// Bytes of the longest volume.json that is read.
-const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Content of a directory.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -109,7 +108,7 @@ pub fn identity_of(disk: &dyn Disk, directory: &Path) -> Result<Identity, OpenEr
     let damaged = |what: String| OpenError::Damaged { path: path.clone(), what };
     let file = disk.open(&path, OpenMode::Read).map_err(io)?;
     let length = file.length().map_err(io)?;
-    let length = usize::try_from(length).ok().filter(|_| length <= FILE_BYTES_MAX);
+    let length = usize::try_from(length).ok().filter(|_| length <= IDENTITY_BYTES_MAX);
     let mut bytes = vec![0; length.ok_or_else(|| damaged("it is too long".to_owned()))?];
     let read = file.read_at(&mut bytes, 0).map_err(io)?;
     bytes.truncate(read);

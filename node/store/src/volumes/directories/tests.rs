@@ -230,7 +230,7 @@ fn an_unknown_version_is_refused_and_other_files_are_left_alone() {
 }
 
 #[test]
-fn what_a_removal_left_is_told_from_a_log_that_lost_its_identity() {
+fn the_remains_of_a_removal_differ_from_a_log_that_lost_its_identity() {
     let disk = disk();
     let volume = Path::new("/data/v0");
     disk.create_dir(&volume.join("shards")).expect("made");

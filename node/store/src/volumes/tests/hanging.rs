@@ -113,7 +113,7 @@ async fn a_volume_that_hangs_while_it_is_adopted_is_offline_until_it_does_not() 
     let disk = new_disk();
     let lock = Arc::new(parking_lot::Mutex::new(()));
     // The watch looks as rarely: the test does.
-    let (volumes, _) = start_hanging(&disk, &lock, only_told()).await;
+    let (volumes, _) = start_hanging(&disk, &lock, only_ordered()).await;
     let volume = Arc::clone(&volumes.all()[0]);
     disk.vanish(volume.path()).expect("unplugged");
     disk.create_dir(volume.path()).expect("another disk");

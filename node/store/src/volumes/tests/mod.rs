@@ -254,7 +254,7 @@ async fn a_closed_volume_is_nobodys_any_more() {
     held.join().expect("it ends");
     assert_eq!(closing.await.expect("no panic"), Vec::new());
     for volume in volumes.all() {
-        sherd_volume::identity::lock(&disk, volume.path()).expect("nobody has it");
+        sherd_volume::identity::lock(&disk, volume.path()).expect("it is free");
     }
 }
 
@@ -430,7 +430,7 @@ async fn a_volume_whose_log_hangs_is_offline_until_it_does_not() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_was_acknowledged_before_a_close_is_there_after_it() {
+async fn acknowledged_writes_before_a_close_are_there_after_it() {
     let disk = new_disk();
     let (volumes, peer) = start(&disk, Duration::from_millis(20)).await;
     let volume = volumes.all()[0].id();
@@ -448,7 +448,7 @@ async fn what_was_acknowledged_before_a_close_is_there_after_it() {
 }
 
 /// Keepers that look only when the test orders it.
-fn only_told() -> Pace {
+fn only_ordered() -> Pace {
     Pace { look_every: Duration::from_hours(1), ..Pace::default() }
 }
 
@@ -466,7 +466,7 @@ fn identity(disk: &FaultyDisk, directory: &str) -> (Incarnation, Option<String>)
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_is_noted_in_the_directory_of_the_opening_that_has_it() {
     let disk = new_disk();
-    let volumes = start_unconfirmed(&disk, only_told()).await;
+    let volumes = start_unconfirmed(&disk, only_ordered()).await;
     let volume = Arc::clone(&volumes.all()[0]);
     let opening = volume.serving().expect("open");
     volume.declare_lost(&opening, "rolled back", Incarnation(4));
@@ -487,7 +487,7 @@ async fn a_loss_is_noted_in_the_directory_of_the_opening_that_has_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_slow_upload_does_not_keep_a_volume_from_being_opened_again() {
     let disk = new_disk();
-    let volumes = start_unconfirmed(&disk, only_told()).await;
+    let volumes = start_unconfirmed(&disk, only_ordered()).await;
     let volume = Arc::clone(&volumes.all()[0]);
     let peer = LocalPeer::new(volumes.clone());
     let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"));
@@ -520,7 +520,7 @@ async fn a_slow_upload_does_not_keep_a_volume_from_being_opened_again() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_loss_is_not_noted_of_another_opening_nor_in_another_directory() {
     let disk = new_disk();
-    let volumes = start_unconfirmed(&disk, only_told()).await;
+    let volumes = start_unconfirmed(&disk, only_ordered()).await;
     let [volume, other] = [0, 1].map(|n| Arc::clone(&volumes.all()[n]));
     volume.declare_lost(&other.serving().expect("open"), "rolled back", Incarnation(4));
     keeper_is_through(&volume).await;
@@ -558,11 +558,11 @@ impl Clock for StoppedClock {
 
 /// A removal that is still at work would also remove what is rebuilt there, and no check would notice.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn what_is_left_of_a_volume_is_adopted_when_nobody_removes_it_any_more() {
+async fn the_remains_of_a_volume_are_adopted_when_their_removal_has_ended() {
     let (disk, clock) = (new_disk(), Arc::new(StoppedClock::default()));
     let index: IndexFactory = Arc::new(|_: &Path| Box::new(Forgetful) as Box<dyn IndexSource>);
     let wall: Arc<dyn Clock> = Arc::<StoppedClock>::clone(&clock);
-    let volumes = start_with(&disk, only_told(), index, small(), wall).await;
+    let volumes = start_with(&disk, only_ordered(), index, small(), wall).await;
     let volume = Arc::clone(&volumes.all()[0]);
     let path = volume.path();
     let left = ["shards/00/a", "shards/00/b"].map(|name| path.join(name));
@@ -589,6 +589,6 @@ async fn what_is_left_of_a_volume_is_adopted_when_nobody_removes_it_any_more() {
     assert!(matches!(looked().await, VolumeState::Offline { .. }), "the last one went just now");
     clock.0.fetch_add(10_000_000, Ordering::Relaxed);
     let_go(&disk, path);
-    volume.adopt(Incarnation(2)).await.expect("nobody changes it any more");
+    volume.adopt(Incarnation(2)).await.expect("it is no longer changed");
     assert_eq!(volumes.close(DEADLINE).await, Vec::new());
 }

@@ -212,7 +212,7 @@ fn a_sync_after_a_failed_sync_makes_nothing_durable() {
 }
 
 #[test]
-fn what_a_failed_sync_lost_is_gone_once_the_page_cache_forgets_it() {
+fn bytes_that_a_failed_sync_lost_are_gone_once_the_page_cache_drops_them() {
     let mut lost = 0;
     for seed in 0..20 {
         let disk = FaultyDisk::new(seed);

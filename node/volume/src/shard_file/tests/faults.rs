@@ -36,7 +36,7 @@ fn a_taken_name_is_refused() {
 }
 
 #[test]
-fn a_full_disk_is_told_at_the_start_and_leaves_nothing() {
+fn a_full_disk_is_reported_at_the_start_and_leaves_nothing() {
     let disk = disk();
     let files = files(&disk);
     disk.set_capacity(64 << 10);
@@ -78,8 +78,8 @@ fn a_failed_write_or_sync_fails_every_later_write() {
 #[test]
 fn kept_files_are_closed_where_no_descriptor_is_left() {
     let disk = disk();
-    let thrifty = Arc::new(ThriftyDisk::new(Arc::new(disk.clone())));
-    let files = ShardFiles::new(thrifty, PathBuf::from(ROOT), CLUSTER, pool());
+    let limited = Arc::new(DescriptorLimitDisk::new(Arc::new(disk.clone())));
+    let files = ShardFiles::new(limited, PathBuf::from(ROOT), CLUSTER, pool());
     for n in 1..=3 {
         write(&files, n, &payload(1000)).unwrap();
     }
@@ -137,7 +137,7 @@ fn a_writer_that_outlives_its_opening_neither_locks_the_directory_nor_touches_wh
     heal.append(&[payload(1000)]).unwrap();
     failure.fail(FailureSpan::Run, "its index");
     drop((files_before, failure, sticky));
-    let _lock = identity::lock(&disk, Path::new("/volume")).expect("nobody holds it any more");
+    let _lock = identity::lock(&disk, Path::new("/volume")).expect("it is free again");
 
     let files = files(&disk);
     let mut again = files.heal(&header(1, 2000)).unwrap();

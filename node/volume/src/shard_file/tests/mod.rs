@@ -19,7 +19,7 @@ use super::*;
 use crate::buffer::PoolLimits;
 use crate::disk::OpenMode;
 use crate::disk::ballast::Ballast;
-use crate::disk::descriptor_limit::ThriftyDisk;
+use crate::disk::descriptor_limit::DescriptorLimitDisk;
 use crate::disk::faulty::{Call, Failure, Fault, FaultyDisk, Keep};
 use crate::identity::failure::{FailureFile, FailureSpan};
 use crate::identity::{self, Identity, IdentityFile, Phase};
@@ -67,11 +67,11 @@ fn payload(bytes: usize) -> Bytes {
 }
 
 fn read(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
-    files.read(shard, range, Source::Disk).and_then(Lookup::told)
+    files.read(shard, range, Source::Disk).and_then(Lookup::or_busy)
 }
 
 fn from_device(files: &ShardFiles, shard: ShardId, range: Range<u64>) -> Result<Vec<Bytes>, Error> {
-    files.read(shard, range, Source::Device).and_then(Lookup::told)
+    files.read(shard, range, Source::Device).and_then(Lookup::or_busy)
 }
 
 /// The bytes from memory, if all are there.
@@ -103,7 +103,7 @@ fn files_of_volume(disk: &FaultyDisk) -> (ShardFiles, Arc<FailureLatch>, Arc<Fai
         topology: None,
         failed: None,
         lost: None,
-        told: Vec::new(),
+        noted_losses: Vec::new(),
     };
     let lock = identity::lock(disk, directory).unwrap();
     let file = IdentityFile::create(Arc::clone(&shared_disk), directory, identity).unwrap();
@@ -138,7 +138,7 @@ fn is_corrupt<T: std::fmt::Debug>(result: &Result<T, Error>) -> bool {
 }
 
 #[test]
-fn what_was_written_is_read_back_over_every_kind_of_range() {
+fn written_bytes_are_read_back_over_every_kind_of_range() {
     let files = files(&disk());
     let block = HASH_BLOCK_BYTES;
     for (n, len) in (0..).zip([0, 1, 4096, block, block + 1, 3 * block - 7, (2 << 20) + 5000]) {
@@ -245,7 +245,7 @@ fn a_large_shard_is_never_read_by_who_must_not_wait() {
 }
 
 #[test]
-fn what_is_verified_takes_no_place_in_the_page_cache() {
+fn verification_takes_no_place_in_the_page_cache() {
     let disk = disk();
     let files = files(&disk);
     // Neither whole pages nor whole blocks.
@@ -258,7 +258,7 @@ fn what_is_verified_takes_no_place_in_the_page_cache() {
 }
 
 #[test]
-fn what_is_read_aside_takes_no_place_in_the_page_cache() {
+fn a_read_aside_takes_no_place_in_the_page_cache() {
     let disk = disk();
     let files = files(&disk);
     let payload = payload(3 * HASH_BLOCK_BYTES + 5000);
@@ -369,7 +369,7 @@ fn a_heal_leaves_the_old_file_or_the_whole_new_one_after_every_power_cut() {
 }
 
 #[test]
-fn a_healed_file_is_read_anew() {
+fn a_healed_file_is_opened_again() {
     let disk = disk();
     let files = files(&disk);
     let good = payload(100_000);

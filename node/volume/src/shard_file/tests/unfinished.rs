@@ -21,7 +21,7 @@ fn begin(files: &ShardFiles, n: u64) -> ShardWriter {
 }
 
 #[test]
-fn a_file_is_shown_when_it_is_finished_or_nobody_writes_it_any_more() {
+fn a_file_is_shown_when_it_is_finished_or_has_no_writer_any_more() {
     let disk = disk();
     let files = files(&disk);
     let mut writer = begin(&files, 1);
@@ -105,7 +105,7 @@ fn a_finished_file_whose_header_rots_is_left_to_its_heal() {
 }
 
 #[test]
-fn what_outlived_its_opening_clears_nothing_away() {
+fn a_reader_that_outlived_its_opening_clears_nothing_away() {
     let disk = disk();
     let (files, _failure, sticky) = files_of_volume(&disk);
     disk.open(&path_in(&disk, &files, 1), OpenMode::CreateNew).unwrap();

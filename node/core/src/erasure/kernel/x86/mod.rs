@@ -18,7 +18,7 @@ mod lanes;
 use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
 use std::ops::Range;
 
-use super::pass::OUTS_MAX;
+use super::pass::OUTS_PER_PASS;
 use crate::erasure::matrix::Row;
 use crate::limits::SET_VOLUMES_MAX;
 use lanes::{Bits256, Bits512, Multiply, Nibbles256, Nibbles512, Vector};
@@ -66,7 +66,7 @@ impl Units {
         }
     }
 
-    /// Sets `columns` of each out, of which there are [`OUTS_MAX`] at most, to the sum of each
+    /// Sets `columns` of each out, of which there are [`OUTS_PER_PASS`] at most, to the sum of each
     /// source, of which there is at least one, times the out's factor for it.
     pub(super) fn multiply(
         self,
@@ -125,7 +125,7 @@ fn gfni_avx512(work: &Work<'_>, outs: &mut [&mut [u8]]) {
 /// The processor has the units of `M`.
 #[inline(always)]
 unsafe fn by_outs<M: Multiply, const FEW: usize, const MANY: usize>(work: &Work<'_>, outs: &mut [&mut [u8]]) {
-    const { assert!(OUTS_MAX == 4, "an arm for each count") };
+    const { assert!(OUTS_PER_PASS == 4, "an arm for each count") };
     // SAFETY: as this function's.
     unsafe {
         match outs {
@@ -135,7 +135,7 @@ unsafe fn by_outs<M: Multiply, const FEW: usize, const MANY: usize>(work: &Work<
             [a, b] => by_sources::<M, FEW, 2>(work, [a, b]),
             [a, b, c] => by_sources::<M, MANY, 3>(work, [a, b, c]),
             [a, b, c, d] => by_sources::<M, MANY, 4>(work, [a, b, c, d]),
-            _ => unreachable!("at most OUTS_MAX outs in one pass"),
+            _ => unreachable!("at most OUTS_PER_PASS outs in one pass"),
         }
     }
 }

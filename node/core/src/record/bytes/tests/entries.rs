@@ -1,6 +1,7 @@
 //! Version 5: values of which a record has entries. Without them a value has version 4's bytes.
 
 use super::*;
+use crate::limits;
 use crate::record::Entry;
 
 const NONE: &str = "00";

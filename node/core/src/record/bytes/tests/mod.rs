@@ -8,6 +8,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::id::{DataId, ProposerId, SetId, Timestamp, VersionId};
+use crate::limits;
 use crate::record::{
     Attributes, Body, ChangeTry, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
     Content, DataRef, Entries, Home, Object, Part, PartRef, Tag, Upload, Version, VersionKind, strategy,

@@ -165,7 +165,7 @@ fn a_volume_that_is_lost_alone_keeps_its_place_and_its_directory_stays_empty() {
 }
 
 #[test]
-fn what_contradicts_the_topology_is_refused_by_name() {
+fn a_volume_that_contradicts_the_topology_is_refused_by_name() {
     let (disk, config, first) = formed();
     let refused = |config: &ClusterFormationConfig| look(config).expect_err("refused").to_string();
 
@@ -198,7 +198,7 @@ fn what_contradicts_the_topology_is_refused_by_name() {
 }
 
 #[test]
-fn a_directory_of_other_files_gets_no_id_and_is_no_obstacle_to_a_topology() {
+fn a_directory_of_other_files_gets_no_id_and_does_not_hinder_a_topology() {
     let (disk, config, first) = formed();
     for path in directories() {
         wipe(&disk, &path);

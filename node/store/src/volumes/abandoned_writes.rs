@@ -11,10 +11,8 @@ use std::collections::BTreeMap;
 
 use parking_lot::Mutex;
 
+use super::limits::ABANDONED_MAX;
 use sherd_core::id::{DataId, ProposerId, RegisterKey, Timestamp};
-
-/// Data ids that a volume holds for the sweep: with the longest keys a megabyte.
-const ABANDONED_MAX: usize = 1_000;
 
 /// Abandoned writes of one volume.
 #[derive(Debug, Default)]
