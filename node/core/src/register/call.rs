@@ -2,7 +2,7 @@
 //! whether an earlier sending of it has taken effect.
 //!
 //! ```text
-//! client --PUT, If-Match, id of the call--> gateway: made, its token goes into the value (the answer is lost)
+//! client --PUT, If-Match, id of the call--> gateway: made, its token goes into the value (answer lost)
 //!        --the same once more-------------> gateway: the token is there: answered as then, nothing is made
 //! ```
 //! A value keeps the tokens of its last conditional changes, as [`Changes`] say. They are looked up before a

@@ -60,7 +60,7 @@ impl VolumeRoute {
         self.registers.is_returning(self.volume)
     }
 
-    /// Whether a started call has lost its caller's patience: see [`Peer::has_overdue`].
+    /// Whether a call to it waits for longer than one should: see [`Peer::has_overdue`].
     pub fn has_overdue(&self) -> bool {
         self.registers.has_overdue(self.volume)
     }

@@ -1,5 +1,5 @@
-//! How long the rounds of registers wait, how often they try again, and how much may wait. Each with where its
-//! number comes from.
+//! How long the rounds of registers wait, how often they try again, and how much may wait. Each with where
+//! its number comes from.
 
 use std::time::Duration;
 
@@ -40,5 +40,6 @@ pub(super) const VALUE_PATIENCE: Duration = Duration::from_secs(15);
 /// The least time between two log lines that ballots start over at the wall clock, in microseconds: while a
 /// clock is wrong that happens with each write.
 pub(super) const RESTART_LOG_EVERY_US: u64 = 60_000_000;
-/// Bytes of the manifest page of an object of 10,000 parts about: the room that its bytes are gathered in at first.
+/// Bytes of the manifest page of an object of 10,000 parts about: the room that its bytes are gathered in at
+/// first.
 pub(super) const MANIFEST_PAGE_BYTES_USUAL: usize = 1 << 20;

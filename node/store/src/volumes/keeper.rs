@@ -235,7 +235,7 @@ impl Keeper {
         }
     }
 
-    /// Starts the threads of an open volume and opens the door.
+    /// Starts the threads of an open volume and puts it in service.
     fn serve(&mut self, volume: Volume) -> std::io::Result<()> {
         let host = &*self.config.host;
         let clock = Arc::clone(&self.config.clock);

@@ -1,7 +1,7 @@
-//! One local volume as the rest of the node sees it: a door that is open or shut.
+//! One local volume as the rest of the node sees it: its state, and the open volume while it serves.
 //!
-//! The door is a read lock held for the length of a clone; nothing behind it blocks a caller. While
-//! it is shut every call is answered at once.
+//! Both stand behind a read lock that is held for the length of a clone, so no caller waits for the volume
+//! there. While it does not serve, every call is answered at once.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -218,7 +218,7 @@ impl LocalVolume {
         }
     }
 
-    /// Shuts the door of a volume that does not answer.
+    /// Takes a volume that does not answer out of service.
     pub(super) fn show_hanging(&self, reason: &str) {
         self.show_for(VolumeFault::Timeout, VolumeState::Offline { reason: reason.to_owned() }, None);
     }

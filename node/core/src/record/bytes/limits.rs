@@ -1,4 +1,5 @@
-//! Shortest and longest stored forms: they bound the counts that a decoder believes, and the room of an encoder.
+//! Shortest and longest stored forms: they bound the counts that a decoder believes, and the room of an
+//! encoder.
 
 use super::data_ref::DATA_REF_BYTES;
 use crate::limits;
