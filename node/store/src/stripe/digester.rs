@@ -2,7 +2,7 @@
 //!
 //! A digest that no vector helps (MD5) takes longer over a stripe than everything else together. So a
 //! stripe that goes to files is looked at on another core, out of the buffers that it is written from,
-//! while it is written and others are received. The stripes of one body form a line, and are seen in their
+//! while it is written and others are received. The stripes of one body form a queue, and are seen in their
 //! order, one at a time; those of several bodies side by side. A stripe's share of the budget is held
 //! until it was seen.
 
@@ -37,17 +37,17 @@ impl DigestPool {
         Ok(Self(Arc::new(Workers::start(host, "digest", host.cores(), DIGEST_QUEUES_MAX)?)))
     }
 
-    /// Looks at the first stripe of a line that has some, and comes back for the next: lines take turns.
-    /// Where too many wait the caller looks here and now.
-    fn look(&self, line: &Arc<DigestQueue>) {
+    /// Looks at the first stripe of a queue that has some, and comes back for the next: queues take turns.
+    /// If too many wait, the caller digests itself.
+    fn look(&self, queue: &Arc<DigestQueue>) {
         loop {
-            let (digests, next) = (self.clone(), Arc::clone(line));
+            let (digests, next) = (self.clone(), Arc::clone(queue));
             let job = move || {
                 if next.look_once() {
                     digests.look(&next);
                 }
             };
-            if self.0.run(job).is_ok() || !line.look_once() {
+            if self.0.run(job).is_ok() || !queue.look_once() {
                 return;
             }
         }
@@ -159,13 +159,13 @@ mod tests {
         let digests = DigestPool::start(&ThreadHost).expect("threads start");
         let budget = Budget::new(1 << 20, Duration::ZERO, Reclaim::default());
         let logs: Vec<_> = (0..3).map(|_| Arc::new(Log(Mutex::default()))).collect();
-        let lines: Vec<_> = logs.iter().map(|log| DigestQueue::before(Arc::clone(log) as Arc<_>)).collect();
+        let queues: Vec<_> = logs.iter().map(|log| DigestQueue::before(Arc::clone(log) as Arc<_>)).collect();
         let mut seen = Vec::new();
         for number in 0..50_u8 {
-            for line in &lines {
+            for queue in &queues {
                 let share = Arc::new(budget.take(4096).await.expect("there is room for all"));
                 let buffers = vec![Bytes::from(vec![number; 3]), Bytes::from(vec![number; 3])];
-                seen.push(line.show(&digests, buffers, 4, share));
+                seen.push(queue.show(&digests, buffers, 4, share));
             }
         }
         for seen in seen {

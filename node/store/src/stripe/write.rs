@@ -132,7 +132,7 @@ pub(crate) struct StripeWriter {
     layout: Layout,
     stripe: u64,
     gathered: StripeBuffer,
-    line: Option<Arc<DigestQueue>>,
+    digest_queue: Option<Arc<DigestQueue>>,
     /// The stripes that are still to be seen, in their order.
     unseen: VecDeque<DigestWindow>,
     sinks: Vec<Option<Box<dyn ShardSink>>>,
@@ -220,7 +220,7 @@ impl Stripes {
             layout,
             stripe: 0,
             gathered,
-            line: None,
+            digest_queue: None,
             unseen: VecDeque::new(),
             sinks,
             appending: Gather::new([]),
@@ -332,7 +332,7 @@ impl StripeWriter {
     /// they go to files.
     pub(crate) fn watched(self, digester: Arc<dyn BodyDigester>) -> Self {
         debug_assert_eq!(self.unnamed.data.home, Home::File, "packed bytes are no buffers of the pool");
-        Self { line: Some(DigestQueue::before(digester)), ..self }
+        Self { digest_queue: Some(DigestQueue::before(digester)), ..self }
     }
 
     /// Takes the next bytes; waits while the stripe before the last is being written.
@@ -404,10 +404,10 @@ impl StripeWriter {
         self.settle().await?;
         self.seen_up_to(UNSEEN_STRIPES_MAX - 1).await;
         let share = Arc::new(self.gathering_share.take().expect("a stripe is gathered under its share"));
-        if let Some(line) = &self.line {
+        if let Some(queue) = &self.digest_queue {
             let data = shards[..usize::from(self.unnamed.data.data_shards)].concat();
             let digests = &self.stripes.inner.digests;
-            self.unseen.push_back(line.show(digests, data, length, Arc::clone(&share)));
+            self.unseen.push_back(queue.show(digests, data, length, Arc::clone(&share)));
         }
         self.appending_share = Some(share);
         for (index, bytes) in shards.into_iter().enumerate() {

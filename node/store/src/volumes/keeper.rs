@@ -240,7 +240,7 @@ impl Keeper {
         let host = &*self.config.host;
         let clock = Arc::clone(&self.config.clock);
         let (queue, commands) = queue::bounded(VOLUME_QUEUE_MAX);
-        let seen = Arc::new(ThreadStatus::default());
+        let thread = Arc::new(ThreadStatus::default());
         let reader = volume.reader();
         let has_promised = reader.guarantees().bound > Ballot::ZERO;
         let serving = Arc::new(ServingVolume {
@@ -251,7 +251,7 @@ impl Keeper {
             writes: Arc::new(Workers::start(host, "volume-write", WORKERS, WRITE_QUEUE_MAX)?),
             queue,
             clock: Arc::clone(&clock),
-            seen: Arc::clone(&seen),
+            thread: Arc::clone(&thread),
             faults: Arc::clone(self.volume.faults()),
         });
         let orders = self.orders.clone();
@@ -264,7 +264,7 @@ impl Keeper {
             compaction: Compaction::new(self.config.pace.compaction_bytes_per_second, clock.monotonic_us()),
             clock,
             maintenance: Workers::start(host, "volume-upkeep", 1, 1)?,
-            seen,
+            thread,
             notify: Box::new(move || drop(orders.try_send(Order::Look))),
         });
         host.start("volume-log", Box::new(log))?;
@@ -277,7 +277,7 @@ impl Keeper {
 
     /// Looks whether an open volume still is what it was.
     fn check(&mut self, serving: &Arc<ServingVolume>) {
-        if let Some(reason) = serving.seen.ended.lock().clone() {
+        if let Some(reason) = serving.thread.ended.lock().clone() {
             return self.shut(serving, &reason);
         }
         if let Err(error) = serving.reader.check_directory() {
@@ -293,7 +293,7 @@ impl Keeper {
             sherd_volume::write::upkeep::State::Serving => VolumeState::Online,
         };
         let now_us = self.config.clock.monotonic_us();
-        let since_us = serving.seen.step_since_us.load(Ordering::Acquire);
+        let since_us = serving.thread.step_since_us.load(Ordering::Acquire);
         let busy = Duration::from_micros(if since_us == 0 { 0 } else { now_us.saturating_sub(since_us) });
         if busy >= self.config.pace.stuck_after {
             let reason =

@@ -98,7 +98,7 @@ impl LocalVolume {
             path: self.path.clone(),
             state,
             queue_len: serving.as_ref().map_or(0, |serving| serving.queue.len()),
-            queue_us: serving.as_ref().map(|serving| serving.seen.queue_us.distribution()),
+            queue_us: serving.as_ref().map(|serving| serving.thread.queue_us.distribution()),
             faults: VolumeFault::ALL.map(|fault| (fault, self.faults.of(fault))),
             open: serving.map(|serving| serving.reader.status()),
             opened_count: self.opened_count.load(Ordering::Relaxed),
@@ -201,7 +201,7 @@ impl LocalVolume {
         };
         let does_keeper_hang = hangs(self.keeper_since_us.load(Ordering::Acquire));
         match (state, serving) {
-            (_, Some(serving)) if hangs(serving.seen.step_since_us.load(Ordering::Acquire)) => {
+            (_, Some(serving)) if hangs(serving.thread.step_since_us.load(Ordering::Acquire)) => {
                 self.show_hanging("a log write hangs");
             }
             (_, Some(_)) if does_keeper_hang => self.show_hanging("its directory does not answer"),

@@ -96,7 +96,7 @@ pub(super) struct OpenLog {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) maintenance: Workers,
     pub(super) compaction: Compaction,
-    pub(super) seen: Arc<ThreadStatus>,
+    pub(super) thread: Arc<ThreadStatus>,
     /// Notifies the keeper that the thread ended.
     pub(super) notify: Box<dyn Fn() + Send>,
 }
@@ -130,7 +130,7 @@ impl Turns for LogThread {
             return next;
         }
         let Some(mut log) = self.open.take() else { return Next::End };
-        log.seen.step_since_us.store(0, Ordering::Release);
+        log.thread.step_since_us.store(0, Ordering::Release);
         match turned {
             Ok(TurnOutcome::Close(done)) => log.close(done),
             Ok(_) => log.end("closed"),
@@ -151,7 +151,7 @@ impl Turns for LogThread {
 
 impl OpenLog {
     fn close(self, done: oneshot::Sender<Result<(), String>>) {
-        let Self { volume, queue, maintenance, seen, notify, .. } = self;
+        let Self { volume, queue, maintenance, thread, notify, .. } = self;
         drop(queue);
         // Closed means that none of its threads touch the directory any more: another process may open it.
         volume.reader().end_upkeep();
@@ -159,16 +159,16 @@ impl OpenLog {
         let result = catch_unwind(AssertUnwindSafe(|| volume.close())).unwrap_or_else(|_| {
             Err(sherd_volume::error::Error::Failed { reason: "closing panicked".to_owned() })
         });
-        *seen.ended.lock() = Some("closed".to_owned());
+        *thread.ended.lock() = Some("closed".to_owned());
         drop(done.send(result.map_err(|error| error.to_string())));
         notify();
     }
 
     fn end(self, reason: &str) {
-        let Self { volume, queue, seen, notify, .. } = self;
+        let Self { volume, queue, thread, notify, .. } = self;
         // The lock of the directory must be free before the keeper opens it again.
         drop(catch_unwind(AssertUnwindSafe(|| drop(volume))));
-        *seen.ended.lock() = Some(reason.to_owned());
+        *thread.ended.lock() = Some(reason.to_owned());
         drop(queue);
         notify();
     }
@@ -191,9 +191,9 @@ impl OpenLog {
     }
 
     fn step(&mut self) -> Step {
-        self.seen.step_since_us.store(self.clock.monotonic_us().max(1), Ordering::Release);
+        self.thread.step_since_us.store(self.clock.monotonic_us().max(1), Ordering::Release);
         let step = self.volume.step();
-        self.seen.step_since_us.store(0, Ordering::Release);
+        self.thread.step_since_us.store(0, Ordering::Release);
         if step.upkeep {
             let reader = self.volume.reader();
             // One at a time: when it is still busy with the last, the next step asks again.
@@ -232,7 +232,7 @@ impl OpenLog {
         match command {
             Command::Op { op, queued_us } => {
                 if queued_us > 0 {
-                    self.seen.queue_us.count(self.clock.monotonic_us().saturating_sub(queued_us));
+                    self.thread.queue_us.count(self.clock.monotonic_us().saturating_sub(queued_us));
                 }
                 self.volume.submit(op);
                 QueueTake::Ops

@@ -26,7 +26,7 @@ pub struct ServingVolume {
     pub writes: Arc<Workers>,
     pub(super) queue: Sender<Command>,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) seen: Arc<ThreadStatus>,
+    pub(super) thread: Arc<ThreadStatus>,
     pub(crate) faults: Arc<Faults>,
     /// Whether it may have promised ballots before it was opened: it refuses all up to these, which
     /// may be ahead of the clock.

@@ -192,14 +192,14 @@ pub fn judge_drop(row: Option<&RowHead>, ballot: Ballot, floor: Ballot) -> bool 
 /// The floor after a request to raise it. Floors never fall: what one drop relies on, the next must
 /// not take back.
 #[must_use]
-pub fn raise_floor(current: Ballot, circumstances: Ballot) -> Ballot {
-    current.max(circumstances)
+pub fn raise_floor(current: Ballot, requested: Ballot) -> Ballot {
+    current.max(requested)
 }
 
 /// The data floor after a request to raise it; never falls either.
 #[must_use]
-pub fn raise_data_floor(current: Timestamp, circumstances: Timestamp) -> Timestamp {
-    current.max(circumstances)
+pub fn raise_data_floor(current: Timestamp, requested: Timestamp) -> Timestamp {
+    current.max(requested)
 }
 
 /// Judges whether the volume may raise its floor for a caller that relies on all N volumes. A recovering one
@@ -294,8 +294,8 @@ fn judge_vote(
 ///
 /// # Errors
 /// [`Refusal::StaleEpoch`].
-pub fn judge_epoch(circumstances: Epoch, seen: Epoch) -> Result<(), Refusal> {
-    if circumstances < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
+pub fn judge_epoch(requested: Epoch, seen: Epoch) -> Result<(), Refusal> {
+    if requested < seen { Err(Refusal::StaleEpoch { epoch: seen }) } else { Ok(()) }
 }
 
 fn judge_place(key: &KeyState<'_>, circumstances: Circumstances) -> Result<(), Refusal> {
