@@ -415,7 +415,7 @@ async fn a_volume_whose_log_hangs_is_offline_until_it_does_not() {
     // The keeper looks only when the test orders it.
     let (volumes, peer) = start(&disk, Duration::from_hours(1)).await;
     let volume = Arc::clone(&volumes.all()[0]);
-    let seen = Arc::clone(&volume.serving().expect("open").seen);
+    let seen = Arc::clone(&volume.serving().expect("open").thread);
     seen.step_since_us.store(1, Ordering::Release);
     volume.watch(29_000_000, Duration::from_secs(30));
     assert_eq!(volume.state(), VolumeState::Online);
