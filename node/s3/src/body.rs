@@ -32,7 +32,7 @@ pub(super) fn add_etag(etag: &str, headers: &mut HeaderMap) {
 }
 
 /// A body of `length` bytes on its way out. An error on the way ends the connection and is logged
-/// here, for nobody is left to be told.
+/// here: the client has its status already.
 pub(super) fn download(body: ByteStream, length: u64, request_id: RequestId) -> StreamingBlob {
     StreamingBlob::new(Download { body: Mutex::new(body), remaining: length, request_id })
 }

@@ -1,4 +1,4 @@
-//! What every operation works on.
+//! The state that every operation works on.
 
 use sherd_store::object::Objects;
 

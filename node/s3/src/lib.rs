@@ -2,8 +2,8 @@
 //!
 //! A request passes `protocol` (limits, address, signature, body), is named by the one table in `operations`,
 //! and is run by the table's handler, which reads it as a `request` and writes an `answer`. `auth` verifies
-//! the caller, `access` decides whether they may. s3s gives the types of documents and their XML, and nothing
-//! else.
+//! the caller, `access` decides whether they may. s3s gives the types of documents, their XML, and the
+//! type of an answer's body.
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 

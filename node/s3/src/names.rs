@@ -93,12 +93,12 @@ pub(super) fn version(id: Option<&str>) -> Result<bool, Refusal> {
     }
 }
 
-/// An upload. What is no id of ours never was an upload.
+/// An upload. A text that cannot be an id of ours never was an upload.
 pub(super) fn upload(id: &str) -> Result<UploadId, Refusal> {
     UploadId::parse(id).map_err(|_| no_such_upload())
 }
 
-/// What is answered for an upload that is not there.
+/// The answer for an upload that is not there.
 pub(super) fn no_such_upload() -> Refusal {
     Refusal::says(
         Code::NoSuchUpload,

@@ -1,4 +1,4 @@
-//! Who owns buckets, objects and uploads: one account, with ids that never change.
+//! The owner of buckets, objects and uploads: one account, with ids that never change.
 
 use s3s::dto::{Grant, Grantee, Initiator, Owner, Permission, Type};
 
@@ -15,12 +15,12 @@ pub(super) fn owner() -> Owner {
     Owner { display_name: Some(NAME.to_owned()), id: Some(ID.to_owned()) }
 }
 
-/// Whoever begins uploads.
+/// The initiator of every upload.
 pub(super) fn initiator() -> Initiator {
     Initiator { display_name: Some(NAME.to_owned()), id: Some(ID.to_owned()) }
 }
 
-/// What every access control list says where the owner's policies alone decide.
+/// The one grant of every access control list, as where the owner's policies alone decide.
 pub(super) fn full_control() -> Grant {
     let grantee = Grantee {
         display_name: Some(NAME.to_owned()),

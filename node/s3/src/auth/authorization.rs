@@ -9,7 +9,7 @@ pub(super) const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 /// The three components of the header, borrowed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Authorization<'a> {
-    /// Whose key, and for which scope.
+    /// The access key, and the scope that it signed for.
     pub credential: CredentialScope<'a>,
     /// Names of the signed headers, separated by semicolons.
     pub signed_headers: &'a str,

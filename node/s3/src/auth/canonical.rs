@@ -22,7 +22,7 @@ pub enum PathForm {
     Verbatim,
 }
 
-/// What goes into a canonical request.
+/// The parts of a canonical request.
 #[derive(Debug, Clone, Copy)]
 pub struct CanonicalRequest<'a> {
     /// The method's name.
@@ -37,7 +37,7 @@ pub struct CanonicalRequest<'a> {
     pub query_without: Option<&'a str>,
     /// The request's headers.
     pub headers: &'a HeaderMap,
-    /// What `host` stands for when there is no such header (HTTP/2 has none).
+    /// The value of `host` where there is no such header, as in HTTP/2.
     pub authority: Option<&'a str>,
     /// The names of the signed headers, as the request lists them: `host;x-amz-date`.
     pub signed_headers: &'a str,
@@ -107,7 +107,7 @@ fn write_trimmed(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// What a text is: in a path `/` stays and `+` is a plus, in a query `+` is a blank.
+/// The kind of a text: in a path `/` stays and `+` is a plus, in a query `+` is a blank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Escape {
     Path,

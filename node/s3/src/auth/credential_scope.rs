@@ -11,7 +11,7 @@ pub struct CredentialScope<'a> {
     pub region: &'a str,
     /// The service that was signed for.
     pub service: &'a str,
-    /// What closes a scope; `aws4_request` in every valid one.
+    /// The end of a scope; `aws4_request` in every valid one.
     pub terminator: &'a str,
     /// `day/region/service/terminator`, as it stands in the string to sign.
     pub scope: &'a str,

@@ -1,7 +1,7 @@
 //! Why a request is not believed: a variant for each answer that S3 gives.
 //!
-//! `protocol::refusal` turns these into codes and XML. What a client sent may be repeated to it;
-//! what the server computed from a secret never is.
+//! `protocol::refusal` turns these into codes and XML. An answer may repeat text that its client sent, and
+//! never one that the server computed from a secret.
 
 /// Where the malformed thing stood; it decides the error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub enum Place {
     Query,
 }
 
-/// What was malformed.
+/// The malformed part.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MalformedAuth {
     /// A component or parameter is missing, unknown or stands twice.
@@ -21,7 +21,7 @@ pub enum MalformedAuth {
     Credential,
     /// The algorithm is not `AWS4-HMAC-SHA256`.
     Algorithm,
-    /// The signed headers are no list of lower-case header names.
+    /// The signed headers are not a list of lower-case header names.
     SignedHeaders,
     /// The date is not `yyyymmddThhmmssZ`.
     Date,
@@ -49,7 +49,7 @@ pub enum MalformedAuth {
         /// In the scope.
         given: Box<str>,
     },
-    /// The expiry is no number.
+    /// The expiry is not a number.
     ExpiresNumber,
     /// The expiry is zero or negative.
     ExpiresTooSoon,
@@ -62,7 +62,7 @@ pub enum MalformedAuth {
 pub struct Mismatch {
     /// The access key.
     pub access_key: Box<str>,
-    /// What to sign.
+    /// The string to sign.
     pub string_to_sign: String,
     /// The canonical request inside it; SigV2 has none.
     pub canonical_request: Option<String>,
@@ -85,7 +85,7 @@ pub enum AuthError {
     /// Its `Authorization` is not AWS's at all.
     #[error("the authorization type is not supported")]
     UnsupportedAuthorization,
-    /// It carries a session token; there are no sessions.
+    /// It carries a session token, and sessions do not exist here.
     #[error("session tokens are not valid here")]
     Token,
     /// Something in header or query is not well formed.
@@ -99,10 +99,10 @@ pub enum AuthError {
     /// A SigV2 URL lacks one of its three parameters, or has one twice.
     #[error("a parameter of the signature is missing")]
     MissingV2Parameters,
-    /// The expiry of a SigV2 URL is no second since the Unix epoch.
+    /// The expiry of a SigV2 URL is not a number of seconds since the Unix epoch.
     #[error("the expiry is no number")]
     InvalidV2Expiry {
-        /// What was sent.
+        /// The text as it was sent.
         given: Box<str>,
     },
     /// A SigV2 URL has parameters that its signature does not cover.
@@ -120,10 +120,10 @@ pub enum AuthError {
     /// It does not say what its body's hash is.
     #[error("x-amz-content-sha256 is missing")]
     MissingPayloadHash,
-    /// What it says of its body's hash is no form of it.
+    /// The value for its body's hash has none of the known forms.
     #[error("x-amz-content-sha256 is invalid")]
     InvalidPayloadHash {
-        /// What was sent.
+        /// The text as it was sent.
         given: Box<str>,
     },
     /// Headers that must be signed are not.
@@ -155,7 +155,7 @@ pub enum AuthError {
     /// A presigned URL's time has not come.
     #[error("the presigned url is not valid yet")]
     NotYetValid,
-    /// Nobody has this access key.
+    /// The access key is unknown.
     #[error("the access key is unknown")]
     UnknownAccessKey {
         /// The access key.

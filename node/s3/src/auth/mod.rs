@@ -1,4 +1,4 @@
-//! Who asks: access keys, their secrets, and the proof that a request was made with one.
+//! Callers: access keys, their secrets, and the proof that a request was made with one.
 //!
 //! SigV4 in full, as AWS publishes it: the `Authorization` header, presigned URLs, signed frames of
 //! aws-chunked bodies and signed trailers; SigV2 in presigned URLs alone. Nothing here reads a body: a
@@ -10,6 +10,7 @@ pub mod authorization;
 pub mod canonical;
 pub mod credential_scope;
 pub mod error;
+mod limits;
 pub mod payload;
 pub mod presigned;
 pub mod presigned_v2;
@@ -52,10 +53,10 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Knows the secret of every access key. Asked once per request, on the request's own thread, so
+/// Gives the secret of every access key. Asked once per request, on the request's own thread, so
 /// it answers from memory.
 pub trait Credentials: Send + Sync + fmt::Debug {
-    /// Returns the secret of `access_key`, or nothing when there is no such key.
+    /// Returns the secret of `access_key`, or nothing for an unknown key.
     fn secret(&self, access_key: &str) -> Option<Secret>;
 }
 
@@ -91,7 +92,7 @@ pub enum Principal {
     Root,
 }
 
-/// Who made a request, proven by its signature. Only the verifier makes one.
+/// The caller of a request, proven by its signature. Only the verifier makes one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
     access_key: Box<str>,

@@ -1,4 +1,4 @@
-//! What a request says about its body: `x-amz-content-sha256`.
+//! The form in which a request declares its body: `x-amz-content-sha256`.
 
 /// How the body is covered by the signature, and how it is framed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

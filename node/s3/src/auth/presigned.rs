@@ -7,6 +7,7 @@ use crate::protocol::query::Query;
 use super::amz_date::AmzDate;
 use super::authorization::ALGORITHM;
 use super::error::{AuthError, MalformedAuth, Place};
+use super::limits::EXPIRES_SECONDS_MAX;
 
 /// The query parameter that holds the signature, and is itself not signed.
 pub(super) const SIGNATURE: &str = "X-Amz-Signature";
@@ -21,10 +22,6 @@ pub const PARAMETERS: [&str; 7] = [
     SIGNATURE,
     "X-Amz-Security-Token",
 ];
-
-/// Seconds that a presigned URL may live: seven days (AWS, "Authenticating Requests: Using Query
-/// Parameters").
-const EXPIRES_SECONDS_MAX: u64 = 604_800;
 
 /// A presigned URL's own claims.
 #[derive(Debug, Clone, PartialEq, Eq)]

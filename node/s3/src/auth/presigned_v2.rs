@@ -140,7 +140,7 @@ impl<'a> PresignedV2<'a> {
     /// How the body is covered: not at all, unless a signed header says more.
     ///
     /// # Errors
-    /// [`AuthError::InvalidPayloadHash`], also for frames that are signed: there is no key for them.
+    /// [`AuthError::InvalidPayloadHash`], also for frames that are signed: SigV2 has no key for them.
     pub(super) fn payload(head: &Parts, query: &Query<'_>) -> Result<PayloadForm, AuthError> {
         let headers = amz_headers(head, query)?;
         let given = headers.get("x-amz-content-sha256").map_or(PayloadForm::UNSIGNED, String::as_str);
@@ -152,7 +152,7 @@ impl<'a> PresignedV2<'a> {
     /// Compares the signature with that of the secret.
     ///
     /// # Errors
-    /// [`AuthError::SignatureMismatch`], and [`AuthError::BadUri`] for a value that is no text.
+    /// [`AuthError::SignatureMismatch`], and [`AuthError::BadUri`] for a value that is not text.
     pub(super) fn check_signature(
         &self,
         head: &Parts,

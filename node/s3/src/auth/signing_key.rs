@@ -14,6 +14,7 @@ use sha2::Sha256;
 use subtle::ConstantTimeEq as _;
 
 use super::Secret;
+use super::limits::{ACCESS_KEYS_MAX, KEYS_EACH_MAX};
 
 /// A signature as it travels: 64 lower-case hex digits.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -92,11 +93,6 @@ struct KeptKey {
 }
 
 impl KeyCache {
-    /// Access keys remembered at most; beyond it the cache starts anew.
-    const ACCESS_KEYS_MAX: usize = 4096;
-    /// Keys remembered per access key: two regions around midnight.
-    const KEYS_EACH_MAX: usize = 4;
-
     /// Returns the kept key, if the secret is still the one it was made from.
     pub fn get(&self, access_key: &str, secret: &Secret, day: &str, region: &str) -> Option<SigningKey> {
         let keys = self.keys.read();
@@ -109,12 +105,12 @@ impl KeyCache {
     pub fn put(&self, access_key: &str, secret: &Secret, day: &str, region: &str, key: &SigningKey) {
         let Ok(day) = <[u8; 8]>::try_from(day.as_bytes()) else { return };
         let mut keys = self.keys.write();
-        if keys.len() >= Self::ACCESS_KEYS_MAX && !keys.contains_key(access_key) {
+        if keys.len() >= ACCESS_KEYS_MAX && !keys.contains_key(access_key) {
             keys.clear();
         }
         let kept = keys.entry(access_key.into()).or_default();
         kept.retain(|kept| kept.secret == *secret && (kept.day != day || &*kept.region != region));
-        if kept.len() >= Self::KEYS_EACH_MAX {
+        if kept.len() >= KEYS_EACH_MAX {
             kept.remove(0);
         }
         kept.push(KeptKey { day, region: region.into(), secret: secret.clone(), key: key.clone() });
@@ -157,13 +153,13 @@ mod tests {
         let cache = KeyCache::default();
         let secret = Secret::new("s");
         let key = SigningKey::derive(&secret, "20130524", "r", "s3");
-        for number in 0..=KeyCache::ACCESS_KEYS_MAX {
+        for number in 0..=ACCESS_KEYS_MAX {
             cache.put(&number.to_string(), &secret, "20130524", "r", &key);
         }
-        assert!(cache.keys.read().len() <= KeyCache::ACCESS_KEYS_MAX);
+        assert!(cache.keys.read().len() <= ACCESS_KEYS_MAX);
         for day in 20_130_501..20_130_520 {
             cache.put("AKID", &secret, &day.to_string(), "r", &key);
         }
-        assert_eq!(cache.keys.read().get("AKID").map(Vec::len), Some(KeyCache::KEYS_EACH_MAX));
+        assert_eq!(cache.keys.read().get("AKID").map(Vec::len), Some(KEYS_EACH_MAX));
     }
 }

@@ -5,6 +5,7 @@
 //! the empty name, and there alone creating one's own bucket again succeeds.
 
 pub(crate) mod configuration;
+mod limits;
 pub(crate) mod listing;
 pub(crate) mod list_objects;
 pub(crate) mod list_versions;
@@ -18,6 +19,7 @@ use s3s::dto::{
 };
 
 use crate::answer::{self, Response};
+use crate::bucket::limits::{BUCKETS_AT_ONCE, BUCKETS_MAX};
 use crate::bucket::token::ListingKind;
 use crate::error::Outcome;
 use crate::header::{document, timestamp, typed};
@@ -26,11 +28,6 @@ use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, gateway::REGION_DEFAULT, names, owner};
 use sherd_store::object::{BucketInfo, BucketPage, Error};
-
-/// Buckets on one page of ListBuckets (AWS, "ListBuckets").
-const BUCKETS_MAX: u32 = 10_000;
-/// Buckets asked of the store at a time.
-const BUCKETS_AT_ONCE: u32 = 1000;
 
 pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let document = request.payload.into_document();

@@ -9,7 +9,8 @@ use crate::auth::Secret;
 use crate::auth::amz_date::AmzDate;
 use crate::auth::signing_key::SigningKey;
 use crate::auth::verifier::FrameSigner;
-use crate::protocol::aws_chunked::{ChunkedFraming, FRAME_BYTES_MIN, FramingError, TrailerChecksum, decode};
+use crate::protocol::aws_chunked::{ChunkedFraming, FramingError, TrailerChecksum, decode};
+use crate::protocol::limits::FRAME_BYTES_MIN;
 
 /// The trailer of a framed body that has one.
 pub(crate) const CHECKSUM: &str = "x-amz-checksum-crc32c:sOO8/Q==";

@@ -1,4 +1,4 @@
-//! What is stored beside an object's bytes: system headers and user metadata, in and out.
+//! Attributes, which are stored beside an object's bytes: system headers and user metadata, in and out.
 //!
 //! Names are lower case, values are kept as they were sent. A system header comes back byte for
 //! byte. User metadata that is not US-ASCII comes back as RFC 2047 encoded words, as AWS says it
@@ -29,7 +29,7 @@ pub(crate) const SYSTEM: [HeaderName; 6] =
 /// and 60 base64 characters hold 45 bytes.
 const ENCODED_WORD_BYTES: usize = 45;
 
-/// What a request wants stored.
+/// The attributes that a request wants stored.
 ///
 /// # Errors
 /// MetadataTooLarge beyond 2 KiB of either kind, InvalidArgument for bytes that are not UTF-8.

@@ -5,10 +5,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::{HeaderMap, HeaderValue};
 use s3s::dto::{ChecksumAlgorithm as AlgorithmName, ChecksumType};
-use sherd_core::limits::PARTS_MAX;
 use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
-use crate::protocol::checksum::{ALGORITHMS, of_name, of_whole};
+use crate::protocol::checksum::{ALGORITHMS, DeclaredChecksum, of_name, of_whole};
 pub(crate) use crate::protocol::checksum::{header, kind_text, name};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
@@ -16,20 +15,12 @@ use crate::protocol::refusal::Refusal;
 /// The checksum of the whole object that CompleteMultipartUpload announces, composite or not.
 ///
 /// # Errors
-/// InvalidRequest for several checksums, and for values that are none.
-pub(crate) fn announced_whole(headers: &HeaderMap) -> Result<Option<Checksum>, Refusal> {
-    let mut found = None;
-    for (algorithm, _, header) in ALGORITHMS {
-        let Some(value) = headers.get(header) else { continue };
-        let checksum = value.to_str().ok().and_then(|value| of_object(algorithm, value));
-        if found.replace(checksum.ok_or_else(|| bad_value(header))?).is_some() {
-            return Err(Refusal::says(
-                Code::InvalidRequest,
-                "Expecting a single x-amz-checksum- header. Multiple checksum Types are not allowed.",
-            ));
-        }
+/// InvalidRequest for a number of parts that an object cannot have.
+pub(crate) fn announced_whole(declared: DeclaredChecksum) -> Result<Option<Checksum>, Refusal> {
+    match declared {
+        DeclaredChecksum { header: Some(algorithm), value: None, .. } => Err(bad_value(header(algorithm))),
+        DeclaredChecksum { value, .. } => Ok(value),
     }
-    Ok(found)
 }
 
 /// The algorithm that a request names (`x-amz-checksum-algorithm`), in any case.
@@ -51,7 +42,7 @@ pub(crate) fn algorithm_header(headers: &HeaderMap) -> Result<Option<ChecksumAlg
     headers.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
 }
 
-/// What `x-amz-checksum-type` says that a checksum covers.
+/// The kind of checksum that `x-amz-checksum-type` names.
 ///
 /// # Errors
 /// InvalidRequest for any other.
@@ -104,7 +95,7 @@ pub(crate) fn of_upload(headers: &HeaderMap) -> Result<Option<(ChecksumAlgorithm
 /// The checksum of a part as CompleteMultipartUpload lists it.
 ///
 /// # Errors
-/// InvalidArgument for several, or for a value that is none, with what was sent.
+/// InvalidArgument for several, or for a malformed value, with the text that was sent.
 pub(crate) fn of_listed_part(values: [Option<String>; 5]) -> Result<Option<Checksum>, Refusal> {
     let sent = ALGORITHMS.into_iter().zip(values);
     let sent: Vec<_> = sent.filter_map(|((algorithm, ..), value)| Some((algorithm, value?))).collect();
@@ -128,15 +119,6 @@ fn bad_value(header: &str) -> Refusal {
     Refusal::says(Code::InvalidRequest, format!("Value for {header} header is invalid."))
 }
 
-/// A checksum over all bytes, or over the parts' checksums.
-fn of_object(algorithm: ChecksumAlgorithm, text: &str) -> Option<Checksum> {
-    // Standard base64 has no hyphen, so the suffix is unambiguous.
-    let Some((value, parts)) = text.split_once('-') else { return of_whole(algorithm, text.as_bytes()) };
-    let digits = !parts.is_empty() && parts.bytes().all(|byte| byte.is_ascii_digit());
-    let parts = parts.parse().ok().filter(|parts| digits && (1..=PARTS_MAX).contains(parts))?;
-    Some(Checksum { composite_of: Some(parts), ..of_whole(algorithm, value.as_bytes())? })
-}
-
 /// A checksum as S3 writes it.
 pub(crate) fn text(checksum: &Checksum) -> String {
     let value = STANDARD.encode(&checksum.value);
@@ -146,7 +128,7 @@ pub(crate) fn text(checksum: &Checksum) -> String {
     }
 }
 
-/// What the checksums of an object cover, as S3 writes it.
+/// The kind of an object's checksums, as S3 writes it.
 pub(crate) fn type_of(checksums: &[Checksum]) -> Option<ChecksumType> {
     checksums.first().map(|checksum| ChecksumType::from_static(kind_text(checksum.kind())))
 }
@@ -193,6 +175,14 @@ mod tests {
     use sherd_core::record::ChecksumBytes;
 
     use super::*;
+    use crate::operations::Operation;
+    use crate::protocol::feature;
+
+    fn headers_of(name: &'static str, value: &str) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        headers.insert(name, value.parse().expect("a value"));
+        headers
+    }
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -209,16 +199,19 @@ mod tests {
 
     #[test]
     fn a_whole_object_may_have_a_composite_checksum() {
-        let whole = |value| announced_whole(&headers(&[("x-amz-checksum-crc32", value)]));
+        let whole = |value: &str| {
+            let headers = headers_of("x-amz-checksum-crc32", value);
+            let declared = feature::check(&headers, Operation::CompleteMultipartUpload, false)?;
+            announced_whole(declared)
+        };
         assert_eq!(whole("AAAAAA==").unwrap(), Some(crc32()));
         let composite = whole("AAAAAA==-3").unwrap().unwrap();
         assert_eq!(composite.composite_of, Some(3));
         assert_eq!(text(&composite), "AAAAAA==-3");
         for bad in ["AAAAAA==-", "AAAAAA==-0", "AAAAAA==-10001", "AAAAAA==-+3", "AAAA-1", "-1", ""] {
-            assert!(whole(bad).is_err(), "{bad}");
+            let refused = whole(bad).expect_err(bad);
+            assert_eq!(refused.message, "Value for x-amz-checksum-crc32 header is invalid.", "{bad}");
         }
-        let two = [("x-amz-checksum-crc32", "AAAAAA=="), ("x-amz-checksum-crc32c", "AAAAAA==")];
-        assert!(announced_whole(&headers(&two)).unwrap_err().message.starts_with("Expecting a single"));
     }
 
     #[test]

@@ -1,9 +1,8 @@
 //! Condition headers -> conditions of reads and writes.
 //!
-//! The store judges them; here stands only what they say. A date that is none is no condition (RFC
-//! 9110, section 13.1.3). A tag that is empty is refused: whoever sends one wants a condition, and a
-//! write without it would replace what it must not. Reads know all four conditions, writes two, and only
-//! one at a time.
+//! The store judges them; they are only parsed here. A malformed date is ignored (RFC 9110, section
+//! 13.1.3). An empty tag is refused: its client wants a condition, and a write without one could replace a
+//! version that it must not. Reads take all four conditions, writes two, and only one at a time.
 
 use std::time::UNIX_EPOCH;
 
@@ -119,7 +118,7 @@ fn etags(
 }
 
 /// Splits a list of tags, each quoted or not, strong or weak. A quote that never ends ends with the
-/// list; such a tag is nobody's.
+/// list; no object has such a tag.
 fn push_etags(list: &str, comparison: Comparison, tags: &mut Vec<String>) {
     let mut rest = list;
     loop {

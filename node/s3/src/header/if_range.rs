@@ -10,7 +10,7 @@ use std::time::UNIX_EPOCH;
 
 use sherd_store::object::{Error, Invalid, ObjectInfo, ReadRequest, Result, Span};
 
-/// What names the version of which the client has a part.
+/// The version of which the client has a part, as `If-Range` names it.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Validator {
     /// Its entity tag.

@@ -1,4 +1,4 @@
-//! What a header says, typed: ranges, conditions, checksums, attributes.
+//! Headers as types: ranges, conditions, checksums, attributes.
 
 pub(crate) mod attributes;
 pub(crate) mod checksum;

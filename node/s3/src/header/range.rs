@@ -1,8 +1,8 @@
 //! `Range`, `partNumber` and `x-amz-copy-source-range` -> which bytes.
 //!
 //! A `Range` that says nothing sensible is ignored (RFC 9110, section 14.2), and so is one that
-//! names several ranges: the answer is the whole object, as on AWS. Whether a sensible one can be
-//! satisfied only the store knows.
+//! names several ranges: the answer is the whole object, as on AWS. The store decides
+//! whether a sensible one can be satisfied.
 
 use crate::names;
 use crate::protocol::code::Code;

@@ -1,6 +1,6 @@
 //! Times as S3 writes them, in headers and in XML.
 //!
-//! S3 knows an object's time to the second: a listing and a HEAD must say the same.
+//! S3 gives an object's time to the second: a listing and a HEAD must say the same.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -10,7 +10,7 @@ use crate::protocol::refusal::Refusal;
 /// A flag: `true` or `false`.
 ///
 /// # Errors
-/// InvalidArgument for any other value; an empty one is none.
+/// InvalidArgument for any other value but an empty one, which counts as absent.
 pub(crate) fn flag(headers: &HeaderMap, name: &str) -> Result<Option<bool>, Refusal> {
     let Some(value) = present(headers, name) else { return Ok(None) };
     match value.as_bytes() {
@@ -23,7 +23,7 @@ pub(crate) fn flag(headers: &HeaderMap, name: &str) -> Result<Option<bool>, Refu
 /// A number, of which what stands behind its digits is ignored.
 ///
 /// # Errors
-/// InvalidArgument for a value that does not begin with a number that fits; an empty one is none.
+/// InvalidArgument for a value that does not begin with a number that fits; an empty one counts as absent.
 pub(crate) fn number<T: FromStr>(headers: &HeaderMap, name: &str) -> Result<Option<T>, Refusal> {
     let Some(value) = present(headers, name) else { return Ok(None) };
     let text = value.to_str().map_err(|_| invalid(name, value))?;

@@ -3,6 +3,8 @@
 //! Order, sizes and tags of the listed parts are the store's to judge; here a list only has to be
 //! one. The answer comes when the completion is done, so its status is its result.
 
+use std::mem;
+
 use http::header::{HOST, HeaderMap, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use s3s::dto::{CompleteMultipartUploadOutput, CompletedMultipartUpload, CompletedPart};
@@ -24,7 +26,8 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let size = typed::number(&request.headers, "x-amz-mp-object-size")?;
     let upload = request.text("uploadId").unwrap_or_default();
-    let Request { target, headers, call, payload, .. } = request;
+    let Request { target, headers, call, mut payload, .. } = request;
+    let declared = mem::take(&mut payload.checksum);
     let listed: CompletedMultipartUpload = document::of(&payload.into_document().ok_or_else(malformed)?)?;
     let parts = listed_parts(listed)?;
     let name = target.object();
@@ -32,7 +35,7 @@ pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome
         name: name.clone(),
         upload: names::upload(&upload)?,
         parts,
-        checksum: checksum::announced_whole(&headers)?,
+        checksum: checksum::announced_whole(declared)?,
         checksum_kind: checksum::kind_header(&headers)?,
         size: size.map(object_size).transpose()?,
         conditions: conditions::of_write(&headers)?.in_call(call),

@@ -12,7 +12,7 @@ use sherd_core::limits::KEY_BYTES_MAX;
 use super::code::Code;
 use super::refusal::Refusal;
 
-/// What a request addresses.
+/// The service, bucket or object that a request addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// The service: no bucket.
@@ -36,7 +36,7 @@ pub struct Address {
     pub key: String,
 }
 
-/// Why an address is none.
+/// Why an address is malformed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BadAddress {
     /// The path does not decode to text, or does not start with `/`.

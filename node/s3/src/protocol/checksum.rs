@@ -1,9 +1,10 @@
-//! The checksums that S3 knows beside MD5, as a request and its answer name them: the one table of
+//! The checksums that S3 has beside MD5, as a request and its answer name them: the one table of
 //! names and headers, the shape of a value, and its computation over a body that is at hand.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use s3s::dto::ChecksumType;
+use sherd_core::limits::PARTS_MAX;
 use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
 use sherd_store::object;
@@ -17,12 +18,13 @@ pub const ALGORITHMS: [(ChecksumAlgorithm, &str, &str); 5] = [
     (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256"),
 ];
 
-/// What the headers say about the body's checksum.
+/// The body's checksum as the headers declare it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct DeclaredChecksum {
     /// The algorithm whose value stands in a header.
     pub header: Option<ChecksumAlgorithm>,
-    /// That value; none where it is that of an object's parts.
+    /// That value: of all bytes of the body, and in a CompleteMultipartUpload of the object, all of it or its
+    /// parts'. `None` where the number of those parts is wrong.
     pub value: Option<Checksum>,
     /// The algorithm whose value follows in the trailer.
     pub trailer: Option<ChecksumAlgorithm>,
@@ -73,7 +75,19 @@ pub fn of_whole(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Checksum> 
     Some(Checksum { algorithm, composite_of: None, value: decoded(algorithm, value)?.into() })
 }
 
-/// Whether a value has the shape of an algorithm's checksum: base64 of so many bytes.
+/// A checksum over all bytes of an object, or over its parts' checksums: then it ends with `-N`, the number
+/// of parts.
+pub fn of_object(algorithm: ChecksumAlgorithm, value: &[u8]) -> Option<Checksum> {
+    // Standard base64 has no hyphen, so the suffix is unambiguous.
+    let Some(cut) = value.iter().position(|byte| *byte == b'-') else { return of_whole(algorithm, value) };
+    let (value, parts) = value.split_at(cut);
+    let parts = str::from_utf8(parts.get(1..)?).ok()?;
+    let digits = !parts.is_empty() && parts.bytes().all(|byte| byte.is_ascii_digit());
+    let parts = parts.parse().ok().filter(|parts| digits && (1..=PARTS_MAX).contains(parts))?;
+    Some(Checksum { composite_of: Some(parts), ..of_whole(algorithm, value)? })
+}
+
+/// Whether a value has the shape of an algorithm's checksum: base64 of its number of bytes.
 pub fn has_shape(algorithm: ChecksumAlgorithm, value: &[u8]) -> bool {
     decoded(algorithm, value).is_some()
 }

@@ -99,7 +99,8 @@ fn is_about_checksums(rest: &str) -> bool {
     matches!(rest, "checksum-algorithm" | "checksum-mode" | "checksum-type")
 }
 
-/// The checksum in a header; nothing where it is one of an object's parts, which the operation reads.
+/// The checksum in a header. That of a CompleteMultipartUpload is its object's; where it is one of parts, and
+/// their number is wrong, there is `None`, and the operation refuses it.
 fn value_of(
     algorithm: ChecksumAlgorithm,
     value: &HeaderValue,
@@ -109,7 +110,7 @@ fn value_of(
     let checksum = if operation == Operation::CompleteMultipartUpload {
         // A composite checksum carries the number of its parts.
         let cut = value.iter().position(|byte| *byte == b'-').unwrap_or(value.len());
-        checksum::has_shape(algorithm, value.split_at(cut).0).then_some(None)
+        checksum::has_shape(algorithm, value.split_at(cut).0).then(|| checksum::of_object(algorithm, value))
     } else {
         checksum::of_whole(algorithm, value).map(Some)
     };
@@ -178,7 +179,7 @@ fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
     }
 }
 
-/// What becomes of a header.
+/// How a header is treated.
 enum Treatment {
     /// Read by this layer or by the operations, or of no consequence.
     Taken,
@@ -189,7 +190,7 @@ enum Treatment {
     Refused,
 }
 
-/// What becomes of each `x-amz-*` header, without that start; a name that ends in `*` stands for all that
+/// The treatment of each `x-amz-*` header, without that start; a name that ends in `*` stands for all that
 /// begin so. Writes refuse a header that is not here with 501, reads ignore it. Beside it stand
 /// `x-amz-meta-*`, `x-amz-checksum-*`, `x-amz-trailer` and the expected owners, which [`check`] reads itself.
 const HEADERS: &[(&str, Treatment)] = &[

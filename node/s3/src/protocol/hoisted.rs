@@ -59,7 +59,7 @@ pub(super) fn hoist(headers: &mut HeaderMap, query: &Query<'_>) -> Result<(), Re
 }
 
 /// The checksum of an empty body that the query alone carries, and the name of its algorithm with it; no
-/// names where there is none. An SDK that has no body when it signs puts it there, whatever the body will be.
+/// names where there is none. An SDK that has no body when it signs puts it there, and may send a body later.
 pub(super) fn empty_checksums(headers: &HeaderMap, query: &Query<'_>) -> Vec<HeaderName> {
     let headers_of_query = query.pairs().iter().filter_map(|pair| Some((header(&pair.name, false)?, pair)));
     let is_empty_bodys = |name: &HeaderName, pair: &Pair<'_>| {

@@ -36,13 +36,11 @@ use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
 use super::feature;
 use super::inner::Inner;
-use super::limits::Limits;
+use super::limits::{Limits, UNWANTED_BYTES_MAX};
 use super::query::Query;
 use super::refusal::Refusal;
 use super::{cors, hoisted, xml};
 
-/// Bytes of a body that is taken and dropped where there should be none.
-const UNWANTED_BYTES_MAX: u64 = 64 << 10;
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 /// The SHA-256 of nothing.
 const EMPTY_SHA256: [u8; 32] = [
@@ -79,7 +77,7 @@ struct IntakeBody {
     md5: Option<[u8; 16]>,
 }
 
-/// What the head said, once all of it was believed.
+/// The claims of a head that was verified.
 struct Head {
     operation: Operation,
     payload: PayloadForm,
@@ -87,8 +85,8 @@ struct Head {
 }
 
 impl Inner {
-    /// Admits or refuses a request. `named` becomes what it asks for as soon as its head says so, whether it
-    /// is admitted or not.
+    /// Admits or refuses a request. `named` becomes the operation as soon as the head names one, also for a
+    /// request that is refused.
     pub(super) async fn admit<'a, B>(
         &self,
         request: Request<B>,
@@ -264,7 +262,7 @@ fn check_size(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// HTTP/1.1 has one host, whoever asks (RFC 9112, section 3.2). Before that version it may be left out; then
+/// HTTP/1.1 has one host (RFC 9112, section 3.2). Before that version it may be left out; then
 /// no signature can cover it.
 fn check_host(parts: &Parts) -> Result<(), Refusal> {
     let host_count = parts.headers.get_all(HOST).iter().count();
@@ -343,7 +341,7 @@ fn check_document(
             .with("CalculatedDigest", STANDARD.encode(computed)));
         }
     }
-    // What CompleteMultipartUpload carries is the object's checksum, not its document's.
+    // CompleteMultipartUpload carries the object's checksum, not its document's.
     let header = head.checksum.header.filter(|_| head.operation != Operation::CompleteMultipartUpload);
     if let Some(algorithm) = header {
         let declared = headers.get(checksum::header(algorithm)).map_or(&b""[..], HeaderValue::as_bytes);

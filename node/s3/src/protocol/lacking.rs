@@ -1,8 +1,8 @@
 //! Features that clients ask for and do not get: each is said at WARN once a minute.
 //!
-//! A client that asks for what is not implemented mostly asks with every request. Whoever looks for
-//! the reason finds the header, the parameter or the operation by name; nobody's log is flooded, and
-//! names that clients make up take bounded memory.
+//! A client that asks for what is not implemented mostly asks with every request. The log names
+//! the header, the parameter or the operation, and is not flooded; names that clients make up take bounded
+//! memory.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,10 +11,9 @@ use parking_lot::Mutex;
 use sherd_core::env::Clock;
 use sherd_core::limits::{LACKING_NAME_BYTES_MAX, LACKING_NAMES_MAX};
 
-/// Between two lines about one name.
-const SAID_EVERY_US: u64 = 60_000_000;
+use super::limits::LACKING_LOG_EVERY_US;
 
-/// What was asked for lately.
+/// The features that were asked for lately.
 pub(super) struct LackingFeatures {
     clock: Arc<dyn Clock>,
     names: Mutex<HashMap<String, MentionCounts>>,
@@ -31,7 +30,7 @@ impl LackingFeatures {
         Self { clock, names: Mutex::new(HashMap::new()) }
     }
 
-    /// Notes that a client asked for a feature, and logs it unless that was done a moment ago.
+    /// Notes that a client asked for a feature, and logs it unless that was done within a minute.
     pub(super) fn asked(&self, kind: &str, name: &str) {
         match self.count(name) {
             Some(0) => tracing::warn!(kind, name, "a client asks for what is not implemented"),
@@ -44,7 +43,8 @@ impl LackingFeatures {
     fn count(&self, name: &str) -> Option<u64> {
         let name = name.get(..name.floor_char_boundary(LACKING_NAME_BYTES_MAX)).unwrap_or(name);
         let now_us = self.clock.monotonic_us();
-        let is_due = |mentions: &MentionCounts| now_us.saturating_sub(mentions.said_us) >= SAID_EVERY_US;
+        let is_due =
+            |mentions: &MentionCounts| now_us.saturating_sub(mentions.said_us) >= LACKING_LOG_EVERY_US;
         let mut names = self.names.lock();
         if let Some(mentions) = names.get_mut(name) {
             if !is_due(mentions) {
@@ -89,7 +89,7 @@ mod tests {
         let features = LackingFeatures::new(Arc::<SetClock>::clone(&clock));
         assert_eq!((features.count("a"), features.count("b")), (Some(0), Some(0)));
         assert_eq!((features.count("a"), features.count("a")), (None, None));
-        clock.0.store(SAID_EVERY_US, Ordering::Relaxed);
+        clock.0.store(LACKING_LOG_EVERY_US, Ordering::Relaxed);
         assert_eq!((features.count("a"), features.count("b")), (Some(2), Some(0)));
         assert_eq!(features.count("a"), None);
     }
@@ -106,7 +106,7 @@ mod tests {
         }
         assert_eq!(features.count("one more"), None);
         assert!(features.names.lock().iter().all(|(name, _)| name.len() <= LACKING_NAME_BYTES_MAX));
-        clock.0.store(SAID_EVERY_US, Ordering::Relaxed);
+        clock.0.store(LACKING_LOG_EVERY_US, Ordering::Relaxed);
         assert_eq!(features.count("one more"), Some(0));
         assert_eq!(features.names.lock().len(), 1);
     }

@@ -1,4 +1,4 @@
-//! Limits of one request.
+//! Limits of one request, and of what is held for it.
 
 use std::time::Duration;
 
@@ -43,3 +43,25 @@ impl Default for Limits {
         }
     }
 }
+
+/// Microseconds between two log lines about one name that is lacking.
+pub(super) const LACKING_LOG_EVERY_US: u64 = 60_000_000;
+/// Bytes of a body that is taken and dropped where there should be none.
+pub(super) const UNWANTED_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of a frame's head: 16 digits of length, the signature, and room for nothing else.
+pub(super) const FRAME_HEAD_BYTES_MAX: usize = 128;
+/// Bytes of one trailer line; a checksum and a signature are far shorter.
+pub(super) const TRAILER_LINE_BYTES_MAX: usize = 256;
+/// Bytes that every frame but the last must have (AWS, "Transferring Payload in Multiple Chunks").
+pub const FRAME_BYTES_MIN: u64 = 8192;
+/// Bytes that a short document takes at most beside a multiple of its own: keys of one letter.
+pub(super) const SHORT_EXTRA_BYTES_MAX: u64 = 256 << 10;
+/// Bytes of a short document. Longer ones have a room of their own, so none of them keeps a short one
+/// waiting. As many short ones arrive as there are requests.
+pub(super) const SHORT_DOCUMENT_BYTES_MAX: u64 = 64 << 10;
+/// Rows of a list for which no other number is asked.
+pub(super) const LISTED_ROWS_MAX: u32 = 1000;
+/// Answers that take no room: no more than a connection's own buffers.
+pub(super) const ANSWER_BYTES_MIN: usize = 16 << 10;
+/// How long a request waits for room for its document or its list.
+pub(super) const ROOM_PATIENCE: Duration = Duration::from_secs(10);

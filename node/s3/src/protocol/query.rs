@@ -18,7 +18,7 @@ pub struct Pair<'a> {
     pub name: Cow<'a, str>,
     /// Its name as it came.
     pub raw_name: &'a str,
-    /// Its value as it came; empty when there is none.
+    /// Its value as it came; empty where it has none.
     pub raw_value: &'a str,
     /// Whether an equals sign stands behind its name.
     pub has_value: bool,

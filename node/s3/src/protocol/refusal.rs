@@ -23,7 +23,7 @@ pub(super) enum Side {
 pub struct Refusal {
     /// The error code, which brings its status.
     pub code: Code,
-    /// What it says; the code's own message unless the case has a better one.
+    /// Its message; the code's own unless the case has a better one.
     pub message: Cow<'static, str>,
     /// Further elements of the document, in order.
     pub details: Vec<(&'static str, String)>,
@@ -61,7 +61,7 @@ impl Refusal {
         self
     }
 
-    /// What was asked for that is not here, where that is the reason: its kind and its name.
+    /// The kind and the name of a lacking feature, where that is the reason.
     pub(super) fn lacking(&self) -> Option<(&'static str, &str)> {
         let (kind, name) = self.details.first().filter(|_| self.code == Code::NotImplemented)?;
         Some((kind, name))

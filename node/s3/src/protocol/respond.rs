@@ -6,11 +6,12 @@ use http::header::{
 use http::{Response, StatusCode};
 use s3s::Body;
 
-use super::aws_chunked::{FRAME_BYTES_MIN, FramingError};
+use super::aws_chunked::FramingError;
 use super::body::BodyError;
 use super::checksum;
 use super::code::Code;
 use super::context::RequestId;
+use super::limits::FRAME_BYTES_MIN;
 use super::refusal::{Refusal, Side, element};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -18,9 +19,9 @@ const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
 const ERROR_CODE: HeaderName = HeaderName::from_static("x-amz-error-code");
 const ERROR_MESSAGE: HeaderName = HeaderName::from_static("x-amz-error-message");
 const APPLICATION_XML: HeaderValue = HeaderValue::from_static("application/xml");
-/// Seconds after which a client that met overload may come back.
+/// Seconds after which a client may try again when the node is overloaded.
 const RETRY_AFTER_SECONDS: HeaderValue = HeaderValue::from_static("1");
-/// What an answer needs to know of its request.
+/// The parts of a request that its answer needs.
 #[derive(Debug)]
 pub(super) struct RespondContext<'a> {
     pub(super) request_id: RequestId,

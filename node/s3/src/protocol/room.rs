@@ -4,41 +4,33 @@
 //! a document: it arrives -> room -> is worked on -> its answer -> the client has it
 //! a list:                   room -> is gathered  -> its answer -> the client has it
 //! ```
-//! A document is held whole, as it came and as it is read, then as keys or parts and what became of each.
-//! Long ones have room while they arrive, too, and another than for work: who sends slowly keeps from others
-//! only that. Who finds no room waits a little and is told to slow down. An answer keeps room as long as its
-//! client takes to read it; slow ones lose it to who waits.
+//! A document is held whole, as it came and as it is read, then as keys or parts with the outcome of each.
+//! Long ones have room while they arrive, too, apart from the room for work: a slow sender takes only that
+//! from others. A request without room waits a little and is answered SlowDown. An answer keeps its room
+//! while its client reads it; slow clients lose it to requests that wait.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use http::Response;
 use s3s::Body;
 
 use super::code::Code;
+use super::limits::{
+    ANSWER_BYTES_MIN, LISTED_ROWS_MAX, ROOM_PATIENCE, SHORT_DOCUMENT_BYTES_MAX, SHORT_EXTRA_BYTES_MAX,
+};
 use super::query::Query;
 use super::refusal::Refusal;
 use crate::operations::Operation;
 use sherd_store::machine::budget::{Budget, Share, with_share};
 use sherd_store::machine::reclaim::Reclaim;
 
-/// What is made of a document takes so many times its bytes.
+/// Memory for a parsed document, in times of its bytes.
 const TIMES_ITS_BYTES: u64 = 4;
-/// What is made of a short one takes more times its bytes, up to [`SHORT_EXTRA_BYTES_MAX`]: keys of one
-/// letter.
+/// Further memory for a short one, in times of its bytes, up to [`SHORT_EXTRA_BYTES_MAX`]: its keys may have
+/// one letter each.
 const SHORT_EXTRA_TIMES: u64 = 16;
-const SHORT_EXTRA_BYTES_MAX: u64 = 256 << 10;
-/// Longer documents have a room of their own: none of them keeps a short one waiting. As many short ones
-/// arrive as there are requests.
-const SHORT_BYTES_MAX: u64 = 64 << 10;
-/// What a row of a list takes: a key of 1,024 bytes in the answers of volumes and escaped in the list's own.
+/// Memory for a row of a list: a key of 1,024 bytes in the answers of volumes and escaped in the list's own.
 const ROW_BYTES: u64 = 4 << 10;
-/// Rows of a list for which no other number is asked.
-const ROWS_MAX: u32 = 1000;
-/// Answers that take no room: no more than a connection's own buffers.
-const ANSWER_BYTES_MIN: usize = 16 << 10;
-/// How long a request waits for room.
-const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The room for documents and lists.
 #[derive(Debug)]
@@ -56,9 +48,9 @@ impl XmlRoom {
     /// for long ones that are worked on, and the rest for short ones.
     pub(super) fn new(bytes_max: usize) -> Self {
         let reclaim = Reclaim::default();
-        let part = |eighths: usize| Budget::new(bytes_max / 8 * eighths, PATIENCE, reclaim.clone());
+        let part = |eighths: usize| Budget::new(bytes_max / 8 * eighths, ROOM_PATIENCE, reclaim.clone());
         Self {
-            arriving: Budget::new(bytes_max / 4, PATIENCE, Reclaim::default()),
+            arriving: Budget::new(bytes_max / 4, ROOM_PATIENCE, Reclaim::default()),
             short_documents: part(1),
             long_documents: part(2),
             lists: part(3),
@@ -66,20 +58,23 @@ impl XmlRoom {
         }
     }
 
-    /// Takes room for a document of so many bytes to arrive in, where it is a long one.
+    /// Takes room for a document of `length` bytes to arrive in, where it is a long one.
     pub(super) async fn for_arrival(&self, length: u64) -> Result<Option<Share>, Refusal> {
-        if length <= SHORT_BYTES_MAX {
+        if length <= SHORT_DOCUMENT_BYTES_MAX {
             return Ok(None);
         }
         let room = self.arriving.take(in_memory(length)).await;
         room.map(Some).map_err(|_| Refusal::new(Code::SlowDown))
     }
 
-    /// Takes room for the work on a document of so many bytes that grows by as many. One always fits,
-    /// whatever the room.
+    /// Takes room for the work on a document of `length` bytes that grows by `growth`. One always fits,
+    /// however small the room.
     pub(super) async fn for_document(&self, length: u64, growth: u64) -> Result<Share, Refusal> {
-        let documents =
-            if length + growth > SHORT_BYTES_MAX { &self.long_documents } else { &self.short_documents };
+        let documents = if length + growth > SHORT_DOCUMENT_BYTES_MAX {
+            &self.long_documents
+        } else {
+            &self.short_documents
+        };
         let room = documents.take(of_document(length.saturating_add(growth))).await;
         room.map_err(|_| Refusal::new(Code::SlowDown))
     }
@@ -107,7 +102,7 @@ impl XmlRoom {
     }
 }
 
-/// What is made of a document of so many bytes takes in memory.
+/// Bytes of memory that a document of this length takes, with its parsed form.
 fn of_document(length: u64) -> usize {
     let extra = length.saturating_mul(SHORT_EXTRA_TIMES).min(SHORT_EXTRA_BYTES_MAX);
     in_memory(length.saturating_mul(TIMES_ITS_BYTES).saturating_add(extra))
@@ -128,7 +123,7 @@ fn listed_rows(operation: Operation, query: &Query<'_>) -> Option<u32> {
     };
     let asked = query.pairs().iter().find(|pair| pair.name == limit);
     let asked = asked.and_then(|pair| pair.value().ok()?.parse().ok());
-    Some(asked.map_or(ROWS_MAX, |rows: u32| rows.clamp(1, ROWS_MAX)))
+    Some(asked.map_or(LISTED_ROWS_MAX, |rows: u32| rows.clamp(1, LISTED_ROWS_MAX)))
 }
 
 #[cfg(test)]
@@ -184,7 +179,7 @@ mod tests {
         let room = room(1 << 20);
         let first = room.for_document(1 << 20, 0).await.expect("all of it");
         let soon = async {
-            tokio::time::sleep(PATIENCE / 2).await;
+            tokio::time::sleep(ROOM_PATIENCE / 2).await;
             drop(first);
         };
         let (second, ()) = tokio::join!(room.for_document(1 << 20, 0), soon);

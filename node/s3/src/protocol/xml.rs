@@ -1,16 +1,16 @@
 //! Which characters a document of XML 1.0 has, on its way in and on its way out.
 //!
-//! A key may have characters that XML has no way to write. A list of keys to delete may come with them all
-//! the same, in plain or as a reference: what can be put and listed can be deleted. Any other document that
-//! comes with one is malformed. What goes out says them as references, which not every parser takes; who
-//! wants to read such keys lists them with `encoding-type=url`.
+//! A key may have characters that XML has no way to write. A list of keys to delete may still come with
+//! them, in plain or as a reference: a key that can be put and listed can be deleted. Any other document that
+//! comes with one is malformed. Answers have them as references, which not every parser takes; a
+//! client that wants to read such keys lists them with `encoding-type=url`.
 
 use std::borrow::Cow;
 use std::io;
 
 use bytes::Bytes;
 
-/// What a CDATA section begins with. It ends with `]]>`, and between them nothing is a mark or a reference.
+/// Begins a CDATA section. It ends with `]]>`, and between them nothing is a mark or a reference.
 const SECTION: &str = "<![CDATA[";
 
 /// Whether XML 1.0 has a character (its `Char`).
@@ -31,7 +31,7 @@ pub(super) fn is_text(document: &[u8]) -> bool {
 
 /// A document whose CDATA sections are plain text: the parser passes over them, and would take
 /// `a<![CDATA[b]]>` for `a`. In what comes out nothing looks like a section, so comments and instructions go,
-/// too. `None` where the document is no text, where markup does not end, for a document type beside a
+/// too. `None` where the document is not text, where markup does not end, for a document type beside a
 /// section, and where the text has more than `bytes_max` bytes.
 pub(super) fn with_sections_as_text(document: Bytes, bytes_max: usize) -> Option<Bytes> {
     let text = std::str::from_utf8(&document).ok()?;
@@ -77,8 +77,8 @@ pub(super) fn growth_max(document: &[u8]) -> u64 {
     more.sum::<usize>() as u64
 }
 
-/// Counts the elements of a name, whatever their namespace, and no further than one more than `most`. What
-/// looks like one in a comment is counted, too.
+/// Counts the elements of a name, in any namespace, and no further than one more than `most`. One in a
+/// comment is counted, too.
 pub(super) fn count_elements(document: &[u8], name: &str, most: usize) -> usize {
     let tags = document.split(|byte| *byte == b'<').skip(1);
     let is_named = |tag: &&[u8]| {
@@ -127,8 +127,8 @@ fn tag_bytes(markup: &str) -> Option<usize> {
     None
 }
 
-/// Whether every numeric reference of a text is to a character of XML 1.0. What is no reference at all
-/// the parser refuses.
+/// Whether every numeric reference of a text is to a character of XML 1.0. A malformed reference
+/// is left to the parser, which refuses it.
 fn has_good_references(text: &str) -> bool {
     text.split("&#").skip(1).all(|behind| {
         let Some((digits, _)) = behind.split_once(';') else { return true };
@@ -149,7 +149,7 @@ fn referenced(digits: &str) -> Option<char> {
 }
 
 /// A list of keys as the parser can read it, which takes every character and not every reference: those that
-/// it refuses are replaced by their characters. It has no CDATA sections. `None` where it is no text.
+/// it refuses are replaced by their characters. It has no CDATA sections. `None` where it is not text.
 pub(super) fn with_plain_characters(document: Bytes) -> Option<Bytes> {
     let text = std::str::from_utf8(&document).ok()?;
     let mut pieces = text.split("&#");
@@ -339,7 +339,7 @@ mod tests {
         ] {
             assert_eq!(plain(written), read);
         }
-        // What stays is the parser's to read or to refuse, marks and line ends above all.
+        // The parser reads or refuses the rest, marks and line ends above all.
         for kept in
             ["", "<Key>&#60;&#38;&#xD;&#9;&lt;</Key>", "&#", "&#;", "&#x;", "&#1", "&#+1;", "&#xD800;"]
         {

@@ -14,7 +14,7 @@ pub(super) enum WriteRefusal {
     Refused(Error),
 }
 
-/// What an earlier sending of a call made.
+/// The result of an earlier sending of a call.
 #[derive(Debug)]
 pub(super) struct EarlierWrite {
     etag: String,

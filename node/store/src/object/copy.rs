@@ -58,7 +58,7 @@ impl Objects {
     }
 }
 
-/// What is read becomes what is written; an error on the way is the copy's.
+/// The bytes that are read, as a body to write; an error on the way is the copy's.
 fn stream_on(body: super::ByteStream) -> super::BodyStream {
     body.map(|bytes| bytes.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send + Sync>))
         .boxed()

@@ -52,7 +52,7 @@ impl Objects {
     /// Deletes many objects of one bucket. A key that is named twice is deleted once.
     ///
     /// # Errors
-    /// What concerns the bucket as a whole; what concerns one key is in its outcome.
+    /// Errors of the bucket as a whole; those of one key are in its outcome.
     pub async fn delete_many(
         &self,
         bucket: BucketRef,

@@ -9,7 +9,7 @@ use crate::stripe::{ReadError, WriteError};
 /// A verb failed. Unless it says otherwise, nothing changed.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// What was named is not there.
+    /// The named resource is not there.
     #[error(transparent)]
     Missing(#[from] MissingResource),
     /// The request contradicts itself, its limits, or what is stored.
@@ -27,11 +27,11 @@ pub enum Error {
     /// The reader has this version already (304).
     #[error("not modified")]
     NotModified {
-        /// What the reader has.
+        /// The entity tag that the reader has.
         etag: String,
         /// When it was made, in milliseconds since the Unix epoch.
         modified_ms: u64,
-        /// What a read of it would say beside its bytes.
+        /// Its headers, as a read would answer them.
         attributes: Attributes,
     },
     /// The bucket's name is taken by this owner already.
@@ -60,7 +60,7 @@ pub enum Error {
     },
 }
 
-/// What was named is not there.
+/// The named resource is not there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum MissingResource {
     /// No such bucket.
@@ -124,7 +124,7 @@ pub enum Invalid {
     ObjectSize {
         /// Announced.
         announced: u64,
-        /// What the parts have together.
+        /// The size of all parts together.
         computed: u64,
     },
     /// Complete lists parts out of order.
@@ -143,9 +143,9 @@ pub enum Invalid {
     /// More bytes than one PUT, part or object may have.
     #[error("entity too large")]
     TooLarge {
-        /// What was asked for.
+        /// The size that was asked for.
         size: u64,
-        /// What is allowed.
+        /// The size that is allowed.
         max: u64,
     },
     /// Too many uploads are open on one key.
@@ -211,7 +211,7 @@ pub enum UnavailableReason {
     Sealed,
 }
 
-/// What the store's verbs return.
+/// The result of the store's verbs.
 pub type Result<T> = std::result::Result<T, Error>;
 
 impl From<Failure> for Error {

@@ -26,7 +26,7 @@ struct ResolvedVersion {
 
 impl Objects {
     /// Reads an object, or a range of it. The first bytes are there when it returns: until then a client
-    /// can be answered that there are no buffers for it.
+    /// can still be answered that buffers are short.
     ///
     /// # Errors
     /// Any of [`super::Error`]. Later errors come in the body.

@@ -1,4 +1,4 @@
-//! How long the verbs wait, and how often they try again.
+//! Limits of the verbs: how long they wait, how often they try again, how much they read at one time.
 
 use std::time::Duration;
 
@@ -7,3 +7,43 @@ use std::time::Duration;
 pub(super) const SCAN_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a page of the parts of an upload is waited for, before another volume is asked too. They are few.
 pub(super) const SCAN_HEDGE: Duration = Duration::from_millis(500);
+/// How long a view of a bucket may be remembered. "No such bucket" never is.
+pub(super) const BUCKET_VIEW_PERIOD: Duration = Duration::from_secs(2);
+/// Buckets that are remembered at one time; the one that was asked for longest ago goes first.
+pub(super) const BUCKET_VIEWS_MAX: usize = 10_000;
+/// Times that a request is tried again because its bucket was sealed and opened meanwhile.
+pub(super) const SEALED_TRIES: usize = 16;
+/// How long a request waits for a deletion of its bucket to end or to be undone.
+pub(super) const SEALED_WAIT: Duration = Duration::from_secs(5);
+/// Pause between two looks at a sealed bucket's register.
+pub(super) const SEALED_PAUSE: Duration = Duration::from_millis(20);
+/// Tries of a deletion before a bucket whose rows never settle is given up.
+pub(super) const DELETION_TRIES: usize = 8;
+/// Rows of one page of the listing that a deletion makes.
+pub(super) const DELETION_PAGE_ROWS: usize = 256;
+/// Keys in doubt that one try of a deletion reads and settles.
+pub(super) const DELETION_SETTLE_MAX: usize = 1024;
+/// How long a volume may take to make a seal durable, or to remove it.
+pub(super) const SEAL_PATIENCE: Duration = Duration::from_secs(10);
+/// How long the volumes that did not answer yet may take once A made a seal durable; they go on with it where
+/// they can. A seal may take long, so a volume is not late for that: one that hangs and is asked for nothing
+/// else would be waited for to the end. A deletion that settles a row waits four times, and may take two
+/// seconds more beside a node that stops.
+pub(super) const SEAL_REST_PATIENCE: Duration = Duration::from_millis(500);
+/// How often the row of a deletion is written again: three times before it counts as left behind.
+pub(super) const DELETION_RENEW_EVERY: Duration = Duration::from_secs(10);
+/// How long a page of the listing that a deletion makes may take.
+pub(super) const DELETION_PAGE_PATIENCE: Duration = Duration::from_secs(30);
+/// Parts of a closed upload that are looked at before they are tombstoned.
+pub(super) const CLOSED_PARTS_PAGE: usize = 100;
+/// Pause before a volume is asked again whose line of scans is full: a page takes a few milliseconds.
+pub(super) const SCAN_BUSY_PAUSE: Duration = Duration::from_millis(20);
+/// Names that do not show that one page looks at, at most: some tenths of a second of work on one gateway.
+pub(super) const HIDDEN_NAMES_MAX: usize = 10_000;
+/// Tombstones known to be committed that one volume passes for one page, at most: a volume passes a million
+/// of them in about a second. A bucket that was just emptied holds all of its keys as such for a day.
+pub(super) const PASSED_ROWS_MAX: u64 = 100_000;
+/// Rows that a list asks of one volume at one time, at most.
+pub(super) const SCAN_ROWS_MAX: usize = 256;
+/// Rows that a list asks of one volume at one time, at least.
+pub(super) const SCAN_ROWS_MIN: usize = 2;

@@ -1,6 +1,6 @@
 //! The verbs of the store.
 //!
-//! [`Objects`] names them all. What a verb is asked and what it answers is in `request`, why it failed in
+//! [`Objects`] names them all. The requests and answers of verbs are in `request`, why it failed in
 //! `error`. Those of objects have a file each; buckets, uploads and listings have rooms of their own, over
 //! `bucket::registers` for the state of a key and `body` for bytes. A verb reads downwards: `stripe` for
 //! bytes, `register` for the state of a key, `peer` for the volumes below both.
@@ -68,7 +68,7 @@ struct Inner {
     release_grace: Duration,
 }
 
-/// What the store is built from.
+/// The parts that the store is built from.
 #[derive(Debug)]
 pub struct ObjectsConfig {
     /// The topology in force.

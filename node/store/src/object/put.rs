@@ -20,7 +20,7 @@ impl Objects {
     /// body tells.
     ///
     /// # Errors
-    /// What the conditions come to; none where the object cannot be read now.
+    /// The conditions' refusal; none where the object cannot be read now.
     pub async fn foresee(&self, name: &ObjectName, conditions: &WriteConditions) -> Result<()> {
         let WriteConditions { if_match, if_none_match, call } = conditions;
         if if_match.is_none() && if_none_match.is_none() {
@@ -93,7 +93,7 @@ impl Objects {
     }
 }
 
-/// What a new version will say beside where its bytes are.
+/// The content of a new version beside the place of its bytes.
 #[derive(Debug)]
 pub(super) struct NewContent {
     pub(super) size: u64,

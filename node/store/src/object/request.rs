@@ -1,4 +1,4 @@
-//! What the verbs are asked and what they answer: the words between the S3 layer and the store.
+//! Requests and answers of the verbs: the words between the S3 layer and the store.
 
 use bytes::Bytes;
 use futures::stream::BoxStream;
@@ -131,7 +131,7 @@ impl std::fmt::Debug for Upload {
     }
 }
 
-/// What a write made.
+/// The version that a write made.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WriteOutcome {
     /// The entity tag, without quotes.
@@ -142,7 +142,7 @@ pub struct WriteOutcome {
     pub checksums: Checksums,
 }
 
-/// What a version is, without its bytes.
+/// A version without its bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectInfo {
     /// Bytes of the whole object.
@@ -155,14 +155,14 @@ pub struct ObjectInfo {
     pub attributes: Attributes,
     /// The checksums stored; those of the part when one part was asked for.
     pub checksums: Checksums,
-    /// What the checksum of the whole object covers, also where one part was asked for.
+    /// The kind of the whole object's checksum, also where one part was asked for.
     pub checksum_kind: Option<ChecksumKind>,
     /// Parts of a multipart object.
     pub parts: Option<u16>,
 }
 
 impl ObjectInfo {
-    /// What S3 shows of a version.
+    /// A version as S3 shows it.
     pub(super) fn of(version: &Version, content: &Content) -> Self {
         Self {
             size: content.size,
@@ -218,7 +218,7 @@ pub struct ReadRequest {
 /// An object and what it is made of.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ObjectDescription {
-    /// What it is.
+    /// Its description.
     pub info: ObjectInfo,
     /// The parts of a multipart object, by number; `None` for any other.
     pub parts: Option<Vec<PartDescription>>,
@@ -237,7 +237,7 @@ pub struct PartDescription {
 
 /// An object with (some of) its bytes.
 pub struct ObjectRead {
-    /// What it is.
+    /// Its description.
     pub info: ObjectInfo,
     /// Which bytes the body holds; empty for an empty object.
     pub range: Range<u64>,
@@ -306,7 +306,7 @@ pub enum ListEntry {
     Object {
         /// Its key.
         key: ObjectKey,
-        /// What it is; attributes are left empty.
+        /// Its description; attributes are left empty.
         info: ObjectInfo,
     },
     /// A common prefix, delimiter included.
@@ -401,7 +401,7 @@ pub struct CompleteUpload {
     pub parts: Vec<ListedPart>,
     /// The checksum of the whole, where the client sent it.
     pub checksum: Option<Checksum>,
-    /// What that checksum covers, where the client says so.
+    /// The kind of that checksum, where the client gives it.
     pub checksum_kind: Option<ChecksumKind>,
     /// The size of the whole (x-amz-mp-object-size), where the client sent it.
     pub size: Option<u64>,
@@ -477,7 +477,7 @@ pub struct UploadPage {
     pub next: Option<(String, Option<UploadId>)>,
 }
 
-/// What came of one key in a batched delete.
+/// The outcome of one key in a batched delete.
 #[derive(Debug)]
 pub struct DeleteOutcome {
     /// Its key.

@@ -1,11 +1,11 @@
-//! Verifies that a request was signed by the key it names, from its head alone. What SigV2 signs is in
-//! `presigned_v2`.
+//! Verifies that a request was signed by the key it names, from its head alone. The string that
+//! SigV2 signs is in `presigned_v2`.
 //!
 //! ```text
 //! query or header -> scope -> clock -> secret -> canonical request -> signature
 //! ```
-//! The order is AWS's: what is malformed is said before what is wrong, and a stranger learns
-//! nothing of a signature that he could not compute.
+//! The order is AWS's: a malformed request is refused before a wrong one, and no refusal shows a signature
+//! to a caller that could not compute it.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -23,18 +23,15 @@ use super::authorization::{ALGORITHM, Authorization};
 use super::canonical::{CanonicalRequest, PathForm};
 use super::credential_scope::CredentialScope;
 use super::error::{AuthError, MalformedAuth, Mismatch, Place};
+use super::limits::{SIGNED_HEADERS_MAX, SKEW_MS_MAX};
 use super::payload::PayloadForm;
 use super::presigned::{PresignedQuery, SIGNATURE};
 use super::presigned_v2::{self, PresignedV2};
 use super::signing_key::{KeyCache, Signature, SigningKey};
 use super::{Caller, Credentials, Secret};
 
-/// How far a request's clock may be from ours: 15 minutes (AWS, "Common errors").
-pub const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
 /// The region every SDK falls back to; accepted beside the configured one.
 const FALLBACK_REGION: &str = "us-east-1";
-/// Header names that one signature may list.
-const SIGNED_HEADERS_MAX: usize = 100;
 
 /// Checks signatures.
 #[derive(Debug)]
@@ -49,14 +46,14 @@ pub struct Verifier {
 /// A request that is who it says it is.
 #[derive(Debug)]
 pub struct VerifiedRequest {
-    /// Who.
+    /// The caller.
     pub caller: Caller,
     /// How its body is covered and framed.
     pub payload: PayloadForm,
-    /// What signs the frames of its body, when they are signed.
+    /// The signer of the frames of its body, when they are signed.
     pub frames: Option<FrameSigner>,
-    /// The header that has the id of the client's call, where the signature covers one: anybody could have
-    /// put another there.
+    /// The header that has the id of the client's call, where the signature covers one. One that
+    /// it does not cover could have been put there on the way.
     pub call_id: Option<&'static str>,
 }
 
@@ -113,7 +110,7 @@ impl FrameSigner {
     }
 }
 
-/// What header and presigned form have in common.
+/// The claims that header and presigned form have in common.
 struct Claim<'a> {
     place: Place,
     credential: CredentialScope<'a>,
@@ -383,8 +380,8 @@ fn are_header_names(list: &str) -> bool {
     list.split(';').count() <= SIGNED_HEADERS_MAX && list.split(';').all(is_name)
 }
 
-/// Checks that the host and every `x-amz-*` header are signed: what is not could have been put
-/// there by anybody.
+/// Checks that the host and every `x-amz-*` header are signed. One that is not could have
+/// been put there on the way.
 fn check_signed_headers(head: &Parts, signed: &str) -> Result<(), AuthError> {
     if !head.headers.contains_key(HOST) && head.uri.authority().is_none() {
         return Err(AuthError::MissingHost);

@@ -20,17 +20,12 @@ use sherd_core::record::ChecksumAlgorithm;
 use crate::auth::verifier::FrameSigner;
 
 use super::checksum;
+use super::limits::{FRAME_BYTES_MIN, FRAME_HEAD_BYTES_MAX, TRAILER_LINE_BYTES_MAX};
 
-/// Bytes of a frame's head: 16 digits of length, the signature, and room for nothing else.
-const HEAD_BYTES_MAX: usize = 128;
-/// Bytes of one trailer line; a checksum and a signature are far shorter.
-const TRAILER_LINE_BYTES_MAX: usize = 256;
 /// Lines of a trailer, blank ones included.
 const TRAILER_LINES_MAX: u8 = 8;
 /// Line ends that may follow the end: some clients send one more.
 const PADDING_BYTES_MAX: u8 = 4;
-/// Bytes that every frame but the last must have (AWS, "Transferring Payload in Multiple Chunks").
-pub const FRAME_BYTES_MIN: u64 = 8192;
 /// The trailer line that carries the trailer's signature.
 const TRAILER_SIGNATURE: &str = "x-amz-trailer-signature";
 
@@ -58,7 +53,7 @@ pub enum FramingError {
     /// The trailer's checksum has not the shape of its algorithm.
     #[error("the trailer's checksum has the wrong shape")]
     TrailerValue {
-        /// Whose shape it lacks.
+        /// The announced algorithm.
         algorithm: ChecksumAlgorithm,
     },
     /// Something follows the end.
@@ -66,7 +61,7 @@ pub enum FramingError {
     Trailing,
 }
 
-/// What a body is expected to be.
+/// The form that a body is expected to have.
 #[derive(Debug, Clone)]
 pub struct ChunkedFraming {
     /// Signs its frames and its trailer, when they are signed.
@@ -77,12 +72,12 @@ pub struct ChunkedFraming {
     pub signed_frame_bytes_max: u64,
 }
 
-/// What stood in the trailer.
+/// The checksum that stood in the trailer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct TrailerChecksum {
     /// Its algorithm.
     pub algorithm: ChecksumAlgorithm,
-    /// Its value in base64, of the right shape; whether it is right is for who computes it.
+    /// Its value in base64, of the right shape; its reader compares it with the computed one.
     pub value: HeaderValue,
 }
 
@@ -157,7 +152,9 @@ impl Decoder {
         while !input.is_empty() {
             match self.state {
                 State::Head => {
-                    if let Some(line) = self.take_line(input, HEAD_BYTES_MAX, FramingError::Malformed)? {
+                    if let Some(line) =
+                        self.take_line(input, FRAME_HEAD_BYTES_MAX, FramingError::Malformed)?
+                    {
                         self.start_frame(&line)?;
                     }
                 }

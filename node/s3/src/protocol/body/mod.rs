@@ -2,8 +2,8 @@
 //!
 //! Frames pass as they came. The last bytes leave only when everything that can be verified is:
 //! length, SHA-256, signatures of frames and trailer. So an operation that got all the bytes it
-//! was promised got the right ones, even if it never asks for more; and what went wrong is kept
-//! beside the body, so the answer names it whatever the operation makes of the error.
+//! was promised got the right ones, even if it never asks for more; and a fault is kept
+//! beside the body, so the answer names it even where the operation makes another error of it.
 
 use std::fmt;
 use std::pin::Pin;
@@ -28,7 +28,7 @@ pub enum BodyError {
     /// The connection broke.
     #[error("the connection broke inside the body")]
     Broken {
-        /// What the transport said.
+        /// The transport's error.
         #[source]
         source: Arc<dyn std::error::Error + Send + Sync>,
     },
@@ -47,9 +47,9 @@ pub enum BodyError {
     /// Its SHA-256 is not the declared one.
     #[error("the body's sha256 is not the declared one")]
     Digest {
-        /// What the client declared.
+        /// The declared value.
         declared: [u8; 32],
-        /// What came.
+        /// The value of the bytes that came.
         computed: [u8; 32],
     },
     /// Nothing came for too long, or all of it took too long.
@@ -57,7 +57,7 @@ pub enum BodyError {
     Slow,
 }
 
-/// What became of a body; shared with the operation and with who writes the answer.
+/// The outcome of a body; shared with the operation and with the writer of the answer.
 #[derive(Debug, Default)]
 pub struct BodyOutcome {
     is_asked_for: AtomicBool,
@@ -66,8 +66,7 @@ pub struct BodyOutcome {
 }
 
 impl BodyOutcome {
-    /// Whether any of it was asked for: only then has a client that waits for `100 Continue` been told to
-    /// send.
+    /// Whether any of it was asked for: only then was a client that waits for `100 Continue` answered it.
     pub fn is_asked_for(&self) -> bool {
         self.is_asked_for.load(Ordering::Relaxed)
     }
@@ -152,7 +151,7 @@ where
         }
     }
 
-    /// What will have become of the body.
+    /// The body's outcome, complete once the body has ended.
     pub fn outcome(&self) -> Arc<BodyOutcome> {
         Arc::clone(&self.outcome)
     }
@@ -274,7 +273,7 @@ where
     }
 }
 
-/// Compares the digest, once; whoever asks again has been answered.
+/// Compares the digest, once: later calls find it compared.
 fn verify(digest: &mut Option<([u8; 32], Sha256)>) -> Result<(), BodyError> {
     let Some((declared, hash)) = digest.take() else { return Ok(()) };
     let computed = hash.finalize().into();

@@ -8,10 +8,9 @@
 //! `receive` returns when the last byte has arrived and was judged against what the client
 //! announced; the last syncs are then still under way, beside the register's prepare.
 //!
-//! A transform of what is stored, such as encryption, belongs into [`StoredBytes::push`]: every byte passes
-//! there once, in order and behind the length. Placement and writer then take the transformed size, and the
-//! digests of a body in files have to be taken in front of the transform, where those of all other bodies
-//! are: they are of what the client sent.
+//! A transform of stored bytes belongs into [`StoredBytes::push`], behind the length. The digests of a body
+//! in files then have to be taken in front of it, as those of all other bodies are: they are of the bytes
+//! that the client sent.
 
 use std::sync::Arc;
 
@@ -52,7 +51,7 @@ pub(in crate::object) enum StoredBody {
 }
 
 impl StoredBody {
-    /// What a version says about it.
+    /// The body as a version describes it.
     pub(in crate::object) fn body(&self) -> Body {
         match self {
             Self::Inline(bytes) => Body::Inline { hash: *blake3::hash(bytes).as_bytes() },
@@ -68,7 +67,7 @@ impl StoredBody {
         }
     }
 
-    /// What its entity tag shows, where its MD5 is that or was left out.
+    /// The bytes of its entity tag, where its MD5 is that or was left out.
     ///
     /// # Panics
     /// When the MD5 of inline bytes was left out.

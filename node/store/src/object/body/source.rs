@@ -1,8 +1,4 @@
 //! A body on its way out: verified bytes of a version, from its row or its stripes.
-//!
-//! A transform of what is stored, such as encryption, is undone around [`Bodies::read`], the one place that
-//! gives a version's bytes out: ask it for the stored range that covers the wanted one, and cut what it
-//! gives.
 
 use std::ops::Range;
 

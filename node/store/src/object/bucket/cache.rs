@@ -1,20 +1,14 @@
 //! Views of buckets that a node remembers, so that not every request reads the bucket's register.
 
-use std::time::Duration;
-
 use quick_cache::sync::Cache;
 use tokio::time::Instant;
 
 use sherd_core::id::ObjectKey;
 
+use crate::object::limits::{BUCKET_VIEW_PERIOD, BUCKET_VIEWS_MAX};
 use crate::object::view::BucketView;
 
-/// How long a view of a bucket may be remembered. "No such bucket" never is.
-const CACHE_TIME: Duration = Duration::from_secs(2);
-/// Buckets that are remembered at one time; the one that was asked for longest ago goes first.
-const CACHE_MAX: usize = 10_000;
-
-/// Views of buckets by name, each until [`CACHE_TIME`] after its register was read.
+/// Views of buckets by name, each until [`BUCKET_VIEW_PERIOD`] after its register was read.
 #[derive(Debug)]
 pub(in crate::object) struct BucketCache {
     views: Cache<ObjectKey, (BucketView, Instant)>,
@@ -30,7 +24,7 @@ impl BucketCache {
     }
 
     pub(super) fn put(&self, view: BucketView) {
-        self.views.insert(view.name.clone(), (view, Instant::now() + CACHE_TIME));
+        self.views.insert(view.name.clone(), (view, Instant::now() + BUCKET_VIEW_PERIOD));
     }
 
     pub(super) fn forget(&self, name: &ObjectKey) {
@@ -40,12 +34,14 @@ impl BucketCache {
 
 impl Default for BucketCache {
     fn default() -> Self {
-        Self::with_capacity(CACHE_MAX)
+        Self::with_capacity(BUCKET_VIEWS_MAX)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use bytes::Bytes;
     use sherd_core::id::BucketId;
     use sherd_core::record::{Bucket, BucketPhase, Entries};

@@ -24,30 +24,15 @@ use sherd_core::register::seal::{
 use super::{Buckets, PhaseError};
 use crate::cluster::{KeyRoute, SetView};
 use crate::object::error::{Error, Result, UnavailableReason};
+use crate::object::limits::{
+    DELETION_PAGE_PATIENCE, DELETION_PAGE_ROWS, DELETION_RENEW_EVERY, DELETION_SETTLE_MAX, DELETION_TRIES,
+    SEAL_PATIENCE, SEAL_REST_PATIENCE,
+};
 use crate::object::task::to_the_end;
 use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute, ask_unless_busy};
 use crate::register::Failure;
 
-/// Tries before a bucket whose rows never settle is given up.
-const TRIES: usize = 8;
-/// Rows of one page of the listing.
-const PAGE: usize = 256;
-/// Keys in doubt that one try reads and settles.
-const SETTLE_MAX: usize = 1024;
-
-/// How long a volume may take to make a seal durable, or to remove it.
-const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
-/// How long those that did not answer yet may take once A did it; they do it all the same when they can. A
-/// seal may take long, so no volume is late for that: one that hangs and is asked for nothing else would be
-/// waited for to the end. A deletion that settles a row waits four times, and may take two seconds more
-/// beside a node that stops.
-const REST_PATIENCE: Duration = Duration::from_millis(500);
-/// How often the row of a deletion is written again: three times before it counts as left behind.
-const RENEW_EVERY: Duration = Duration::from_secs(10);
-/// How long a page may take.
-const PAGE_PATIENCE: Duration = Duration::from_secs(30);
-
-/// What the volumes of one set answered.
+/// The answers of the volumes of one set.
 struct SealAnswers {
     set: Arc<SetView>,
     seals: Vec<Reply<()>>,
@@ -63,7 +48,7 @@ impl Buckets {
     }
 
     async fn delete_to_the_end(&self, route: &KeyRoute) -> Result<()> {
-        for _ in 0..TRIES {
+        for _ in 0..DELETION_TRIES {
             let id = self.under.decided_bucket(route).await?;
             let deletion = self.new_deletion();
             // Before the register names it: upkeep undoes deletions that no gateway here has under way.
@@ -75,7 +60,7 @@ impl Buckets {
             }
             self.under.views.forget(&route.key().key);
             let listed = self.seal_and_list(id, deletion);
-            let (decision, in_doubt) = self.kept_alive(route, RENEW_EVERY, listed).await;
+            let (decision, in_doubt) = self.kept_alive(route, DELETION_RENEW_EVERY, listed).await;
             let moved = self.conclude(route, id, deletion, decision).await.map_err(left_behind)?;
             under_way.end();
             match decision {
@@ -94,7 +79,7 @@ impl Buckets {
     /// Brings a key in doubt to all volumes, unless it holds an object: the next try then finds its tombstone
     /// accepted by A at one ballot, whether the hint that it is committed has arrived or not.
     async fn settle_dead(&self, key: &RegisterKey) -> Result<()> {
-        // What is not settled yet is found by the next try.
+        // The next try finds keys that are not settled yet.
         let later = |failure: &Failure| matches!(failure, Failure::Sealed | Failure::OutcomeUnknown);
         match self.under.registers.read(key).await {
             Ok(Some(found)) if !is_without_object(&found.value.state) => return Err(Error::BucketNotEmpty),
@@ -183,7 +168,7 @@ impl Buckets {
             .collect();
         in_doubt.sort_unstable();
         in_doubt.dedup();
-        in_doubt.truncate(SETTLE_MAX);
+        in_doubt.truncate(DELETION_SETTLE_MAX);
         (decision, in_doubt)
     }
 
@@ -204,7 +189,7 @@ fn left_behind(error: Error) -> Error {
 /// Whether the rest of the volumes count as silent: A answered, and those that did not are late or take long.
 fn are_enough(set: &SetView, answered: usize, begun: Instant, mut rest: impl Iterator<Item = usize>) -> bool {
     answered >= set.quorums().accept()
-        && (begun.elapsed() >= REST_PATIENCE || rest.all(|place| set.is_late(place)))
+        && (begun.elapsed() >= SEAL_REST_PATIENCE || rest.all(|place| set.is_late(place)))
 }
 
 /// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it,
@@ -214,7 +199,7 @@ async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guar
     let mut gather = Gather::new(calls.enumerate());
     let begun = Instant::now();
     let mut answers: Vec<(usize, Answer<Guarantees>)> = Vec::with_capacity(set.routes.len());
-    while !gather.is_empty() && begun.elapsed() < CONTROL_PATIENCE {
+    while !gather.is_empty() && begun.elapsed() < SEAL_PATIENCE {
         let done = answers.iter().filter(|(_, answer)| answer.from.votes && answer.result.is_ok()).count();
         if are_enough(set, done, begun, gather.places()) {
             break;
@@ -276,13 +261,13 @@ async fn remains(
         prefix: bytes::Bytes::new(),
         from: bytes::Bytes::new(),
         delimiter: None,
-        limit: PAGE,
+        limit: DELETION_PAGE_ROWS,
         deletion: Some(deletion),
         passed_max: LIST_PASSED_MAX,
     };
     let mut life = None;
     loop {
-        let deadline = Instant::now() + PAGE_PATIENCE;
+        let deadline = Instant::now() + DELETION_PAGE_PATIENCE;
         let listed = ask_unless_busy(deadline, || route.registers.list(route.volume, &scan));
         let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;
@@ -305,7 +290,9 @@ async fn remains(
             }
         }
         match page.next {
-            Some(next) if remains.live.is_empty() && remains.unsettled.len() < SETTLE_MAX => scan.from = next,
+            Some(next) if remains.live.is_empty() && remains.unsettled.len() < DELETION_SETTLE_MAX => {
+                scan.from = next;
+            }
             next => {
                 remains.is_complete = next.is_none();
                 return Some((from, remains));

@@ -128,7 +128,7 @@ impl Buckets {
     }
 }
 
-/// What S3 shows of a bucket.
+/// A bucket as S3 shows it.
 pub(super) fn info_of(name: ObjectKey, bucket: Bucket) -> BucketInfo {
     let Bucket { id: _, created_ms, location, phase: _, tags, entries: _ } = bucket;
     BucketInfo { name, created_ms, location, tags }

@@ -6,7 +6,6 @@
 //! its name goes on.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -17,18 +16,12 @@ use super::cache::BucketCache;
 use crate::cluster::deletions::Deletions;
 use crate::cluster::{Cluster, KeyRoute};
 use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
+use crate::object::limits::{SEALED_PAUSE, SEALED_TRIES, SEALED_WAIT};
 use crate::object::request::ObjectName;
 use crate::object::view::{BucketRef, BucketView, LookupError};
 use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
 
-/// Times that a request is tried again because its bucket was sealed and opened meanwhile.
-pub(in crate::object) const SEALED_TRIES: usize = 16;
-/// How long a request waits for a deletion of its bucket to end or to be undone.
-const SEALED_WAIT: Duration = Duration::from_secs(5);
-/// Pause between two looks at a sealed bucket's register.
-const SEALED_PAUSE: Duration = Duration::from_millis(20);
-
-/// What became of a bucket whose seal was seen.
+/// The end of a deletion whose seal was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum UnsealedBucket {
     /// It takes requests again.
@@ -91,7 +84,7 @@ impl BucketRegisters {
         }
     }
 
-    /// What the register of a bucket holds now.
+    /// The bucket that its register holds now.
     pub(in crate::object) async fn stored(
         &self,
         name: &ObjectKey,
@@ -178,8 +171,8 @@ impl BucketRegisters {
         self.change_or(bucket, route, ticket, writer).await?
     }
 
-    /// Waits until the bucket of a register takes requests again. What was begun in a bucket that is gone
-    /// cannot go on in the one that bears its name: the client is to come again, and finds that one.
+    /// Waits until the bucket of a register takes requests again. A request that began in a bucket that is
+    /// gone cannot go on in the one that bears its name: the client is to try again, and finds that one.
     async fn same_bucket(&self, bucket: &ObjectKey, key: &RegisterKey) -> Result<()> {
         match self.wait_unsealed(bucket, key.bucket).await? {
             UnsealedBucket::Active => Ok(()),

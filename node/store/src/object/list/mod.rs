@@ -15,9 +15,9 @@ use sherd_core::limits;
 use sherd_core::record::{Attributes, BucketPhase, State, Upload, Value};
 
 use super::bucket;
-use super::bucket::registers::{BucketRegisters, SEALED_TRIES};
+use super::bucket::registers::BucketRegisters;
 use super::error::{Result, UnavailableReason};
-use super::limits::SCAN_PATIENCE;
+use super::limits::{HIDDEN_NAMES_MAX, PASSED_ROWS_MAX, SCAN_PATIENCE, SEALED_TRIES};
 use super::request::{
     BucketInfo, BucketPage, ListEntry, ListPage, ListRequest, ListUploads, ObjectInfo, ObjectName,
     UploadEntry, UploadPage,
@@ -27,13 +27,7 @@ use crate::register::Failure;
 use merge::query::{Name, Query};
 use merge::{Merge, READ_COST};
 
-/// Names that do not show that one page looks at, at most: some tenths of a second of work on one gateway.
-const HIDDEN_NAMES_MAX: usize = 10_000;
-/// Tombstones known to be committed that one volume passes for one page, at most: a volume passes a million
-/// of them in about a second. A bucket that was just emptied holds all of its keys as such for a day.
-const PASSED_ROWS_MAX: u64 = 100_000;
-
-/// What a walk found.
+/// The entries that a walk found.
 struct Walk<E> {
     entries: Vec<E>,
     /// Where it stopped though there may be more.
@@ -246,7 +240,7 @@ fn page<E, M>(
     (entries, next)
 }
 
-/// What to ask for `wanted` names of the system's own namespace, or of a bucket that is put in.
+/// The query for `wanted` names of the system's own namespace, or of a bucket that is put in.
 fn query(
     prefix: &str,
     delimiter: Option<&str>,

@@ -9,13 +9,11 @@ use super::attributes;
 use super::parts::{CONCURRENT_PARTS, UploadRegisters, open_upload, part_route};
 use crate::cluster::KeyRoute;
 use crate::object::error::Result;
+use crate::object::limits::CLOSED_PARTS_PAGE;
 use crate::register::QuorumRow;
 
-/// Parts that are looked at before they are tombstoned.
-const PAGE: usize = 100;
-
 /// Tombstones the attributes and the parts of a closed upload, in the background; data that the object does
-/// not name is released. What a crash leaves of this, the scrubber finds.
+/// not name is released. The scrubber finds what a crash leaves of this.
 pub(super) fn close_upload(
     registers: &UploadRegisters,
     bucket: ObjectKey,
@@ -39,7 +37,7 @@ async fn tombstone_parts(
 ) -> Result<()> {
     // Before the parts: a Complete that comes too late sees by their absence that the upload is closed.
     attributes::tombstone(registers, bucket, object, upload).await?;
-    let mut parts = registers.parts_behind(bucket, object, upload, None, PAGE).await?;
+    let mut parts = registers.parts_behind(bucket, object, upload, None, CLOSED_PARTS_PAGE).await?;
     if parts.is_empty() {
         return Ok(());
     }
@@ -55,7 +53,7 @@ async fn tombstone_parts(
         let results: Vec<Result<()>> =
             stream::iter(changes).buffer_unordered(CONCURRENT_PARTS).collect().await;
         results.into_iter().collect::<Result<()>>()?;
-        parts = registers.parts_behind(bucket, object, upload, Some(last), PAGE).await?;
+        parts = registers.parts_behind(bucket, object, upload, Some(last), CLOSED_PARTS_PAGE).await?;
     }
     Ok(())
 }

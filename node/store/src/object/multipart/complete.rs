@@ -27,7 +27,7 @@ use crate::stripe::{Placement, StagedData};
 /// Part registers that are read at one time.
 const CONCURRENT_READS: usize = 32;
 
-/// What the compare-and-set came upon.
+/// A state of the register in which the completion is not made.
 #[derive(Debug)]
 enum CompletionConflict {
     /// An earlier try of this Complete was the one that did it.
@@ -98,7 +98,7 @@ impl Uploads {
         to_the_end(self.tasks(), "upload completed", close).await
     }
 
-    /// What the version of an open upload is made of: the attributes that it began with, and the listed
+    /// The content of the version of an open upload: the attributes that it began with, and the listed
     /// parts.
     async fn gather(
         &self,

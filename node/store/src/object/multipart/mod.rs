@@ -1,6 +1,6 @@
 //! Multipart uploads. An open upload lives in the object's own register; its parts are registers of
 //! their own in the same set, with their bytes as shards in place, so completing moves no data.
-//! What the object will carry is a register beside them, under a number that S3 does not give.
+//! The attributes of the object are a register beside them, under a number that S3 does not give.
 
 pub(super) mod parts;
 mod attributes;
@@ -101,7 +101,7 @@ impl Uploads {
         under.change(bucket, route, ticket, Writer::new(decide)).await
     }
 
-    /// What an object's register says of an upload, while it is open. Nothing else of its value is kept.
+    /// An upload as its object's register has it, while it is open. Nothing else of its value is kept.
     async fn upload_of(&self, bucket: &ObjectKey, object: &KeyRoute, id: UploadId) -> Result<OpenUpload> {
         let found = self.registers.under.find(bucket, object).await?;
         open_upload(found.as_ref().and_then(QuorumRow::object), id).cloned()

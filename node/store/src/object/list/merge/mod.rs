@@ -148,7 +148,7 @@ impl Merge {
         self.hidden_left == 0
     }
 
-    /// What the sets together say about the lowest name: one that shows it is enough; a prefix
+    /// The verdict of the sets about the lowest name: one that shows it is enough; a prefix
     /// that none shows is looked into where its witness' register decides, else behind its dead witnesses.
     fn judge(&mut self, name: &Bytes) -> Verdict {
         let mut together = Verdict::Nothing;
@@ -195,7 +195,7 @@ impl Merge {
     }
 }
 
-/// What all sets together say about one name.
+/// The verdict of all sets about one name.
 enum Verdict {
     Show(Name),
     Ask { witness: ObjectKey, set: usize },

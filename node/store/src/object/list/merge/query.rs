@@ -1,4 +1,4 @@
-//! What a listing scans for, and the names that it finds.
+//! The query of a listing, and the names that it finds.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use bytes::Bytes;
 use sherd_core::id::{BucketId, ObjectKey};
 use sherd_core::record::Value;
 
-/// What to scan.
+/// The rows to scan.
 #[derive(Debug, Clone)]
 pub(in crate::object::list) struct Query {
     pub(in crate::object::list) bucket: BucketId,

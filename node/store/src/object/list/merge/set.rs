@@ -20,12 +20,10 @@ use sherd_core::register::listing::{KeyDecision, PrefixDecision, ScannedEntry, d
 use super::query::{Name, Query};
 use super::volume::{VolumeScan, name_of, row_of};
 use crate::cluster::SetView;
+use crate::object::limits::{SCAN_ROWS_MAX, SCAN_ROWS_MIN};
 use crate::peer::{LATE_LOOK_EVERY, ask_unless_busy};
 use crate::register::{Failure, Registers};
 
-/// Rows asked of one volume at one time, at most and at least.
-const SCAN_ROWS_MAX: usize = 256;
-const SCAN_ROWS_MIN: usize = 2;
 /// Rows of all volumes together for each row that is wanted, when the walk begins: of a set with P = 2 each
 /// volume gives twice the set's share of the names. The room that a list takes counts a row as 4 KiB, eight
 /// rows of 512 bytes.
@@ -48,7 +46,7 @@ pub(super) struct SetScan {
     passed: Option<Bytes>,
 }
 
-/// What one set says about one name.
+/// The verdict of one set about one name.
 pub(super) enum SetVerdict {
     Show(Name),
     Ask(ObjectKey),

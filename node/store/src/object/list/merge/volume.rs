@@ -16,7 +16,7 @@ pub(super) struct VolumeScan {
     pub(super) from: Bytes,
     /// The last name before that, where a page ended there.
     pub(super) up_to: Option<Bytes>,
-    /// Whether there is no next page.
+    /// Whether this was the last page.
     pub(super) complete: bool,
     /// Rows that it passed because no listing shows them.
     pub(super) passed_rows: u64,

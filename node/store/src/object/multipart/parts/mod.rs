@@ -3,7 +3,6 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::{StreamExt, TryStreamExt, stream};
 use tokio::time::Instant;
@@ -17,20 +16,18 @@ use sherd_core::record::{DataRef, Object, Part, State, Upload, Value};
 use crate::cluster::KeyRoute;
 use crate::object::bucket::registers::BucketRegisters;
 use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
-use crate::object::limits::{SCAN_HEDGE, SCAN_PATIENCE};
+use crate::object::limits::{SCAN_BUSY_PAUSE, SCAN_HEDGE, SCAN_PATIENCE};
 use crate::object::request::PartInfo;
 use crate::peer::HedgedGather;
 use crate::register::refs::kept_by;
 use crate::register::{Proposal, QuorumRow, Writer};
 use crate::stripe::Stripes;
 
-/// Before a volume is asked again whose line of scans is full: a page takes a few milliseconds.
-const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// Part registers that are read, or changed, at one time: a page of a thousand takes some sixty rounds
 /// instead of a thousand, and one request asks no volume for more than a batch of rows at once.
 pub(super) const CONCURRENT_PARTS: usize = 16;
 
-/// What S3 shows of a part.
+/// A part as S3 shows it.
 pub(super) fn info(part: Part) -> PartInfo {
     PartInfo {
         number: part.part.number,
@@ -121,7 +118,7 @@ impl UploadRegisters {
             if matches!(answer, Err(message::Error::Busy)) {
                 // It is up: it is asked again, behind the others and after a moment.
                 is_busy = true;
-                tokio::time::sleep(BUSY_PAUSE).await;
+                tokio::time::sleep(SCAN_BUSY_PAUSE).await;
                 asked.ask_again(place);
                 continue;
             }

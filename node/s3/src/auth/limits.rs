@@ -1,0 +1,13 @@
+//! Limits of signatures, and of what is remembered of them.
+
+/// Seconds that a presigned URL may live: seven days (AWS, "Authenticating Requests: Using Query
+/// Parameters").
+pub(super) const EXPIRES_SECONDS_MAX: u64 = 604_800;
+/// Access keys whose signing keys are remembered at most; one more empties the cache.
+pub(super) const ACCESS_KEYS_MAX: usize = 4096;
+/// Keys remembered per access key: two regions around midnight.
+pub(super) const KEYS_EACH_MAX: usize = 4;
+/// How far a request's clock may be from ours: 15 minutes (AWS, "Common errors").
+pub(super) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
+/// Header names that one signature may list.
+pub(super) const SIGNED_HEADERS_MAX: usize = 100;
