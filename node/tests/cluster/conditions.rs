@@ -23,7 +23,7 @@ const ROUNDS: usize = 8;
 const CLIENTS: usize = 16;
 const KEYS: [&str; 2] = ["chain/one", "chain/other"];
 /// Answers to writes between two events of a chain's cluster.
-const ANSWERS: usize = 60;
+const ANSWERS: usize = 30;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_of_twelve_creates_a_key_through_four_nodes() {

@@ -19,7 +19,7 @@ use crate::harness::wait::{SOON, eventually};
 const CLIENTS: usize = 16;
 const KEYS: [&str; 2] = ["chain/one", "chain/other"];
 /// Answers to writes after which a short run ends.
-const ANSWERS: usize = 1500;
+const ANSWERS: usize = 600;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn replaced_versions_are_one_chain_on_one_volume() {

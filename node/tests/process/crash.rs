@@ -1,7 +1,7 @@
 //! A process that is killed at any moment keeps what it acknowledged.
 //!
 //! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed with SIGKILL
-//! while they are at it, and started again, ten times. Afterwards every acknowledged object is there with its
+//! while they are at it, and started again, five times. Afterwards every acknowledged object is there with its
 //! exact bytes (I-8), and every write that was cut is absent or whole. The volumes verify at the end. Data
 //! that was replaced before a kill goes after its grace: by default on the paused clock of `one_thread`, here
 //! when ignored tests are asked for.
@@ -12,22 +12,30 @@ use crate::harness::data::{Body, Dice, Home};
 use crate::harness::{Node, empty, volumes, wait};
 use crate::load::{Load, Plan, Step};
 
-/// Kills.
-const ROUNDS: usize = 10;
 /// Writers at one time.
 const WRITERS: usize = 6;
 /// Keys that each round begins.
 const KEYS: usize = 16;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acknowledged_writes_outlive_ten_kills() {
+async fn acknowledged_writes_outlive_five_kills() {
+    acknowledged_writes_outlive(5).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "minutes"]
+async fn acknowledged_writes_outlive_thirty_kills() {
+    acknowledged_writes_outlive(30).await;
+}
+
+async fn acknowledged_writes_outlive(kills: usize) {
     let mut dice = Dice::of_this_run("crash");
     let load = Load::new("crash/");
     let mut node = empty().start().await;
     node.with_bucket().await;
     let mut keys: Vec<String> = Vec::new();
     let mut acknowledged = 0;
-    for round in 0..ROUNDS {
+    for round in 0..kills {
         let fresh: Vec<_> = (0..KEYS).map(|key| load.key(format_args!("{round}/{key}"))).collect();
         // Some of the older keys are overwritten and deleted too.
         let older = keys.iter().filter(|_| dice.below(8) == 0).cloned().collect::<Vec<_>>();
@@ -46,10 +54,10 @@ async fn acknowledged_writes_outlive_ten_kills() {
         load.read_all(&s3, &plan.keys).await;
         load.list_all(&s3, &keys).await;
     }
-    assert!(acknowledged >= 20 * ROUNDS);
+    assert!(acknowledged >= 20 * kills);
     load.read_all(&node.s3(), &keys).await;
     load.recorder.check();
-    eprintln!("crash: {} operations on {} keys over {ROUNDS} kills", load.recorder.len(), keys.len());
+    eprintln!("crash: {} operations on {} keys over {kills} kills", load.recorder.len(), keys.len());
     node.until_whole().await;
     node.stop().await.is_clean();
 }
