@@ -448,7 +448,7 @@ fn a_certificate_with_two_names_is_none_of_a_cluster() {
 
 /// Waits until the follower has done what makes `done` true.
 async fn until(mut done: impl FnMut() -> bool) {
-    let waited = tokio::time::timeout(Duration::from_secs(30), async {
+    let waited = tokio::time::timeout(Duration::from_mins(1), async {
         while !done() {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

@@ -39,6 +39,7 @@ use bucket::registers::BucketRegisters;
 use list::Listings;
 use multipart::{PartOrigin, Uploads};
 
+pub use bucket::DeletionPatience;
 pub use digest::checksum;
 pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableReason};
@@ -87,16 +88,27 @@ pub struct ObjectsConfig {
     pub fast_etags: bool,
     /// How long the space of deleted objects stays taken.
     pub release_grace: Duration,
+    /// How long the deletion of a bucket waits for volumes.
+    pub deletion_patience: DeletionPatience,
 }
 
 impl Objects {
     /// Builds the store.
     pub fn new(config: ObjectsConfig) -> Self {
-        let ObjectsConfig { cluster, registers, stripes, clock, rng, deletions, fast_etags, release_grace } =
-            config;
+        let ObjectsConfig {
+            cluster,
+            registers,
+            stripes,
+            clock,
+            rng,
+            deletions,
+            fast_etags,
+            release_grace,
+            deletion_patience,
+        } = config;
         let under = BucketRegisters::new(cluster, registers, deletions);
         let bodies = Bodies { stripes, fast_etags };
-        let buckets = Buckets::new(under.clone(), Arc::clone(&clock), Arc::clone(&rng));
+        let buckets = Buckets::new(under.clone(), Arc::clone(&clock), Arc::clone(&rng), deletion_patience);
         let listings = Listings::new(under.clone(), Arc::clone(&rng));
         let uploads = Uploads::new(under.clone(), bodies.clone(), Arc::clone(&clock), rng);
         let inner = Inner { under, bodies, buckets, listings, uploads, clock, release_grace };

@@ -32,7 +32,7 @@ use sherd_store::machine::heap::Heap;
 use sherd_store::machine::host::{Host, ThreadHost};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::machine::system::{SystemClock, SystemRng};
-use sherd_store::object::{Objects, ObjectsConfig};
+use sherd_store::object::{DeletionPatience, Objects, ObjectsConfig};
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::peer::remote::RemoteVolumes;
 use sherd_store::peer::{LocalPeer, VolumeRoute};
@@ -281,6 +281,7 @@ impl Store {
             deletions,
             fast_etags,
             release_grace,
+            deletion_patience: DeletionPatience::default(),
         });
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();

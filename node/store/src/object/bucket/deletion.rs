@@ -21,12 +21,11 @@ use sherd_core::register::seal::{
     DeletionDecision, Remains, RowFate, SetAnswers, UnsettledRemains, decide_deletion, row_fate,
 };
 
-use super::{Buckets, PhaseError};
+use super::{Buckets, DeletionPatience, PhaseError};
 use crate::cluster::{KeyRoute, SetView};
 use crate::object::error::{Error, Result, UnavailableReason};
 use crate::object::limits::{
-    DELETION_PAGE_PATIENCE, DELETION_PAGE_ROWS, DELETION_RENEW_EVERY, DELETION_SETTLE_MAX, DELETION_TRIES,
-    SEAL_PATIENCE, SEAL_REST_PATIENCE,
+    DELETION_PAGE_ROWS, DELETION_RENEW_EVERY, DELETION_SETTLE_MAX, DELETION_TRIES, SEAL_REST_PATIENCE,
 };
 use crate::object::task::to_the_end;
 use crate::peer::{Gather, LATE_LOOK_EVERY, VolumeRoute, ask_unless_busy};
@@ -144,7 +143,8 @@ impl Buckets {
         deletion: ChangeId,
     ) -> (DeletionDecision, Vec<ObjectKey>) {
         let epoch = self.under.cluster.epoch();
-        let sets = self.under.cluster.sets().iter().map(|set| seal_set(set, bucket, deletion, epoch));
+        let seal_set = |set| seal_set(set, bucket, deletion, epoch, self.patience);
+        let sets = self.under.cluster.sets().iter().map(seal_set);
         let sealed: Vec<SealAnswers> = join_all(sets).await;
         let answers: Vec<SetAnswers<'_>> = sealed
             .iter()
@@ -174,7 +174,7 @@ impl Buckets {
 
     /// Sends it to every volume of every set; upkeep sends it again to those that do not answer.
     async fn tell_all(&self, control: &Control) {
-        join_all(self.under.cluster.sets().iter().map(|set| controlled(set, control))).await;
+        join_all(self.under.cluster.sets().iter().map(|set| controlled(set, control, self.patience))).await;
     }
 }
 
@@ -194,12 +194,16 @@ fn are_enough(set: &SetView, answered: usize, begun: Instant, mut rest: impl Ite
 
 /// Changes what every volume of a set guarantees, and gives the answers with their places. Once A did it,
 /// those that are late or take long count as silent.
-async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guarantees>)> {
+async fn controlled(
+    set: &SetView,
+    control: &Control,
+    patience: DeletionPatience,
+) -> Vec<(usize, Answer<Guarantees>)> {
     let calls = set.routes.iter().map(|route| route.registers.control(route.volume, control.clone()));
     let mut gather = Gather::new(calls.enumerate());
     let begun = Instant::now();
     let mut answers: Vec<(usize, Answer<Guarantees>)> = Vec::with_capacity(set.routes.len());
-    while !gather.is_empty() && begun.elapsed() < SEAL_PATIENCE {
+    while !gather.is_empty() && begun.elapsed() < patience.control {
         let done = answers.iter().filter(|(_, answer)| answer.from.votes && answer.result.is_ok()).count();
         if are_enough(set, done, begun, gather.places()) {
             break;
@@ -213,11 +217,17 @@ async fn controlled(set: &SetView, control: &Control) -> Vec<(usize, Answer<Guar
 }
 
 /// Seals the bucket on every volume of a set, and then asks each that did what it still holds.
-async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoch: Epoch) -> SealAnswers {
+async fn seal_set(
+    set: &Arc<SetView>,
+    bucket: BucketId,
+    deletion: ChangeId,
+    epoch: Epoch,
+    patience: DeletionPatience,
+) -> SealAnswers {
     let mut sealed = SealAnswers { set: Arc::clone(set), seals: Vec::new(), remains: Vec::new() };
     let seal = Control::Seal { bucket, deletion, epoch };
     let mut arrived = 0;
-    for (place, Answer { from, result }) in controlled(set, &seal).await {
+    for (place, Answer { from, result }) in controlled(set, &seal, patience).await {
         arrived += 1;
         let (volume, order) = (set.routes[place].volume, Order { asked: 0, arrived });
         sealed.seals.push(Reply { volume, from, order, result: result.map(|_| ()) });
@@ -225,9 +235,9 @@ async fn seal_set(set: &Arc<SetView>, bucket: BucketId, deletion: ChangeId, epoc
     let sealed_it = |volume| sealed.seals.iter().any(|seal| seal.volume == volume && seal.result.is_ok());
     let mut waiting: Vec<usize> =
         (0..set.routes.len()).filter(|place| sealed_it(set.routes[*place].volume)).collect();
-    let walks = waiting
-        .iter()
-        .map(|&place| async move { (place, remains(&set.routes[place], bucket, deletion, epoch).await) });
+    let walks = waiting.iter().map(|&place| async move {
+        (place, remains(&set.routes[place], bucket, deletion, epoch, patience.page).await)
+    });
     let (mut walks, begun) = (walks.collect::<FuturesUnordered<_>>(), Instant::now());
     while !walks.is_empty() && !are_enough(set, sealed.remains.len(), begun, waiting.iter().copied()) {
         // Cancel-safe: an answer is taken only in the poll that ends the wait.
@@ -253,6 +263,7 @@ async fn remains(
     bucket: BucketId,
     deletion: ChangeId,
     epoch: Epoch,
+    page_patience: Duration,
 ) -> Option<(sherd_core::register::Answerer, Remains)> {
     let mut remains = Remains::default();
     let mut scan = ListScan {
@@ -267,7 +278,7 @@ async fn remains(
     };
     let mut life = None;
     loop {
-        let deadline = Instant::now() + DELETION_PAGE_PATIENCE;
+        let deadline = Instant::now() + page_patience;
         let listed = ask_unless_busy(deadline, || route.registers.list(route.volume, &scan));
         let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;

@@ -6,12 +6,14 @@
 //! again.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, Entries, State, Tag};
 
 use super::error::{Error, MissingResource, Result};
+use super::limits::{DELETION_PAGE_PATIENCE, SEAL_PATIENCE};
 use super::request::BucketInfo;
 use crate::cluster::KeyRoute;
 use crate::register::{Proposal, Writer};
@@ -30,17 +32,38 @@ enum PhaseError {
     Gone,
 }
 
+/// How long the deletion of a bucket waits for volumes whose answers it needs.
+#[derive(Debug, Clone, Copy)]
+pub struct DeletionPatience {
+    /// For a volume that makes a seal durable, or removes it.
+    pub control: Duration,
+    /// For a page of what a sealed volume holds.
+    pub page: Duration,
+}
+
+impl Default for DeletionPatience {
+    fn default() -> Self {
+        Self { control: SEAL_PATIENCE, page: DELETION_PAGE_PATIENCE }
+    }
+}
+
 /// The verbs of buckets. Cheap to clone.
 #[derive(Debug, Clone)]
 pub(super) struct Buckets {
     under: BucketRegisters,
     clock: Arc<HybridClock>,
     rng: Arc<dyn Rng>,
+    patience: DeletionPatience,
 }
 
 impl Buckets {
-    pub(super) fn new(under: BucketRegisters, clock: Arc<HybridClock>, rng: Arc<dyn Rng>) -> Self {
-        Self { under, clock, rng }
+    pub(super) fn new(
+        under: BucketRegisters,
+        clock: Arc<HybridClock>,
+        rng: Arc<dyn Rng>,
+        patience: DeletionPatience,
+    ) -> Self {
+        Self { under, clock, rng, patience }
     }
 
     /// Creates a bucket.

@@ -68,7 +68,7 @@ use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
 use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};
-use crate::object::{ObjectName, Objects, ObjectsConfig, Upload};
+use crate::object::{DeletionPatience, ObjectName, Objects, ObjectsConfig, Upload};
 use crate::observe::metrics::Metrics;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
@@ -284,6 +284,10 @@ fn build(
     )
 }
 
+fn hybrid(wall: &Arc<Ahead>) -> Arc<HybridClock> {
+    Arc::new(HybridClock::new(Arc::<Ahead>::clone(wall)))
+}
+
 /// A node that reaches its volumes by these ways.
 fn build_over(
     route_to: &dyn Fn(VolumeId) -> VolumeRoute,
@@ -294,15 +298,13 @@ fn build_over(
     settings: Settings,
     timeouts: RegisterTimeouts,
 ) -> Node {
-    let wall: Arc<dyn Clock> = Arc::<Ahead>::clone(&ahead);
     let cluster = Arc::new(Cluster::new(
         Arc::clone(topology),
         topology.nodes()[0].id,
         RemoteVolumes::default(),
         route_to,
     ));
-    let births = Arc::new(HybridClock::new(Arc::clone(&wall)));
-    let clock = Arc::new(HybridClock::new(wall));
+    let (births, clock) = (hybrid(&ahead), hybrid(&ahead));
     let rng: Arc<dyn Rng> = Arc::new(SystemRng);
     let proposer = ProposerId(rng.next_u64());
     let (damage, reports) = Damage::channel();
@@ -343,6 +345,8 @@ fn build_over(
         clock: Arc::clone(&clock),
         rng: Arc::clone(&rng),
         release_grace: Duration::from_mins(10),
+        // No test waits for it to be over.
+        deletion_patience: DeletionPatience { control: DEADLINE * 60, page: DEADLINE * 60 },
     });
     let context = Context::new(UpkeepConfig {
         cluster,
