@@ -2,9 +2,9 @@
 //!
 //! Writers put objects of every home, overwrite, delete and complete uploads; the node is killed with SIGKILL
 //! while they are at it, and started again, five times. Afterwards every acknowledged object is there with
-//! its exact bytes (I-8), and every write that was cut is absent or whole. The volumes verify at the end. Data
-//! that was replaced before a kill goes after its grace: by default on the paused clock of `one_thread`, here
-//! when ignored tests are asked for.
+//! its exact bytes (I-8), and every write that was cut is absent or whole. The volumes verify at the end.
+//! Data that was replaced before a kill goes after its grace: by default on the paused clock of `one_thread`,
+//! here when ignored tests are asked for.
 
 use std::time::Duration;
 
