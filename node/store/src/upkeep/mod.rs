@@ -4,256 +4,73 @@
 //! `stripe` and `peer` calls as requests do, under a budget of its own.
 //!
 //! ```text
-//! reports --> mrf --> heal            volumes come back --> recover, catch_up
-//! walks:  settle, missed (seconds)   buckets (seconds)   scrub (30 days)   sweep (hours)   release (10 minutes)
+//! reports --> queue --> heal          volumes come back --> recover
+//! walks:  settle, missed (seconds)  buckets (seconds)  scrub (30 days)  sweep (hours)  release (10 minutes)
+//! ```
+//! A worker holds `Deps` (`deps`), its own state, and the workers below it that it hands work to. From the
+//! bottom to the top, each uses only those before it:
+//!
+//! ```text
+//! limits, settings, throttle, tasks    numbers, the budget of bytes, what outlives its panics
+//! deps          the layers below upkeep, and where volumes and sets lie
+//! pages         questions to volumes that end in time
+//! final_seals   which buckets are deleted for ever
+//! progress      what is remembered of a volume over restarts
+//! queue         damage, in memory and in the logs: each worker that finds some puts it here
+//! rows          what volumes hold of a key, brought to all of them: settle, missed
+//! shards        what registers name: parts closed, registers checked, entries of the queue healed
+//! release       superseded data
+//! buckets       deletions and seals left behind, what is left of deleted buckets
+//! walks         scrub, and sweep of the suspects that it finds
+//! recover       volumes that were opened: confirmed, recovered, compared with their peers
+//! reports, space, leases               what the data path reports, room that comes back, what readers hold
+//! workers       all of them, built in this order
 //! ```
 //! Every task belongs to [`Upkeep`], which stops them and waits for them in one order, and begins again
 //! what panicked.
 
 mod buckets;
-mod found;
-mod heal;
+mod deps;
+mod final_seals;
 mod leases;
-mod look;
-mod missed;
-mod mrf;
-mod rebuild;
+mod limits;
+mod pages;
+mod progress;
+mod queue;
 mod recover;
 mod release;
-mod remains;
 mod reports;
-mod scrub;
-mod seals;
-mod settle;
+mod rows;
+mod settings;
+mod shards;
 mod space;
-mod sweep;
 mod tasks;
 mod throttle;
+mod walks;
+mod workers;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use sherd_core::env::{HybridClock, Rng};
-use sherd_core::id::{Timestamp, VolumeId};
-use sherd_core::limits;
-use sherd_core::message;
-use sherd_core::message::{Answer, Target, ValueLimit};
-use sherd_core::register::Vote;
+use sherd_core::id::VolumeId;
 
-use crate::cluster::Cluster;
-use crate::cluster::damage::{ReportCounts, Reports};
-use crate::cluster::deletions::Deletions;
-use crate::cluster::pins::Pins;
-use crate::peer::{Pending, VolumeRoute};
-use crate::register::Registers;
-use crate::stripe::Stripes;
-use crate::volumes::Volumes;
+use crate::cluster::damage::Reports;
 
-pub use mrf::MrfStatus;
-pub use recover::{OpeningStatus, RecoveryStatus, StuckSet};
+pub use deps::UpkeepConfig;
+pub use queue::mrf::MrfStatus;
+pub use recover::status::{OpeningStatus, RecoveryStatus};
+pub use recover::stuck::StuckSet;
 pub use release::ReleaseStatus;
-pub use scrub::ScrubStatus;
-pub use sweep::SweepStatus;
+pub use settings::Settings;
+pub use walks::scrub::ScrubStatus;
+pub use walks::sweep::SweepStatus;
 
-use mrf::Mrf;
-use throttle::Throttle;
-
-/// How upkeep behaves.
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Bytes per second that heals, recovery and scrubbing may move together; 0 is no limit.
-    pub heal_bytes_per_second: u64,
-    /// Entries healed at one time.
-    pub heal_tasks: usize,
-    /// How long superseded data stays.
-    pub release_grace: Duration,
-    /// Between two renewals of the leases on what is read.
-    pub lease_every: Duration,
-    /// How old an unsettled row is before upkeep settles it.
-    pub settle_after: Duration,
-    /// Between two looks for unsettled rows, and for missed ones.
-    pub settle_every: Duration,
-    /// How much longer than both the rows that an opening found may take to be settled, until it is tried again.
-    pub found_patience: Duration,
-    /// What a full pass of the scrubber is to take.
-    pub scrub_pass: Duration,
-    /// Between two walks of a volume's tombstones.
-    pub sweep_every: Duration,
-    /// Between two looks for what is to be swept: suspects, and walks that are due.
-    pub sweep_look_every: Duration,
-    /// Between two notes of where the scrubber's walk stands.
-    pub note_every: Duration,
-    /// Between two looks for deletions of buckets and seals that were left behind.
-    pub buckets_every: Duration,
-    /// How long another process' deletion of a bucket is seen under way before its gateway counts as gone.
-    pub deletion_after: Duration,
-    /// Between two tries to recover a volume.
-    pub recover_every: Duration,
-    /// How long a directory stays empty before a volume is rebuilt in it.
-    pub adopt_after: Duration,
-    /// How long after its opening a volume votes that too few peers confirm; never when not set.
-    pub vouch_after: Option<Duration>,
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            heal_bytes_per_second: 0,
-            heal_tasks: 2,
-            release_grace: Duration::from_millis(limits::RELEASE_GRACE_MS),
-            lease_every: Duration::from_millis(limits::LEASE_RENEW_MS),
-            settle_after: Duration::from_secs(3),
-            settle_every: Duration::from_secs(2),
-            found_patience: Duration::from_secs(10),
-            scrub_pass: Duration::from_hours(30 * 24),
-            sweep_every: Duration::from_hours(6),
-            sweep_look_every: Duration::from_mins(1),
-            note_every: Duration::from_mins(1),
-            buckets_every: Duration::from_secs(2),
-            deletion_after: Duration::from_secs(30),
-            recover_every: Duration::from_secs(2),
-            adopt_after: Duration::from_millis(limits::ADOPT_AFTER_MS),
-            vouch_after: None,
-        }
-    }
-}
-
-/// What upkeep is built from.
-#[derive(Debug)]
-pub struct UpkeepConfig {
-    /// The topology in force.
-    pub cluster: Arc<Cluster>,
-    /// This node's volumes.
-    pub volumes: Volumes,
-    /// The registers of all keys.
-    pub registers: Registers,
-    /// The data path.
-    pub stripes: Stripes,
-    /// The clock of ballots.
-    pub clock: Arc<HybridClock>,
-    /// Where ids and pauses are drawn.
-    pub rng: Arc<dyn Rng>,
-    /// Data that reads hold.
-    pub pins: Pins,
-    /// Known deletions of buckets.
-    pub deletions: Deletions,
-    /// Of the reports of damage that are on their way here.
-    pub report_counts: Arc<ReportCounts>,
-    /// How often and how fast upkeep works.
-    pub settings: Settings,
-}
-
-/// What all upkeep shares.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) cluster: Arc<Cluster>,
-    pub(crate) volumes: Volumes,
-    pub(crate) registers: Registers,
-    pub(crate) stripes: Stripes,
-    pub(crate) clock: Arc<HybridClock>,
-    pub(crate) rng: Arc<dyn Rng>,
-    pub(crate) pins: Pins,
-    pub(crate) deletions: Deletions,
-    pub(crate) report_counts: Arc<ReportCounts>,
-    pub(crate) settings: Settings,
-    pub(crate) throttle: Throttle,
-    pub(crate) mrf: Mrf,
-    pub(crate) release: release::Releases,
-    pub(crate) leases: leases::LeaseCounters,
-    pub(crate) remains: remains::BucketRemains,
-    pub(crate) recovery: recover::Recoveries,
-    pub(crate) progress_locks: recover::ProgressLocks,
-    pub(crate) volume_orders: recover::VolumeOrders,
-    pub(crate) left_out: found::RowsLeftOut,
-    pub(crate) scrubbed: scrub::ScrubCounters,
-    pub(crate) swept: sweep::SweepState,
-    pub(crate) bucket_watch: buckets::BucketWatch,
-    pub(crate) panics: tasks::Panics,
-}
-
-impl Context {
-    fn new(config: UpkeepConfig) -> Self {
-        let UpkeepConfig {
-            cluster,
-            volumes,
-            registers,
-            stripes,
-            clock,
-            rng,
-            pins,
-            deletions,
-            report_counts,
-            settings,
-        } = config;
-        Self {
-            cluster,
-            volumes,
-            registers,
-            stripes,
-            clock,
-            rng,
-            pins,
-            deletions,
-            report_counts,
-            settings,
-            throttle: Throttle::new(settings.heal_bytes_per_second),
-            mrf: Mrf::new(),
-            release: release::Releases::default(),
-            leases: leases::LeaseCounters::default(),
-            remains: remains::BucketRemains::default(),
-            recovery: recover::Recoveries::default(),
-            progress_locks: recover::ProgressLocks::default(),
-            volume_orders: recover::VolumeOrders::default(),
-            left_out: found::RowsLeftOut::default(),
-            scrubbed: scrub::ScrubCounters::default(),
-            swept: sweep::SweepState::default(),
-            bucket_watch: buckets::BucketWatch::default(),
-            panics: tasks::Panics::default(),
-        }
-    }
-
-    /// Monotonic milliseconds, for pauses.
-    pub(crate) fn now_ms(&self) -> u64 {
-        self.clock.wall().monotonic_us() / 1000
-    }
-
-    /// Milliseconds since the Unix epoch.
-    pub(crate) fn wall_ms(&self) -> u64 {
-        self.clock.wall().wall_ms()
-    }
-
-    /// The wall clock as a timestamp.
-    pub(crate) fn now(&self) -> Timestamp {
-        Timestamp::from_ms(self.wall_ms())
-    }
-}
-
-/// Waits for an answer, at most so long.
-pub(crate) async fn ask<R: Unpin>(pending: Pending<R>, timeout: Duration) -> message::Result<R> {
-    let late = || message::Error::Unreachable { reason: "no answer in time".to_owned() };
-    tokio::time::timeout(timeout, pending).await.unwrap_or_else(|_elapsed| Err(late()))
-}
-
-/// Reads a row with its value. A long one is asked for by its length, so that the volume's node counts it.
-pub(crate) async fn read_whole(
-    route: &VolumeRoute,
-    target: &Target,
-    timeout: Duration,
-) -> message::Result<Answer<Vote>> {
-    let mut values = ValueLimit::USUAL;
-    loop {
-        let answer = ask(route.registers.read(route.volume, target, values), timeout).await?;
-        let row = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref());
-        match row.filter(|row| row.value.is_none()).map(|row| row.value_bytes) {
-            None => return Ok(answer),
-            Some(bytes) if values.takes(bytes) => return Err(message::Error::Busy),
-            Some(bytes) => values = ValueLimit::of(bytes),
-        }
-    }
-}
+use deps::Deps;
+use recover::stuck::stuck;
+use space::follow_space;
+use workers::Workers;
 
 /// Everything that upkeep is doing, for metrics and health.
 #[derive(Debug, Clone, Default)]
@@ -277,7 +94,7 @@ pub struct UpkeepStatus {
 /// The background work of a node, under way.
 #[derive(Debug)]
 pub struct Upkeep {
-    context: Arc<Context>,
+    workers: Arc<Workers>,
     stop: CancellationToken,
     tasks: TaskTracker,
 }
@@ -285,13 +102,13 @@ pub struct Upkeep {
 impl Upkeep {
     /// Nothing runs before [`Self::run_all`].
     pub fn new(config: UpkeepConfig) -> Self {
-        Self::over(Arc::new(Context::new(config)))
+        Self::over(Arc::new(Workers::new(Deps::new(config))))
     }
 
     /// Asks the peers of the volumes that were opened what they remember of them, once: volumes that
     /// start together vote when this returns.
     pub async fn confirm_volumes(&self) {
-        self.context.confirm_volumes().await;
+        self.workers.confirmer.confirm_volumes().await;
     }
 
     /// Starts all of it.
@@ -299,48 +116,48 @@ impl Upkeep {
         let mut reports = reports;
         let given_up = Arc::new(tokio::sync::Mutex::new(reports.take_given_up()));
         let reports = Arc::new(tokio::sync::Mutex::new(reports));
-        self.run("reports", move |context| {
+        self.run("reports", move |workers| {
             let reports = Arc::clone(&reports);
-            async move { context.take_reports(&mut *reports.lock().await).await }
+            async move { workers.reports.take_reports(&mut *reports.lock().await).await }
         });
-        self.run("given up", move |context| {
+        self.run("given up", move |workers| {
             let given_up = Arc::clone(&given_up);
             async move {
                 if let Some(given_up) = &mut *given_up.lock().await {
-                    context.follow_given_up(given_up).await;
+                    workers.reports.follow_given_up(given_up).await;
                 }
             }
         });
-        self.run("volumes", |context| async move { context.follow_volumes().await });
-        for _ in 0..self.context.settings.heal_tasks.max(1) {
-            self.run("heal", |context| async move { context.heal_queue().await });
+        self.run("volumes", |workers| async move { workers.follower.follow_volumes().await });
+        for _ in 0..self.workers.deps.settings.heal_tasks.max(1) {
+            self.run("heal", |workers| async move { workers.healer.heal_queue().await });
         }
-        self.run("heal entries", |context| async move { context.reload_heals().await });
-        self.run("settle", |context| async move { context.settle_rows().await });
-        self.run("missed", |context| async move { context.bring_missed_rows().await });
-        self.run("space", |context| async move { context.follow_space().await });
-        self.run("leases", |context| async move { context.renew_leases().await });
-        self.run("release", |context| async move { context.release_data().await });
-        self.run("scrub", |context| async move { context.scrub_volumes().await });
-        self.run("sweep", |context| async move { context.sweep_sets().await });
-        self.run("buckets", |context| async move { context.watch_buckets().await });
-        self.run("remains", |context| async move { context.clear_deleted_buckets().await });
+        self.run("heal entries", |workers| async move { workers.healer.reload_heals().await });
+        self.run("settle", |workers| async move { workers.settler.settle_rows().await });
+        self.run("missed", |workers| async move { workers.missed.bring_missed_rows().await });
+        self.run("space", |workers| async move { follow_space(&workers.deps, &workers.queue).await });
+        self.run("leases", |workers| async move { workers.leases.renew_leases().await });
+        self.run("release", |workers| async move { workers.releaser.release_data().await });
+        self.run("scrub", |workers| async move { workers.scrubber.scrub_volumes().await });
+        self.run("sweep", |workers| async move { workers.sweeper.sweep_sets().await });
+        self.run("buckets", |workers| async move { workers.deletion_watcher.watch_buckets().await });
+        self.run("remains", |workers| async move { workers.remains.clear_deleted_buckets().await });
     }
 
     /// Upkeep without a task yet.
-    fn over(context: Arc<Context>) -> Self {
-        Self { context, stop: CancellationToken::new(), tasks: TaskTracker::new() }
+    fn over(workers: Arc<Workers>) -> Self {
+        Self { workers, stop: CancellationToken::new(), tasks: TaskTracker::new() }
     }
 
     /// Runs a task until it ends or upkeep stops. All of them may be dropped wherever they wait:
     /// what they do is done in steps that can be done again.
-    fn run<F>(&self, name: &'static str, task: impl Fn(Arc<Context>) -> F + Send + Sync + 'static)
+    fn run<F>(&self, name: &'static str, task: impl Fn(Arc<Workers>) -> F + Send + Sync + 'static)
     where
         F: Future<Output = ()> + Send + 'static,
     {
-        let (stop, context) = (self.stop.clone(), Arc::clone(&self.context));
+        let (stop, workers) = (self.stop.clone(), Arc::clone(&self.workers));
         self.tasks.spawn(async move {
-            let work = context.panics.outlive(name, || task(Arc::clone(&context)));
+            let work = workers.deps.panics.outlive(name, || task(Arc::clone(&workers)));
             // Cancel-safe: see above.
             tokio::select! {
                 biased;
@@ -350,44 +167,44 @@ impl Upkeep {
         });
     }
 
-    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered who saw it after so
-    /// many openings.
+    /// Rebuilds a volume in its empty directory without waiting for its disk, as an admin ordered who saw it
+    /// after so many openings.
     pub fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
-        self.context.volume_orders.adopt_now(volume, opened_count);
+        self.workers.orders.adopt_now(volume, opened_count);
     }
 
     /// Lets a volume vote that too few of its peers confirm, as an admin ordered who saw it in this opening.
     pub fn vouch(&self, volume: VolumeId, opened_count: u32) {
-        self.context.volume_orders.vouch(volume, opened_count);
+        self.workers.orders.vouch(volume, opened_count);
     }
 
     /// Holds all background work, or lets it go on.
     pub fn pause(&self, paused: bool) {
-        self.context.throttle.pause(paused);
+        self.workers.deps.throttle.pause(paused);
     }
 
     /// How far a volume is since it was opened for the `opened_count`th time.
     pub fn standing(&self, volume: VolumeId, opened_count: u32) -> OpeningStatus {
-        let now = self.context.caught_up_now(opened_count);
-        self.context.recovery.standing(volume, now, self.context.wall_ms())
+        let now = self.workers.follower.caught_up_now(opened_count);
+        self.workers.recoveries.standing(volume, now, self.workers.deps.wall_ms())
     }
 
     /// The sets that do not come back by themselves.
     pub fn stuck_sets(&self) -> Vec<StuckSet> {
-        self.context.cluster.sets().iter().filter_map(|set| self.context.stuck(set)).collect()
+        self.workers.deps.cluster.sets().iter().filter_map(|set| stuck(&self.workers.deps, set)).collect()
     }
 
-    /// What it is doing.
+    /// Its state, for metrics and health.
     pub fn status(&self) -> UpkeepStatus {
-        let context = &self.context;
+        let workers = &self.workers;
         UpkeepStatus {
-            is_paused: context.throttle.is_paused(),
-            mrf: context.mrf.status(),
-            release: context.release.status(),
-            leases_refused_count: context.leases.refused_count(),
-            scrub: context.scrubbed.status(),
-            sweep: context.swept.status(),
-            panics_count: context.panics.count(),
+            is_paused: workers.deps.throttle.is_paused(),
+            mrf: workers.queue.mrf.status(),
+            release: workers.releaser.status(),
+            leases_refused_count: workers.leases.refused_count(),
+            scrub: workers.scrubber.status(),
+            sweep: workers.sweeper.status(),
+            panics_count: workers.deps.panics.count(),
         }
     }
 
@@ -398,10 +215,10 @@ impl Upkeep {
         self.tasks.wait().await;
     }
 
-    /// At an orderly end, when nobody changes a row any more: notes once more how far the peers' logs are, so that the
-    /// next start has little to compare.
+    /// At an orderly end, when no row changes any more: notes once more how far the peers' logs are, so
+    /// that the next start has little to compare.
     pub async fn note_peers_at_end(&self) {
-        self.context.note_peers_at_end().await;
+        self.workers.follower.note_peers_at_end().await;
     }
 }
 

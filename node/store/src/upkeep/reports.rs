@@ -1,11 +1,12 @@
-//! What the data path reported, on its way into the volumes' logs.
+//! Reports of the data path, on their way into the volumes' logs.
 //!
-//! Reports that came meanwhile share a sync of the logs: what was broken goes to the queue of most
-//! recent failures, what was replaced to the queue of releases. Data that was given up before an accept named it is
-//! removed by its writer; where that did not reach a volume, or a shard may come behind it, the data is released like
-//! replaced data, again and again until each volume has said that its shard is gone. Guards I-8.
+//! Reports that came meanwhile share a sync of the logs: what was broken goes to the queue of most recent
+//! failures, what was replaced to the queue of releases. Data that was given up before an accept named it is
+//! removed by its writer; where that did not reach a volume, or a shard may come behind it, the data is
+//! released like replaced data, again and again until each volume has said that its shard is gone. Guards
+//! I-8.
 
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::StreamExt;
 use futures::future::join_all;
@@ -15,20 +16,27 @@ use tokio::sync::mpsc;
 use sherd_core::id::RegisterKey;
 use sherd_core::record::DataRef;
 
-use super::mrf::Spare;
-use super::{Context, ask};
+use super::pages::ask;
+use super::queue::HealQueue;
+use super::queue::mrf::Spare;
+use super::release::Releaser;
 use crate::cluster::damage::{GivenUpData, Report, Reports};
+use crate::upkeep::limits::{REMOVAL_PATIENCE, REMOVALS_MAX, REPORTS_AT_ONCE};
 
-/// Reports that are made durable together.
-const REPORTS_AT_ONCE: usize = 128;
-/// Data whose removals are waited for at one time.
-const REMOVALS_MAX: usize = 256;
-/// How long a removal is waited for.
-const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+/// Takes what the data path reports, and makes it durable.
+#[derive(Debug)]
+pub(crate) struct ReportTaker {
+    queue: Arc<HealQueue>,
+    releaser: Arc<Releaser>,
+}
 
-impl Context {
-    /// Takes reports until nobody can make any: as many at one time as share a sync of the logs.
-    pub(super) async fn take_reports(&self, reports: &mut Reports) {
+impl ReportTaker {
+    pub(crate) fn new(queue: &Arc<HealQueue>, releaser: &Arc<Releaser>) -> Self {
+        Self { queue: Arc::clone(queue), releaser: Arc::clone(releaser) }
+    }
+
+    /// Takes reports until no sender is left: as many at one time as share a sync of the logs.
+    pub(crate) async fn take_reports(&self, reports: &mut Reports) {
         let mut taken = Vec::with_capacity(REPORTS_AT_ONCE);
         loop {
             if reports.received.recv_many(&mut taken, REPORTS_AT_ONCE).await == 0 {
@@ -39,10 +47,10 @@ impl Context {
             let heals = taken.drain(..).filter_map(|report| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
-                    Some(self.log_heal(entry, Spare(spare)))
+                    Some(self.queue.log(entry, Spare(spare)))
                 }
                 Report::Superseded { key, data, pages } => {
-                    self.queue_release(&key, &data, &pages);
+                    self.releaser.queue_release(&key, &data, &pages);
                     None
                 }
             });
@@ -51,17 +59,18 @@ impl Context {
         }
     }
 
-    /// Looks after data that was given up until nobody can give up any.
-    pub(super) async fn follow_given_up(&self, given_up: &mut mpsc::Receiver<GivenUpData>) {
+    /// Looks after data that was given up until no sender is left.
+    pub(crate) async fn follow_given_up(&self, given_up: &mut mpsc::Receiver<GivenUpData>) {
         let mut removing: FuturesUnordered<_> = FuturesUnordered::new();
         loop {
-            // Cancel-safe: what is removed stays among the futures until it is taken, and so does what was received.
+            // Cancel-safe: what is removed stays among the futures until it is taken, and so does what was
+            // received.
             tokio::select! {
                 biased;
                 Some(removed) = removing.next(), if !removing.is_empty() => {
                     let (key, data, is_gone): (RegisterKey, DataRef, bool) = removed;
                     if !is_gone {
-                        self.queue_release(&key, &[data], &[]);
+                        self.releaser.queue_release(&key, &[data], &[]);
                     }
                 }
                 next = given_up.recv(), if removing.len() < REMOVALS_MAX => match next {

@@ -1,20 +1,18 @@
-//! Which volumes are full, from second to second: told once when writes stop and once when they go on.
+//! Which volumes are full, from second to second: logged once when writes stop and once when they go on.
 //!
-//! Space that comes back wakes what could not be healed for lack of it. What is full at the start is said
-//! at the start: nobody saw it become so.
+//! Space that comes back wakes what could not be healed for lack of it. A volume that is full at the start is
+//! logged at the start.
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use sherd_core::id::VolumeId;
 
-use super::Context;
+use super::deps::Deps;
+use super::queue::HealQueue;
 use crate::machine::quantity::Period;
+use crate::upkeep::limits::SPACE_LOOK_EVERY;
 
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-
-/// What was last seen.
+/// The full volumes at the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FullVolumes {
     volumes: BTreeSet<VolumeId>,
@@ -22,7 +20,7 @@ pub(super) struct FullVolumes {
     sets: BTreeSet<u32>,
 }
 
-/// What is different from what was seen before.
+/// The difference to the look before.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct SpaceChange {
     filled: Vec<VolumeId>,
@@ -45,57 +43,55 @@ impl FullVolumes {
     }
 }
 
-impl Context {
-    /// Follows the volumes' space until told to stop.
-    pub(super) async fn follow_space(&self) {
-        let mut seen = FullVolumes::default();
-        loop {
-            let change = seen.change(self.full_volumes());
-            self.tell(&change);
-            if !change.has_room_again.is_empty() {
-                self.mrf.wake_all();
-            }
-            tokio::time::sleep(LOOK_EVERY).await;
+/// Follows the volumes' space until it is stopped.
+pub(crate) async fn follow_space(deps: &Deps, queue: &HealQueue) {
+    let mut seen = FullVolumes::default();
+    loop {
+        let change = seen.change(full_volumes(deps));
+        log_change(deps, &change);
+        if !change.has_room_again.is_empty() {
+            queue.mrf.wake_all();
+        }
+        tokio::time::sleep(SPACE_LOOK_EVERY).await;
+    }
+}
+
+fn full_volumes(deps: &Deps) -> FullVolumes {
+    let mut now = FullVolumes::default();
+    for set in deps.cluster.sets() {
+        let full = set.routes.iter().filter(|route| route.registers.is_full(route.volume));
+        now.volumes.extend(full.map(|route| route.volume));
+        if set.lacks_room() || set.lacks_room_for_shards() {
+            now.sets.insert(set.id.0);
         }
     }
+    now
+}
 
-    fn full_volumes(&self) -> FullVolumes {
-        let mut now = FullVolumes::default();
-        for set in self.cluster.sets() {
-            let full = set.routes.iter().filter(|route| route.registers.is_full(route.volume));
-            now.volumes.extend(full.map(|route| route.volume));
-            if set.lacks_room() || set.lacks_room_for_shards() {
-                now.sets.insert(set.id.0);
-            }
-        }
-        now
+fn log_change(deps: &Deps, change: &SpaceChange) {
+    let SpaceChange { filled, has_room_again, sets_closed, sets_opened } = change;
+    let path = |volume: &VolumeId| {
+        let all = deps.volumes.status();
+        let found = all.iter().find(|status| status.id == *volume);
+        found.map_or_else(|| volume.to_string(), |status| status.path.display().to_string())
+    };
+    for volume in filled {
+        tracing::warn!(volume = path(volume), "volume is full: it takes no new data");
     }
-
-    fn tell(&self, change: &SpaceChange) {
-        let SpaceChange { filled, has_room_again, sets_closed, sets_opened } = change;
-        let path = |volume: &VolumeId| {
-            let all = self.volumes.status();
-            let found = all.iter().find(|status| status.id == *volume);
-            found.map_or_else(|| volume.to_string(), |status| status.path.display().to_string())
-        };
-        for volume in filled {
-            tracing::warn!(volume = path(volume), "volume is full: it takes no new data");
-        }
-        for volume in has_room_again {
-            tracing::info!(volume = path(volume), "volume has room again");
-        }
-        let release_grace = Period(self.settings.release_grace);
-        for set in sets_closed {
-            tracing::warn!(
-                set,
-                %release_grace,
-                "too many volumes are full: writes are refused with 507, reads and deletes work; the space of \
-                 deleted objects comes back after the release grace"
-            );
-        }
-        for set in sets_opened {
-            tracing::info!(set, "volumes have room again: writes are taken");
-        }
+    for volume in has_room_again {
+        tracing::info!(volume = path(volume), "volume has room again");
+    }
+    let release_grace = Period(deps.settings.release_grace);
+    for set in sets_closed {
+        tracing::warn!(
+            set,
+            %release_grace,
+            "too many volumes are full: writes are refused with 507, reads and deletes work; the space of \
+             deleted objects comes back after the release grace"
+        );
+    }
+    for set in sets_opened {
+        tracing::info!(set, "volumes have room again: writes are taken");
     }
 }
 

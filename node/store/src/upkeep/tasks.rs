@@ -1,18 +1,14 @@
 //! Tasks that outlive their panics: what panicked is counted, logged for a human to look at, and begun
 //! again. Without this a task of upkeep ends in silence, and heals, releases or sweeps with it.
 
+use crate::upkeep::limits::{PANIC_PAUSE, PANIC_PAUSE_MAX};
+
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use futures::FutureExt;
 use tokio::time::Instant;
-
-/// The pause after a first panic; each further one is twice as long.
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
-/// The longest pause, and how long a task has to run for its next panic to be a first one.
-const LONGEST_PAUSE: Duration = Duration::from_mins(1);
 
 /// How often upkeep panicked since the start.
 #[derive(Debug, Default)]
@@ -25,20 +21,20 @@ impl Panics {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Runs a task until it ends, again and again where it panics. What it shares stays usable: locks do
-    /// not poison, and its work is done in steps that can be done again.
+    /// Runs a task until it ends, again and again where it panics. The state that it shares stays usable:
+    /// locks do not poison, and its work is done in steps that can be done again.
     pub(super) async fn outlive<F: Future<Output = ()>>(&self, name: &'static str, task: impl Fn() -> F) {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = PANIC_PAUSE;
         loop {
             let begun = Instant::now();
             if self.contain(name, task()).await.is_some() {
                 return;
             }
-            if begun.elapsed() >= LONGEST_PAUSE {
-                pause = FIRST_PAUSE;
+            if begun.elapsed() >= PANIC_PAUSE_MAX {
+                pause = PANIC_PAUSE;
             }
             tokio::time::sleep(pause).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
+            pause = (pause * 2).min(PANIC_PAUSE_MAX);
         }
     }
 
@@ -55,7 +51,7 @@ impl Panics {
     }
 }
 
-/// What a panic said.
+/// The message of a panic.
 fn text(panic: &(dyn Any + Send)) -> &str {
     let literal = panic.downcast_ref::<&'static str>().copied();
     literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
@@ -64,6 +60,7 @@ fn text(panic: &(dyn Any + Send)) -> &str {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[tokio::test(start_paused = true)]
     async fn a_task_that_panics_is_begun_again() {

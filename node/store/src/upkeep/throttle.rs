@@ -1,13 +1,12 @@
-//! What background work may cost: bytes per second, and whether it may run at all.
+//! The cost that background work may have: bytes per second, and whether it may run at all.
+
+use crate::upkeep::limits::CREDIT_MAX;
 
 use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::Instant;
-
-/// Work is never credited for a longer silence than this.
-const CREDIT: Duration = Duration::from_millis(100);
 
 /// A budget of bytes per second, shared by all that take from it.
 #[derive(Debug)]
@@ -19,7 +18,7 @@ pub(crate) struct Throttle {
 }
 
 impl Throttle {
-    /// A budget; 0 is no limit.
+    /// A budget; 0 for any number.
     pub(crate) fn new(bytes_per_second: u64) -> Self {
         Self { bytes_per_second, paid_until: Mutex::new(Instant::now()), paused: watch::Sender::new(false) }
     }
@@ -46,7 +45,7 @@ impl Throttle {
         let begin = {
             let mut paid_until = self.paid_until.lock();
             let begin =
-                Instant::now().checked_sub(CREDIT).map_or(*paid_until, |least| least.max(*paid_until));
+                Instant::now().checked_sub(CREDIT_MAX).map_or(*paid_until, |least| least.max(*paid_until));
             *paid_until = begin + cost;
             begin
         };

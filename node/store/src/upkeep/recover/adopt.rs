@@ -2,7 +2,7 @@
 //! each key is adopted with its committed flag.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::join_all;
@@ -15,21 +15,14 @@ use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::Barrier;
 use sherd_core::register::{Answerer, EncodedValue, RowHead};
 
-use super::super::{Context, ask, read_whole};
-use super::RecoveryTry;
+use super::attempt::RecoveryTry;
 use super::stall::RecoveryStall;
+use super::status::Recoveries;
 use crate::peer::VolumeRoute;
-
-/// Rows of one page.
-const PAGE: usize = 200;
-/// Rows handed to the volume at one time.
-const BATCH_ROWS: usize = 128;
-/// Bytes of values handed to the volume at one time.
-const BATCH_BYTES: usize = 1 << 20;
-/// How long a page, a row or a batch may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How often a row that moved on while it was read is read again.
-const TRIES: usize = 5;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::PAGE_PATIENCE;
+use crate::upkeep::pages::{ask, read_whole};
+use crate::upkeep::recover::limits::{ADOPT_PAGE, ADOPT_TRIES, BATCH_BYTES, BATCH_ROWS};
 
 /// The scan of one voter.
 struct Scan {
@@ -38,7 +31,7 @@ struct Scan {
     rows: VecDeque<ScannedRow>,
     after: Option<RegisterKey>,
     is_done: bool,
-    /// Who answered the pages so far: one and the same life, or the scan is void.
+    /// The answerer of the pages so far: one and the same life, or the scan is void.
     from: Option<Answerer>,
     asked: u32,
 }
@@ -74,8 +67,8 @@ impl Scan {
         if self.is_done || !self.rows.is_empty() {
             return Ok(());
         }
-        let request = RowScan::all(self.epoch, self.after.clone(), PAGE);
-        let answer = ask(self.route.registers.rows(self.route.volume, &request), PATIENCE).await;
+        let request = RowScan::all(self.epoch, self.after.clone(), ADOPT_PAGE);
+        let answer = ask(self.route.registers.rows(self.route.volume, &request), PAGE_PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
         if let Some(before) = &self.from
@@ -121,7 +114,18 @@ fn next_key(scans: &mut [Scan]) -> Option<ChosenRow> {
     chosen
 }
 
-impl Context {
+/// Adopts what the voters hold.
+#[derive(Debug)]
+pub(super) struct RowAdopter {
+    deps: Deps,
+    recoveries: Arc<Recoveries>,
+}
+
+impl RowAdopter {
+    pub(super) fn new(deps: &Deps, recoveries: &Arc<Recoveries>) -> Self {
+        Self { deps: deps.clone(), recoveries: Arc::clone(recoveries) }
+    }
+
     /// Scans the voters of the barrier and adopts what they hold. Gives the scans as replies.
     pub(super) async fn adopt_rows(
         &self,
@@ -129,7 +133,7 @@ impl Context {
         attempt: &RecoveryTry,
         barrier: &Barrier,
     ) -> Result<Vec<Reply<()>>, RecoveryStall> {
-        let (epoch, asked) = (self.cluster.epoch(), attempt.now());
+        let (epoch, asked) = (self.deps.cluster.epoch(), attempt.now());
         let mut scans: Vec<Scan> =
             attempt.sources().iter().map(|route| Scan::new(route.clone(), epoch, asked)).collect();
         debug_assert_eq!(scans.len(), barrier.voters.len(), "every voter of the barrier is scanned");
@@ -173,62 +177,62 @@ impl Context {
         if batch.is_empty() {
             return Ok(());
         }
-        let rows = join_all(batch.into_iter().map(|chosen| self.with_inline(chosen))).await;
+        let rows = join_all(batch.into_iter().map(|chosen| with_inline(&self.deps, chosen))).await;
         let rows = rows.into_iter().filter_map(Result::transpose).collect::<Result<Vec<AdoptedRow>, _>>()?;
         let count = rows.len() as u64;
         let bytes: usize = rows.iter().map(|row| row.value.head.len() + row.value.inline.len()).sum();
-        self.throttle.take(bytes as u64).await;
-        let answer = ask(own.registers.adopt(own.volume, rows), PATIENCE).await;
+        self.deps.throttle.take(bytes as u64).await;
+        let answer = ask(own.registers.adopt(own.volume, rows), PAGE_PATIENCE).await;
         let answer = answer.map_err(|error| RecoveryStall::Own(error.to_string()))?;
         answer.result.map_err(|refusal| RecoveryStall::Own(refusal.to_string()))?;
-        self.recovery.adopted(own.volume, count);
+        self.recoveries.adopted(own.volume, count);
         Ok(())
     }
+}
 
-    /// Fetches what the scan did not bring: inline bytes, and a value that could not be read.
-    /// `Ok(None)` when the row was dropped meanwhile.
-    async fn with_inline(&self, mut chosen: ChosenRow) -> Result<Option<AdoptedRow>, RecoveryStall> {
-        let holder = chosen.holder.clone();
-        let failed = |reason: String| RecoveryStall::Scan { volume: holder.volume, reason };
-        let target = self.cluster.target(chosen.key.clone());
-        for _ in 0..TRIES {
-            if let Some(value) = &chosen.value {
-                if !has_inline(value).map_err(failed)? {
-                    return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
-                }
-                let inline = holder.registers.inline(holder.volume, &target, chosen.head.ballot);
-                match ask(inline, PATIENCE).await {
-                    Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
-                    Err(message::Error::NotFound) => {}
-                    Err(message::Error::Corrupt { .. }) => {
-                        self.write_anew(&chosen.key).await.map_err(failed)?;
-                    }
-                    Err(error) => return Err(failed(error.to_string())),
-                }
-            } else {
-                self.write_anew(&chosen.key).await.map_err(failed)?;
+/// Fetches what the scan did not bring: inline bytes, and a value that could not be read.
+/// `Ok(None)` when the row was dropped meanwhile.
+async fn with_inline(deps: &Deps, mut chosen: ChosenRow) -> Result<Option<AdoptedRow>, RecoveryStall> {
+    let holder = chosen.holder.clone();
+    let failed = |reason: String| RecoveryStall::Scan { volume: holder.volume, reason };
+    let target = deps.cluster.target(chosen.key.clone());
+    for _ in 0..ADOPT_TRIES {
+        if let Some(value) = &chosen.value {
+            if !has_inline(value).map_err(failed)? {
+                return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
             }
-            // The row moved on; what stands there now is above it.
-            let answer = read_whole(&holder, &target, PATIENCE).await;
-            match answer {
-                Ok(answer) => {
-                    let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;
-                    let Some(row) = vote.row else { return Ok(None) };
-                    (chosen.head, chosen.value) = (row.head, row.value);
-                    // Nothing says whether the newer one is everywhere.
-                    chosen.is_missed = true;
+            let inline = holder.registers.inline(holder.volume, &target, chosen.head.ballot);
+            match ask(inline, PAGE_PATIENCE).await {
+                Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
+                Err(message::Error::NotFound) => {}
+                Err(message::Error::Corrupt { .. }) => {
+                    write_anew(deps, &chosen.key).await.map_err(failed)?;
                 }
-                Err(message::Error::Corrupt { .. }) => chosen.value = None,
                 Err(error) => return Err(failed(error.to_string())),
             }
+        } else {
+            write_anew(deps, &chosen.key).await.map_err(failed)?;
         }
-        Err(failed("a row cannot be read, or changes faster than it can be read".to_owned()))
+        // The row moved on; what stands there now is above it.
+        let answer = read_whole(&holder, &target, PAGE_PATIENCE).await;
+        match answer {
+            Ok(answer) => {
+                let vote = answer.result.map_err(|refusal| failed(refusal.to_string()))?;
+                let Some(row) = vote.row else { return Ok(None) };
+                (chosen.head, chosen.value) = (row.head, row.value);
+                // Nothing says whether the newer one is everywhere.
+                chosen.is_missed = true;
+            }
+            Err(message::Error::Corrupt { .. }) => chosen.value = None,
+            Err(error) => return Err(failed(error.to_string())),
+        }
     }
+    Err(failed("a row cannot be read, or changes faster than it can be read".to_owned()))
+}
 
-    /// A voter's row is rotten: the others write it anew, above every ballot that it may have had.
-    async fn write_anew(&self, key: &RegisterKey) -> Result<(), String> {
-        self.registers.finish(key).await.map(drop).map_err(|failure| failure.to_string())
-    }
+/// A voter's row is rotten: the others write it again, above every ballot that it may have had.
+async fn write_anew(deps: &Deps, key: &RegisterKey) -> Result<(), String> {
+    deps.registers.finish(key).await.map(drop).map_err(|failure| failure.to_string())
 }
 
 impl ChosenRow {

@@ -5,85 +5,47 @@
 //! is written later reaches both. Shards are looked for with them.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::join_all;
 use futures::{StreamExt, stream};
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, Incarnation, RegisterKey, Sequence, VolumeId};
-use sherd_core::limits::{BOUND_AHEAD_MS, SET_VOLUMES_MAX};
 use sherd_core::message::{RowPage, RowScan};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_volume::request::Op;
 
-use super::super::look::Look;
-use super::super::mrf::Spare;
-use super::super::{Context, ask};
-use super::notes::{ComparisonPoint, PeerPositions};
+use super::notes::PeerPositions;
 use crate::peer::VolumeRoute;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::PAGE_PATIENCE;
+use crate::upkeep::pages::ask;
+use crate::upkeep::queue::HealQueue;
+use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::recover::limits::{
+    AFTER_OPENING, COMPARE_PAGE, KEYS_AT_ONCE, NOTE_RECORDS, PAGE_PAUSES, POSITION_PATIENCE,
+};
+use crate::upkeep::shards::check::{Look, RegisterChecker};
 use crate::volumes::{LocalVolume, ServingVolume};
 
-/// Keys of one page.
-const PAGE: usize = 500;
-/// Keys of a page that are compared at one time: each waits for answers of all volumes, and for little else.
-const KEYS_AT_ONCE: usize = 16;
-/// How long a page may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// How long a peer may take to say how far its log is: nothing is read for that.
-const POSITION_PATIENCE: Duration = Duration::from_secs(5);
-/// Before a page that failed is asked for again: a volume that went away is opened again each second, and votes
-/// some seconds later.
-const PAGE_PAUSES: [Duration; 4] =
-    [Duration::from_millis(100), Duration::from_millis(500), Duration::from_secs(2), Duration::from_secs(5)];
-/// A volume that was just opened refuses ballots up to what it may have promised before, which is
-/// this far ahead of the clock: rows written anew would pass it by. A new one refuses none.
-const AFTER_OPENING: Duration = Duration::from_millis(BOUND_AHEAD_MS + 500);
-/// By how many records a peer's log grows before that is noted: more than the notes of a whole set.
-const NOTE_RECORDS: u64 = 4 * SET_VOLUMES_MAX as u64;
+/// Compares volumes that were away with their peers.
+#[derive(Debug)]
+pub(crate) struct PeerComparer {
+    deps: Deps,
+    queue: Arc<HealQueue>,
+    checker: Arc<RegisterChecker>,
+}
 
-impl Context {
-    /// A volume votes again: its shards are rebuilt, and what it missed is healed or queued. From then on
-    /// it is known what this opening lacks. `false` when its own shards could not be looked through, rows are
-    /// not settled yet, or too few peers could be compared: it has to be tried again.
-    pub(in crate::upkeep) async fn came_back(&self, volume: VolumeId, now: ComparisonPoint) -> bool {
-        if let Err(reason) = self.rebuild_shards(volume).await {
-            tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
-            return false;
-        }
-        self.take_final_seals(volume).await;
-        // What was not known to be committed when the volume left depends on more volumes than data does.
-        if !self.found_rows_settled(volume).await {
-            tracing::info!(%volume, "rows that its opening found are not settled yet");
-            return false;
-        }
-        // After a stop in order, too: what other nodes wrote meanwhile, and a kill kept from being queued, shows
-        // nowhere else.
-        self.wait_for_its_bound(volume).await;
-        if let Err(reason) = self.catch_up(volume).await {
-            tracing::info!(%volume, reason, "the volume was not compared with enough of its peers");
-            return false;
-        }
-        self.recovery.know(volume, now);
-        true
+impl PeerComparer {
+    pub(crate) fn new(deps: &Deps, queue: &Arc<HealQueue>, checker: &Arc<RegisterChecker>) -> Self {
+        Self { deps: deps.clone(), queue: Arc::clone(queue), checker: Arc::clone(checker) }
     }
 
-    /// Rows that were sealed when the volume came back are settled like the others once their seals have gone: until
-    /// then it is not known again what it lacks.
-    pub(in crate::upkeep) async fn look_at_left_out_rows(&self, volume: VolumeId, since: ComparisonPoint) {
-        if self.are_left_out_rows_back(volume).await {
-            self.recovery.doubt(volume);
-        }
-        if !self.recovery.is_known(volume, since) && self.found_rows_settled(volume).await {
-            self.recovery.know(volume, since);
-        }
-    }
-
-    async fn wait_for_its_bound(&self, volume: VolumeId) {
-        if self.set_with(volume).is_some_and(|set| set.routes.len() == 1) {
+    pub(super) async fn wait_for_its_bound(&self, volume: VolumeId) {
+        if self.deps.set_with(volume).is_some_and(|set| set.routes.len() == 1) {
             return;
         }
-        let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
+        let serving = self.deps.volumes.get(volume).and_then(|volume| volume.serving().ok());
         let refuses = |serving: Arc<ServingVolume>| {
             serving.has_promised || serving.reader.guarantees().floor > Ballot::ZERO
         };
@@ -92,12 +54,12 @@ impl Context {
         }
     }
 
-    /// Compares what changed on the peers since the volume left. What it lacks and is committed is on A of the
-    /// N - 1 others: N - A of them show it. One more is compared where it is there.
-    async fn catch_up(&self, volume: VolumeId) -> Result<(), String> {
-        let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;
+    /// Compares what changed on the peers since the volume left. A row that it lacks and that is committed is
+    /// on A of the N - 1 others: N - A of them show it. One more is compared where it is there.
+    pub(super) async fn catch_up(&self, volume: VolumeId) -> Result<(), String> {
+        let local = self.deps.volumes.get(volume).ok_or("the volume is not on this node")?;
         let known = local.serving().map_err(|error| error.to_string())?.reader.peers();
-        let set = self.set_with(volume).ok_or("the volume is in no set")?;
+        let set = self.deps.set_with(volume).ok_or("the volume is in no set")?;
         let wanted = set.quorums().prepare();
         let (mut compared, mut failure) = (0, String::new());
         for route in set.routes.iter().filter(|route| route.volume != volume) {
@@ -114,15 +76,15 @@ impl Context {
         if compared + 1 >= wanted { Ok(()) } else { Err(failure) }
     }
 
-    pub(in crate::upkeep) async fn catch_up_with(
+    pub(crate) async fn catch_up_with(
         &self,
         volume: VolumeId,
         route: &VolumeRoute,
         noted: Option<(Incarnation, Sequence)>,
     ) -> Result<(), String> {
         let now = self.position_of_voter(route).await?;
-        // One that was never noted, or has begun another life, is compared as a whole: sequences of other lives
-        // say nothing of this one.
+        // One that was never noted, or has begun another life, is compared as a whole: sequences of other
+        // lives say nothing of this one.
         let noted = noted.filter(|(life, _)| *life == now.incarnation);
         let (since, until) = (noted.map_or(Sequence(0), |(_, durable)| durable), now.durable);
         if since >= until {
@@ -130,8 +92,14 @@ impl Context {
         }
         let mut after = None;
         loop {
-            let request =
-                RowScan { epoch: self.cluster.epoch(), after, since, until, limit: PAGE, want_value: false };
+            let request = RowScan {
+                epoch: self.deps.cluster.epoch(),
+                after,
+                since,
+                until,
+                limit: COMPARE_PAGE,
+                want_value: false,
+            };
             let page = self.changed_rows(route, &request, now.incarnation).await?;
             let keys = page.rows.into_iter().map(|row| row.key);
             let mut compared =
@@ -148,9 +116,9 @@ impl Context {
         }
     }
 
-    /// How far the log of a peer is that votes, and whose log names the opening that says so. One that recovers gets
-    /// rows in its own life that stand behind that, and are older than the comparison all the same; once a volume
-    /// votes in a life it never recovers in it.
+    /// How far the log of a peer is that votes, and whose log names the opening that says so. One that
+    /// recovers gets rows in its own life that stand behind that, and are older than the comparison all the
+    /// same; once a volume votes in a life it never recovers in it.
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
@@ -166,9 +134,9 @@ impl Context {
         }
     }
 
-    /// A page of a peer's rows. What was compared before is not compared again for a peer that is busy, or is
-    /// away for a moment; one in another life has other rows.
-    pub(in crate::upkeep) async fn changed_rows(
+    /// A page of a peer's rows. Rows that were compared before are not compared again for a peer that is
+    /// busy, or is away for a moment; one in another life has other rows.
+    pub(crate) async fn changed_rows(
         &self,
         route: &VolumeRoute,
         request: &RowScan,
@@ -176,7 +144,7 @@ impl Context {
     ) -> Result<RowPage, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let failed = match ask(route.registers.rows(route.volume, request), PATIENCE).await {
+            let failed = match ask(route.registers.rows(route.volume, request), PAGE_PATIENCE).await {
                 Ok(answer) if answer.from.incarnation != life => {
                     return Err(format!("volume {} began another life", route.volume));
                 }
@@ -194,32 +162,32 @@ impl Context {
 
     /// Compares a row for a volume; `false` where that lacks something that no log took.
     async fn compare(&self, volume: VolumeId, key: RegisterKey) -> bool {
-        self.throttle.take(0).await;
-        let Err(error) = self.check_register(&key, Look::For(volume)).await else { return true };
-        // Nobody would look again: the next comparison begins behind this one.
+        self.deps.throttle.take(0).await;
+        let Err(error) = self.checker.check_register(&key, Look::For(volume)).await else { return true };
+        // It would not be looked at again: the next comparison begins behind this one.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");
-        self.queue_heal(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await
-    }
-
-    /// How far the logs of a volume's peers are durable now. All are asked at one time: one that does not answer
-    /// holds its asker up once.
-    pub(in crate::upkeep) async fn peer_positions(&self, volume: VolumeId) -> PeerPositions {
-        let Some(set) = self.set_with(volume) else { return PeerPositions::new() };
-        let peers = set.routes.iter().filter(|route| route.volume != volume);
-        let asked = peers.map(async |route| {
-            let from = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await.ok()?;
-            Some((route.volume, from.position())).filter(|_| from.opening != OpeningId::NONE)
-        });
-        join_all(asked).await.into_iter().flatten().collect()
+        self.queue.put(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await
     }
 }
 
-/// Tells the volume how far its peers' logs are durable, so that it knows from where on it
-/// missed something, and they know when it comes back with less than it had. Only the opening that was compared
-/// with them is told: in another one the note would hide what that one missed.
+/// How far the logs of a volume's peers are durable now. All are asked at one time: one that does not answer
+/// holds its asker up once.
+pub(crate) async fn peer_positions(deps: &Deps, volume: VolumeId) -> PeerPositions {
+    let Some(set) = deps.set_with(volume) else { return PeerPositions::new() };
+    let peers = set.routes.iter().filter(|route| route.volume != volume);
+    let asked = peers.map(async |route| {
+        let from = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await.ok()?;
+        Some((route.volume, from.position())).filter(|_| from.opening != OpeningId::NONE)
+    });
+    join_all(asked).await.into_iter().flatten().collect()
+}
+
+/// Notes on the volume how far its peers' logs are durable, so that it knows from where on it missed
+/// something, and they know when it comes back with less than it had. Only the opening that was compared with
+/// them is told: in another one the note would hide what that one missed.
 ///
-/// What the volume missed up to there is queued: whoever calls this saw to it.
-pub(in crate::upkeep) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositions) {
+/// The rows that the volume missed up to there are queued: the caller saw to it.
+pub(crate) fn note_peers(volume: &LocalVolume, opening: u32, peers: &PeerPositions) {
     for (peer, position) in peers.iter().copied() {
         let Position { incarnation, durable, .. } = position;
         let Ok(serving) = volume.serving() else { return };

@@ -3,7 +3,7 @@
 //! ```text
 //! opened -> asks its peers -> A - 1 answered, none remembers more -> votes -> the others, as they come
 //!                          -> one remembers more                  -> recovers, like a wiped one
-//!                          -> too few answered                    -> waits, or somebody vouches for it
+//!                          -> too few answered                    -> waits, or an admin vouches for it
 //! ```
 //! A peer answers from its log as soon as it is open, so the volumes of a node that starts confirm each
 //! other at once. A volume says its openings as it asks, and the peer drops what they cover. The decision is
@@ -24,14 +24,17 @@ use sherd_core::register::recover::confirm::{
     Asker, Confirmation, Memory, OpenedVolume, adopted_memory, confirm, lost_state,
 };
 
-use super::super::{Context, ask};
-use super::StuckSet;
-use super::stall::{CONTROL_PATIENCE, RecoveryStall};
+use super::orders::VolumeOrders;
+use super::stall::RecoveryStall;
+use super::stuck::{StuckSet, stuck};
 use crate::cluster::SetView;
 use crate::peer::{Gather, VolumeRoute};
+use crate::upkeep::deps::Deps;
+use crate::upkeep::pages::ask;
+use crate::upkeep::recover::limits::CONTROL_PATIENCE;
 use crate::volumes::{LocalVolume, ServingVolume, VolumeState};
 
-/// What one opening of a volume has come to, as its follower keeps it.
+/// How far one opening of a volume is confirmed, as its follower keeps it.
 #[derive(Debug)]
 pub(super) struct OpeningConfirmation {
     number: u32,
@@ -41,12 +44,12 @@ pub(super) struct OpeningConfirmation {
 }
 
 impl OpeningConfirmation {
-    /// Nothing was heard in it yet.
+    /// No peer has answered in it yet.
     pub(super) fn new(number: u32) -> Self {
         Self { number, since: Instant::now(), heard: BTreeSet::new() }
     }
 
-    /// Begins anew where the volume was opened again.
+    /// Begins again where the volume was opened again.
     pub(super) fn follow(&mut self, number: u32) {
         if self.number != number {
             *self = Self::new(number);
@@ -54,10 +57,22 @@ impl OpeningConfirmation {
     }
 }
 
-impl Context {
+/// Has the peers of opened volumes confirm them.
+#[derive(Debug)]
+pub(crate) struct Confirmer {
+    deps: Deps,
+    orders: Arc<VolumeOrders>,
+}
+
+impl Confirmer {
+    pub(crate) fn new(deps: &Deps, orders: &Arc<VolumeOrders>) -> Self {
+        Self { deps: deps.clone(), orders: Arc::clone(orders) }
+    }
+
     /// Asks the peers of every volume of this node that was opened and does not vote yet, once.
-    pub(in crate::upkeep) async fn confirm_volumes(&self) {
+    pub(crate) async fn confirm_volumes(&self) {
         let unconfirmed = self
+            .deps
             .volumes
             .all()
             .iter()
@@ -73,8 +88,8 @@ impl Context {
     /// `true` when it votes.
     pub(super) async fn confirm(&self, volume: &LocalVolume, opening: &mut OpeningConfirmation) -> bool {
         let Ok(serving) = volume.serving() else { return false };
-        let (mut waits, mut stuck) = (None, None);
-        for set in self.sets_with(volume.id()) {
+        let (mut waits, mut stuck_set) = (None, None);
+        for set in self.deps.sets_with(volume.id()) {
             match self.judge(volume.id(), &serving, &set, opening).await {
                 Confirmation::Confirmed => {}
                 Confirmation::Lost { remembered } => {
@@ -83,13 +98,13 @@ impl Context {
                 }
                 Confirmation::Unconfirmed { answers, needed } => {
                     waits = Some(self.waits_for(volume.id(), &set, opening, answers, needed));
-                    stuck = stuck.or_else(|| self.stuck(&set));
+                    stuck_set = stuck_set.or_else(|| stuck(&self.deps, &set));
                 }
             }
         }
         if let Some(waits) = waits {
             if !self.is_vouched(volume, opening) {
-                explain(volume, &waits, stuck.as_ref());
+                explain(volume, &waits, stuck_set.as_ref());
                 return false;
             }
             tracing::warn!(
@@ -100,7 +115,7 @@ impl Context {
                  acknowledged writes are lost with it"
             );
         }
-        // A keeper that hangs in a dead disk holds up nobody else.
+        // A keeper that hangs in a dead disk does not hold up others.
         let voting = tokio::time::timeout(CONTROL_PATIENCE, volume.confirm(&serving)).await;
         voting.is_ok_and(|confirmed| confirmed.is_ok())
     }
@@ -112,7 +127,7 @@ impl Context {
         opening: &mut OpeningConfirmation,
     ) -> bool {
         let Ok(serving) = volume.serving() else { return false };
-        for set in self.sets_with(volume.id()) {
+        for set in self.deps.sets_with(volume.id()) {
             let silent: Vec<VolumeRoute> = peers_of(&set, volume.id())
                 .filter(|route| !opening.heard.contains(&route.volume))
                 .cloned()
@@ -137,26 +152,6 @@ impl Context {
             }
         }
         false
-    }
-
-    /// What the voters of a recovery remember of a volume's peers.
-    pub(super) async fn memory_of(
-        &self,
-        volume: VolumeId,
-        voters: &[VolumeRoute],
-    ) -> Result<Positions, RecoveryStall> {
-        let asked = voters.iter().map(async |route| {
-            let answer = ask(route.upkeep.remembers(route.volume, None), CONTROL_PATIENCE).await;
-            let failed = |error: message::Error| RecoveryStall::Scan {
-                volume: route.volume,
-                reason: error.to_string(),
-            };
-            let answer = answer.map_err(failed)?;
-            let order = Order::default();
-            Ok(Reply { volume: route.volume, from: answer.from, order, result: answer.result })
-        });
-        let answers: Vec<Reply<Memory>> = try_join_all(asked).await?;
-        Ok(adopted_memory(volume, &answers).into())
     }
 
     /// Asks all peers in one set, until they have said enough.
@@ -196,8 +191,8 @@ impl Context {
 
     /// Whether an admin lets volumes vote that too few peers confirm, and this one waited for them.
     fn is_vouched(&self, volume: &LocalVolume, opening: &OpeningConfirmation) -> bool {
-        let waited = self.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after);
-        waited || self.volume_orders.is_vouched(volume.id(), volume.opened_count())
+        let waited = self.deps.settings.vouch_after.is_some_and(|after| opening.since.elapsed() >= after);
+        waited || self.orders.is_vouched(volume.id(), volume.opened_count())
     }
 
     fn waits_for(
@@ -209,7 +204,7 @@ impl Context {
         needed: usize,
     ) -> String {
         let silent = peers_of(set, volume).filter(|route| !opening.heard.contains(&route.volume));
-        let named = silent.map(|route| match self.volumes.get(route.volume) {
+        let named = silent.map(|route| match self.deps.volumes.get(route.volume) {
             Some(local) => local.path().display().to_string(),
             None => route.volume.to_string(),
         });
@@ -219,6 +214,20 @@ impl Context {
             named.join(", ")
         )
     }
+}
+
+/// The positions that the voters of a recovery remember of a volume's peers.
+pub(super) async fn memory_of(volume: VolumeId, voters: &[VolumeRoute]) -> Result<Positions, RecoveryStall> {
+    let asked = voters.iter().map(async |route| {
+        let answer = ask(route.upkeep.remembers(route.volume, None), CONTROL_PATIENCE).await;
+        let failed =
+            |error: message::Error| RecoveryStall::Scan { volume: route.volume, reason: error.to_string() };
+        let answer = answer.map_err(failed)?;
+        let order = Order::default();
+        Ok(Reply { volume: route.volume, from: answer.from, order, result: answer.result })
+    });
+    let answers: Vec<Reply<Memory>> = try_join_all(asked).await?;
+    Ok(adopted_memory(volume, &answers).into())
 }
 
 /// Says why a volume does not vote yet, once for each reason.
@@ -239,7 +248,7 @@ fn peers_of(set: &SetView, volume: VolumeId) -> impl Iterator<Item = &VolumeRout
     set.routes.iter().filter(move |route| route.volume != volume)
 }
 
-/// What the volume says of itself to a peer that it asks.
+/// The openings that the volume sends to a peer that it asks.
 fn asker_of(volume: VolumeId, serving: &ServingVolume) -> Option<Asker> {
     Some(Asker { volume, openings: serving.reader.openings_to_ask_with()? })
 }

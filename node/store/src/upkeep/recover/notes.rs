@@ -1,5 +1,5 @@
-//! Since when it is known what a volume missed: its last comparison with its peers, and how far their logs were
-//! when nobody could say any more that it missed something before.
+//! Since when it is known what a volume missed: its last comparison with its peers, and how far their logs
+//! were when no report of what it missed before could come any more.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -7,29 +7,20 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::cluster::damage::ReportCounts;
+use crate::upkeep::recover::limits::{NOTED_AFTER, NOTES_MAX, ROUNDS_BETWEEN};
 use sherd_core::id::VolumeId;
 use sherd_core::register::position::Position;
 
 /// How far the logs of peers are durable.
-pub(in crate::upkeep) type PeerPositions = Vec<(VolumeId, Position)>;
-
-/// Between two notes of how far the peers' logs are durable.
-pub(super) const NOTE_EVERY: Duration = Duration::from_secs(10);
-/// When everything that a volume missed up to a position is queued: a round of accepts is over, whoever refused was
-/// looked at once more, and what came of it is in the logs.
-const NOTED_AFTER: Duration = Duration::from_secs(20);
-/// Notes that wait for that at one time.
-const NOTES_MAX: usize = 8;
-/// Looks at a volume between two comparisons of it for lost reports.
-const ROUNDS_BETWEEN: u32 = 5;
+pub(crate) type PeerPositions = Vec<(VolumeId, Position)>;
 
 /// Up to when a volume was compared with its peers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(in crate::upkeep) struct ComparisonPoint {
+pub(crate) struct ComparisonPoint {
     /// In this opening.
-    pub(in crate::upkeep) opening: u32,
-    /// After so many reports of what volumes missed were lost: who compared before knows nothing of them.
-    pub(in crate::upkeep) lost_reports: u64,
+    pub(crate) opening: u32,
+    /// After this many reports of what volumes missed were lost: a comparison before does not cover them.
+    pub(crate) lost_reports: u64,
 }
 
 /// The last comparison of a volume with its peers that came to its end.
@@ -40,8 +31,8 @@ pub(super) struct LastComparison {
 }
 
 impl LastComparison {
-    /// Whether another is due: at once after an opening. Reports that are lost again and again, as they are while
-    /// no log takes any, would make the volumes compare without an end.
+    /// Whether another is due: at once after an opening. Reports that are lost again and again, as they are
+    /// while no log takes any, would make the volumes compare without an end.
     pub(super) fn is_over(&self, now: ComparisonPoint, recover_every: Duration) -> bool {
         self.since != now && self.may_be_repeated(now, recover_every)
     }
@@ -52,7 +43,8 @@ impl LastComparison {
     }
 }
 
-/// How far the logs of a volume's peers were, for as long as somebody may still say what the volume missed up to there.
+/// How far the logs of a volume's peers were, for as long as a report may still come of what the volume
+/// missed up to there.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     since: ComparisonPoint,
@@ -93,6 +85,7 @@ impl Notes {
 
 #[cfg(test)]
 mod tests {
+    use crate::upkeep::recover::limits::NOTE_EVERY;
     use std::sync::Arc;
 
     use sherd_core::id::{BucketId, Incarnation, ObjectKey, RegisterKey, Sequence, VolumeId};

@@ -1,19 +1,18 @@
-//! What an admin decided about volumes of this node: which empty directories are rebuilt at once, and which
+//! Orders of an admin about volumes of this node: which empty directories are rebuilt at once, and which
 //! volumes vote that too few of their peers confirm.
 //!
-//! An order is about what the admin saw: it holds for the opening that the volume was in, until it was followed, ten
-//! minutes have passed, or the process ends. Another disk in the volume's place needs another order.
+//! An order is about what the admin saw: it holds for the opening that the volume was in, until it was
+//! followed, ten minutes have passed, or the process ends. Another disk in the volume's place needs another
+//! order.
+
+use crate::upkeep::recover::limits::ORDER_MAX;
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::id::VolumeId;
-
-/// How long an order holds: what it was given for may have changed by then.
-const ORDER_MAX: Duration = Duration::from_mins(10);
 
 /// Orders that were not followed yet; at most two for each volume of the node.
 #[derive(Debug, Default)]
@@ -42,12 +41,12 @@ impl VolumeOrder {
 
 impl VolumeOrders {
     /// Orders that an empty directory is rebuilt without waiting for its disk.
-    pub(in crate::upkeep) fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
+    pub(crate) fn adopt_now(&self, volume: VolumeId, opened_count: u32) {
         self.adopt_now.lock().insert(volume, VolumeOrder::new(opened_count));
     }
 
     /// Orders that a volume votes without its peers.
-    pub(in crate::upkeep) fn vouch(&self, volume: VolumeId, opened_count: u32) {
+    pub(crate) fn vouch(&self, volume: VolumeId, opened_count: u32) {
         self.vouched.lock().insert(volume, VolumeOrder::new(opened_count));
     }
 

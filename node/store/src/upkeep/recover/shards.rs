@@ -4,39 +4,34 @@
 //! pass: walk the volume's rows; of the shards that should be here and are not, keep the newest
 //!       -> rebuild them, newest first -> another pass over what is older -> until nothing is missing
 //! ```
-//! What is missing is seen on the volume, so a restart goes on where it was. A shard that cannot be
-//! rebuilt goes to the MRF queue and holds up nobody.
+//! The missing shards are seen on the volume, so a restart goes on where it was. A shard that cannot be
+//! rebuilt goes to the MRF queue and holds up no other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
-use std::time::Duration;
+use std::sync::Arc;
 
 use futures::StreamExt;
 
+use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, RegisterKey, ShardId, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{RowScan, ScannedRow};
 use sherd_core::placement;
 use sherd_core::record::{DataRef, Home, Value};
 
-use super::super::mrf::Spare;
-use super::super::rebuild::Subject;
-use super::super::{Context, ask};
+use super::status::Recoveries;
 use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
 use crate::register::refs::kept_by;
-use sherd_core::heal::HealEntry;
-
-/// Shards of one pass: about 300 bytes each.
-const PASS_MAX: usize = 50_000;
-/// Rows of one page.
-const PAGE: usize = 200;
-/// How long a page or a question may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Before a busy volume is asked for a shard again.
-const BUSY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
-/// Shards rebuilt at one time.
-const CONCURRENT: usize = 4;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::PAGE_PATIENCE;
+use crate::upkeep::pages::ask;
+use crate::upkeep::progress::ProgressFiles;
+use crate::upkeep::queue::HealQueue;
+use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::recover::limits::{BUSY_PAUSES, SHARDS_AT_ONCE, SHARDS_IN_PASS_MAX, SHARDS_PAGE};
+use crate::upkeep::shards::subject::Subject;
 
 /// A shard that should be on the volume and is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +60,7 @@ struct ShardPass {
     newest: BinaryHeap<Reverse<MissingShard>>,
     bytes: u64,
     is_cut: bool,
-    /// What could not be looked at is in no log.
+    /// A shard that could not be looked at is in no log.
     is_unlogged: bool,
 }
 
@@ -73,35 +68,53 @@ impl ShardPass {
     fn add(&mut self, missing: MissingShard, shard_bytes: u64) {
         self.bytes = self.bytes.saturating_add(shard_bytes);
         self.newest.push(Reverse(missing));
-        if self.newest.len() > PASS_MAX {
+        if self.newest.len() > SHARDS_IN_PASS_MAX {
             self.newest.pop();
             self.is_cut = true;
         }
     }
 }
 
-impl Context {
-    /// Notes that the volume's shards have to be looked for, durably.
-    pub(super) async fn want_shards(&self, volume: VolumeId) -> Result<(), String> {
-        self.remember(volume, |progress| progress.wants_shards = true).await
+/// Rebuilds the shards of recovered volumes.
+#[derive(Debug)]
+pub(crate) struct ShardRestorer {
+    deps: Deps,
+    progress: Arc<ProgressFiles>,
+    queue: Arc<HealQueue>,
+    recoveries: Arc<Recoveries>,
+}
+
+impl ShardRestorer {
+    pub(crate) fn new(
+        deps: &Deps,
+        progress: &Arc<ProgressFiles>,
+        queue: &Arc<HealQueue>,
+        recoveries: &Arc<Recoveries>,
+    ) -> Self {
+        Self {
+            deps: deps.clone(),
+            progress: Arc::clone(progress),
+            queue: Arc::clone(queue),
+            recoveries: Arc::clone(recoveries),
+        }
     }
 
     /// Rebuilds the shards that a recovered volume lacks, if that is not done yet.
-    pub(in crate::upkeep) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
-        if !self.progress(volume).await?.wants_shards {
+    pub(crate) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
+        if !self.progress.read(volume).await?.wants_shards {
             return Ok(());
         }
-        let set = self.set_with(volume).ok_or("the volume is in no set")?;
+        let set = self.deps.set_with(volume).ok_or("the volume is in no set")?;
         let place = set.place_of(volume).ok_or("the volume is in no set")?;
         let (mut below, mut are_logged) = (None, true);
         loop {
             let pass = self.missing_shards(&set, place, below).await?;
-            self.recovery.shards_left(volume, pass.bytes, self.wall_ms());
+            self.recoveries.shards_left(volume, pass.bytes, self.deps.wall_ms());
             let newest_first: Vec<MissingShard> =
                 pass.newest.into_sorted_vec().into_iter().map(|Reverse(missing)| missing).collect();
             below = newest_first.last().map(|missing| missing.id);
             let rebuilding = newest_first.into_iter().map(|missing| self.rebuild_missing(volume, missing));
-            let rebuilt = futures::stream::iter(rebuilding).buffer_unordered(CONCURRENT);
+            let rebuilt = futures::stream::iter(rebuilding).buffer_unordered(SHARDS_AT_ONCE);
             are_logged &= !pass.is_unlogged;
             are_logged = rebuilt.fold(are_logged, async |are_logged, is_safe| are_logged && is_safe).await;
             if !pass.is_cut {
@@ -111,8 +124,8 @@ impl Context {
         if !are_logged {
             return Err("what it lacks could not be rebuilt, and no log took that".to_owned());
         }
-        self.remember(volume, |progress| progress.wants_shards = false).await?;
-        self.recovery.end(volume);
+        self.progress.change(volume, |progress| progress.wants_shards = false).await?;
+        self.recoveries.end(volume);
         tracing::info!(%volume, "the volume's shards are rebuilt, or queued");
         Ok(())
     }
@@ -128,8 +141,8 @@ impl Context {
         let mut pass = ShardPass::default();
         let mut after = None;
         loop {
-            let request = RowScan::all(self.cluster.epoch(), after, PAGE);
-            let page = ask(own.registers.rows(own.volume, &request), PATIENCE).await;
+            let request = RowScan::all(self.deps.cluster.epoch(), after, SHARDS_PAGE);
+            let page = ask(own.registers.rows(own.volume, &request), PAGE_PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
                 let kept = self.named_by(&scanned, &mut pass).await;
@@ -144,17 +157,17 @@ impl Context {
         }
     }
 
-    /// What a row keeps alive. Where that cannot be told now, because the value or a page that it names cannot be
-    /// read, the row is queued: its heal looks at all that it names.
+    /// The data that a row keeps alive. Where that is not known now, because the value or a page that it
+    /// names cannot be read, the row is queued: its heal looks at all that it names.
     async fn named_by(&self, scanned: &ScannedRow, pass: &mut ShardPass) -> Vec<DataRef> {
         let value = scanned.row.value.clone().and_then(|head| Value::decode(head).ok());
         if let Some(value) = &value
-            && let Ok(kept) = kept_by(&self.stripes, &scanned.key, value).await
+            && let Ok(kept) = kept_by(&self.deps.stripes, &scanned.key, value).await
         {
             return kept;
         }
         let entry = HealEntry { key: scanned.key.clone(), data: None, since_ms: 0 };
-        pass.is_unlogged |= !self.queue_heal(entry, Spare(1)).await;
+        pass.is_unlogged |= !self.queue.put(entry, Spare(1)).await;
         value.map(|value| value.data_refs()).unwrap_or_default()
     }
 
@@ -165,7 +178,7 @@ impl Context {
         (set, place): (&SetView, usize),
         pass: &mut ShardPass,
     ) -> Result<(), String> {
-        let Ok(subject) = Subject::new(self, key, data) else { return Ok(()) };
+        let Ok(subject) = Subject::new(&self.deps, key, data) else { return Ok(()) };
         if !subject.is_on(set.id) {
             // Its shards are on other volumes.
             return Ok(());
@@ -188,10 +201,10 @@ impl Context {
                 pass.add(MissingShard { id: data.id, key: key.clone(), data, index }, subject.shard_bytes());
             }
             Err(error @ message::Error::Unreachable { .. }) => return Err(error.to_string()),
-            // One shard that cannot be told holds up nobody: its heal looks at all of its data.
+            // One shard that cannot be looked at holds up no other: its heal looks at all of its data.
             Err(_) => {
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
-                let is_logged = self.queue_heal(entry, Spare(data.parity_shards.saturating_sub(1))).await;
+                let is_logged = self.queue.put(entry, Spare(data.parity_shards.saturating_sub(1))).await;
                 pass.is_unlogged |= !is_logged;
             }
         }
@@ -206,30 +219,33 @@ impl Context {
         subject: &Subject,
         home: Home,
     ) -> message::Result<u64> {
-        let bytes = ask(own.shards.shard_bytes(own.volume, shard, home), PATIENCE).await?;
+        let bytes = ask(own.shards.shard_bytes(own.volume, shard, home), PAGE_PATIENCE).await?;
         if home != Home::Packed {
             return Ok(bytes);
         }
-        // What a loss took of the log may end within a record.
-        self.throttle.take(subject.shard_bytes()).await;
-        ask(own.shards.verify_shard(own.volume, shard, home), PATIENCE).await
+        // A loss of the log may begin within a record.
+        self.deps.throttle.take(subject.shard_bytes()).await;
+        ask(own.shards.verify_shard(own.volume, shard, home), PAGE_PATIENCE).await
     }
 
     /// Rebuilds a shard, or queues that; `false` where no log took it.
     async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) -> bool {
         let MissingShard { key, data, index, .. } = missing;
-        let Ok(subject) = Subject::new(self, &key, data) else { return true };
+        let Ok(subject) = Subject::new(&self.deps, &key, data) else { return true };
         let others: Vec<u8> =
             (0..data.data_shards + data.parity_shards).filter(|other| *other != index).collect();
-        let is_safe = match subject.rebuild(self, index, &others).await {
-            Ok(()) => true,
+        let is_safe = match subject.rebuild(&self.deps, index, &others).await {
+            Ok(bytes) => {
+                self.queue.mrf.wrote(bytes);
+                true
+            }
             Err(error) => {
                 tracing::debug!(?key, data = %data.id, index, %error, "shard not rebuilt yet");
                 let entry = HealEntry { key, data: Some(data.into()), since_ms: 0 };
-                self.queue_heal(entry, Spare(0)).await
+                self.queue.put(entry, Spare(0)).await
             }
         };
-        self.recovery.shard_done(volume, subject.shard_bytes());
+        self.recoveries.shard_done(volume, subject.shard_bytes());
         is_safe
     }
 }
@@ -257,16 +273,16 @@ mod tests {
     #[test]
     fn a_pass_keeps_the_newest_and_says_that_older_ones_are_left() {
         let mut pass = ShardPass::default();
-        for birth in 0..PASS_MAX as u64 {
+        for birth in 0..SHARDS_IN_PASS_MAX as u64 {
             pass.add(missing(birth), 10);
         }
         assert!(!pass.is_cut);
-        pass.add(missing(PASS_MAX as u64), 10);
+        pass.add(missing(SHARDS_IN_PASS_MAX as u64), 10);
         assert!(pass.is_cut);
-        assert_eq!(pass.bytes, 10 * (PASS_MAX as u64 + 1));
+        assert_eq!(pass.bytes, 10 * (SHARDS_IN_PASS_MAX as u64 + 1));
         let sorted: Vec<u64> =
             pass.newest.into_sorted_vec().iter().map(|Reverse(missing)| missing.id.birth.as_ms()).collect();
-        assert_eq!(sorted.first(), Some(&(PASS_MAX as u64)), "newest first");
+        assert_eq!(sorted.first(), Some(&(SHARDS_IN_PASS_MAX as u64)), "newest first");
         assert_eq!(sorted.last(), Some(&1), "the oldest was left for the next pass");
     }
 }

@@ -1,11 +1,6 @@
 //! Why a recovery, or the confirmation of an opening, does not go on now.
 
-use std::time::Duration;
-
 use sherd_core::id::VolumeId;
-
-/// How long a peer may take to make a change durable.
-pub(in crate::upkeep) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -13,7 +8,7 @@ pub(crate) enum RecoveryStall {
     /// Too few voters of the set answer.
     #[error("{voters} of {needed} needed voters of its set answer")]
     Voters {
-        /// Who answered and votes.
+        /// Voters that answered.
         voters: usize,
         /// P.
         needed: usize,

@@ -7,8 +7,8 @@ use sherd_core::id::SetId;
 use sherd_core::register::recover::outlook::{Outlook, SetStanding, outlook};
 use sherd_core::report::VolumeStanding;
 
-use super::super::Context;
 use crate::cluster::SetView;
+use crate::upkeep::deps::Deps;
 
 /// A set that does not come back by itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,42 +46,40 @@ impl fmt::Display for StuckSet {
     }
 }
 
-impl Context {
-    /// Why a set does not come back by itself; `None` when it may.
-    pub(in crate::upkeep) fn stuck(&self, set: &SetView) -> Option<StuckSet> {
-        let mut standing = SetStanding::default();
-        let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
-        for route in &set.routes {
-            let (name, held) = match self.volumes.get(route.volume) {
-                Some(volume) => (volume.path().display().to_string(), volume.state().standing()),
-                None => match self.cluster.remote().volume(route.volume) {
-                    Some(remote) => {
-                        let report = remote.report;
-                        (format!("{} of {}", report.path, report.node), report.standing)
-                    }
-                    None => (String::new(), VolumeStanding::Away),
-                },
-            };
-            match held {
-                VolumeStanding::Voting => standing.voting += 1,
-                VolumeStanding::Unconfirmed => {
-                    standing.unconfirmed += 1;
-                    unconfirmed.push(name);
+/// Why a set does not come back by itself; `None` when it may.
+pub(crate) fn stuck(deps: &Deps, set: &SetView) -> Option<StuckSet> {
+    let mut standing = SetStanding::default();
+    let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
+    for route in &set.routes {
+        let (name, held) = match deps.volumes.get(route.volume) {
+            Some(volume) => (volume.path().display().to_string(), volume.state().standing()),
+            None => match deps.cluster.remote().volume(route.volume) {
+                Some(remote) => {
+                    let report = remote.report;
+                    (format!("{} of {}", report.path, report.node), report.standing)
                 }
-                VolumeStanding::Lost => {
-                    standing.lost += 1;
-                    lost.push(name);
-                }
-                VolumeStanding::Away => standing.away += 1,
-            }
-        }
-        let may_vouch = match outlook(standing, set.quorums()) {
-            Outlook::Open => return None,
-            // It was vouched for already: they vote in a moment.
-            Outlook::NeedsVouching if self.settings.vouch_after.is_some() => return None,
-            Outlook::NeedsVouching => true,
-            Outlook::NeedsVolumes => false,
+                None => (String::new(), VolumeStanding::Away),
+            },
         };
-        Some(StuckSet { set: set.id, lost, unconfirmed, may_vouch })
+        match held {
+            VolumeStanding::Voting => standing.voting += 1,
+            VolumeStanding::Unconfirmed => {
+                standing.unconfirmed += 1;
+                unconfirmed.push(name);
+            }
+            VolumeStanding::Lost => {
+                standing.lost += 1;
+                lost.push(name);
+            }
+            VolumeStanding::Away => standing.away += 1,
+        }
     }
+    let may_vouch = match outlook(standing, set.quorums()) {
+        Outlook::Open => return None,
+        // It was vouched for already: they vote in a moment.
+        Outlook::NeedsVouching if deps.settings.vouch_after.is_some() => return None,
+        Outlook::NeedsVouching => true,
+        Outlook::NeedsVolumes => false,
+    };
+    Some(StuckSet { set: set.id, lost, unconfirmed, may_vouch })
 }

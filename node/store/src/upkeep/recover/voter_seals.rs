@@ -1,11 +1,9 @@
 //! Step 1 of the barrier, second half: the seals of its voters, read page by page.
 //!
-//! They are as many as buckets were ever deleted, so no report carries them. Each voter is read after its report
-//! that it recorded the new life has come, and the volume takes them over together with its floor, before it
-//! stores a write or a row: `core::register::recover` says why that order finds every seal that the volume stood
-//! for. Guards I-11.
-
-use std::time::Duration;
+//! They are as many as buckets were ever deleted, so no report carries them. Each voter is read after its
+//! report that it recorded the new life has come, and the volume takes them over together with its floor,
+//! before it stores a write or a row: `core::register::recover` says why that order finds every seal that the
+//! volume stood for. Guards I-11.
 
 use futures::future::join_all;
 use parking_lot::Mutex;
@@ -17,13 +15,11 @@ use sherd_core::register::quorum::{Order, Reply};
 use sherd_core::register::recover::{Barrier, Guarantees, VoterSeals, may_take};
 use sherd_core::register::seal::StoredSeals;
 
-use super::super::ask;
-use super::RecoveryTry;
+use super::attempt::RecoveryTry;
 use super::stall::RecoveryStall;
 use crate::peer::VolumeRoute;
-
-/// How long a page may take.
-const PATIENCE: Duration = Duration::from_secs(10);
+use crate::upkeep::limits::VOLUME_PATIENCE;
+use crate::upkeep::pages::ask;
 
 impl RecoveryTry {
     /// Reads the seals of every voter of the barrier, all at one time, and gives what they hold together.
@@ -53,14 +49,14 @@ impl RecoveryTry {
     }
 }
 
-/// Adds all seals of one voter; gives who answered: one and the same life, which votes from the first page to the
-/// last.
+/// Adds all seals of one voter; gives who answered: one and the same life, which votes from the first page to
+/// the last.
 async fn read_all(route: &VolumeRoute, all: &Mutex<VoterSeals>) -> Result<Answerer, String> {
     let mut after = None;
     let mut before: Option<Answerer> = None;
     loop {
         let page = route.upkeep.seals(route.volume, after, SEALS_PAGE_MAX);
-        let Answer { from, result } = ask(page, PATIENCE).await.map_err(|error| error.to_string())?;
+        let Answer { from, result } = ask(page, VOLUME_PATIENCE).await.map_err(|error| error.to_string())?;
         let page = result.map_err(|refusal| refusal.to_string())?;
         if !from.votes || before.as_ref().is_some_and(|before| before.incarnation != from.incarnation) {
             return Err("it began a new life, or does not vote".to_owned());

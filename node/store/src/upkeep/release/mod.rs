@@ -5,14 +5,13 @@
 //!                                       a start, or room here ------^
 //!                                       overdue in a log of this node: its gateway is gone
 //! ```
-//! Whoever replaced a value reports what the new, committed one no longer names: that is proof enough
-//! (`core::register::release`), and is looked at once more here. The logs are the truth: a start reads
-//! the notes again, and so is read again what did not fit into memory. What is lost of it (what no volume
+//! The writer that replaced a value reports what the new, committed one no longer names: that is proof enough
+//! (`core::register::release`), and is looked at once more here. The logs are the truth: a start reads the
+//! notes again, and so is read again what did not fit into memory. Data that is lost of it (what no volume
 //! noted, a volume that stays away) is an orphan, which the sweeper finds. Guards I-8.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
 use futures::StreamExt;
 use futures::future::join_all;
@@ -26,56 +25,39 @@ use sherd_core::record::DataRef;
 use sherd_core::register::release::grace_left_ms;
 use sherd_core::release::{ReleaseEntry, ReleaseId, ReplacedData};
 
-use super::sweep::is_open;
-use super::{Context, ask};
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
 use crate::register::refs::{RefsError, listed_on, reference};
-
-/// Between two looks.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long pinned data, or data that cannot be judged or removed now, waits for the next try; twice as
-/// long after each further one.
-const AGAIN_MS: u64 = 60_000;
-/// The longest such pause: what a volume that was away still holds goes that soon after it is back.
-const AGAIN_MS_MAX: u64 = 600_000;
-/// Tries before an entry leaves memory. Its note stays, and is read again as an overdue one.
-const TRIES_MAX: u32 = 10;
-/// Between two looks for overdue notes.
-const OVERDUE_LOOK_MS: u64 = 10_000;
-/// How long after its grace data is released by a node that only noted it: until then its gateway does it.
-const OVERDUE_AFTER_MS: u64 = 20_000;
-/// Released at one time.
-const CONCURRENT: usize = 32;
-/// How long a volume may take to remove a shard.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Volumes that note an entry: one may be lost together with the process.
-const NOTED_ON: usize = 2;
-/// Notes of one page of a volume's log.
-const PAGE: usize = 500;
-/// How long a page may take.
-const PAGE_PATIENCE: Duration = Duration::from_secs(30);
+use crate::upkeep::deps::Deps;
+use crate::upkeep::final_seals::is_gone_for_ever;
+use crate::upkeep::limits::{
+    LOG_PAGE, OVERDUE_AFTER_MS, OVERDUE_LOOK_MS, PAGE_PATIENCE, RELEASE_AGAIN_MS, RELEASE_AGAIN_MS_MAX,
+    RELEASE_LOOK_EVERY, RELEASE_NOTED_ON, RELEASE_TRIES_MAX, RELEASES_AT_ONCE, VOLUME_PATIENCE,
+};
+use crate::upkeep::pages::ask;
+use crate::upkeep::shards::parts::is_open;
 
 /// Which volumes noted an entry.
-type Holders = SmallVec<[VolumeId; NOTED_ON]>;
+type Holders = SmallVec<[VolumeId; RELEASE_NOTED_ON]>;
 
 /// An entry that waits.
 #[derive(Debug, Clone)]
 struct WaitingRelease {
-    /// What is left of it.
+    /// The part of it that is left.
     entry: ReleaseEntry,
     holders: Holders,
-    /// Where it was read from the log of this volume: another node may release it first, and takes the note away then.
+    /// Where it was read from the log of this volume: another node may release it first, and takes the note
+    /// away then.
     read_from: Option<VolumeId>,
     tries: u32,
 }
 
-/// What waits to be released, in memory. Time is handed in, in monotonic milliseconds.
+/// The entries that wait to be released, in memory. Time is handed in, in monotonic milliseconds.
 #[derive(Debug)]
 struct ReleaseQueue {
     /// In the order in which they become due.
     waiting: BTreeMap<(u64, ReleaseId), WaitingRelease>,
-    /// What waits, with when it is due, and what is in hand.
+    /// The entries that wait, with when each is due, and those in hand.
     held: HashMap<ReleaseId, u64>,
     capacity: usize,
     overflowed: bool,
@@ -86,7 +68,7 @@ impl ReleaseQueue {
         Self { waiting: BTreeMap::new(), held: HashMap::new(), capacity, overflowed: false }
     }
 
-    /// Takes an entry in, or only another volume that noted it; `false` when there is no room.
+    /// Takes an entry in, or only another volume that noted it; `false` when it is full.
     fn add(&mut self, id: ReleaseId, release: WaitingRelease, due_ms: u64) -> bool {
         if let Some(due_ms) = self.held.get(&id) {
             if let Some(known) = self.waiting.get_mut(&(*due_ms, id)) {
@@ -105,15 +87,16 @@ impl ReleaseQueue {
         true
     }
 
-    /// Whether what was only read from logs may come in: half of the room is for what this node's requests replace.
+    /// Whether what was only read from logs may come in: half of the room is for what this node's requests
+    /// replace.
     fn has_room_for_notes(&self) -> bool {
         self.held.len() < self.capacity / 2
     }
 
-    /// Hands out what is due, at most [`CONCURRENT`] entries.
+    /// Hands out what is due, at most [`RELEASES_AT_ONCE`] entries.
     fn due(&mut self, now_ms: u64) -> Vec<(ReleaseId, WaitingRelease)> {
         let mut due = Vec::new();
-        while due.len() < CONCURRENT
+        while due.len() < RELEASES_AT_ONCE
             && let Some(first) = self.waiting.first_entry()
             && first.key().0 <= now_ms
         {
@@ -142,9 +125,10 @@ impl ReleaseQueue {
     }
 }
 
-/// What waits to be released.
+/// Releases superseded data.
 #[derive(Debug)]
-pub(crate) struct Releases {
+pub(crate) struct Releaser {
+    deps: Deps,
     queue: Mutex<ReleaseQueue>,
     /// How often each volume of this node was opened when its notes were read.
     read_at: Mutex<HashMap<VolumeId, u32>>,
@@ -152,18 +136,6 @@ pub(crate) struct Releases {
     overdue_look_ms: AtomicU64,
     released_count: AtomicU64,
     dropped_count: AtomicU64,
-}
-
-impl Default for Releases {
-    fn default() -> Self {
-        Self {
-            queue: Mutex::new(ReleaseQueue::new(RELEASES_MAX)),
-            read_at: Mutex::default(),
-            overdue_look_ms: AtomicU64::new(0),
-            released_count: AtomicU64::new(0),
-            dropped_count: AtomicU64::new(0),
-        }
-    }
 }
 
 /// Superseded data on its way out, for metrics.
@@ -177,61 +149,71 @@ pub struct ReleaseStatus {
     pub dropped_count: u64,
 }
 
-impl Releases {
-    pub(super) fn status(&self) -> ReleaseStatus {
-        ReleaseStatus {
-            len: self.queue.lock().waiting.len(),
-            released_count: self.released_count.load(Ordering::Relaxed),
-            dropped_count: self.dropped_count.load(Ordering::Relaxed),
-        }
-    }
-}
-
-/// What became of data that was to be released.
+/// The outcome for data that was to be released.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReleaseOutcome {
     /// It is gone, or belongs to an object that goes later: nothing is left to do.
     Done,
     /// A committed value names it: it stays.
     Named,
-    /// A reader here or on another node holds it, or an upload that is open may: it is tried again for as long as that
-    /// lasts.
+    /// A reader here or on another node holds it, or an upload that is open may: it is tried again for as
+    /// long as that lasts.
     InUse,
     /// It cannot be judged, or a volume does not answer: not now.
     Later,
 }
 
-impl Context {
+impl Releaser {
+    pub(crate) fn new(deps: &Deps) -> Self {
+        Self {
+            deps: deps.clone(),
+            queue: Mutex::new(ReleaseQueue::new(RELEASES_MAX)),
+            read_at: Mutex::default(),
+            overdue_look_ms: AtomicU64::new(0),
+            released_count: AtomicU64::new(0),
+            dropped_count: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn status(&self) -> ReleaseStatus {
+        ReleaseStatus {
+            len: self.queue.lock().waiting.len(),
+            released_count: self.released_count.load(Ordering::Relaxed),
+            dropped_count: self.dropped_count.load(Ordering::Relaxed),
+        }
+    }
+
     /// Notes what a committed value of `key` no longer names, and queues it; `pages` says which of it
     /// are manifest pages.
-    pub(super) fn queue_release(&self, key: &RegisterKey, data: &[DataRef], pages: &[DataRef]) {
+    pub(crate) fn queue_release(&self, key: &RegisterKey, data: &[DataRef], pages: &[DataRef]) {
         let replaced = |data: &DataRef| ReplacedData { data: *data, is_page: pages.contains(data) };
         let replaced: Vec<ReplacedData> = data.iter().map(replaced).collect();
-        let due_ms = self.now_ms().saturating_add(self.grace_ms());
-        for entry in ReleaseEntry::of(key, &replaced, self.wall_ms()) {
+        let due_ms = self.deps.now_ms().saturating_add(self.grace_ms());
+        for entry in ReleaseEntry::of(key, &replaced, self.deps.wall_ms()) {
             let id = entry.id();
             let holders = self.note_release(&entry, id);
             let is_noted = !holders.is_empty();
             let release = WaitingRelease { entry, holders, read_from: None, tries: 0 };
-            if !self.release.queue.lock().add(id, release, due_ms) && !is_noted {
-                self.release.dropped_count.fetch_add(1, Ordering::Relaxed);
+            if !self.queue.lock().add(id, release, due_ms) && !is_noted {
+                self.dropped_count.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
 
     fn grace_ms(&self) -> u64 {
-        u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX)
+        u64::try_from(self.deps.settings.release_grace.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes an entry in the logs of volumes that serve: each time of the same ones first, spread by its id.
     fn note_release(&self, entry: &ReleaseEntry, id: ReleaseId) -> Holders {
-        let set = self.cluster.set_of(&entry.key);
+        let set = self.deps.cluster.set_of(&entry.key);
         let [.., spread] = id.0;
         let start = usize::from(spread) % set.routes.len();
-        let serves =
-            |route: &&VolumeRoute| self.volumes.get(route.volume).is_none_or(|local| local.state().votes());
+        let serves = |route: &&VolumeRoute| {
+            self.deps.volumes.get(route.volume).is_none_or(|local| local.state().votes())
+        };
         let (before, from) = set.routes.split_at(start);
-        let chosen = from.iter().chain(before).filter(serves).take(NOTED_ON);
+        let chosen = from.iter().chain(before).filter(serves).take(RELEASE_NOTED_ON);
         let note = |route: &VolumeRoute| {
             route.upkeep.release_put(route.volume, entry);
             route.volume
@@ -239,41 +221,41 @@ impl Context {
         chosen.map(note).collect()
     }
 
-    /// Releases what is due until it is told to stop.
-    pub(super) async fn release_data(&self) {
+    /// Releases what is due until it is stopped.
+    pub(crate) async fn release_data(&self) {
         loop {
             self.read_notes().await;
             self.read_overdue_notes().await;
             if !self.release_what_is_due().await {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(RELEASE_LOOK_EVERY).await;
             }
         }
     }
 
     /// Releases some of what is due; `false` when nothing is.
-    pub(super) async fn release_what_is_due(&self) -> bool {
-        let due = self.release.queue.lock().due(self.now_ms());
+    pub(crate) async fn release_what_is_due(&self) -> bool {
+        let due = self.queue.lock().due(self.deps.now_ms());
         if due.is_empty() {
             return false;
         }
-        self.throttle.take(0).await;
+        self.deps.throttle.take(0).await;
         let releasing = due.into_iter().map(|(id, release)| self.release_one(id, release));
-        futures::stream::iter(releasing).buffer_unordered(CONCURRENT).for_each(|()| async {}).await;
+        futures::stream::iter(releasing).buffer_unordered(RELEASES_AT_ONCE).for_each(|()| async {}).await;
         true
     }
 
     /// Reads the notes of this node's volumes, when one of them was opened, or when entries did not fit
     /// into memory and others have left it.
-    pub(super) async fn read_notes(&self) {
-        let voting = || self.volumes.all().iter().filter(|volume| volume.state().votes());
+    pub(crate) async fn read_notes(&self) {
+        let voting = || self.deps.volumes.all().iter().filter(|volume| volume.state().votes());
         let opened: HashMap<VolumeId, u32> =
             voting().map(|volume| (volume.id(), volume.opened_count())).collect();
         // A volume that comes back can remove what the others could not: all notes are looked at.
         let is_news = {
-            let known = self.release.read_at.lock();
+            let known = self.read_at.lock();
             opened.iter().any(|(volume, count)| known.get(volume) != Some(count))
         };
-        if !is_news && !self.release.queue.lock().may_reload() {
+        if !is_news && !self.queue.lock().may_reload() {
             return;
         }
         let mut are_read = true;
@@ -281,38 +263,39 @@ impl Context {
             are_read &= self.read_notes_of(*volume, u64::MAX).await;
         }
         if are_read {
-            *self.release.read_at.lock() = opened;
+            *self.read_at.lock() = opened;
         }
     }
 
-    /// Reads from the logs of this node's volumes what should have been released by now, whoever replaced it: that
-    /// gateway may be gone, or have given the entry up.
-    pub(super) async fn read_overdue_notes(&self) {
-        let now_ms = self.now_ms();
-        if now_ms < self.release.overdue_look_ms.load(Ordering::Relaxed) {
+    /// Reads from the logs of this node's volumes what should have been released by now, whoever replaced it:
+    /// that gateway may be gone, or have given the entry up.
+    pub(crate) async fn read_overdue_notes(&self) {
+        let now_ms = self.deps.now_ms();
+        if now_ms < self.overdue_look_ms.load(Ordering::Relaxed) {
             return;
         }
-        self.release.overdue_look_ms.store(now_ms.saturating_add(OVERDUE_LOOK_MS), Ordering::Relaxed);
+        self.overdue_look_ms.store(now_ms.saturating_add(OVERDUE_LOOK_MS), Ordering::Relaxed);
         // A note that is read waits for the shortest grace in any case.
         let age_ms = self.grace_ms().saturating_sub(RELEASE_GRACE_MS_MIN).saturating_add(OVERDUE_AFTER_MS);
-        let Some(until_ms) = self.wall_ms().checked_sub(age_ms) else { return };
-        for volume in self.volumes.all().iter().filter(|volume| volume.state().votes()) {
-            if !self.release.queue.lock().has_room_for_notes() {
+        let Some(until_ms) = self.deps.wall_ms().checked_sub(age_ms) else { return };
+        for volume in self.deps.volumes.all().iter().filter(|volume| volume.state().votes()) {
+            if !self.queue.lock().has_room_for_notes() {
                 return;
             }
             self.read_notes_of(volume.id(), until_ms).await;
         }
     }
 
-    /// Reads a volume's notes of what was replaced until then, as far as there is room; `false` when it does not answer.
+    /// Reads a volume's notes of what was replaced until then, as far as there is room; `false` when it does
+    /// not answer.
     async fn read_notes_of(&self, volume: VolumeId, until_ms: u64) -> bool {
-        let Some(route) = self.route_to(volume) else { return true };
+        let Some(route) = self.deps.route_to(volume) else { return true };
         let mut after = None;
         loop {
-            let Ok(page) = ask(route.upkeep.releases(volume, after, PAGE), PAGE_PATIENCE).await else {
+            let Ok(page) = ask(route.upkeep.releases(volume, after, LOG_PAGE), PAGE_PATIENCE).await else {
                 return false;
             };
-            let is_last = page.len() < PAGE;
+            let is_last = page.len() < LOG_PAGE;
             after = page.last().map(|(id, _)| *id);
             for (id, stored) in page {
                 let entry = match ReleaseEntry::decode(stored) {
@@ -327,11 +310,11 @@ impl Context {
                 if entry.since_ms > until_ms {
                     return true;
                 }
-                let left_ms = grace_left_ms(entry.since_ms, self.wall_ms(), self.grace_ms());
+                let left_ms = grace_left_ms(entry.since_ms, self.deps.wall_ms(), self.grace_ms());
                 let holders = std::iter::once(volume).collect();
                 let release = WaitingRelease { entry, holders, read_from: Some(volume), tries: 0 };
-                let mut queue = self.release.queue.lock();
-                if !queue.add(id, release, self.now_ms().saturating_add(left_ms)) {
+                let mut queue = self.queue.lock();
+                if !queue.add(id, release, self.deps.now_ms().saturating_add(left_ms)) {
                     return true;
                 }
             }
@@ -344,7 +327,7 @@ impl Context {
     /// Whether the note that an entry was read from is still there.
     async fn is_still_noted(&self, id: ReleaseId, release: &WaitingRelease) -> bool {
         let Some(volume) = release.read_from else { return true };
-        let Some(route) = self.route_to(volume) else { return true };
+        let Some(route) = self.deps.route_to(volume) else { return true };
         let before = u128::from_be_bytes(id.0).checked_sub(1).map(|before| ReleaseId(before.to_be_bytes()));
         match ask(route.upkeep.releases(volume, before, 1), PAGE_PATIENCE).await {
             Ok(found) => found.first().is_some_and(|(found, _)| *found == id),
@@ -364,10 +347,10 @@ impl Context {
             }
             self.release_entry(&mut release.entry).await
         };
-        match self.panics.contain("release", work).await {
+        match self.deps.panics.contain("release", work).await {
             Some(ReleaseOutcome::Done | ReleaseOutcome::Named) => {
-                self.release.queue.lock().done(id);
-                let set = self.cluster.set_of(&key);
+                self.queue.lock().done(id);
+                let set = self.deps.cluster.set_of(&key);
                 for route in set.routes.iter().filter(|route| release.holders.contains(&route.volume)) {
                     route.upkeep.release_done(route.volume, id);
                 }
@@ -376,15 +359,15 @@ impl Context {
             Some(ReleaseOutcome::InUse) => {}
             Some(ReleaseOutcome::Later) | None => release.tries += 1,
         }
-        if release.tries >= TRIES_MAX {
-            return self.release.queue.lock().done(id);
+        if release.tries >= RELEASE_TRIES_MAX {
+            return self.queue.lock().done(id);
         }
-        let pause_ms = (AGAIN_MS << release.tries.saturating_sub(1)).min(AGAIN_MS_MAX);
-        self.release.queue.lock().again(id, release, self.now_ms().saturating_add(pause_ms));
+        let pause_ms = (RELEASE_AGAIN_MS << release.tries.saturating_sub(1)).min(RELEASE_AGAIN_MS_MAX);
+        self.queue.lock().again(id, release, self.deps.now_ms().saturating_add(pause_ms));
     }
 
-    /// Releases what can be released of an entry, and leaves the rest in it: [`ReleaseOutcome::Done`] where nothing
-    /// is left.
+    /// Releases what can be released of an entry, and leaves the rest in it: [`ReleaseOutcome::Done`] where
+    /// nothing is left.
     async fn release_entry(&self, entry: &mut ReleaseEntry) -> ReleaseOutcome {
         let (mut kept, mut outcome) = (HashSet::new(), ReleaseOutcome::Done);
         for ReplacedData { data, is_page } in &entry.data {
@@ -403,20 +386,20 @@ impl Context {
     }
 
     /// Whether a Complete under way may carry what a part's register does not name any more: while the
-    /// upload is open. Where that cannot be told, too.
-    pub(super) async fn may_be_carried(&self, key: &RegisterKey) -> bool {
+    /// upload is open. Where that is not known, too.
+    pub(crate) async fn may_be_carried(&self, key: &RegisterKey) -> bool {
         let Some(part) = key.part else { return false };
         let object = RegisterKey::object(key.bucket, key.key.clone());
-        match self.registers.read(&object).await {
+        match self.deps.registers.read(&object).await {
             Ok(found) => found.is_some_and(|found| is_open(&found, part.upload)),
             // No Complete comes to an end in a bucket that is gone; a deletion under way may be undone.
-            Err(Failure::Sealed) => !self.is_gone_for_ever(&object),
+            Err(Failure::Sealed) => !is_gone_for_ever(&self.deps, &object),
             Err(_) => true,
         }
     }
 
     /// Releases one data id, and for a page first what it lists.
-    pub(super) async fn release_data_id(
+    pub(crate) async fn release_data_id(
         &self,
         key: &RegisterKey,
         data: DataRef,
@@ -432,9 +415,10 @@ impl Context {
         if judged == ReleaseOutcome::Done { self.delete_data(key, data).await } else { judged }
     }
 
-    /// Releases what a page lists, unless it is named: [`ReleaseOutcome::Done`] where nothing else of it is left.
+    /// Releases what a page lists, unless it is named: [`ReleaseOutcome::Done`] where nothing else of it is
+    /// left.
     async fn release_listed(&self, key: &RegisterKey, page: DataRef) -> ReleaseOutcome {
-        let Ok(listed) = listed_on(&self.stripes, key, page).await else { return ReleaseOutcome::Later };
+        let Ok(listed) = listed_on(&self.deps.stripes, key, page).await else { return ReleaseOutcome::Later };
         for part in listed {
             let judged = match self.judge_release(key, part).await {
                 ReleaseOutcome::Done => self.delete_data(key, part).await,
@@ -451,30 +435,32 @@ impl Context {
     /// Whether a Complete made a replaced part the object's: then it goes when the object does.
     async fn is_carried(&self, key: &RegisterKey, data: DataRef) -> bool {
         let object = RegisterKey::object(key.bucket, key.key.clone());
-        matches!(reference(&self.registers, &self.stripes, &object, data.id).await, Ok(Some(_)))
+        matches!(reference(&self.deps.registers, &self.deps.stripes, &object, data.id).await, Ok(Some(_)))
     }
 
-    /// Whether nobody reads data and no committed value names it any more: [`ReleaseOutcome::Done`] then.
+    /// Whether no reader holds data and no committed value names it any more: [`ReleaseOutcome::Done`] then.
     /// A sealed bucket's registers cannot be read: only a final seal says that none of them ever names
     /// anything again. One of a deletion under way may be taken back.
     async fn judge_release(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
-        if self.pins.is_held(data.id) {
+        if self.deps.pins.is_held(data.id) {
             return ReleaseOutcome::InUse;
         }
-        match reference(&self.registers, &self.stripes, key, data.id).await {
+        match reference(&self.deps.registers, &self.deps.stripes, key, data.id).await {
             Ok(None) => ReleaseOutcome::Done,
             Ok(Some(_)) => {
                 tracing::error!(?key, data = %data.id, "data reported as superseded is still named, and stays");
                 ReleaseOutcome::Named
             }
-            Err(RefsError::Register(Failure::Sealed)) if self.is_gone_for_ever(key) => ReleaseOutcome::Done,
+            Err(RefsError::Register(Failure::Sealed)) if is_gone_for_ever(&self.deps, key) => {
+                ReleaseOutcome::Done
+            }
             Err(_) => ReleaseOutcome::Later,
         }
     }
 
     /// Removes every shard of data, unless a reader of another node holds it.
-    pub(super) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
-        let Some(set) = self.cluster.set_holding(key, &data) else { return ReleaseOutcome::Later };
+    pub(crate) async fn delete_data(&self, key: &RegisterKey, data: DataRef) -> ReleaseOutcome {
+        let Some(set) = self.deps.cluster.set_holding(key, &data) else { return ReleaseOutcome::Later };
         let volumes = set.routes.len();
         if usize::from(data.data_shards) + usize::from(data.parity_shards) != volumes {
             return ReleaseOutcome::Done;
@@ -482,7 +468,7 @@ impl Context {
         let removals = (0..data.data_shards + data.parity_shards).map(|index| {
             let route = &set.routes[placement::home(data.id, index, volumes)];
             let shard = ShardId { data: data.id, index };
-            ask(route.shards.release_shard(route.volume, shard, data.home), PATIENCE)
+            ask(route.shards.release_shard(route.volume, shard, data.home), VOLUME_PATIENCE)
         });
         let deleted = join_all(removals).await;
         if deleted.contains(&Ok(false)) {
@@ -491,7 +477,7 @@ impl Context {
         if deleted.iter().any(Result::is_err) {
             return ReleaseOutcome::Later;
         }
-        self.release.released_count.fetch_add(1, Ordering::Relaxed);
+        self.released_count.fetch_add(1, Ordering::Relaxed);
         ReleaseOutcome::Done
     }
 }

@@ -98,19 +98,19 @@ async fn stored(node: &Node, bytes: bytes::Bytes) -> DataRef {
 /// A gateway, with a script before its volumes, that knows of replaced data; its queue holds so many entries.
 fn releasing(node: &Node, capacity: usize) -> (Node, Arc<ScriptedPeer>) {
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    *gateway.context.release.queue.lock() = ReleaseQueue::new(capacity);
+    *gateway.workers.releaser.queue.lock() = ReleaseQueue::new(capacity);
     (gateway, script)
 }
 
 fn waiting(gateway: &Node) -> Vec<(ReleaseId, WaitingRelease)> {
-    gateway.context.release.queue.lock().due(u64::MAX)
+    gateway.workers.releaser.queue.lock().due(u64::MAX)
 }
 
 /// A pause of whole minutes before an entry comes again; none when it left memory.
 async fn minutes_until_again(gateway: &Node, (id, release): (ReleaseId, WaitingRelease)) -> Option<u64> {
-    let before_ms = gateway.context.now_ms();
-    gateway.context.release_one(id, release).await;
-    let queue = gateway.context.release.queue.lock();
+    let before_ms = gateway.workers.deps.now_ms();
+    gateway.workers.releaser.release_one(id, release).await;
+    let queue = gateway.workers.releaser.queue.lock();
     assert_eq!(queue.held.contains_key(&id), !queue.waiting.is_empty());
     let ((due_ms, _), _) = queue.waiting.first_key_value()?;
     Some((due_ms - before_ms) / 60_000)
@@ -128,7 +128,7 @@ async fn what_cannot_be_removed_is_tried_more_and_more_rarely_and_then_left_to_i
             if shard.index == 1 { Fate::Instead(Err(Error::Busy)) } else { Fate::Through }
         },
     );
-    gateway.context.queue_release(&key(), &[data], &[]);
+    gateway.workers.releaser.queue_release(&key(), &[data], &[]);
     let mut pauses = Vec::new();
     while let Some(entry) = waiting(&gateway).pop() {
         assert_eq!(entry.1.entry.data.len(), 1, "it is all there still");
@@ -136,7 +136,7 @@ async fn what_cannot_be_removed_is_tried_more_and_more_rarely_and_then_left_to_i
     }
     assert_eq!(pauses, [1, 2, 4, 8, 10, 10, 10, 10, 10]);
     assert_eq!(files(&directories, data), 1);
-    assert_eq!(gateway.context.release.status(), ReleaseStatus::default());
+    assert_eq!(gateway.workers.releaser.status(), ReleaseStatus::default());
     assert_eq!(*script.released.lock(), [], "a start finds it again");
     gateway.close().await;
 }
@@ -148,7 +148,7 @@ async fn the_volumes_that_noted_replaced_data_hear_that_it_is_gone() {
     let (gateway, script) = releasing(&node, 10);
     for seed in 0..4 {
         let data = stored(&gateway, body(seed, 300_000)).await;
-        gateway.context.queue_release(&key(), &[data], &[]);
+        gateway.workers.releaser.queue_release(&key(), &[data], &[]);
         let (id, release) = waiting(&gateway).pop().expect("queued");
         let holders = release.holders.clone();
         assert!(holders.len() == 2 && holders[0] != holders[1], "{holders:?}");
@@ -160,7 +160,7 @@ async fn the_volumes_that_noted_replaced_data_hear_that_it_is_gone() {
         noted.sort_unstable();
         assert_eq!(heard, noted);
     }
-    assert_eq!(gateway.context.release.status().released_count, 4);
+    assert_eq!(gateway.workers.releaser.status().released_count, 4);
     gateway.close().await;
 }
 
@@ -170,12 +170,13 @@ async fn notes_of_replaced_data_are_spread_over_the_volumes() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, _) = releasing(&node, 100);
-    let volumes: Vec<_> = gateway.context.cluster.set_of(&key()).routes.iter().map(|r| r.volume).collect();
+    let volumes: Vec<_> =
+        gateway.workers.deps.cluster.set_of(&key()).routes.iter().map(|r| r.volume).collect();
     for since_ms in 0..20 {
         let entry = ReleaseEntry { key: key(), data: Vec::new(), since_ms };
         let id = entry.id();
         let first = usize::from(id.0[15]) % 4;
-        let holders = gateway.context.note_release(&entry, id);
+        let holders = gateway.workers.releaser.note_release(&entry, id);
         assert_eq!(holders.as_slice(), [volumes[first], volumes[(first + 1) % 4]]);
     }
     gateway.close().await;
@@ -191,19 +192,19 @@ async fn replaced_data_that_nobody_notes_is_counted_where_memory_has_no_room_for
     for seed in 0..4 {
         data.push(stored(&gateway, body(seed, 300_000)).await);
     }
-    let dropped = || gateway.context.release.status().dropped_count;
-    gateway.context.queue_release(&key(), &data[..1], &[]);
-    gateway.context.queue_release(&key(), &data[1..2], &[]);
+    let dropped = || gateway.workers.releaser.status().dropped_count;
+    gateway.workers.releaser.queue_release(&key(), &data[..1], &[]);
+    gateway.workers.releaser.queue_release(&key(), &data[1..2], &[]);
     assert_eq!(dropped(), 0, "noted by two volumes");
-    for route in &gateway.context.cluster.set_of(&key()).routes {
+    for route in &gateway.workers.deps.cluster.set_of(&key()).routes {
         gateway.take_away(route.volume).await;
     }
-    gateway.context.queue_release(&key(), &data[2..3], &[]);
+    gateway.workers.releaser.queue_release(&key(), &data[2..3], &[]);
     assert_eq!(dropped(), 1);
     for (id, _) in waiting(&gateway) {
-        gateway.context.release.queue.lock().done(id);
+        gateway.workers.releaser.queue.lock().done(id);
     }
-    gateway.context.queue_release(&key(), &data[3..], &[]);
+    gateway.workers.releaser.queue_release(&key(), &data[3..], &[]);
     assert_eq!(dropped(), 1, "memory has it");
 }
 
@@ -212,10 +213,10 @@ async fn notes_that_did_not_fit_are_read_when_there_is_room_again() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (gateway, _) = releasing(&node, 2);
-    gateway.context.read_notes().await;
+    gateway.workers.releaser.read_notes().await;
     for seed in 0..6 {
         let data = stored(&gateway, body(seed, 300_000)).await;
-        gateway.context.queue_release(&key(), &[data], &[]);
+        gateway.workers.releaser.queue_release(&key(), &[data], &[]);
     }
     // The notes ride with the frames that this makes.
     let writer: Writer<()> = Writer::new(|_| Ok(Proposal::of(State::Tombstone)));
@@ -224,19 +225,19 @@ async fn notes_that_did_not_fit_are_read_when_there_is_room_again() {
     registers.finish(&key()).await.expect("a healthy node");
     let (late, script) = releasing(&node, 10);
     says(&script.notes, |_, _| Fate::Instead(Err(Error::Busy)));
-    late.context.read_notes().await;
+    late.workers.releaser.read_notes().await;
     assert_eq!(waiting(&late).len(), 0);
     says(&script.notes, |_, _| Fate::Through);
-    late.context.read_notes().await;
+    late.workers.releaser.read_notes().await;
     assert_eq!(waiting(&late).len(), 6, "what could not be read is read later");
-    gateway.context.read_notes().await;
+    gateway.workers.releaser.read_notes().await;
     let two = waiting(&gateway);
     assert_eq!(two.len(), 2, "there was no room for another");
     for (id, release) in two {
         assert_eq!(minutes_until_again(&gateway, (id, release)).await, None);
     }
-    gateway.context.read_notes().await;
-    assert_eq!(gateway.context.release.status().released_count, 2);
+    gateway.workers.releaser.read_notes().await;
+    assert_eq!(gateway.workers.releaser.status().released_count, 2);
     assert!(!waiting(&gateway).is_empty());
     gateway.close().await;
 }
@@ -245,18 +246,18 @@ async fn notes_that_did_not_fit_are_read_when_there_is_room_again() {
 async fn notes_are_read_to_the_last_page() {
     let directories = Directories::new(4);
     let node = directories.start().await;
-    let (gateway, script) = releasing(&node, 2 * PAGE);
+    let (gateway, script) = releasing(&node, 2 * LOG_PAGE);
     let noted_at = |since_ms| {
         let entry = ReleaseEntry { key: key(), data: Vec::new(), since_ms };
         (entry.id(), entry.encode())
     };
-    let notes: Vec<_> = (0..=PAGE as u64).map(noted_at).collect();
+    let notes: Vec<_> = (0..=LOG_PAGE as u64).map(noted_at).collect();
     says(&script.notes, move |_, after| {
         let behind = after.map_or(0, |after| notes.iter().filter(|(id, _)| *id <= after).count());
-        Fate::Instead(Ok(notes.iter().skip(behind).take(PAGE).cloned().collect()))
+        Fate::Instead(Ok(notes.iter().skip(behind).take(LOG_PAGE).cloned().collect()))
     });
-    gateway.context.read_notes().await;
-    assert_eq!(gateway.context.release.status().len, PAGE + 1);
+    gateway.workers.releaser.read_notes().await;
+    assert_eq!(gateway.workers.releaser.status().len, LOG_PAGE + 1);
     gateway.close().await;
 }
 
@@ -274,14 +275,14 @@ async fn a_page_goes_after_all_that_it_lists() {
     let part = stored(&gateway, body(1, 300_000)).await;
     let page = page_of(&gateway, part).await;
     let key = key();
-    let release = |is_page| gateway.context.release_data_id(&key, page, is_page);
+    let release = |is_page| gateway.workers.releaser.release_data_id(&key, page, is_page);
     says(&script.releases, move |_, shard| {
         if shard.data == part.id { Fate::Instead(Err(Error::Busy)) } else { Fate::Through }
     });
     assert_eq!(release(true).await, ReleaseOutcome::Later);
     assert_eq!((files(&directories, part), files(&directories, page)), (4, 4));
     says(&script.releases, |_, _| Fate::Through);
-    let read = gateway.context.pins.hold([(SetId(0), part.id)]);
+    let read = gateway.workers.deps.pins.hold([(SetId(0), part.id)]);
     assert_eq!(release(true).await, ReleaseOutcome::InUse, "a part is read");
     drop(read);
     assert_eq!(release(true).await, ReleaseOutcome::Done);
@@ -297,7 +298,7 @@ async fn nothing_is_released_while_its_register_cannot_be_read() {
     let (gateway, script) = releasing(&node, 10);
     let data = stored(&gateway, body(1, 300_000)).await;
     says(&script.reads, |_, _| Fate::Instead(Err(Error::Busy)));
-    let released = gateway.context.release_data_id(&key(), data, false).await;
+    let released = gateway.workers.releaser.release_data_id(&key(), data, false).await;
     assert_eq!(released, ReleaseOutcome::Later);
     assert_eq!(files(&directories, data), 4);
     gateway.close().await;

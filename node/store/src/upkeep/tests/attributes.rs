@@ -24,7 +24,7 @@ async fn attributes_key(node: &Node, upload: UploadId) -> RegisterKey {
 }
 
 async fn state_of(node: &Node, key: &RegisterKey) -> State {
-    node.context.registers.read(key).await.expect("readable").expect("there").value.state
+    node.workers.deps.registers.read(key).await.expect("readable").expect("there").value.state
 }
 
 /// They are there before their upload is open, and an upload may stay open for long.
@@ -40,11 +40,16 @@ async fn attributes_go_a_day_after_an_upload_that_is_not_open() {
     let never = attributes_key(&node, UploadId([1; 16])).await;
     let stored = state.clone();
     let writer = Writer::new(move |_: Option<&State>| Ok::<_, ()>(Proposal::of(stored.clone())));
-    node.context.registers.change(node.context.registers.begin(&never), writer).await.expect("stored");
+    node.workers
+        .deps
+        .registers
+        .change(node.workers.deps.registers.begin(&never), writer)
+        .await
+        .expect("stored");
     let close = async || {
         for key in [&open, &never] {
-            node.context.close_part(key).await;
-            node.context.close_old_part(key).await;
+            node.workers.scrubber.parts.close_part(key).await;
+            node.workers.scrubber.parts.close_old_part(key).await;
         }
     };
     node.clock.advance(20 * HOUR_MS);
@@ -54,14 +59,14 @@ async fn attributes_go_a_day_after_an_upload_that_is_not_open() {
     node.put("time passes", &body(3, 1_000)).await;
     scrub_all(&node).await;
     assert_eq!((state_of(&node, &open).await, state_of(&node, &never).await), (state, State::Tombstone));
-    assert_eq!(node.context.swept.status().parts_count, 1);
+    assert_eq!(node.workers.sweeper.status().parts_count, 1);
     node.objects.abort_upload(name, upload).await.expect("it is open");
     until_closed(&node, &open).await;
     node.close().await;
 }
 
-/// One volume has the row that was to open it: who settles the key brings it to the others, or sees to it that it never
-/// opens.
+/// One volume has the row that was to open it: who settles the key brings it to the others, or sees to it
+/// that it never opens.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_upload_whose_outcome_was_unknown_is_settled_before_its_attributes_go() {
     let directories = Directories::new(4);
@@ -83,13 +88,13 @@ async fn an_upload_whose_outcome_was_unknown_is_settled_before_its_attributes_go
     node.clock.advance(30 * HOUR_MS);
     node.put("time passes", &body(3, 1_000)).await;
     scrub_all(&node).await;
-    let found = node.context.registers.finish(&node.register("a").await).await.expect("readable");
+    let found = node.workers.deps.registers.finish(&node.register("a").await).await.expect("readable");
     let open: Vec<_> =
         found.iter().filter_map(|found| found.object()).flat_map(|object| object.uploads.clone()).collect();
     for upload in &open {
         let key = attributes_key(&node, upload.id).await;
         assert!(matches!(state_of(&node, &key).await, State::UploadAttributes(_)));
     }
-    assert_eq!(node.context.swept.status().parts_count, u64::from(open.is_empty()));
+    assert_eq!(node.workers.sweeper.status().parts_count, u64::from(open.is_empty()));
     gateway.close().await;
 }

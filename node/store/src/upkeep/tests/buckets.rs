@@ -12,6 +12,7 @@ use super::{DEADLINE, Directories, Node, body, key_of};
 use crate::object::{ObjectName, WriteConditions};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::final_seals::is_gone_for_ever;
 
 /// Whatever is done to the bucket's register while the first volume is away.
 async fn while_the_first_is_away(node: &Node, work: impl AsyncFnOnce()) {
@@ -23,8 +24,8 @@ async fn while_the_first_is_away(node: &Node, work: impl AsyncFnOnce()) {
 }
 
 fn with_patience(node: &mut Node, deletion_after: Duration) {
-    let context = Arc::get_mut(&mut node.context).expect("nothing runs yet");
-    context.settings.deletion_after = deletion_after;
+    let workers = Arc::get_mut(&mut node.workers).expect("nothing runs yet");
+    workers.deletion_watcher.deps.settings.deletion_after = deletion_after;
 }
 
 /// Its gateway was killed before it sealed anything, and nobody else was told of it.
@@ -33,17 +34,18 @@ async fn a_deletion_that_only_other_nodes_volumes_show_is_undone_when_somebody_m
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let deletion = ChangeId { made: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(1) };
+    let deletion =
+        ChangeId { made: Timestamp::from_ms(node.workers.deps.wall_ms()), proposer: ProposerId(1) };
     while_the_first_is_away(&node, async || move_bucket(&node, BucketPhase::Deleting { deletion }).await)
         .await;
     let mut other = node.another_node(0..1);
     with_patience(&mut other, Duration::from_hours(1));
-    other.context.look_after_buckets().await;
-    other.context.deletions.suspect();
-    other.context.look_after_buckets().await;
+    other.workers.deletion_watcher.look_after_buckets().await;
+    other.workers.deps.deletions.suspect();
+    other.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(phase(&node).await, BucketPhase::Deleting { deletion }, "its gateway may be at it");
     with_patience(&mut other, Duration::ZERO);
-    other.context.look_after_buckets().await;
+    other.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(phase(&node).await, BucketPhase::Active, "it is watched from when it was met");
     node.close().await;
 }
@@ -62,8 +64,8 @@ async fn a_seal_becomes_final_though_this_nodes_volume_shows_its_bucket_as_it_wa
     };
     while_the_first_is_away(&node, deleted_elsewhere).await;
     let other = node.another_node(0..1);
-    other.context.look_after_buckets().await;
-    assert!(other.context.is_gone_for_ever(&register));
+    other.workers.deletion_watcher.look_after_buckets().await;
+    assert!(is_gone_for_ever(&other.workers.deps, &register));
     for volume in node.volumes.all() {
         let serving = volume.serving().expect("it serves");
         assert_eq!(serving.reader.seals_of(register.bucket), Seals::Final, "on every volume");
@@ -71,8 +73,8 @@ async fn a_seal_becomes_final_though_this_nodes_volume_shows_its_bucket_as_it_wa
     node.close().await;
 }
 
-/// The hint of each settled row waits for a volume that is silent and not late yet: tries without a pause would find in
-/// doubt what the one before settled.
+/// The hint of each settled row waits for a volume that is silent and not late yet: tries without a pause
+/// would find in doubt what the one before settled.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bucket_is_deleted_right_after_its_object_beside_a_silent_volume() {
     let directories = Directories::new(4);

@@ -9,7 +9,8 @@ use sherd_core::message::ValueLimit;
 use sherd_core::register::Prepare;
 
 use super::{Directories, Node, body};
-use crate::upkeep::ask;
+use crate::upkeep::pages::ask;
+use crate::upkeep::rows::rows_of;
 use crate::upkeep::tests::DEADLINE;
 
 const HOUR_MS: u64 = 3_600_000;
@@ -17,8 +18,8 @@ const HOUR_MS: u64 = 3_600_000;
 /// How far the ballot of an object's row is ahead of true time.
 async fn ahead_ms(node: &Node, key: &str) -> u64 {
     let register = node.register(key).await;
-    let found = node.context.registers.read(&register).await.expect("readable").expect("there");
-    found.ballot.time.as_ms().saturating_sub(node.context.wall_ms())
+    let found = node.workers.deps.registers.read(&register).await.expect("readable").expect("there");
+    found.ballot.time.as_ms().saturating_sub(node.workers.deps.wall_ms())
 }
 
 /// A node with an object, and a volume that promised as if its clock, and that of a gateway, were so far
@@ -30,11 +31,11 @@ async fn with_promise_ahead(directories: &Directories, volume: usize, ahead_ms: 
     node.close().await;
     let node = directories.start_ahead(ahead_ms).await;
     let register = node.register("a").await;
-    let ballot = Ballot { time: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(9) };
-    let set = node.context.cluster.set_of(&register);
+    let ballot = Ballot { time: Timestamp::from_ms(node.workers.deps.wall_ms()), proposer: ProposerId(9) };
+    let set = node.workers.deps.cluster.set_of(&register);
     let route =
         set.routes.iter().find(|route| route.volume == node.volumes.all()[volume].id()).expect("in it");
-    let target = node.context.cluster.target(register.clone());
+    let target = node.workers.deps.cluster.target(register.clone());
     let promised = route.registers.prepare(route.volume, &target, Prepare { ballot }, ValueLimit::NOTHING);
     assert!(ask(promised, DEADLINE).await.expect("it answers").result.is_ok(), "its own clock allows it");
     node.clock.set(0);
@@ -105,7 +106,7 @@ async fn a_volume_whose_clock_alone_was_ahead_costs_that_volume_only() {
         assert!(ahead_ms(&node, "b").await < FOLLOW_BOUND_MS_MAX);
         let skewed = node.volumes.all()[0].id();
         let register = node.register("b").await;
-        assert!(!node.context.rows_of(&register).await.are_same(), "it refused what the others took");
+        assert!(!rows_of(&node.workers.deps, &register).await.are_same(), "it refused what the others took");
         // What it missed is reported, like that of a volume that does not answer.
         let mut node = node;
         let mut reports = node.reports.take().expect("nobody took them");
@@ -132,7 +133,7 @@ async fn a_set_that_recovers_beside_a_volume_from_tomorrow_takes_writes() {
 
     let node = directories.start().await;
     let volume = Arc::clone(&node.volumes.all()[3]);
-    node.context.recover(&volume).await.expect("two others are no day ahead");
+    node.workers.follower.recovery.recover(&volume).await.expect("two others are no day ahead");
     node.put("b", &body(2, 1_000)).await;
     assert!(ahead_ms(&node, "b").await < FOLLOW_BOUND_MS_MAX);
     node.close().await;
@@ -145,10 +146,10 @@ async fn data_is_born_above_a_data_floor_that_a_volume_showed() {
     node.create_bucket().await;
     node.put("a", &body(1, 100_000)).await;
     // A node with a bad clock sweeps, and its own volumes believe it.
-    let floor = Timestamp::from_ms(node.context.wall_ms() + HOUR_MS);
+    let floor = Timestamp::from_ms(node.workers.deps.wall_ms() + HOUR_MS);
     node.clock.set(48 * HOUR_MS);
     let register = node.register("a").await;
-    for route in &node.context.cluster.set_of(&register).routes {
+    for route in &node.workers.deps.cluster.set_of(&register).routes {
         let raise = sherd_core::message::Control::RaiseDataFloor { floor };
         let raised = ask(route.registers.control(route.volume, raise), DEADLINE).await.expect("it answers");
         assert!(raised.result.is_ok());

@@ -8,6 +8,7 @@ use sherd_core::id::RegisterKey;
 use super::{DEADLINE, Directories, body, follow, key_of};
 use crate::peer::{LocalPeer, UpkeepPeer};
 use crate::upkeep::Upkeep;
+use crate::upkeep::rows::rows_of;
 use crate::volumes::VolumeState;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,9 +33,9 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
     let node = directories.start().await;
     let volume = Arc::clone(&node.volumes.all()[2]);
     node.wait_for(volume.id(), |state| *state == VolumeState::Recovering).await;
-    node.context.recover(&volume).await.expect("recovered");
+    node.workers.follower.recovery.recover(&volume).await.expect("recovered");
     for name in ["a", "b", "c"] {
-        let rows = node.context.rows_of(&node.register(name).await).await;
+        let rows = rows_of(&node.workers.deps, &node.register(name).await).await;
         let newest = rows.held.iter().map(|(_, ballot, _)| *ballot).max();
         let own = rows.held.iter().find(|(holder, _, _)| *holder == volume.id());
         assert_eq!(own.map(|(_, ballot, _)| *ballot), newest, "{name}");
@@ -46,8 +47,8 @@ async fn a_volume_that_was_rolled_back_is_recovered() {
     node.close().await;
 }
 
-/// Shards, heals, refusals and compaction write to its log before it votes: by then it is further than its peers
-/// remember.
+/// Shards, heals, refusals and compaction write to its log before it votes: by then it is further than its
+/// peers remember.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its_peers_answered() {
     let directories = Directories::new(4);
@@ -72,7 +73,7 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
     }
 
     let node = directories.start().await;
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     let volume = Arc::clone(&node.volumes.all()[2]);
     assert!(matches!(volume.state(), VolumeState::Unconfirmed { .. }), "{:?}", volume.state());
     let own = LocalPeer::new(node.volumes.clone());
@@ -93,7 +94,7 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
     let life = volume.serving().expect("it serves").reader.answerer().incarnation;
     assert!(life > told.incarnation, "it has lost state, and was recovered");
     for name in ["a", "b", "c"] {
-        let rows = node.context.rows_of(&node.register(name).await).await;
+        let rows = rows_of(&node.workers.deps, &node.register(name).await).await;
         let newest = rows.held.iter().map(|(_, ballot, _)| *ballot).max();
         let own = rows.held.iter().find(|(holder, _, _)| *holder == volume.id());
         assert_eq!(own.map(|(_, ballot, _)| *ballot), newest, "{name}");
@@ -102,7 +103,8 @@ async fn a_volume_that_was_rolled_back_is_recovered_whatever_it_wrote_before_its
     node.volumes.close(DEADLINE).await;
 }
 
-/// A restart drops what its peers noted of the opening before, and nothing else: each knows of two openings at most.
+/// A restart drops what its peers noted of the opening before, and nothing else: each knows of two openings
+/// at most.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn restarts_do_not_make_peers_remember_ever_more() {
     let directories = Directories::new(3);
@@ -111,7 +113,7 @@ async fn restarts_do_not_make_peers_remember_ever_more() {
     node.close().await;
     for restart in 0..5 {
         let node = directories.start().await;
-        let upkeep = follow(&node.context);
+        let upkeep = follow(&node.workers);
         node.put(&format!("key {restart}"), &body(restart, 100_000)).await;
         for volume in node.volumes.all() {
             node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
@@ -141,7 +143,7 @@ async fn a_volume_does_not_vote_before_enough_peers_said_what_they_remember() {
     let volume = Arc::clone(&node.volumes.all()[0]);
     let waits = volume.state();
     assert!(matches!(&waits, VolumeState::Unconfirmed { .. }), "{waits:?}");
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     let names = |path: &std::path::Path| {
         let path = path.display().to_string();
         move |state: &VolumeState| {
@@ -152,7 +154,7 @@ async fn a_volume_does_not_vote_before_enough_peers_said_what_they_remember() {
     };
     node.wait_for(volume.id(), names(&away[0].0)).await;
     let register = sherd_core::id::RegisterKey::bucket(super::key_of("bucket"));
-    let rows = node.context.rows_of(&register).await;
+    let rows = rows_of(&node.workers.deps, &register).await;
     assert_eq!((rows.held.len(), rows.silent.len()), (0, 4), "nobody votes: {rows:?}");
 
     std::fs::rename(&away[0].1, &away[0].0).expect("moved back");
@@ -170,7 +172,7 @@ async fn an_old_disk_does_not_vote_with_a_peer_that_knows_no_better() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     let [old, ignorant] = [0, 1].map(|n| Arc::clone(&node.volumes.all()[n]));
     let paths = directories.paths();
     let aside = |n: usize| paths[n].with_extension("aside");
@@ -195,7 +197,7 @@ async fn an_old_disk_does_not_vote_with_a_peer_that_knows_no_better() {
     let node = directories.start().await;
     let states = || [0, 1].map(|n| node.volumes.all()[n].state());
     assert!(states().iter().all(|state| matches!(state, VolumeState::Unconfirmed { .. })), "{:?}", states());
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     std::fs::rename(aside(2), &paths[2]).expect("moved back");
     let old = Arc::clone(&node.volumes.all()[0]);
     node.wait_for(old.id(), |state| *state == VolumeState::Recovering).await;
@@ -213,7 +215,7 @@ async fn a_volume_for_which_somebody_vouches_votes_though_its_peers_are_gone() {
     std::fs::rename(path, path.with_extension("away")).expect("moved away");
     let directories = directories.vouching();
     let node = directories.start().await;
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     node.wait_for(node.volumes.all()[0].id(), |state| *state == VolumeState::Online).await;
     upkeep.stop().await;
     node.volumes.close(DEADLINE).await;
@@ -245,7 +247,7 @@ async fn a_set_that_waits_for_ever_says_so_and_what_ends_it() {
         cut_short(&directories, &lost).await;
 
         let node = directories.start().await;
-        let upkeep = follow(&node.context);
+        let upkeep = follow(&node.workers);
         let says = |state: &VolumeState| {
             let reason = state.reason().unwrap_or_default();
             reason.contains("does not come back by itself") && reason.contains("serve --vouch")
@@ -260,7 +262,7 @@ async fn a_set_that_waits_for_ever_says_so_and_what_ends_it() {
 
         let directories = directories.vouching();
         let node = directories.start().await;
-        let upkeep = follow(&node.context);
+        let upkeep = follow(&node.workers);
         for volume in node.volumes.all() {
             node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
         }
@@ -279,7 +281,7 @@ async fn a_set_that_waits_for_a_volume_to_come_back_is_not_stuck() {
     std::fs::rename(away, away.with_extension("away")).expect("moved away");
 
     let node = directories.start().await;
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     let waits = |state: &VolumeState| state.reason().is_some_and(|reason| reason.contains("1 of 2"));
     node.wait_for(node.volumes.all()[0].id(), waits).await;
     assert_eq!(upkeep.stuck_sets(), []);
@@ -297,7 +299,7 @@ async fn fewer_volumes_than_a_read_needs_are_not_vouched_for() {
     cut_short(&directories, &[1, 2, 3]).await;
     let directories = directories.vouching();
     let node = directories.start().await;
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    let upkeep = Upkeep::over(Arc::clone(&node.workers));
     for n in [1, 2, 3] {
         node.wait_for(node.volumes.all()[n].id(), |state| *state == VolumeState::Recovering).await;
     }

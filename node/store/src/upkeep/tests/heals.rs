@@ -3,15 +3,16 @@
 use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::message::{Control, Error};
 
-use super::super::heal::HealOutcome;
-use super::super::look::Look;
-use super::super::mrf::Spare;
-use super::super::rebuild::Subject;
-use super::super::recover::ScrubProgress;
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::progress::ScrubProgress;
+use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::rows::bring::HealOutcome;
+use crate::upkeep::rows::bring::heal_row;
+use crate::upkeep::shards::check::Look;
+use crate::upkeep::shards::subject::Subject;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
@@ -27,13 +28,13 @@ async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
     stored[700_000] ^= 1;
     std::fs::write(&rotten, stored).expect("written");
 
-    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
     let mut broken = subject.look(true).await.broken;
     broken.sort_unstable();
     assert_eq!(broken, [0, 3]);
     assert_eq!(node.get("large").await, Some(bytes.clone()), "two of four are enough to read");
 
-    assert_eq!(node.context.heal_data(&register, data.id).await, HealOutcome::Whole);
+    assert_eq!(node.workers.healer.heal_data(&register, data.id).await, HealOutcome::Whole);
     assert!(subject.look(true).await.broken.is_empty());
     // The healed ones alone give the object back.
     std::fs::remove_file(node.file(&register, &data, 1)).expect("removed");
@@ -50,14 +51,14 @@ async fn a_missing_packed_shard_is_rebuilt() {
     let bytes = body(2, 100_000);
     node.put("packed", &bytes).await;
     let (register, data) = (node.register("packed").await, node.data("packed").await);
-    let route = node.context.route_to(node.home(&register, &data, 2)).expect("a route");
+    let route = node.workers.deps.route_to(node.home(&register, &data, 2)).expect("a route");
     let shard = sherd_core::id::ShardId { data: data.id, index: 2 };
     route.shards.delete_shard(route.volume, shard, data.home).await.expect("deleted");
-    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
     assert_eq!(subject.look(false).await.broken, [2]);
     // As the volume's opening queues it: nobody asked the register yet.
     let entry = HealEntry { key: register, data: Some(DamagedData::Id(data.id)), since_ms: 1 };
-    assert_eq!(node.context.heal(&entry).await, HealOutcome::Whole);
+    assert_eq!(node.workers.healer.heal(&entry).await, HealOutcome::Whole);
     assert!(subject.look(true).await.broken.is_empty());
     node.close().await;
 }
@@ -72,16 +73,21 @@ async fn a_row_of_a_sealed_bucket_waits_for_the_deletion() {
     // One volume that is sealed by itself, and all of them.
     for sealed in [0..1, 0..4] {
         seal(&node, sealed).await;
-        let HealOutcome::Later { reason, .. } = node.context.heal_row(&register).await else {
+        let HealOutcome::Later { reason, .. } = heal_row(&node.workers.deps, &register).await else {
             panic!("it cannot be known to be whole");
         };
         assert_eq!(reason, "bucket sealed");
     }
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert_eq!(node.context.heal_row(&register).await, HealOutcome::Unnamed);
-    node.context.check_register(&register, Look::Everywhere).await.expect("all of it is there");
-    let findings_count = node.context.scrubbed.status().findings_count;
-    assert_eq!((findings_count, node.context.mrf.status().len), (0, 0), "nothing is wrong with it");
+    assert_eq!(heal_row(&node.workers.deps, &register).await, HealOutcome::Unnamed);
+    node.workers
+        .scrubber
+        .checker
+        .check_register(&register, Look::Everywhere)
+        .await
+        .expect("all of it is there");
+    let findings_count = node.workers.scrubber.status().findings_count;
+    assert_eq!((findings_count, node.workers.queue.mrf.status().len), (0, 0), "nothing is wrong with it");
     node.close().await;
 }
 
@@ -93,7 +99,7 @@ async fn data_that_nobody_names_needs_no_heal() {
     node.put("a", &body(3, 100_000)).await;
     let (register, data) = (node.register("a").await, node.data("a").await);
     node.put("a", &body(4, 100_000)).await;
-    assert_eq!(node.context.heal_data(&register, data.id).await, HealOutcome::Unnamed);
+    assert_eq!(node.workers.healer.heal_data(&register, data.id).await, HealOutcome::Unnamed);
     node.close().await;
 }
 
@@ -110,18 +116,18 @@ async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
         std::fs::remove_file(file).expect("removed");
     }
     let entry = HealEntry { key: register.clone(), data: Some(data.into()), since_ms: 0 };
-    node.context.queue_heal(entry.clone(), Spare(1)).await;
-    assert!(matches!(node.context.heal_data(&register, data.id).await, HealOutcome::Later { .. }));
+    node.workers.queue.put(entry.clone(), Spare(1)).await;
+    assert!(matches!(node.workers.healer.heal_data(&register, data.id).await, HealOutcome::Later { .. }));
     node.close().await;
 
     std::fs::write(&files[0], kept).expect("written");
     let node = directories.start().await;
-    assert_eq!(node.context.mrf.status().len, 0);
-    node.context.load_heals().await;
-    assert_eq!(node.context.mrf.status().len, 1);
-    let queued = node.context.mrf.take(node.context.now_ms()).expect("due");
+    assert_eq!(node.workers.queue.mrf.status().len, 0);
+    node.workers.queue.load().await;
+    assert_eq!(node.workers.queue.mrf.status().len, 1);
+    let queued = node.workers.queue.mrf.take(node.workers.deps.now_ms()).expect("due");
     assert_eq!(queued.id(), entry.id());
-    assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
+    assert_eq!(node.workers.healer.heal(&queued).await, HealOutcome::Whole);
     node.close().await;
 }
 
@@ -132,7 +138,7 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
     node.create_bucket().await;
     let register = node.register("a").await;
     let volumes: Vec<_> =
-        node.context.cluster.set_of(&register).routes.iter().map(|route| route.volume).collect();
+        node.workers.deps.cluster.set_of(&register).routes.iter().map(|route| route.volume).collect();
     let entry = HealEntry { key: register, data: None, since_ms: 0 };
     let (slow, taken) = (volumes[0], volumes[1]);
     for (others, is_logged) in [(true, true), (false, false)] {
@@ -142,10 +148,10 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
             (true, false) => Fate::Through,
             (false, _) => Fate::Instead(Err(Error::Full)),
         });
-        let queued = gateway.context.queue_heal(entry.clone(), Spare(1));
+        let queued = gateway.workers.queue.put(entry.clone(), Spare(1));
         let queued = tokio::time::timeout(DEADLINE, queued).await.expect("it ends");
         assert_eq!(queued, is_logged);
-        let counts = &gateway.context.report_counts;
+        let counts = &gateway.workers.deps.report_counts;
         let lost = counts.lost_heals_count();
         assert_eq!(lost, u64::from(!is_logged), "volumes are compared again where no log took it");
         assert!(counts.are_logged(counts.made_heals_count(), lost), "it is not waited for");
@@ -155,8 +161,8 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
                 if volume == taken { Fate::Through } else { Fate::Instead(Err(Error::Full)) }
             },
         );
-        assert!(gateway.context.queue_heal(entry.clone(), Spare(1)).await, "one log is enough for a kill");
-        assert_eq!(gateway.context.mrf.status().len, 1);
+        assert!(gateway.workers.queue.put(entry.clone(), Spare(1)).await, "one log is enough for a kill");
+        assert_eq!(gateway.workers.queue.mrf.status().len, 1);
     }
     node.close().await;
 }
@@ -175,21 +181,22 @@ async fn damage_that_no_log_took_is_logged_when_it_cannot_be_healed() {
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
     says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
     let entry = HealEntry { key: register, data: Some(data.into()), since_ms: 0 };
-    assert!(!gateway.context.queue_heal(entry.clone(), Spare(1)).await);
+    assert!(!gateway.workers.queue.put(entry.clone(), Spare(1)).await);
     says(&script.heals, |_, _| Fate::Through);
-    let queued = gateway.context.mrf.take(gateway.context.now_ms()).expect("due");
-    gateway.context.heal_queued(&queued).await;
-    assert!(gateway.context.mrf.contains(entry.id()), "too few shards");
+    let queued = gateway.workers.queue.mrf.take(gateway.workers.deps.now_ms()).expect("due");
+    gateway.workers.healer.heal_queued(&queued).await;
+    assert!(gateway.workers.queue.mrf.contains(entry.id()), "too few shards");
     drop(gateway);
     node.close().await;
 
     let node = directories.start().await;
-    node.context.load_heals().await;
-    assert!(node.context.mrf.contains(entry.id()));
+    node.workers.queue.load().await;
+    assert!(node.workers.queue.mrf.contains(entry.id()));
     node.close().await;
 }
 
-/// A place of the scrubber behind it would pass it over until the next pass, and a start would find it nowhere.
+/// A place of the scrubber behind it would pass it over until the next pass, and a start would find it
+/// nowhere.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_restart_forgets_nothing_that_the_scrubber_found_while_no_log_took_it() {
     for is_orderly in [true, false] {
@@ -199,30 +206,38 @@ async fn a_restart_forgets_nothing_that_the_scrubber_found_while_no_log_took_it(
         node.put("large", &body(5, 1_000_000)).await;
         let (register, data) = (node.register("large").await, node.data("large").await);
         std::fs::remove_file(node.file(&register, &data, 2)).expect("removed");
-        let volume = node.context.cluster.set_of(&register).routes[0].volume;
+        let volume = node.workers.deps.cluster.set_of(&register).routes[0].volume;
         let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
         says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
         gateway.clock.advance(3_600_000);
-        gateway.context.remember(volume, |progress| progress.scrub = Some(begun())).await.expect("noted");
-        gateway.context.scrub_pass(gateway.local(volume)).await.expect("the pass ends");
+        gateway
+            .workers
+            .scrubber
+            .progress
+            .change(volume, |progress| progress.scrub = Some(begun()))
+            .await
+            .expect("noted");
+        gateway.workers.scrubber.scrub_pass(gateway.local(volume)).await.expect("the pass ends");
         let entry = HealEntry { key: register, data: Some(data.into()), since_ms: 0 };
-        assert!(gateway.context.mrf.contains(entry.id()) && !gateway.context.mrf.are_all_logged());
-        let progress = gateway.context.progress(volume).await.expect("readable");
+        assert!(
+            gateway.workers.queue.mrf.contains(entry.id()) && !gateway.workers.queue.mrf.are_all_logged()
+        );
+        let progress = gateway.workers.scrubber.progress.read(volume).await.expect("readable");
         assert_eq!(progress.scrub, Some(begun()), "a restart looks again");
 
         says(&script.heals, |_, _| Fate::Through);
         if is_orderly {
-            gateway.context.note_peers_at_end().await;
+            gateway.workers.follower.note_peers_at_end().await;
         } else {
-            gateway.context.log_unlogged().await;
+            gateway.workers.queue.log_unlogged().await;
         }
-        assert!(gateway.context.mrf.are_all_logged());
+        assert!(gateway.workers.queue.mrf.are_all_logged());
         drop(gateway);
         node.close().await;
 
         let node = directories.start().await;
-        node.context.load_heals().await;
-        assert!(node.context.mrf.contains(entry.id()));
+        node.workers.queue.load().await;
+        assert!(node.workers.queue.mrf.contains(entry.id()));
         node.close().await;
     }
 }
@@ -241,21 +256,21 @@ async fn a_volume_that_is_away_is_no_damage_of_every_row() {
     node.put("large", &body(2, 1_000_000)).await;
     let registers = [node.register("inline").await, node.register("large").await];
     for register in &registers {
-        node.context.heal_row(register).await;
+        heal_row(&node.workers.deps, register).await;
     }
-    let set = node.context.cluster.set_of(&registers[0]);
+    let set = node.workers.deps.cluster.set_of(&registers[0]);
     let (away, compared) = (set.routes[3].volume, set.routes[0].volume);
     node.take_away(away).await;
     for register in &registers {
-        let checked = node.context.check_register(register, Look::For(compared)).await;
+        let checked = node.workers.scrubber.checker.check_register(register, Look::For(compared)).await;
         assert_eq!(checked, Ok(()));
-        let HealOutcome::Later { is_damaged, .. } = node.context.heal_row(register).await else {
+        let HealOutcome::Later { is_damaged, .. } = heal_row(&node.workers.deps, register).await else {
             panic!("the volume that is away has not said that it has the row")
         };
         assert!(!is_damaged);
     }
-    node.context.scrub_pass(node.local(compared)).await.expect("the pass ends");
-    assert_eq!((node.context.scrubbed.status().findings_count, node.context.mrf.status().len), (0, 0));
+    node.workers.scrubber.scrub_pass(node.local(compared)).await.expect("the pass ends");
+    assert_eq!((node.workers.scrubber.status().findings_count, node.workers.queue.mrf.status().len), (0, 0));
     node.close().await;
 }
 
@@ -272,10 +287,10 @@ async fn the_scrubber_finds_what_rotted_and_what_is_missing() {
     stored[middle] ^= 4;
     std::fs::write(&rotten, stored).expect("written");
     let holder = node.local(node.home(&register, &data, 1));
-    node.context.scrub_pass(holder).await.expect("the pass ends");
-    let queued = node.context.mrf.take(node.context.now_ms()).expect("a finding");
+    node.workers.scrubber.scrub_pass(holder).await.expect("the pass ends");
+    let queued = node.workers.queue.mrf.take(node.workers.deps.now_ms()).expect("a finding");
     assert_eq!(queued.data, Some(data.into()));
-    assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
-    assert_eq!(node.context.scrubbed.status().findings_count, 1);
+    assert_eq!(node.workers.healer.heal(&queued).await, HealOutcome::Whole);
+    assert_eq!(node.workers.scrubber.status().findings_count, 1);
     node.close().await;
 }

@@ -1,4 +1,5 @@
-//! A row that a volume missed is brought to it although its writer is gone, and one that cannot be brought holds up no other.
+//! A row that a volume missed is brought to it although its writer is gone, and one that cannot be brought
+//! holds up no other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,18 +8,19 @@ use sherd_core::id::RegisterKey;
 use sherd_core::message::{Error, UnsettledKind};
 use sherd_core::register::{CommitHint, Positions};
 
-use super::super::missed::MissedRows;
-use super::super::settle::RowsAhead;
 use super::{DEADLINE, Directories, Node, accept_on, body};
 use crate::peer::VolumeRoute;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::rows::missed::MissedRows;
+use crate::upkeep::rows::rows_of;
+use crate::upkeep::rows::settle::RowsAhead;
 
 /// More than the longest pause between two looks.
 const LONG_US: u64 = 120_000_000;
 
 async fn is_everywhere(node: &Node, register: &RegisterKey) -> bool {
-    let rows = node.context.rows_of(register).await;
+    let rows = rows_of(&node.workers.deps, register).await;
     rows.are_same() && rows.held.len() == node.volumes.all().len()
 }
 
@@ -47,7 +49,7 @@ async fn what_a_volume_missed_is_brought_to_it_although_its_gateway_is_gone() {
     node.create_bucket().await;
     node.put_everywhere("a", &body(1, 1_000)).await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).routes.clone();
+    let route = node.workers.deps.cluster.set_of(&register).routes.clone();
     let (away, others) = (route[0].volume, &route[1..]);
     let path = node.local(away).path().to_owned();
     node.take_away(away).await;
@@ -59,7 +61,7 @@ async fn what_a_volume_missed_is_brought_to_it_although_its_gateway_is_gone() {
     }
     let look = async || {
         for volume in others {
-            node.context.bring_missed_of(volume.volume, &mut MissedRows::default()).await;
+            node.workers.missed.bring_missed_of(volume.volume, &mut MissedRows::default()).await;
         }
     };
     look().await;
@@ -90,10 +92,10 @@ async fn missed_rows(node: &Node, names: &[&str]) -> (Vec<RegisterKey>, Arc<[Vol
     for name in names {
         registers.push(node.register(name).await);
     }
-    let route: Arc<[VolumeRoute]> = node.context.cluster.set_of(&registers[0]).routes.clone().into();
+    let route: Arc<[VolumeRoute]> = node.workers.deps.cluster.set_of(&registers[0]).routes.clone().into();
     for register in &registers {
         let ballot = accept_on(node, register, &route[1..]).await;
-        let target = node.context.cluster.target(register.clone());
+        let target = node.workers.deps.cluster.target(register.clone());
         let commit = CommitHint { ballot, is_everywhere: false, positions: Positions::default() };
         for volume in &route[1..] {
             volume.registers.commit(volume.volume, &target, &commit);
@@ -123,20 +125,20 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
         Fate::Instead(Err(Error::Busy))
     });
     let listing = route[1].volume;
-    gateway.context.settle_volume(listing, &mut RowsAhead::default()).await;
+    gateway.workers.settler.settle_volume(listing, &mut RowsAhead::default()).await;
     assert_eq!(asked_count.load(Ordering::Relaxed), 0, "what is committed holds up no row that is not");
     let mut missed = MissedRows::default();
     let mut asked_after = Vec::new();
     for _ in 0..3 {
-        gateway.context.bring_missed_of(listing, &mut missed).await;
+        gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
         // The next look is not due.
-        gateway.context.bring_missed_of(listing, &mut missed).await;
+        gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
         asked_after.push(asked_count.load(Ordering::Relaxed));
         gateway.clock.pass_us(LONG_US);
     }
     assert_eq!(asked_after, [1, 2, 3], "a look ends with the first row that is refused");
     for register in &registers {
-        let rows = node.context.rows_of(register).await;
+        let rows = rows_of(&node.workers.deps, register).await;
         assert!(
             rows.held.iter().all(|(_, ballot, _)| ballot.proposer != super::WRITER),
             "{register:?} was tried"
@@ -146,7 +148,7 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
     says(&script.accepts, |_, _| Fate::Through);
     let all_are_brought = async || {
         gateway.clock.pass_us(LONG_US);
-        gateway.context.bring_missed_of(listing, &mut missed).await;
+        gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
         for register in &registers {
             if !is_everywhere(&node, register).await {
                 return false;
@@ -160,14 +162,15 @@ async fn a_volume_that_takes_no_row_is_tried_with_one_key_a_look_and_each_key_ha
     node.close().await;
 }
 
-/// It may be full for days, and what it lacks is looked at without a write: another volume's row waits for none of it.
+/// It may be full for days, and what it lacks is looked at without a write: another volume's row waits for
+/// none of it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_a_full_volume_lacks_hold_up_none_behind_them() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    let route = node.context.cluster.set_of(&node.register("a").await).routes.clone();
+    let route = node.workers.deps.cluster.set_of(&node.register("a").await).routes.clone();
     for (name, lacking) in [("a", 0), ("b", 0), ("c", 3)] {
         let lacking = route[lacking].volume;
         says(&script.accepts, move |volume, _| {
@@ -179,7 +182,7 @@ async fn rows_that_a_full_volume_lacks_hold_up_none_behind_them() {
     until(&node, "they are listed", async || missed_on(&route[1]).await.len() == 3).await;
     says(&script.accepts, |_, _| Fate::Through);
     script.full.lock().push(route[0].volume);
-    gateway.context.bring_missed_of(route[1].volume, &mut MissedRows::default()).await;
+    gateway.workers.missed.bring_missed_of(route[1].volume, &mut MissedRows::default()).await;
     assert!(is_everywhere(&node, &node.register("c").await).await, "its volume has room");
     for name in ["a", "b"] {
         assert!(!is_everywhere(&node, &node.register(name).await).await, "{name} has no room");

@@ -61,7 +61,9 @@ use sherd_volume::error::OpenError;
 use sherd_volume::index::lsm::IndexCache;
 use sherd_volume::options::Options;
 
-use super::{Context, Settings, UpkeepConfig};
+use super::deps::Deps;
+use super::workers::Workers;
+use super::{Settings, UpkeepConfig};
 use crate::cluster::Cluster;
 use crate::cluster::damage::{Damage, Reports};
 use crate::cluster::deletions::Deletions;
@@ -145,7 +147,7 @@ pub struct Node {
     topology: Arc<sherd_core::topology::Topology>,
     volumes: Volumes,
     objects: Objects,
-    pub(super) context: Arc<Context>,
+    pub(super) workers: Arc<Workers>,
     reports: Option<Reports>,
 }
 
@@ -198,7 +200,7 @@ impl Directories {
     async fn start_at(&self, cap_bytes: usize, ahead_ms: u64) -> Node {
         let node = self.start_unsettled(cap_bytes, ahead_ms);
         assert!(node.volumes.settled(DEADLINE).await, "volumes open in time");
-        node.context.confirm_volumes().await;
+        node.workers.confirmer.confirm_volumes().await;
         node
     }
 
@@ -348,7 +350,7 @@ fn build_over(
         // No test waits for it to be over.
         deletion_patience: DeletionPatience { control: DEADLINE * 60, page: DEADLINE * 60 },
     });
-    let context = Context::new(UpkeepConfig {
+    let deps = Deps::new(UpkeepConfig {
         cluster,
         volumes: volumes.clone(),
         registers,
@@ -365,15 +367,15 @@ fn build_over(
         topology: Arc::clone(topology),
         volumes,
         objects,
-        context: Arc::new(context),
+        workers: Arc::new(Workers::new(deps)),
         reports: Some(reports),
     }
 }
 
 /// Follows the volumes in the background until the test ends.
-fn follow(context: &Arc<Context>) -> super::Upkeep {
-    let upkeep = super::Upkeep::over(Arc::clone(context));
-    upkeep.run("volumes", |context| async move { context.follow_volumes().await });
+fn follow(workers: &Arc<Workers>) -> super::Upkeep {
+    let upkeep = super::Upkeep::over(Arc::clone(workers));
+    upkeep.run("volumes", |workers| async move { workers.follower.follow_volumes().await });
     upkeep
 }
 
@@ -407,7 +409,7 @@ const WRITER: ProposerId = ProposerId(5);
 
 /// A tombstone that these volumes accepted, and whose writer was killed then.
 async fn accept_on(node: &Node, register: &RegisterKey, route: &[VolumeRoute]) -> Ballot {
-    accept_at(node, register, route, node.context.clock.tick()).await
+    accept_at(node, register, route, node.workers.deps.clock.tick()).await
 }
 
 /// As [`accept_on`], with a ballot of this time.
@@ -428,7 +430,7 @@ async fn accept_value(
     value: EncodedValue,
     time: Timestamp,
 ) -> Ballot {
-    let target = node.context.cluster.target(register.clone());
+    let target = node.workers.deps.cluster.target(register.clone());
     let ballot = Ballot { time, proposer: WRITER };
     let (introduces, positions) = (Vec::new(), Arc::default());
     let accept = Accept { ballot, value, introduces, finishes: false, positions };

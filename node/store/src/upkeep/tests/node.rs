@@ -1,4 +1,5 @@
-//! What tests do with a node: its gateways' requests, what its volumes hold, and volumes that leave and come back.
+//! What tests do with a node: its gateways' requests, what its volumes hold, and volumes that leave and come
+//! back.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -15,8 +16,6 @@ use sherd_core::placement;
 use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 
-use super::super::heal::HealOutcome;
-use super::super::settle::RowsAhead;
 use super::{Ahead, DEADLINE, Node, at_once, build, build_over, key_of, name, upload};
 use crate::cluster::KeyRoute;
 use crate::cluster::damage::Report;
@@ -25,6 +24,12 @@ use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers};
 use crate::stripe::Stripes;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::recover::catch_up::peer_positions;
+use crate::upkeep::rows::bring::HealOutcome;
+use crate::upkeep::rows::rows_of;
+use crate::upkeep::rows::settle::RowsAhead;
+use crate::upkeep::workers::Workers;
 use crate::volumes::{LocalVolume, VolumeState, Volumes, WORKERS};
 
 impl Node {
@@ -72,9 +77,16 @@ impl Node {
     /// Another node, of which these volumes are: the others are this one's.
     pub(super) fn another_node(&self, own: std::ops::Range<usize>) -> Self {
         let mut node = self.another_gateway(0);
-        let context = Arc::get_mut(&mut node.context).expect("nothing runs yet");
-        context.volumes = self.volumes.only(own);
+        node.change_deps(|deps| deps.volumes = self.volumes.only(own));
         node
+    }
+
+    /// Builds its workers again, over what `change` made of what they use. Nothing of them runs yet.
+    pub(super) fn change_deps(&mut self, change: impl FnOnce(&mut Deps)) {
+        assert_eq!(Arc::strong_count(&self.workers), 1, "nothing runs yet");
+        let mut deps = self.workers.deps.clone();
+        change(&mut deps);
+        self.workers = Arc::new(Workers::new(deps));
     }
 
     /// Puts an object, of which every volume has the row then: a write waits for A of them only.
@@ -88,7 +100,7 @@ impl Node {
         self.registers().finish(register).await.expect("all volumes have it");
         let known = async {
             loop {
-                let rows = self.context.rows_of(register).await;
+                let rows = rows_of(&self.workers.deps, register).await;
                 if rows.are_same() && rows.held.iter().all(|(.., is_committed)| *is_committed) {
                     return;
                 }
@@ -109,13 +121,16 @@ impl Node {
         volume: &LocalVolume,
         first: impl Future<Output = ()>,
     ) -> bool {
-        let came_back =
-            Box::pin(self.context.came_back(volume.id(), self.context.caught_up_now(volume.opened_count())));
+        let came_back = Box::pin(
+            self.workers
+                .follower
+                .came_back(volume.id(), self.workers.follower.caught_up_now(volume.opened_count())),
+        );
         let settling = Box::pin(async {
             first.await;
             let mut ahead = RowsAhead::default();
             loop {
-                self.context.settle_volume(volume.id(), &mut ahead).await;
+                self.workers.settler.settle_volume(volume.id(), &mut ahead).await;
                 crate::upkeep::tests::between_looks().await;
             }
         });
@@ -127,7 +142,7 @@ impl Node {
 
     /// Makes shards that a write did not wait for.
     pub async fn complete(&self, register: &RegisterKey, data: &DataRef) {
-        assert_eq!(self.context.heal_data(register, data.id).await, HealOutcome::Whole);
+        assert_eq!(self.workers.healer.heal_data(register, data.id).await, HealOutcome::Whole);
     }
 
     pub(crate) async fn get(&self, key: &str) -> Option<Bytes> {
@@ -140,13 +155,13 @@ impl Node {
 
     /// Where a register lies.
     pub(crate) fn route(&self, register: &RegisterKey) -> KeyRoute {
-        self.context.cluster.route(register.clone())
+        self.workers.deps.cluster.route(register.clone())
     }
 
     /// The register of an object.
     pub async fn register(&self, key: &str) -> RegisterKey {
         let bucket = RegisterKey::bucket(key_of("bucket"));
-        let found = self.context.registers.read(&bucket).await.expect("readable").expect("there");
+        let found = self.workers.deps.registers.read(&bucket).await.expect("readable").expect("there");
         match found.value.state {
             State::Bucket(bucket) => RegisterKey::object(bucket.id, key_of(key)),
             other => panic!("not a bucket: {other:?}"),
@@ -156,7 +171,7 @@ impl Node {
     /// Where the bytes of an object are.
     pub async fn data(&self, key: &str) -> DataRef {
         let register = self.register(key).await;
-        let found = self.context.registers.read(&register).await.expect("readable").expect("there");
+        let found = self.workers.deps.registers.read(&register).await.expect("readable").expect("there");
         let object = found.object().expect("an object").clone();
         match &object.versions[0].kind {
             VersionKind::Content(content) => match &content.body {
@@ -169,7 +184,7 @@ impl Node {
 
     /// The volume that holds one shard.
     pub(super) fn home(&self, register: &RegisterKey, data: &DataRef, index: u8) -> VolumeId {
-        let set = self.context.cluster.set_of(register);
+        let set = self.workers.deps.cluster.set_of(register);
         set.routes[placement::home(data.id, index, set.routes.len())].volume
     }
 
@@ -201,7 +216,7 @@ impl Node {
     /// The other volumes learn that this one is in a later life than the one in which it answers: it
     /// is back after it was replaced.
     pub(crate) async fn outlive(&self, volume: VolumeId) {
-        let set = self.context.set_with(volume).expect("it is in a set");
+        let set = self.workers.deps.set_with(volume).expect("it is in a set");
         let life = self.local(volume).serving().expect("it serves").reader.answerer().incarnation;
         let record = Control::RecordIncarnation { volume, incarnation: Incarnation(life.0 + 1) };
         for route in set.routes.iter().filter(|route| route.volume != volume) {
@@ -226,7 +241,7 @@ impl Node {
 
     /// Heals that its volumes' logs hold.
     pub(crate) async fn logged_heals(&self) -> Vec<HealId> {
-        let routes = self.context.cluster.sets().iter().flat_map(|set| &set.routes);
+        let routes = self.workers.deps.cluster.sets().iter().flat_map(|set| &set.routes);
         let pages = routes.map(|route| route.upkeep.heals(route.volume, None, 1_000));
         let pages = futures::future::join_all(pages).await;
         pages.into_iter().flatten().flatten().map(|(id, _)| id).collect()
@@ -273,13 +288,13 @@ impl Node {
     pub(super) async fn on_all_volumes(&self, register: &RegisterKey) {
         let on_all = async {
             loop {
-                let rows = self.context.rows_of(register).await;
+                let rows = rows_of(&self.workers.deps, register).await;
                 if rows.held.len() == self.volumes.all().len() && rows.are_same() {
                     return;
                 }
-                if self.context.report_counts.made_heals_count() > 0 {
+                if self.workers.deps.report_counts.made_heals_count() > 0 {
                     let behind = HealEntry { key: register.clone(), data: None, since_ms: 0 };
-                    self.context.heal(&behind).await;
+                    self.workers.healer.heal(&behind).await;
                 }
                 crate::upkeep::tests::between_looks().await;
             }
@@ -290,7 +305,7 @@ impl Node {
     /// Waits until every volume has the same row.
     pub(super) async fn until_same(&self, register: &RegisterKey) {
         let same = async {
-            while !self.context.rows_of(register).await.are_same() {
+            while !rows_of(&self.workers.deps, register).await.are_same() {
                 crate::upkeep::tests::between_looks().await;
             }
         };
@@ -300,7 +315,7 @@ impl Node {
     /// Waits until a volume was opened again, and has its peers confirm it.
     pub(super) async fn back_online(&self, volume: VolumeId) {
         self.wait_for(volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;
-        self.context.confirm_volumes().await;
+        self.workers.confirmer.confirm_volumes().await;
         self.wait_for(volume, |state| *state == VolumeState::Online).await;
     }
 
@@ -323,8 +338,8 @@ impl Node {
 
     /// Lets a volume note how far its peers' logs are.
     pub(crate) async fn note_peers(&self, volume: &LocalVolume, opening: u32) {
-        let peers = self.context.peer_positions(volume.id()).await;
-        crate::upkeep::recover::note_peers(volume, opening, &peers);
+        let peers = peer_positions(&self.workers.deps, volume.id()).await;
+        crate::upkeep::recover::catch_up::note_peers(volume, opening, &peers);
     }
 
     /// Waits for the next report of damage, or of what was replaced. No other task takes it.
@@ -335,12 +350,12 @@ impl Node {
 
     /// Its registers.
     pub fn registers(&self) -> &Registers {
-        &self.context.registers
+        &self.workers.deps.registers
     }
 
     /// Its data path.
     pub(crate) fn stripes(&self) -> &Stripes {
-        &self.context.stripes
+        &self.workers.deps.stripes
     }
 
     /// Only its volumes.
@@ -348,9 +363,10 @@ impl Node {
         self.volumes
     }
 
-    /// Ends as the process does: what is left of its writes first, which reaches the volumes that were not waited for.
+    /// Ends as the process does: what is left of its writes first, which reaches the volumes that were not
+    /// waited for.
     pub async fn close(self) {
-        let tasks = self.context.registers.tasks();
+        let tasks = self.workers.deps.registers.tasks();
         tasks.close();
         tokio::time::timeout(DEADLINE, tasks.wait()).await.expect("its writes end");
         assert_eq!(self.volumes.close(DEADLINE).await, Vec::new());

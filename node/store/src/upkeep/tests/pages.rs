@@ -7,9 +7,9 @@ use sherd_core::id::RegisterKey;
 use sherd_core::record::{Body, DataRef, Home, PartRef, State, VersionKind, encode_manifest};
 use sherd_core::register::EncodedValue;
 
-use super::super::heal::HealOutcome;
-use super::super::look::{Look, LookError};
 use super::{Directories, Node, accept_value, body};
+use crate::upkeep::rows::bring::HealOutcome;
+use crate::upkeep::shards::check::{Look, LookError};
 
 /// An object of one part that stands on a page; all of its shards are files, and there.
 struct Paged {
@@ -30,8 +30,8 @@ impl Paged {
         let VersionKind::Content(content) = &mut object.versions[0].kind else { panic!("deleted") };
         content.body = Body::Manifest { page, parts: 1 };
         let value = EncodedValue::new(value.encode(), bytes::Bytes::new());
-        let set = node.context.cluster.set_of(&register);
-        accept_value(node, &register, &set.routes, value, node.context.clock.tick()).await;
+        let set = node.workers.deps.cluster.set_of(&register);
+        accept_value(node, &register, &set.routes, value, node.workers.deps.clock.tick()).await;
         for data in [&part, &page] {
             node.complete(&register, data).await;
         }
@@ -54,15 +54,18 @@ impl Paged {
 
     /// The page can be read again: what heals the row finds the part's shard missing, and it is made again.
     async fn heals(&self, node: &Node, page: Vec<PathBuf>, part: &Path) {
-        assert!(node.context.mrf.contains(self.row().id()), "nobody would look again");
-        assert!(matches!(node.context.heal(&self.row()).await, HealOutcome::Later { .. }), "not before");
+        assert!(node.workers.queue.mrf.contains(self.row().id()), "nobody would look again");
+        assert!(
+            matches!(node.workers.healer.heal(&self.row()).await, HealOutcome::Later { .. }),
+            "not before"
+        );
         for file in page {
             std::fs::rename(file.with_extension("hidden"), file).expect("moved");
         }
-        assert_eq!(node.context.heal(&self.row()).await, HealOutcome::Whole);
+        assert_eq!(node.workers.healer.heal(&self.row()).await, HealOutcome::Whole);
         let missing = HealEntry { key: self.register.clone(), data: Some(self.part.into()), since_ms: 0 };
-        assert!(node.context.mrf.contains(missing.id()));
-        assert_eq!(node.context.heal(&missing).await, HealOutcome::Whole);
+        assert!(node.workers.queue.mrf.contains(missing.id()));
+        assert_eq!(node.workers.healer.heal(&missing).await, HealOutcome::Whole);
         assert!(part.exists());
     }
 }
@@ -87,8 +90,18 @@ async fn a_recovery_that_cannot_read_a_page_comes_back_to_what_it_lists() {
     let hidden = paged.hide_page(&node);
 
     let volume = node.home(&paged.register, &paged.part, 1);
-    node.context.remember(volume, |progress| progress.wants_shards = true).await.expect("stored");
-    node.context.rebuild_shards(volume).await.expect("one page keeps nobody from coming back");
+    node.workers
+        .scrubber
+        .progress
+        .change(volume, |progress| progress.wants_shards = true)
+        .await
+        .expect("stored");
+    node.workers
+        .follower
+        .shards
+        .rebuild_shards(volume)
+        .await
+        .expect("one page keeps nobody from coming back");
     paged.heals(&node, hidden, &missing).await;
     node.close().await;
 }
@@ -103,8 +116,13 @@ async fn a_comparison_that_cannot_read_a_page_comes_back_to_what_it_lists() {
     std::fs::remove_file(&missing).expect("removed");
     let hidden = paged.hide_page(&node);
 
-    let set = node.context.cluster.set_of(&paged.register);
-    node.context.catch_up_with(set.routes[1].volume, &set.routes[0], None).await.expect("compared");
+    let set = node.workers.deps.cluster.set_of(&paged.register);
+    node.workers
+        .follower
+        .comparer
+        .catch_up_with(set.routes[1].volume, &set.routes[0], None)
+        .await
+        .expect("compared");
     paged.heals(&node, hidden, &missing).await;
     node.close().await;
 }
@@ -116,12 +134,18 @@ async fn a_shard_that_nobody_can_tell_of_is_not_taken_for_there() {
     node.create_bucket().await;
     let paged = Paged::put(&node).await;
     let homes: Vec<_> = (0..4).map(|index| node.home(&paged.register, &paged.part, index)).collect();
-    assert_eq!(node.context.check_register(&paged.register, Look::For(homes[3])).await, Ok(()));
+    assert_eq!(
+        node.workers.scrubber.checker.check_register(&paged.register, Look::For(homes[3])).await,
+        Ok(())
+    );
     node.take_away(homes[3]).await;
     for look in [Look::Everywhere, Look::WhileAllAnswer, Look::For(homes[3])] {
-        let told = node.context.look_at_shards(&paged.register, look).await;
+        let told = node.workers.scrubber.checker.look_at_shards(&paged.register, look).await;
         assert_eq!(told, Err(LookError::Unanswered));
     }
-    assert_eq!(node.context.check_register(&paged.register, Look::For(homes[0])).await, Ok(()));
+    assert_eq!(
+        node.workers.scrubber.checker.check_register(&paged.register, Look::For(homes[0])).await,
+        Ok(())
+    );
     node.close().await;
 }

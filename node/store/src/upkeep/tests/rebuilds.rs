@@ -8,7 +8,7 @@ use sherd_core::message::Error;
 use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
-use crate::upkeep::rebuild::Subject;
+use crate::upkeep::shards::subject::Subject;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
 
@@ -19,19 +19,31 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     node.create_bucket().await;
     node.put("file", &body(1, 2_000_000)).await;
     let volume = Arc::clone(&node.volumes.all()[0]);
-    node.context.remember(volume.id(), |progress| progress.wants_shards = true).await.expect("written");
+    node.workers
+        .scrubber
+        .progress
+        .change(volume.id(), |progress| progress.wants_shards = true)
+        .await
+        .expect("written");
     let (register, data) = (node.register("file").await, node.data("file").await);
     let damage = HealEntry { key: register, data: Some(data.into()), since_ms: 1 };
     let other = node.volumes.all()[2].id();
-    node.context.route_to(other).expect("in a set").upkeep.heal_put(other, &damage).await.expect("noted");
+    node.workers
+        .deps
+        .route_to(other)
+        .expect("in a set")
+        .upkeep
+        .heal_put(other, &damage)
+        .await
+        .expect("noted");
     node.close().await;
 
     let node = directories.start().await;
     let volume = &node.volumes.all()[0];
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    let upkeep = Upkeep::over(Arc::clone(&node.workers));
     let standing = || upkeep.standing(volume.id(), volume.opened_count());
     assert_eq!((standing(), upkeep.status().mrf.len), (OpeningStatus::Unknown, 0));
-    assert!(node.context.take_stock(volume.id()).await);
+    assert!(node.workers.follower.take_stock(volume.id()).await);
     assert!(matches!(standing(), OpeningStatus::Recovering(_)), "{:?}", standing());
     assert_eq!(upkeep.status().mrf.len, 1, "what the logs hold counts from here on");
     assert!(node.comes_back(volume).await);
@@ -56,15 +68,24 @@ async fn a_rebuild_is_over_when_what_it_could_not_do_is_in_a_log() {
     }
     let volume = node.home(&register, &data, 0);
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    gateway.context.remember(volume, |progress| progress.wants_shards = true).await.expect("written");
+    gateway
+        .workers
+        .scrubber
+        .progress
+        .change(volume, |progress| progress.wants_shards = true)
+        .await
+        .expect("written");
     says(&script.heals, |_, _| Fate::Instead(Err(Error::Full)));
-    assert!(gateway.context.rebuild_shards(volume).await.is_err(), "a kill would forget what is missing");
-    assert!(gateway.context.progress(volume).await.expect("readable").wants_shards);
+    assert!(
+        gateway.workers.follower.shards.rebuild_shards(volume).await.is_err(),
+        "a kill would forget what is missing"
+    );
+    assert!(gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
 
     says(&script.heals, |_, _| Fate::Through);
-    gateway.context.rebuild_shards(volume).await.expect("queued");
-    assert!(!gateway.context.progress(volume).await.expect("readable").wants_shards);
-    assert!(gateway.context.mrf.are_all_logged());
+    gateway.workers.follower.shards.rebuild_shards(volume).await.expect("queued");
+    assert!(!gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
+    assert!(gateway.workers.queue.mrf.are_all_logged());
     drop(gateway);
     node.close().await;
 }
@@ -72,7 +93,8 @@ async fn a_rebuild_is_over_when_what_it_could_not_do_is_in_a_log() {
 /// The index outlived them, and names them all.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
-    // The second cut goes through a frame behind a shard that is whole in it: compaction lets it go all the same.
+    // The second cut goes through a frame behind a shard that is whole in it: compaction lets it go all the
+    // same.
     for cut in [250_000, 298_000] {
         let directories = Directories::new(4);
         let node = directories.start().await;
@@ -91,8 +113,8 @@ async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
         let node = directories.start().await;
         let volume = Arc::clone(&node.volumes.all()[0]);
         assert!(matches!(volume.state(), VolumeState::Recovering), "{:?}", volume.state());
-        node.context.recover(&volume).await.expect("recovered");
-        node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
+        node.workers.follower.recovery.recover(&volume).await.expect("recovered");
+        node.workers.follower.shards.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
         let compacted = async {
             while segment.exists() {
                 crate::upkeep::tests::between_looks().await;
@@ -101,7 +123,7 @@ async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
         tokio::time::timeout(DEADLINE, compacted).await.expect("its segment is compacted");
         for name in &names {
             let (register, data) = (node.register(name).await, node.data(name).await);
-            let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+            let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
             assert_eq!(subject.look(true).await.intact.len(), 4, "{name}, cut at {cut}");
         }
         node.close().await;

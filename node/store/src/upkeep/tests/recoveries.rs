@@ -13,9 +13,11 @@ use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
 use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, Node, accept_at, body, follow, key_of, tombstone};
-use crate::upkeep::rebuild::Subject;
-use crate::upkeep::recover::Progress;
+use crate::upkeep::progress::Progress;
 use crate::upkeep::recover::stall::RecoveryStall;
+use crate::upkeep::rows::rows_of;
+use crate::upkeep::rows::tell_committed;
+use crate::upkeep::shards::subject::Subject;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
 
@@ -46,7 +48,7 @@ async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_b
 async fn an_empty_directory_waits_for_its_disk() {
     let directories = Directories::new(4).with_patience_for_disks(Duration::from_hours(1));
     let node = directories.start().await;
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     let volume = Arc::clone(&node.volumes.all()[1]);
     let away = volume.path().with_extension("away");
     std::fs::rename(volume.path(), &away).expect("moved away");
@@ -66,7 +68,7 @@ async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     let volume = Arc::clone(&node.volumes.all()[1]);
     let in_life = |life: u32| {
         let volume = Arc::clone(&volume);
@@ -85,17 +87,17 @@ async fn a_disk_that_comes_back_after_its_volume_was_rebuilt_is_recovered() {
     std::fs::rename(&away, volume.path()).expect("moved back");
     node.wait_for(volume.id(), in_life(3)).await;
     upkeep.stop().await;
-    let rows = node.context.rows_of(&node.register("while").await).await;
+    let rows = rows_of(&node.workers.deps, &node.register("while").await).await;
     assert!(rows.are_same() && rows.silent.is_empty(), "{rows:?}");
     node.close().await;
 }
 
 /// What a volume that came back lacks is healed, or queued where that could not be done at once.
 async fn heal_what_is_queued(node: &Node) {
-    while let Some(queued) = node.context.mrf.take(node.context.now_ms()) {
-        let healed = node.context.heal(&queued).await;
-        assert_eq!(healed, crate::upkeep::heal::HealOutcome::Whole, "{queued:?}");
-        node.context.mrf.healed(queued.id(), node.context.now_ms(), || {});
+    while let Some(queued) = node.workers.queue.mrf.take(node.workers.deps.now_ms()) {
+        let healed = node.workers.healer.heal(&queued).await;
+        assert_eq!(healed, crate::upkeep::rows::bring::HealOutcome::Whole, "{queued:?}");
+        node.workers.queue.mrf.healed(queued.id(), node.workers.deps.now_ms(), || {});
     }
 }
 
@@ -112,13 +114,13 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     node.wait_for(volume.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
     node.put("while", &body(2, 2_000_000)).await;
     let (register, data) = (node.register("while").await, node.data("while").await);
-    assert!(!node.context.rows_of(&register).await.are_equal());
+    assert!(!rows_of(&node.workers.deps, &register).await.are_equal());
 
     std::fs::rename(&away, volume.path()).expect("moved back");
     node.back_online(volume.id()).await;
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    let upkeep = Upkeep::over(Arc::clone(&node.workers));
     let opening = volume.opened_count();
-    assert!(node.context.take_stock(volume.id()).await);
+    assert!(node.workers.follower.take_stock(volume.id()).await);
     assert_eq!(upkeep.standing(volume.id(), opening), OpeningStatus::Unknown, "no log says what it missed");
     // What was not told to be committed before it left: nobody else settles rows here.
     let known = async {
@@ -130,13 +132,14 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     };
     tokio::time::timeout(DEADLINE, known).await.expect("it is known what it missed");
     heal_what_is_queued(&node).await;
-    assert!(node.context.rows_of(&register).await.are_same());
-    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    assert!(rows_of(&node.workers.deps, &register).await.are_same());
+    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
     assert_eq!(subject.look(true).await.intact.len(), 4);
     node.close().await;
 }
 
-/// A kill can come before what a volume missed was queued: its peers' logs have hardly grown since they were noted.
+/// A kill can come before what a volume missed was queued: its peers' logs have hardly grown since they were
+/// noted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_meanwhile() {
     let directories = Directories::new(4);
@@ -156,10 +159,10 @@ async fn a_volume_is_compared_after_a_restart_although_its_peers_hardly_wrote_me
     let node = directories.start().await;
     let volume = Arc::clone(&node.volumes.all()[2]);
     assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3, "they were noted");
-    assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
+    assert_eq!(rows_of(&node.workers.deps, &register).await.without, [volume.id()]);
     assert!(node.comes_back(&volume).await);
     heal_what_is_queued(&node).await;
-    assert!(node.context.rows_of(&register).await.are_same());
+    assert!(rows_of(&node.workers.deps, &register).await.are_same());
     node.close().await;
 }
 
@@ -169,9 +172,9 @@ async fn changes_of_what_is_remembered_do_not_undo_each_other() {
     let node = directories.start().await;
     let volume = node.volumes.all()[0].id();
     let count = |progress: &mut Progress| progress.scrub.get_or_insert_default().began_ms += 1;
-    let changed = join_all((0..50).map(|_| node.context.remember(volume, count))).await;
+    let changed = join_all((0..50).map(|_| node.workers.scrubber.progress.change(volume, count))).await;
     assert!(changed.iter().all(Result::is_ok), "{changed:?}");
-    let remembered = node.context.progress(volume).await.expect("readable");
+    let remembered = node.workers.scrubber.progress.read(volume).await.expect("readable");
     assert_eq!(remembered.scrub.map(|scrub| scrub.began_ms), Some(50));
     node.close().await;
 }
@@ -202,10 +205,10 @@ async fn a_volume_that_was_away_is_compared_as_a_whole_with_peers_that_were_rebu
     std::fs::rename(&away, volume.path()).expect("moved back");
     node.back_online(volume.id()).await;
     assert_eq!(volume.serving().expect("it serves").reader.peers().len(), 3);
-    assert_eq!(node.context.rows_of(&register).await.without, [volume.id()]);
+    assert_eq!(rows_of(&node.workers.deps, &register).await.without, [volume.id()]);
     assert!(node.comes_back(&volume).await);
     heal_what_is_queued(&node).await;
-    assert!(node.context.rows_of(&register).await.are_same());
+    assert!(rows_of(&node.workers.deps, &register).await.are_same());
     node.close().await;
 }
 
@@ -225,23 +228,23 @@ async fn a_peer_that_recovers_is_compared_when_it_has_its_rows() {
     node.wait_for(wiped.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
     std::fs::create_dir(wiped.path()).expect("an empty directory");
     node.wait_for(wiped.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
-    assert!(node.context.rows_of(&register).await.without.contains(&behind.id()));
+    assert!(rows_of(&node.workers.deps, &register).await.without.contains(&behind.id()));
 
-    let set = node.context.cluster.set_of(&register);
+    let set = node.workers.deps.cluster.set_of(&register);
     let place = set.place_of(wiped.id()).expect("in the set");
     let compared = async {
         while wiped.serving().is_err() {
             crate::upkeep::tests::between_looks().await;
         }
-        node.context.catch_up_with(behind.id(), &set.routes[place], None).await
+        node.workers.follower.comparer.catch_up_with(behind.id(), &set.routes[place], None).await
     };
-    let (compared, recovered) = tokio::join!(compared, node.context.recover(&wiped));
+    let (compared, recovered) = tokio::join!(compared, node.workers.follower.recovery.recover(&wiped));
     recovered.expect("recovered");
     assert_eq!(compared, Ok(()));
     // For 2 s after an opening it may refuse the ballot; then it waits in the queue.
     let queued = HealEntry { key: register.clone(), data: None, since_ms: 0 };
-    let rows = node.context.rows_of(&register).await;
-    let is_found = !rows.without.contains(&behind.id()) || node.context.mrf.contains(queued.id());
+    let rows = rows_of(&node.workers.deps, &register).await;
+    let is_found = !rows.without.contains(&behind.id()) || node.workers.queue.mrf.contains(queued.id());
     assert!(is_found, "{rows:?}");
     node.close().await;
 }
@@ -252,19 +255,19 @@ async fn a_peer_that_is_away_for_a_moment_is_compared_further_and_one_in_another
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).routes[1].clone();
+    let route = node.workers.deps.cluster.set_of(&register).routes[1].clone();
     let volume = node.volumes.get(route.volume).expect("a volume of this node");
     let life = volume.serving().expect("it serves").reader.answerer().incarnation;
-    let request = RowScan::all(node.context.cluster.epoch(), None, 10);
+    let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 10);
     node.on_all_volumes(&RegisterKey::bucket(key_of("bucket"))).await;
     node.take_away(volume.id()).await;
     let back = async {
         std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
         node.back_online(volume.id()).await;
     };
-    let (page, ()) = tokio::join!(node.context.changed_rows(&route, &request, life), back);
+    let (page, ()) = tokio::join!(node.workers.follower.comparer.changed_rows(&route, &request, life), back);
     assert_eq!(page.map(|page| page.rows.len()), Ok(1), "the bucket");
-    let other = node.context.changed_rows(&route, &request, Incarnation(life.0 + 1)).await;
+    let other = node.workers.follower.comparer.changed_rows(&route, &request, Incarnation(life.0 + 1)).await;
     assert!(other.is_err_and(|reason| reason.contains("another life")));
     node.close().await;
 }
@@ -280,7 +283,7 @@ async fn an_opening_that_was_not_compared_with_its_peers_is_not_told_how_far_the
     std::fs::rename(volume.path().with_extension("away"), volume.path()).expect("moved back");
     node.back_online(volume.id()).await;
     let frame = HealEntry { key: node.register("a").await, data: None, since_ms: 1 };
-    let route = node.context.route_to(volume.id()).expect("in a set");
+    let route = node.workers.deps.route_to(volume.id()).expect("in a set");
     let noted = async || {
         // Notes ride with what comes next.
         route.upkeep.heal_put(volume.id(), &frame).await.expect("noted");
@@ -309,21 +312,21 @@ async fn a_wiped_volume_is_adopted_recovered_and_votes_with_its_shards() {
     std::fs::create_dir(volume.path()).expect("an empty directory");
     node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
 
-    node.context.recover(&volume).await.expect("recovered");
+    node.workers.follower.recovery.recover(&volume).await.expect("recovered");
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
     let serving = volume.serving().expect("online");
     assert_eq!(serving.reader.answerer().incarnation.0, 2);
     assert!(serving.reader.answerer().votes);
-    node.context.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
+    node.workers.follower.shards.rebuild_shards(volume.id()).await.expect("shards are rebuilt");
 
     for name in ["inline", "packed", "file", "later"] {
         let register = node.register(name).await;
-        let rows = node.context.rows_of(&register).await;
+        let rows = rows_of(&node.workers.deps, &register).await;
         assert!(rows.are_same() && rows.silent.is_empty(), "{name}: {rows:?}");
     }
     for name in ["packed", "file", "later"] {
         let (register, data) = (node.register(name).await, node.data(name).await);
-        let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+        let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
         assert_eq!(subject.look(true).await.intact.len(), 4, "{name}");
     }
     // Two others leave: what the recovered one holds is needed now.
@@ -338,18 +341,18 @@ async fn a_wiped_volume_is_adopted_recovered_and_votes_with_its_shards() {
     node.volumes.close(DEADLINE).await;
 }
 
-/// Five volumes, three of which commit. Two accepted a row, and the later one that excludes it was promised by the
-/// others. One of these loses its state and adopts the earlier row, with the later one out of reach: three show the
-/// earlier row now, and it was never committed.
+/// Five volumes, three of which commit. Two accepted a row, and the later one that excludes it was promised
+/// by the others. One of these loses its state and adopts the earlier row, with the later one out of reach:
+/// three show the earlier row now, and it was never committed.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     let directories = Directories::new(5);
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("contested").await;
-    let set = node.context.cluster.set_of(&register);
-    let target = node.context.cluster.target(register.clone());
-    let [early, late] = [(); 2].map(|()| node.context.clock.tick());
+    let set = node.workers.deps.cluster.set_of(&register);
+    let target = node.workers.deps.cluster.target(register.clone());
+    let [early, late] = [(); 2].map(|()| node.workers.deps.clock.tick());
     let early = accept_at(&node, &register, &set.routes[..2], early).await;
     let late = accept_at(&node, &register, &set.routes[3..], late).await;
     let promise = set.routes[2].registers.prepare(
@@ -366,13 +369,13 @@ async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     node.wait_for(lost.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
     std::fs::create_dir(lost.path()).expect("an empty directory");
     node.wait_for(lost.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
-    node.context.recover(&lost).await.expect("recovered");
+    node.workers.follower.recovery.recover(&lost).await.expect("recovered");
     node.wait_for(lost.id(), |state| *state == VolumeState::Online).await;
 
-    let rows = node.context.rows_of(&register).await;
+    let rows = rows_of(&node.workers.deps, &register).await;
     let shown = rows.held.iter().filter(|(_, ballot, _)| *ballot == early).count();
     assert_eq!(shown, 3, "the third is a copy: {rows:?}");
-    node.context.tell_committed(&register, &rows);
+    tell_committed(&node.workers.deps, &register, &rows);
     let value = EncodedValue::new(tombstone().encode(), bytes::Bytes::new());
     let accept =
         Accept { ballot: early, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
@@ -380,7 +383,7 @@ async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     let accepted = accepted.expect("answered").result;
     assert!(matches!(accepted, Err(Refusal::Below { .. })), "the one that it copied: {accepted:?}");
     node.registers().read(&register).await.expect("four of five are there").expect("a row");
-    let rows = node.context.rows_of(&register).await;
+    let rows = rows_of(&node.workers.deps, &register).await;
     let above = rows.held.iter().filter(|(_, ballot, _)| *ballot > late).count();
     assert!(above >= 3, "it is written anew, above what excluded it, before it is shown: {rows:?}");
     node.close().await;
@@ -401,7 +404,7 @@ async fn a_vacant_directory_is_not_adopted_while_too_few_others_vote() {
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
     // Nobody is left to say what it had.
     node.volumes.all()[3].vouch().await.expect("it serves");
-    let stalled = node.context.recover(&vacant).await;
+    let stalled = node.workers.follower.recovery.recover(&vacant).await;
     assert_eq!(stalled, Err(RecoveryStall::Voters { voters: 1, needed: 2 }));
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
     assert!(std::fs::read_dir(vacant.path()).expect("readable").next().is_none(), "nothing was written");
@@ -428,12 +431,12 @@ async fn a_recovery_that_a_restart_cut_short_is_done_again() {
     let node = directories.start().await;
     let volume = Arc::clone(&node.volumes.all()[3]);
     assert_eq!(volume.state(), VolumeState::Recovering);
-    let upkeep = follow(&node.context);
+    let upkeep = follow(&node.workers);
     node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
     upkeep.stop().await;
     assert!(volume.serving().expect("online").reader.answerer().incarnation.0 > 2, "a life of its own");
     let register = node.register("a").await;
-    assert!(node.context.rows_of(&register).await.are_same());
+    assert!(rows_of(&node.workers.deps, &register).await.are_same());
     node.close().await;
 }
 
@@ -445,7 +448,7 @@ async fn background_work_heals_and_recovers_by_itself() {
     node.put("large", &body(1, 2_000_000)).await;
     let (register, data) = (node.register("large").await, node.data("large").await);
     let reports = node.reports.take().expect("taken once");
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
+    let upkeep = Upkeep::over(Arc::clone(&node.workers));
     upkeep.run_all(reports);
     let wiped = Arc::clone(&node.volumes.all()[1]);
     // A file that background work makes while its directory is being emptied makes that fail.
@@ -459,7 +462,7 @@ async fn background_work_heals_and_recovers_by_itself() {
     let lost = (0..2).map(|index| node.file_on(&register, &data, index)).find(|path| path.exists());
     std::fs::remove_file(lost.expect("a data shard has a file")).expect("removed");
     assert_eq!(node.get("large").await, Some(body(1, 2_000_000)));
-    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
     let whole = async {
         while subject.look(false).await.intact.len() < 4 {
             crate::upkeep::tests::between_looks().await;
@@ -483,7 +486,7 @@ async fn a_heal_takes_nobodys_word_of_a_life_that_is_over() {
     let former = node.volumes.all()[0].id();
     node.on_all_volumes(&register).await;
     node.outlive(former).await;
-    let rows = node.context.rows_of(&register).await;
+    let rows = rows_of(&node.workers.deps, &register).await;
     assert_eq!((rows.held.len(), rows.silent), (3, vec![former]));
     node.close().await;
 }

@@ -8,8 +8,6 @@ use sherd_core::message;
 use sherd_core::message::Control;
 use sherd_core::record::{DataRef, Home};
 
-use super::super::heal::HealOutcome;
-use super::super::rebuild::Subject;
 use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, seal, tell};
 use super::uploads::{begun_upload, put_back, until_closed, uploaded};
@@ -18,6 +16,8 @@ use crate::cluster::damage::{Report, Reports};
 use crate::object::{CompleteUpload, ListedPart, PartName, WriteConditions};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::rows::bring::HealOutcome;
+use crate::upkeep::shards::subject::Subject;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
@@ -27,17 +27,17 @@ async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
     node.put("a", &body(1, 100_000)).await;
     let (register, data) = (node.register("a").await, node.data("a").await);
     let deletion = seal(&node, 0..4).await;
-    let released = node.context.release_data_id(&register, data, false).await;
+    let released = node.workers.releaser.release_data_id(&register, data, false).await;
     assert_eq!(released, ReleaseOutcome::Later, "the deletion may be undone");
     let part = PartKey { upload: UploadId([1; 16]), number: 1 };
     let part = RegisterKey { part: Some(part), ..register.clone() };
-    assert!(node.context.may_be_carried(&part).await, "a Complete may come to an end after that");
+    assert!(node.workers.releaser.may_be_carried(&part).await, "a Complete may come to an end after that");
     tell(&node, 0..4, &Control::Unseal { bucket: register.bucket, deletion }).await;
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
     node.put("a", &body(2, 100_000)).await;
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert!(!node.context.may_be_carried(&part).await);
-    let released = node.context.release_data_id(&register, data, false).await;
+    assert!(!node.workers.releaser.may_be_carried(&part).await);
+    let released = node.workers.releaser.release_data_id(&register, data, false).await;
     assert_eq!(released, ReleaseOutcome::Done, "the bucket is gone for ever");
     node.close().await;
 }
@@ -59,16 +59,16 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     };
     let Report::Superseded { key, data, pages } = report else { panic!("just matched") };
     assert_eq!((data, pages), (vec![old], vec![]));
-    let pinned = node.context.pins.hold([(SetId(0), old.id)]);
-    assert_eq!(node.context.release_data_id(&key, old, false).await, ReleaseOutcome::InUse);
-    let subject = Subject::new(&node.context, &key, old).expect("fits its set");
+    let pinned = node.workers.deps.pins.hold([(SetId(0), old.id)]);
+    assert_eq!(node.workers.releaser.release_data_id(&key, old, false).await, ReleaseOutcome::InUse);
+    let subject = Subject::new(&node.workers.deps, &key, old).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 4);
     drop(pinned);
-    assert_eq!(node.context.release_data_id(&key, old, false).await, ReleaseOutcome::Done);
+    assert_eq!(node.workers.releaser.release_data_id(&key, old, false).await, ReleaseOutcome::Done);
     assert_eq!(subject.look(false).await.broken.len(), 4);
     // What is named is never released, whatever is reported.
     let named = node.data("a").await;
-    assert_eq!(node.context.release_data_id(&key, named, false).await, ReleaseOutcome::Named);
+    assert_eq!(node.workers.releaser.release_data_id(&key, named, false).await, ReleaseOutcome::Named);
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     node.close().await;
 }
@@ -82,27 +82,28 @@ async fn a_restart_finds_again_what_was_replaced() {
     let (register, old) = (node.register("a").await, node.data("a").await);
     node.put("a", &body(2, 100_000)).await;
     let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
-    node.context.queue_release(&key, &data, &[]);
+    node.workers.releaser.queue_release(&key, &data, &[]);
     node.close().await;
     let node = directories.start().await;
     assert_eq!(notes(&node).await, 2, "two volumes noted it");
     node.clock.advance(limits::RELEASE_GRACE_MS / 2);
-    node.context.read_notes().await;
-    assert_eq!(node.context.release.status().len, 1, "held once");
-    assert!(!node.context.release_what_is_due().await, "readers of it may still be there");
+    node.workers.releaser.read_notes().await;
+    assert_eq!(node.workers.releaser.status().len, 1, "held once");
+    assert!(!node.workers.releaser.release_what_is_due().await, "readers of it may still be there");
     let node = {
         node.close().await;
         directories.start().await
     };
-    // As by a clock that is ahead of the one that wrote the note: readers of this moment may have no lease yet.
+    // As by a clock that is ahead of the one that wrote the note: readers of this moment may have no lease
+    // yet.
     node.clock.advance(limits::RELEASE_GRACE_MS + 1_000);
-    node.context.read_notes().await;
-    assert!(!node.context.release_what_is_due().await, "a reader takes its lease within a minute");
-    let subject = Subject::new(&node.context, &register, old).expect("fits its set");
+    node.workers.releaser.read_notes().await;
+    assert!(!node.workers.releaser.release_what_is_due().await, "a reader takes its lease within a minute");
+    let subject = Subject::new(&node.workers.deps, &register, old).expect("fits its set");
     let released = async {
         while subject.look(false).await.broken.len() < 4 {
             // By little: a volume whose clock goes on by minutes seems to hang.
-            if !node.context.release_what_is_due().await {
+            if !node.workers.releaser.release_what_is_due().await {
                 node.clock.pass_us(10_000_000);
                 between_looks().await;
             }
@@ -113,15 +114,15 @@ async fn a_restart_finds_again_what_was_replaced() {
     node.close().await;
 }
 
-/// Waits until no volume has a note of replaced data. What was said to a volume that seemed to hang is said again, for its
-/// note is overdue.
+/// Waits until no volume has a note of replaced data. What was said to a volume that seemed to hang is said
+/// again, for its note is overdue.
 async fn until_forgotten(node: &Node) {
     let forgotten = async {
         while notes(node).await > 0 {
             // That it is done rides with the frames of this.
             drop(node.try_put("forgotten", &body(3, 1_000)).await);
-            node.context.read_overdue_notes().await;
-            if !node.context.release_what_is_due().await {
+            node.workers.releaser.read_overdue_notes().await;
+            if !node.workers.releaser.release_what_is_due().await {
                 node.clock.pass_us(10_000_000);
             }
         }
@@ -133,7 +134,7 @@ async fn until_forgotten(node: &Node) {
 async fn notes(node: &Node) -> usize {
     let mut count = 0;
     for volume in node.volumes.all() {
-        let route = node.context.route_to(volume.id()).expect("a route");
+        let route = node.workers.deps.route_to(volume.id()).expect("a route");
         count += route.upkeep.releases(volume.id(), None, 100).await.map_or(1, |page| page.len());
     }
     count
@@ -162,11 +163,11 @@ async fn a_replaced_part_is_released_when_its_upload_is_closed() {
     }
     let (key, data) = superseded(&mut reports);
     let [replaced] = data[..] else { panic!("one part was replaced") };
-    assert!(node.context.may_be_carried(&key).await, "a Complete may have read it");
+    assert!(node.workers.releaser.may_be_carried(&key).await, "a Complete may have read it");
     node.objects.abort_upload(name, upload).await.expect("it is given up");
-    assert!(!node.context.may_be_carried(&key).await);
-    assert_eq!(node.context.release_data_id(&key, replaced, false).await, ReleaseOutcome::Done);
-    let subject = Subject::new(&node.context, &key, replaced).expect("fits its set");
+    assert!(!node.workers.releaser.may_be_carried(&key).await);
+    assert_eq!(node.workers.releaser.release_data_id(&key, replaced, false).await, ReleaseOutcome::Done);
+    let subject = Subject::new(&node.workers.deps, &key, replaced).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4);
     node.close().await;
 }
@@ -186,11 +187,11 @@ async fn a_replaced_part_that_a_complete_carried_stays() {
         CompleteUpload { name, upload, parts, checksum: None, checksum_kind: None, size: None, conditions };
     node.objects.complete_upload(complete).await.expect("an object");
     let key = RegisterKey { part: Some(PartKey { upload, number: 1 }), ..node.register("a").await };
-    let carried = node.context.registers.read(&node.register("a").await).await.expect("readable");
+    let carried = node.workers.deps.registers.read(&node.register("a").await).await.expect("readable");
     let [carried] = carried.expect("there").value.data_refs()[..] else { panic!("one part") };
     // As after a Complete that had read the part before another replaced it.
-    assert!(!node.context.may_be_carried(&key).await, "the upload is closed");
-    let released = node.context.release_data_id(&key, carried, false).await;
+    assert!(!node.workers.releaser.may_be_carried(&key).await, "the upload is closed");
+    let released = node.workers.releaser.release_data_id(&key, carried, false).await;
     assert_eq!(released, ReleaseOutcome::Done, "nothing is left to do");
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
     node.close().await;
@@ -232,7 +233,7 @@ async fn a_complete_that_is_repeated_closes_the_parts_that_the_first_one_left() 
     let node = directories.start().await;
     node.create_bucket().await;
     let (part, complete) = uploaded(&node).await;
-    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    let stored = node.workers.deps.registers.read(&part).await.expect("readable").expect("there").value.state;
     node.objects.complete_upload(complete.clone()).await.expect("an object");
     until_closed(&node, &part).await;
     put_back(&node, &part, stored).await;
@@ -247,12 +248,12 @@ async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     let mut node = directories.start().await;
     node.create_bucket().await;
     let (part, complete) = uploaded(&node).await;
-    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    let stored = node.workers.deps.registers.read(&part).await.expect("readable").expect("there").value.state;
     node.objects.complete_upload(complete).await.expect("an object");
     until_closed(&node, &part).await;
     put_back(&node, &part, stored).await;
     node.clock.advance(30 * HOUR_MS);
-    node.context.close_old_part(&part).await;
+    node.workers.scrubber.parts.close_old_part(&part).await;
     until_closed(&node, &part).await;
     let mut reports = node.reports.take().expect("taken once");
     while let Ok(report) = reports.received.try_recv() {
@@ -269,14 +270,14 @@ async fn a_part_that_a_crash_left_open_wants_nothing_healed_that_its_object_let_
     let node = directories.start().await;
     node.create_bucket().await;
     let (part, complete) = uploaded(&node).await;
-    let stored = node.context.registers.read(&part).await.expect("readable").expect("there").value.state;
+    let stored = node.workers.deps.registers.read(&part).await.expect("readable").expect("there").value.state;
     node.objects.complete_upload(complete).await.expect("an object");
     until_closed(&node, &part).await;
     let (object, data) = (node.register("a").await, stored.data_refs()[0]);
     put_back(&node, &part, stored).await;
     node.put("a", &body(2, 100_000)).await;
-    assert_eq!(node.context.release_data_id(&object, data, false).await, ReleaseOutcome::Done);
-    assert_eq!(node.context.heal_data(&part, data.id).await, HealOutcome::Unnamed);
+    assert_eq!(node.workers.releaser.release_data_id(&object, data, false).await, ReleaseOutcome::Done);
+    assert_eq!(node.workers.healer.heal_data(&part, data.id).await, HealOutcome::Unnamed);
     until_closed(&node, &part).await;
     node.close().await;
 }
@@ -290,26 +291,26 @@ async fn a_node_that_only_noted_replaced_data_releases_it_once_its_gateway_does_
     node.put("a", &body(1, 100_000)).await;
     let (register, old) = (node.register("a").await, node.data("a").await);
     // The volumes were opened before that, and their notes read.
-    node.context.read_notes().await;
+    node.workers.releaser.read_notes().await;
     node.put("a", &body(2, 100_000)).await;
     let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
     let (gateway, _) = node.scripted_gateway(RegisterTimeouts::default());
-    gateway.context.queue_release(&key, &data, &[]);
+    gateway.workers.releaser.queue_release(&key, &data, &[]);
     drop(gateway);
     node.put("b", &body(3, 1_000)).await;
     until_notes(&node, 2).await;
-    node.context.read_notes().await;
-    node.context.read_overdue_notes().await;
-    assert_eq!(node.context.release.status().len, 0, "its gateway has it");
+    node.workers.releaser.read_notes().await;
+    node.workers.releaser.read_overdue_notes().await;
+    assert_eq!(node.workers.releaser.status().len, 0, "its gateway has it");
     node.clock.advance(limits::RELEASE_GRACE_MS - limits::RELEASE_GRACE_MS_MIN + 30_000);
     node.clock.pass_us(10_000_000);
-    node.context.read_overdue_notes().await;
-    assert_eq!(node.context.release.status().len, 1, "taken up before its grace is over");
-    assert!(!node.context.release_what_is_due().await, "its gateway comes first");
-    let subject = Subject::new(&node.context, &register, old).expect("fits its set");
+    node.workers.releaser.read_overdue_notes().await;
+    assert_eq!(node.workers.releaser.status().len, 1, "taken up before its grace is over");
+    assert!(!node.workers.releaser.release_what_is_due().await, "its gateway comes first");
+    let subject = Subject::new(&node.workers.deps, &register, old).expect("fits its set");
     let released = async {
         while subject.look(false).await.broken.len() < 4 {
-            if !node.context.release_what_is_due().await {
+            if !node.workers.releaser.release_what_is_due().await {
                 node.clock.pass_us(limits::RELEASE_GRACE_MS_MIN * 1_000);
             }
         }
@@ -326,29 +327,29 @@ async fn what_its_gateway_released_is_not_released_again() {
     let mut node = directories.start().await;
     node.create_bucket().await;
     node.put("a", &body(1, 100_000)).await;
-    node.context.read_notes().await;
+    node.workers.releaser.read_notes().await;
     node.put("a", &body(2, 100_000)).await;
     let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-    gateway.context.queue_release(&key, &data, &[]);
+    gateway.workers.releaser.queue_release(&key, &data, &[]);
     node.put("b", &body(3, 1_000)).await;
     until_notes(&node, 2).await;
     node.clock.advance(limits::RELEASE_GRACE_MS + 30_000);
-    node.context.read_overdue_notes().await;
-    assert_eq!(node.context.release.status().len, 1);
+    node.workers.releaser.read_overdue_notes().await;
+    assert_eq!(node.workers.releaser.status().len, 1);
     gateway.clock.pass_us((limits::RELEASE_GRACE_MS + 1_000) * 1_000);
-    assert!(gateway.context.release_what_is_due().await);
+    assert!(gateway.workers.releaser.release_what_is_due().await);
     assert_eq!(script.released.lock().len(), 2, "both notes are done");
     node.put("b", &body(4, 1_000)).await;
     until_notes(&node, 0).await;
     node.clock.pass_us(limits::RELEASE_GRACE_MS_MIN * 1_000);
     let emptied = async {
-        while node.context.release.status().len > 0 {
-            node.context.release_what_is_due().await;
+        while node.workers.releaser.status().len > 0 {
+            node.workers.releaser.release_what_is_due().await;
         }
     };
     tokio::time::timeout(super::DEADLINE, emptied).await.expect("it leaves the queue");
-    assert_eq!(node.context.release.status().released_count, 0);
+    assert_eq!(node.workers.releaser.status().released_count, 0);
     node.close().await;
 }
 
@@ -372,7 +373,7 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
     let register = node.register("a").await;
     for is_overtaken in [true, false] {
         let (mut gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
-        let slow = gateway.context.cluster.set_of(&register).routes[0].volume;
+        let slow = gateway.workers.deps.cluster.set_of(&register).routes[0].volume;
         says(
             &script.shard_puts,
             move |volume, _| {
@@ -393,9 +394,9 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
             // Cancel-safe: the test is over with it.
             tokio::select! {
                 biased;
-                () = gateway.context.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
+                () = gateway.workers.reports.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
                 () = async {
-                    while gateway.context.release.status().len == 0 {
+                    while gateway.workers.releaser.status().len == 0 {
                         between_looks().await;
                     }
                 } => {}
@@ -404,7 +405,7 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
         .await
         .expect("it is queued");
         let is_left = async || {
-            let route = node.context.route_to(slow).expect("a route");
+            let route = node.workers.deps.route_to(slow).expect("a route");
             let shards = (0..4).map(|index| ShardId { data: data.id, index });
             let asked = shards.map(|shard| route.shards.shard_bytes(slow, shard, data.home));
             join_all(asked).await.iter().any(Result::is_ok)
@@ -418,7 +419,7 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
         .expect("the shard comes, and stays");
         let released = async {
             while is_left().await {
-                if !gateway.context.release_what_is_due().await {
+                if !gateway.workers.releaser.release_what_is_due().await {
                     gateway.clock.pass_us(limits::RELEASE_GRACE_MS * 1_000);
                 }
             }
@@ -439,14 +440,14 @@ async fn data_that_was_given_up_and_removed_is_forgotten() {
     let register = node.register("a").await;
     let (mut gateway, _script) = node.scripted_gateway(RegisterTimeouts::default());
     let data = given_up(&gateway, &register).await;
-    let Node { context, reports, .. } = &mut gateway;
+    let Node { workers, reports, .. } = &mut gateway;
     let mut from_writers = reports.take().expect("not taken").take_given_up().expect("once");
-    let subject = Subject::new(&node.context, &register, data).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
     tokio::time::timeout(super::DEADLINE, async {
         // Cancel-safe: the test is over with it.
         tokio::select! {
             biased;
-            () = context.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
+            () = workers.reports.follow_given_up(&mut from_writers) => panic!("the gateway is there"),
             () = async {
                 while subject.look(false).await.broken.len() < 4 {
                     between_looks().await;
@@ -456,7 +457,7 @@ async fn data_that_was_given_up_and_removed_is_forgotten() {
     })
     .await
     .expect("its writer removes it");
-    assert_eq!(context.release.status().len, 0);
+    assert_eq!(workers.releaser.status().len, 0);
     node.close().await;
 }
 

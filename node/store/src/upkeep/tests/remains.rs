@@ -8,19 +8,20 @@ use sherd_core::id::{BucketId, PartKey, RegisterKey, SetId};
 use sherd_core::message::{Control, RowScan};
 use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
 
-use super::super::rebuild::Subject;
 use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, scrub_all, seal, tell};
 use super::uploads::begun_upload;
 use super::{Directories, Node, body, key_of, upload};
 use crate::object::{CreateUpload, ObjectName, PartName, WriteConditions};
 use crate::register::{Proposal, Writer};
+use crate::upkeep::final_seals::is_sealed_for_ever_on;
+use crate::upkeep::rows::bring::heal_row;
+use crate::upkeep::shards::subject::Subject;
 
 /// A node whose upkeep gives what is left of deleted buckets no grace.
 async fn without_grace(directories: &Directories) -> Node {
     let mut node = directories.start().await;
-    let context = Arc::get_mut(&mut node.context).expect("nothing runs yet");
-    context.settings.release_grace = Duration::ZERO;
+    node.change_deps(|deps| deps.settings.release_grace = Duration::ZERO);
     node
 }
 
@@ -36,7 +37,7 @@ async fn part_of(
     node.objects.put_part(part, upload(&body(u64::from(number), bytes))).await.expect("a part is stored");
     let part = PartKey { upload: upload_id, number };
     let key = RegisterKey { part: Some(part), ..node.register(name.key.as_str()).await };
-    let found = node.context.registers.read(&key).await.expect("readable").expect("there");
+    let found = node.workers.deps.registers.read(&key).await.expect("readable").expect("there");
     let [data] = found.value.data_refs()[..] else { panic!("a part has one piece of data") };
     for register in [&key, &node.register(name.key.as_str()).await] {
         node.on_all_volumes(register).await;
@@ -66,8 +67,8 @@ async fn with_open_uploads(node: &Node) -> Vec<(RegisterKey, DataRef)> {
 async fn rows_left(node: &Node, bucket: BucketId) -> Vec<usize> {
     let mut left = Vec::new();
     for volume in node.volumes.all() {
-        let route = node.context.route_to(volume.id()).expect("a route");
-        let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
+        let route = node.workers.deps.route_to(volume.id()).expect("a route");
+        let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 1_000);
         let page =
             route.registers.rows(volume.id(), &request).await.expect("answered").result.expect("not refused");
         left.push(page.rows.iter().filter(|row| row.key.bucket == bucket).count());
@@ -86,7 +87,7 @@ fn files(directories: &Directories) -> Vec<PathBuf> {
 }
 
 async fn intact(node: &Node, (key, data): &(RegisterKey, DataRef)) -> usize {
-    Subject::new(&node.context, key, *data).expect("fits its set").look(false).await.intact.len()
+    Subject::new(&node.workers.deps, key, *data).expect("fits its set").look(false).await.intact.len()
 }
 
 /// S3 lets a bucket go on which only uploads are open.
@@ -104,7 +105,7 @@ async fn rows_and_parts_of_a_deleted_bucket_go_from_every_volume() {
     let (name, second) = begun_upload(&node).await;
     let kept = part_of(&node, &name, second, 1, 3_000_000).await;
 
-    node.context.look_for_remains().await;
+    node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, bucket).await, [0; 4]);
     for part in &parts {
         assert_eq!(intact(&node, part).await, 0);
@@ -114,8 +115,8 @@ async fn rows_and_parts_of_a_deleted_bucket_go_from_every_volume() {
     assert_eq!(intact(&node, &kept).await, 4);
     node.clock.advance(72 * HOUR_MS);
     scrub_all(&node).await;
-    assert_eq!(node.context.scrubbed.status().findings_count, 0);
-    assert_eq!((node.context.mrf.status().len, node.context.swept.status().suspects_len), (0, 0));
+    assert_eq!(node.workers.scrubber.status().findings_count, 0);
+    assert_eq!((node.workers.queue.mrf.status().len, node.workers.sweeper.status().suspects_len), (0, 0));
     node.close().await;
 }
 
@@ -129,7 +130,7 @@ async fn what_a_deleted_bucket_left_is_no_damage() {
     node.clock.advance(HOUR_MS);
     scrub_all(&node).await;
     assert!(rows_left(&node, parts[0].0.bucket).await.iter().all(|left| *left > 0), "nothing went yet");
-    assert_eq!((node.context.scrubbed.status().findings_count, node.context.mrf.status().len), (0, 0));
+    assert_eq!((node.workers.scrubber.status().findings_count, node.workers.queue.mrf.status().len), (0, 0));
     node.close().await;
 }
 
@@ -143,7 +144,7 @@ async fn nothing_goes_under_another_seal_than_a_final_one() {
     let bucket = parts[0].0.bucket;
     let before = rows_left(&node, bucket).await;
     let deletion = seal(&node, 0..4).await;
-    node.context.look_for_remains().await;
+    node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, bucket).await, before);
     tell(&node, 0..4, &Control::Unseal { bucket, deletion }).await;
     for part in &parts {
@@ -160,8 +161,8 @@ async fn what_somebody_reads_of_a_deleted_bucket_stays_with_its_row() {
     let parts = with_open_uploads(&node).await;
     let bucket = parts[0].0.bucket;
     node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
-    let pinned = node.context.pins.hold([(SetId(0), parts[1].1.id)]);
-    node.context.look_for_remains().await;
+    let pinned = node.workers.deps.pins.hold([(SetId(0), parts[1].1.id)]);
+    node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, bucket).await, [1; 4]);
     assert_eq!((intact(&node, &parts[0]).await, intact(&node, &parts[1]).await), (0, 4));
     drop(pinned);
@@ -169,11 +170,11 @@ async fn what_somebody_reads_of_a_deleted_bucket_stays_with_its_row() {
 
     // Who comes after it gives the readers of other nodes their grace anew.
     let node = directories.start().await;
-    node.context.look_for_remains().await;
+    node.workers.remains.look_for_remains().await;
     assert_eq!((rows_left(&node, bucket).await, intact(&node, &parts[1]).await), (vec![1; 4], 4));
     node.close().await;
     let node = without_grace(&directories).await;
-    node.context.look_for_remains().await;
+    node.workers.remains.look_for_remains().await;
     assert_eq!((rows_left(&node, bucket).await, intact(&node, &parts[1]).await), (vec![0; 4], 0));
     node.close().await;
 }
@@ -186,7 +187,7 @@ async fn a_volume_that_was_away_when_a_bucket_was_deleted_lets_go_of_it() {
     node.create_bucket().await;
     let parts = with_open_uploads(&node).await;
     let bucket = parts[0].0.bucket;
-    node.context.heal_row(&parts[0].0).await;
+    heal_row(&node.workers.deps, &parts[0].0).await;
     let away = Arc::clone(&node.volumes.all()[3]);
     node.take_away(away.id()).await;
     node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
@@ -195,9 +196,9 @@ async fn a_volume_that_was_away_when_a_bucket_was_deleted_lets_go_of_it() {
     assert!(rows_left(&node, bucket).await[3] > 0);
     // The scrubber meets it before the volume was compared with its peers.
     node.clock.advance(HOUR_MS);
-    node.context.scrub_pass(&away).await.expect("the pass ends");
-    assert_eq!((node.context.scrubbed.status().findings_count, node.context.mrf.status().len), (0, 0));
-    node.context.look_for_remains().await;
+    node.workers.scrubber.scrub_pass(&away).await.expect("the pass ends");
+    assert_eq!((node.workers.scrubber.status().findings_count, node.workers.queue.mrf.status().len), (0, 0));
+    node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, bucket).await, [0; 4]);
     node.close().await;
 }
@@ -211,7 +212,7 @@ async fn a_volume_that_comes_back_takes_the_final_seals_of_its_peers() {
     tell(&node, 0..3, &Control::SealForEver { bucket }).await;
     let missed = Arc::clone(&node.volumes.all()[3]);
     assert!(node.comes_back(&missed).await);
-    assert!(node.context.is_sealed_for_ever_on(missed.id(), bucket));
+    assert!(is_sealed_for_ever_on(&node.workers.deps, missed.id(), bucket));
     node.close().await;
 }
 
@@ -230,11 +231,11 @@ async fn a_row_goes_although_the_page_that_it_names_is_gone() {
         content.body = Body::Manifest { page, parts: 1 };
         Ok(Proposal::of(State::Object(object)))
     };
-    let ticket = node.context.registers.begin(&register);
-    node.context.registers.change(ticket, Writer::new(listed)).await.expect("changed");
+    let ticket = node.workers.deps.registers.begin(&register);
+    node.workers.deps.registers.change(ticket, Writer::new(listed)).await.expect("changed");
     tell(&node, 0..4, &Control::SealForEver { bucket: register.bucket }).await;
-    assert_eq!(node.context.delete_data(&register, page).await, ReleaseOutcome::Done);
-    node.context.look_for_remains().await;
+    assert_eq!(node.workers.releaser.delete_data(&register, page).await, ReleaseOutcome::Done);
+    node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, register.bucket).await, [0; 4]);
     node.close().await;
 }

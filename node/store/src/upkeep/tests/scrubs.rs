@@ -24,7 +24,7 @@ async fn put_without_a_shard(node: &Node, key: &str, seed: u64) -> (RegisterKey,
 async fn committed(node: &Node, own: &VolumeRoute, registers: &[&RegisterKey]) -> Vec<ScannedRow> {
     let rows = async {
         loop {
-            let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
+            let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 1_000);
             let answer = own.registers.rows(own.volume, &request).await.expect("answered");
             let mut rows = answer.result.expect("not refused").rows;
             rows.retain(|row| row.row.head.committed && registers.contains(&&row.key));
@@ -37,7 +37,8 @@ async fn committed(node: &Node, own: &VolumeRoute, registers: &[&RegisterKey]) -
     tokio::time::timeout(DEADLINE, rows).await.expect("they are committed")
 }
 
-/// Of three rows that were postponed one stays, one is written again and one is deleted before their turn comes.
+/// Of three rows that were postponed one stays, one is written again and one is deleted before their turn
+/// comes.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_postponed_row_is_judged_as_it_is_when_its_turn_comes() {
     let directories = Directories::new(4);
@@ -46,27 +47,27 @@ async fn a_postponed_row_is_judged_as_it_is_when_its_turn_comes() {
     let (stays, stayed) = put_without_a_shard(&node, "stays", 1).await;
     let (again, replaced) = put_without_a_shard(&node, "again", 2).await;
     let (gone, deleted) = put_without_a_shard(&node, "gone", 3).await;
-    let own = node.context.cluster.set_of(&stays).routes[0].clone();
+    let own = node.workers.deps.cluster.set_of(&stays).routes[0].clone();
     let mut postponed = Vec::new();
     for row in committed(&node, &own, &[&stays, &again, &gone]).await {
-        node.context.scrub_row(&own, &row, &mut postponed).await;
+        node.workers.scrubber.scrub_row(&own, &row, &mut postponed).await;
     }
     assert_eq!(postponed.len(), 3, "all are young");
     let finds = |register: &RegisterKey, data: DataRef| {
         let entry = HealEntry { key: register.clone(), data: Some(data.into()), since_ms: 0 };
-        node.context.mrf.contains(entry.id())
+        node.workers.queue.mrf.contains(entry.id())
     };
 
     node.clock.advance(60 * SECOND_MS);
     let (_, rewritten) = put_without_a_shard(&node, "again", 4).await;
     node.objects.delete(name("gone"), WriteConditions::default()).await.expect("deleted");
     node.on_all_volumes(&gone).await;
-    node.context.scrub_postponed(&own, &postponed).await;
+    node.workers.scrubber.scrub_postponed(&own, &postponed).await;
     assert!(finds(&stays, stayed), "it is not young any more");
     assert!(!finds(&again, rewritten), "its last shard may be on its way");
 
     node.clock.advance(60 * SECOND_MS);
-    node.context.scrub_postponed(&own, &postponed).await;
+    node.workers.scrubber.scrub_postponed(&own, &postponed).await;
     assert!(finds(&again, rewritten), "another pass finds it");
     assert!(!finds(&again, replaced) && !finds(&gone, deleted), "they are named by nothing");
     node.close().await;

@@ -1,5 +1,5 @@
-//! Seals cross the seam page by page: into a volume that is rebuilt before it stores anything, and into one that
-//! was away. How far peers are is asked of all of them at one time.
+//! Seals cross the seam page by page: into a volume that is rebuilt before it stores anything, and into one
+//! that was away. How far peers are is asked of all of them at one time.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -16,6 +16,10 @@ use super::{Directories, Node};
 use crate::peer::UpkeepPeer as _;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::final_seals::is_sealed_for_ever_on;
+use crate::upkeep::final_seals::take_final_seal;
+use crate::upkeep::final_seals::take_final_seals;
+use crate::upkeep::recover::catch_up::peer_positions;
 use crate::upkeep::recover::stall::RecoveryStall;
 use crate::volumes::{LocalVolume, VolumeState};
 
@@ -28,7 +32,7 @@ fn bucket(number: usize) -> BucketId {
 
 /// Seals buckets for ever on the volumes but the first.
 async fn seal_many(node: &Node) {
-    let routes = node.context.cluster.sets().iter().flat_map(|set| &set.routes);
+    let routes = node.workers.deps.cluster.sets().iter().flat_map(|set| &set.routes);
     let first = node.volumes.all()[0].id();
     for route in routes.filter(|route| route.volume != first) {
         for numbers in (0..BUCKETS).collect::<Vec<_>>().chunks(1_000) {
@@ -73,7 +77,7 @@ async fn a_rebuilt_volume_has_the_seals_of_its_voters_before_it_stores_anything(
     seal_many(&node).await;
     let deletion = ChangeId { made: Timestamp::from_ms(1), proposer: ProposerId(7) };
     let under_way = BucketId([0xee; 16]);
-    let epoch = node.context.cluster.epoch();
+    let epoch = node.workers.deps.cluster.epoch();
     super::sweeps::tell(&node, 1..4, &Control::Seal { bucket: under_way, deletion, epoch }).await;
     let volume = wiped(&node).await;
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
@@ -98,7 +102,7 @@ async fn a_rebuilt_volume_has_the_seals_of_its_voters_before_it_stores_anything(
         pages.lock().push(Asked::Seals);
         Fate::Through
     });
-    gateway.context.recover(&volume).await.expect("recovered");
+    gateway.workers.follower.recovery.recover(&volume).await.expect("recovered");
     let asked = std::mem::take(&mut *asked.lock());
     assert!(asked.is_sorted(), "{asked:?}");
     let pages = asked.iter().filter(|asked| **asked == Asked::Seals).count();
@@ -106,7 +110,11 @@ async fn a_rebuilt_volume_has_the_seals_of_its_voters_before_it_stores_anything(
     let serving = volume.serving().expect("it serves");
     assert!(serving.reader.answerer().votes);
     assert_eq!(serving.reader.held_seals(), [(under_way, vec![deletion])]);
-    assert!((0..BUCKETS).all(|number| gateway.context.is_sealed_for_ever_on(volume.id(), bucket(number))));
+    assert!((0..BUCKETS).all(|number| is_sealed_for_ever_on(
+        &gateway.workers.deps,
+        volume.id(),
+        bucket(number)
+    )));
     drop(serving);
     gateway.close().await;
 }
@@ -138,13 +146,13 @@ async fn a_volume_takes_nothing_over_while_the_seals_of_a_voter_cannot_be_read_t
                 if after.is_some() { Fate::Instead(heard.clone()) } else { Fate::Through }
             },
         );
-        let stalled = gateway.context.recover(&volume).await;
+        let stalled = gateway.workers.follower.recovery.recover(&volume).await;
         assert!(matches!(stalled, Err(RecoveryStall::Scan { .. })), "{stalled:?}");
         assert_eq!(sealed(&volume), BTreeSet::new());
     }
     says(&script.controls, |_, _| Fate::Through);
     says(&script.seals, |_, _| Fate::Through);
-    gateway.context.recover(&volume).await.expect("recovered");
+    gateway.workers.follower.recovery.recover(&volume).await.expect("recovered");
     assert_eq!(sealed(&volume), BTreeSet::from([bucket(1)]));
     gateway.close().await;
 }
@@ -157,9 +165,9 @@ async fn a_volume_that_was_away_takes_the_final_seals_of_all_pages() {
     seal_many(&node).await;
     let volume = &node.volumes.all()[0];
     assert_eq!(sealed(volume), BTreeSet::new());
-    node.context.take_final_seal(volume.id(), bucket(5)).await;
+    take_final_seal(&node.workers.deps, volume.id(), bucket(5)).await;
     assert_eq!(sealed(volume), BTreeSet::from([bucket(5)]), "one alone");
-    node.context.take_final_seals(volume.id()).await;
+    take_final_seals(&node.workers.deps, volume.id()).await;
     assert_eq!(sealed(volume).len(), BUCKETS);
     node.close().await;
 }
@@ -176,7 +184,7 @@ async fn how_far_its_peers_are_is_asked_of_all_at_one_time() {
         *count.lock() += 1;
         if volume == hung { Fate::Silence } else { Fate::Through }
     });
-    let mut positions = Box::pin(gateway.context.peer_positions(own));
+    let mut positions = Box::pin(peer_positions(&gateway.workers.deps, own));
     assert!(futures::poll!(positions.as_mut()).is_pending(), "one says nothing");
     assert_eq!(*asked.lock(), 3, "and the others are asked all the same");
     assert_eq!(positions.await.len(), 2);

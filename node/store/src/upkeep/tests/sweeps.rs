@@ -11,10 +11,6 @@ use sherd_core::record::{Bucket, BucketPhase, DataRef, State};
 use sherd_core::register::Refusal;
 
 use super::super::Upkeep;
-use super::super::heal::HealOutcome;
-use super::super::rebuild::Subject;
-use super::super::recover::SweepProgress;
-use super::super::sweep::{Suspect, encode_place};
 use super::uploads::begun_upload;
 use super::{Directories, Node, accept_on, body, key_of};
 use crate::object::{Error, ListRequest, MissingResource, ObjectName, PartName, WriteConditions};
@@ -22,6 +18,14 @@ use crate::observe::metrics::VolumeFault;
 use crate::peer::UpkeepPeer;
 use crate::peer::scripted::{Fate, says};
 use crate::register::{Proposal, RegisterTimeouts, Writer};
+use crate::upkeep::final_seals::is_gone_for_ever;
+use crate::upkeep::progress::SweepProgress;
+use crate::upkeep::rows::bring::HealOutcome;
+use crate::upkeep::rows::bring::heal_row;
+use crate::upkeep::rows::rows_of;
+use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::walks::suspects::Suspect;
+use crate::upkeep::walks::sweep::encode_place;
 use crate::volumes::VolumeState;
 
 pub(super) const HOUR_MS: u64 = 3_600_000;
@@ -45,7 +49,7 @@ async fn with_an_orphan_of(directories: &Directories, bytes: usize) -> (Node, Re
 
 pub(super) async fn scrub_all(node: &Node) {
     for volume in node.volumes.all() {
-        node.context.scrub_pass(volume).await.expect("the pass ends");
+        node.workers.scrubber.scrub_pass(volume).await.expect("the pass ends");
     }
 }
 
@@ -54,24 +58,24 @@ async fn an_orphan_is_swept_and_named_data_stays() {
     let directories = Directories::new(4);
     let (node, register, orphan) = with_an_orphan(&directories).await;
     scrub_all(&node).await;
-    assert_eq!(node.context.swept.status().suspects_len, 1);
-    node.context.sweep().await;
-    assert_eq!(node.context.swept.status().orphans_count, 1);
-    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    assert_eq!(node.workers.sweeper.status().suspects_len, 1);
+    node.workers.sweeper.sweep().await;
+    assert_eq!(node.workers.sweeper.status().orphans_count, 1);
+    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of the orphan is gone");
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     assert_eq!(node.get("young").await, Some(body(3, 100_000)));
     node.close().await;
 }
 
-/// Shard files of an upload, on every volume, as a kill leaves them: without their ends, and where the power went,
-/// too, without a header.
+/// Shard files of an upload, on every volume, as a kill leaves them: without their ends, and where the power
+/// went, too, without a header.
 async fn with_a_killed_upload(directories: &Directories) -> (Node, RegisterKey, DataRef, Vec<PathBuf>) {
     let node = directories.start().await;
     node.create_bucket().await;
     node.put("a", &body(1, 2_000_000)).await;
     let (register, kept) = (node.register("a").await, node.data("a").await);
-    let birth = Timestamp::from_ms(node.context.wall_ms());
+    let birth = Timestamp::from_ms(node.workers.deps.wall_ms());
     let cut = DataRef { id: DataId { birth, proposer: ProposerId(1) }, ..kept };
     let mut files = Vec::new();
     for index in 0..4 {
@@ -84,7 +88,8 @@ async fn with_a_killed_upload(directories: &Directories) -> (Node, RegisterKey, 
             shard_bytes: 300_000,
         };
         let volume = node.home(&register, &cut, index);
-        let (route, target) = (node.context.route_to(volume), node.context.cluster.target(register.clone()));
+        let (route, target) =
+            (node.workers.deps.route_to(volume), node.workers.deps.cluster.target(register.clone()));
         let mut sink = route.expect("a route").shards.create_shard(volume, &target, header, false);
         sink.append(vec![body(2, 300_000)]).await.expect("appended");
         sink.finish().await.expect("durable");
@@ -114,15 +119,15 @@ async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
     for (data, key) in [(orphan.id, &register), (kept.id, &register), (node.data("young").await.id, &young)] {
         abandoned.note(data, key.clone());
     }
-    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     let (fourth, shard) = (&node.volumes.all()[3], ShardId { data: orphan.id, index: 0 });
     let index =
         (0..4).find(|index| node.home(&register, &orphan, *index) == fourth.id()).expect("one of four");
-    let route = node.context.route_to(fourth.id()).expect("a route");
+    let route = node.workers.deps.route_to(fourth.id()).expect("a route");
     let removed = route.shards.delete_shard(fourth.id(), ShardId { index, ..shard }, orphan.home).await;
     assert_eq!(removed, Ok(()));
-    node.context.sweep().await;
-    let status = node.context.swept.status();
+    node.workers.sweeper.sweep().await;
+    let status = node.workers.sweeper.status();
     assert_eq!((status.suspects_len, status.orphans_count), (0, 1));
     assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of it is gone");
     assert_eq!(node.get("a").await, Some(body(2, 2_000_000)), "its register names it");
@@ -133,10 +138,10 @@ async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
     );
     let (gone, left) = (DataId { proposer: ProposerId(7), ..orphan.id }, node.data("young").await.id);
     node.clock.advance(120_000);
-    let birth = node.context.now().minus_ms(90_000);
+    let birth = node.workers.deps.now().minus_ms(90_000);
     abandoned.note(DataId { birth, ..gone }, young.clone());
     abandoned.note(left, register.clone());
-    node.context.sweep().await;
+    node.workers.sweeper.sweep().await;
     assert_eq!(abandoned.unseen_before(Timestamp::MAX), [], "all were looked up");
     let held = abandoned.take_older(Timestamp::MAX);
     assert_eq!(held, [(left, register)], "this register does not name it, and its shards are there");
@@ -149,7 +154,7 @@ async fn what_a_killed_upload_left_is_swept_when_it_is_old() {
     let (node, register, kept, files) = with_a_killed_upload(&directories).await;
     let left = || files.iter().map(|file| file.exists()).collect::<Vec<_>>();
     scrub_all(&node).await;
-    assert_eq!(node.context.swept.status().suspects_len, 0, "its writer may be alive");
+    assert_eq!(node.workers.sweeper.status().suspects_len, 0, "its writer may be alive");
     assert_eq!(left(), [true; 4], "the last one's too, although nobody can tell whose it is");
     let serving = node.volumes.all().iter().map(|volume| volume.serving().expect("it serves"));
     let corrupt = serving.map(|serving| serving.faults.of(VolumeFault::Corrupt));
@@ -158,11 +163,11 @@ async fn what_a_killed_upload_left_is_swept_when_it_is_old() {
     node.put("time passes", &body(3, 1_000)).await;
     scrub_all(&node).await;
     assert_eq!(left(), [true, true, true, false], "not a byte of the last one is worth anything");
-    assert_eq!(node.context.swept.status().suspects_len, 1);
-    node.context.sweep().await;
-    assert_eq!(node.context.swept.status().orphans_count, 1);
+    assert_eq!(node.workers.sweeper.status().suspects_len, 1);
+    node.workers.sweeper.sweep().await;
+    assert_eq!(node.workers.sweeper.status().orphans_count, 1);
     assert_eq!(left(), [false; 4]);
-    let subject = Subject::new(&node.context, &register, kept).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, kept).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 4);
     assert_eq!(node.get("a").await, Some(body(1, 2_000_000)));
     node.close().await;
@@ -174,18 +179,21 @@ async fn a_restart_finds_again_what_waited_to_be_judged() {
     let (node, register, orphan) = with_an_orphan(&directories).await;
     // On the volume of the first shard the walk goes over it to its end, and is cut short there.
     let first = node.home(&register, &orphan, 0);
-    node.context.scrub_pass(node.local(first)).await.expect("the pass ends");
-    assert_eq!(node.context.swept.status().suspects_len, 1);
-    assert!(node.context.progress(first).await.expect("readable").scrub.is_some(), "its place stays before");
+    node.workers.scrubber.scrub_pass(node.local(first)).await.expect("the pass ends");
+    assert_eq!(node.workers.sweeper.status().suspects_len, 1);
+    assert!(
+        node.workers.scrubber.progress.read(first).await.expect("readable").scrub.is_some(),
+        "its place stays before"
+    );
     node.close().await;
     let node = directories.start().await;
     node.clock.advance(73 * HOUR_MS);
-    node.context.scrub_pass(node.local(first)).await.expect("the rest of it");
-    node.context.sweep().await;
-    assert_eq!(node.context.swept.status().orphans_count, 1);
-    assert_eq!(node.context.swept.status().suspects_len, 0);
-    node.context.scrub_pass(node.local(first)).await.expect("nothing waits any more");
-    assert!(node.context.progress(first).await.expect("readable").scrub.is_none());
+    node.workers.scrubber.scrub_pass(node.local(first)).await.expect("the rest of it");
+    node.workers.sweeper.sweep().await;
+    assert_eq!(node.workers.sweeper.status().orphans_count, 1);
+    assert_eq!(node.workers.sweeper.status().suspects_len, 0);
+    node.workers.scrubber.scrub_pass(node.local(first)).await.expect("nothing waits any more");
+    assert!(node.workers.scrubber.progress.read(first).await.expect("readable").scrub.is_none());
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     node.close().await;
 }
@@ -195,12 +203,18 @@ async fn a_suspect_that_cannot_be_judged_now_is_judged_later() {
     let directories = Directories::new(4);
     let (node, _, orphan) = with_an_orphan(&directories).await;
     scrub_all(&node).await;
-    let pinned = node.context.pins.hold([(SetId(0), orphan.id)]);
-    node.context.sweep().await;
-    assert_eq!((node.context.swept.status().orphans_count, node.context.swept.status().suspects_len), (0, 1));
+    let pinned = node.workers.deps.pins.hold([(SetId(0), orphan.id)]);
+    node.workers.sweeper.sweep().await;
+    assert_eq!(
+        (node.workers.sweeper.status().orphans_count, node.workers.sweeper.status().suspects_len),
+        (0, 1)
+    );
     drop(pinned);
-    node.context.sweep().await;
-    assert_eq!((node.context.swept.status().orphans_count, node.context.swept.status().suspects_len), (1, 0));
+    node.workers.sweeper.sweep().await;
+    assert_eq!(
+        (node.workers.sweeper.status().orphans_count, node.workers.sweeper.status().suspects_len),
+        (1, 0)
+    );
     node.close().await;
 }
 
@@ -209,16 +223,16 @@ async fn the_sweeper_does_not_begin_its_period_anew_with_each_start() {
     let directories = Directories::new(4);
     let (node, register, orphan) = with_an_orphan(&directories).await;
     scrub_all(&node).await;
-    let upkeep = Upkeep::over(Arc::clone(&node.context));
-    upkeep.run("sweep", |context| async move { context.sweep_sets().await });
+    let upkeep = Upkeep::over(Arc::clone(&node.workers));
+    upkeep.run("sweep", |workers| async move { workers.sweeper.sweep_sets().await });
     let swept = async {
-        while node.context.swept.status().orphans_count == 0 {
+        while node.workers.sweeper.status().orphans_count == 0 {
             crate::upkeep::tests::between_looks().await;
         }
     };
     tokio::time::timeout(super::DEADLINE, swept).await.expect("swept long before the period is over");
     upkeep.stop().await;
-    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4);
     node.close().await;
 }
@@ -234,26 +248,27 @@ async fn a_walk_of_tombstones_goes_on_where_it_was_cut_short() {
         let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(key) };
         node.objects.delete(name, WriteConditions::default()).await.expect("deleted");
         registers.push(node.register(key).await);
-        node.context.heal_row(&registers[registers.len() - 1]).await;
+        heal_row(&node.workers.deps, &registers[registers.len() - 1]).await;
     }
     node.clock.advance(30 * HOUR_MS);
     // That they are committed rides with the frames that these writes make.
     for _ in 0..3 {
         node.put("other", &body(2, 1_000)).await;
     }
-    let held = async |key: &RegisterKey| node.context.rows_of(key).await.held.len();
+    let held = async |key: &RegisterKey| rows_of(&node.workers.deps, key).await.held.len();
     for volume in node.volumes.all() {
         let place = Some(encode_place(&registers[1]));
-        let sweep = SweepProgress { began_ms: node.context.wall_ms(), place };
-        let noted = node.context.remember(volume.id(), |progress| progress.sweep = Some(sweep)).await;
+        let sweep = SweepProgress { began_ms: node.workers.deps.wall_ms(), place };
+        let noted =
+            node.workers.scrubber.progress.change(volume.id(), |progress| progress.sweep = Some(sweep)).await;
         noted.expect("the place is noted");
     }
-    node.context.sweep().await;
+    node.workers.sweeper.sweep().await;
     assert_eq!((held(&registers[0]).await, held(&registers[2]).await), (4, 0));
-    node.context.sweep().await;
+    node.workers.sweeper.sweep().await;
     assert_eq!(held(&registers[0]).await, 4, "the walk ended a moment ago");
     node.clock.advance(7 * HOUR_MS);
-    node.context.sweep().await;
+    node.workers.sweeper.sweep().await;
     assert_eq!(held(&registers[0]).await, 0, "the next walk is due");
     node.close().await;
 }
@@ -266,9 +281,9 @@ async fn nothing_is_swept_while_a_volume_is_away() {
     let away = Arc::clone(&node.volumes.all()[3]);
     std::fs::rename(away.path(), away.path().with_extension("away")).expect("moved away");
     node.wait_for(away.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
-    node.context.sweep().await;
-    assert_eq!(node.context.swept.status().orphans_count, 0);
-    let subject = Subject::new(&node.context, &register, orphan).expect("fits its set");
+    node.workers.sweeper.sweep().await;
+    assert_eq!(node.workers.sweeper.status().orphans_count, 0);
+    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 3);
     node.volumes.close(super::DEADLINE).await;
 }
@@ -287,15 +302,15 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
     };
     delete("old").await.expect("deleted");
     let old = node.register("old").await;
-    node.context.heal_row(&old).await;
+    heal_row(&node.workers.deps, &old).await;
     node.clock.advance(30 * HOUR_MS);
     delete("young").await.expect("deleted");
     let young = node.register("young").await;
     // That the old one is committed rides with the frames that these writes make.
-    node.context.heal_row(&old).await;
+    heal_row(&node.workers.deps, &old).await;
     node.put("other", &body(2, 1_000)).await;
-    node.context.sweep().await;
-    assert_eq!(node.context.rows_of(&old).await.held, []);
+    node.workers.sweeper.sweep().await;
+    assert_eq!(rows_of(&node.workers.deps, &old).await.held, []);
     node.on_all_volumes(&young).await;
     assert_eq!(node.get("old").await, None);
     node.put("old", &body(3, 1_000)).await;
@@ -303,15 +318,16 @@ async fn an_old_tombstone_is_dropped_everywhere_and_a_young_one_stays() {
     node.close().await;
 }
 
-/// A scrubber that read a register before a write to it suspects what that write names: the sweeper asks again.
+/// A scrubber that read a register before a write to it suspects what that write names: the sweeper asks
+/// again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspect_that_its_register_names_stays() {
     let directories = Directories::new(4);
     let (node, key, _) = with_an_orphan(&directories).await;
     let named = node.data("a").await;
-    node.context.swept.suspect(Suspect { key, data: named.id, home: named.home });
-    node.context.sweep().await;
-    let status = node.context.swept.status();
+    node.workers.scrubber.suspects.add(Suspect { key, data: named.id, home: named.home });
+    node.workers.sweeper.sweep().await;
+    let status = node.workers.sweeper.status();
     assert_eq!((status.suspects_len, status.orphans_count), (0, 0));
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     node.close().await;
@@ -327,7 +343,7 @@ async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
     let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("old") };
     node.objects.delete(name, WriteConditions::default()).await.expect("deleted");
     let old = node.register("old").await;
-    node.context.heal_row(&old).await;
+    heal_row(&node.workers.deps, &old).await;
     node.clock.advance(30 * HOUR_MS);
     // That it is committed rides with the frames that this makes.
     node.put_everywhere("other", &body(2, 1_000)).await;
@@ -341,12 +357,12 @@ async fn no_tombstone_is_dropped_while_a_volume_does_not_raise_its_floor() {
             let is_meant = volume == one && matches!(control, Control::RaiseFloor { .. });
             if is_meant { Fate::Instead(heard.clone()) } else { Fate::Through }
         });
-        gateway.context.sweep().await;
-        assert_eq!(gateway.context.rows_of(&old).await.held.len(), 4);
+        gateway.workers.sweeper.sweep().await;
+        assert_eq!(rows_of(&gateway.workers.deps, &old).await.held.len(), 4);
     }
     says(&script.controls, |_, _| Fate::Through);
-    gateway.context.sweep().await;
-    assert_eq!(gateway.context.rows_of(&old).await.held, []);
+    gateway.workers.sweeper.sweep().await;
+    assert_eq!(rows_of(&gateway.workers.deps, &old).await.held, []);
     gateway.close().await;
 }
 
@@ -359,12 +375,12 @@ pub(super) async fn move_bucket(node: &Node, to: BucketPhase) {
         }
         _ => Err(()),
     };
-    let ticket = node.context.registers.begin(&RegisterKey::bucket(key_of("bucket")));
-    node.context.registers.change(ticket, Writer::new(moved)).await.expect("changed");
+    let ticket = node.workers.deps.registers.begin(&RegisterKey::bucket(key_of("bucket")));
+    node.workers.deps.registers.change(ticket, Writer::new(moved)).await.expect("changed");
 }
 
 pub(super) async fn phase(node: &Node) -> BucketPhase {
-    let found = node.context.registers.read(&RegisterKey::bucket(key_of("bucket"))).await;
+    let found = node.workers.deps.registers.read(&RegisterKey::bucket(key_of("bucket"))).await;
     match found.expect("readable").expect("there").value.state {
         State::Bucket(bucket) => bucket.phase,
         other => panic!("not a bucket: {other:?}"),
@@ -380,8 +396,8 @@ async fn a_deletion_that_lost_its_gateway_is_undone_with_its_seals() {
     let register = node.register("kept").await;
     let deletion = seal(&node, 0..4).await;
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
-    assert!(node.context.registers.read(&register).await.is_err(), "sealed");
-    node.context.look_after_buckets().await;
+    assert!(node.workers.deps.registers.read(&register).await.is_err(), "sealed");
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.get("kept").await, Some(body(1, 1_000)));
     assert_eq!(node.seals(), []);
     node.close().await;
@@ -394,12 +410,12 @@ async fn a_deletion_that_this_process_works_on_is_left_alone() {
     let node = directories.start().await;
     node.create_bucket().await;
     let deletion = seal(&node, 0..4).await;
-    let under_way = node.context.deletions.begin(deletion);
+    let under_way = node.workers.deps.deletions.begin(deletion);
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.seals().len(), 4);
     drop(under_way);
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.seals(), [], "its task is gone");
     node.put("kept", &body(1, 1_000)).await;
     node.close().await;
@@ -411,15 +427,16 @@ async fn a_deletion_without_a_seal_is_found_at_the_next_start() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
-    node.context.look_after_buckets().await;
-    let deletion = ChangeId { made: Timestamp::from_ms(node.context.wall_ms()), proposer: ProposerId(1) };
+    node.workers.deletion_watcher.look_after_buckets().await;
+    let deletion =
+        ChangeId { made: Timestamp::from_ms(node.workers.deps.wall_ms()), proposer: ProposerId(1) };
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(phase(&node).await, BucketPhase::Deleting { deletion }, "no rows are read without a reason");
     node.close().await;
 
     let node = directories.start().await;
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(phase(&node).await, BucketPhase::Active);
     node.objects.delete_bucket(key_of("bucket")).await.expect("nothing is in the way");
     node.close().await;
@@ -434,9 +451,9 @@ async fn the_seals_of_a_bucket_that_is_deleted_become_final() {
     let deletion = seal(&node, 0..3).await;
     move_bucket(&node, BucketPhase::Deleting { deletion }).await;
     move_bucket(&node, BucketPhase::Deleted).await;
-    assert!(!node.context.is_gone_for_ever(&register), "its gateway was killed before it said so");
-    node.context.look_after_buckets().await;
-    assert!(node.context.is_gone_for_ever(&register));
+    assert!(!is_gone_for_ever(&node.workers.deps, &register), "its gateway was killed before it said so");
+    node.workers.deletion_watcher.look_after_buckets().await;
+    assert!(is_gone_for_ever(&node.workers.deps, &register));
     assert!(node.seals().iter().all(|(_, deletions)| deletions.is_empty()));
     assert_eq!(node.seals().len(), 4, "on every volume");
     node.close().await;
@@ -456,13 +473,13 @@ async fn the_seals_of_a_bucket_become_final_though_another_has_its_name() {
     move_bucket(&node, BucketPhase::Deleted).await;
     node.create_bucket().await;
     assert!(
-        matches!(node.context.heal(&entry).await, HealOutcome::Later { .. }),
+        matches!(node.workers.healer.heal(&entry).await, HealOutcome::Later { .. }),
         "nobody knows that it is gone"
     );
-    node.context.look_after_buckets().await;
-    assert!(node.context.is_gone_for_ever(&register));
+    node.workers.deletion_watcher.look_after_buckets().await;
+    assert!(is_gone_for_ever(&node.workers.deps, &register));
     assert_eq!(node.seals().len(), 4, "on every volume");
-    assert_eq!(node.context.heal(&entry).await, HealOutcome::Unnamed);
+    assert_eq!(node.workers.healer.heal(&entry).await, HealOutcome::Unnamed);
     node.put("a", &body(2, 1_000)).await;
     node.close().await;
 }
@@ -486,7 +503,7 @@ async fn a_seal_stays_while_the_volumes_that_know_its_bucket_are_away() {
     }
     let held = node.seals();
     assert!(matches!(&held[..], [(_, deletions)] if deletions.len() == 1), "{held:?}");
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.seals(), held, "no row names its bucket, and too few were asked");
 
     for volume in &volumes[..3] {
@@ -495,11 +512,11 @@ async fn a_seal_stays_while_the_volumes_that_know_its_bucket_are_away() {
     for volume in &volumes[..3] {
         node.wait_for(*volume, |state| matches!(state, VolumeState::Unconfirmed { .. })).await;
     }
-    node.context.confirm_volumes().await;
+    node.workers.confirmer.confirm_volumes().await;
     for volume in &volumes[..3] {
         node.wait_for(*volume, |state| *state == VolumeState::Online).await;
     }
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.seals(), [], "its register names it, and no deletion");
     node.close().await;
 }
@@ -522,7 +539,7 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
         node.objects.list(request).await.map(|page| page.entries.len())
     };
     assert_eq!(list().await.expect("the other volumes show it"), 1);
-    node.context.look_after_buckets().await;
+    node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(node.seals(), [], "the register names no such deletion");
     // With a seal on so many that a deletion may have ended, the bucket's register decides.
     let deletion = seal(&node, 0..3).await;
@@ -534,17 +551,17 @@ async fn a_listing_passes_a_volume_with_a_stale_seal() {
 
 /// Seals the bucket on volumes of the node, as a deletion does.
 pub(super) async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> ChangeId {
-    let made = Timestamp::from_ms(node.context.wall_ms());
+    let made = Timestamp::from_ms(node.workers.deps.wall_ms());
     let deletion = ChangeId { made, proposer: ProposerId(1) };
     let bucket = node.register("any").await.bucket;
-    let seal = Control::Seal { bucket, deletion, epoch: node.context.cluster.epoch() };
+    let seal = Control::Seal { bucket, deletion, epoch: node.workers.deps.cluster.epoch() };
     tell(node, volumes, &seal).await;
     deletion
 }
 
 pub(super) async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
     for volume in &node.volumes.all()[volumes] {
-        let route = node.context.route_to(volume.id()).expect("a route");
+        let route = node.workers.deps.route_to(volume.id()).expect("a route");
         let told = route.registers.control(volume.id(), control.clone()).await;
         told.expect("answered").result.expect("done");
     }
@@ -563,14 +580,16 @@ async fn rows_on_a_minority_are_settled() {
     node.put("a", &body(2, 1_000)).await;
     std::fs::rename(away.path().with_extension("away"), away.path()).expect("moved back");
     node.back_online(away.id()).await;
-    assert!(!node.context.rows_of(&register).await.are_same());
+    assert!(!rows_of(&node.workers.deps, &register).await.are_same());
     // Past what the volume may have promised before it left.
     node.clock.advance(5_000);
-    node.context
-        .check_register(&register, crate::upkeep::look::Look::Everywhere)
+    node.workers
+        .scrubber
+        .checker
+        .check_register(&register, crate::upkeep::shards::check::Look::Everywhere)
         .await
         .expect("it can be told");
-    assert!(node.context.rows_of(&register).await.are_same());
+    assert!(rows_of(&node.workers.deps, &register).await.are_same());
     node.close().await;
 }
 
@@ -585,28 +604,32 @@ async fn a_replaced_part_stays_while_its_upload_is_open() {
     for seed in [1, 2] {
         let name = PartName { name: name.clone(), upload, number: 1 };
         node.objects.put_part(name, super::upload(&body(seed, 100_000))).await.expect("a part is stored");
-        let found = node.context.registers.read(&part).await.expect("readable").expect("there");
+        let found = node.workers.deps.registers.read(&part).await.expect("readable").expect("there");
         data.extend(found.value.data_refs());
     }
     let [replaced, current] = data[..] else { panic!("each part has data") };
     let whole = async |data| {
-        let subject = Subject::new(&node.context, &part, data).expect("fits its set");
+        let subject = Subject::new(&node.workers.deps, &part, data).expect("fits its set");
         subject.look(false).await.intact.len() == 4
     };
     for _ in 0..2 {
         node.clock.advance(72 * HOUR_MS);
         node.put("time passes", &body(3, 1_000)).await;
         scrub_all(&node).await;
-        assert_eq!(node.context.swept.status().suspects_len, 1, "the replaced part is named by no register");
-        node.context.sweep().await;
-        assert_eq!(node.context.swept.status().orphans_count, 0);
+        assert_eq!(
+            node.workers.sweeper.status().suspects_len,
+            1,
+            "the replaced part is named by no register"
+        );
+        node.workers.sweeper.sweep().await;
+        assert_eq!(node.workers.sweeper.status().orphans_count, 0);
         assert!(whole(replaced).await && whole(current).await);
     }
     node.objects.abort_upload(name, upload).await.expect("it is given up");
     node.clock.advance(72 * HOUR_MS);
     node.put("time passes", &body(4, 1_000)).await;
     scrub_all(&node).await;
-    node.context.sweep().await;
+    node.workers.sweeper.sweep().await;
     assert!(!whole(replaced).await, "once the upload is closed it goes");
     node.close().await;
 }
@@ -617,22 +640,22 @@ async fn a_row_that_one_volume_never_got_is_brought_to_it_when_it_is_settled() {
     let node = directories.start().await;
     node.create_bucket().await;
     let register = node.register("a").await;
-    let route = node.context.cluster.set_of(&register).routes.clone();
+    let route = node.workers.deps.cluster.set_of(&register).routes.clone();
     let ballot = accept_on(&node, &register, &route[1..]).await;
-    assert_eq!(node.context.rows_of(&register).await.without, [route[0].volume]);
+    assert_eq!(rows_of(&node.workers.deps, &register).await.without, [route[0].volume]);
     let one = &route[1];
-    node.context.settle_row(one, &register, ballot).await;
-    let rows = node.context.rows_of(&register).await;
+    node.workers.settler.settle_row(one, &register, ballot).await;
+    let rows = rows_of(&node.workers.deps, &register).await;
     assert!(rows.are_same() && rows.held.len() == 4, "{rows:?}");
 
     // As when nobody heard what became of the overwrite that it missed.
     let ballot = accept_on(&node, &register, &route[1..]).await;
-    let rows = node.context.rows_of(&register).await;
+    let rows = rows_of(&node.workers.deps, &register).await;
     assert!(!rows.are_same() && rows.without.is_empty(), "it has the older one: {rows:?}");
-    node.context.settle_row(one, &register, ballot).await;
-    let queued = node.context.mrf.take(node.context.now_ms()).expect("it is about to be healed");
-    assert_eq!(node.context.heal(&queued).await, HealOutcome::Whole);
-    let rows = node.context.rows_of(&register).await;
+    node.workers.settler.settle_row(one, &register, ballot).await;
+    let queued = node.workers.queue.mrf.take(node.workers.deps.now_ms()).expect("it is about to be healed");
+    assert_eq!(node.workers.healer.heal(&queued).await, HealOutcome::Whole);
+    let rows = rows_of(&node.workers.deps, &register).await;
     assert!(rows.are_same() && rows.held.iter().all(|(_, held, _)| *held >= ballot), "{rows:?}");
     node.close().await;
 }

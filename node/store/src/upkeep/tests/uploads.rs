@@ -33,7 +33,7 @@ pub async fn uploaded(node: &Node) -> (RegisterKey, CompleteUpload) {
 pub async fn until_closed(node: &Node, key: &RegisterKey) {
     let closed = async {
         loop {
-            let found = node.context.registers.read(key).await.expect("readable").expect("a row");
+            let found = node.workers.deps.registers.read(key).await.expect("readable").expect("a row");
             if found.value.state == State::Tombstone {
                 return;
             }
@@ -51,6 +51,6 @@ pub async fn put_back(node: &Node, part: &RegisterKey, stored: State) {
         let state = State::Part(stored.clone());
         Ok::<_, ()>(Proposal { carried: carried.clone(), ..Proposal::of(state) })
     };
-    let ticket = node.context.registers.begin(part);
-    node.context.registers.change(ticket, Writer::new(again)).await.expect("changed");
+    let ticket = node.workers.deps.registers.begin(part);
+    node.workers.deps.registers.change(ticket, Writer::new(again)).await.expect("changed");
 }

@@ -1,8 +1,10 @@
 //! The MRF queue in memory: a bounded, deduplicated view of what the volumes' logs hold, the most
 //! endangered first.
 //!
-//! The logs are the truth. What does not fit here stays there, and is loaded again when there is
+//! The logs are the truth. An entry that does not fit here stays there, and is loaded again when there is
 //! room; a restart loses none.
+
+use crate::upkeep::limits::{FORGOTTEN_MS, HEAL_PAUSE_MS, HEAL_PAUSE_MS_MAX, HEALS_MAX};
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,16 +13,6 @@ use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use sherd_core::heal::{HealEntry, HealId};
-
-/// Entries held in memory: about 400 bytes each, 40 MB at the limit.
-pub(crate) const ENTRIES_MAX: usize = 100_000;
-/// The first pause after a failed try: 5 s.
-const PAUSE_MS: u64 = 5_000;
-/// The longest pause: 10 minutes. A volume that comes back ends all pauses.
-const PAUSE_MS_MAX: u64 = 600_000;
-/// How long a log may still show an entry that it was told to forget: it writes that with what comes next, or
-/// after a second. Ten times that.
-const FORGOTTEN_MS: u64 = 10_000;
 
 /// How many more losses an entry's data can take; the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -90,7 +82,7 @@ impl Queue {
         is_logged == Some(true)
     }
 
-    /// Entries that no log has, at most so many.
+    /// Up to `limit` entries that no log has.
     fn unlogged(&self, limit: usize) -> Vec<(HealEntry, Spare)> {
         let held = self.unlogged.iter().filter_map(|id| self.entries.get(id));
         held.take(limit).map(|held| (held.entry.clone(), held.spare)).collect()
@@ -110,15 +102,15 @@ impl Queue {
         self.entries.values().map(|held| held.entry.since_ms).min()
     }
 
-    /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it turns out to be
-    /// more endangered. `false` when there is no room.
+    /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it
+    /// turns out to be more endangered. `false` when there is no room.
     pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare) -> bool {
         self.forgotten.since.remove(&entry.id());
         self.insert(entry, spare, true)
     }
 
-    /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and was
-    /// met again since all the same, or will be healed once too often.
+    /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and
+    /// was met again since all the same, or will be healed once too often.
     fn load(&mut self, entry: HealEntry, spare: Spare, now_ms: u64) -> bool {
         self.forgotten.drop_older_than(now_ms.saturating_sub(FORGOTTEN_MS));
         let is_logged = !self.forgotten.since.contains_key(&entry.id());
@@ -140,7 +132,7 @@ impl Queue {
         }
         if self.entries.len() >= self.capacity {
             self.overflowed = true;
-            // What no log has is nowhere else.
+            // An entry that no log has is nowhere else.
             if is_logged || !self.turn_a_logged_one_away() {
                 return false;
             }
@@ -150,7 +142,8 @@ impl Queue {
         true
     }
 
-    /// Makes room: the least urgent entry that is in the logs is loaded again from there. `false` where there is none.
+    /// Makes room: the least urgent entry that is in the logs is loaded again from there. `false` where there
+    /// is none.
     fn turn_a_logged_one_away(&mut self) -> bool {
         let Some((_, _, id)) = self.loadable.last().copied() else { return false };
         self.unlink(id);
@@ -234,7 +227,7 @@ impl Queue {
     /// which (0 to 255 of 255) is random.
     pub(crate) fn failed(&mut self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
         self.change(id, |held| {
-            let longest = PAUSE_MS.saturating_mul(1 << held.tries.min(16)).min(PAUSE_MS_MAX);
+            let longest = HEAL_PAUSE_MS.saturating_mul(1 << held.tries.min(16)).min(HEAL_PAUSE_MS_MAX);
             let pause = longest / 2 + longest / 2 * u64::from(jitter) / 255;
             held.tries = held.tries.saturating_add(1);
             held.spare = spare;
@@ -254,7 +247,7 @@ impl Queue {
     }
 }
 
-/// What the logs were told to forget of late: a page of one may still show it.
+/// The entries that the logs were to forget of late: a page of one may still show it.
 #[derive(Debug, Default)]
 struct ForgottenEntries {
     since: HashMap<HealId, u64>,
@@ -293,7 +286,7 @@ impl HeldEntry {
     }
 }
 
-/// What the queue looks like, for metrics.
+/// The state of the queue, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct MrfStatus {
     /// Entries in memory.
@@ -321,7 +314,7 @@ pub(crate) struct Mrf {
 impl Mrf {
     pub(crate) fn new() -> Self {
         Self {
-            queue: Mutex::new(Queue::new(ENTRIES_MAX)),
+            queue: Mutex::new(Queue::new(HEALS_MAX)),
             added: Notify::new(),
             healed_count: AtomicU64::new(0),
             failed_count: AtomicU64::new(0),
@@ -334,7 +327,8 @@ impl Mrf {
         self.queue.lock().entries.contains_key(&id)
     }
 
-    /// Whether the entry is held, and in the logs; then it is not healed before what was met now is looked at.
+    /// Whether the entry is held, and in the logs; then it is not healed before what was met now is looked
+    /// at.
     pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare) -> bool {
         let is_logged = self.queue.lock().met_again(entry, spare);
         if is_logged {
@@ -369,7 +363,7 @@ impl Mrf {
         }
     }
 
-    /// Entries that no log has, at most so many.
+    /// Up to `limit` entries that no log has.
     pub(crate) fn unlogged(&self, limit: usize) -> Vec<(HealEntry, Spare)> {
         self.queue.lock().unlogged(limit)
     }
@@ -391,8 +385,9 @@ impl Mrf {
         self.queue.lock().may_reload()
     }
 
-    /// An entry that was handed out is healed: `forget`, which does not wait, tells the logs, unless it was reported
-    /// again meanwhile. Whoever finds the entry gone writes it anew, and the logs hear that after they were told.
+    /// An entry that was handed out is healed: `forget`, which does not wait, tells the logs, unless it was
+    /// reported again meanwhile. Whoever finds the entry gone writes it anew, and the logs hear that after
+    /// they were told.
     pub(crate) fn healed(&self, id: HealId, now_ms: u64, forget: impl FnOnce()) {
         self.healed_count.fetch_add(1, Ordering::Relaxed);
         let mut queue = self.queue.lock();
@@ -479,7 +474,7 @@ mod tests {
         for _ in 0..20 {
             queue.take(now).expect("due");
             queue.failed(id, Spare(1), now, 0);
-            now += PAUSE_MS_MAX / 2;
+            now += HEAL_PAUSE_MS_MAX / 2;
         }
         assert_eq!(queue.take(now), Some(entry("a", 1)), "never longer than the longest");
     }
@@ -507,7 +502,8 @@ mod tests {
         assert_eq!(queue.len(), 0);
     }
 
-    /// Damage that is met after its entry went is put into the logs anew: they must not be told to forget it then.
+    /// Damage that is met after its entry went is put into the logs anew: they must not be told to forget it
+    /// then.
     #[test]
     fn nobody_finds_an_entry_gone_before_the_logs_are_told() {
         let mrf = Mrf::new();
@@ -564,8 +560,8 @@ mod tests {
         assert!(queue.may_reload());
         assert!(!queue.may_reload(), "once");
     }
-    /// A log shows for a second more what it was told to forget: who took that for logged would put it nowhere
-    /// when it is met again.
+    /// A log shows for a second more what it was told to forget: who took that for logged would put it
+    /// nowhere when it is met again.
     #[test]
     fn what_a_log_is_about_to_forget_does_not_count_as_logged() {
         let mrf = Mrf::new();

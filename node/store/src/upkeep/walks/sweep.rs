@@ -1,68 +1,43 @@
-//! What nobody needs any more: orphaned shards, old tombstones, parts of closed uploads.
+//! Removes what no register needs any more: orphaned shards, old tombstones, parts of closed uploads.
 //!
-//! Orphans are judged soon after the scrubber found them; until then its durable place stays before
-//! them, so that a restart finds them again. Data whose writer went away is a suspect as soon as it is old enough. The walk of a volume's tombstones has a place of its own.
-//! Nothing is deleted on suspicion. A suspect goes only when all N volumes of its set vote, refuse
-//! accepts that introduce data as old, and a value committed after that does not name it
-//! (`core::register::sweep`); a tombstone only when all N hold it or nothing (`core::register::drop`).
+//! Orphans are judged soon after the scrubber found them; until then its durable place stays before them, so
+//! that a restart finds them again. Data whose writer went away is a suspect as soon as it is old enough. The
+//! walk of a volume's tombstones has a place of its own. Nothing is deleted on suspicion. A suspect goes only
+//! when all N volumes of its set vote, refuse accepts that introduce data as old, and a value committed after
+//! that does not name it (`core::register::sweep`); a tombstone only when all N hold it or nothing
+//! (`core::register::drop`).
 
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures::future::join_all;
-use parking_lot::Mutex;
 
 use sherd_core::codec::{Reader, Writer};
-use sherd_core::id::{Ballot, DataId, RegisterKey, ShardId, Timestamp, UploadId, VolumeId};
+use sherd_core::id::{Ballot, RegisterKey, ShardId, Timestamp, VolumeId};
 use sherd_core::message;
 use sherd_core::message::{Answer, Control, RowScan, ValueLimit};
 use sherd_core::placement;
-use sherd_core::record::{Home, State, put_register_key, take_register_key};
+use sherd_core::record::{Home, put_register_key, take_register_key};
 use sherd_core::register::Vote;
 use sherd_core::register::drop::{is_old_enough, may_drop};
 use sherd_core::register::quorum::{Lives, Order, Reply};
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::sweep::{horizon, is_orphan, may_sweep};
 
-use super::recover::SweepProgress;
-use super::{Context, ask};
+use super::suspects::{Suspect, Suspects};
 use crate::cluster::SetView;
 use crate::peer::{Pending, VolumeRoute};
+use crate::register::Failure;
 use crate::register::refs::{kept_by, reference};
-use crate::register::{self, Failure, Proposal, QuorumRow};
+use crate::upkeep::deps::Deps;
+use crate::upkeep::final_seals::is_gone_for_ever;
+use crate::upkeep::limits::{ABANDONED_AFTER_MS, SWEEP_NOTE_EVERY_MS, SWEEP_PAGE, VOLUME_PATIENCE};
+use crate::upkeep::pages::ask;
+use crate::upkeep::progress::{ProgressFiles, SweepProgress};
+use crate::upkeep::shards::parts::{PartCloser, is_open};
 
-/// How long a volume may take to make a change durable.
-const PATIENCE: Duration = Duration::from_secs(10);
-/// Suspects held; what is more is found again by the next pass.
-const SUSPECTS_MAX: usize = 10_000;
-/// Rows of one page, and tombstones of one batch.
-const PAGE: usize = 256;
-/// Times that a suspect is judged in vain, a minute apart, before it is left to the scrubber's next pass.
-const TRIES_MAX: u32 = 10;
-/// Looks for which a node leaves a suspect to nodes whose turn is before its own, at most.
-const TURNS_MAX: u32 = 4;
-/// Between two notes of a walk's place.
-const NOTE_EVERY_MS: u64 = 60_000;
-/// How old data is that its gateway has named or removed by then, as a rule: a request has 20 s for its row.
-const ABANDONED_AFTER_MS: u64 = 60_000;
-/// A part this old that belongs to no open upload came after its upload was closed. Attributes this old do, too, or their
-/// upload was never begun: a request that begins one has 20 s for its row.
-const PART_AGE_MS: u64 = 24 * 3600 * 1000;
-
-/// Data that no register seems to name.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Suspect {
-    /// The register that its shards say should name it.
-    pub(super) key: RegisterKey,
-    /// The data.
-    pub(super) data: DataId,
-    /// Where its shards live.
-    pub(super) home: Home,
-}
-
-/// What was swept since the start, for metrics.
+/// The sweeper's figures since the start, for metrics.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SweepStatus {
     /// Data ids that wait to be judged.
@@ -75,51 +50,13 @@ pub struct SweepStatus {
     pub parts_count: u64,
 }
 
-/// The sweeper's own things.
-#[derive(Debug, Default)]
-pub(crate) struct SweepState {
-    /// With how often each was judged in vain.
-    suspects: Mutex<BTreeMap<DataId, (Suspect, u32)>>,
-    orphans: AtomicU64,
-    tombstones: AtomicU64,
-    parts: AtomicU64,
-}
-
-impl SweepState {
-    pub(super) fn suspect(&self, suspect: Suspect) {
-        let mut suspects = self.suspects.lock();
-        if suspects.len() < SUSPECTS_MAX {
-            suspects.entry(suspect.data).or_insert((suspect, 0));
-        }
-    }
-
-    /// A suspect was judged, and is held no more; or it could not be, and comes again.
-    fn judged(&self, data: DataId, is_settled: bool) {
-        let mut suspects = self.suspects.lock();
-        let Some((_, tries)) = suspects.get_mut(&data) else { return };
-        *tries += 1;
-        if is_settled || *tries >= TRIES_MAX {
-            suspects.remove(&data);
-        }
-    }
-
-    pub(super) fn status(&self) -> SweepStatus {
-        SweepStatus {
-            suspects_len: self.suspects.lock().len(),
-            orphans_count: self.orphans.load(Ordering::Relaxed),
-            tombstones_count: self.tombstones.load(Ordering::Relaxed),
-            parts_count: self.parts.load(Ordering::Relaxed),
-        }
-    }
-}
-
 /// Asks every volume of a set, all at one time. Replies carry the order of a first or a later round.
 async fn ask_all<R: Unpin>(
     set: &SetView,
     round: u32,
     question: impl Fn(&VolumeRoute) -> Pending<Answer<R>>,
 ) -> Vec<Reply<R>> {
-    let asked = join_all(set.routes.iter().map(|route| ask(question(route), PATIENCE))).await;
+    let asked = join_all(set.routes.iter().map(|route| ask(question(route), VOLUME_PATIENCE))).await;
     let order = Order { asked: round * 64, arrived: round * 64 + 63 };
     set.routes
         .iter()
@@ -129,7 +66,7 @@ async fn ask_all<R: Unpin>(
         .collect()
 }
 
-/// What replies say about lives.
+/// The lives that replies come from.
 fn lives_of<R>(replies: &[Reply<R>]) -> Lives {
     let mut lives = Lives::default();
     for reply in replies {
@@ -142,7 +79,7 @@ fn lives_of<R>(replies: &[Reply<R>]) -> Lives {
 async fn is_held(set: &SetView, suspect: &Suspect) -> bool {
     let asked = set.routes.iter().enumerate().map(|(place, route)| {
         let shard = shard_at(set, suspect, place);
-        ask(route.shards.shard_bytes(route.volume, shard, suspect.home), PATIENCE)
+        ask(route.shards.shard_bytes(route.volume, shard, suspect.home), VOLUME_PATIENCE)
     });
     join_all(asked).await.iter().any(|found| !matches!(found, Err(message::Error::NotFound)))
 }
@@ -152,11 +89,47 @@ fn shard_at(set: &SetView, suspect: &Suspect, place: usize) -> ShardId {
     ShardId { data: suspect.data, index: placement::shard_at(suspect.data, place, set.routes.len()) }
 }
 
-impl Context {
-    /// Sweeps until it is told to stop; never at once after the start.
-    pub(super) async fn sweep_sets(&self) {
+/// Removes what no register names: orphaned data, and old tombstones.
+#[derive(Debug)]
+pub(crate) struct Sweeper {
+    deps: Deps,
+    progress: Arc<ProgressFiles>,
+    suspects: Arc<Suspects>,
+    parts: Arc<PartCloser>,
+    orphans_count: AtomicU64,
+    tombstones_count: AtomicU64,
+}
+
+impl Sweeper {
+    pub(crate) fn new(
+        deps: &Deps,
+        progress: &Arc<ProgressFiles>,
+        suspects: &Arc<Suspects>,
+        parts: &Arc<PartCloser>,
+    ) -> Self {
+        Self {
+            deps: deps.clone(),
+            progress: Arc::clone(progress),
+            suspects: Arc::clone(suspects),
+            parts: Arc::clone(parts),
+            orphans_count: AtomicU64::new(0),
+            tombstones_count: AtomicU64::new(0),
+        }
+    }
+
+    pub(crate) fn status(&self) -> SweepStatus {
+        SweepStatus {
+            suspects_len: self.suspects.len(),
+            orphans_count: self.orphans_count.load(Ordering::Relaxed),
+            tombstones_count: self.tombstones_count.load(Ordering::Relaxed),
+            parts_count: self.parts.closed_count(),
+        }
+    }
+
+    /// Sweeps until it is stopped; never at once after the start.
+    pub(crate) async fn sweep_sets(&self) {
         loop {
-            tokio::time::sleep(self.settings.sweep_look_every).await;
+            tokio::time::sleep(self.deps.settings.sweep_look_every).await;
             self.sweep().await;
         }
     }
@@ -164,9 +137,9 @@ impl Context {
     /// Sweeps what is due in every set that has a volume here.
     pub(crate) async fn sweep(&self) {
         self.look_after_abandoned().await;
-        for set in self.cluster.sets() {
+        for set in self.deps.cluster.sets() {
             let due = self.tombstone_walks_due(set).await;
-            if (due.is_empty() && !self.has_suspects(set)) || !self.all_vote(set).await {
+            if (due.is_empty() && !self.suspects.has_any_of(set)) || !self.all_vote(set).await {
                 continue;
             }
             self.sweep_orphans(set).await;
@@ -178,23 +151,28 @@ impl Context {
         }
     }
 
-    /// Data whose writers went away is suspect once it is old. What was named all the same, or removed by its writer, is
-    /// forgotten long before.
+    /// Data whose writers went away is suspect once it is old. Data that was named in the end, or removed by
+    /// its writer, is forgotten long before.
     async fn look_after_abandoned(&self) {
-        let done_by_now = self.now().minus_ms(ABANDONED_AFTER_MS);
-        for volume in self.volumes.all() {
+        let done_by_now = self.deps.now().minus_ms(ABANDONED_AFTER_MS);
+        for volume in self.deps.volumes.all() {
             let abandoned = volume.abandoned();
             for (data, key) in abandoned.unseen_before(done_by_now) {
-                self.throttle.take(0).await;
-                let is_named =
-                    matches!(reference(&self.registers, &self.stripes, &key, data).await, Ok(Some(_)));
+                self.deps.throttle.take(0).await;
+                let is_named = matches!(
+                    reference(&self.deps.registers, &self.deps.stripes, &key, data).await,
+                    Ok(Some(_))
+                );
                 let suspect = Suspect { key, data, home: Home::File };
-                let set = self.cluster.set_of(&suspect.key);
+                let set = self.deps.cluster.set_of(&suspect.key);
                 abandoned.seen(data, !is_named && is_held(&set, &suspect).await);
             }
-            for (data, key) in abandoned.take_older(horizon(self.now())) {
-                if !matches!(reference(&self.registers, &self.stripes, &key, data).await, Ok(Some(_))) {
-                    self.swept.suspect(Suspect { key, data, home: Home::File });
+            for (data, key) in abandoned.take_older(horizon(self.deps.now())) {
+                if !matches!(
+                    reference(&self.deps.registers, &self.deps.stripes, &key, data).await,
+                    Ok(Some(_))
+                ) {
+                    self.suspects.add(Suspect { key, data, home: Home::File });
                 }
             }
         }
@@ -203,20 +181,14 @@ impl Context {
     /// Volumes of this node whose tombstones were not walked for long, or not to the end.
     async fn tombstone_walks_due<'a>(&self, set: &'a SetView) -> Vec<&'a VolumeRoute> {
         let mut due = Vec::new();
-        for route in set.routes.iter().filter(|route| self.volumes.get(route.volume).is_some()) {
-            if let Ok(progress) = self.progress(route.volume).await
-                && is_walk_due(progress.sweep.as_ref(), self.wall_ms(), self.settings.sweep_every)
+        for route in set.routes.iter().filter(|route| self.deps.volumes.get(route.volume).is_some()) {
+            if let Ok(progress) = self.progress.read(route.volume).await
+                && is_walk_due(progress.sweep.as_ref(), self.deps.wall_ms(), self.deps.settings.sweep_every)
             {
                 due.push(route);
             }
         }
         due
-    }
-
-    /// Whether data of a set waits to be judged.
-    pub(super) fn has_suspects(&self, set: &SetView) -> bool {
-        let suspects = self.swept.suspects.lock();
-        suspects.values().any(|(suspect, _)| self.cluster.set_of(&suspect.key).id == set.id)
     }
 
     /// Whether every volume of the set is there and votes.
@@ -226,44 +198,34 @@ impl Context {
             && replies.iter().all(|reply| reply.from.votes && reply.result.is_ok())
     }
 
-    /// Whether data is old enough to be an orphan.
-    pub(super) fn is_older_than_orphans(&self, data: DataId) -> bool {
-        data.birth < horizon(self.now())
-    }
-
     async fn sweep_orphans(&self, set: &Arc<SetView>) {
-        // They stay held until they are judged: the scrubber's place waits for that.
-        let suspects: Vec<(Suspect, u32)> = {
-            let held = self.swept.suspects.lock();
-            let of_set = |(suspect, _): &&(Suspect, u32)| self.cluster.set_of(&suspect.key).id == set.id;
-            held.values().filter(of_set).cloned().collect()
-        };
+        let suspects = self.suspects.of(set);
         if suspects.is_empty() {
             return;
         }
-        let horizon = horizon(self.now());
+        let horizon = horizon(self.deps.now());
         let raise = Control::RaiseDataFloor { floor: horizon };
         let raised = ask_all(set, 0, |route| route.registers.control(route.volume, raise.clone())).await;
         let lives = lives_of(&raised);
         let floors: Vec<Reply<Timestamp>> = raised.into_iter().map(data_floor).collect();
         for floor in floors.iter().filter_map(|reply| reply.result.as_ref().ok()) {
-            self.registers.note_data_floor(*floor);
+            self.deps.registers.note_data_floor(*floor);
         }
         if !may_sweep(horizon, &floors, set.quorums(), &lives) {
             return;
         }
         for (suspect, looks) in suspects {
-            self.throttle.take(0).await;
+            self.deps.throttle.take(0).await;
             let is_settled = self.judge_suspect(set, &suspect, looks, horizon).await;
-            self.swept.judged(suspect.data, is_settled);
+            self.suspects.judged(suspect.data, is_settled);
         }
     }
 
-    /// Judges a suspect in the look after so many; `true` when it needs no further look. Each node that has a shard of
-    /// it finds it, and one is enough: the next one judges it where the shards are still there a look later.
+    /// Judges a suspect in the look after so many; `true` when it needs no further look. Each node that has a
+    /// shard of it finds it, and one is enough: the next one judges it where the shards are still there a
+    /// look later.
     async fn judge_suspect(&self, set: &SetView, suspect: &Suspect, looks: u32, horizon: Timestamp) -> bool {
-        let turn = u32::try_from(self.cluster.turn_of(&suspect.key)).unwrap_or(TURNS_MAX).min(TURNS_MAX);
-        if looks < turn {
+        if looks < self.deps.turns_before(&suspect.key) {
             return false;
         }
         if !is_held(set, suspect).await {
@@ -277,10 +239,10 @@ impl Context {
     }
 
     /// Settles every register that could name the suspect, and judges it by what was committed;
-    /// `None` where that cannot be told now.
+    /// `None` where that is not known now.
     async fn is_orphan(&self, suspect: &Suspect, horizon: Timestamp) -> Option<bool> {
         let Suspect { key, data, .. } = suspect;
-        if self.pins.is_held(*data) {
+        if self.deps.pins.is_held(*data) {
             return None;
         }
         let mut keys = vec![key.clone()];
@@ -290,13 +252,13 @@ impl Context {
         let mut named = false;
         for key in &keys {
             // At a fresh ballot: what was sent before and lies on a minority can win no more.
-            let found = match self.registers.finish(key).await {
+            let found = match self.deps.registers.finish(key).await {
                 Ok(Some(found)) => found,
                 Ok(None) => continue,
-                Err(Failure::Sealed) if self.is_gone_for_ever(key) => continue,
+                Err(Failure::Sealed) if is_gone_for_ever(&self.deps, key) => continue,
                 Err(_) => return None,
             };
-            let kept = kept_by(&self.stripes, key, &found.value).await.ok()?;
+            let kept = kept_by(&self.deps.stripes, key, &found.value).await.ok()?;
             named |= kept.iter().any(|kept| kept.id == *data);
             // A Complete under way may carry a part that was replaced since: what was written for an
             // upload counts as named while the upload is open.
@@ -310,11 +272,11 @@ impl Context {
         let Suspect { key, data, home } = suspect;
         let deletes = set.routes.iter().enumerate().map(|(place, route)| {
             let shard = shard_at(set, suspect, place);
-            ask(route.shards.release_shard(route.volume, shard, *home), PATIENCE)
+            ask(route.shards.release_shard(route.volume, shard, *home), VOLUME_PATIENCE)
         });
         let is_removed = join_all(deletes).await.iter().all(|removed| *removed == Ok(true));
         if is_removed {
-            self.swept.orphans.fetch_add(1, Ordering::Relaxed);
+            self.orphans_count.fetch_add(1, Ordering::Relaxed);
             tracing::info!(?key, %data, "orphaned data removed");
         }
         is_removed
@@ -322,13 +284,13 @@ impl Context {
 
     /// Drops the old tombstones that a volume of this node holds, from where the last walk was cut short.
     async fn drop_tombstones(&self, set: &Arc<SetView>, route: &VolumeRoute) -> Result<(), String> {
-        let remembered = self.progress(route.volume).await?.sweep.filter(|sweep| sweep.place.is_some());
-        let began_ms = remembered.as_ref().map_or_else(|| self.wall_ms(), |sweep| sweep.began_ms);
+        let remembered = self.progress.read(route.volume).await?.sweep.filter(|sweep| sweep.place.is_some());
+        let began_ms = remembered.as_ref().map_or_else(|| self.deps.wall_ms(), |sweep| sweep.began_ms);
         let mut after = remembered.and_then(|sweep| sweep.place).and_then(|place| decode_place(&place));
-        let mut noted_ms = self.now_ms();
+        let mut noted_ms = self.deps.now_ms();
         while let Some(next) = self.drop_page(set, route, after).await? {
-            if self.now_ms().saturating_sub(noted_ms) >= NOTE_EVERY_MS {
-                noted_ms = self.now_ms();
+            if self.deps.now_ms().saturating_sub(noted_ms) >= SWEEP_NOTE_EVERY_MS {
+                noted_ms = self.deps.now_ms();
                 self.note_sweep(route.volume, began_ms, Some(encode_place(&next))).await?;
             }
             after = Some(next);
@@ -338,7 +300,7 @@ impl Context {
 
     async fn note_sweep(&self, volume: VolumeId, began_ms: u64, place: Option<String>) -> Result<(), String> {
         let sweep = SweepProgress { began_ms, place };
-        self.remember(volume, |progress| progress.sweep = Some(sweep)).await
+        self.progress.change(volume, |progress| progress.sweep = Some(sweep)).await
     }
 
     /// Drops the old tombstones of one page. Gives where the walk goes on.
@@ -348,14 +310,15 @@ impl Context {
         route: &VolumeRoute,
         after: Option<RegisterKey>,
     ) -> Result<Option<RegisterKey>, String> {
-        let request = RowScan { want_value: false, ..RowScan::all(self.cluster.epoch(), after, PAGE) };
-        let answer = ask(route.registers.rows(route.volume, &request), PATIENCE).await;
+        let request =
+            RowScan { want_value: false, ..RowScan::all(self.deps.cluster.epoch(), after, SWEEP_PAGE) };
+        let answer = ask(route.registers.rows(route.volume, &request), VOLUME_PATIENCE).await;
         let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
         let old: Vec<(RegisterKey, Ballot)> = page
             .rows
             .iter()
             .filter(|row| row.tombstone && row.row.head.committed)
-            .filter(|row| is_old_enough(row.row.head.ballot, self.now()))
+            .filter(|row| is_old_enough(row.row.head.ballot, self.deps.now()))
             .map(|row| (row.key.clone(), row.row.head.ballot))
             .collect();
         if !old.is_empty() && !self.drop_batch(set, &old).await {
@@ -373,8 +336,8 @@ impl Context {
             return false;
         }
         for (key, ballot) in tombstones {
-            self.throttle.take(0).await;
-            let target = self.cluster.target(key.clone());
+            self.deps.throttle.take(0).await;
+            let target = self.deps.cluster.target(key.clone());
             let votes: Vec<Reply<Vote>> =
                 ask_all(set, 1, |route| route.registers.read(route.volume, &target, ValueLimit::NOTHING))
                     .await;
@@ -383,74 +346,19 @@ impl Context {
                 lives.learn_from(vote.volume, &vote.from);
             }
             if may_drop(*ballot, &votes, set.quorums(), &lives) {
-                let target = self.cluster.target(key.clone());
-                let drops = set
-                    .routes
-                    .iter()
-                    .map(|route| ask(route.registers.drop_row(route.volume, &target, *ballot), PATIENCE));
+                let target = self.deps.cluster.target(key.clone());
+                let drops = set.routes.iter().map(|route| {
+                    ask(route.registers.drop_row(route.volume, &target, *ballot), VOLUME_PATIENCE)
+                });
                 join_all(drops).await;
-                self.swept.tombstones.fetch_add(1, Ordering::Relaxed);
+                self.tombstones_count.fetch_add(1, Ordering::Relaxed);
             } else if votes.len() == set.routes.len() && is_behind(&votes, *ballot) {
                 // An older row stands somewhere, and the floor keeps this tombstone from it: a fresh
                 // one replaces it, and is dropped in its turn.
-                drop(self.registers.finish(key).await);
+                drop(self.deps.registers.finish(key).await);
             }
         }
         true
-    }
-
-    /// Tombstones a part, or an upload's attributes, that came after its upload was closed, long ago.
-    pub(super) async fn close_old_part(&self, key: &RegisterKey) {
-        let Ok(Some(part)) = self.registers.read(key).await else { return };
-        if self.is_old_part(part.ballot) {
-            self.close_part(key).await;
-        }
-    }
-
-    fn is_old_part(&self, written: Ballot) -> bool {
-        written.time.as_ms() <= self.wall_ms().saturating_sub(PART_AGE_MS)
-    }
-
-    /// Tombstones a part whose upload is closed, of whatever age: a crash may have come between the two. Attributes are
-    /// left while they are young, for their upload may be about to open.
-    pub(super) async fn close_part(&self, key: &RegisterKey) {
-        let Some(part_key) = key.part else { return };
-        let Ok(Some(part)) = self.registers.read(key).await else { return };
-        let object = RegisterKey::object(key.bucket, key.key.clone());
-        let found = match &part.value.state {
-            // Read after the part was: an upload that is closed then never opens again.
-            State::Part(_) => self.registers.read(&object).await,
-            // They are there before their upload is open. At a fresh ballot: the row that was to open it long ago, and lies
-            // on a minority, can win no more.
-            State::UploadAttributes(_) if self.is_old_part(part.ballot) => {
-                self.registers.finish(&object).await
-            }
-            State::UploadAttributes(_) | State::Tombstone | State::Object(_) | State::Bucket(_) => return,
-        };
-        let Ok(found) = found else { return };
-        if found.as_ref().is_some_and(|found| is_open(found, part_key.upload)) {
-            return;
-        }
-        // What a Complete made the object's goes when the object does. Only an open upload gives a part
-        // to its object, so a later value names no part that this one does not.
-        let kept = match &found {
-            Some(found) => kept_by(&self.stripes, &object, &found.value).await,
-            None => Ok(Vec::new()),
-        };
-        let Ok(kept) = kept else { return };
-        let gone = move |state: Option<&State>| match state {
-            Some(part @ (State::Part(_) | State::UploadAttributes(_))) => {
-                let held = part.data_refs();
-                let handed_over =
-                    held.iter().filter(|data| kept.contains(data)).map(|data| data.id).collect();
-                Ok(Proposal { handed_over, ..Proposal::of(State::Tombstone) })
-            }
-            _ => Err(()),
-        };
-        let ticket = self.registers.begin(key);
-        if self.registers.change(ticket, register::Writer::new(gone)).await.is_ok() {
-            self.swept.parts.fetch_add(1, Ordering::Relaxed);
-        }
     }
 }
 
@@ -468,7 +376,7 @@ fn is_walk_due(last: Option<&SweepProgress>, now_ms: u64, every: Duration) -> bo
 }
 
 /// The stored form of a walk's place: a register key, as hex.
-pub(super) fn encode_place(after: &RegisterKey) -> String {
+pub(crate) fn encode_place(after: &RegisterKey) -> String {
     let mut writer = Writer::new();
     put_register_key(&mut writer, after);
     hex::encode(writer.finish())
@@ -477,11 +385,6 @@ pub(super) fn encode_place(after: &RegisterKey) -> String {
 /// From the stored form; the beginning for anything else.
 fn decode_place(stored: &str) -> Option<RegisterKey> {
     take_register_key(&mut Reader::new(hex::decode(stored).ok()?.into())).ok()
-}
-
-/// Whether an upload is open in an object's register.
-pub(super) fn is_open(found: &QuorumRow, upload: UploadId) -> bool {
-    found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
 }
 
 /// Whether some volume holds an older row than the tombstone at `ballot`, and none a newer one.

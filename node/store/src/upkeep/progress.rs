@@ -1,4 +1,4 @@
-//! What upkeep remembers of a volume over restarts: `upkeep.json` in its directory.
+//! The notes that upkeep keeps of a volume over restarts: `upkeep.json` in its directory.
 //!
 //! It is not part of what the volume promises: lost or damaged, it only makes upkeep look at things
 //! once more. Two layers, as `volume.json`: a checksum, and the body that it covers.
@@ -16,15 +16,14 @@ use tokio::sync::OwnedMutexGuard;
 use sherd_core::id::VolumeId;
 use sherd_volume::disk::{Disk, OpenMode};
 
-use super::super::Context;
+use super::deps::Deps;
+use crate::upkeep::limits::PROGRESS_BYTES_MAX;
 use crate::volumes::{UPKEEP_FILE as FILE_NAME, UPKEEP_FILE_NEW as NEW_NAME};
 
 /// The version written. Version 1, which is read too, has no sweep.
 const FORMAT: u32 = 2;
-/// Bytes of the longest file that is read.
-const FILE_BYTES_MAX: u64 = 64 << 10;
 
-/// What is remembered.
+/// The notes of one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Progress {
@@ -81,15 +80,15 @@ impl Progress {
         serde_json::from_str(outer.body.get()).ok()
     }
 
-    /// Reads what is remembered in a volume's directory. Where that is not whole the volume's shards are looked
-    /// for: they may have been.
+    /// Reads what is remembered in a volume's directory. Where that is not whole the volume's shards are
+    /// looked for: they may have been.
     pub(crate) fn load(disk: &dyn Disk, directory: &Path) -> io::Result<Self> {
         let file = match disk.open(&directory.join(FILE_NAME), OpenMode::Read) {
             Ok(file) => file,
             Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
             Err(error) => return Err(error),
         };
-        let length = file.length()?.min(FILE_BYTES_MAX);
+        let length = file.length()?.min(PROGRESS_BYTES_MAX);
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
         let read = file.read_at(&mut bytes, 0)?;
         let decoded = Self::decode(bytes.get(..read).unwrap_or_default());
@@ -111,32 +110,38 @@ impl Progress {
     }
 }
 
-/// One change at a time to what is remembered of a volume.
-#[derive(Debug, Default)]
-pub(crate) struct ProgressLocks(Mutex<HashMap<VolumeId, Arc<tokio::sync::Mutex<()>>>>);
-
-impl ProgressLocks {
-    async fn lock(&self, volume: VolumeId) -> OwnedMutexGuard<()> {
-        let lock = Arc::clone(self.0.lock().entry(volume).or_default());
-        lock.lock_owned().await
-    }
+/// The notes of each volume of this node.
+#[derive(Debug)]
+pub(crate) struct ProgressFiles {
+    deps: Deps,
+    /// One change at a time to a volume's.
+    locks: Mutex<HashMap<VolumeId, Arc<tokio::sync::Mutex<()>>>>,
 }
 
-impl Context {
-    /// What is remembered of a volume of this node.
-    pub(crate) async fn progress(&self, volume: VolumeId) -> Result<Progress, String> {
+impl ProgressFiles {
+    pub(crate) fn new(deps: &Deps) -> Self {
+        Self { deps: deps.clone(), locks: Mutex::default() }
+    }
+
+    async fn lock(&self, volume: VolumeId) -> OwnedMutexGuard<()> {
+        let lock = Arc::clone(self.locks.lock().entry(volume).or_default());
+        lock.lock_owned().await
+    }
+
+    /// Reads the notes of a volume of this node.
+    pub(crate) async fn read(&self, volume: VolumeId) -> Result<Progress, String> {
         self.on_volume(volume, |disk, directory| Progress::load(disk, &directory)).await
     }
 
     /// Changes what is remembered of a volume of this node.
-    pub(crate) async fn remember(
+    pub(crate) async fn change(
         &self,
         volume: VolumeId,
         change: impl FnOnce(&mut Progress) + Send + 'static,
     ) -> Result<(), String> {
-        let alone = self.progress_locks.lock(volume).await;
+        let alone = self.lock(volume).await;
         self.on_volume(volume, move |disk, directory| {
-            // Held by the work itself: whoever asked for it may be gone before it ends.
+            // Held by the work itself: its caller may be gone before it ends.
             let _alone = alone;
             let before = Progress::load(disk, &directory)?;
             let mut progress = before.clone();
@@ -152,9 +157,9 @@ impl Context {
         volume: VolumeId,
         work: impl FnOnce(&dyn Disk, PathBuf) -> io::Result<R> + Send + 'static,
     ) -> Result<R, String> {
-        let local = self.volumes.get(volume).ok_or("the volume is not on this node")?;
+        let local = self.deps.volumes.get(volume).ok_or("the volume is not on this node")?;
         let serving = local.serving().map_err(|error| error.to_string())?;
-        let (disk, directory) = (self.volumes.disk(), local.path().to_owned());
+        let (disk, directory) = (self.deps.volumes.disk(), local.path().to_owned());
         let (done, wait) = tokio::sync::oneshot::channel();
         serving
             .writes

@@ -4,7 +4,6 @@
 //! counts as healed. While it is written, the old one, if there is any, stays.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::{join, join_all};
@@ -17,18 +16,13 @@ use sherd_core::placement;
 use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::Layout;
 
-use super::{Context, ask};
 use crate::cluster::SetView;
 use crate::peer::VolumeRoute;
-
-/// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
-const WINDOW_BYTES: u64 = 512 << 10;
-/// How long one shard may take to be verified where it is.
-const VERIFY_PATIENCE: Duration = Duration::from_mins(2);
-/// How long a volume may take to say whether it has a shard.
-const LOOK_PATIENCE: Duration = Duration::from_secs(10);
-/// How long a window's read or write may take.
-const WINDOW_PATIENCE: Duration = Duration::from_secs(20);
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::{
+    REBUILD_WINDOW_BYTES, REBUILD_WINDOW_PATIENCE, SHARD_LOOK_PATIENCE, SHARD_VERIFY_PATIENCE,
+};
+use crate::upkeep::pages::ask;
 
 /// The shards of one data id, by index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -69,7 +63,7 @@ pub(crate) enum RebuildError {
     /// The volume that shall hold it did not take it.
     #[error("target: {0}")]
     Target(message::Error),
-    /// What was read back is not what was written.
+    /// The bytes read back are not those written.
     #[error("the rebuilt shard does not verify")]
     NotHealed,
 }
@@ -86,8 +80,8 @@ pub(crate) struct Subject {
 
 impl Subject {
     /// The data id with its set; an error when the two do not fit together.
-    pub(crate) fn new(context: &Context, key: &RegisterKey, data: DataRef) -> Result<Self, RebuildError> {
-        let set = context.cluster.set_holding(key, &data).ok_or(RebuildError::Geometry)?;
+    pub(crate) fn new(deps: &Deps, key: &RegisterKey, data: DataRef) -> Result<Self, RebuildError> {
+        let set = deps.cluster.set_holding(key, &data).ok_or(RebuildError::Geometry)?;
         let geometry =
             Geometry::new(data.data_shards, data.parity_shards).map_err(|_| RebuildError::Geometry)?;
         let layout =
@@ -152,37 +146,29 @@ impl Subject {
     async fn bytes_of(&self, index: u8, verify: bool) -> message::Result<u64> {
         let (route, shard, home) = (self.route(index), self.shard(index), self.data.home);
         if verify {
-            ask(route.shards.verify_shard(route.volume, shard, home), VERIFY_PATIENCE).await
+            ask(route.shards.verify_shard(route.volume, shard, home), SHARD_VERIFY_PATIENCE).await
         } else {
-            ask(route.shards.shard_bytes(route.volume, shard, home), LOOK_PATIENCE).await
+            ask(route.shards.shard_bytes(route.volume, shard, home), SHARD_LOOK_PATIENCE).await
         }
     }
 
     /// Makes one shard again from `intact` ones. A source that turns out rotten is left out and
-    /// the shard begun anew, while k others remain.
-    pub(crate) async fn rebuild(
-        &self,
-        context: &Context,
-        index: u8,
-        intact: &[u8],
-    ) -> Result<(), RebuildError> {
+    /// the shard begun again, while k others remain. Gives the bytes written.
+    pub(crate) async fn rebuild(&self, deps: &Deps, index: u8, intact: &[u8]) -> Result<u64, RebuildError> {
         let needed = usize::from(self.data.data_shards);
         let mut sources: Vec<u8> = intact.iter().copied().filter(|source| *source != index).collect();
         loop {
             if sources.len() < needed {
                 return Err(RebuildError::TooFew { intact: sources.len(), needed });
             }
-            match self.rebuild_from(context, index, &sources[..needed]).await {
+            match self.rebuild_from(deps, index, &sources[..needed]).await {
                 Ok(()) => break,
                 Err((Some(source), _)) => sources.retain(|kept| *kept != source),
                 Err((None, error)) => return Err(error),
             }
         }
         match self.bytes_of(index, true).await {
-            Ok(bytes) if bytes == self.shard_bytes() => {
-                context.mrf.wrote(bytes);
-                Ok(())
-            }
+            Ok(bytes) if bytes == self.shard_bytes() => Ok(bytes),
             Ok(_) | Err(message::Error::NotFound | message::Error::Corrupt { .. }) => {
                 Err(RebuildError::NotHealed)
             }
@@ -193,18 +179,18 @@ impl Subject {
     /// One try; names the source that failed.
     async fn rebuild_from(
         &self,
-        context: &Context,
+        deps: &Deps,
         index: u8,
         sources: &[u8],
     ) -> Result<(), (Option<u8>, RebuildError)> {
         let (route, shard) = (self.route(index), self.shard(index));
         let target = |error| (None, RebuildError::Target(error));
-        let register = context.cluster.target(self.key.clone());
+        let register = deps.cluster.target(self.key.clone());
         match self.data.home {
             Home::Packed => {
-                let bytes = self.window(context, index, sources, 0, self.shard_bytes()).await?;
+                let bytes = self.window(deps, index, sources, 0, self.shard_bytes()).await?;
                 let put = route.shards.put_shard(route.volume, shard, &register, vec![bytes]);
-                ask(put, WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
+                ask(put, REBUILD_WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
             }
             Home::File => {
                 let header = ShardFileHeader {
@@ -216,18 +202,18 @@ impl Subject {
                     shard_bytes: self.shard_bytes(),
                 };
                 let mut sink = route.shards.create_shard(route.volume, &register, header, true);
-                let mut next = self.window_at(context, index, sources, 0).await?;
+                let mut next = self.window_at(deps, index, sources, 0).await?;
                 let mut end = 0;
                 while let Some(bytes) = next {
                     end += bytes.len() as u64;
                     // The sources are read on while the target writes.
-                    let written = ask(sink.append(vec![bytes]), WINDOW_PATIENCE);
-                    let read = self.window_at(context, index, sources, end);
+                    let written = ask(sink.append(vec![bytes]), REBUILD_WINDOW_PATIENCE);
+                    let read = self.window_at(deps, index, sources, end);
                     let (written, read) = join(written, read).await;
                     written.map_err(target)?;
                     next = read?;
                 }
-                ask(sink.finish(), WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
+                ask(sink.finish(), REBUILD_WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
             }
         }
     }
@@ -235,33 +221,33 @@ impl Subject {
     /// The next window of a shard's file; `None` at its end.
     async fn window_at(
         &self,
-        context: &Context,
+        deps: &Deps,
         index: u8,
         sources: &[u8],
         offset: u64,
     ) -> Result<Option<Bytes>, (Option<u8>, RebuildError)> {
         match self.shard_bytes() - offset {
             0 => Ok(None),
-            left => self.window(context, index, sources, offset, left.min(WINDOW_BYTES)).await.map(Some),
+            left => self.window(deps, index, sources, offset, left.min(REBUILD_WINDOW_BYTES)).await.map(Some),
         }
     }
 
     /// Computes one window of a shard from the same columns of k others.
     async fn window(
         &self,
-        context: &Context,
+        deps: &Deps,
         index: u8,
         sources: &[u8],
         offset: u64,
         length: u64,
     ) -> Result<Bytes, (Option<u8>, RebuildError)> {
         let columns_read = length.saturating_mul(sources.len() as u64 + 1);
-        context.throttle.take(columns_read).await;
+        deps.throttle.take(columns_read).await;
         let reads = sources.iter().map(|source| async move {
             let route = self.route(*source);
             let (shard, home) = (self.shard(*source), self.data.home);
             let range = ShardRange { shard, home, offset, length, wanted: ReadPurpose::ByUpkeep };
-            (*source, ask(route.shards.read_shard(route.volume, range), WINDOW_PATIENCE).await)
+            (*source, ask(route.shards.read_shard(route.volume, range), REBUILD_WINDOW_PATIENCE).await)
         });
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());
         for (source, read) in join_all(reads).await {
@@ -276,7 +262,7 @@ impl Subject {
         };
         // Pages of the pool go past the page cache. A crowd of requests may have taken them all;
         // a heal has two windows in hand, within the throttle, and does not wait.
-        if let Some(mut out) = context.stripes.buffer(bytes) {
+        if let Some(mut out) = deps.stripes.buffer(bytes) {
             reconstruct(&mut out)?;
             return Ok(out.freeze(bytes));
         }

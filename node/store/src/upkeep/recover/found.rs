@@ -6,11 +6,11 @@
 //!       --> volumes are there, and too slow to answer              -> a while longer
 //!       --> too few vote: away, recovering, sealed, or unreadable  -> not waited for
 //! ```
-//! What a seal kept from being waited for is looked at again when the seal has gone: until it is settled the volume
-//! does not pass for known.
+//! A row that a seal kept from being waited for is looked at again when the seal has gone: until it is
+//! settled the volume does not pass for known.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::Duration;
+use std::sync::Arc;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -18,31 +18,23 @@ use tokio::time::Instant;
 use sherd_core::id::{Ballot, BucketId, RegisterKey, VolumeId};
 use sherd_volume::index::table::row_key;
 
-use super::Context;
-use super::heal::Rows;
-
-/// Between two looks whether the rows that an opening found are settled.
-const LOOK_EVERY: Duration = Duration::from_millis(100);
-/// Rows of an opening that are waited for at one time; of more, those behind them after these.
-const ROWS_MAX: usize = 4096;
-/// How much longer than others rows are waited for whose volumes are there and do not answer in time. A volume
-/// that hangs for longer is as good as away, although nobody has failed it yet.
-const LATE_PATIENCE: Duration = Duration::from_secs(30);
+use crate::upkeep::deps::Deps;
+use crate::upkeep::final_seals::is_gone_for_ever;
+use crate::upkeep::pages::walk_unsettled;
+use crate::upkeep::recover::limits::{FOUND_LOOK_EVERY, FOUND_ROWS_MAX, LATE_PATIENCE};
+use crate::upkeep::rows::{Rows, readable_rows_of, rows_of};
+use crate::upkeep::shards::check::RegisterChecker;
 
 /// One row of each bucket that was not waited for, as the bucket was sealed.
 type SealedRows = BTreeMap<BucketId, RegisterKey>;
 
-/// What each volume's opening did not wait for as it was sealed.
-#[derive(Debug, Default)]
-pub(crate) struct RowsLeftOut(Mutex<HashMap<VolumeId, SealedRows>>);
-
 /// Unsettled rows of a stretch of a volume's keys, as they were found.
 #[derive(Debug, Default)]
-pub(super) struct FoundRows {
+pub(crate) struct FoundRows {
     behind: Option<RegisterKey>,
-    pub(super) rows: HashMap<RegisterKey, Ballot>,
+    pub(crate) rows: HashMap<RegisterKey, Ballot>,
     /// Where the stretch ends; `None` for the end of the volume.
-    pub(super) last: Option<RegisterKey>,
+    pub(crate) last: Option<RegisterKey>,
     sealed: SealedRows,
 }
 
@@ -53,10 +45,11 @@ impl FoundRows {
     }
 }
 
-/// What can be expected of a row that is not settled.
+/// The prospect of a row that is not settled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RowProspect {
-    /// A volumes vote for it: with their votes any row is settled, of whatever age and life, by an identity write.
+    /// A volumes vote for it: with their votes any row is settled, of any age and life, by an identity
+    /// write.
     Settles,
     /// They would with those that did not answer in time.
     Late,
@@ -81,7 +74,7 @@ impl RowProspect {
     }
 }
 
-/// What can be expected of the rows of a stretch that are not settled, none of which settles.
+/// The prospect of the rows of a stretch that are not settled, where none of them settles.
 #[derive(Debug, Default)]
 struct Outlook {
     is_late: bool,
@@ -89,19 +82,36 @@ struct Outlook {
     sealed: SealedRows,
 }
 
-impl Context {
-    /// Waits until the rows are settled that a volume did not know to be committed when this began. `false` where
-    /// that takes too long although it can be done, or the volume does not say: it has to be tried again.
+/// Waits for the rows that openings of this node's volumes found unsettled.
+#[derive(Debug)]
+pub(crate) struct FoundRowsWaiter {
+    deps: Deps,
+    checker: Arc<RegisterChecker>,
+    /// The rows that each volume's opening did not wait for as they were sealed.
+    left_out: Mutex<HashMap<VolumeId, SealedRows>>,
+}
+
+impl FoundRowsWaiter {
+    pub(crate) fn new(deps: &Deps, checker: &Arc<RegisterChecker>) -> Self {
+        Self { deps: deps.clone(), checker: Arc::clone(checker), left_out: Mutex::default() }
+    }
+
+    /// Waits until the rows are settled that a volume did not know to be committed when this began. `false`
+    /// where that takes too long although it can be done, or the volume does not say: it has to be tried
+    /// again.
     ///
-    /// What is asked is whether those very rows are decided, and no clock: ballots are ahead of it for 2 s
-    /// after an opening, and by what it was set back. A write that took effect in the place of a row decides it.
+    /// Those very rows are asked for, and no clock: ballots are ahead of it for 2 s
+    /// after an opening, and by what it was set back. A write that took effect in the place of a row decides
+    /// it.
     ///
-    /// Nobody waits for what cannot be settled now, or a set with too many volumes away, and a bucket whose
-    /// deletion was cut short, would keep a volume from `online` for as long: these are rows for which fewer
-    /// than A volumes vote. (Seals go with their deletion, or the rows do.) A volume whose own life is over is told
-    /// so before it comes here.
-    pub(super) async fn found_rows_settled(&self, volume: VolumeId) -> bool {
-        let soon = self.settings.settle_after + self.settings.settle_every + self.settings.found_patience;
+    /// Rows that cannot be settled now are not waited for, or a set with too many volumes away, and a bucket
+    /// whose deletion was cut short, would keep a volume from `online` for as long: these are rows for which
+    /// fewer than A volumes vote. (Seals go with their deletion, or the rows do.) A volume whose own life is
+    /// over is told so before it comes here.
+    pub(crate) async fn found_rows_settled(&self, volume: VolumeId) -> bool {
+        let soon = self.deps.settings.settle_after
+            + self.deps.settings.settle_every
+            + self.deps.settings.found_patience;
         let deadline = Instant::now() + soon;
         let (mut behind, mut sealed) = (None, SealedRows::new());
         loop {
@@ -115,7 +125,7 @@ impl Context {
             let Some(last) = found.last else { break };
             behind = Some(last);
         }
-        self.left_out.0.lock().insert(volume, sealed);
+        self.left_out.lock().insert(volume, sealed);
         true
     }
 
@@ -133,13 +143,13 @@ impl Context {
                     break;
                 }
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(FOUND_LOOK_EVERY).await;
         }
         true
     }
 
     /// The next rows that a volume does not know to be committed; `None` where it does not say in time.
-    pub(super) async fn find_rows(
+    pub(crate) async fn find_rows(
         &self,
         volume: VolumeId,
         behind: Option<&RegisterKey>,
@@ -148,13 +158,13 @@ impl Context {
         let sealed = self.sealed_in_set(volume);
         loop {
             let mut found = FoundRows { behind: behind.cloned(), ..FoundRows::default() };
-            let said = self.walk_unsettled(volume, behind, |key, ballot| {
+            let said = walk_unsettled(&self.deps, volume, behind, |key, ballot| {
                 if sealed.contains(&key.bucket) {
                     found.sealed.entry(key.bucket).or_insert_with(|| key.clone());
                 } else {
                     found.rows.insert(key.clone(), ballot);
                 }
-                found.last = (found.rows.len() >= ROWS_MAX).then_some(key);
+                found.last = (found.rows.len() >= FOUND_ROWS_MAX).then_some(key);
                 found.last.is_none()
             });
             if said.await {
@@ -163,20 +173,20 @@ impl Context {
             if Instant::now() >= deadline {
                 return None;
             }
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(FOUND_LOOK_EVERY).await;
         }
     }
 
-    /// At most so many of the rows that were found and are not decided; `None` where the volume does not say. Those
-    /// that another write decided are not asked for again.
-    pub(super) async fn rows_left(
+    /// Up to `limit` of the rows that were found and are not decided; `None` where the volume does not say.
+    /// Those that another write decided are not asked for again.
+    pub(crate) async fn rows_left(
         &self,
         volume: VolumeId,
         found: &mut FoundRows,
         limit: usize,
     ) -> Option<Vec<RegisterKey>> {
         let (mut left, mut replaced) = (Vec::new(), Vec::new());
-        let said = self.walk_unsettled(volume, found.behind.as_ref(), |key, ballot| {
+        let said = walk_unsettled(&self.deps, volume, found.behind.as_ref(), |key, ballot| {
             if found.ends_before(&key) {
                 return false;
             }
@@ -203,16 +213,16 @@ impl Context {
         Some(left)
     }
 
-    /// Whether a write took effect over the row of a ballot. One that only some volumes took, an identity write that
-    /// was cut short among them, leaves what the row holds as undecided as it was.
+    /// Whether a write took effect over the row of a ballot. One that only some volumes took, an identity
+    /// write that was cut short among them, leaves what the row holds as undecided as it was.
     async fn is_decided_over(&self, key: &RegisterKey, ballot: Ballot) -> bool {
-        let quorums = self.cluster.set_of(key).quorums();
-        let rows = self.rows_of(key).await;
+        let quorums = self.deps.cluster.set_of(key).quorums();
+        let rows = rows_of(&self.deps, key).await;
         rows.held.iter().any(|(_, held, _)| *held > ballot && rows.is_committed(*held, quorums))
     }
 
-    /// What can be expected of the rows that are left; `None` where any of them settles, or it is not known what
-    /// is left.
+    /// The prospect of the rows that are left; `None` where any of them settles, or it is not known
+    /// what is left.
     async fn outlook(&self, volume: VolumeId, found: &mut FoundRows) -> Option<Outlook> {
         let left = self.rows_left(volume, found, usize::MAX).await?;
         // All rows of a volume are its set's: away, slow and sealed volumes are so for the whole bucket.
@@ -240,20 +250,21 @@ impl Context {
         Some(outlook)
     }
 
-    /// What can be expected of a row, and whether volumes are sealed for it.
+    /// The prospect of a row, and whether volumes are sealed for it.
     async fn prospect(&self, key: &RegisterKey) -> (RowProspect, bool) {
-        let quorums = self.cluster.set_of(key).quorums();
+        let quorums = self.deps.cluster.set_of(key).quorums();
         let needed = quorums.accept();
-        let mut rows = self.rows_of(key).await;
-        // What A volumes accepted is committed without being read. Anything else is proposed anew, by who can read it.
+        let mut rows = rows_of(&self.deps, key).await;
+        // A row that A volumes accepted is committed without being read. Any other is proposed again, by
+        // those that can read it.
         if RowProspect::of(&rows, needed) == RowProspect::Settles && !rows.are_settled(quorums) {
-            rows = self.readable_rows_of(key).await;
+            rows = readable_rows_of(&self.deps, key).await;
         }
         (RowProspect::of(&rows, needed), !rows.sealed.is_empty())
     }
 
-    /// Goes on without the rows of a stretch that cannot be settled now. What is unreadable is damage: it does not
-    /// become readable by waiting.
+    /// Goes on without the rows of a stretch that cannot be settled now. A row that is unreadable is damage:
+    /// it does not become readable by waiting.
     async fn do_without(&self, volume: VolumeId, found: &mut FoundRows, outlook: Outlook) {
         let Outlook { is_late: _, unreadable, sealed } = outlook;
         found.sealed.extend(sealed);
@@ -262,34 +273,34 @@ impl Context {
             tracing::error!(%volume, count, ?key, "rows that are not settled cannot be read on enough volumes");
         }
         for key in &unreadable {
-            self.found_row(key).await;
+            self.checker.found_row(key).await;
         }
         tracing::info!(%volume, "rows that its opening found wait for other volumes of the set");
     }
 
     /// Whether rows that a volume's opening did not wait for, as they were sealed, can be settled by now.
-    pub(super) async fn are_left_out_rows_back(&self, volume: VolumeId) -> bool {
-        let sealed = self.left_out.0.lock().get(&volume).cloned().unwrap_or_default();
+    pub(crate) async fn are_left_out_rows_back(&self, volume: VolumeId) -> bool {
+        let sealed = self.left_out.lock().get(&volume).cloned().unwrap_or_default();
         for (bucket, key) in sealed {
-            if self.is_gone_for_ever(&key) {
-                if let Some(rows) = self.left_out.0.lock().get_mut(&volume) {
+            if is_gone_for_ever(&self.deps, &key) {
+                if let Some(rows) = self.left_out.lock().get_mut(&volume) {
                     rows.remove(&bucket);
                 }
                 continue;
             }
-            let needed = self.cluster.set_of(&key).quorums().accept();
-            if RowProspect::of(&self.rows_of(&key).await, needed) == RowProspect::Settles {
+            let needed = self.deps.cluster.set_of(&key).quorums().accept();
+            if RowProspect::of(&rows_of(&self.deps, &key).await, needed) == RowProspect::Settles {
                 return true;
             }
         }
         false
     }
 
-    /// The buckets that so many volumes of a set have sealed that too few are left to settle a row. Counts the
-    /// volumes of this node only: the seals of others show in their answers.
+    /// The buckets that too many volumes of a set have sealed, so that too few are left to settle a row.
+    /// Counts the volumes of this node only: the seals of others show in their answers.
     fn sealed_in_set(&self, volume: VolumeId) -> HashSet<BucketId> {
-        let Some(set) = self.set_with(volume) else { return HashSet::new() };
-        let local = set.routes.iter().filter_map(|route| self.volumes.get(route.volume)?.serving().ok());
+        let Some(set) = self.deps.set_with(volume) else { return HashSet::new() };
+        let local = set.routes.iter().filter_map(|route| self.deps.volumes.get(route.volume)?.serving().ok());
         let mut counts: HashMap<BucketId, usize> = HashMap::new();
         for serving in local {
             for (bucket, _) in serving.reader.all_seals() {

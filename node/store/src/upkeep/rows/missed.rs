@@ -1,12 +1,13 @@
-//! Missed rows: what is committed, and what another volume of the set may lack, brought to it and then listed no more.
+//! Missed rows: what is committed, and what another volume of the set may lack, brought to it and then listed
+//! no more.
 //!
 //! ```text
 //! a volume's list, behind the key that was tried last
 //!   --all volumes answer----------------------> brought, key by key --> all get the hint: everywhere
-//!   --one is silent, or does not take the row-> the look ends; the next one, after a pause, begins behind this key
+//!   --one is silent, or does not take the row-> the look ends; the next one, after a pause, begins behind it
 //! ```
-//! It is a task beside the one that settles rows (`settle`): what is not committed never waits for what is. Of the nodes
-//! that list a row one brings it; the next one does when that one has left it where it is.
+//! It is a task beside the one that settles rows (`settle`): what is not committed never waits for what is.
+//! Of the nodes that list a row one brings it; the next one does when that one has left it where it is.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -15,21 +16,19 @@ use sherd_core::id::{RegisterKey, VolumeId};
 use sherd_core::limits::{MISSED_IN_LOOK_MAX, MISSED_LEFT_MS_MAX, MISSED_PAUSE_MS_MAX};
 use sherd_core::message::UnsettledKind;
 
-use super::heal::HealOutcome;
-use super::{Context, ask};
+use super::bring::{HealOutcome, heal_row, is_missed_for_room};
+use super::{rows_of, tell_committed};
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::{PAGE_PATIENCE, UNSETTLED_PAGE};
+use crate::upkeep::pages::ask;
 
-/// Rows of one page.
-const PAGE: usize = 256;
-/// How long a page may take.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-/// What a node remembers of the missed rows of one of its volumes, from look to look.
+/// A node's notes of the missed rows of one of its volumes, from look to look.
 #[derive(Debug, Default)]
-pub(super) struct MissedRows {
+pub(crate) struct MissedRows {
     /// The key that was tried last; `None` at the front of the list.
     behind: Option<RegisterKey>,
-    /// Looks in a row that ended with a row that could not be brought, or found all of the list to wait for room, and
-    /// brought none.
+    /// Looks in a row that ended with a row that could not be brought, or found all of the list to wait for
+    /// room, and brought none.
     failures: u32,
     /// When the next look may be, by the clock that never steps.
     due_ms: u64,
@@ -37,7 +36,7 @@ pub(super) struct MissedRows {
     walk: Walk,
 }
 
-/// What came of the rows of a list since its front.
+/// The outcome for the rows of a list since its front.
 #[derive(Debug, Clone, Copy, Default)]
 struct Walk {
     has_met_full: bool,
@@ -52,7 +51,8 @@ impl MissedRows {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// The list is at its end. Where all of it waits for room on full volumes there is nothing to do for a while.
+    /// The list is at its end. Where all of it waits for room on full volumes there is nothing to do for a
+    /// while.
     fn walked(&mut self, now_ms: u64, pause: Duration) {
         let Walk { has_met_full, has_brought } = std::mem::take(&mut self.walk);
         self.behind = None;
@@ -68,7 +68,7 @@ impl MissedRows {
     }
 }
 
-/// Whose turn it is to bring a row, as far as the length of the list shows that other nodes bring rows.
+/// The turns of nodes to bring a row, as far as the length of the list shows that other nodes bring rows.
 #[derive(Debug, Default)]
 struct BringTurns {
     /// Since when all volumes may be there and no other node has brought a row.
@@ -100,8 +100,8 @@ impl BringTurns {
         (self.quiet_since_ms, self.left_since_ms) = (None, None);
     }
 
-    /// Whether a row is this node's to bring, before which `turn` others come. Where they bring rows all the time, and
-    /// never this one, it is, too, after a while: they may not list it.
+    /// Whether a row is this node's to bring, before which `turn` others come. Where they bring rows all the
+    /// time, and never this one, it is, too, after a while: they may not list it.
     fn is_due(&self, turn: u32, pause: Duration, now_ms: u64) -> bool {
         let is_over = |since_ms: Option<u64>, wait_ms: u64| {
             since_ms.is_some_and(|since_ms| now_ms.saturating_sub(since_ms) >= wait_ms * u64::from(turn))
@@ -115,7 +115,7 @@ impl BringTurns {
     }
 }
 
-/// What became of a missed row.
+/// The outcome for a missed row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BringOutcome {
     /// All volumes have it, and got the hint.
@@ -130,49 +130,63 @@ enum BringOutcome {
     Refused,
 }
 
-impl Context {
+/// Brings rows to the volumes that missed them.
+#[derive(Debug)]
+pub(crate) struct MissedRowBringer {
+    deps: Deps,
+}
+
+impl MissedRowBringer {
+    pub(crate) fn new(deps: &Deps) -> Self {
+        Self { deps: deps.clone() }
+    }
+
     /// Brings rows until it is stopped.
-    pub(super) async fn bring_missed_rows(&self) {
+    pub(crate) async fn bring_missed_rows(&self) {
         let mut missed: HashMap<VolumeId, MissedRows> = HashMap::new();
         loop {
-            for volume in self.volumes.all() {
+            for volume in self.deps.volumes.all() {
                 if volume.state().votes() {
                     self.bring_missed_of(volume.id(), missed.entry(volume.id()).or_default()).await;
                 }
             }
-            tokio::time::sleep(self.settings.settle_every).await;
+            tokio::time::sleep(self.deps.settings.settle_every).await;
         }
     }
 
     /// One look: brings rows that one volume of this node lists, until one of them cannot be brought.
-    pub(super) async fn bring_missed_of(&self, volume: VolumeId, missed: &mut MissedRows) {
-        if self.now_ms() < missed.due_ms {
+    pub(crate) async fn bring_missed_of(&self, volume: VolumeId, missed: &mut MissedRows) {
+        if self.deps.now_ms() < missed.due_ms {
             return;
         }
-        let Some(route) = self.route_to(volume) else { return };
-        let Some(local) = self.volumes.get(volume).and_then(|local| local.serving().ok()) else { return };
+        let Some(route) = self.deps.route_to(volume) else { return };
+        let Some(local) = self.deps.volumes.get(volume).and_then(|local| local.serving().ok()) else {
+            return;
+        };
         let listed = local.reader.status().missed_rows;
         if listed == 0 {
             *missed = MissedRows::default();
             return;
         }
-        missed.turns.look(listed, self.now_ms());
+        missed.turns.look(listed, self.deps.now_ms());
         let (mut after, mut tried_count, mut is_others_turn) = (missed.behind.clone(), 0, false);
         while tried_count < MISSED_IN_LOOK_MAX {
-            let page = route.registers.unsettled(volume, UnsettledKind::Missed, after.as_ref(), PAGE);
-            let Ok(page) = ask(page, PATIENCE).await else { break };
+            let page =
+                route.registers.unsettled(volume, UnsettledKind::Missed, after.as_ref(), UNSETTLED_PAGE);
+            let Ok(page) = ask(page, PAGE_PATIENCE).await else { break };
             for row in page.rows {
-                let turn = self.turns_before(&row.key);
+                let turn = self.deps.turns_before(&row.key);
                 // A row of this moment may be on its way to the volume that seems to lack it.
-                let is_young =
-                    self.wall_ms().abs_diff(row.ballot.time.as_ms()) < millis(self.settings.settle_after);
-                if is_young || !missed.turns.is_due(turn, self.settings.settle_every, self.now_ms()) {
+                let is_young = self.deps.wall_ms().abs_diff(row.ballot.time.as_ms())
+                    < millis(self.deps.settings.settle_after);
+                if is_young || !missed.turns.is_due(turn, self.deps.settings.settle_every, self.deps.now_ms())
+                {
                     continue;
                 }
                 tried_count += 1;
                 is_others_turn |= turn > 0;
-                self.throttle.take(0).await;
-                let outcome = self.panics.contain("missed", self.bring_missed(&row.key)).await;
+                self.deps.throttle.take(0).await;
+                let outcome = self.deps.panics.contain("missed", self.bring_missed(&row.key)).await;
                 missed.behind = Some(row.key);
                 match outcome {
                     Some(BringOutcome::Brought) => missed.brought(),
@@ -180,10 +194,10 @@ impl Context {
                     Some(BringOutcome::Sealed) => {}
                     Some(BringOutcome::Away) => {
                         missed.turns.is_away();
-                        return missed.failed(self.now_ms(), self.settings.settle_every);
+                        return missed.failed(self.deps.now_ms(), self.deps.settings.settle_every);
                     }
                     Some(BringOutcome::Refused) | None => {
-                        return missed.failed(self.now_ms(), self.settings.settle_every);
+                        return missed.failed(self.deps.now_ms(), self.deps.settings.settle_every);
                     }
                 }
                 if tried_count >= MISSED_IN_LOOK_MAX {
@@ -192,18 +206,18 @@ impl Context {
             }
             after = page.next;
             if after.is_none() && tried_count < MISSED_IN_LOOK_MAX {
-                missed.walked(self.now_ms(), self.settings.settle_every);
+                missed.walked(self.deps.now_ms(), self.deps.settings.settle_every);
                 break;
             }
         }
         if is_others_turn {
-            missed.turns.took_others_turn(self.now_ms());
+            missed.turns.took_others_turn(self.deps.now_ms());
         }
     }
 
     /// Brings a row that is committed to the volumes that missed it.
     async fn bring_missed(&self, key: &RegisterKey) -> BringOutcome {
-        let rows = self.rows_of(key).await;
+        let rows = rows_of(&self.deps, key).await;
         if !rows.sealed.is_empty() {
             return BringOutcome::Sealed;
         }
@@ -211,15 +225,19 @@ impl Context {
             return BringOutcome::Away;
         }
         if rows.are_same() {
-            self.tell_committed(key, &rows);
+            tell_committed(&self.deps, key, &rows);
             return BringOutcome::Brought;
         }
-        match self.heal_row(key).await {
+        match heal_row(&self.deps, key).await {
             HealOutcome::Whole => BringOutcome::Brought,
             HealOutcome::Unnamed => BringOutcome::Sealed,
             HealOutcome::Later { reason, .. } => {
                 tracing::debug!(?key, reason, "a row that a volume missed is not brought to it yet");
-                if self.is_missed_for_room(key).await { BringOutcome::Full } else { BringOutcome::Refused }
+                if is_missed_for_room(&self.deps, key).await {
+                    BringOutcome::Full
+                } else {
+                    BringOutcome::Refused
+                }
             }
         }
     }

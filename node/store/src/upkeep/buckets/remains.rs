@@ -1,51 +1,38 @@
-//! What volumes still hold of deleted buckets: open uploads with their parts, tombstones, what a minority took.
+//! The remains of deleted buckets on volumes: open uploads with their parts, tombstones, what a minority
+//! took.
 //!
 //! ```text
-//! a final seal on a volume of this node -> grace -> data that the bucket's rows name, deleted -> rows, dropped
+//! a final seal on a volume of this node -> grace -> data that the bucket's rows name, deleted
+//!                                                 -> rows, dropped
 //! ```
-//! Only a final seal says that nobody ever reads these rows again; one of a deletion under way may be taken back.
-//! The data goes before the row: what a crash leaves in between is found again by the row. Each opening of a
-//! volume is looked through once for each of its sealed buckets, and again where the scrubber meets a row of
-//! one. Data without a row is the sweeper's. Guards I-15.
+//! Only a final seal says that no request ever reads these rows again; one of a deletion under way may be
+//! taken back. The data goes before the row: what a crash leaves in between is found again by the row. Each
+//! opening of a volume is looked through once for each of its sealed buckets, and again where the scrubber
+//! meets a row of one. Data without a row is the sweeper's. Guards I-15.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::time::Duration;
+use std::sync::Arc;
 
-use futures::future::join_all;
-use futures::{FutureExt as _, StreamExt as _};
 use parking_lot::Mutex;
 
 use sherd_core::id::{BucketId, ObjectKey, PartKey, RegisterKey, UploadId, VolumeId};
-use sherd_core::limits::SEALS_PAGE_MAX;
 use sherd_core::message;
-use sherd_core::message::{Control, RowScan, ScannedRow};
+use sherd_core::message::{RowScan, ScannedRow};
 use sherd_core::record::{DataRef, Value};
-use sherd_core::register::seal::{Seals, StoredSeals};
 
-use super::rebuild::Subject;
-use super::release::ReleaseOutcome;
-use super::{Context, ask};
 use crate::peer::VolumeRoute;
 use crate::register::refs::listed_on;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::final_seals::is_final;
+use crate::upkeep::limits::{
+    BUCKETS_PER_LOOK, REMAINS_AGAIN_MS, REMAINS_LOOK_EVERY, REMAINS_PAGE, ROW_COST_BYTES, SILENCE_MS,
+    VOLUME_PATIENCE,
+};
+use crate::upkeep::pages::ask;
+use crate::upkeep::release::{ReleaseOutcome, Releaser};
+use crate::upkeep::shards::subject::Subject;
 
-/// Between two looks for seals that became final.
-const LOOK_EVERY: Duration = Duration::from_secs(10);
-/// Before a bucket of which something could not go is looked through again.
-const AGAIN_MS: u64 = 60_000;
-/// How long a row waited that stays because a volume does not answer.
-const SILENCE_MS: u64 = 5_000;
-/// Buckets that one look clears on a volume: after a start those of years may be due at one time.
-const BUCKETS_PER_LOOK: usize = 1_000;
-/// Rows of one page.
-const PAGE: usize = 64;
-/// Final seals that a volume is told of at one time.
-const SEALS_AT_ONCE: usize = 64;
-/// What a row costs the budget of background work.
-const ROW_COST_BYTES: u64 = 4 << 10;
-/// How long a volume may take to answer.
-const PATIENCE: Duration = Duration::from_secs(10);
-
-/// What is to be done for a bucket that is sealed for ever.
+/// The work that is left for a bucket that is sealed for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BucketClearing {
     /// It is looked through from then on, in monotonic milliseconds.
@@ -58,8 +45,8 @@ enum BucketClearing {
 #[derive(Debug, Default)]
 struct OpeningClearings {
     opening: u32,
-    /// How many buckets were sealed for ever at the last look at their seals. None of those ever goes: as many of them
-    /// are the same ones.
+    /// How many buckets were sealed for ever at the last look at their seals. None of those ever goes: as
+    /// many of them are the same ones.
     sealed_count: usize,
     /// The buckets that something is left of, and from when on each is looked through.
     due: BTreeMap<BucketId, u64>,
@@ -69,11 +56,11 @@ struct OpeningClearings {
 
 /// The buckets that are sealed for ever on the volumes of this node.
 #[derive(Debug, Default)]
-pub(crate) struct BucketRemains(Mutex<HashMap<VolumeId, OpeningClearings>>);
+struct BucketRemains(Mutex<HashMap<VolumeId, OpeningClearings>>);
 
 impl BucketRemains {
-    /// Takes note of the buckets that are sealed for ever now; their seals are read only where there are more than at
-    /// the last look. Gives those that are due.
+    /// Takes note of the buckets that are sealed for ever now; their seals are read only where there are more
+    /// than at the last look. Gives those that are due.
     fn due(
         &self,
         (volume, opening): (VolumeId, u32),
@@ -112,8 +99,7 @@ impl BucketRemains {
         }
     }
 
-    /// A row of a bucket was met that was said to be cleared.
-    pub(super) fn look_again(&self, volume: VolumeId, bucket: BucketId) {
+    fn look_again(&self, volume: VolumeId, bucket: BucketId) {
         if let Some(known) = self.0.lock().get_mut(&volume)
             && known.done.remove(&bucket)
         {
@@ -122,25 +108,37 @@ impl BucketRemains {
     }
 }
 
-/// Whether a stored seal is for ever.
-fn is_final((_, deletions): &StoredSeals) -> bool {
-    Seals::from_stored(deletions) == Seals::Final
+/// Clears away what volumes of this node hold of deleted buckets.
+#[derive(Debug)]
+pub(crate) struct RemainsCleaner {
+    deps: Deps,
+    releaser: Arc<Releaser>,
+    remains: BucketRemains,
 }
 
-impl Context {
-    /// Clears away what is left of deleted buckets until it is told to stop.
-    pub(super) async fn clear_deleted_buckets(&self) {
+impl RemainsCleaner {
+    pub(crate) fn new(deps: &Deps, releaser: &Arc<Releaser>) -> Self {
+        Self { deps: deps.clone(), releaser: Arc::clone(releaser), remains: BucketRemains::default() }
+    }
+
+    /// Has a bucket that counted as cleared looked through again, as a volume shows a row of it.
+    pub(crate) fn look_again(&self, volume: VolumeId, bucket: BucketId) {
+        self.remains.look_again(volume, bucket);
+    }
+
+    /// Clears away what is left of deleted buckets until it is stopped.
+    pub(crate) async fn clear_deleted_buckets(&self) {
         loop {
             self.look_for_remains().await;
-            tokio::time::sleep(LOOK_EVERY).await;
+            tokio::time::sleep(REMAINS_LOOK_EVERY).await;
         }
     }
 
     /// Clears away what this node's volumes hold of buckets that are sealed for ever, where it is due.
     pub(crate) async fn look_for_remains(&self) {
-        let grace_ms = u64::try_from(self.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
-        for own in self.cluster.sets().iter().flat_map(|set| &set.routes) {
-            let Some(local) = self.volumes.get(own.volume) else { continue };
+        let grace_ms = u64::try_from(self.deps.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
+        for own in self.deps.cluster.sets().iter().flat_map(|set| &set.routes) {
+            let Some(local) = self.deps.volumes.get(own.volume) else { continue };
             let opening = (own.volume, local.opened_count());
             // One that recovers still gets rows.
             let Some(serving) = local.state().votes().then(|| local.serving().ok()).flatten() else {
@@ -149,70 +147,16 @@ impl Context {
             // The count first: what is sealed behind it is looked at by the next look.
             let sealed_count = serving.reader.final_seals_count();
             let sealed = serving.reader.all_seals().filter(is_final).map(|(bucket, _)| bucket);
-            for bucket in self.remains.due(opening, (sealed_count, sealed), (self.now_ms(), grace_ms)) {
-                self.throttle.take(0).await;
+            for bucket in self.remains.due(opening, (sealed_count, sealed), (self.deps.now_ms(), grace_ms)) {
+                self.deps.throttle.take(0).await;
                 let clearing = if self.clear_bucket(own, bucket).await {
                     BucketClearing::Done
                 } else {
-                    BucketClearing::Due(self.now_ms().saturating_add(AGAIN_MS))
+                    BucketClearing::Due(self.deps.now_ms().saturating_add(REMAINS_AGAIN_MS))
                 };
                 self.remains.looked_through(opening, bucket, clearing);
             }
         }
-    }
-
-    /// Whether a volume of this node holds a final seal on a bucket.
-    pub(super) fn is_sealed_for_ever_on(&self, volume: VolumeId, bucket: BucketId) -> bool {
-        let serving = self.volumes.get(volume).and_then(|volume| volume.serving().ok());
-        serving.is_some_and(|serving| serving.reader.seals_of(bucket) == Seals::Final)
-    }
-
-    /// Takes over the final seals of a volume's peers: it may have been away when the buckets were deleted. That a
-    /// bucket is deleted stays true, in whatever life a peer says so. All peers are read at one time, so that one
-    /// that does not answer holds this up once.
-    pub(super) async fn take_final_seals(&self, volume: VolumeId) {
-        let Some(set) = self.set_with(volume) else { return };
-        let Some(own) = set.routes.iter().find(|route| route.volume == volume) else { return };
-        let peers = set.routes.iter().filter(|route| route.volume != volume);
-        let taken = peers.map(async |route| {
-            let mut after = None;
-            while let Some(last) = self.take_page_of_seals(own, route, after, SEALS_PAGE_MAX).await
-                && after.is_none_or(|after| after < last)
-            {
-                after = Some(last);
-            }
-        });
-        join_all(taken).await;
-    }
-
-    /// As [`Self::take_final_seals`], of one bucket.
-    pub(super) async fn take_final_seal(&self, volume: VolumeId, bucket: BucketId) {
-        let Some(set) = self.set_with(volume) else { return };
-        let Some(own) = set.routes.iter().find(|route| route.volume == volume) else { return };
-        let before = u128::from_be_bytes(bucket.0).checked_sub(1).map(|id| BucketId(id.to_be_bytes()));
-        let peers = set.routes.iter().filter(|route| route.volume != volume);
-        join_all(peers.map(|route| self.take_page_of_seals(own, route, before, 1))).await;
-    }
-
-    /// Takes over the final seals on one page of a peer's; gives the last bucket of the page, if there is one.
-    async fn take_page_of_seals(
-        &self,
-        own: &VolumeRoute,
-        route: &VolumeRoute,
-        after: Option<BucketId>,
-        limit: usize,
-    ) -> Option<BucketId> {
-        let answer = ask(route.upkeep.seals(route.volume, after, limit), PATIENCE).await.ok()?;
-        let page = answer.result.ok()?;
-        let last = page.last().map(|(bucket, _)| *bucket);
-        let missing = page.into_iter().filter(is_final).map(|(bucket, _)| bucket);
-        let missing = missing.filter(|bucket| !self.is_sealed_for_ever_on(own.volume, *bucket));
-        // What the volume does not take now it is told by the next opening, or when the scrubber meets a row.
-        let told = missing.map(|bucket| {
-            ask(own.registers.control(own.volume, Control::SealForEver { bucket }), PATIENCE).map(drop)
-        });
-        futures::stream::iter(told).buffer_unordered(SEALS_AT_ONCE).for_each(|()| async {}).await;
-        last
     }
 
     /// Clears a bucket away on one volume; `false` when something of it has to stay for now.
@@ -220,18 +164,18 @@ impl Context {
         let mut is_clear = true;
         for after in [before_objects(bucket), before_parts(bucket)] {
             let is_in_table = |key: &RegisterKey| key.part.is_some() == after.part.is_some();
-            let mut request = RowScan::all(self.cluster.epoch(), Some(after.clone()), PAGE);
+            let mut request = RowScan::all(self.deps.cluster.epoch(), Some(after.clone()), REMAINS_PAGE);
             loop {
-                let Ok(answer) = ask(own.registers.rows(own.volume, &request), PATIENCE).await else {
+                let Ok(answer) = ask(own.registers.rows(own.volume, &request), VOLUME_PATIENCE).await else {
                     return false;
                 };
                 let Ok(page) = answer.result else { return false };
                 let within = |key: &RegisterKey| is_in_table(key) && key.bucket <= bucket;
                 for row in page.rows.iter().filter(|row| is_in_table(&row.key) && row.key.bucket == bucket) {
-                    self.throttle.take(ROW_COST_BYTES).await;
-                    let began_ms = self.now_ms();
+                    self.deps.throttle.take(ROW_COST_BYTES).await;
+                    let began_ms = self.deps.now_ms();
                     is_clear &= self.clear_row(own, row).await;
-                    if !is_clear && self.now_ms().saturating_sub(began_ms) >= SILENCE_MS {
+                    if !is_clear && self.deps.now_ms().saturating_sub(began_ms) >= SILENCE_MS {
                         // Each further row would wait as long for the same volume.
                         return false;
                     }
@@ -246,13 +190,14 @@ impl Context {
         is_clear
     }
 
-    /// Deletes what a row names, on every volume, and then drops it on this one. What a reader holds stays, and the
-    /// row with it.
+    /// Deletes what a row names, on every volume, and then drops it on this one. What a reader holds stays,
+    /// and the row with it.
     async fn clear_row(&self, own: &VolumeRoute, scanned: &ScannedRow) -> bool {
         let ScannedRow { key, row, tombstone: _, is_missed: _ } = scanned;
-        // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just then.
+        // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just
+        // then.
         if row.value.is_none() {
-            let verified = ask(own.registers.verify_row(own.volume, key), PATIENCE).await;
+            let verified = ask(own.registers.verify_row(own.volume, key), VOLUME_PATIENCE).await;
             if !matches!(verified, Err(message::Error::Corrupt { .. } | message::Error::NotFound)) {
                 return false;
             }
@@ -262,24 +207,25 @@ impl Context {
             let pages = value.state.manifest_pages();
             for data in value.data_refs() {
                 let is_page = pages.contains(&data) && !self.is_page_lost(key, data).await;
-                if self.release_data_id(key, data, is_page).await != ReleaseOutcome::Done {
+                if self.releaser.release_data_id(key, data, is_page).await != ReleaseOutcome::Done {
                     return false;
                 }
             }
         }
-        let target = self.cluster.target(key.clone());
-        let dropped = ask(own.registers.drop_row(own.volume, &target, row.head.ballot), PATIENCE).await;
+        let target = self.deps.cluster.target(key.clone());
+        let dropped =
+            ask(own.registers.drop_row(own.volume, &target, row.head.ballot), VOLUME_PATIENCE).await;
         dropped.is_ok_and(|answer| answer.result.is_ok())
     }
 
-    /// Whether a manifest page cannot be read although every volume says what it has of it: the row of another volume
-    /// named it, and it went with that one; or it went with its object, which this volume missed. What it lists
-    /// and is still there is left to the sweep.
+    /// Whether a manifest page cannot be read although every volume says what it has of it: the row of
+    /// another volume named it, and it went with that one; or it went with its object, which this volume
+    /// missed. What it lists and is still there is left to the sweep.
     async fn is_page_lost(&self, key: &RegisterKey, page: DataRef) -> bool {
-        if listed_on(&self.stripes, key, page).await.is_ok() {
+        if listed_on(&self.deps.stripes, key, page).await.is_ok() {
             return false;
         }
-        match Subject::new(self, key, page) {
+        match Subject::new(&self.deps, key, page) {
             Ok(subject) => {
                 let shards = subject.look(true).await;
                 shards.unknown.is_empty() && shards.intact.len() < usize::from(page.data_shards)
@@ -289,7 +235,8 @@ impl Context {
     }
 }
 
-/// Any key of the id before a bucket's: rows behind it are all of the bucket's objects, and at most a few others.
+/// Any key of the id before a bucket's: rows behind it are all of the bucket's objects, and at most a few
+/// others.
 fn before_objects(bucket: BucketId) -> RegisterKey {
     let id = u128::from_be_bytes(bucket.0).saturating_sub(1);
     RegisterKey::object(BucketId(id.to_be_bytes()), ObjectKey::new("a").expect("a letter is a key"))
@@ -303,6 +250,7 @@ fn before_parts(bucket: BucketId) -> RegisterKey {
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::message::Control;
     use sherd_core::record::State;
 
     use super::*;
@@ -326,7 +274,7 @@ mod tests {
     }
 
     async fn seal_for_ever(node: &Node, bucket: u8) {
-        for route in &node.context.cluster.set_of(&key(bucket, "a")).routes {
+        for route in &node.workers.deps.cluster.set_of(&key(bucket, "a")).routes {
             let control = Control::SealForEver { bucket: BucketId([bucket; 16]) };
             let told = route.registers.control(route.volume, control).await;
             assert!(told.is_ok_and(|answer| answer.result.is_ok()));
@@ -334,7 +282,7 @@ mod tests {
     }
 
     async fn rows(own: &VolumeRoute, node: &Node) -> Vec<RegisterKey> {
-        let request = RowScan::all(node.context.cluster.epoch(), None, 1_000);
+        let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 1_000);
         let page =
             own.registers.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
         page.rows.into_iter().map(|row| row.key).collect()
@@ -349,13 +297,18 @@ mod tests {
             tombstone(&node, neighbour).await;
         }
         // The last one's rows are the volume's last.
-        for (bucket, count) in [(7, 2 * PAGE - 2), (71, 2 * PAGE), (72, PAGE + 1), (200, 2 * PAGE)] {
+        for (bucket, count) in [
+            (7, 2 * REMAINS_PAGE - 2),
+            (71, 2 * REMAINS_PAGE),
+            (72, REMAINS_PAGE + 1),
+            (200, 2 * REMAINS_PAGE),
+        ] {
             let keys: Vec<_> = (0..count).map(|n| key(bucket, &format!("{n:03}"))).collect();
             futures::future::join_all(keys.iter().map(|key| tombstone(&node, key))).await;
             seal_for_ever(&node, bucket).await;
-            let own = &node.context.cluster.set_of(&key(bucket, "a")).routes[0];
+            let own = &node.workers.deps.cluster.set_of(&key(bucket, "a")).routes[0];
             assert_eq!(rows(own, &node).await.len(), count + neighbours.len());
-            assert!(node.context.clear_bucket(own, BucketId([bucket; 16])).await);
+            assert!(node.workers.remains.clear_bucket(own, BucketId([bucket; 16])).await);
             assert_eq!(rows(own, &node).await, neighbours);
         }
         node.close().await;
@@ -376,11 +329,11 @@ mod tests {
         write(&gateway, &key(7, "b"), named.naming(Some(staged))).await;
         seal_for_ever(&gateway, 7).await;
         says(&script.releases, |_, _| Fate::Instead(Err(message::Error::Busy)));
-        let own = &gateway.context.cluster.set_of(&key(7, "a")).routes[0];
-        assert!(!gateway.context.clear_bucket(own, BucketId([7; 16])).await);
+        let own = &gateway.workers.deps.cluster.set_of(&key(7, "a")).routes[0];
+        assert!(!gateway.workers.remains.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!(rows(own, &gateway).await, [key(7, "b")]);
         says(&script.releases, |_, _| Fate::Through);
-        assert!(gateway.context.clear_bucket(own, BucketId([7; 16])).await);
+        assert!(gateway.workers.remains.clear_bucket(own, BucketId([7; 16])).await);
         assert_eq!((rows(own, &gateway).await, files(&directories, data)), (Vec::new(), 0));
         gateway.close().await;
     }

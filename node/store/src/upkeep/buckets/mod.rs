@@ -1,0 +1,7 @@
+//! Buckets whose deletion did not end: the row of the bucket taken back, seals removed or made final, and
+//! what volumes still hold of buckets that are gone.
+
+pub(crate) mod deletions;
+pub(crate) mod remains;
+mod rows;
+mod seals;

@@ -1,0 +1,108 @@
+//! The buckets that the rows of volumes show: read through one volume after the other, here and on other
+//! nodes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use sherd_core::id::{Ballot, BucketId, ObjectKey};
+use sherd_core::message::{RowScan, ScannedRow};
+use sherd_core::record::{Bucket, BucketPhase, State, Value};
+use sherd_core::register::quorum::{Order, Reply};
+
+use crate::cluster::SetView;
+use crate::peer::VolumeRoute;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::limits::{BUCKETS_PAGE, VOLUME_PATIENCE};
+use crate::upkeep::pages::ask;
+
+/// A bucket as a volume's row shows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct BucketRow {
+    pub(super) name: ObjectKey,
+    pub(super) phase: BucketPhase,
+    pub(super) ballot: Ballot,
+}
+
+/// The buckets that the rows of volumes show.
+#[derive(Debug, Default)]
+pub(super) struct BucketRows {
+    /// The bucket that each row holds.
+    pub(super) by_id: BTreeMap<BucketId, BucketRow>,
+    /// The names of all rows, those without a bucket among them.
+    pub(super) names: BTreeSet<ObjectKey>,
+    /// The volumes that were read through.
+    pub(super) told: Vec<Reply<()>>,
+}
+
+impl BucketRows {
+    /// The volumes of a set that were read through.
+    pub(super) fn told_by(&self, set: &SetView) -> Vec<Reply<()>> {
+        self.told.iter().filter(|told| set.place_of(told.volume).is_some()).cloned().collect()
+    }
+
+    fn add(&mut self, row: ScannedRow) {
+        self.names.insert(row.key.key.clone());
+        let ballot = row.row.head.ballot;
+        let value = row.row.value.and_then(|head| Value::decode(head).ok());
+        if let Some(State::Bucket(Bucket { id, phase, .. })) = value.map(|value| value.state) {
+            let found = BucketRow { name: row.key.key, phase, ballot };
+            let rank = |row: &BucketRow| (matches!(row.phase, BucketPhase::Deleting { .. }), row.ballot);
+            if self.by_id.get(&id).is_none_or(|known| rank(known) < rank(&found)) {
+                self.by_id.insert(id, found);
+            }
+        }
+    }
+}
+
+/// Adds the buckets that volumes of other nodes know, until as many of each set were read through as are
+/// `wanted`; whether they were. Those that were read before count.
+pub(super) async fn add_other_nodes(
+    deps: &Deps,
+    buckets: &mut BucketRows,
+    wanted: impl Fn(&SetView) -> usize,
+) -> bool {
+    let mut are_enough = true;
+    for set in deps.cluster.sets() {
+        for route in set.routes.iter().filter(|route| deps.volumes.get(route.volume).is_none()) {
+            let is_known = buckets.told.iter().any(|told| told.volume == route.volume);
+            if !is_known && buckets.told_by(set).len() < wanted(set) {
+                buckets_on(deps, route, buckets).await;
+            }
+        }
+        are_enough &= buckets.told_by(set).len() >= wanted(set);
+    }
+    are_enough
+}
+
+/// Adds the buckets that a volume has rows of; `false` where it cannot be read through. A bucket that any
+/// volume shows as deleting counts as that.
+pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut BucketRows) -> bool {
+    let mut after = None;
+    let (mut life, mut all_there) = (None, true);
+    loop {
+        let request = RowScan::all(deps.cluster.epoch(), after, BUCKETS_PAGE);
+        let Ok(answer) = ask(route.registers.rows(route.volume, &request), VOLUME_PATIENCE).await else {
+            return false;
+        };
+        let from = answer.from;
+        deps.registers.learn(route.volume, &from);
+        let Ok(page) = answer.result else { return false };
+        // Pages of two lives are no walk through, nor are those of one that still gets its rows.
+        all_there &= from.votes && *life.get_or_insert(from.incarnation) == from.incarnation;
+        let mut is_last = page.next.is_none();
+        for row in page.rows {
+            // The system's own namespace comes first.
+            if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
+                is_last = true;
+                break;
+            }
+            buckets.add(row);
+        }
+        if is_last {
+            let order = Order { asked: 0, arrived: 0 };
+            let told = Reply { volume: route.volume, from, order, result: Ok(()) };
+            buckets.told.extend(all_there.then_some(told));
+            return all_there;
+        }
+        after = page.next;
+    }
+}

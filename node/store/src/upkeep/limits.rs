@@ -1,0 +1,139 @@
+//! How much background work takes at one time, how long it waits, and how often it tries again. The
+//! pauses and rates that a node sets are in `settings`, the limits of recovery in `recover/limits.rs`.
+
+use std::time::Duration;
+
+/// How long a page of rows, or of what a log holds, may take.
+pub(crate) const PAGE_PATIENCE: Duration = Duration::from_secs(30);
+/// Rows of one page of those that a volume lists as unsettled, or as missed by others.
+pub(crate) const UNSETTLED_PAGE: usize = 256;
+/// How long a volume may take for a short question or a page of it, or to make a change durable.
+pub(crate) const VOLUME_PATIENCE: Duration = Duration::from_secs(10);
+/// Final seals that are sent to a volume at one time.
+pub(crate) const SEALS_AT_ONCE: usize = 64;
+/// For how many looks a node leaves a row, or a suspect, to the nodes whose turn is before its own, at most:
+/// the last node of a wide set must not wait for minutes.
+pub(crate) const TURNS_MAX: u32 = 4;
+/// The pause after a first panic of a task; each further one is twice as long.
+pub(crate) const PANIC_PAUSE: Duration = Duration::from_secs(1);
+/// The longest such pause, and how long a task has to run for its next panic to be a first one.
+pub(crate) const PANIC_PAUSE_MAX: Duration = Duration::from_mins(1);
+/// The longest silence that background work is credited for.
+pub(crate) const CREDIT_MAX: Duration = Duration::from_millis(100);
+/// Bytes of the longest file of what is remembered of a volume that is read.
+pub(crate) const PROGRESS_BYTES_MAX: u64 = 64 << 10;
+/// Entries of the heal queue in memory: about 400 bytes each, 40 MB at the limit.
+pub(crate) const HEALS_MAX: usize = 100_000;
+/// The pause after a first failed heal.
+pub(crate) const HEAL_PAUSE_MS: u64 = 5_000;
+/// The longest pause between two heals of an entry: 10 minutes. A volume that comes back ends all pauses.
+pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
+/// How long a log may still show an entry that it has to forget: it writes that with what comes next, or
+/// after a second. Ten times that.
+pub(crate) const FORGOTTEN_MS: u64 = 10_000;
+/// How long a volume may take to log an entry.
+pub(crate) const HEAL_PUT_PATIENCE: Duration = Duration::from_secs(5);
+/// Entries of one page of what a volume's log holds.
+pub(crate) const LOG_PAGE: usize = 500;
+/// Entries that no log took which are put again at one time.
+pub(crate) const UNLOGGED_AT_ONCE: usize = 64;
+/// Logs that are read through at one time, each with a page in memory.
+pub(crate) const LOGS_READ_AT_ONCE: usize = 32;
+/// How long a volume may take to say what its row is.
+pub(crate) const ROW_PATIENCE: Duration = Duration::from_secs(5);
+/// How long the volumes beyond a quorum get for an accept that was sent to all of them.
+pub(crate) const STRAGGLER_PAUSES: [Duration; 4] = [
+    Duration::from_millis(5),
+    Duration::from_millis(20),
+    Duration::from_millis(100),
+    Duration::from_millis(500),
+];
+/// Unsettled rows ahead of the clock that are remembered of one volume; of more, the others are settled
+/// first.
+pub(crate) const ROWS_AHEAD_MAX: usize = 16_384;
+/// Bytes of a shard that are rebuilt at one time: with k columns of it, a few mebibytes.
+pub(crate) const REBUILD_WINDOW_BYTES: u64 = 512 << 10;
+/// How long one shard may take to be verified where it is.
+pub(crate) const SHARD_VERIFY_PATIENCE: Duration = Duration::from_mins(2);
+/// How long a volume may take to say whether it has a shard.
+pub(crate) const SHARD_LOOK_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a window's read or write may take.
+pub(crate) const REBUILD_WINDOW_PATIENCE: Duration = Duration::from_secs(20);
+/// The cost of a row for the pace of a walk, beside its bytes.
+pub(crate) const ROW_COST_BYTES: u64 = 4 << 10;
+/// How often the logs are looked through for entries that came with a write.
+pub(crate) const RELOAD_EVERY: Duration = Duration::from_mins(1);
+/// How old a part that belongs to no open upload is to have come after its upload was closed. Attributes this
+/// old did, too, or their upload was never begun: a request that begins one has 20 s for its row.
+pub(crate) const PART_AGE_MS: u64 = 24 * 3600 * 1000;
+/// Between two looks for superseded data that is due.
+pub(crate) const RELEASE_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long pinned data, or data that cannot be judged or removed now, waits for the next try; twice as long
+/// after each further one.
+pub(crate) const RELEASE_AGAIN_MS: u64 = 60_000;
+/// The longest such pause: what a volume that was away still holds goes that soon after it is back.
+pub(crate) const RELEASE_AGAIN_MS_MAX: u64 = 600_000;
+/// Tries to release an entry before it leaves memory. Its note stays, and is read again as an overdue one.
+pub(crate) const RELEASE_TRIES_MAX: u32 = 10;
+/// Between two looks for overdue notes.
+pub(crate) const OVERDUE_LOOK_MS: u64 = 10_000;
+/// How long after its grace data is released by a node that only noted it: until then its gateway does it.
+pub(crate) const OVERDUE_AFTER_MS: u64 = 20_000;
+/// Entries released at one time.
+pub(crate) const RELEASES_AT_ONCE: usize = 32;
+/// Volumes that note an entry of superseded data: one may be lost together with the process.
+pub(crate) const RELEASE_NOTED_ON: usize = 2;
+/// How many times as long as a look at buckets the pause after it is, where it is longer than usual.
+pub(crate) const BUCKETS_PAUSE_FACTOR: u32 = 100;
+/// The longest such pause: a look may also have waited for a volume that hangs.
+pub(crate) const BUCKETS_PAUSE_MAX: Duration = Duration::from_secs(30);
+/// Rows of one page of buckets.
+pub(crate) const BUCKETS_PAGE: usize = 256;
+/// Registers that are read at one time to find out whether any names a bucket.
+pub(crate) const BUCKET_READS_AT_ONCE: usize = 16;
+/// Between two looks for seals that became final.
+pub(crate) const REMAINS_LOOK_EVERY: Duration = Duration::from_secs(10);
+/// Before a bucket of which something could not go is looked through again.
+pub(crate) const REMAINS_AGAIN_MS: u64 = 60_000;
+/// How long a row of a deleted bucket may wait for a volume before the walk of its bucket ends: each further
+/// row would wait as long.
+pub(crate) const SILENCE_MS: u64 = 5_000;
+/// Deleted buckets that one look clears on a volume: after a start those of years may be due at one time.
+pub(crate) const BUCKETS_PER_LOOK: usize = 1_000;
+/// Rows of one page of a deleted bucket.
+pub(crate) const REMAINS_PAGE: usize = 64;
+/// Rows or shards of one page of the scrubber.
+pub(crate) const SCRUB_PAGE: usize = 64;
+/// How long a page or a question of the scrubber may take: bytes are read from the device.
+pub(crate) const SCRUB_PATIENCE: Duration = Duration::from_mins(1);
+/// The slowest pace: small volumes are done early and wait for the next pass.
+pub(crate) const SCRUB_PACE_MIN: u64 = 256 << 10;
+/// How young an unsettled row is that the scrubber leaves to its writer and to the settle worker.
+pub(crate) const UNSETTLED_MS: u64 = 60_000;
+/// How young a committed row is that the scrubber comes back to: its last shards and rows may be on their
+/// way.
+pub(crate) const YOUNG_MS: u64 = 10_000;
+/// Such rows of a pass, at most; more are left to the next pass.
+pub(crate) const POSTPONED_MAX: usize = 10_000;
+/// How long the scrubber leaves a volume that is not online.
+pub(crate) const SCRUB_AWAY: Duration = Duration::from_secs(30);
+/// Suspects held; what is more is found again by the next pass.
+pub(crate) const SUSPECTS_MAX: usize = 10_000;
+/// Times that a suspect is judged in vain, a minute apart, before it is left to the scrubber's next pass.
+pub(crate) const SUSPECT_TRIES_MAX: u32 = 10;
+/// Rows of one page of the sweeper, and tombstones of one batch.
+pub(crate) const SWEEP_PAGE: usize = 256;
+/// Between two notes of where the sweeper's walk stands.
+pub(crate) const SWEEP_NOTE_EVERY_MS: u64 = 60_000;
+/// How old data is that its gateway has named or removed by then, as a rule: a request has 20 s for its row.
+pub(crate) const ABANDONED_AFTER_MS: u64 = 60_000;
+/// Reports that are made durable together.
+pub(crate) const REPORTS_AT_ONCE: usize = 128;
+/// Data whose removals are waited for at one time.
+pub(crate) const REMOVALS_MAX: usize = 256;
+/// How long a removal is waited for.
+pub(crate) const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
+/// Between two looks which volumes are full.
+pub(crate) const SPACE_LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How long a volume may take to note leases.
+pub(crate) const LEASE_PATIENCE: Duration = Duration::from_secs(5);

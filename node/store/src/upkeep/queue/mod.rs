@@ -1,0 +1,118 @@
+//! The queue of most recent failures, and the volumes' logs that make its entries durable. Each worker
+//! that finds damage puts it here; heals take it from here.
+
+pub(crate) mod mrf;
+
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
+
+use sherd_core::heal::HealEntry;
+
+use self::mrf::{Mrf, Spare};
+use super::deps::Deps;
+use super::pages::ask;
+use crate::peer::VolumeRoute;
+use crate::upkeep::limits::{
+    HEAL_PUT_PATIENCE, LOG_PAGE, LOGS_READ_AT_ONCE, PAGE_PATIENCE, UNLOGGED_AT_ONCE,
+};
+
+/// Damage that is known: in memory, and in the logs.
+#[derive(Debug)]
+pub(crate) struct HealQueue {
+    deps: Deps,
+    pub(crate) mrf: Mrf,
+}
+
+impl HealQueue {
+    pub(crate) fn new(deps: &Deps) -> Self {
+        Self { deps: deps.clone(), mrf: Mrf::new() }
+    }
+
+    /// Makes damage durable on the volumes of its set, and queues it. `false` where no volume took it: a kill
+    /// forgets it, and it counts as a lost report, so that volumes are compared again.
+    pub(crate) async fn put(&self, entry: HealEntry, spare: Spare) -> bool {
+        let is_logged = self.log(entry, spare).await;
+        if !is_logged {
+            self.deps.report_counts.lost_one();
+        }
+        is_logged
+    }
+
+    /// As [`Self::put`], for a report that is counted already.
+    ///
+    /// As many logs as a write needs are enough: one that is slow gets it as well, and is not waited for.
+    /// Where others refuse, one is: it outlives a kill.
+    pub(crate) async fn log(&self, mut entry: HealEntry, spare: Spare) -> bool {
+        if self.mrf.met_again(&entry, spare) {
+            return true;
+        }
+        if entry.since_ms == 0 {
+            entry.since_ms = self.deps.wall_ms();
+        }
+        let set = self.deps.cluster.set_of(&entry.key);
+        let puts = set
+            .routes
+            .iter()
+            .map(|route| ask(route.upkeep.heal_put(route.volume, &entry), HEAL_PUT_PATIENCE));
+        let mut puts: FuturesUnordered<_> = puts.collect();
+        let mut taken = 0;
+        while taken < set.quorums().accept()
+            && let Some(answer) = puts.next().await
+        {
+            taken += usize::from(answer.is_ok());
+        }
+        if taken == 0 {
+            // The scrubber is the second net.
+            self.mrf.add_unlogged(entry, spare);
+        } else {
+            self.mrf.add(entry, spare);
+        }
+        taken > 0
+    }
+
+    /// Tries once more to make durable what no log took; not to its end while they still refuse.
+    pub(crate) async fn log_unlogged(&self) {
+        loop {
+            let unlogged = self.mrf.unlogged(UNLOGGED_AT_ONCE);
+            let puts = unlogged.into_iter().map(|(entry, spare)| self.log(entry, spare));
+            let taken = futures::future::join_all(puts).await;
+            if !taken.contains(&true) {
+                return;
+            }
+        }
+    }
+
+    /// Loads what the logs of all volumes hold. One that does not answer is asked when it comes back, and
+    /// does not hold up the others.
+    pub(crate) async fn load(&self) {
+        let routes = self.deps.cluster.sets().iter().flat_map(|set| &set.routes);
+        let loads: Vec<_> = routes.map(|route| self.load_of(route)).collect();
+        futures::stream::iter(loads).buffer_unordered(LOGS_READ_AT_ONCE).for_each(|_| async {}).await;
+    }
+
+    /// Loads what a volume's log holds; `false` when it could not be read to its end.
+    pub(crate) async fn load_of(&self, route: &VolumeRoute) -> bool {
+        let mut after = None;
+        loop {
+            let page = route.upkeep.heals(route.volume, after, LOG_PAGE);
+            let Ok(page) = ask(page, PAGE_PATIENCE).await else { return false };
+            let full = page.len() >= LOG_PAGE;
+            after = page.last().map(|(id, _)| *id);
+            for (id, stored) in page {
+                match HealEntry::decode(stored) {
+                    Ok(entry) => {
+                        let spare = entry.data.map_or(1, |data| data.spare());
+                        self.mrf.load(entry, Spare(spare), self.deps.now_ms());
+                    }
+                    Err(error) => {
+                        tracing::warn!(?error, "a heal entry does not decode and is dropped");
+                        route.upkeep.heal_done(route.volume, id);
+                    }
+                }
+            }
+            if !full {
+                return true;
+            }
+        }
+    }
+}

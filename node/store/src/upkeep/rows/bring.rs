@@ -1,0 +1,102 @@
+//! The committed row of a key brought to every volume of its set.
+
+use sherd_core::id::RegisterKey;
+
+use super::{Rows, tell_committed, whole_rows_of};
+use crate::register::Failure;
+use crate::upkeep::deps::Deps;
+use crate::upkeep::final_seals::is_gone_for_ever;
+use crate::upkeep::limits::STRAGGLER_PAUSES;
+use crate::upkeep::queue::mrf::Spare;
+
+/// The outcome of one heal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum HealOutcome {
+    /// Everything is where it should be.
+    Whole,
+    /// No register names the data, or the bucket is gone: there is nothing to heal.
+    Unnamed,
+    /// Not now.
+    Later {
+        /// How many more losses the data can take.
+        spare: Spare,
+        /// Why.
+        reason: String,
+        /// Something is wrong on a volume that answered; else volumes are away, which are compared when they
+        /// come back.
+        is_damaged: bool,
+    },
+}
+
+impl HealOutcome {
+    pub(crate) fn later(spare: u8, reason: impl std::fmt::Display) -> Self {
+        Self::Later { spare: Spare(spare), reason: reason.to_string(), is_damaged: true }
+    }
+}
+
+/// Brings the committed row of a key to every volume of its set.
+pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
+    // Rot may be in bytes that no vote needs: here every row is read whole.
+    let mut rows = whole_rows_of(deps, key).await;
+    if !rows.are_same() && are_behind_for_room(deps, key, &rows) {
+        return HealOutcome::later(1, "volumes of the set are full");
+    }
+    let quorums = deps.cluster.set_of(key).quorums();
+    let is_undecided = rows.held.len() >= quorums.accept() && !rows.are_settled(quorums);
+    if !rows.are_same() || is_undecided {
+        match deps.registers.finish(key).await {
+            Ok(_) => {}
+            Err(Failure::Sealed) => return sealed(deps, key),
+            Err(failure) => return HealOutcome::later(1, failure),
+        }
+        rows = rows_after_settling(deps, key).await;
+    }
+    if !rows.are_same() {
+        return HealOutcome::later(1, "volumes of the set are behind");
+    }
+    tell_committed(deps, key, &rows);
+    if !rows.sealed.is_empty() {
+        sealed(deps, key)
+    } else if rows.silent.is_empty() {
+        HealOutcome::Whole
+    } else {
+        let reason = "volumes of the set are offline, or do not vote".to_owned();
+        HealOutcome::Later { spare: Spare(1), reason, is_damaged: !rows.late.is_empty() }
+    }
+}
+
+/// Whether the volumes that lack the committed row of a key are full: [`heal_row`] writes nothing then.
+pub(crate) async fn is_missed_for_room(deps: &Deps, key: &RegisterKey) -> bool {
+    let rows = whole_rows_of(deps, key).await;
+    !rows.are_same() && are_behind_for_room(deps, key, &rows)
+}
+
+/// Whether the volumes that lack the committed row have no room for it. To write it again would make it one
+/// that is not known committed, which takes their reserve, for those that have it already.
+fn are_behind_for_room(deps: &Deps, key: &RegisterKey, rows: &Rows) -> bool {
+    let set = deps.cluster.set_of(key);
+    let is_full = |volume| {
+        let place = set.place_of(volume);
+        place.is_some_and(|place| set.routes[place].registers.is_full(volume))
+    };
+    let needs_room = rows.behind_the_committed_and_need_room();
+    needs_room.is_some_and(|behind| behind.into_iter().all(is_full))
+}
+
+/// The rows of a key that was settled just now: A volumes hold the new one, and the others get it
+/// in the next moments.
+async fn rows_after_settling(deps: &Deps, key: &RegisterKey) -> Rows {
+    for pause in STRAGGLER_PAUSES {
+        let rows = whole_rows_of(deps, key).await;
+        if rows.are_same() {
+            return rows;
+        }
+        tokio::time::sleep(pause).await;
+    }
+    whole_rows_of(deps, key).await
+}
+
+/// The outcome of a heal in a sealed bucket: nothing to do when it is gone for ever.
+pub(crate) fn sealed(deps: &Deps, key: &RegisterKey) -> HealOutcome {
+    if is_gone_for_ever(deps, key) { HealOutcome::Unnamed } else { HealOutcome::later(1, Failure::Sealed) }
+}
