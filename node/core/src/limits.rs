@@ -20,7 +20,7 @@ pub const ETAG_BYTES_MAX: usize = 64;
 /// Bytes of one object's attributes, names and values together: the headers of a PUT (AWS, "PUT
 /// request headers are limited to 8 KB").
 pub const ATTRIBUTES_BYTES_MAX: usize = 8 << 10;
-/// Checksums stored with one version: one of each algorithm.
+/// Checksums stored with one version. S3 stores one.
 pub const CHECKSUMS_MAX: usize = 5;
 /// Bytes of a bucket's location: the longest name of a region, with room.
 pub const LOCATION_BYTES_MAX: usize = 64;

@@ -21,6 +21,8 @@ pub const APPLICATION_XML: HeaderValue = HeaderValue::from_static("application/x
 pub const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-version-id");
 /// The one version that there is.
 pub const NULL: HeaderValue = HeaderValue::from_static("null");
+/// The namespace of documents.
+pub const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 /// Bytes that most documents fit in.
 const DOCUMENT_BYTES: usize = 256;
 
@@ -52,4 +54,12 @@ pub fn document(value: &impl Serialize) -> Outcome<Response> {
     let mut response = Response::new(Body::from(bytes));
     response.headers_mut().insert(CONTENT_TYPE, APPLICATION_XML);
     Ok(response)
+}
+
+/// A document as text, without its first line.
+#[cfg(test)]
+pub(crate) fn text(value: &impl Serialize) -> String {
+    let mut bytes = Vec::new();
+    value.serialize(&mut Serializer::new(&mut bytes)).expect("a vector takes all bytes");
+    String::from_utf8(bytes).expect("a document is text")
 }

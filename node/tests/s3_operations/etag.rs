@@ -69,6 +69,9 @@ async fn an_md5_is_computed_for_whoever_relies_on_it() {
     let put = client.put_object().bucket(BUCKET).key("k").content_md5(sum());
     let put = put.body(ByteStream::from(body.clone())).send().await.expect("an object");
     assert_eq!(put.e_tag, Some(md5_etag(&body)), "the client sent one");
+    let put = client.put_object().bucket(BUCKET).key("k").checksum_md5(sum());
+    let put = put.body(ByteStream::from(body.clone())).send().await.expect("an object");
+    assert_eq!(put.e_tag, Some(md5_etag(&body)), "it is the checksum");
     let copied = client.copy_object().bucket(BUCKET).key("copy").copy_source(format!("{BUCKET}/k"));
     let copied = copied.send().await.expect("a copy").copy_object_result.expect("its result");
     assert_eq!(copied.e_tag, Some(md5_etag(&body)), "no request sent another checksum");

@@ -9,6 +9,7 @@ mod harness;
 mod attributes;
 mod bucket;
 mod checksum;
+mod checksum_algorithms;
 mod conditional;
 mod configuration;
 mod copy;

@@ -188,21 +188,47 @@ pub enum ChecksumAlgorithm {
     Sha1 = 4,
     /// SHA-256, 32 bytes.
     Sha256 = 5,
+    /// SHA-512, 64 bytes.
+    Sha512 = 6,
+    /// MD5, 16 bytes.
+    Md5 = 7,
+    /// XXH64 with seed 0, 8 bytes.
+    XxHash64 = 8,
+    /// XXH3 with seed 0, 8 bytes.
+    XxHash3 = 9,
+    /// XXH3 with seed 0, 16 bytes.
+    XxHash128 = 10,
 }
 
 impl ChecksumAlgorithm {
+    /// Every algorithm, by its number.
+    pub const ALL: [Self; 10] = [
+        Self::Crc32,
+        Self::Crc32c,
+        Self::Crc64Nvme,
+        Self::Sha1,
+        Self::Sha256,
+        Self::Sha512,
+        Self::Md5,
+        Self::XxHash64,
+        Self::XxHash3,
+        Self::XxHash128,
+    ];
+
     /// Bytes of one checksum.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Crc32 | Self::Crc32c => 4,
-            Self::Crc64Nvme => 8,
+            Self::Crc64Nvme | Self::XxHash64 | Self::XxHash3 => 8,
+            Self::Md5 | Self::XxHash128 => 16,
             Self::Sha1 => 20,
             Self::Sha256 => 32,
+            Self::Sha512 => 64,
         }
     }
 }
 
-/// The raw bytes of a checksum, without an allocation of their own: the longest is a SHA-256.
+/// The raw bytes of a checksum, without an allocation of their own but for a SHA-512.
 pub type ChecksumBytes = SmallVec<[u8; 32]>;
 
 /// The checksums of one body, without an allocation of their own: nearly every body has one.

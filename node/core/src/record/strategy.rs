@@ -149,7 +149,7 @@ fn part_number() -> impl Strategy<Value = u16> {
 }
 
 fn checksum() -> impl Strategy<Value = Checksum> {
-    (algorithm(), option::of(part_number()), any::<[u8; 32]>()).prop_map(
+    (algorithm(), option::of(part_number()), vec(any::<u8>(), 64)).prop_map(
         |(algorithm, composite_of, bytes)| Checksum {
             algorithm,
             composite_of,
@@ -159,13 +159,7 @@ fn checksum() -> impl Strategy<Value = Checksum> {
 }
 
 fn algorithm() -> impl Strategy<Value = ChecksumAlgorithm> {
-    prop_oneof![
-        Just(ChecksumAlgorithm::Crc32),
-        Just(ChecksumAlgorithm::Crc32c),
-        Just(ChecksumAlgorithm::Crc64Nvme),
-        Just(ChecksumAlgorithm::Sha1),
-        Just(ChecksumAlgorithm::Sha256),
-    ]
+    proptest::sample::select(&ChecksumAlgorithm::ALL[..])
 }
 
 fn attributes() -> impl Strategy<Value = Attributes> {

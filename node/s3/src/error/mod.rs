@@ -160,7 +160,7 @@ pub(super) fn of_invalid(invalid: Invalid) -> Refusal {
             Refusal::new(Code::InvalidPart).with("PartNumber", number.to_string()).with("ETag", etag)
         }
         Invalid::PartChecksumMissing { .. }
-        | Invalid::PartChecksumAlgorithm { .. }
+        | Invalid::ChecksumAlgorithm { .. }
         | Invalid::ChecksumKind { .. }
         | Invalid::ObjectSize { .. } => Refusal::says(Code::InvalidRequest, mismatch_text(&invalid)),
         Invalid::PartOrder => Refusal::new(Code::InvalidPartOrder),
@@ -195,11 +195,13 @@ fn mismatch_text(invalid: &Invalid) -> String {
              part. It was missing for part {number} in the request.",
             lower(*algorithm)
         ),
-        Invalid::PartChecksumAlgorithm { expected, actual } => format!(
-            "Checksum Type mismatch occurred, expected checksum Type: {}, actual checksum Type: {}",
-            lower(*expected),
-            actual.map_or_else(|| "null".to_owned(), lower)
-        ),
+        Invalid::ChecksumAlgorithm { expected, actual } => {
+            let [expected, actual] =
+                [expected, actual].map(|algorithm| algorithm.map_or_else(|| "null".to_owned(), lower));
+            format!(
+                "Checksum Type mismatch occurred, expected checksum Type: {expected}, actual checksum Type: {actual}"
+            )
+        }
         Invalid::ChecksumKind { upload } => format!(
             "The upload was created using the {} checksum mode. The complete request must use the same checksum mode.",
             upload.map_or("null", checksum::kind_text)

@@ -23,7 +23,7 @@ fn is_in_the_table(error: &Error) {
             | Invalid::PartOrder
             | Invalid::PartTooSmall { .. }
             | Invalid::PartChecksumMissing { .. }
-            | Invalid::PartChecksumAlgorithm { .. }
+            | Invalid::ChecksumAlgorithm { .. }
             | Invalid::ChecksumKind { .. }
             | Invalid::ObjectSize { .. }
             | Invalid::TooLarge { .. }
@@ -72,7 +72,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Invalid::PartTooSmall { number: 1, size: 9, etag: etag() }.into(), "EntityTooSmall", 400),
         (Invalid::TooLarge { size: 9, max: 5 }.into(), "EntityTooLarge", 400),
         (Invalid::PartChecksumMissing { number: 1, algorithm: Sha256 }.into(), "InvalidRequest", 400),
-        (Invalid::PartChecksumAlgorithm { expected: Sha256, actual: None }.into(), "InvalidRequest", 400),
+        (Invalid::ChecksumAlgorithm { expected: Some(Sha256), actual: None }.into(), "InvalidRequest", 400),
         (Invalid::ChecksumKind { upload: Some(ChecksumKind::Composite) }.into(), "InvalidRequest", 400),
         (Invalid::ObjectSize { announced: 1, computed: 2 }.into(), "InvalidRequest", 400),
         (Invalid::TooManyUploads.into(), "InvalidRequest", 400),
@@ -182,11 +182,11 @@ fn what_does_not_fit_an_upload_is_said_in_the_words_of_s3() {
          It was missing for part 1 in the request."
     );
     assert_eq!(
-        said(Invalid::PartChecksumAlgorithm { expected: Sha256, actual: Some(Crc32) }),
+        said(Invalid::ChecksumAlgorithm { expected: Some(Sha256), actual: Some(Crc32) }),
         "Checksum Type mismatch occurred, expected checksum Type: sha256, actual checksum Type: crc32"
     );
     assert_eq!(
-        said(Invalid::PartChecksumAlgorithm { expected: Crc32, actual: None }),
+        said(Invalid::ChecksumAlgorithm { expected: Some(Crc32), actual: None }),
         "Checksum Type mismatch occurred, expected checksum Type: crc32, actual checksum Type: null"
     );
     assert_eq!(

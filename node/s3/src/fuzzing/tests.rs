@@ -26,6 +26,7 @@ fn every_seed_of_a_request_is_answered() {
         | "put_unsigned_frames"
         | "decoded_length_without_frames"
         | "complete"
+        | "complete_checksums"
         | "delete_many"
         | "delete_sections" => 200,
         "put_signed_frames" | "presigned" | "bad_header" | "preflight" => 403,

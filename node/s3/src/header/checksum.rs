@@ -7,7 +7,7 @@ use http::{HeaderMap, HeaderValue};
 use s3s::dto::{ChecksumAlgorithm as AlgorithmName, ChecksumType};
 use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
-use crate::protocol::checksum::{ALGORITHMS, DeclaredChecksum, of_name, of_whole};
+use crate::protocol::checksum::{DeclaredChecksum, of_name, of_whole};
 pub(crate) use crate::protocol::checksum::{header, kind_text, name};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
@@ -30,7 +30,7 @@ pub(crate) fn announced_whole(declared: DeclaredChecksum) -> Result<Option<Check
 pub(crate) fn by_name(name: &str) -> Result<ChecksumAlgorithm, Refusal> {
     of_name(name).ok_or_else(|| {
         Refusal::says(Code::InvalidRequest, "Checksum algorithm provided is unsupported. Please try again with any of the valid types: [CRC32, \
-             CRC32C, CRC64NVME, SHA1, SHA256]")
+             CRC32C, CRC64NVME, MD5, SHA1, SHA256, SHA512, XXHASH128, XXHASH3, XXHASH64]")
     })
 }
 
@@ -70,10 +70,17 @@ pub(crate) fn of_upload(headers: &HeaderMap) -> Result<Option<(ChecksumAlgorithm
             )),
         };
     };
+    // Only CRCs of parts can be joined to that of the whole.
     let refused = match algorithm {
         ChecksumAlgorithm::Crc64Nvme => Some(ChecksumKind::Composite),
-        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => Some(ChecksumKind::FullObject),
         ChecksumAlgorithm::Crc32 | ChecksumAlgorithm::Crc32c => None,
+        ChecksumAlgorithm::Sha1
+        | ChecksumAlgorithm::Sha256
+        | ChecksumAlgorithm::Sha512
+        | ChecksumAlgorithm::Md5
+        | ChecksumAlgorithm::XxHash64
+        | ChecksumAlgorithm::XxHash3
+        | ChecksumAlgorithm::XxHash128 => Some(ChecksumKind::FullObject),
     };
     if kind.is_some() && kind == refused {
         return Err(Refusal::says(
@@ -96,9 +103,10 @@ pub(crate) fn of_upload(headers: &HeaderMap) -> Result<Option<(ChecksumAlgorithm
 ///
 /// # Errors
 /// InvalidArgument for several, or for a malformed value, with the text that was sent.
-pub(crate) fn of_listed_part(values: [Option<String>; 5]) -> Result<Option<Checksum>, Refusal> {
-    let sent = ALGORITHMS.into_iter().zip(values);
-    let sent: Vec<_> = sent.filter_map(|((algorithm, ..), value)| Some((algorithm, value?))).collect();
+pub(crate) fn of_listed_part(
+    mut sent: Vec<(ChecksumAlgorithm, String)>,
+) -> Result<Option<Checksum>, Refusal> {
+    sent.sort_by_key(|(algorithm, _)| *algorithm as u8);
     let checksum = match sent.as_slice() {
         [] => return Ok(None),
         [(algorithm, value)] => of_whole(*algorithm, value.as_bytes()),
@@ -151,24 +159,6 @@ pub(crate) fn add_headers(checksums: &[Checksum], kind: Option<ChecksumKind>, he
         headers.insert("x-amz-checksum-type", HeaderValue::from_static(kind_text(kind)));
     }
 }
-
-/// The value under one algorithm.
-pub(crate) fn value_of(checksums: &[Checksum], algorithm: ChecksumAlgorithm) -> Option<String> {
-    checksums.iter().find(|checksum| checksum.algorithm == algorithm).map(text)
-}
-
-/// Fills the checksum fields that every output with checksums has, from a list of checksums.
-macro_rules! fill_checksums {
-    ($output:expr, $checksums:expr) => {{
-        use sherd_core::record::ChecksumAlgorithm as Algorithm;
-        $output.checksum_crc32 = $crate::header::checksum::value_of($checksums, Algorithm::Crc32);
-        $output.checksum_crc32c = $crate::header::checksum::value_of($checksums, Algorithm::Crc32c);
-        $output.checksum_crc64nvme = $crate::header::checksum::value_of($checksums, Algorithm::Crc64Nvme);
-        $output.checksum_sha1 = $crate::header::checksum::value_of($checksums, Algorithm::Sha1);
-        $output.checksum_sha256 = $crate::header::checksum::value_of($checksums, Algorithm::Sha256);
-    }};
-}
-pub(crate) use fill_checksums;
 
 #[cfg(test)]
 mod tests {
@@ -226,6 +216,11 @@ mod tests {
             ("CRC64NVME", None, ChecksumKind::FullObject),
             ("crc32c", Some("FULL_OBJECT"), ChecksumKind::FullObject),
             ("SHA1", Some("COMPOSITE"), ChecksumKind::Composite),
+            ("SHA512", None, ChecksumKind::Composite),
+            ("MD5", None, ChecksumKind::Composite),
+            ("xxhash64", None, ChecksumKind::Composite),
+            ("XXHASH3", Some("COMPOSITE"), ChecksumKind::Composite),
+            ("XXHASH128", None, ChecksumKind::Composite),
         ];
         for (name, asked_kind, expected) in cases {
             let mut pairs = vec![algorithm(name)];
@@ -235,10 +230,15 @@ mod tests {
         for pairs in [
             vec![algorithm("SHA1"), kind("FULL_OBJECT")],
             vec![algorithm("SHA256"), kind("FULL_OBJECT")],
+            vec![algorithm("SHA512"), kind("FULL_OBJECT")],
+            vec![algorithm("MD5"), kind("FULL_OBJECT")],
+            vec![algorithm("XXHASH64"), kind("FULL_OBJECT")],
+            vec![algorithm("XXHASH3"), kind("FULL_OBJECT")],
+            vec![algorithm("XXHASH128"), kind("FULL_OBJECT")],
             vec![algorithm("CRC64NVME"), kind("COMPOSITE")],
             vec![kind("COMPOSITE")],
             vec![algorithm("CRC32"), kind("PARTIAL")],
-            vec![algorithm("MD5")],
+            vec![algorithm("MD4")],
         ] {
             assert!(asked(&pairs).is_err(), "{pairs:?}");
         }
@@ -246,12 +246,15 @@ mod tests {
 
     #[test]
     fn a_listed_part_has_one_checksum_at_most() {
-        let value = || Some("AAAAAA==".to_owned());
-        assert_eq!(of_listed_part([const { None }; 5]).unwrap(), None);
-        assert_eq!(of_listed_part([value(), None, None, None, None]).unwrap(), Some(crc32()));
+        let sent = |algorithm| (algorithm, "AAAAAA==".to_owned());
+        assert_eq!(of_listed_part(Vec::new()).unwrap(), None);
+        assert_eq!(of_listed_part(vec![sent(ChecksumAlgorithm::Crc32)]).unwrap(), Some(crc32()));
         for (sent, argument) in [
-            ([value(), value(), None, None, None], "CRC32:AAAAAA==;CRC32C:AAAAAA==;"),
-            ([None, None, None, value(), None], "SHA1:AAAAAA==;"),
+            (
+                vec![sent(ChecksumAlgorithm::Crc32c), sent(ChecksumAlgorithm::Crc32)],
+                "CRC32:AAAAAA==;CRC32C:AAAAAA==;",
+            ),
+            (vec![sent(ChecksumAlgorithm::Sha1)], "SHA1:AAAAAA==;"),
         ] {
             let refused = of_listed_part(sent).unwrap_err();
             assert_eq!(refused.code, Code::InvalidArgument);

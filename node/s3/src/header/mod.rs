@@ -2,6 +2,7 @@
 
 pub(crate) mod attributes;
 pub(crate) mod checksum;
+pub(crate) mod checksum_elements;
 pub(crate) mod conditions;
 pub(crate) mod copy_source;
 pub(crate) mod document;

@@ -1,24 +1,27 @@
 //! CompleteMultipartUpload and AbortMultipartUpload.
 //!
-//! Order, sizes and tags of the listed parts are the store's to judge; here a list only has to be
-//! one. The answer comes when the completion is done, so its status is its result.
+//! The answer comes when the completion is done, so its status is its result.
 
+use std::io::Write;
 use std::mem;
 
 use http::header::{HOST, HeaderMap, HeaderValue};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
-use s3s::dto::{CompleteMultipartUploadOutput, CompletedMultipartUpload, CompletedPart};
-use sherd_core::limits::PARTS_MAX;
+use s3s::dto::CompleteMultipartUploadOutput;
+use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
+use sherd_core::record::Checksum;
 
-use crate::answer::{self, Response};
+use super::part_list::{listed_parts, malformed};
+use crate::answer::{self, NAMESPACE, Response};
 use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
-    body, gateway::Gateway, header::checksum, header::conditions, header::document, header::typed, names,
+    body, gateway::Gateway, header::checksum, header::checksum_elements, header::conditions,
+    header::document, header::typed, names,
 };
-use sherd_store::object::{CompleteUpload, ListedPart};
+use sherd_store::object::CompleteUpload;
 
 /// What a URL's path leaves as it is.
 const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~').remove(b'/');
@@ -28,8 +31,7 @@ pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome
     let upload = request.text("uploadId").unwrap_or_default();
     let Request { target, headers, call, mut payload, .. } = request;
     let declared = mem::take(&mut payload.checksum);
-    let listed: CompletedMultipartUpload = document::of(&payload.into_document().ok_or_else(malformed)?)?;
-    let parts = listed_parts(listed)?;
+    let parts = listed_parts(document::of(&payload.into_document().ok_or_else(malformed)?)?)?;
     let name = target.object();
     let complete = CompleteUpload {
         name: name.clone(),
@@ -43,55 +45,39 @@ pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome
     let location =
         location(scheme(gateway, &headers), &headers, name.bucket.name().as_str(), name.key.as_str());
     let written = gateway.objects.complete_upload(complete).await?;
-    let mut output = CompleteMultipartUploadOutput {
-        bucket: Some(name.bucket.to_string()),
+    let behind = CompleteMultipartUploadOutput {
         key: Some(name.key.to_string()),
         location: Some(location),
         e_tag: Some(body::etag(&written.etag)),
         checksum_type: checksum::type_of(&written.checksums),
         ..CompleteMultipartUploadOutput::default()
     };
-    checksum::fill_checksums!(output, &written.checksums);
-    answer::document(&output)
+    let bucket = name.bucket.to_string();
+    answer::document(&CompletionResult { bucket, checksums: &written.checksums, behind })
+}
+
+/// The document.
+struct CompletionResult<'a> {
+    bucket: String,
+    checksums: &'a [Checksum],
+    /// All elements that stand behind the checksums.
+    behind: CompleteMultipartUploadOutput,
+}
+
+impl Serialize for CompletionResult<'_> {
+    fn serialize<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
+        serializer.element_with_ns("CompleteMultipartUploadResult", NAMESPACE, |serializer| {
+            serializer.content("Bucket", &self.bucket)?;
+            checksum_elements::write(self.checksums, serializer)?;
+            self.behind.serialize_content(serializer)
+        })
+    }
 }
 
 pub(crate) async fn abort(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let upload = names::upload(&request.text("uploadId").unwrap_or_default())?;
     gateway.objects.abort_upload(request.target.object(), upload).await?;
     Ok(answer::no_content())
-}
-
-fn malformed() -> Refusal {
-    Refusal::says(
-        Code::MalformedXML,
-        "The XML you provided was not well-formed or did not validate against our published schema",
-    )
-}
-
-pub(crate) fn listed_parts(listed: CompletedMultipartUpload) -> Result<Vec<ListedPart>, Refusal> {
-    let parts = listed.parts.unwrap_or_default();
-    if parts.is_empty() || parts.len() > usize::from(PARTS_MAX) {
-        return Err(malformed());
-    }
-    parts.into_iter().map(listed_part).collect()
-}
-
-fn listed_part(part: CompletedPart) -> Result<ListedPart, Refusal> {
-    let CompletedPart {
-        checksum_crc32,
-        checksum_crc32c,
-        checksum_crc64nvme,
-        checksum_sha1,
-        checksum_sha256,
-        e_tag,
-        part_number,
-    } = part;
-    let checksums = [checksum_crc32, checksum_crc32c, checksum_crc64nvme, checksum_sha1, checksum_sha256];
-    Ok(ListedPart {
-        number: names::part_number(part_number.ok_or_else(malformed)?)?,
-        etag: e_tag.ok_or_else(malformed)?.into_value(),
-        checksum: checksum::of_listed_part(checksums)?,
-    })
 }
 
 fn object_size(size: i64) -> Result<u64, Refusal> {
@@ -117,38 +103,29 @@ fn location(scheme: &str, headers: &HeaderMap, bucket: &str, key: &str) -> Strin
 
 #[cfg(test)]
 mod tests {
-    use s3s::dto::ETag;
+    use s3s::dto::ChecksumType;
+    use sherd_core::record::{ChecksumAlgorithm, ChecksumBytes};
 
     use super::*;
 
-    fn part(number: i32) -> CompletedPart {
-        let e_tag = Some(ETag::Strong("0123".to_owned()));
-        CompletedPart { e_tag, part_number: Some(number), ..CompletedPart::default() }
-    }
-
-    fn list(parts: Vec<CompletedPart>) -> CompletedMultipartUpload {
-        CompletedMultipartUpload { parts: Some(parts) }
-    }
-
     #[test]
-    fn a_list_of_parts_has_numbers_and_tags() {
-        let parts = listed_parts(list(vec![part(2), part(1)])).unwrap();
-        assert_eq!(
-            parts.iter().map(|part| part.number).collect::<Vec<_>>(),
-            [2, 1],
-            "the store judges the order"
-        );
-        assert_eq!(parts.first().map(|part| part.etag.as_str()), Some("0123"));
-    }
-
-    #[test]
-    fn a_list_that_is_none_is_malformed() {
-        let code = |listed| listed_parts(listed).unwrap_err().code;
-        assert_eq!(code(list(Vec::new())), Code::MalformedXML);
-        assert_eq!(code(list(vec![CompletedPart { e_tag: None, ..part(1) }])), Code::MalformedXML);
-        assert_eq!(code(list(vec![CompletedPart { part_number: None, ..part(1) }])), Code::MalformedXML);
-        assert_eq!(code(list(vec![part(0)])), Code::InvalidArgument);
-        assert_eq!(code(list((1..=10_001).map(part).collect())), Code::MalformedXML);
+    fn a_result_has_its_elements_in_one_order() {
+        let behind = || CompleteMultipartUploadOutput {
+            key: Some("k".to_owned()),
+            location: Some("http://s3.test/b/k".to_owned()),
+            e_tag: Some(body::etag("0123-1")),
+            checksum_type: Some(ChecksumType::from_static(ChecksumType::COMPOSITE)),
+            ..CompleteMultipartUploadOutput::default()
+        };
+        let whole = CompleteMultipartUploadOutput {
+            bucket: Some("b".to_owned()),
+            checksum_crc32: Some("AAAAAA==-1".to_owned()),
+            ..behind()
+        };
+        let value = ChecksumBytes::from_slice(&[0; 4]);
+        let checksums = [Checksum { algorithm: ChecksumAlgorithm::Crc32, composite_of: Some(1), value }];
+        let result = CompletionResult { bucket: "b".to_owned(), checksums: &checksums, behind: behind() };
+        assert_eq!(answer::text(&result), answer::text(&whole));
     }
 
     #[test]

@@ -8,11 +8,12 @@ mod finish;
 mod list_parts;
 mod list_uploads;
 mod part;
+mod part_list;
 
 pub(super) use begin::create;
-#[cfg(any(test, fuzzing))]
-pub(super) use finish::listed_parts;
 pub(super) use finish::{abort, complete};
 pub(super) use list_parts::{list as list_parts, part_marker};
 pub(super) use list_uploads::list as list_uploads;
 pub(super) use part::{upload as upload_part, upload_copy as upload_part_copy};
+#[cfg(any(test, fuzzing))]
+pub(super) use part_list::listed_parts;

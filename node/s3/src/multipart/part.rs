@@ -5,6 +5,7 @@ use s3s::dto::CopyPartResult;
 
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
+use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
@@ -48,14 +49,14 @@ fn part_name(name: ObjectName, upload: &str, number: i32) -> Result<PartName, Re
     Ok(PartName { number: names::part_number(number)?, name, upload: names::upload(upload)? })
 }
 
-fn result(written: &WriteOutcome) -> CopyPartResult {
-    let mut result = CopyPartResult {
+fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyPartResult> {
+    let content = CopyPartResult {
         e_tag: Some(body::etag(&written.etag)),
         last_modified: Some(timestamp::in_xml(written.modified_ms)),
         ..CopyPartResult::default()
     };
-    checksum::fill_checksums!(result, &written.checksums);
-    result
+    let content = ChecksummedContent { checksums: &written.checksums, content };
+    ChecksummedDocument { element: "CopyPartResult", content }
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ use sherd_core::record::Attributes;
 
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
+use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
@@ -43,15 +44,15 @@ fn new_attributes(headers: &HeaderMap) -> Result<Option<Attributes>, Refusal> {
     }
 }
 
-fn result(written: &WriteOutcome) -> CopyObjectResult {
-    let mut result = CopyObjectResult {
+fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyObjectResult> {
+    let content = CopyObjectResult {
         e_tag: Some(body::etag(&written.etag)),
         last_modified: Some(timestamp::in_xml(written.modified_ms)),
         checksum_type: checksum::type_of(&written.checksums),
         ..CopyObjectResult::default()
     };
-    checksum::fill_checksums!(result, &written.checksums);
-    result
+    let content = ChecksummedContent { checksums: &written.checksums, content };
+    ChecksummedDocument { element: "CopyObjectResult", content }
 }
 
 #[cfg(test)]

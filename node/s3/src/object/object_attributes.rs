@@ -8,12 +8,13 @@ use std::io::Write;
 use http::HeaderMap;
 use http::header::LAST_MODIFIED;
 use s3s::dto::{Checksum, GetObjectAttributesParts, ObjectAttributes, ObjectPart, StorageClass};
-use s3s::xml::{SerResult, Serialize, Serializer};
+use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 use sherd_core::limits::LIST_KEYS_MAX;
 use sherd_core::record::{Checksum as StoredChecksum, Checksums};
 
-use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::answer::{self, NAMESPACE, NULL, Response, VERSION_ID};
 use crate::error::Outcome;
+use crate::header::checksum_elements::ChecksummedContent;
 use crate::multipart::part_marker;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
@@ -22,8 +23,6 @@ use crate::{gateway::Gateway, header::checksum, header::timestamp, header::typed
 use sherd_store::object::{ObjectDescription, PartDescription};
 
 const ATTRIBUTES: &str = "x-amz-object-attributes";
-/// Of all documents.
-const NAMESPACE: &str = "http://s3.amazonaws.com/doc/2006-03-01/";
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
@@ -34,16 +33,19 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let wanted = AttributeSelection::of(&lines)?;
     let page = PartsAsked::of(max, after)?;
     let ObjectDescription { info, parts } = gateway.objects.describe(target.object()).await?;
-    let mut whole = Checksum { checksum_type: checksum::type_of(&info.checksums), ..Checksum::default() };
     let bare: Checksums =
         info.checksums.iter().map(|sum| StoredChecksum { composite_of: None, ..sum.clone() }).collect();
-    checksum::fill_checksums!(whole, &bare);
+    let whole = ChecksummedContent {
+        checksums: &bare,
+        content: Checksum { checksum_type: checksum::type_of(&info.checksums), ..Checksum::default() },
+    };
     let mut response = answer::document(&Attributes {
-        checksum: (wanted.has(ObjectAttributes::CHECKSUM) && !info.checksums.is_empty()).then_some(whole),
+        checksum: (wanted.has(ObjectAttributes::CHECKSUM) && !bare.is_empty()).then_some(whole),
         etag: wanted.has(ObjectAttributes::ETAG).then_some(info.etag),
         parts: parts
+            .as_deref()
             .filter(|_| wanted.has(ObjectAttributes::OBJECT_PARTS))
-            .map(|parts| page.of_parts(&parts)),
+            .map(|parts| page.of_parts(parts)),
         size: i64::try_from(info.size).ok().filter(|_| wanted.has(ObjectAttributes::OBJECT_SIZE)),
         has_storage_class: wanted.has(ObjectAttributes::STORAGE_CLASS),
     })?;
@@ -56,15 +58,15 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 }
 
 /// The document.
-struct Attributes {
-    checksum: Option<Checksum>,
+struct Attributes<'a> {
+    checksum: Option<ChecksummedContent<'a, Checksum>>,
     etag: Option<String>,
-    parts: Option<GetObjectAttributesParts>,
+    parts: Option<PartsPage<'a>>,
     size: Option<i64>,
     has_storage_class: bool,
 }
 
-impl Serialize for Attributes {
+impl Serialize for Attributes<'_> {
     fn serialize<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
         serializer.element_with_ns("GetObjectAttributesResponse", NAMESPACE, |serializer| {
             if let Some(checksum) = &self.checksum {
@@ -84,6 +86,26 @@ impl Serialize for Attributes {
             }
             Ok(())
         })
+    }
+}
+
+/// A page of parts, and what is said of all of them.
+struct PartsPage<'a> {
+    /// The elements that stand in front of the parts.
+    before: GetObjectAttributesParts,
+    parts: Vec<&'a PartDescription>,
+    total_count: usize,
+}
+
+impl SerializeContent for PartsPage<'_> {
+    fn serialize_content<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
+        self.before.serialize_content(serializer)?;
+        for part in &self.parts {
+            serializer.content("Part", &described(part))?;
+        }
+        let total_parts_count = i32::try_from(self.total_count).ok();
+        GetObjectAttributesParts { total_parts_count, ..GetObjectAttributesParts::default() }
+            .serialize_content(serializer)
     }
 }
 
@@ -147,29 +169,29 @@ impl PartsAsked {
         Ok(Self { after, max: usize::try_from(max.min(LIST_KEYS_MAX)).expect("a page is small") })
     }
 
-    fn of_parts(&self, parts: &[PartDescription]) -> GetObjectAttributesParts {
-        let behind: Vec<&PartDescription> = parts.iter().filter(|part| part.number > self.after).collect();
-        let page = behind.get(..self.max).unwrap_or(&behind);
+    fn of_parts<'a>(&self, parts: &'a [PartDescription]) -> PartsPage<'a> {
+        let mut page: Vec<&PartDescription> = parts.iter().filter(|part| part.number > self.after).collect();
+        let is_truncated = page.len() > self.max;
+        page.truncate(self.max);
         let last = page.last().map_or(self.after, |part| part.number);
-        GetObjectAttributesParts {
-            is_truncated: Some(page.len() < behind.len()),
+        let before = GetObjectAttributesParts {
+            is_truncated: Some(is_truncated),
             max_parts: i32::try_from(self.max).ok(),
             next_part_number_marker: Some(i32::from(last)),
             part_number_marker: Some(i32::from(self.after)),
-            parts: Some(page.iter().map(|part| described(part)).collect()),
-            total_parts_count: i32::try_from(parts.len()).ok(),
-        }
+            ..GetObjectAttributesParts::default()
+        };
+        PartsPage { before, parts: page, total_count: parts.len() }
     }
 }
 
-fn described(part: &PartDescription) -> ObjectPart {
-    let mut described = ObjectPart {
+fn described(part: &PartDescription) -> ChecksummedContent<'_, ObjectPart> {
+    let content = ObjectPart {
         part_number: Some(i32::from(part.number)),
         size: i64::try_from(part.size).ok(),
         ..ObjectPart::default()
     };
-    checksum::fill_checksums!(described, part.checksum.as_slice());
-    described
+    ChecksummedContent { checksums: part.checksum.as_slice(), content }
 }
 
 #[cfg(test)]
@@ -189,19 +211,40 @@ mod tests {
     }
 
     #[test]
+    fn a_document_has_its_elements_in_one_order() {
+        let parts = [PartDescription { number: 2, size: 7, checksum: None }];
+        let page = PartsAsked { after: 1, max: 9 }.of_parts(&parts);
+        let document = Attributes {
+            checksum: None,
+            etag: None,
+            parts: Some(page),
+            size: Some(7),
+            has_storage_class: true,
+        };
+        assert_eq!(
+            answer::text(&document),
+            format!(
+                "<GetObjectAttributesResponse xmlns=\"{NAMESPACE}\"><ObjectParts><IsTruncated>false</IsTruncated>\
+                 <MaxParts>9</MaxParts><NextPartNumberMarker>2</NextPartNumberMarker>\
+                 <PartNumberMarker>1</PartNumberMarker><Part><PartNumber>2</PartNumber><Size>7</Size></Part>\
+                 <PartsCount>1</PartsCount></ObjectParts><ObjectSize>7</ObjectSize>\
+                 <StorageClass>STANDARD</StorageClass></GetObjectAttributesResponse>"
+            )
+        );
+    }
+
+    #[test]
     fn parts_are_counted_and_listed_in_pages() {
         let parts: Vec<PartDescription> =
             [2, 5, 9].map(|number| PartDescription { number, size: 7, checksum: None }).into();
-        let numbers = |page: &GetObjectAttributesParts| {
-            page.parts.iter().flatten().filter_map(|part| part.part_number).collect::<Vec<_>>()
-        };
+        let numbers = |page: &PartsPage<'_>| page.parts.iter().map(|part| part.number).collect::<Vec<_>>();
         let first = PartsAsked { after: 0, max: 2 }.of_parts(&parts);
-        assert_eq!((numbers(&first), first.is_truncated), (vec![2, 5], Some(true)));
-        assert_eq!(first.total_parts_count, Some(3));
-        let after = u16::try_from(first.next_part_number_marker.unwrap()).unwrap();
+        assert_eq!((numbers(&first), first.before.is_truncated), (vec![2, 5], Some(true)));
+        assert_eq!(first.total_count, 3);
+        let after = u16::try_from(first.before.next_part_number_marker.unwrap()).unwrap();
         let rest = PartsAsked { after, max: 2 }.of_parts(&parts);
-        assert_eq!((numbers(&rest), rest.is_truncated), (vec![9], Some(false)));
+        assert_eq!((numbers(&rest), rest.before.is_truncated), (vec![9], Some(false)));
         let none = PartsAsked { after: 9, max: 2 }.of_parts(&parts);
-        assert_eq!((numbers(&none), none.next_part_number_marker), (vec![], Some(9)));
+        assert_eq!((numbers(&none), none.before.next_part_number_marker), (vec![], Some(9)));
     }
 }

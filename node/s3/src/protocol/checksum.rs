@@ -9,13 +9,21 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumKind};
 
 use sherd_store::object;
 
-/// Every algorithm, AWS's name of it, and the header or trailer of its checksum.
-pub const ALGORITHMS: [(ChecksumAlgorithm, &str, &str); 5] = [
-    (ChecksumAlgorithm::Crc32, "CRC32", "x-amz-checksum-crc32"),
-    (ChecksumAlgorithm::Crc32c, "CRC32C", "x-amz-checksum-crc32c"),
-    (ChecksumAlgorithm::Crc64Nvme, "CRC64NVME", "x-amz-checksum-crc64nvme"),
-    (ChecksumAlgorithm::Sha1, "SHA1", "x-amz-checksum-sha1"),
-    (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256"),
+/// An algorithm, AWS's name of it, the header or trailer of its checksum, and the element of a document.
+type AlgorithmRow = (ChecksumAlgorithm, &'static str, &'static str, &'static str);
+
+/// Every algorithm.
+pub const ALGORITHMS: [AlgorithmRow; 10] = [
+    (ChecksumAlgorithm::Crc32, "CRC32", "x-amz-checksum-crc32", "ChecksumCRC32"),
+    (ChecksumAlgorithm::Crc32c, "CRC32C", "x-amz-checksum-crc32c", "ChecksumCRC32C"),
+    (ChecksumAlgorithm::Crc64Nvme, "CRC64NVME", "x-amz-checksum-crc64nvme", "ChecksumCRC64NVME"),
+    (ChecksumAlgorithm::Sha1, "SHA1", "x-amz-checksum-sha1", "ChecksumSHA1"),
+    (ChecksumAlgorithm::Sha256, "SHA256", "x-amz-checksum-sha256", "ChecksumSHA256"),
+    (ChecksumAlgorithm::Sha512, "SHA512", "x-amz-checksum-sha512", "ChecksumSHA512"),
+    (ChecksumAlgorithm::Md5, "MD5", "x-amz-checksum-md5", "ChecksumMD5"),
+    (ChecksumAlgorithm::XxHash64, "XXHASH64", "x-amz-checksum-xxhash64", "ChecksumXXHASH64"),
+    (ChecksumAlgorithm::XxHash3, "XXHASH3", "x-amz-checksum-xxhash3", "ChecksumXXHASH3"),
+    (ChecksumAlgorithm::XxHash128, "XXHASH128", "x-amz-checksum-xxhash128", "ChecksumXXHASH128"),
 ];
 
 /// The body's checksum as the headers declare it.
@@ -30,7 +38,7 @@ pub struct DeclaredChecksum {
     pub trailer: Option<ChecksumAlgorithm>,
 }
 
-fn row(algorithm: ChecksumAlgorithm) -> &'static (ChecksumAlgorithm, &'static str, &'static str) {
+fn row(algorithm: ChecksumAlgorithm) -> &'static AlgorithmRow {
     ALGORITHMS.iter().find(|known| known.0 == algorithm).expect("the table names every algorithm")
 }
 
@@ -60,6 +68,11 @@ pub fn of_name(name: &str) -> Option<ChecksumAlgorithm> {
 /// The algorithm whose header has this name, in lower case.
 pub fn of_header(header: &str) -> Option<ChecksumAlgorithm> {
     ALGORITHMS.iter().find(|known| known.2 == header).map(|known| known.0)
+}
+
+/// The algorithm whose checksum an element of this name has.
+pub(crate) fn of_element(element: &[u8]) -> Option<ChecksumAlgorithm> {
+    ALGORITHMS.iter().find(|known| known.3.as_bytes() == element).map(|known| known.0)
 }
 
 /// The bytes of a checksum in base64; nothing when it has not the shape of its algorithm.
@@ -123,17 +136,25 @@ mod tests {
         {
             assert_eq!(has_shape(ChecksumAlgorithm::Crc32, value.as_bytes()), fits, "{value}");
         }
-        let long = STANDARD.encode([0; 64]);
-        assert!(!has_shape(ChecksumAlgorithm::Sha256, long.as_bytes()));
+        for algorithm in ChecksumAlgorithm::ALL {
+            let fitting = |bytes| has_shape(algorithm, STANDARD.encode(vec![0; bytes]).as_bytes());
+            let bytes = algorithm.bytes();
+            assert_eq!((fitting(bytes - 1), fitting(bytes), fitting(bytes + 1)), (false, true, false));
+        }
     }
 
     #[test]
     fn every_algorithm_is_found_by_its_names() {
-        for (algorithm, of, carried) in ALGORITHMS {
+        assert_eq!(ALGORITHMS.map(|known| known.0), ChecksumAlgorithm::ALL);
+        for (algorithm, of, carried, element) in ALGORITHMS {
             assert_eq!((name(algorithm), header(algorithm)), (of, carried));
+            assert_eq!(carried, format!("x-amz-checksum-{}", of.to_ascii_lowercase()));
+            assert_eq!(element, format!("Checksum{of}"));
+            assert_eq!(of_element(element.as_bytes()), Some(algorithm));
             assert_eq!(of_name(&of.to_ascii_lowercase()), Some(algorithm));
             assert_eq!(of_header(carried), Some(algorithm));
         }
-        assert_eq!((of_name("MD5"), of_header("X-Amz-Checksum-Crc32")), (None, None));
+        assert_eq!((of_name("MD4"), of_header("X-Amz-Checksum-Crc32")), (None, None));
+        assert_eq!(of_element(b"checksumCRC32"), None);
     }
 }

@@ -280,7 +280,7 @@ mod tests {
             ("x-amz-mfa", "s 123456"),
             ("x-amz-object-ownership", "ObjectWriter"),
             ("x-amz-write-offset-bytes", "1"),
-            ("x-amz-checksum-sha512", "AA=="),
+            ("x-amz-checksum-sha3", "AA=="),
             ("x-amz-something-new", "1"),
             ("x-amz-copy-source", "/b/k?versionId=3sL4k"),
         ] {
@@ -325,7 +325,7 @@ mod tests {
                 ("x-amz-storage-class", "GLACIER"),
                 ("x-amz-object-lock-mode", "GOVERNANCE"),
                 ("x-amz-sdk-checksum-algorithm", "CRC32"),
-                ("x-amz-checksum-sha512", "AA=="),
+                ("x-amz-checksum-sha3", "AA=="),
                 ("x-amz-checksum-crc32", "no checksum"),
             ] {
                 let declared = checked(operation, &[(name, value)]);

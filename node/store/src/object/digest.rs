@@ -2,12 +2,14 @@
 //!
 //! A body arrives as a list of buffers; each buffer goes through every digest once, in order, and
 //! is never joined to its neighbours. The values are what S3 compares, stores and returns: MD5 for
-//! the entity tag, and the five `x-amz-checksum-*` algorithms.
+//! the entity tag, and the ten `x-amz-checksum-*` algorithms.
 
 use crc_fast::{CrcAlgorithm, Digest as Crc};
 use sha1::Sha1;
-use sha2::{Digest, Sha256};
+use sha2::{Digest, Sha256, Sha512};
 use smallvec::SmallVec;
+use xxhash_rust::xxh3::Xxh3;
+use xxhash_rust::xxh64::Xxh64;
 
 use sherd_core::md5::Md5;
 use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Checksums};
@@ -16,9 +18,27 @@ use sherd_core::record::{Checksum, ChecksumAlgorithm, ChecksumBytes, Checksums};
 /// integrity"): the one that is joined out of those of parts.
 pub(crate) const DEFAULT_ALGORITHM: ChecksumAlgorithm = ChecksumAlgorithm::Crc64Nvme;
 
+/// Whether Complete may announce such a checksum only where its upload names the algorithm. Of the five older
+/// ones AWS takes any there, unread (AWS, "Checking object integrity for data uploads").
+pub(crate) const fn has_to_be_named(algorithm: ChecksumAlgorithm) -> bool {
+    match algorithm {
+        ChecksumAlgorithm::Crc32
+        | ChecksumAlgorithm::Crc32c
+        | ChecksumAlgorithm::Crc64Nvme
+        | ChecksumAlgorithm::Sha1
+        | ChecksumAlgorithm::Sha256 => false,
+        ChecksumAlgorithm::Sha512
+        | ChecksumAlgorithm::Md5
+        | ChecksumAlgorithm::XxHash64
+        | ChecksumAlgorithm::XxHash3
+        | ChecksumAlgorithm::XxHash128 => true,
+    }
+}
+
 /// Digests in the making.
 #[derive(Debug)]
 pub struct Digests {
+    /// For the entity tag; `None` also where MD5 is among the checksums.
     md5: Option<Md5>,
     // Most bodies have one: no allocation.
     checksums: SmallVec<[(ChecksumAlgorithm, Hasher); 1]>,
@@ -27,11 +47,17 @@ pub struct Digests {
 /// One checksum in the making.
 pub struct Hasher(Inner);
 
+/// States of more than 200 bytes are boxed: those of most bodies then stay small.
 enum Inner {
     Crc32(Crc),
     Crc64(Crc),
     Sha1(Sha1),
     Sha256(Sha256),
+    Sha512(Box<Sha512>),
+    Md5(Md5),
+    XxHash64(Xxh64),
+    XxHash3(Box<Xxh3>),
+    XxHash128(Box<Xxh3>),
 }
 
 impl std::fmt::Debug for Hasher {
@@ -43,7 +69,7 @@ impl std::fmt::Debug for Hasher {
 /// The digests of a whole body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DigestValues {
-    /// Its MD5, unless it was left out.
+    /// Its MD5; `None` where it was left out and the checksums have no MD5.
     pub md5: Option<[u8; 16]>,
     /// The checksums asked for, in the order in which they were.
     pub checksums: Checksums,
@@ -52,8 +78,10 @@ pub struct DigestValues {
 impl Digests {
     /// Begins MD5 and the checksums asked for.
     pub fn new(algorithms: impl IntoIterator<Item = ChecksumAlgorithm>) -> Self {
-        let checksums = algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
-        Self { md5: Some(Md5::new()), checksums }
+        let checksums: SmallVec<_> =
+            algorithms.into_iter().map(|algorithm| (algorithm, Hasher::new(algorithm))).collect();
+        let has_md5 = checksums.iter().any(|(algorithm, _)| *algorithm == ChecksumAlgorithm::Md5);
+        Self { md5: (!has_md5).then(Md5::new), checksums }
     }
 
     /// Leaves MD5 out.
@@ -74,12 +102,16 @@ impl Digests {
 
     /// Ends.
     pub fn finish(self) -> DigestValues {
-        let checksums = self
+        let checksums: Checksums = self
             .checksums
             .into_iter()
             .map(|(algorithm, hasher)| Checksum { algorithm, composite_of: None, value: hasher.finish() })
             .collect();
-        DigestValues { md5: self.md5.map(Md5::finish), checksums }
+        let md5 = self.md5.map(Md5::finish).or_else(|| {
+            let sum = checksums.iter().find(|checksum| checksum.algorithm == ChecksumAlgorithm::Md5)?;
+            sum.value.as_slice().try_into().ok()
+        });
+        DigestValues { md5, checksums }
     }
 }
 
@@ -100,7 +132,13 @@ pub(crate) fn join_checksums<'a>(
         ChecksumAlgorithm::Crc32 => CrcAlgorithm::Crc32IsoHdlc,
         ChecksumAlgorithm::Crc32c => CrcAlgorithm::Crc32Iscsi,
         ChecksumAlgorithm::Crc64Nvme => CrcAlgorithm::Crc64Nvme,
-        ChecksumAlgorithm::Sha1 | ChecksumAlgorithm::Sha256 => return None,
+        ChecksumAlgorithm::Sha1
+        | ChecksumAlgorithm::Sha256
+        | ChecksumAlgorithm::Sha512
+        | ChecksumAlgorithm::Md5
+        | ChecksumAlgorithm::XxHash64
+        | ChecksumAlgorithm::XxHash3
+        | ChecksumAlgorithm::XxHash128 => return None,
     };
     let mut joined = Crc::new(crc).finalize();
     for (value, length) in parts {
@@ -123,6 +161,11 @@ impl Hasher {
             ChecksumAlgorithm::Crc64Nvme => Inner::Crc64(Crc::new(CrcAlgorithm::Crc64Nvme)),
             ChecksumAlgorithm::Sha1 => Inner::Sha1(Sha1::new()),
             ChecksumAlgorithm::Sha256 => Inner::Sha256(Sha256::new()),
+            ChecksumAlgorithm::Sha512 => Inner::Sha512(Box::new(Sha512::new())),
+            ChecksumAlgorithm::Md5 => Inner::Md5(Md5::new()),
+            ChecksumAlgorithm::XxHash64 => Inner::XxHash64(Xxh64::new(0)),
+            ChecksumAlgorithm::XxHash3 => Inner::XxHash3(Box::new(Xxh3::new())),
+            ChecksumAlgorithm::XxHash128 => Inner::XxHash128(Box::new(Xxh3::new())),
         })
     }
 
@@ -132,6 +175,10 @@ impl Hasher {
             Inner::Crc32(crc) | Inner::Crc64(crc) => crc.update(bytes),
             Inner::Sha1(sha) => sha.update(bytes),
             Inner::Sha256(sha) => sha.update(bytes),
+            Inner::Sha512(sha) => sha.update(bytes),
+            Inner::Md5(md5) => md5.update(bytes),
+            Inner::XxHash64(hash) => hash.update(bytes),
+            Inner::XxHash3(hash) | Inner::XxHash128(hash) => hash.update(bytes),
         }
     }
 
@@ -145,6 +192,11 @@ impl Hasher {
             Inner::Crc64(crc) => ChecksumBytes::from_slice(&crc.finalize().to_be_bytes()),
             Inner::Sha1(sha) => ChecksumBytes::from_slice(&sha.finalize()),
             Inner::Sha256(sha) => ChecksumBytes::from_slice(&sha.finalize()),
+            Inner::Sha512(sha) => ChecksumBytes::from_slice(&sha.finalize()),
+            Inner::Md5(md5) => ChecksumBytes::from_slice(&md5.finish()),
+            Inner::XxHash64(hash) => ChecksumBytes::from_slice(&hash.digest().to_be_bytes()),
+            Inner::XxHash3(hash) => ChecksumBytes::from_slice(&hash.digest().to_be_bytes()),
+            Inner::XxHash128(hash) => ChecksumBytes::from_slice(&hash.digest128().to_be_bytes()),
         }
     }
 }
@@ -158,13 +210,23 @@ mod tests {
     /// The check values of each algorithm's published specification, over "123456789".
     #[test]
     fn check_values_match_the_specifications() {
-        let cases: [(ChecksumAlgorithm, &[u8]); 3] = [
-            (ChecksumAlgorithm::Crc32, &[0xcb, 0xf4, 0x39, 0x26]),
-            (ChecksumAlgorithm::Crc32c, &[0xe3, 0x06, 0x92, 0x83]),
-            (ChecksumAlgorithm::Crc64Nvme, &[0xae, 0x8b, 0x14, 0x86, 0x0a, 0x79, 0x98, 0x88]),
+        let cases = [
+            (ChecksumAlgorithm::Crc32, "cbf43926"),
+            (ChecksumAlgorithm::Crc32c, "e3069283"),
+            (ChecksumAlgorithm::Crc64Nvme, "ae8b14860a799888"),
+            (
+                ChecksumAlgorithm::Sha512,
+                "d9e6762dd1c8eaf6d61b3c6192fc408d4d6d5f1176d0c29169bc24e71c3f274a\
+                 d27fcd5811b313d681f7e55ec02d73d499c95455b6b5bb503acf574fba8ffe85",
+            ),
+            (ChecksumAlgorithm::Md5, "25f9e794323b453885f5181f1b624d0b"),
+            // As the reference implementation, xxHash 0.8, writes them: big endian.
+            (ChecksumAlgorithm::XxHash64, "8cb841db40e6ae83"),
+            (ChecksumAlgorithm::XxHash3, "72dcb18b67a17dff"),
+            (ChecksumAlgorithm::XxHash128, "33119477ede5dcd5e9716427681d5860"),
         ];
         for (algorithm, expected) in cases {
-            assert_eq!(checksum(algorithm, b"123456789").as_slice(), expected, "{algorithm:?}");
+            assert_eq!(hex::encode(checksum(algorithm, b"123456789")), expected, "{algorithm:?}");
         }
         assert_eq!(
             hex::encode(checksum(ChecksumAlgorithm::Sha1, b"abc")),
@@ -178,25 +240,28 @@ mod tests {
 
     #[test]
     fn joined_checksums_are_those_of_the_whole() {
-        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme, Sha256};
+        use ChecksumAlgorithm::{Crc32, Crc32c, Crc64Nvme};
         let body = b"one part, another part, and the last";
-        for algorithm in [Crc32, Crc32c, Crc64Nvme] {
+        for algorithm in ChecksumAlgorithm::ALL {
+            if !matches!(algorithm, Crc32 | Crc32c | Crc64Nvme) {
+                assert_eq!(join_checksums(algorithm, std::iter::empty()), None, "{algorithm:?}");
+                continue;
+            }
             let parts = [&body[..8], &body[8..8], &body[8..30], &body[30..]];
             let sums: Vec<(ChecksumBytes, u64)> =
                 parts.iter().map(|part| (checksum(algorithm, part), part.len() as u64)).collect();
             let joined = join_checksums(algorithm, sums.iter().map(|(sum, length)| (sum, *length)));
             assert_eq!(joined, Some(checksum(algorithm, body)), "{algorithm:?}");
         }
-        assert_eq!(join_checksums(Sha256, std::iter::empty()), None);
     }
 
-    const ALL: [ChecksumAlgorithm; 5] = [
-        ChecksumAlgorithm::Crc32,
-        ChecksumAlgorithm::Crc32c,
-        ChecksumAlgorithm::Crc64Nvme,
-        ChecksumAlgorithm::Sha1,
-        ChecksumAlgorithm::Sha256,
-    ];
+    #[test]
+    fn an_md5_among_the_checksums_is_computed_once_and_never_left_out() {
+        let mut digests = Digests::new([ChecksumAlgorithm::Md5]).without_md5();
+        assert!(digests.md5.is_none());
+        digests.update(b"123456789");
+        assert_eq!(digests.finish().md5, Some(Md5::digest(b"123456789")));
+    }
 
     proptest! {
         #[test]
@@ -208,11 +273,11 @@ mod tests {
             mut cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..20),
         ) {
             let whole = {
-                let mut digests = Digests::new(ALL);
+                let mut digests = Digests::new(ChecksumAlgorithm::ALL);
                 digests.update(&body);
                 digests.finish()
             };
-            let mut list = Digests::new(ALL);
+            let mut list = Digests::new(ChecksumAlgorithm::ALL);
             cuts.sort_by_key(|cut| cut.index(body.len() + 1));
             let mut left = body.as_slice();
             for cut in cuts {

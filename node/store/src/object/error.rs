@@ -105,12 +105,12 @@ pub enum Invalid {
         /// The upload's algorithm.
         algorithm: ChecksumAlgorithm,
     },
-    /// A part comes with another checksum than its upload's.
+    /// A part or a Complete comes with another checksum than its upload's.
     #[error("checksum {actual:?} where the upload has {expected:?}")]
-    PartChecksumAlgorithm {
-        /// The upload's.
-        expected: ChecksumAlgorithm,
-        /// The part's, where it has one.
+    ChecksumAlgorithm {
+        /// The upload's, where it names one.
+        expected: Option<ChecksumAlgorithm>,
+        /// The one that came, where one did.
         actual: Option<ChecksumAlgorithm>,
     },
     /// Complete names another kind of checksum than its upload's.

@@ -23,7 +23,7 @@ const MANIFEST_VERSION: u8 = 2;
 /// Pages whose data references name no set: still read.
 const MANIFEST_VERSION_WITHOUT_SETS: u8 = 1;
 
-const _: () = assert!(MANIFEST_BYTES_MAX < 1 << 20, "a manifest page is read whole");
+const _: () = assert!(MANIFEST_BYTES_MAX < 5 << 18, "a manifest page is read whole: at most 1.25 MiB");
 
 /// The stored form of a manifest page.
 ///
@@ -126,12 +126,6 @@ pub(super) fn take_checksum(reader: &mut Reader) -> Result<Checksum, DecodeError
 }
 
 pub(super) fn algorithm_of(number: u8) -> Result<ChecksumAlgorithm, DecodeError> {
-    match number {
-        1 => Ok(ChecksumAlgorithm::Crc32),
-        2 => Ok(ChecksumAlgorithm::Crc32c),
-        3 => Ok(ChecksumAlgorithm::Crc64Nvme),
-        4 => Ok(ChecksumAlgorithm::Sha1),
-        5 => Ok(ChecksumAlgorithm::Sha256),
-        _ => Err(DecodeError::Invalid { field: "checksum algorithm" }),
-    }
+    let known = ChecksumAlgorithm::ALL.into_iter().find(|algorithm| *algorithm as u8 == number);
+    known.ok_or(DecodeError::Invalid { field: "checksum algorithm" })
 }

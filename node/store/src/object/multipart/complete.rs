@@ -310,8 +310,8 @@ fn tag_of(etag: &str) -> Option<[u8; 16]> {
     hex::decode_to_slice(digits, &mut tag).ok().map(|()| tag)
 }
 
-/// Judges what Complete says before any part is read: the order of its parts, the kind of checksum that it
-/// names, and the parts' checksums where the object's is made of them.
+/// Judges what Complete says before any part is read: the order of its parts, the kind and the algorithm of
+/// the checksum that it names, and the parts' checksums where the object's is made of them.
 fn judge_list(
     listed: &[ListedPart],
     announced: Option<&Checksum>,
@@ -325,6 +325,10 @@ fn judge_list(
     // Where the upload names no algorithm, its object gets the default one over all bytes.
     if kind.is_some_and(|kind| kind != upload_kind.unwrap_or(ChecksumKind::FullObject)) {
         return Err(Invalid::ChecksumKind { upload: upload_kind }.into());
+    }
+    let unnamed = announced.map(|whole| whole.algorithm).filter(|_| declared.is_none());
+    if let Some(algorithm) = unnamed.filter(|algorithm| digest::has_to_be_named(*algorithm)) {
+        return Err(Invalid::ChecksumAlgorithm { expected: None, actual: Some(algorithm) }.into());
     }
     let Some((algorithm, ChecksumKind::Composite)) = declared else { return Ok(()) };
     let sums = listed.iter().map(|listed| {

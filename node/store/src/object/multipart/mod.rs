@@ -227,7 +227,11 @@ fn judge_algorithm(
         Some(actual) => actual == expected,
         None => kind == ChecksumKind::FullObject || origin == PartOrigin::Copy,
     };
-    if fits { Ok(()) } else { Err(Invalid::PartChecksumAlgorithm { expected, actual: announced }) }
+    if fits {
+        Ok(())
+    } else {
+        Err(Invalid::ChecksumAlgorithm { expected: Some(expected), actual: announced })
+    }
 }
 
 fn part_of(number: u16, digests: &DigestValues, kept: ChecksumAlgorithm, stored: &StoredBody) -> PartRef {
