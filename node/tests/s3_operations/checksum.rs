@@ -146,6 +146,18 @@ async fn a_checksum_that_differs_stores_nothing() {
 }
 
 #[tokio::test]
+async fn a_content_md5_that_differs_is_answered_with_both_digests() {
+    let (_node, client) = a_bucket().await;
+    // Of an empty body.
+    let put = client.put_object().bucket(BUCKET).key("k").content_md5("1B2M2Y8AsgTpgAmY7PhCfg==");
+    let differs = refused(put.body(ByteStream::from_static(b"123456789")).send().await);
+    assert_eq!((differs.status, differs.code.as_str()), (400, "BadDigest"));
+    let digests = "<CalculatedDigest>JfnnlDI7RTiF9RgfG2JNCw==</CalculatedDigest>\
+                   <ExpectedDigest>d41d8cd98f00b204e9800998ecf8427e</ExpectedDigest>";
+    assert!(differs.document().contains(digests), "{}", differs.document());
+}
+
+#[tokio::test]
 async fn two_checksums_are_too_many() {
     let (_node, client) = a_bucket().await;
     let body = ByteStream::from_static(b"123456789");

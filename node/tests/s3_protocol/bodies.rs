@@ -383,6 +383,9 @@ async fn documents_are_verified_before_they_are_read() {
     ] {
         assert_eq!(server.send(&request).await.refusal(), expected);
     }
+    let differs = server.send(&post().header("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==")).await;
+    assert_eq!(differs.element("ExpectedDigest").as_deref(), Some("d41d8cd98f00b204e9800998ecf8427e"));
+    assert!(differs.element("CalculatedDigest").is_some_and(|digest| digest.ends_with("==")));
     let framed = Asking::new("POST", "/bucket?delete").header("x-amz-trailer", "x-amz-checksum-crc32");
     let trailer = |crc: &str| unsigned_frames(&[document], &format!("x-amz-checksum-crc32:{crc}"));
     let good = framed.clone().framed(UNSIGNED_TRAILER, document.len(), &trailer(&crc));

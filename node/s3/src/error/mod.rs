@@ -219,9 +219,7 @@ fn of_body(body: &BodyError) -> Refusal {
         Refusal::says(Code::BadDigest, message)
     };
     match body {
-        BodyError::BadDigest => {
-            Refusal::says(Code::BadDigest, "The Content-MD5 you specified did not match what we received.")
-        }
+        BodyError::BadDigest { expected, computed } => Refusal::bad_md5(expected, computed),
         BodyError::ChecksumMismatch(algorithm) => mismatch(checksum::name(*algorithm)),
         BodyError::WholeChecksumMismatch(algorithm) => {
             mismatch(&checksum::name(*algorithm).to_ascii_lowercase())

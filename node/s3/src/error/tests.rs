@@ -33,7 +33,7 @@ fn is_in_the_table(error: &Error) {
             | Invalid::Argument { .. },
         )
         | Error::Body(
-            BodyError::BadDigest
+            BodyError::BadDigest { .. }
             | BodyError::ChecksumMismatch(_)
             | BodyError::WholeChecksumMismatch(_)
             | BodyError::Length { .. }
@@ -79,7 +79,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Invalid::CopyOntoItself.into(), "InvalidRequest", 400),
         (Invalid::BucketName.into(), "InvalidBucketName", 400),
         (Invalid::Argument { name: "max-keys" }.into(), "InvalidArgument", 400),
-        (BodyError::BadDigest.into(), "BadDigest", 400),
+        (BodyError::BadDigest { expected: [0; 16], computed: [1; 16] }.into(), "BadDigest", 400),
         (BodyError::ChecksumMismatch(ChecksumAlgorithm::Crc32c).into(), "BadDigest", 400),
         (BodyError::WholeChecksumMismatch(Sha256).into(), "BadDigest", 400),
         (BodyError::Length { expected: 2, got: 1 }.into(), "IncompleteBody", 400),

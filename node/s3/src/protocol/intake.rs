@@ -333,12 +333,7 @@ fn check_document(
     if let Some(declared) = declared_md5 {
         let computed: [u8; 16] = Md5::digest(&collected.bytes);
         if declared != computed {
-            return Err(Refusal::says(
-                Code::BadDigest,
-                "The Content-MD5 you specified did not match what we received.",
-            )
-            .with("ExpectedDigest", STANDARD.encode(declared))
-            .with("CalculatedDigest", STANDARD.encode(computed)));
+            return Err(Refusal::bad_md5(&declared, &computed));
         }
     }
     // CompleteMultipartUpload carries the object's checksum, not its document's.

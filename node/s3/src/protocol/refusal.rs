@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use http::header::{HeaderName, HeaderValue};
 
 use super::code::Code;
@@ -45,6 +47,13 @@ impl Refusal {
     /// Names an argument that cannot be used, and what was sent.
     pub fn bad_argument(message: &'static str, name: &str, value: &str) -> Self {
         Self::says(Code::InvalidArgument, message).with("ArgumentName", name).with("ArgumentValue", value)
+    }
+
+    /// Says that `Content-MD5` differs. S3 writes the one in hexadecimal digits and the other in base64.
+    pub fn bad_md5(expected: &[u8; 16], computed: &[u8; 16]) -> Self {
+        Self::says(Code::BadDigest, "The Content-MD5 you specified did not match what we received.")
+            .with("CalculatedDigest", STANDARD.encode(computed))
+            .with("ExpectedDigest", hex::encode(expected))
     }
 
     /// Adds an element.

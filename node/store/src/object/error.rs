@@ -170,7 +170,12 @@ pub enum Invalid {
 pub enum BodyError {
     /// Content-MD5 differs.
     #[error("Content-MD5 differs")]
-    BadDigest,
+    BadDigest {
+        /// Announced.
+        expected: [u8; 16],
+        /// Of the bytes that arrived.
+        computed: [u8; 16],
+    },
     /// A checksum header or trailer differs.
     #[error("{0:?} differs")]
     ChecksumMismatch(ChecksumAlgorithm),

@@ -267,8 +267,11 @@ fn judge(
     md5: Option<[u8; 16]>,
     checksum: Option<ExpectedChecksum>,
 ) -> std::result::Result<(), Error> {
-    if md5.is_some() && md5 != digests.md5 {
-        return Err(BodyError::BadDigest.into());
+    if let Some(expected) = md5 {
+        let computed = digests.md5.expect("an MD5 that was announced is not left out");
+        if expected != computed {
+            return Err(BodyError::BadDigest { expected, computed }.into());
+        }
     }
     let Some(expected) = checksum else { return Ok(()) };
     let algorithm = expected.algorithm();
