@@ -168,7 +168,7 @@ impl SetView {
     }
 
     fn with_room(&self) -> usize {
-        self.routes.iter().filter(|route| !route.registers.is_full(route.volume)).count()
+        self.routes.iter().filter(|route| !route.peer.is_full(route.volume)).count()
     }
 
     /// The places of all volumes from one of them on, those that are late behind the others.

@@ -34,41 +34,35 @@ pub(crate) use limits::LATE_LOOK_EVERY;
 pub use local::LocalPeer;
 pub use local::{CountedPage, PageShare, ScanRoom, WorkForPeer, entry_bytes, row_bytes};
 pub use pending::{AnswerSender, Pending};
-pub use seam::{Peer, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer};
+pub use seam::{Peer, RegisterPeer, ShardPeer, ShardSink, UpkeepPeer, VolumePeer};
 
 /// A volume, and how the node that owns it is reached.
 #[derive(Debug, Clone)]
 pub struct VolumeRoute {
     /// The volume.
     pub volume: VolumeId,
-    /// Its shards.
-    pub shards: Arc<dyn ShardPeer>,
-    /// Its registers.
-    pub registers: Arc<dyn RegisterPeer>,
-    /// Its calls for upkeep.
-    pub upkeep: Arc<dyn UpkeepPeer>,
+    /// The node that owns it.
+    pub peer: Arc<dyn VolumePeer>,
 }
 
 impl VolumeRoute {
     /// Whether the volume keeps its callers waiting: see [`Peer::is_late`].
     pub fn is_late(&self) -> bool {
-        self.registers.is_late(self.volume)
+        self.peer.is_late(self.volume)
     }
 
     /// Whether the connection to its node was lost just before: see [`Peer::is_returning`].
     pub fn is_returning(&self) -> bool {
-        self.registers.is_returning(self.volume)
+        self.peer.is_returning(self.volume)
     }
 
     /// Whether a call to it waits for longer than one should: see [`Peer::has_overdue`].
     pub fn has_overdue(&self) -> bool {
-        self.registers.has_overdue(self.volume)
+        self.peer.has_overdue(self.volume)
     }
 
     /// The way to a volume through a peer.
     pub fn through<P: Peer + 'static>(volume: VolumeId, peer: &Arc<P>) -> Self {
-        let (shards, registers, upkeep) =
-            (Arc::<P>::clone(peer), Arc::<P>::clone(peer), Arc::<P>::clone(peer));
-        Self { volume, shards, registers, upkeep }
+        Self { volume, peer: Arc::<P>::clone(peer) }
     }
 }

@@ -131,3 +131,8 @@ macro_rules! typed_wrappers {
 }
 
 sherd_core::for_each_call!(typed_wrappers);
+
+/// A node that owns volumes, with the typed calls of all three services.
+pub trait VolumePeer: RegisterPeer + ShardPeer + UpkeepPeer {}
+
+impl<P: Peer> VolumePeer for P {}

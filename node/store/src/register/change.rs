@@ -197,7 +197,7 @@ impl Registers {
         for place in 0..round.set.routes.len() {
             let to = &set.routes[place];
             let values = if place == start { ValueLimit::USUAL } else { ValueLimit::NOTHING };
-            let pending = to.registers.prepare(to.volume, target, Prepare { ballot }, values);
+            let pending = to.peer.prepare(to.volume, target, Prepare { ballot }, values);
             round.ask(place, pending);
         }
         self.inner.metrics.register.prepare_rounds.inc();
@@ -480,7 +480,7 @@ impl Change<'_> {
         let mut round: Round<()> = Round::new(Arc::clone(&begun.round.set), deadline);
         for place in 0..round.set.routes.len() {
             let route = round.set.routes[place].clone();
-            round.ask(place, route.registers.accept(route.volume, &begun.route.target, accept, heal));
+            round.ask(place, route.peer.accept(route.volume, &begun.route.target, accept, heal));
         }
         let mut sent = OpenAccept { registers, key: &begun.route.target.key, is_known: false };
         registers.inner.metrics.register.accept_rounds.inc();

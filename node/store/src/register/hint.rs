@@ -87,7 +87,7 @@ impl Registers {
         };
         tokio::time::sleep(FASTER_ONE_ENDS).await;
         let looks = round.refused().map(|(route, _)| async move {
-            let pending = route.registers.read(route.volume, target, ValueLimit::NOTHING);
+            let pending = route.peer.read(route.volume, target, ValueLimit::NOTHING);
             match tokio::time::timeout(self.inner.timeouts.round, pending).await {
                 Ok(Ok(Answer { result: Ok(vote), .. })) => {
                     vote.row.is_none_or(|row| row.head.ballot < ballot)
@@ -106,6 +106,6 @@ fn send_hint(round: &Round<()>, target: &Target, ballot: Ballot) {
     // After the accepts: an idle volume's position would otherwise be noted with the next write.
     let commit = CommitHint { ballot, is_everywhere: round.is_everywhere(), positions: round.positions() };
     for route in &round.set.routes {
-        route.registers.commit(route.volume, target, &commit);
+        route.peer.commit(route.volume, target, &commit);
     }
 }

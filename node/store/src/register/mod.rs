@@ -323,7 +323,7 @@ impl Registers {
         let mut holders = self.hedged(holders_first(set, &found.holders));
         let inline = |place: usize| {
             let route = &set.routes[place];
-            route.registers.inline(route.volume, target, found.ballot)
+            route.peer.inline(route.volume, target, found.ballot)
         };
         while let Some((place, answer)) = holders.next(1, inline).await {
             match answer {

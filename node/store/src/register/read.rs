@@ -227,7 +227,7 @@ impl Registers {
         let mut holders = self.hedged(holders_first(set, &head.holders));
         let read = |place: usize| {
             let route = &set.routes[place];
-            route.registers.read(route.volume, target, values)
+            route.peer.read(route.volume, target, values)
         };
         while let Some((place, answer)) = holders.next(1, read).await {
             let route = &set.routes[place];
@@ -320,7 +320,7 @@ enum ReadOutcome {
 
 fn ask(round: &mut Round<Vote>, place: usize, target: &Target, values: ValueLimit) {
     let route = round.set.routes[place].clone();
-    round.ask(place, route.registers.read(route.volume, target, values));
+    round.ask(place, route.peer.read(route.volume, target, values));
 }
 
 fn shown_value(vote: &Vote, head: &HighestRow) -> ShownValue {

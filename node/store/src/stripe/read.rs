@@ -213,7 +213,7 @@ impl StripeRead {
         let shard = ShardId { data: self.data.id, index };
         let Piece { offset, length, .. } = *piece;
         let range = ShardRange { shard, home: self.data.home, offset, length, wanted: ReadPurpose::ByClient };
-        let read = || route.shards.read_shard(route.volume, range);
+        let read = || route.peer.read_shard(route.volume, range);
         match &self.trace {
             Some(request) => trace::call_for(request.id(), read),
             None => read(),

@@ -110,7 +110,7 @@ impl Drop for UnnamedData {
             let mut removals = Vec::with_capacity(self.sent_to.count());
             for index in 0..self.set.routes.len() {
                 let route = self.route(index);
-                let removal = route.shards.delete_shard(route.volume, self.shard(index), self.data.home);
+                let removal = route.peer.delete_shard(route.volume, self.shard(index), self.data.home);
                 if self.sent_to.has(self.place(index)) {
                     removals.push(removal);
                 }
@@ -322,7 +322,7 @@ fn open_sinks(unnamed: &UnnamedData, layout: &Layout, target: &Target) -> Vec<Op
                 shard_bytes: layout.shard_bytes(),
             };
             let route = unnamed.route(index);
-            Some(route.shards.create_shard(route.volume, target, header, false))
+            Some(route.peer.create_shard(route.volume, target, header, false))
         })
         .collect()
 }
@@ -363,7 +363,7 @@ impl StripeWriter {
                 Gather::new(shards.into_iter().enumerate().map(|(index, payload)| {
                     let route = self.unnamed.route(index);
                     let shard = self.unnamed.shard(index);
-                    (index, route.shards.put_shard(route.volume, shard, &self.target, payload))
+                    (index, route.peer.put_shard(route.volume, shard, &self.target, payload))
                 }))
             }
             Home::File => {

@@ -68,14 +68,14 @@ async fn take_page_of_seals(
     after: Option<BucketId>,
     limit: usize,
 ) -> Option<BucketId> {
-    let answer = ask(route.upkeep.seals(route.volume, after, limit), VOLUME_PATIENCE).await.ok()?;
+    let answer = ask(route.peer.seals(route.volume, after, limit), VOLUME_PATIENCE).await.ok()?;
     let page = answer.result.ok()?;
     let last = page.last().map(|(bucket, _)| *bucket);
     let missing = page.into_iter().filter(is_final).map(|(bucket, _)| bucket);
     let missing = missing.filter(|bucket| !is_sealed_for_ever_on(deps, own.volume, *bucket));
     // What the volume does not take now it is told by the next opening, or when the scrubber meets a row.
     let told = missing.map(|bucket| {
-        ask(own.registers.control(own.volume, Control::SealForEver { bucket }), VOLUME_PATIENCE).map(drop)
+        ask(own.peer.control(own.volume, Control::SealForEver { bucket }), VOLUME_PATIENCE).map(drop)
     });
     futures::stream::iter(told).buffer_unordered(SEALS_AT_ONCE).for_each(|()| async {}).await;
     last

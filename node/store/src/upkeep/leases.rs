@@ -76,7 +76,7 @@ impl LeaseKeeper {
     /// waits for this.
     async fn tell_leases_to(&self, route: &VolumeRoute, calls: Arc<[ReaderLeases]>) {
         for leases in calls.iter() {
-            let Ok(answer) = ask(route.shards.lease(route.volume, leases), LEASE_PATIENCE).await else {
+            let Ok(answer) = ask(route.peer.lease(route.volume, leases), LEASE_PATIENCE).await else {
                 return;
             };
             self.refused_count.fetch_add(u64::from(answer.refused_count), Ordering::Relaxed);

@@ -26,7 +26,7 @@ pub(crate) async fn read_whole(
 ) -> message::Result<Answer<Vote>> {
     let mut values = ValueLimit::USUAL;
     loop {
-        let answer = ask(route.registers.read(route.volume, target, values), timeout).await?;
+        let answer = ask(route.peer.read(route.volume, target, values), timeout).await?;
         let row = answer.result.as_ref().ok().and_then(|vote| vote.row.as_ref());
         match row.filter(|row| row.value.is_none()).map(|row| row.value_bytes) {
             None => return Ok(answer),
@@ -47,8 +47,7 @@ pub(crate) async fn walk_unsettled(
     let Some(route) = deps.route_to(volume) else { return true };
     let mut after = behind.cloned();
     loop {
-        let page =
-            route.registers.unsettled(volume, UnsettledKind::Uncommitted, after.as_ref(), UNSETTLED_PAGE);
+        let page = route.peer.unsettled(volume, UnsettledKind::Uncommitted, after.as_ref(), UNSETTLED_PAGE);
         let Ok(page) = ask(page, PAGE_PATIENCE).await else { return false };
         for UnsettledRow { key, ballot } in page.rows {
             if !show(key, ballot) {

@@ -59,7 +59,7 @@ pub(crate) async fn follow_space(deps: &Deps, queue: &HealQueue) {
 fn full_volumes(deps: &Deps) -> FullVolumes {
     let mut now = FullVolumes::default();
     for set in deps.cluster.sets() {
-        let full = set.routes.iter().filter(|route| route.registers.is_full(route.volume));
+        let full = set.routes.iter().filter(|route| route.peer.is_full(route.volume));
         now.volumes.extend(full.map(|route| route.volume));
         if set.lacks_room() || set.lacks_room_for_shards() {
             now.sets.insert(set.id.0);

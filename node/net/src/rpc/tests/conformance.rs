@@ -59,14 +59,14 @@ fn rows() -> RowScan {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_changes_a_volume_is_done_though_nobody_waits_for_it() {
     let pair = Pair::new().await;
-    for (number, VolumeRoute { volume, shards, registers, upkeep }) in routes(&pair) {
+    for (number, VolumeRoute { volume, peer }) in routes(&pair) {
         let (name, packed) = (target(&format!("row {number}")), shard(10 + number));
         let ballot = ballot(number);
-        drop(registers.accept(volume, &name, &accept(ballot), None));
+        drop(peer.accept(volume, &name, &accept(ballot), None));
         let hint = CommitHint { ballot, is_everywhere: true, positions: Arc::default() };
-        registers.commit(volume, &name, &hint);
+        peer.commit(volume, &name, &hint);
         until("the row is accepted, and its commit did not overtake it", async || {
-            let vote = registers
+            let vote = peer
                 .read(volume, &name, ValueLimit::NOTHING)
                 .await
                 .ok()
@@ -75,30 +75,25 @@ async fn what_changes_a_volume_is_done_though_nobody_waits_for_it() {
         })
         .await;
 
-        drop(shards.put_shard(volume, packed, &name, vec![body(number, 5_000)]));
-        until("the shard is put", async || {
-            shards.shard_bytes(volume, packed, Home::Packed).await == Ok(5_000)
-        })
-        .await;
-        drop(shards.delete_shard(volume, packed, Home::Packed));
-        let gone = async || shards.shard_bytes(volume, packed, Home::Packed).await == Err(Error::NotFound);
+        drop(peer.put_shard(volume, packed, &name, vec![body(number, 5_000)]));
+        until("the shard is put", async || peer.shard_bytes(volume, packed, Home::Packed).await == Ok(5_000))
+            .await;
+        drop(peer.delete_shard(volume, packed, Home::Packed));
+        let gone = async || peer.shard_bytes(volume, packed, Home::Packed).await == Err(Error::NotFound);
         until("the shard is deleted", gone).await;
 
         let entry = HealEntry { key: key(&format!("heal {number}")), data: None, since_ms: 1 };
-        drop(upkeep.heal_put(volume, &entry));
+        drop(peer.heal_put(volume, &entry));
         until("the heal is queued", async || {
-            let heals = upkeep.heals(volume, None, 10).await.unwrap_or_default();
+            let heals = peer.heals(volume, None, 10).await.unwrap_or_default();
             heals.iter().any(|(id, _)| *id == entry.id())
         })
         .await;
 
         let stale = target(&format!("epoch {number}"));
-        drop(registers.control(volume, Control::RecordEpoch { slot: stale.slot, epoch: Epoch(2) }));
+        drop(peer.control(volume, Control::RecordEpoch { slot: stale.slot, epoch: Epoch(2) }));
         until("the epoch is recorded", async || {
-            registers
-                .read(volume, &stale, ValueLimit::NOTHING)
-                .await
-                .is_ok_and(|answer| answer.result.is_err())
+            peer.read(volume, &stale, ValueLimit::NOTHING).await.is_ok_and(|answer| answer.result.is_err())
         })
         .await;
     }
@@ -108,20 +103,20 @@ async fn what_changes_a_volume_is_done_though_nobody_waits_for_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_call_may_be_repeated() {
     let pair = Pair::new().await;
-    for (number, VolumeRoute { volume, shards, registers, .. }) in routes(&pair) {
+    for (number, VolumeRoute { volume, peer }) in routes(&pair) {
         let (name, packed) = (target(&format!("twice {number}")), shard(20 + number));
         let accept = accept(ballot(number));
         for _ in 0..2 {
-            let accepted = registers.accept(volume, &name, &accept, None).await.expect("it answers");
+            let accepted = peer.accept(volume, &name, &accept, None).await.expect("it answers");
             assert_eq!(accepted.result, Ok(()));
         }
         for _ in 0..2 {
-            assert!(shards.put_shard(volume, packed, &name, vec![body(number, 5_000)]).await.is_ok());
+            assert!(peer.put_shard(volume, packed, &name, vec![body(number, 5_000)]).await.is_ok());
         }
         for _ in 0..2 {
-            assert_eq!(shards.delete_shard(volume, packed, Home::Packed).await, Ok(()));
+            assert_eq!(peer.delete_shard(volume, packed, Home::Packed).await, Ok(()));
         }
-        let read = shards.read_shard(volume, range(20 + number, Home::Packed, 10)).await;
+        let read = peer.read_shard(volume, range(20 + number, Home::Packed, 10)).await;
         assert_eq!(read, Err(Error::NotFound));
     }
     pair.close().await;
@@ -130,27 +125,27 @@ async fn a_call_may_be_repeated() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_shard_file_is_there_whole_or_not_at_all() {
     let pair = Pair::new().await;
-    for (number, VolumeRoute { volume, shards, .. }) in routes(&pair) {
+    for (number, VolumeRoute { volume, peer }) in routes(&pair) {
         // Given up between two appends, and in the middle of one.
         for (n, is_under_way) in [(30 + number, false), (40 + number, true)] {
-            let mut sink = shards.create_shard(volume, &target("k"), header(n), false);
+            let mut sink = peer.create_shard(volume, &target("k"), header(n), false);
             sink.append(vec![body(n, 1 << 20)]).await.expect("appended");
             assert_eq!(files(&pair), 1, "the file is begun");
             let append = is_under_way.then(|| sink.append(vec![body(n, 1 << 20)]));
             drop((sink, append));
             until("the file is removed", async || files(&pair) == 0).await;
-            assert_eq!(shards.shard_bytes(volume, shard(n), Home::File).await, Err(Error::NotFound));
+            assert_eq!(peer.shard_bytes(volume, shard(n), Home::File).await, Err(Error::NotFound));
         }
         // A finish that was begun runs on.
         let n = 50 + number;
-        let mut sink = shards.create_shard(volume, &target("k"), header(n), false);
+        let mut sink = peer.create_shard(volume, &target("k"), header(n), false);
         sink.append(vec![body(n, BYTES)]).await.expect("appended");
         drop(sink.finish());
-        let whole = async || shards.shard_bytes(volume, shard(n), Home::File).await == Ok(BYTES as u64);
+        let whole = async || peer.shard_bytes(volume, shard(n), Home::File).await == Ok(BYTES as u64);
         until("the file is finished", whole).await;
-        let read = shards.read_shard(volume, range(n, Home::File, BYTES)).await.expect("it is read");
+        let read = peer.read_shard(volume, range(n, Home::File, BYTES)).await.expect("it is read");
         assert_eq!(read.concat(), body(n, BYTES));
-        assert_eq!(shards.delete_shard(volume, shard(n), Home::File).await, Ok(()));
+        assert_eq!(peer.delete_shard(volume, shard(n), Home::File).await, Ok(()));
     }
     pair.close().await;
 }
@@ -161,12 +156,12 @@ async fn a_volume_is_late_while_it_owes_an_answer() {
     for (_, route) in routes(&pair) {
         let hung = pair.hang_reads();
         let asked = tokio::time::Instant::now();
-        let pending = route.registers.list(route.volume, &list());
+        let pending = route.peer.list(route.volume, &list());
         assert!(!route.is_late(), "it has its time");
         until("the volume is late", async || route.is_late()).await;
         assert!(asked.elapsed() >= Duration::from_secs(1), "after {:?}", asked.elapsed());
         // Another call's answer is not the one that is owed.
-        let position = route.upkeep.position(route.volume).await;
+        let position = route.peer.position(route.volume).await;
         assert!(position.is_ok() && route.is_late());
         drop(hung);
         // One that waited for long is to be asked again.
@@ -180,16 +175,16 @@ async fn a_volume_is_late_while_it_owes_an_answer() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hung_read_that_is_dropped_leaves_its_place_to_others_before_its_deadline() {
     let pair = Pair::new().await;
-    for (_, VolumeRoute { volume, upkeep, .. }) in routes(&pair) {
+    for (_, VolumeRoute { volume, peer }) in routes(&pair) {
         let hung = pair.hang_reads();
         // Over the network each holds a page of a mebibyte, and 24 are all that one volume's may hold.
-        let mut oldest = upkeep.heals(volume, None, 10);
-        let reads: Vec<_> = (1..24).map(|_| upkeep.heals(volume, None, 10)).collect();
+        let mut oldest = peer.heals(volume, None, 10);
+        let reads: Vec<_> = (1..24).map(|_| peer.heals(volume, None, 10)).collect();
         // Behind it on the stream, and answered from memory: by then the read has its place, or was refused
         // one.
         let has_place = async || {
-            let read = upkeep.heals(volume, None, 10);
-            assert!(upkeep.position(volume).await.is_ok());
+            let read = peer.heals(volume, None, 10);
+            assert!(peer.position(volume).await.is_ok());
             read.now_or_never().is_none()
         };
         drop(reads);
@@ -200,7 +195,7 @@ async fn a_hung_read_that_is_dropped_leaves_its_place_to_others_before_its_deadl
         );
         drop(hung);
         drop(oldest.await);
-        assert!(upkeep.heals(volume, None, 10).await.is_ok());
+        assert!(peer.heals(volume, None, 10).await.is_ok());
     }
     pair.close().await;
 }
@@ -209,13 +204,13 @@ async fn a_hung_read_that_is_dropped_leaves_its_place_to_others_before_its_deadl
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_hundred_scans_that_wait_keep_no_write_out() {
     let pair = Pair::new().await;
-    for (number, VolumeRoute { volume, shards, registers, .. }) in routes(&pair) {
+    for (number, VolumeRoute { volume, peer }) in routes(&pair) {
         let hung = pair.hang_reads();
-        let scans: Vec<_> = (0..100).map(|_| registers.rows(volume, &rows())).collect();
+        let scans: Vec<_> = (0..100).map(|_| peer.rows(volume, &rows())).collect();
         let packed = target(&format!("beside {number}"));
-        let stored = shards.put_shard(volume, shard(80 + number), &packed, vec![body(number, 60_000)]);
+        let stored = peer.put_shard(volume, shard(80 + number), &packed, vec![body(number, 60_000)]);
         assert!(stored.await.is_ok());
-        assert!(registers.accept(volume, &packed, &accept(ballot(70 + number)), None).await.is_ok());
+        assert!(peer.accept(volume, &packed, &accept(ballot(70 + number)), None).await.is_ok());
         drop(hung);
         for scan in scans {
             assert!(scan.await.is_ok_and(|answer| answer.result.is_ok()), "each has its turn");
@@ -227,18 +222,18 @@ async fn a_hundred_scans_that_wait_keep_no_write_out() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_dropped() {
     let pair = Pair::new().await;
-    for (number, VolumeRoute { volume, shards, registers, upkeep }) in routes(&pair) {
+    for (number, VolumeRoute { volume, peer }) in routes(&pair) {
         let packed = target(&format!("hung {number}"));
         let (ballot, stored) = (ballot(number), shard(60 + number));
         let (log, writes, reads) = (pair.hang_log(), pair.hang_writes(), pair.hang_reads());
-        drop(registers.accept(volume, &packed, &accept(ballot), None));
-        drop(shards.put_shard(volume, stored, &packed, vec![body(number, 5_000)]));
+        drop(peer.accept(volume, &packed, &accept(ballot), None));
+        drop(peer.put_shard(volume, stored, &packed, vec![body(number, 5_000)]));
         let entry = HealEntry { key: key(&format!("hung {number}")), data: None, since_ms: 1 };
-        drop(upkeep.heal_put(volume, &entry));
+        drop(peer.heal_put(volume, &entry));
         if number == 2 {
             // Dropped behind the accept, and its number is sent: the calls before it that end have ended by
             // then.
-            drop(registers.rows(volume, &rows()));
+            drop(peer.rows(volume, &rows()));
             pair.until("the read is dropped", || pair.metrics.rpc.register.dropped.get() > 0).await;
             let dropped =
                 [&pair.metrics.rpc.register, &pair.metrics.rpc.upkeep].map(|calls| calls.dropped.get());
@@ -246,7 +241,7 @@ async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_droppe
         }
         drop((log, writes, reads));
         until("the row is accepted", async || {
-            let vote = registers
+            let vote = peer
                 .read(volume, &packed, ValueLimit::NOTHING)
                 .await
                 .ok()
@@ -254,12 +249,10 @@ async fn what_changes_a_hung_volume_is_done_when_it_goes_on_though_it_was_droppe
             vote.and_then(|vote| vote.row).is_some_and(|row| row.head.ballot == ballot)
         })
         .await;
-        until("the shard is put", async || {
-            shards.shard_bytes(volume, stored, Home::Packed).await == Ok(5_000)
-        })
-        .await;
+        until("the shard is put", async || peer.shard_bytes(volume, stored, Home::Packed).await == Ok(5_000))
+            .await;
         until("the heal is queued", async || {
-            let heals = upkeep.heals(volume, None, 10).await.unwrap_or_default();
+            let heals = peer.heals(volume, None, 10).await.unwrap_or_default();
             heals.iter().any(|(id, _)| *id == entry.id())
         })
         .await;
@@ -275,7 +268,7 @@ async fn a_volume_is_late_though_every_caller_left_soon() {
     for (_, route) in routes(&pair) {
         let hung = pair.hang_reads();
         for _ in 0..3 {
-            drop(route.registers.list(route.volume, &list()));
+            drop(route.peer.list(route.volume, &list()));
         }
         assert!(!route.is_late(), "it has its time");
         until("the volume is late", async || route.is_late()).await;
@@ -290,12 +283,12 @@ async fn a_peer_that_stopped_is_late_and_used_again_when_it_goes_on() {
     let pair = Pair::new().await;
     let [_, (_, route)] = routes(&pair);
     pair.relay.hold(true);
-    let pending = route.registers.read(route.volume, &target("a"), ValueLimit::USUAL);
+    let pending = route.peer.read(route.volume, &target("a"), ValueLimit::USUAL);
     until("the volume is late", async || route.is_late()).await;
     pair.relay.hold(false);
     drop(pending.await);
     until("it answers again", async || {
-        route.registers.read(route.volume, &target("a"), ValueLimit::USUAL).await.is_ok() && !route.is_late()
+        route.peer.read(route.volume, &target("a"), ValueLimit::USUAL).await.is_ok() && !route.is_late()
     })
     .await;
     pair.close().await;

@@ -56,7 +56,7 @@ impl Store {
             Some(volume) => volume.state.votes(),
             None => remote.volume(id).is_some_and(|volume| volume.report.votes()),
         };
-        let has_room = |route: &&VolumeRoute| !route.registers.is_full(route.volume);
+        let has_room = |route: &&VolumeRoute| !route.peer.is_full(route.volume);
         let is_there = |id: VolumeId| match self.volumes.get(id) {
             Some(volume) => volume.serving().is_ok(),
             None => remote.volume(id).is_some_and(|volume| volume.report.is_open),

@@ -199,7 +199,7 @@ async fn controlled(
     control: &Control,
     patience: DeletionPatience,
 ) -> Vec<(usize, Answer<Guarantees>)> {
-    let calls = set.routes.iter().map(|route| route.registers.control(route.volume, control.clone()));
+    let calls = set.routes.iter().map(|route| route.peer.control(route.volume, control.clone()));
     let mut gather = Gather::new(calls.enumerate());
     let begun = Instant::now();
     let mut answers: Vec<(usize, Answer<Guarantees>)> = Vec::with_capacity(set.routes.len());
@@ -279,7 +279,7 @@ async fn remains(
     let mut life = None;
     loop {
         let deadline = Instant::now() + page_patience;
-        let listed = ask_unless_busy(deadline, || route.registers.list(route.volume, &scan));
+        let listed = ask_unless_busy(deadline, || route.peer.list(route.volume, &scan));
         let Answer { from, result } = tokio::time::timeout_at(deadline, listed).await.ok()?.ok()?;
         let page = result.ok()?;
         // Rows that it listed in a life that is over may be gone.

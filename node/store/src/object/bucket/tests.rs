@@ -80,8 +80,7 @@ async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, se
     let moved = buckets.move_bucket(&route, id, BucketPhase::Active, deleting).await;
     assert_eq!(moved.expect("changed"), Ok(()));
     for route in objects.inner.under.cluster.sets()[0].routes.iter().take(sealed_count) {
-        let sealed =
-            route.registers.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
+        let sealed = route.peer.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
         assert!(matches!(&sealed, Ok(answer) if answer.result.is_ok()), "{sealed:?}");
     }
     let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted).await;
@@ -110,7 +109,7 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
         let told = objects.inner.under.change(&bucket, &route, ticket, Writer::new(decide)).await;
         let mut taken_count = 0;
         for volume in &objects.inner.under.cluster.sets()[0].routes {
-            let rows = volume.registers.unsettled(volume.volume, UnsettledKind::Uncommitted, None, 10);
+            let rows = volume.peer.unsettled(volume.volume, UnsettledKind::Uncommitted, None, 10);
             let rows = rows.await.expect("readable").rows;
             taken_count += rows.iter().filter(|row| row.key == *route.key()).count();
         }
@@ -273,8 +272,7 @@ async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
         let route = set.routes.iter().find(|route| route.volume == away).expect("of the set");
         let is_told = async {
             loop {
-                let vote =
-                    route.registers.read(away, &target, ValueLimit::NOTHING).await.expect("it answers");
+                let vote = route.peer.read(away, &target, ValueLimit::NOTHING).await.expect("it answers");
                 let head = vote.result.expect("it votes").row.expect("it has it").head;
                 if head.committed {
                     return;
@@ -282,7 +280,7 @@ async fn deleted_without(node: &Node, away: VolumeId, keys: &[&str]) {
                 // A hint rides with the frame of another write.
                 let (is_everywhere, positions) = (true, Positions::default());
                 let commit = CommitHint { ballot: head.ballot, is_everywhere, positions };
-                route.registers.commit(away, &target, &commit);
+                route.peer.commit(away, &target, &commit);
                 let other = RegisterKey::object(BucketId([7; 16]), key_of("other"));
                 let told = node.registers().change(node.registers().begin(&other), tombstone()).await;
                 told.expect("a healthy node");

@@ -81,7 +81,7 @@ async fn data_whose_volume_began_another_life_while_it_was_named_is_healed() {
     run.members.iter_mut().for_each(|member| member.note_try(&[data], ballot));
     let answer = |volume| async move {
         let peers = registers.inner.cluster.sets()[0].routes.iter().find(|route| route.volume == volume);
-        let answer = peers.expect("in the set").upkeep.guarantees(volume).await;
+        let answer = peers.expect("in the set").peer.guarantees(volume).await;
         registers.learn(volume, &answer.expect("it serves").from);
     };
     let volumes = node.volume_ids();

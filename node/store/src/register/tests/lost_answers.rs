@@ -544,10 +544,8 @@ pub(super) async fn until_noted_committed(node: &Node) {
     let all_noted = async {
         loop {
             registers.change(registers.begin(&other), plain(1)).await.expect("a healthy node");
-            let votes = set
-                .routes
-                .iter()
-                .map(|route| route.registers.read(route.volume, &target, ValueLimit::NOTHING));
+            let votes =
+                set.routes.iter().map(|route| route.peer.read(route.volume, &target, ValueLimit::NOTHING));
             let is_committed = |vote: message::Result<Answer<Vote>>| {
                 let row = vote.expect("answered").result.expect("a vote").row;
                 row.is_some_and(|row| row.head.committed)

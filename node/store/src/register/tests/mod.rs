@@ -275,7 +275,7 @@ async fn data_that_is_overwritten_within_its_batch_goes_at_once() {
 
 async fn tell_all(registers: &Registers, control: Control) {
     let route = registers.inner.cluster.sets().iter().flat_map(|set| &set.routes);
-    let outcomes = join_all(route.map(|route| route.registers.control(route.volume, control.clone()))).await;
+    let outcomes = join_all(route.map(|route| route.peer.control(route.volume, control.clone()))).await;
     assert!(
         outcomes.iter().all(|outcome| matches!(outcome, Ok(answer) if answer.result.is_ok())),
         "{outcomes:?}"
@@ -324,8 +324,7 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let set = registers.inner.cluster.set_of(&key());
     let (target, late) = (registers.inner.cluster.target(key()), set.routes[0].clone());
     let row_on_it = async || {
-        let answer =
-            late.registers.read(late.volume, &target, ValueLimit::NOTHING).await.expect("it answers");
+        let answer = late.peer.read(late.volume, &target, ValueLimit::NOTHING).await.expect("it answers");
         answer.result.expect("it votes").row.map(|row| row.head.ballot)
     };
     // Three of four were enough for the change: the fourth may still be about it.
@@ -339,7 +338,7 @@ async fn a_volume_that_promised_more_and_got_nothing_is_known_to_lack_the_row() 
     let time = registers.now().plus_ms(30_000);
     let prepare = Prepare { ballot: Ballot { time, proposer: registers.proposer() } };
     let promised =
-        late.registers.prepare(late.volume, &target, prepare, ValueLimit::NOTHING).await.expect("it answers");
+        late.peer.prepare(late.volume, &target, prepare, ValueLimit::NOTHING).await.expect("it answers");
     promised.result.expect("no higher ballot was promised");
     registers.change(registers.begin(&key()), plain(2)).await.expect("three of four take it");
     assert_eq!(row_on_it().await, before);

@@ -191,7 +191,7 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
     let (set, target) = (registers.inner.cluster.set_of(&key()), registers.inner.cluster.target(key()));
     let route = set.routes.iter().find(|route| route.volume == rotten).expect("of the set");
     let row = async || {
-        let vote = route.registers.read(rotten, &target, ValueLimit::NOTHING).await.expect("it answers");
+        let vote = route.peer.read(rotten, &target, ValueLimit::NOTHING).await.expect("it answers");
         vote.result.expect("it votes").row.map(|row| row.head)
     };
     let all_noted = async {
@@ -200,7 +200,7 @@ async fn a_read_of_a_committed_row_that_cannot_be_read_finds_the_later_one() {
             let ballot = read(&node).await.ballot;
             let positions = sherd_core::register::Positions::default();
             let commit = sherd_core::register::CommitHint { ballot, is_everywhere: false, positions };
-            route.registers.commit(rotten, &target, &commit);
+            route.peer.commit(rotten, &target, &commit);
             let other = RegisterKey { key: key_of("other"), ..key() };
             node.registers().change(node.registers().begin(&other), plain(1)).await.expect("a healthy node");
         }

@@ -166,7 +166,7 @@ impl RemainsCleaner {
             let is_in_table = |key: &RegisterKey| key.part.is_some() == after.part.is_some();
             let mut request = RowScan::all(self.deps.cluster.epoch(), Some(after.clone()), REMAINS_PAGE);
             loop {
-                let Ok(answer) = ask(own.registers.rows(own.volume, &request), VOLUME_PATIENCE).await else {
+                let Ok(answer) = ask(own.peer.rows(own.volume, &request), VOLUME_PATIENCE).await else {
                     return false;
                 };
                 let Ok(page) = answer.result else { return false };
@@ -197,7 +197,7 @@ impl RemainsCleaner {
         // What a row names that is rotten is left to the sweep. It may only be that nobody could read it just
         // then.
         if row.value.is_none() {
-            let verified = ask(own.registers.verify_row(own.volume, key), VOLUME_PATIENCE).await;
+            let verified = ask(own.peer.verify_row(own.volume, key), VOLUME_PATIENCE).await;
             if !matches!(verified, Err(message::Error::Corrupt { .. } | message::Error::NotFound)) {
                 return false;
             }
@@ -213,8 +213,7 @@ impl RemainsCleaner {
             }
         }
         let target = self.deps.cluster.target(key.clone());
-        let dropped =
-            ask(own.registers.drop_row(own.volume, &target, row.head.ballot), VOLUME_PATIENCE).await;
+        let dropped = ask(own.peer.drop_row(own.volume, &target, row.head.ballot), VOLUME_PATIENCE).await;
         dropped.is_ok_and(|answer| answer.result.is_ok())
     }
 
@@ -276,15 +275,14 @@ mod tests {
     async fn seal_for_ever(node: &Node, bucket: u8) {
         for route in &node.workers.deps.cluster.set_of(&key(bucket, "a")).routes {
             let control = Control::SealForEver { bucket: BucketId([bucket; 16]) };
-            let told = route.registers.control(route.volume, control).await;
+            let told = route.peer.control(route.volume, control).await;
             assert!(told.is_ok_and(|answer| answer.result.is_ok()));
         }
     }
 
     async fn rows(own: &VolumeRoute, node: &Node) -> Vec<RegisterKey> {
         let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 1_000);
-        let page =
-            own.registers.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
+        let page = own.peer.rows(own.volume, &request).await.expect("it serves").result.expect("not refused");
         page.rows.into_iter().map(|row| row.key).collect()
     }
 

@@ -80,7 +80,7 @@ pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut B
     let (mut life, mut all_there) = (None, true);
     loop {
         let request = RowScan::all(deps.cluster.epoch(), after, BUCKETS_PAGE);
-        let Ok(answer) = ask(route.registers.rows(route.volume, &request), VOLUME_PATIENCE).await else {
+        let Ok(answer) = ask(route.peer.rows(route.volume, &request), VOLUME_PATIENCE).await else {
             return false;
         };
         let from = answer.from;

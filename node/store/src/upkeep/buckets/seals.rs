@@ -118,7 +118,6 @@ async fn bucket_named(deps: &Deps, key: &RegisterKey) -> Result<Option<(BucketId
 
 async fn tell_every_volume(deps: &Deps, control: &Control) {
     let routes = deps.cluster.sets().iter().flat_map(|set| &set.routes);
-    let told =
-        routes.map(|route| ask(route.registers.control(route.volume, control.clone()), VOLUME_PATIENCE));
+    let told = routes.map(|route| ask(route.peer.control(route.volume, control.clone()), VOLUME_PATIENCE));
     join_all(told).await;
 }

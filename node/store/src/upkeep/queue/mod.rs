@@ -50,10 +50,8 @@ impl HealQueue {
             entry.since_ms = self.deps.wall_ms();
         }
         let set = self.deps.cluster.set_of(&entry.key);
-        let puts = set
-            .routes
-            .iter()
-            .map(|route| ask(route.upkeep.heal_put(route.volume, &entry), HEAL_PUT_PATIENCE));
+        let puts =
+            set.routes.iter().map(|route| ask(route.peer.heal_put(route.volume, &entry), HEAL_PUT_PATIENCE));
         let mut puts: FuturesUnordered<_> = puts.collect();
         let mut taken = 0;
         while taken < set.quorums().accept()
@@ -94,7 +92,7 @@ impl HealQueue {
     pub(crate) async fn load_of(&self, route: &VolumeRoute) -> bool {
         let mut after = None;
         loop {
-            let page = route.upkeep.heals(route.volume, after, LOG_PAGE);
+            let page = route.peer.heals(route.volume, after, LOG_PAGE);
             let Ok(page) = ask(page, PAGE_PATIENCE).await else { return false };
             let full = page.len() >= LOG_PAGE;
             after = page.last().map(|(id, _)| *id);
@@ -106,7 +104,7 @@ impl HealQueue {
                     }
                     Err(error) => {
                         tracing::warn!(?error, "a heal entry does not decode and is dropped");
-                        route.upkeep.heal_done(route.volume, id);
+                        route.peer.heal_done(route.volume, id);
                     }
                 }
             }

@@ -68,7 +68,7 @@ impl Scan {
             return Ok(());
         }
         let request = RowScan::all(self.epoch, self.after.clone(), ADOPT_PAGE);
-        let answer = ask(self.route.registers.rows(self.route.volume, &request), PAGE_PATIENCE).await;
+        let answer = ask(self.route.peer.rows(self.route.volume, &request), PAGE_PATIENCE).await;
         let answer = answer.map_err(|error| self.failed(error))?;
         let page = answer.result.map_err(|refusal| self.failed(refusal))?;
         if let Some(before) = &self.from
@@ -182,7 +182,7 @@ impl RowAdopter {
         let count = rows.len() as u64;
         let bytes: usize = rows.iter().map(|row| row.value.head.len() + row.value.inline.len()).sum();
         self.deps.throttle.take(bytes as u64).await;
-        let answer = ask(own.registers.adopt(own.volume, rows), PAGE_PATIENCE).await;
+        let answer = ask(own.peer.adopt(own.volume, rows), PAGE_PATIENCE).await;
         let answer = answer.map_err(|error| RecoveryStall::Own(error.to_string()))?;
         answer.result.map_err(|refusal| RecoveryStall::Own(refusal.to_string()))?;
         self.recoveries.adopted(own.volume, count);
@@ -201,7 +201,7 @@ async fn with_inline(deps: &Deps, mut chosen: ChosenRow) -> Result<Option<Adopte
             if !has_inline(value).map_err(failed)? {
                 return Ok(Some(chosen.adopted(value.clone(), Bytes::new())));
             }
-            let inline = holder.registers.inline(holder.volume, &target, chosen.head.ballot);
+            let inline = holder.peer.inline(holder.volume, &target, chosen.head.ballot);
             match ask(inline, PAGE_PATIENCE).await {
                 Ok(inline) => return Ok(Some(chosen.adopted(value.clone(), inline))),
                 Err(message::Error::NotFound) => {}

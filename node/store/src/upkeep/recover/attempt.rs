@@ -51,7 +51,7 @@ impl RecoveryTry {
 
     /// A life above every one that is known, begun durably on the volume itself.
     pub(super) async fn begin_life(&mut self, volume: &LocalVolume) -> Result<Incarnation, RecoveryStall> {
-        let known = self.ask_others(|route| route.upkeep.guarantees(route.volume)).await;
+        let known = self.ask_others(|route| route.peer.guarantees(route.volume)).await;
         let own = match volume.serving() {
             Ok(serving) => serving.reader.answerer().incarnation,
             Err(_) => Incarnation(0),
@@ -76,8 +76,7 @@ impl RecoveryTry {
         let lost = self.volume;
         self.lives.learn(lost, life);
         let record = Control::RecordIncarnation { volume: lost, incarnation: life };
-        let mut reports =
-            self.ask_others(|route| route.registers.control(route.volume, record.clone())).await;
+        let mut reports = self.ask_others(|route| route.peer.control(route.volume, record.clone())).await;
         reports.retain(|reply| reply.from.votes && reply.result.is_ok());
         let is_far = |reply: &Reply<Guarantees>| {
             reply.result.as_ref().is_ok_and(|guarantees| guarantees.is_far_ahead(now))
@@ -102,8 +101,7 @@ impl RecoveryTry {
         let raise = Control::RaiseFloor { floor: barrier.floor };
         let voters: Vec<VolumeId> = barrier.voters.iter().map(|(volume, _)| *volume).collect();
         self.others.retain(|route| voters.contains(&route.volume));
-        let confirmations =
-            self.ask_others(|route| route.registers.control(route.volume, raise.clone())).await;
+        let confirmations = self.ask_others(|route| route.peer.control(route.volume, raise.clone())).await;
         if may_scan(barrier, &confirmations, &self.lives) {
             Ok(confirmations)
         } else {

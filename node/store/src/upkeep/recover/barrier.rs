@@ -63,7 +63,7 @@ impl VolumeRecovery {
         // for.
         let seals = attempt.read_seals(&barrier, &reports).await?;
         let take = Control::TakeGuarantees { guarantees: barrier.guarantees.clone(), seals };
-        own_did(ask(own.registers.control(id, take), TAKE_PATIENCE).await)?;
+        own_did(ask(own.peer.control(id, take), TAKE_PATIENCE).await)?;
         let confirmations = attempt.raise_floors(&barrier).await?;
         self.recoveries.change(id, |running| {
             running.stalled = None;
@@ -79,9 +79,7 @@ impl VolumeRecovery {
             .change(id, |progress| progress.wants_shards = true)
             .await
             .map_err(RecoveryStall::Own)?;
-        own_did(
-            ask(own.registers.control(id, Control::FinishRecovery { remembered }), CONTROL_PATIENCE).await,
-        )?;
+        own_did(ask(own.peer.control(id, Control::FinishRecovery { remembered }), CONTROL_PATIENCE).await)?;
         volume.look();
         self.online_again(volume).await;
         Ok(())

@@ -122,7 +122,7 @@ impl PeerComparer {
     async fn position_of_voter(&self, route: &VolumeRoute) -> Result<Position, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let answer = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await;
+            let answer = ask(route.peer.position(route.volume), POSITION_PATIENCE).await;
             let from = answer.map_err(|error| error.to_string())?;
             if from.votes && from.opening != OpeningId::NONE {
                 return Ok(from.position());
@@ -144,7 +144,7 @@ impl PeerComparer {
     ) -> Result<RowPage, String> {
         let mut pauses = PAGE_PAUSES.into_iter();
         loop {
-            let failed = match ask(route.registers.rows(route.volume, request), PAGE_PATIENCE).await {
+            let failed = match ask(route.peer.rows(route.volume, request), PAGE_PATIENCE).await {
                 Ok(answer) if answer.from.incarnation != life => {
                     return Err(format!("volume {} began another life", route.volume));
                 }
@@ -176,7 +176,7 @@ pub(crate) async fn peer_positions(deps: &Deps, volume: VolumeId) -> PeerPositio
     let Some(set) = deps.set_with(volume) else { return PeerPositions::new() };
     let peers = set.routes.iter().filter(|route| route.volume != volume);
     let asked = peers.map(async |route| {
-        let from = ask(route.upkeep.position(route.volume), POSITION_PATIENCE).await.ok()?;
+        let from = ask(route.peer.position(route.volume), POSITION_PATIENCE).await.ok()?;
         Some((route.volume, from.position())).filter(|_| from.opening != OpeningId::NONE)
     });
     join_all(asked).await.into_iter().flatten().collect()

@@ -134,7 +134,7 @@ impl Confirmer {
                 .collect();
             let asker = asker_of(volume.id(), &serving);
             let answers = join_all(silent.iter().map(|route| {
-                let question = route.upkeep.remembers(route.volume, asker.as_ref());
+                let question = route.peer.remembers(route.volume, asker.as_ref());
                 async move { (route.volume, ask(question, CONTROL_PATIENCE).await) }
             }));
             for (peer, answer) in answers.await {
@@ -164,7 +164,7 @@ impl Confirmer {
     ) -> Confirmation {
         let peers: Vec<&VolumeRoute> = peers_of(set, volume).collect();
         let asker = asker_of(volume, serving);
-        let question = |route: &VolumeRoute| route.upkeep.remembers(route.volume, asker.as_ref());
+        let question = |route: &VolumeRoute| route.peer.remembers(route.volume, asker.as_ref());
         let mut gather = Gather::new(peers.iter().enumerate().map(|(place, route)| (place, question(route))));
         let deadline = Instant::now() + CONTROL_PATIENCE;
         let mut answers: Vec<Reply<Memory>> = Vec::new();
@@ -219,7 +219,7 @@ impl Confirmer {
 /// The positions that the voters of a recovery remember of a volume's peers.
 pub(super) async fn memory_of(volume: VolumeId, voters: &[VolumeRoute]) -> Result<Positions, RecoveryStall> {
     let asked = voters.iter().map(async |route| {
-        let answer = ask(route.upkeep.remembers(route.volume, None), CONTROL_PATIENCE).await;
+        let answer = ask(route.peer.remembers(route.volume, None), CONTROL_PATIENCE).await;
         let failed =
             |error: message::Error| RecoveryStall::Scan { volume: route.volume, reason: error.to_string() };
         let answer = answer.map_err(failed)?;

@@ -142,7 +142,7 @@ impl ShardRestorer {
         let mut after = None;
         loop {
             let request = RowScan::all(self.deps.cluster.epoch(), after, SHARDS_PAGE);
-            let page = ask(own.registers.rows(own.volume, &request), PAGE_PATIENCE).await;
+            let page = ask(own.peer.rows(own.volume, &request), PAGE_PATIENCE).await;
             let page = page.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
             for scanned in page.rows {
                 let kept = self.named_by(&scanned, &mut pass).await;
@@ -219,13 +219,13 @@ impl ShardRestorer {
         subject: &Subject,
         home: Home,
     ) -> message::Result<u64> {
-        let bytes = ask(own.shards.shard_bytes(own.volume, shard, home), PAGE_PATIENCE).await?;
+        let bytes = ask(own.peer.shard_bytes(own.volume, shard, home), PAGE_PATIENCE).await?;
         if home != Home::Packed {
             return Ok(bytes);
         }
         // A loss of the log may begin within a record.
         self.deps.throttle.take(subject.shard_bytes()).await;
-        ask(own.shards.verify_shard(own.volume, shard, home), PAGE_PATIENCE).await
+        ask(own.peer.verify_shard(own.volume, shard, home), PAGE_PATIENCE).await
     }
 
     /// Rebuilds a shard, or queues that; `false` where no log took it.

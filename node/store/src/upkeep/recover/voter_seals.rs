@@ -55,7 +55,7 @@ async fn read_all(route: &VolumeRoute, all: &Mutex<VoterSeals>) -> Result<Answer
     let mut after = None;
     let mut before: Option<Answerer> = None;
     loop {
-        let page = route.upkeep.seals(route.volume, after, SEALS_PAGE_MAX);
+        let page = route.peer.seals(route.volume, after, SEALS_PAGE_MAX);
         let Answer { from, result } = ask(page, VOLUME_PATIENCE).await.map_err(|error| error.to_string())?;
         let page = result.map_err(|refusal| refusal.to_string())?;
         if !from.votes || before.as_ref().is_some_and(|before| before.incarnation != from.incarnation) {

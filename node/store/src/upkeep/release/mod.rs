@@ -215,7 +215,7 @@ impl Releaser {
         let (before, from) = set.routes.split_at(start);
         let chosen = from.iter().chain(before).filter(serves).take(RELEASE_NOTED_ON);
         let note = |route: &VolumeRoute| {
-            route.upkeep.release_put(route.volume, entry);
+            route.peer.release_put(route.volume, entry);
             route.volume
         };
         chosen.map(note).collect()
@@ -292,7 +292,7 @@ impl Releaser {
         let Some(route) = self.deps.route_to(volume) else { return true };
         let mut after = None;
         loop {
-            let Ok(page) = ask(route.upkeep.releases(volume, after, LOG_PAGE), PAGE_PATIENCE).await else {
+            let Ok(page) = ask(route.peer.releases(volume, after, LOG_PAGE), PAGE_PATIENCE).await else {
                 return false;
             };
             let is_last = page.len() < LOG_PAGE;
@@ -302,7 +302,7 @@ impl Releaser {
                     Ok(entry) => entry,
                     Err(error) => {
                         tracing::warn!(?error, "a note of replaced data does not decode and is dropped");
-                        route.upkeep.release_done(volume, id);
+                        route.peer.release_done(volume, id);
                         continue;
                     }
                 };
@@ -329,7 +329,7 @@ impl Releaser {
         let Some(volume) = release.read_from else { return true };
         let Some(route) = self.deps.route_to(volume) else { return true };
         let before = u128::from_be_bytes(id.0).checked_sub(1).map(|before| ReleaseId(before.to_be_bytes()));
-        match ask(route.upkeep.releases(volume, before, 1), PAGE_PATIENCE).await {
+        match ask(route.peer.releases(volume, before, 1), PAGE_PATIENCE).await {
             Ok(found) => found.first().is_some_and(|(found, _)| *found == id),
             // It does no harm to release it twice.
             Err(_) => true,
@@ -352,7 +352,7 @@ impl Releaser {
                 self.queue.lock().done(id);
                 let set = self.deps.cluster.set_of(&key);
                 for route in set.routes.iter().filter(|route| release.holders.contains(&route.volume)) {
-                    route.upkeep.release_done(route.volume, id);
+                    route.peer.release_done(route.volume, id);
                 }
                 return;
             }
@@ -468,7 +468,7 @@ impl Releaser {
         let removals = (0..data.data_shards + data.parity_shards).map(|index| {
             let route = &set.routes[placement::home(data.id, index, volumes)];
             let shard = ShardId { data: data.id, index };
-            ask(route.shards.release_shard(route.volume, shard, data.home), VOLUME_PATIENCE)
+            ask(route.peer.release_shard(route.volume, shard, data.home), VOLUME_PATIENCE)
         });
         let deleted = join_all(removals).await;
         if deleted.contains(&Ok(false)) {

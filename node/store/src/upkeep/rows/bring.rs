@@ -77,7 +77,7 @@ fn are_behind_for_room(deps: &Deps, key: &RegisterKey, rows: &Rows) -> bool {
     let set = deps.cluster.set_of(key);
     let is_full = |volume| {
         let place = set.place_of(volume);
-        place.is_some_and(|place| set.routes[place].registers.is_full(volume))
+        place.is_some_and(|place| set.routes[place].peer.is_full(volume))
     };
     let needs_room = rows.behind_the_committed_and_need_room();
     needs_room.is_some_and(|behind| behind.into_iter().all(is_full))

@@ -171,8 +171,7 @@ impl MissedRowBringer {
         missed.turns.look(listed, self.deps.now_ms());
         let (mut after, mut tried_count, mut is_others_turn) = (missed.behind.clone(), 0, false);
         while tried_count < MISSED_IN_LOOK_MAX {
-            let page =
-                route.registers.unsettled(volume, UnsettledKind::Missed, after.as_ref(), UNSETTLED_PAGE);
+            let page = route.peer.unsettled(volume, UnsettledKind::Missed, after.as_ref(), UNSETTLED_PAGE);
             let Ok(page) = ask(page, PAGE_PATIENCE).await else { break };
             for row in page.rows {
                 let turn = self.deps.turns_before(&row.key);

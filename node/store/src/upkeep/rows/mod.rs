@@ -117,7 +117,7 @@ pub(crate) fn tell_committed(deps: &Deps, key: &RegisterKey, rows: &Rows) {
     for (volume, ballot, _) in rows.held.iter().filter(|(_, _, committed)| is_everywhere || !committed) {
         if let Some(place) = set.place_of(*volume) {
             let commit = CommitHint { ballot: *ballot, is_everywhere, positions: Positions::default() };
-            set.routes[place].registers.commit(*volume, &target, &commit);
+            set.routes[place].peer.commit(*volume, &target, &commit);
         }
     }
 }
@@ -145,7 +145,7 @@ async fn ask_rows(deps: &Deps, key: &RegisterKey, check: RowCheck) -> Rows {
         let target = &target;
         async move {
             let whole = check != RowCheck::Head;
-            let head = || route.registers.read(route.volume, target, ValueLimit::NOTHING);
+            let head = || route.peer.read(route.volume, target, ValueLimit::NOTHING);
             let asking =
                 async { if whole { read_whole(route, target, ROW_PATIENCE).await } else { head().await } };
             let answer = match tokio::time::timeout(ROW_PATIENCE, asking).await {
@@ -207,7 +207,7 @@ async fn verify_value(
     };
     if value.state.has_inline()
         && let Err(error @ message::Error::Corrupt { .. }) =
-            ask(route.registers.inline(route.volume, target, row.head.ballot), ROW_PATIENCE).await
+            ask(route.peer.inline(route.volume, target, row.head.ballot), ROW_PATIENCE).await
     {
         return Err(error);
     }

@@ -79,7 +79,7 @@ impl Settler {
         let mut after = None;
         loop {
             let page =
-                route.registers.unsettled(volume, UnsettledKind::Uncommitted, after.as_ref(), UNSETTLED_PAGE);
+                route.peer.unsettled(volume, UnsettledKind::Uncommitted, after.as_ref(), UNSETTLED_PAGE);
             let Ok(page) = ask(page, PAGE_PATIENCE).await else { return };
             for UnsettledRow { key, ballot } in page.rows {
                 let age_ms = match self.deps.wall_ms().checked_sub(ballot.time.as_ms()) {
@@ -134,7 +134,7 @@ impl Settler {
                 let target = self.deps.cluster.target(key.clone());
                 // A volume that does not have it, or does not say, is looked for until it does.
                 let commit = CommitHint { ballot, is_everywhere: false, positions: Positions::default() };
-                route.registers.commit(route.volume, &target, &commit);
+                route.peer.commit(route.volume, &target, &commit);
             }
             Ok(_) => match self.deps.registers.finish(key).await {
                 Ok(_) | Err(Failure::Sealed) => {}

@@ -157,7 +157,7 @@ impl Healer {
                 let set = self.deps.cluster.set_of(&entry.key);
                 self.queue.mrf.healed(id, self.deps.now_ms(), || {
                     for route in &set.routes {
-                        route.upkeep.heal_done(route.volume, id);
+                        route.peer.heal_done(route.volume, id);
                     }
                 });
             }

@@ -146,9 +146,9 @@ impl Subject {
     async fn bytes_of(&self, index: u8, verify: bool) -> message::Result<u64> {
         let (route, shard, home) = (self.route(index), self.shard(index), self.data.home);
         if verify {
-            ask(route.shards.verify_shard(route.volume, shard, home), SHARD_VERIFY_PATIENCE).await
+            ask(route.peer.verify_shard(route.volume, shard, home), SHARD_VERIFY_PATIENCE).await
         } else {
-            ask(route.shards.shard_bytes(route.volume, shard, home), SHARD_LOOK_PATIENCE).await
+            ask(route.peer.shard_bytes(route.volume, shard, home), SHARD_LOOK_PATIENCE).await
         }
     }
 
@@ -189,7 +189,7 @@ impl Subject {
         match self.data.home {
             Home::Packed => {
                 let bytes = self.window(deps, index, sources, 0, self.shard_bytes()).await?;
-                let put = route.shards.put_shard(route.volume, shard, &register, vec![bytes]);
+                let put = route.peer.put_shard(route.volume, shard, &register, vec![bytes]);
                 ask(put, REBUILD_WINDOW_PATIENCE).await.map(|_life| ()).map_err(target)
             }
             Home::File => {
@@ -201,7 +201,7 @@ impl Subject {
                     stripe_unit: self.data.stripe_unit,
                     shard_bytes: self.shard_bytes(),
                 };
-                let mut sink = route.shards.create_shard(route.volume, &register, header, true);
+                let mut sink = route.peer.create_shard(route.volume, &register, header, true);
                 let mut next = self.window_at(deps, index, sources, 0).await?;
                 let mut end = 0;
                 while let Some(bytes) = next {
@@ -247,7 +247,7 @@ impl Subject {
             let route = self.route(*source);
             let (shard, home) = (self.shard(*source), self.data.home);
             let range = ShardRange { shard, home, offset, length, wanted: ReadPurpose::ByUpkeep };
-            (*source, ask(route.shards.read_shard(route.volume, range), REBUILD_WINDOW_PATIENCE).await)
+            (*source, ask(route.peer.read_shard(route.volume, range), REBUILD_WINDOW_PATIENCE).await)
         });
         let mut columns: Vec<(u8, Bytes)> = Vec::with_capacity(sources.len());
         for (source, read) in join_all(reads).await {

@@ -36,7 +36,7 @@ async fn with_promise_ahead(directories: &Directories, volume: usize, ahead_ms: 
     let route =
         set.routes.iter().find(|route| route.volume == node.volumes.all()[volume].id()).expect("in it");
     let target = node.workers.deps.cluster.target(register.clone());
-    let promised = route.registers.prepare(route.volume, &target, Prepare { ballot }, ValueLimit::NOTHING);
+    let promised = route.peer.prepare(route.volume, &target, Prepare { ballot }, ValueLimit::NOTHING);
     assert!(ask(promised, DEADLINE).await.expect("it answers").result.is_ok(), "its own clock allows it");
     node.clock.set(0);
     node
@@ -151,7 +151,7 @@ async fn data_is_born_above_a_data_floor_that_a_volume_showed() {
     let register = node.register("a").await;
     for route in &node.workers.deps.cluster.set_of(&register).routes {
         let raise = sherd_core::message::Control::RaiseDataFloor { floor };
-        let raised = ask(route.registers.control(route.volume, raise), DEADLINE).await.expect("it answers");
+        let raised = ask(route.peer.control(route.volume, raise), DEADLINE).await.expect("it answers");
         assert!(raised.result.is_ok());
     }
     node.clock.set(0);

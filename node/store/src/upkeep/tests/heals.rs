@@ -53,7 +53,7 @@ async fn a_missing_packed_shard_is_rebuilt() {
     let (register, data) = (node.register("packed").await, node.data("packed").await);
     let route = node.workers.deps.route_to(node.home(&register, &data, 2)).expect("a route");
     let shard = sherd_core::id::ShardId { data: data.id, index: 2 };
-    route.shards.delete_shard(route.volume, shard, data.home).await.expect("deleted");
+    route.peer.delete_shard(route.volume, shard, data.home).await.expect("deleted");
     let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
     assert_eq!(subject.look(false).await.broken, [2]);
     // As the volume's opening queues it: nobody asked the register yet.

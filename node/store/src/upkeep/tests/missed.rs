@@ -26,7 +26,7 @@ async fn is_everywhere(node: &Node, register: &RegisterKey) -> bool {
 
 /// The keys that a volume lists as missed.
 async fn missed_on(volume: &VolumeRoute) -> Vec<RegisterKey> {
-    let page = volume.registers.unsettled(volume.volume, UnsettledKind::Missed, None, 100).await;
+    let page = volume.peer.unsettled(volume.volume, UnsettledKind::Missed, None, 100).await;
     page.expect("it says").rows.into_iter().map(|row| row.key).collect()
 }
 
@@ -98,7 +98,7 @@ async fn missed_rows(node: &Node, names: &[&str]) -> (Vec<RegisterKey>, Arc<[Vol
         let target = node.workers.deps.cluster.target(register.clone());
         let commit = CommitHint { ballot, is_everywhere: false, positions: Positions::default() };
         for volume in &route[1..] {
-            volume.registers.commit(volume.volume, &target, &commit);
+            volume.peer.commit(volume.volume, &target, &commit);
         }
     }
     let counted = || node.local(route[1].volume).serving().expect("it serves").reader.status().missed_rows;

@@ -435,10 +435,9 @@ async fn accept_value(
     let (introduces, positions) = (Vec::new(), Arc::default());
     let accept = Accept { ballot, value, introduces, finishes: false, positions };
     for one in route {
-        let promise =
-            one.registers.prepare(one.volume, &target, Prepare { ballot }, ValueLimit::NOTHING).await;
+        let promise = one.peer.prepare(one.volume, &target, Prepare { ballot }, ValueLimit::NOTHING).await;
         promise.expect("answered").result.expect("promised");
-        let accepted = one.registers.accept(one.volume, &target, &accept, None).await;
+        let accepted = one.peer.accept(one.volume, &target, &accept, None).await;
         accepted.expect("answered").result.expect("accepted");
     }
     ballot

@@ -220,7 +220,7 @@ impl Node {
         let life = self.local(volume).serving().expect("it serves").reader.answerer().incarnation;
         let record = Control::RecordIncarnation { volume, incarnation: Incarnation(life.0 + 1) };
         for route in set.routes.iter().filter(|route| route.volume != volume) {
-            let recorded = route.registers.control(route.volume, record.clone()).await.expect("it serves");
+            let recorded = route.peer.control(route.volume, record.clone()).await.expect("it serves");
             assert!(recorded.result.is_ok());
         }
     }
@@ -242,7 +242,7 @@ impl Node {
     /// Heals that its volumes' logs hold.
     pub(crate) async fn logged_heals(&self) -> Vec<HealId> {
         let routes = self.workers.deps.cluster.sets().iter().flat_map(|set| &set.routes);
-        let pages = routes.map(|route| route.upkeep.heals(route.volume, None, 1_000));
+        let pages = routes.map(|route| route.peer.heals(route.volume, None, 1_000));
         let pages = futures::future::join_all(pages).await;
         pages.into_iter().flatten().flatten().map(|(id, _)| id).collect()
     }

@@ -28,14 +28,7 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
     let (register, data) = (node.register("file").await, node.data("file").await);
     let damage = HealEntry { key: register, data: Some(data.into()), since_ms: 1 };
     let other = node.volumes.all()[2].id();
-    node.workers
-        .deps
-        .route_to(other)
-        .expect("in a set")
-        .upkeep
-        .heal_put(other, &damage)
-        .await
-        .expect("noted");
+    node.workers.deps.route_to(other).expect("in a set").peer.heal_put(other, &damage).await.expect("noted");
     node.close().await;
 
     let node = directories.start().await;

@@ -286,7 +286,7 @@ async fn an_opening_that_was_not_compared_with_its_peers_is_not_told_how_far_the
     let route = node.workers.deps.route_to(volume.id()).expect("in a set");
     let noted = async || {
         // Notes ride with what comes next.
-        route.upkeep.heal_put(volume.id(), &frame).await.expect("noted");
+        route.peer.heal_put(volume.id(), &frame).await.expect("noted");
         volume.serving().expect("it serves").reader.peers()
     };
     node.note_peers(&volume, compared).await;
@@ -355,7 +355,7 @@ async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     let [early, late] = [(); 2].map(|()| node.workers.deps.clock.tick());
     let early = accept_at(&node, &register, &set.routes[..2], early).await;
     let late = accept_at(&node, &register, &set.routes[3..], late).await;
-    let promise = set.routes[2].registers.prepare(
+    let promise = set.routes[2].peer.prepare(
         set.routes[2].volume,
         &target,
         Prepare { ballot: late },
@@ -379,7 +379,7 @@ async fn a_row_that_a_recovering_volume_copied_is_no_vote_for_it() {
     let value = EncodedValue::new(tombstone().encode(), bytes::Bytes::new());
     let accept =
         Accept { ballot: early, value, introduces: Vec::new(), finishes: false, positions: Arc::default() };
-    let accepted = set.routes[4].registers.accept(lost.id(), &target, &accept, None).await;
+    let accepted = set.routes[4].peer.accept(lost.id(), &target, &accept, None).await;
     let accepted = accepted.expect("answered").result;
     assert!(matches!(accepted, Err(Refusal::Below { .. })), "the one that it copied: {accepted:?}");
     node.registers().read(&register).await.expect("four of five are there").expect("a row");

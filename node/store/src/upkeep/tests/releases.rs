@@ -135,7 +135,7 @@ async fn notes(node: &Node) -> usize {
     let mut count = 0;
     for volume in node.volumes.all() {
         let route = node.workers.deps.route_to(volume.id()).expect("a route");
-        count += route.upkeep.releases(volume.id(), None, 100).await.map_or(1, |page| page.len());
+        count += route.peer.releases(volume.id(), None, 100).await.map_or(1, |page| page.len());
     }
     count
 }
@@ -407,7 +407,7 @@ async fn a_shard_that_its_writer_did_not_reach_is_released_after_a_grace() {
         let is_left = async || {
             let route = node.workers.deps.route_to(slow).expect("a route");
             let shards = (0..4).map(|index| ShardId { data: data.id, index });
-            let asked = shards.map(|shard| route.shards.shard_bytes(slow, shard, data.home));
+            let asked = shards.map(|shard| route.peer.shard_bytes(slow, shard, data.home));
             join_all(asked).await.iter().any(Result::is_ok)
         };
         tokio::time::timeout(super::DEADLINE, async {

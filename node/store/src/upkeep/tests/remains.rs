@@ -70,7 +70,7 @@ async fn rows_left(node: &Node, bucket: BucketId) -> Vec<usize> {
         let route = node.workers.deps.route_to(volume.id()).expect("a route");
         let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 1_000);
         let page =
-            route.registers.rows(volume.id(), &request).await.expect("answered").result.expect("not refused");
+            route.peer.rows(volume.id(), &request).await.expect("answered").result.expect("not refused");
         left.push(page.rows.iter().filter(|row| row.key.bucket == bucket).count());
     }
     left

@@ -25,7 +25,7 @@ async fn committed(node: &Node, own: &VolumeRoute, registers: &[&RegisterKey]) -
     let rows = async {
         loop {
             let request = RowScan::all(node.workers.deps.cluster.epoch(), None, 1_000);
-            let answer = own.registers.rows(own.volume, &request).await.expect("answered");
+            let answer = own.peer.rows(own.volume, &request).await.expect("answered");
             let mut rows = answer.result.expect("not refused").rows;
             rows.retain(|row| row.row.head.committed && registers.contains(&&row.key));
             if rows.len() == registers.len() {

@@ -240,7 +240,7 @@ async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
     let volume = route[1].volume;
     node.workers.settler.settle_volume(volume, &mut RowsAhead::default()).await;
     let unsettled = async || {
-        let page = route[1].registers.unsettled(volume, UnsettledKind::Uncommitted, None, 10);
+        let page = route[1].peer.unsettled(volume, UnsettledKind::Uncommitted, None, 10);
         page.await.expect("it says").rows.len()
     };
     assert_eq!(unsettled().await, 1, "two of four cannot propose what they do not know");

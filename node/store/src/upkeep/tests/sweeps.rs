@@ -90,7 +90,7 @@ async fn with_a_killed_upload(directories: &Directories) -> (Node, RegisterKey, 
         let volume = node.home(&register, &cut, index);
         let (route, target) =
             (node.workers.deps.route_to(volume), node.workers.deps.cluster.target(register.clone()));
-        let mut sink = route.expect("a route").shards.create_shard(volume, &target, header, false);
+        let mut sink = route.expect("a route").peer.create_shard(volume, &target, header, false);
         sink.append(vec![body(2, 300_000)]).await.expect("appended");
         sink.finish().await.expect("durable");
         files.push(node.file(&register, &cut, index));
@@ -124,7 +124,7 @@ async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
     let index =
         (0..4).find(|index| node.home(&register, &orphan, *index) == fourth.id()).expect("one of four");
     let route = node.workers.deps.route_to(fourth.id()).expect("a route");
-    let removed = route.shards.delete_shard(fourth.id(), ShardId { index, ..shard }, orphan.home).await;
+    let removed = route.peer.delete_shard(fourth.id(), ShardId { index, ..shard }, orphan.home).await;
     assert_eq!(removed, Ok(()));
     node.workers.sweeper.sweep().await;
     let status = node.workers.sweeper.status();
@@ -562,7 +562,7 @@ pub(super) async fn seal(node: &Node, volumes: std::ops::Range<usize>) -> Change
 pub(super) async fn tell(node: &Node, volumes: std::ops::Range<usize>, control: &Control) {
     for volume in &node.volumes.all()[volumes] {
         let route = node.workers.deps.route_to(volume.id()).expect("a route");
-        let told = route.registers.control(volume.id(), control.clone()).await;
+        let told = route.peer.control(volume.id(), control.clone()).await;
         told.expect("answered").result.expect("done");
     }
 }

@@ -209,7 +209,7 @@ impl Scrubber {
         match place {
             ScrubPlace::Rows { after } => {
                 let request = RowScan::all(self.deps.cluster.epoch(), after.clone(), SCRUB_PAGE);
-                let answer = ask(own.registers.rows(own.volume, &request), SCRUB_PATIENCE).await;
+                let answer = ask(own.peer.rows(own.volume, &request), SCRUB_PATIENCE).await;
                 let page = answer.map_err(text)?.result.map_err(text)?;
                 let cost = ROW_COST_BYTES.saturating_mul(page.rows.len() as u64);
                 for row in &page.rows {
@@ -219,13 +219,13 @@ impl Scrubber {
             }
             ScrubPlace::Packed { after } => {
                 let request = ShardScan::Packed { after: *after, limit: SCRUB_PAGE };
-                let page = ask(own.shards.shards(own.volume, request), SCRUB_PATIENCE).await.map_err(text)?;
+                let page = ask(own.peer.shards(own.volume, request), SCRUB_PATIENCE).await.map_err(text)?;
                 let cost = self.scrub_shards(own, Home::Packed, &page.shards).await;
                 Ok((page.next.map(|after| ScrubPlace::Packed { after: Some(after) }), cost))
             }
             ScrubPlace::Files { directory, after } => {
                 let request = ShardScan::Files { directory: *directory, after: *after, limit: SCRUB_PAGE };
-                let page = ask(own.shards.shards(own.volume, request), SCRUB_PATIENCE).await.map_err(text)?;
+                let page = ask(own.peer.shards(own.volume, request), SCRUB_PATIENCE).await.map_err(text)?;
                 let cost = self.scrub_shards(own, Home::File, &page.shards).await;
                 let next =
                     page.next.map(|after| ScrubPlace::Files { directory: *directory, after: Some(after) });
@@ -278,7 +278,7 @@ impl Scrubber {
             return self.checker.found_row(key).await;
         };
         if let Err(message::Error::Corrupt { .. }) =
-            ask(own.registers.verify_row(own.volume, key), SCRUB_PATIENCE).await
+            ask(own.peer.verify_row(own.volume, key), SCRUB_PATIENCE).await
         {
             return self.checker.found_row(key).await;
         }
@@ -342,7 +342,7 @@ impl Scrubber {
         for SeenShard { shard, key, is_whole } in shards {
             self.counters.shards.fetch_add(1, Ordering::Relaxed);
             let verified = if *is_whole {
-                ask(own.shards.verify_shard(own.volume, *shard, home), SCRUB_PATIENCE).await
+                ask(own.peer.verify_shard(own.volume, *shard, home), SCRUB_PATIENCE).await
             } else {
                 // A rest of a write after a crash: no sign of a bad disk, and not counted as one.
                 Err(message::Error::Corrupt { what: "it was never finished".to_owned() })

@@ -79,7 +79,7 @@ fn lives_of<R>(replies: &[Reply<R>]) -> Lives {
 async fn is_held(set: &SetView, suspect: &Suspect) -> bool {
     let asked = set.routes.iter().enumerate().map(|(place, route)| {
         let shard = shard_at(set, suspect, place);
-        ask(route.shards.shard_bytes(route.volume, shard, suspect.home), VOLUME_PATIENCE)
+        ask(route.peer.shard_bytes(route.volume, shard, suspect.home), VOLUME_PATIENCE)
     });
     join_all(asked).await.iter().any(|found| !matches!(found, Err(message::Error::NotFound)))
 }
@@ -193,7 +193,7 @@ impl Sweeper {
 
     /// Whether every volume of the set is there and votes.
     async fn all_vote(&self, set: &SetView) -> bool {
-        let replies = ask_all(set, 0, |route| route.upkeep.guarantees(route.volume)).await;
+        let replies = ask_all(set, 0, |route| route.peer.guarantees(route.volume)).await;
         replies.len() == set.routes.len()
             && replies.iter().all(|reply| reply.from.votes && reply.result.is_ok())
     }
@@ -205,7 +205,7 @@ impl Sweeper {
         }
         let horizon = horizon(self.deps.now());
         let raise = Control::RaiseDataFloor { floor: horizon };
-        let raised = ask_all(set, 0, |route| route.registers.control(route.volume, raise.clone())).await;
+        let raised = ask_all(set, 0, |route| route.peer.control(route.volume, raise.clone())).await;
         let lives = lives_of(&raised);
         let floors: Vec<Reply<Timestamp>> = raised.into_iter().map(data_floor).collect();
         for floor in floors.iter().filter_map(|reply| reply.result.as_ref().ok()) {
@@ -272,7 +272,7 @@ impl Sweeper {
         let Suspect { key, data, home } = suspect;
         let deletes = set.routes.iter().enumerate().map(|(place, route)| {
             let shard = shard_at(set, suspect, place);
-            ask(route.shards.release_shard(route.volume, shard, *home), VOLUME_PATIENCE)
+            ask(route.peer.release_shard(route.volume, shard, *home), VOLUME_PATIENCE)
         });
         let is_removed = join_all(deletes).await.iter().all(|removed| *removed == Ok(true));
         if is_removed {
@@ -312,7 +312,7 @@ impl Sweeper {
     ) -> Result<Option<RegisterKey>, String> {
         let request =
             RowScan { want_value: false, ..RowScan::all(self.deps.cluster.epoch(), after, SWEEP_PAGE) };
-        let answer = ask(route.registers.rows(route.volume, &request), VOLUME_PATIENCE).await;
+        let answer = ask(route.peer.rows(route.volume, &request), VOLUME_PATIENCE).await;
         let page = answer.map_err(|error| error.to_string())?.result.map_err(|error| error.to_string())?;
         let old: Vec<(RegisterKey, Ballot)> = page
             .rows
@@ -331,7 +331,7 @@ impl Sweeper {
     async fn drop_batch(&self, set: &Arc<SetView>, tombstones: &[(RegisterKey, Ballot)]) -> bool {
         let Some(floor) = tombstones.iter().map(|(_, ballot)| *ballot).max() else { return true };
         let raise = Control::RaiseFloor { floor };
-        let raised = ask_all(set, 0, |route| route.registers.control(route.volume, raise.clone())).await;
+        let raised = ask_all(set, 0, |route| route.peer.control(route.volume, raise.clone())).await;
         if raised.len() < set.routes.len() || raised.iter().any(|reply| reply.result.is_err()) {
             return false;
         }
@@ -339,17 +339,17 @@ impl Sweeper {
             self.deps.throttle.take(0).await;
             let target = self.deps.cluster.target(key.clone());
             let votes: Vec<Reply<Vote>> =
-                ask_all(set, 1, |route| route.registers.read(route.volume, &target, ValueLimit::NOTHING))
-                    .await;
+                ask_all(set, 1, |route| route.peer.read(route.volume, &target, ValueLimit::NOTHING)).await;
             let mut lives = lives_of(&raised);
             for vote in &votes {
                 lives.learn_from(vote.volume, &vote.from);
             }
             if may_drop(*ballot, &votes, set.quorums(), &lives) {
                 let target = self.deps.cluster.target(key.clone());
-                let drops = set.routes.iter().map(|route| {
-                    ask(route.registers.drop_row(route.volume, &target, *ballot), VOLUME_PATIENCE)
-                });
+                let drops = set
+                    .routes
+                    .iter()
+                    .map(|route| ask(route.peer.drop_row(route.volume, &target, *ballot), VOLUME_PATIENCE));
                 join_all(drops).await;
                 self.tombstones_count.fetch_add(1, Ordering::Relaxed);
             } else if votes.len() == set.routes.len() && is_behind(&votes, *ballot) {

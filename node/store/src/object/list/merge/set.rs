@@ -155,7 +155,7 @@ impl SetScan {
         };
         let route = &self.set.routes[scan.place];
         let mut answer =
-            std::pin::pin!(ask_unless_busy(deadline, || route.registers.list(route.volume, &request)));
+            std::pin::pin!(ask_unless_busy(deadline, || route.peer.list(route.volume, &request)));
         loop {
             let look = deadline.min(Instant::now() + LATE_LOOK_EVERY);
             if let Ok(answer) = tokio::time::timeout_at(look, answer.as_mut()).await {

@@ -63,7 +63,7 @@ async fn live_parts(node: &Node) -> Vec<RegisterKey> {
     let cluster = &node.objects().inner.under.cluster;
     let mut live = Vec::new();
     for route in cluster.sets().iter().flat_map(|set| &set.routes) {
-        let page = route.registers.rows(route.volume, &RowScan::all(cluster.epoch(), None, 100)).await;
+        let page = route.peer.rows(route.volume, &RowScan::all(cluster.epoch(), None, 100)).await;
         let rows = page.expect("it answers").result.expect("a page").rows;
         live.extend(rows.into_iter().filter(|row| row.key.part.is_some() && !row.tombstone));
     }

@@ -111,7 +111,7 @@ impl UploadRegisters {
         let mut asked = HedgedGather::new(set.prompt_first(0), SCAN_HEDGE, Instant::now() + SCAN_PATIENCE);
         let parts = |place: usize| {
             let route = &set.routes[place];
-            route.registers.parts(route.volume, &scan)
+            route.peer.parts(route.volume, &scan)
         };
         while let Some((place, answer)) = asked.next(voters - scans.len(), parts).await {
             let route = &set.routes[place];
