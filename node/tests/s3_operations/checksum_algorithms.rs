@@ -405,12 +405,12 @@ async fn an_upload_has_a_composite_checksum() {
         );
         assert!(completed.body.contains(&start), "{name}: {completed:?}");
 
-        reads_say_the_composite(&node, algorithm).await;
+        reads_show_the_composite(&node, algorithm).await;
     }
 }
 
-/// What reads say of the completed upload: the checksum of the whole, those of its parts, and the attributes.
-async fn reads_say_the_composite(node: &Node, algorithm: &Algorithm) {
+/// Reads of the completed upload show the checksum of the whole, those of its parts, and the attributes.
+async fn reads_show_the_composite(node: &Node, algorithm: &Algorithm) {
     let (header, name) = (algorithm.header(), algorithm.name);
     let whole = format!("{}-2", algorithm.composite);
     let read_of = |more: &str| asking("HEAD", &format!("k{more}")).header("x-amz-checksum-mode", "ENABLED");

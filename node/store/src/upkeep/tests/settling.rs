@@ -248,7 +248,7 @@ async fn a_row_that_nobody_can_read_is_damage_and_holds_up_nobody() {
     assert!(!node.workers.follower.found.found_rows_settled(volume).await, "the other can be settled");
     assert_eq!(node.workers.scrubber.status().findings_count, 0);
     node.workers.settler.settle_volume(volume, &mut RowsAhead::default()).await;
-    // The volume learns of the commit by a hint, which nothing waits for.
+    // The commit reaches the volume by a hint, which no call waits for.
     let hint = async {
         while unsettled().await > 1 {
             tokio::task::yield_now().await;
