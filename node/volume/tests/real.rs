@@ -117,15 +117,18 @@ fn writers_flush_and_merge_where_upkeep_is_far_behind() {
     let fold_bytes = 24 * (1 << 10);
     let mut flushes = 0;
     let mut before = 0;
+    let mut unmerged_max = 0;
     for number in 0..4000 {
         volume.write(&object(&format!("key-{number}")), at(0, number), &value(number, 100));
         let status = volume.reader.status();
         assert!(status.index_pending_bytes <= 3 * flush_bytes + fold_bytes, "{status:?}");
         assert!(status.index_unmerged <= 20, "{status:?}");
+        unmerged_max = unmerged_max.max(status.index_unmerged);
         flushes += u32::from(status.index_pending_bytes < before);
         before = status.index_pending_bytes;
     }
     assert!(flushes > 24, "more than may wait unmerged");
+    assert!(unmerged_max >= 10, "they are counted: {unmerged_max}");
 }
 
 #[test]

@@ -124,7 +124,7 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// The sequence up to which everything applied survives a crash.
     fn persisted(&self) -> Option<Sequence>;
 
-    /// Bytes applied and not persisted.
+    /// Bytes applied and not persisted. Waits for nothing.
     fn pending_bytes(&self) -> u64;
 
     /// Makes everything applied before the call durable. Takes its time; other calls go on.
@@ -142,7 +142,8 @@ pub trait Index: Send + Sync + std::fmt::Debug {
     /// read or written.
     fn compact(&self) -> Result<bool, IndexError>;
 
-    /// Flushed files that no merge has touched: each may be asked by every lookup.
+    /// Flushed files that no merge has touched: each may be asked by every lookup. May wait for a flush or a
+    /// merge that writes to the disk.
     fn unmerged(&self) -> usize;
 }
 

@@ -341,6 +341,7 @@ fn serve(
     shared.view.write().small = small.clone();
     shared.counters.live_bytes.store(derived.live_total(), Ordering::Relaxed);
     shared.counters.missed_rows.store(derived.missed_count(), Ordering::Relaxed);
+    shared.count_unmerged();
     report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);
     let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });
     let mut volume = Volume {

@@ -69,6 +69,8 @@ pub(crate) struct Counters {
     pub(crate) frame_bytes: AtomicU64,
     pub(crate) corrupt_reads: AtomicU64,
     pub(crate) pending_since_us: AtomicU64,
+    /// As it was behind the last flush or merge: to ask the index may mean to wait for the disk.
+    pub(crate) index_unmerged: AtomicUsize,
     /// Until when the volume counts as full, even if the filesystem shows space: it refused a write.
     pub(crate) full_until_us: AtomicU64,
 }
@@ -88,6 +90,7 @@ impl Default for Counters {
             frame_bytes: AtomicU64::new(0),
             corrupt_reads: AtomicU64::new(0),
             pending_since_us: AtomicU64::new(0),
+            index_unmerged: AtomicUsize::new(0),
             full_until_us: AtomicU64::new(0),
         }
     }
@@ -265,6 +268,11 @@ impl VolumeShared {
     pub(crate) fn corrupt(&self, what: String) -> Error {
         self.counters.corrupt_reads.fetch_add(1, Ordering::Relaxed);
         Error::Corrupt { what }
+    }
+
+    /// Keeps the figure of files that are not merged. May wait for the disk.
+    pub(crate) fn count_unmerged(&self) {
+        self.counters.index_unmerged.store(self.index.unmerged(), Ordering::Relaxed);
     }
 
     /// Measures the space left.

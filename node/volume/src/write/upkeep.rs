@@ -72,12 +72,13 @@ pub struct Status {
     pub corrupt_reads: u64,
     /// Bytes applied to the index and not flushed.
     pub index_pending_bytes: u64,
-    /// Files of the index that are flushed and not merged.
+    /// Files of the index that were flushed and not merged behind the last flush or merge.
     pub index_unmerged: usize,
 }
 
 impl Reader {
-    /// The volume's figures.
+    /// The volume's figures. Waits for no disk: they are counters, and state behind locks that are held for
+    /// as long as memory is copied. The index is not asked for its files: it holds its locks across syncs.
     pub fn status(&self) -> Status {
         let shared = &self.shared;
         let counters = &shared.counters;
@@ -112,7 +113,7 @@ impl Reader {
             promises: shared.promises.lock().len(),
             corrupt_reads: load(&counters.corrupt_reads),
             index_pending_bytes: shared.index.pending_bytes(),
-            index_unmerged: shared.index.unmerged(),
+            index_unmerged: counters.index_unmerged.load(Ordering::Relaxed),
         }
     }
 
@@ -200,6 +201,7 @@ impl Reader {
         if matches!(flushed, Err(IndexError::Full)) && shared.ballast.give_up() {
             flushed = index.flush();
         }
+        shared.count_unmerged();
         let flushed = flushed.map_err(|error| shared.index_failed(&error));
         if matches!(flushed, Err(Error::Full | Error::Busy)) {
             // The log has everything; the index is flushed when there is what it lacks.
@@ -214,7 +216,9 @@ impl Reader {
 
     /// One merge of the index; whether there was one.
     fn merge(&self) -> Result<bool, Error> {
-        match self.shared.index.compact().map_err(|error| self.shared.index_failed(&error)) {
+        let merged = self.shared.index.compact().map_err(|error| self.shared.index_failed(&error));
+        self.shared.count_unmerged();
+        match merged {
             // Files that cannot be merged now stay as they are: the next flush tries again.
             Err(Error::Full | Error::Busy) => Ok(false),
             merged => merged,

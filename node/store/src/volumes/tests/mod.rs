@@ -170,7 +170,7 @@ async fn wait_for(volumes: &Volumes, volume: &LocalVolume, is: impl Fn(&VolumeSt
     assert!(in_time.is_ok(), "{:?}", volume.state());
 }
 
-/// An index whose first merge lasts as long as a test holds the lock.
+/// An index whose first merge lasts as long as a test holds the lock, and which cannot be counted meanwhile.
 #[derive(Debug)]
 struct SlowMerge {
     entries: MemoryIndex,
@@ -210,6 +210,9 @@ impl Index for SlowMerge {
         Ok(false)
     }
     fn unmerged(&self) -> usize {
+        if self.has_begun.load(Ordering::SeqCst) {
+            drop(self.merging.lock());
+        }
         0
     }
 }
@@ -228,9 +231,10 @@ impl IndexSource for SlowlyMerged {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_volume_is_nobodys_any_more() {
-    let disk = new_disk();
+/// Volumes of which one merges until the sender is dropped, then the thread ends.
+async fn start_merging(
+    disk: &FaultyDisk,
+) -> (Volumes, std::thread::JoinHandle<()>, std::sync::mpsc::Sender<()>) {
     let (merging, has_begun) = (Arc::new(parking_lot::Mutex::new(())), Arc::new(AtomicBool::new(false)));
     let (lock, flag) = (Arc::clone(&merging), Arc::clone(&has_begun));
     let index = Arc::new(move |_: &Path| {
@@ -240,10 +244,31 @@ async fn a_closed_volume_is_nobodys_any_more() {
     // The spare segment that is missing makes the first step ask for upkeep.
     let options = Options { spare_segments: 1, ..small() };
     let clock = Arc::new(SystemClock::new());
-    let volumes = start_with(&disk, Pace::default(), index, options, clock).await;
+    let volumes = start_with(disk, Pace::default(), index, options, clock).await;
     while !has_begun.load(Ordering::SeqCst) {
         tokio::task::yield_now().await;
     }
+    (volumes, held, until)
+}
+
+/// Health and pings are made from it: a disk that hangs must not hold them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_status_does_not_wait_for_an_index_that_writes() {
+    let (volumes, held, until) = start_merging(&new_disk()).await;
+    let asked = {
+        let volumes = volumes.clone();
+        tokio::task::spawn_blocking(move || volumes.status())
+    };
+    let status = tokio::time::timeout(DEADLINE, asked).await.expect("it does not wait").expect("no panic");
+    assert!(status.iter().all(|volume| volume.open.is_some()), "{status:?}");
+    drop(until);
+    held.join().expect("it ends");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_closed_volume_is_nobodys_any_more() {
+    let disk = new_disk();
+    let (volumes, held, until) = start_merging(&disk).await;
     let mut closing = {
         let volumes = volumes.clone();
         tokio::spawn(async move { volumes.close(DEADLINE).await })
