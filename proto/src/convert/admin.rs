@@ -1,9 +1,11 @@
 //! The reports of a node and of its volumes, in pings and in the answer of `status`.
 //!
-//! A report is refused only where it does not say which process of which node made it. A node of a later
-//! version may send more, or other forms: digests of another length are as if they were not sent, so that
-//! they are not compared; volumes with an id of another length, and those beyond the most that a node has,
-//! are left out; a condition that is unknown here becomes `None`.
+//! A report is refused where it does not say which process of which node made it, or where its digest of the
+//! topology has another length: without that digest it would be the report of a node that holds none, and
+//! formation counts on that. A node of a later version may send more, or other forms: further digests of
+//! another length are as if they were not sent, so that they are not compared; volumes with an id of another
+//! length, and those beyond the most that a node has, are left out; a condition that is unknown here becomes
+//! `None`.
 
 use bytes::Bytes;
 
@@ -193,12 +195,17 @@ impl Wire for NodeReport {
             config_digest: digest_if_known(&config_digest),
             trusted_cas: trusted_cas.unwrap_or_default(),
             credentials_proof: digest_if_known(&credentials_proof),
-            topology_digest: digest_if_known(&topology_digest),
+            topology_digest: optional_topology(&topology_digest)?,
             is_stopping: stopping,
             volumes: volumes.filter_map(|volume| VolumeReport::from_wire(volume).ok()).collect(),
             reports_waiting,
         })
     }
+}
+
+/// The digest of a topology; `None` of a node that holds none.
+fn optional_topology(bytes: &Bytes) -> Result<Option<Digest>, ConvertError> {
+    if bytes.is_empty() { Ok(None) } else { array(bytes, "topology's digest").map(Some) }
 }
 
 /// A digest; `None` where the field is empty or of another length.

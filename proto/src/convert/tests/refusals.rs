@@ -415,7 +415,7 @@ fn a_caller_waits_some_time_and_not_for_ever() {
 }
 
 #[test]
-fn a_digest_of_another_length_is_as_if_it_were_not_sent_and_the_report_is_taken() {
+fn a_digest_of_another_length_is_as_if_it_were_not_sent_but_for_the_topologys() {
     let report = NodeReport::of("n1".to_owned(), ProcessId([7; 16])).to_wire();
     let digest = || Bytes::from_static(&[7; 32]);
     let (short, long) = (|| Bytes::from_static(&[7; 31]), || Bytes::from_static(&[7; 64]));
@@ -425,15 +425,20 @@ fn a_digest_of_another_length_is_as_if_it_were_not_sent_and_the_report_is_taken(
     let later = v1::NodeState {
         config_digest: short(),
         credentials_proof: long(),
-        topology_digest: long(),
         trusted_cas: vec![digest(), long()],
         reports_waiting: 3,
         ..report.clone()
     };
     let expected = NodeReport { reports_waiting: 3, ..NodeReport::of("n1".to_owned(), ProcessId([7; 16])) };
     assert_eq!(NodeReport::from_wire(later), Ok(expected));
-    let nameless = v1::NodeState { process: short(), ..report };
+    let nameless = v1::NodeState { process: short(), ..report.clone() };
     assert_eq!(fault(NodeReport::from_wire(nameless)).0, "process id");
+    let elsewhere = v1::NodeState { topology_digest: long(), ..report };
+    assert_eq!(
+        fault(NodeReport::from_wire(elsewhere)).0,
+        "topology's digest",
+        "it is not a node without one"
+    );
     assert_eq!(volume_ids_from_wire(vec![VolumeId([1; 16]).to_wire()]), Ok(vec![VolumeId([1; 16])]));
 }
 
