@@ -26,8 +26,8 @@ pub struct Damage {
 #[derive(Debug, Default)]
 pub struct ReportCounts {
     waiting_heals: AtomicUsize,
-    /// Notified of a report that finds none waiting.
-    first_waits: Notify,
+    /// Notified of a report that finds none waiting, and of damage that is not reported.
+    begins: Notify,
     /// Reports of something missing or rotten since the start, and those of them that are in the logs.
     made_heals: AtomicU64,
     logged_heals: AtomicU64,
@@ -44,10 +44,10 @@ impl ReportCounts {
         self.waiting_heals.load(Ordering::Relaxed)
     }
 
-    /// Waits for a report of something missing or rotten that finds none waiting, also of one since the last
-    /// call. For one task. Cancel-safe.
-    pub async fn first_waits(&self) {
-        self.first_waits.notified().await;
+    /// Waits for a report of something missing or rotten that finds none waiting, or for damage that could
+    /// not be reported; one since the last call ends the wait at once. For one task. Cancel-safe.
+    pub async fn damage_begins(&self) {
+        self.begins.notified().await;
     }
 
     /// How many of something missing or rotten were made so far.
@@ -64,6 +64,8 @@ impl ReportCounts {
     pub(crate) fn lost_one(&self) {
         self.lost_heals.fetch_add(1, Ordering::Release);
         self.made_heals.fetch_add(1, Ordering::Release);
+        // From here on it is not known what the volumes lack, and no waiting report shows that.
+        self.begins.notify_one();
     }
 
     /// Whether the `first` reports are in the logs, where they go in their order, but for `lost` ones. Not so
@@ -201,7 +203,7 @@ impl Damage {
             let others_count = self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
             place.send(Report::Heal(entry));
             if others_count == 0 {
-                self.counts.first_waits.notify_one();
+                self.counts.begins.notify_one();
             }
         }
     }
@@ -255,15 +257,17 @@ mod tests {
     }
 
     #[test]
-    fn a_report_that_finds_none_waiting_wakes_and_further_ones_do_not() {
+    fn a_report_that_finds_none_waiting_wakes_and_further_ones_do_not_but_a_lost_one_does() {
         let (damage, reports) = Damage::channel();
         let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
-        let is_woken = || damage.counts().first_waits().now_or_never().is_some();
+        let is_woken = || damage.counts().damage_begins().now_or_never().is_some();
         assert!(!is_woken());
         damage.row(&key);
         assert!(is_woken(), "it may be reported before anything waits for it");
         damage.row(&key);
         assert!(!is_woken());
+        damage.counts().lost_one();
+        assert!(is_woken(), "no report waits that shows it");
         drop(reports.in_hand(2));
         damage.row(&key);
         assert!(is_woken());

@@ -194,7 +194,12 @@ impl Upkeep {
         self.workers.deps.cluster.sets().iter().filter_map(|set| stuck(&self.workers.deps, set)).collect()
     }
 
-    /// Its state, for metrics and health.
+    /// Entries of damage that wait in the queue of heals.
+    pub fn heals_len(&self) -> usize {
+        self.workers.queue.mrf.status().len
+    }
+
+    /// Its state, for metrics.
     pub fn status(&self) -> UpkeepStatus {
         let workers = &self.workers;
         UpkeepStatus {

@@ -30,14 +30,18 @@ pub struct StoreReport {
 
 impl Store {
     /// Reports this moment; `node` is the name of this node.
+    ///
+    /// Waits for no disk and no other node. Each lock on the way is held for as long as memory is read or
+    /// written: those of the states of volumes, of a volume's
+    /// [figures](sherd_volume::read::reader::Reader::status), which do not ask its index, of the last reports
+    /// of other nodes' volumes, of the recoveries, and of the queue of heals.
     pub fn report(&self, node: &str) -> StoreReport {
         let status = self.volumes.status();
-        StoreReport {
-            damage_count: self.damage_count(),
-            sets: self.set_reports(&status),
-            volumes: status.iter().map(|volume| self.volume_report(node, volume)).collect(),
-            stuck: self.upkeep.stuck_sets().iter().map(ToString::to_string).collect(),
-        }
+        let sets = self.set_reports(&status);
+        // Before the damage is counted: what a volume lacks is queued before it is known of the volume.
+        let volumes = status.iter().map(|volume| self.volume_report(node, volume)).collect();
+        let stuck = self.upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+        StoreReport { volumes, sets, stuck, damage_count: self.damage_count() }
     }
 
     /// Counts the changes of the states of this node's volumes.
@@ -45,9 +49,9 @@ impl Store {
         self.volumes.changes()
     }
 
-    /// Waits for the data path to report damage when it had none to report. For one task. Cancel-safe.
+    /// Waits for damage where none waited, or that could not be reported. For one task. Cancel-safe.
     pub(crate) async fn damage_begins(&self) {
-        self.reports.first_waits().await;
+        self.reports.damage_begins().await;
     }
 
     fn set_reports(&self, status: &[VolumeStatus]) -> Vec<SetReport> {
@@ -116,7 +120,7 @@ impl Store {
     fn damage_count(&self) -> u64 {
         // Before the queue: a report is in the one or the other.
         let waiting_count = self.reports.waiting_heals_count();
-        (self.upkeep.status().mrf.len + waiting_count) as u64
+        (self.upkeep.heals_len() + waiting_count) as u64
     }
 
     fn volume_report(&self, node: &str, volume: &VolumeStatus) -> VolumeReport {
