@@ -177,6 +177,19 @@ impl Health {
         self.moments.send_replace(Arc::new(moment));
     }
 
+    /// Shows that the state of the node is not known since the moment `last`. Returns false, and shows
+    /// nothing, where another moment was shown after `last`.
+    pub fn show_unknown(&self, last: &Arc<NodeMoment>, problem: String) -> bool {
+        let unknown = Arc::new(last.unknown(problem));
+        self.moments.send_if_modified(|shown| {
+            let is_last = Arc::ptr_eq(shown, last);
+            if is_last {
+                *shown = unknown;
+            }
+            is_last
+        })
+    }
+
     /// The last moment of the node.
     pub fn moment(&self) -> Arc<NodeMoment> {
         Arc::clone(&self.moments.borrow())

@@ -135,6 +135,18 @@ impl VolumeReport {
         self.healed_since_ms.is_some()
     }
 
+    /// Takes the volume for one that may not be there: no call reaches it, it does not vote, and it may lack
+    /// something. Its life and its room stay as they were reported last.
+    pub fn take_away(&mut self, reason: &str) {
+        self.condition = Some(VolumeCondition::Offline);
+        reason.clone_into(&mut self.reason);
+        self.is_open = false;
+        if self.votes() {
+            self.standing = VolumeStanding::Away;
+        }
+        self.healed_since_ms = None;
+    }
+
     /// Whether two reports differ at most in the bytes of the filesystem, which change all the time.
     pub fn is_alike(&self, other: &Self) -> bool {
         Self { total_bytes: 0, free_bytes: 0, ..self.clone() }
@@ -240,11 +252,13 @@ impl SetReport {
 /// - the process starts to stop (health reads this directly, and not from here);
 /// - a volume of this node changes its state, or its vote;
 /// - another node goes down, or reports volumes that changed, or has damage to heal where it had none;
-/// - the first report of damage comes from the data path.
+/// - the first report of damage comes from the data path, or damage is found that cannot be reported.
 ///
 /// A change for the better may show up to a second late. So may changes that nothing is drained or restarted
 /// by: free bytes, a volume that fills up, the progress of a recovery, damage that a background walk finds.
 /// `healed_since_ms` needs [seconds without any damage](VolumeReport::healed_since_ms) and not a good moment.
+///
+/// Where none could be computed for half a minute, an [unknown](Self::unknown) one takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NodeMoment {
     /// The report that other nodes get.
@@ -261,5 +275,18 @@ impl NodeMoment {
     /// The moment of a node whose volumes are not open.
     pub fn of(report: NodeReport) -> Self {
         Self { report: Arc::new(report), sets: Vec::new(), stuck: Vec::new(), problems: Vec::new() }
+    }
+
+    /// The moment of a node whose state is not known since this one: neither ready nor healed. Its volumes
+    /// are away, with the lives that they had, by which others see whether one was rebuilt meanwhile; it
+    /// reports damage; `problem` is its only one.
+    #[must_use]
+    pub fn unknown(&self, problem: String) -> Self {
+        let mut report = NodeReport::clone(&self.report);
+        for volume in &mut report.volumes {
+            volume.take_away(&problem);
+        }
+        report.reports_waiting = report.reports_waiting.max(1);
+        Self { problems: vec![problem], ..Self::of(report) }
     }
 }

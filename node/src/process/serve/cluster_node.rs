@@ -18,7 +18,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::ClusterId;
-use sherd_core::report::{NodeMoment, NodeReport};
+use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_volume::disk::Disk;
 
@@ -26,7 +26,7 @@ use crate::health::{FormationWait, Health};
 use crate::process::config::Config;
 use crate::process::config::credentials::Credentials;
 use crate::process::config::nodes::ClusterConfig;
-use crate::process::serve::reporter::{NodeReporter, Peers, ReporterConfig, keep_reporting, node_identity};
+use crate::process::serve::reporter::{NodeReporter, Peers, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::store::Store;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
@@ -118,7 +118,6 @@ impl ClusterNode {
 
         let (tasks, stop, remote) = (TaskTracker::new(), CancellationToken::new(), RemoteVolumes::default());
         let identity = identity(config, cluster, rng.as_ref());
-        health.show(NodeMoment::of(identity.clone()));
         let nodes: Vec<ConfiguredNode> = cluster.nodes.iter().map(configured).collect();
         let membership = Arc::new(Membership::new(MembershipConfig {
             cluster: cluster.id,
@@ -137,7 +136,7 @@ impl ClusterNode {
                 membership: Arc::clone(&membership),
             }),
         }));
-        tasks.spawn(keep_reporting(Arc::clone(&reporter), stop.clone()));
+        start_reporting(&reporter, &tasks, &stop);
         let age = ConnectionAge::of_at_most(cluster.reconnect_after);
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);

@@ -9,6 +9,11 @@ pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Between a moment and the next one, however often the node changes: one takes some 50 us for eight volumes,
 /// so that a storm of changes takes less than 1 % of a core.
 pub(crate) const REPORT_GAP: Duration = Duration::from_millis(10);
+/// How old the last moment of a node may be before its state counts as not known. A busy node computes one
+/// within seconds; a reporter that takes this long is blocked.
+pub(crate) const MOMENT_AGE_MAX: Duration = Duration::from_secs(30);
+/// The same in turns of the task that watches it, of [`REPORT_EVERY`] each.
+pub(crate) const MOMENT_TURNS_MAX: u32 = 30;
 /// Bytes of buffers that an idle node keeps committed.
 pub(crate) const IDLE_BUFFER_BYTES: usize = 4 << 20;
 /// Files that the indexes of all volumes keep open together.
@@ -25,3 +30,8 @@ pub(crate) const BLOCKING_THREADS_MAX: usize = 64;
 /// How long blocking calls may take to end after everything else did: one that hangs on a dead
 /// disk must not hold the process.
 pub(crate) const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
+
+const _: () = {
+    assert!(MOMENT_AGE_MAX.as_millis() == REPORT_EVERY.as_millis() * MOMENT_TURNS_MAX as u128);
+    assert!(HEALED_AFTER.as_millis() < MOMENT_AGE_MAX.as_millis());
+};

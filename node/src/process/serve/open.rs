@@ -24,7 +24,7 @@ use crate::health::Health;
 use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
-use crate::process::serve::reporter::{NodeReporter, ReporterConfig, keep_reporting, node_identity};
+use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{Refusal, RequestBody};
 use sherd_s3::Gateway;
@@ -100,7 +100,7 @@ pub async fn open(
         let (health, clock) = (Arc::clone(health), Arc::clone(&clock));
         let reporter = Arc::new(NodeReporter::new(ReporterConfig { identity, health, clock, peers: None }));
         reporter.serve(&store);
-        tasks.spawn(keep_reporting(reporter, stop.clone()));
+        start_reporting(&reporter, &tasks, &stop);
     }
     store.trim_memory();
     let (observed, shown) = (store.clone(), Arc::clone(health));

@@ -12,7 +12,7 @@ use parking_lot::RwLock;
 
 use sherd_core::id::{Incarnation, NodeId, VolumeId};
 use sherd_core::limits::NODE_VOLUMES_MAX;
-use sherd_core::report::{VolumeCondition, VolumeReport, VolumeStanding};
+use sherd_core::report::VolumeReport;
 
 /// A volume of another node, as that node reported it last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -132,20 +132,15 @@ impl RemoteVolumes {
         let mut table = self.0.write();
         table.down.insert(node);
         for volume in table.volumes.values_mut().filter(|volume| volume.node == node) {
-            let report = &mut volume.report;
-            report.condition = Some(VolumeCondition::Offline);
-            reason.clone_into(&mut report.reason);
-            report.is_open = false;
-            if report.votes() {
-                report.standing = VolumeStanding::Away;
-            }
-            report.healed_since_ms = None;
+            volume.report.take_away(reason);
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::report::{VolumeCondition, VolumeStanding};
+
     use super::*;
 
     const ONE: NodeId = NodeId([1; 16]);

@@ -1,6 +1,7 @@
 //! The reporter: computes the moments of this node, once a second and at once after a change for the worse,
 //! and shows them in its [`Health`], where all who show or send the node's report read them. How late a
-//! moment may be is said at [`NodeMoment`].
+//! moment may be is said at [`NodeMoment`]. Nothing on the way to one waits for a disk or another node. If
+//! the reporter is blocked nevertheless, another task shows the node as unknown after 30 s.
 //!
 //! It begins before the store is open: a node that is forming answers pings, too. A volume counts as healed
 //! when for 10 s no damage that could concern it waited on any node of its sets; a node that does not answer
@@ -13,8 +14,9 @@ use std::time::Duration;
 
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
-use tokio::time::{MissedTickBehavior, interval, sleep};
+use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
 use sherd_core::checksum::Digest;
 use sherd_core::env::{Clock, Rng};
@@ -25,7 +27,9 @@ use sherd_proto::convert::Wire;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply};
 
 use crate::health::{Health, Phase};
-use crate::process::serve::limits::{HEALED_AFTER, REPORT_EVERY, REPORT_GAP};
+use crate::process::serve::limits::{
+    HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REPORT_EVERY, REPORT_GAP,
+};
 use crate::process::serve::store::Store;
 use sherd_net::rpc::NodeDesk;
 use sherd_net::tls::Trust;
@@ -99,14 +103,48 @@ pub fn node_identity(name: String, rng: &dyn Rng) -> NodeReport {
     }
 }
 
-/// Runs a reporter until `stop`.
-pub async fn keep_reporting(reporter: Arc<NodeReporter>, stop: CancellationToken) {
-    stop.run_until_cancelled(reporter.run(REPORT_EVERY)).await;
+/// Runs a reporter until `stop`, and watches that it goes on.
+pub fn start_reporting(reporter: &Arc<NodeReporter>, tasks: &TaskTracker, stop: &CancellationToken) {
+    // Two tasks: one that is blocked holds its thread.
+    let (watched, until) = (Arc::clone(&reporter.config.health), stop.clone());
+    tasks.spawn(async move { until.run_until_cancelled(watch_moments(&watched, REPORT_EVERY)).await });
+    let (reporter, until) = (Arc::clone(reporter), stop.clone());
+    tasks.spawn(async move { until.run_until_cancelled(reporter.run(REPORT_EVERY)).await });
+}
+
+/// Shows the node as unknown when no moment came for [`MOMENT_TURNS_MAX`] turns: the reporter is blocked, or
+/// has ended. Counts its own turns and not the time, which also passes while the whole process stands still.
+/// Takes no lock that the reporter holds while it computes.
+async fn watch_moments(health: &Health, every: Duration) {
+    let mut turns = interval_at(Instant::now() + every, every);
+    turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut moments = health.moments();
+    let (mut last, mut turns_count) = (health.moment(), 0);
+    loop {
+        turns.tick().await;
+        let shown = Arc::clone(&moments.borrow_and_update());
+        if !Arc::ptr_eq(&last, &shown) {
+            (last, turns_count) = (shown, 0);
+            continue;
+        }
+        turns_count += 1;
+        if turns_count == MOMENT_TURNS_MAX {
+            let age_s = MOMENT_AGE_MAX.as_secs();
+            let problem = format!("the state of this node is not known: it was not computed for {age_s} s");
+            if health.show_unknown(&last, problem) {
+                last = health.moment();
+                tracing::error!(
+                    "the state of this node was not computed for {age_s} s: it is shown as unknown"
+                );
+            }
+        }
+    }
 }
 
 impl NodeReporter {
-    /// Shows the first moment. [`Self::run`] keeps it up to date.
+    /// Shows the first moment. [`start_reporting`] keeps it up to date.
     pub fn new(config: ReporterConfig) -> Self {
+        config.health.show(NodeMoment::of(config.identity.clone()));
         let reporter = Self { config, stage: RwLock::new(Stage::Forming), healed: Mutex::default() };
         reporter.refresh();
         reporter
@@ -157,17 +195,23 @@ impl NodeReporter {
         }
     }
 
-    /// Computes this moment and shows it. One that cannot be computed shows a node without volumes: neither
-    /// ready nor healed.
+    /// Computes this moment and shows it. After a panic the state of the node is not known: it is shown
+    /// neither ready nor healed, with the volumes and lives of the last moment.
+    ///
+    /// Each lock on the way is held for as long as memory is read or written, and never across a call to the
+    /// disk or to another node: its own, the table of nodes, the certificates, and those of
+    /// [`Store::report`].
     fn refresh(&self) {
-        let ReporterConfig { identity, health, .. } = &self.config;
+        let health = &self.config.health;
         // Held while it is shown: an earlier moment never replaces a later one.
         let mut healed = self.healed.lock();
-        let computed = catch_unwind(AssertUnwindSafe(|| self.moment(&mut healed)));
-        health.show(computed.unwrap_or_else(|_| {
-            tracing::error!("the report of this node cannot be computed: a panic, see above");
-            NodeMoment::of(identity.clone())
-        }));
+        if let Ok(moment) = catch_unwind(AssertUnwindSafe(|| self.moment(&mut healed))) {
+            return health.show(moment);
+        }
+        *healed = HealedJudge::default();
+        let problem = "the state of this node is not known: to compute it panics, see its log".to_owned();
+        health.show(health.moment().unknown(problem));
+        tracing::error!("the state of this node cannot be computed: a panic, see above");
     }
 
     fn moment(&self, healed: &mut HealedJudge) -> NodeMoment {
@@ -217,7 +261,11 @@ async fn next_change<T>(changes: Option<&mut watch::Receiver<T>>) {
 
 /// Judges which volumes are healed.
 #[derive(Debug, Default)]
-struct HealedJudge(HashMap<VolumeId, CalmSince>);
+struct HealedJudge {
+    calm: HashMap<VolumeId, CalmSince>,
+    /// Monotonic microseconds of the last judgement.
+    judged_us: u64,
+}
 
 /// Since when no damage of a volume is known.
 #[derive(Debug, Clone, Copy)]
@@ -228,16 +276,21 @@ struct CalmSince {
 
 impl HealedJudge {
     /// Writes into the reports since when each volume is healed. `is_calm` says that no damage waits on any
-    /// node.
+    /// node. The seconds begin again when the last judgement is older than a moment may be.
     fn judge(&mut self, volumes: &mut [VolumeReport], is_calm: bool, now: CalmSince) {
+        let unknown_us = now.monotonic_us.saturating_sub(self.judged_us);
+        if Duration::from_micros(unknown_us) >= MOMENT_AGE_MAX {
+            self.calm.clear();
+        }
+        self.judged_us = now.monotonic_us;
         for report in volumes {
             let is_well = matches!(report.condition, Some(VolumeCondition::Online | VolumeCondition::Full))
                 && report.votes();
             if !is_well || !is_calm {
-                self.0.remove(&report.volume);
+                self.calm.remove(&report.volume);
                 continue;
             }
-            let since = *self.0.entry(report.volume).or_insert(now);
+            let since = *self.calm.entry(report.volume).or_insert(now);
             let passed = Duration::from_micros(now.monotonic_us.saturating_sub(since.monotonic_us));
             if passed >= HEALED_AFTER {
                 report.healed_since_ms = Some(since.wall_ms);
@@ -316,82 +369,4 @@ fn set_statuses(topology: &Topology, sets: &[SetReport], volumes: &[VolumeReport
 }
 
 #[cfg(test)]
-mod tests {
-    use sherd_core::report::VolumeStanding;
-    use sherd_store::machine::system::{SystemClock, SystemRng};
-    use sherd_volume::options::Durability;
-    use tokio::time::{Instant, timeout};
-
-    use super::*;
-    use crate::process::serve::store::tests::open;
-
-    fn alone() -> (Arc<Health>, Arc<NodeReporter>) {
-        let health = Arc::new(Health::opening(Durability::None, Duration::ZERO));
-        let config = ReporterConfig {
-            identity: node_identity("n1".to_owned(), &SystemRng),
-            health: Arc::clone(&health),
-            clock: Arc::new(SystemClock::new()),
-            peers: None,
-        };
-        (health, Arc::new(NodeReporter::new(config)))
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_moment_is_shown_each_second_and_a_stop_at_once() {
-        let (health, reporter) = alone();
-        let mut moments = health.moments();
-        tokio::spawn(keep_reporting(reporter, CancellationToken::new()));
-        moments.changed().await.expect("it runs");
-        let begun = Instant::now();
-        moments.changed().await.expect("it runs");
-        assert!(begun.elapsed() <= REPORT_EVERY, "the clock of the test stands still between timers");
-        assert!(!health.moment().report.is_stopping);
-        let stopped = Instant::now();
-        health.stop();
-        moments.wait_for(|moment| moment.report.is_stopping).await.expect("it runs");
-        assert!(stopped.elapsed() <= REPORT_GAP);
-    }
-
-    #[tokio::test]
-    async fn a_volume_that_goes_away_is_shown_without_waiting_for_the_next_second() {
-        let folder = tempfile::TempDir::new().expect("a folder for the test");
-        let store = open(folder.path()).await;
-        let (health, reporter) = alone();
-        reporter.serve(&store);
-        health.serve();
-        assert!(health.readiness().ready, "the moment is there before S3 is announced");
-        let mut moments = health.moments();
-        tokio::spawn(async move { reporter.run(Duration::from_hours(1)).await });
-        store.close().await;
-        let is_away = |moment: &Arc<NodeMoment>| moment.sets.iter().all(|set| set.voting == 0);
-        let shown = timeout(Duration::from_mins(1), moments.wait_for(is_away)).await;
-        shown.expect("no second has to pass").expect("it runs");
-        let readiness = health.readiness();
-        assert_eq!((readiness.ready, readiness.degraded_volumes.len()), (false, 4));
-    }
-
-    #[test]
-    fn a_volume_is_healed_after_ten_seconds_without_damage_and_not_healed_at_once_with_it() {
-        let mut judge = HealedJudge::default();
-        let mut healed_at = |second: u64, condition, is_calm| {
-            let report = VolumeReport {
-                condition: Some(condition),
-                standing: VolumeStanding::Voting,
-                ..VolumeReport::of(VolumeId([1; 16]))
-            };
-            let mut volumes = [report];
-            let now = CalmSince { monotonic_us: second * 1_000_000, wall_ms: 5_000 + second * 1_000 };
-            judge.judge(&mut volumes, is_calm, now);
-            volumes[0].healed_since_ms
-        };
-        let (online, full) = (VolumeCondition::Online, VolumeCondition::Full);
-        assert_eq!(healed_at(0, online, true), None);
-        assert_eq!(healed_at(9, online, true), None);
-        assert_eq!(healed_at(10, full, true), Some(5_000), "a full volume lacks nothing");
-        assert_eq!(healed_at(10, online, false), None, "damage waits on some node");
-        assert_eq!(healed_at(11, online, true), None);
-        assert_eq!(healed_at(21, online, true), Some(16_000));
-        assert_eq!(healed_at(22, VolumeCondition::Recovering, true), None);
-        assert_eq!(healed_at(31, online, true), None, "the ten seconds begin again");
-    }
-}
+mod tests;
