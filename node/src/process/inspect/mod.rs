@@ -56,7 +56,7 @@ pub struct InspectRequest {
 /// Inspects volumes and writes the report to `out`. Blocking.
 ///
 /// # Errors
-/// [`InspectError`]; what is wrong with the volumes' contents is in the report.
+/// When the inspection itself did not work; what is wrong with the volumes' contents is in the report.
 pub fn run(
     disk: &Arc<dyn Disk>,
     clock: &Arc<dyn Clock>,
