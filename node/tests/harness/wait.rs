@@ -16,8 +16,12 @@ const PERIOD: Duration = Duration::from_millis(50);
 
 /// Returns a promised time where the machine is quiet, and a time that only what hangs takes where it is not.
 pub(crate) fn promised(time: Duration) -> Duration {
-    let is_quiet = std::env::var_os("SHERD_TEST_QUIET").is_some_and(|value| value == "1");
-    if is_quiet { time } else { LATER }
+    if is_quiet() { time } else { LATER }
+}
+
+/// Whether this run has the machine for itself, so that times and what depends on them may be judged.
+pub(crate) fn is_quiet() -> bool {
+    std::env::var_os("SHERD_TEST_QUIET").is_some_and(|value| value == "1")
 }
 
 /// Looks until it sees what it waits for, and returns it; the probe says why not yet.

@@ -12,8 +12,8 @@ use crate::harness::s3::{BUCKET, Failure, outcome};
 use crate::harness::wait::{SOON, eventually};
 use crate::harness::{Node, empty};
 
-/// Of one volume: its log, spare segments and the space held back for deletes take more than half.
-const FILESYSTEM: &str = "448m";
+/// Of one volume: its log, spare segments and the space held back for deletes take about half.
+const FILESYSTEM: &str = "640m";
 /// Objects until a volume of that size must be full: far more than fit.
 const OBJECTS_MAX: usize = 2000;
 /// For the grace of two minutes (the shortest there is), and what comes after it.
