@@ -37,7 +37,7 @@ pub struct CanonicalRequest<'a> {
     pub query_without: Option<&'a str>,
     /// The request's headers.
     pub headers: &'a HeaderMap,
-    /// The value of `host` where there is no such header, as in HTTP/2.
+    /// The value of `host` in a request without that header, as in HTTP/2.
     pub authority: Option<&'a str>,
     /// The names of the signed headers, as the request lists them: `host;x-amz-date`.
     pub signed_headers: &'a str,
