@@ -22,6 +22,9 @@ mod names;
 pub mod operations;
 mod owner;
 pub mod request;
+#[cfg(test)]
+mod surface;
+pub mod unserved;
 
 mod bucket;
 mod multipart;

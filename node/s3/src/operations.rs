@@ -20,6 +20,7 @@ use super::protocol::code::Code;
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
 use super::request::Request;
+use super::unserved::{self, UnservedOperation};
 use sherd_core::id::ObjectKey;
 use sherd_store::object::BucketRef;
 
@@ -363,6 +364,15 @@ impl UnservedRequest {
             Self::Operation => "Operation",
         }
     }
+
+    /// The answer that names it.
+    fn refusal(self, name: impl Into<String>) -> Refusal {
+        let message = match self {
+            Self::Parameter => "A query parameter you provided implies functionality that is not implemented",
+            Self::Operation => "The operation you asked for is not implemented",
+        };
+        Refusal::says(Code::NotImplemented, message).with(self.element(), name)
+    }
 }
 
 /// Why a request has no operation.
@@ -376,6 +386,9 @@ pub enum NoOperation {
         /// Its name.
         name: String,
     },
+    /// AWS has that operation; we have not.
+    #[error("{} is not implemented", .0.name)]
+    Unserved(&'static UnservedOperation),
     /// AWS has no such method there either.
     #[error("method not allowed")]
     MethodNotAllowed,
@@ -402,15 +415,14 @@ impl NoOperation {
 impl From<NoOperation> for Refusal {
     fn from(error: NoOperation) -> Self {
         match error {
-            NoOperation::NotImplemented { lacking, name } => {
-                let message = match lacking {
-                    UnservedRequest::Parameter => {
-                        "A query parameter you provided implies functionality that is not implemented"
-                    }
-                    UnservedRequest::Operation => "The operation you asked for is not implemented",
-                };
-                Self::says(Code::NotImplemented, message).with(lacking.element(), name)
-            }
+            NoOperation::NotImplemented { lacking, name } => lacking.refusal(name),
+            NoOperation::Unserved(operation) => match operation.parameter() {
+                Some(parameter) => {
+                    let refusal = UnservedRequest::Parameter.refusal(parameter);
+                    refusal.with(UnservedRequest::Operation.element(), operation.name)
+                }
+                None => UnservedRequest::Operation.refusal(operation.name),
+            },
             NoOperation::MethodNotAllowed => Self::new(Code::MethodNotAllowed),
             NoOperation::InvalidParameter { name } => {
                 Self::says(Code::InvalidArgument, format!("Invalid query parameter: {name}"))
@@ -427,6 +439,7 @@ const SUB_RESOURCES: &[&str] = &[
     "accelerate",
     "acl",
     "analytics",
+    "annotation",
     "append",
     "attributes",
     "cors",
@@ -440,6 +453,7 @@ const SUB_RESOURCES: &[&str] = &[
     "list-type",
     "location",
     "logging",
+    "metadataAnnotationTable",
     "metadataConfiguration",
     "metadataInventoryTable",
     "metadataJournalTable",
@@ -508,7 +522,8 @@ pub fn classify(
             }
         }
         if pair.raw_value.is_empty() || SUB_RESOURCES.binary_search(&name).is_ok() {
-            return Err(NoOperation::lacks_parameter(name));
+            let unserved = unserved::by_parameters(method, level, query);
+            return Err(unserved.map_or_else(|| NoOperation::lacks_parameter(name), NoOperation::Unserved));
         }
     }
     let Some(row) = matching else {
@@ -536,12 +551,9 @@ fn check_values(row: &Row, level: Level, query: &Query<'_>) -> Result<(), NoOper
     if query.get("versionId").is_some_and(|pair| pair.raw_value != "null") {
         return Err(NoOperation::lacks_parameter("versionId"));
     }
-    let directory_buckets =
-        query.get("x-id").is_some_and(|pair| pair.value().is_ok_and(|value| value == "ListDirectoryBuckets"));
-    if level == Level::Service && directory_buckets {
-        return Err(NoOperation::lacks_operation("ListDirectoryBuckets"));
-    }
-    Ok(())
+    let unserved =
+        if level == Level::Service { unserved::by_parameters(&row.method, level, query) } else { None };
+    unserved.map_or(Ok(()), |operation| Err(NoOperation::Unserved(operation)))
 }
 
 #[cfg(test)]
@@ -557,6 +569,7 @@ mod tests {
     fn lacks(method: &str, level: Level, query: &str) -> String {
         match named(method, level, query) {
             Err(NoOperation::NotImplemented { name, .. }) => name,
+            Err(NoOperation::Unserved(operation)) => operation.name.to_owned(),
             other => panic!("{method} {level:?} ?{query} is {other:?}"),
         }
     }
@@ -596,11 +609,11 @@ mod tests {
 
     #[test]
     fn unknown_keys_are_features_without_a_value_and_marks_with_one() {
-        assert_eq!(lacks("PUT", Level::Object, "renameObject"), "renameObject");
+        assert_eq!(lacks("PUT", Level::Object, "renameObject"), "RenameObject");
         assert_eq!(lacks("PUT", Level::Object, "somethingNew"), "somethingNew");
         assert_eq!(lacks("PUT", Level::Object, "some%54hing="), "someThing");
-        assert_eq!(lacks("PUT", Level::Bucket, "abac"), "abac");
-        assert_eq!(lacks("PUT", Level::Object, "%61cl=x"), "acl");
+        assert_eq!(lacks("PUT", Level::Bucket, "abac"), "PutBucketAbac");
+        assert_eq!(lacks("PUT", Level::Object, "%61cl=x"), "PutObjectAcl");
         assert_eq!(named("PUT", Level::Object, "trace=7"), Ok(Operation::PutObject));
         assert_eq!(named("PUT", Level::Object, "x-id=PutObject&X-Mine"), Ok(Operation::PutObject));
     }

@@ -25,6 +25,7 @@ use crate::auth::payload::PayloadForm;
 use crate::auth::verifier::VerifiedRequest;
 use crate::operations::{BodyUse, NoOperation, Operation, classify};
 use crate::request::RequestBody;
+use crate::unserved;
 use sherd_store::machine::budget::Share;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
@@ -120,7 +121,9 @@ impl Inner {
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
         // A caller without a signature does not learn what is served.
-        let operation = classified?;
+        let operation = classified.map_err(|error| {
+            unserved::by_address(&parts.method, &address).map_or(error, NoOperation::Unserved)
+        })?;
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         if operation.body_use() == BodyUse::Object && has_body(&parts.headers) {
