@@ -20,6 +20,7 @@ pub mod placement;
 pub mod stripe;
 pub mod erasure;
 pub mod record;
+pub mod config;
 pub mod release;
 pub mod heal;
 pub mod register;

@@ -37,6 +37,12 @@ pub const ENTRIES_MAX: usize = 32;
 pub const ENTRY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of all entries of one record: two of the longest.
 pub const ENTRIES_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
+/// Bytes of one kind of a bucket's configuration that its entry holds itself, with a byte of form 1 KiB; more
+/// lie in a document.
+pub const CONFIG_INLINE_BYTES_MAX: usize = (1 << 10) - 1;
+/// Bytes of one kind of a bucket's configuration: twice the longest document of S3 (AWS, "Elements of a CORS
+/// configuration": 64 KB).
+pub const CONFIG_BYTES_MAX: usize = 128 << 10;
 /// Keys on one page of a listing (AWS, "ListObjectsV2").
 pub const LIST_KEYS_MAX: u32 = 1000;
 /// Keys in one DeleteObjects (AWS, "DeleteObjects").
@@ -250,6 +256,10 @@ const _: () = {
     assert!(
         10 * ((TAG_KEY_CHARS_MAX + TAG_VALUE_CHARS_MAX) * 4 + 8) <= ENTRY_BYTES_MAX,
         "an object's tags fit one entry"
+    );
+    assert!(
+        ENTRIES_MAX * (CONFIG_INLINE_BYTES_MAX + 1) <= ENTRIES_BYTES_MAX,
+        "a bucket has room for every kind of configuration"
     );
     assert!(RELEASE_DATA_MAX <= u8::MAX as usize, "a note counts its data in a byte");
     assert!(

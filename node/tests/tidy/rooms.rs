@@ -62,6 +62,7 @@ const HOUSES: [House; 5] = [
             "register",
             "heal",
             "release",
+            "config",
             "record",
             "stripe",
             "topology",

@@ -1,6 +1,7 @@
 //! Why a verb of the store failed, by what the client is answered. `s3/error.rs` holds the one match
 //! from here to S3's codes.
 
+use sherd_core::config::UndecodableKind;
 use sherd_core::record::{Attributes, ChecksumAlgorithm, ChecksumKind};
 
 use crate::register::Failure;
@@ -230,6 +231,12 @@ impl From<Failure> for Error {
             Failure::OverLimit(over) => Invalid::Argument { name: over.field }.into(),
             Failure::OutcomeUnknown => Self::OutcomeUnknown,
         }
+    }
+}
+
+impl From<UndecodableKind> for Error {
+    fn from(undecodable: UndecodableKind) -> Self {
+        Self::Internal { what: undecodable.to_string() }
     }
 }
 

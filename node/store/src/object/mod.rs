@@ -24,6 +24,7 @@ mod limits;
 use std::sync::Arc;
 use std::time::Duration;
 
+use sherd_core::config::{BucketConfig, ConfigKind, ConfigValue};
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, UploadId};
 use sherd_core::record::Tag;
@@ -50,7 +51,7 @@ pub use request::{
     PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions,
     WriteOutcome,
 };
-pub use view::{BucketConfig, BucketRef, BucketView, LookupError};
+pub use view::{BucketRef, BucketView, LookupError};
 
 /// The store, as every gateway of this process uses it. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -168,6 +169,31 @@ impl Objects {
     /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
     pub async fn set_bucket_tags(&self, name: ObjectKey, tags: Vec<Tag>) -> Result<()> {
         self.inner.buckets.set_tags(name, tags).await
+    }
+
+    /// Reads how a bucket is configured, out of its register.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn config(&self, name: &ObjectKey) -> Result<Arc<BucketConfig>> {
+        self.inner.buckets.config(name).await
+    }
+
+    /// Configures one kind of a bucket, in place of what it had of that kind.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; [`Invalid::TooLarge`] of a configuration past its
+    /// limit; any of [`Error`].
+    pub async fn set_config(&self, name: ObjectKey, value: impl Into<ConfigValue>) -> Result<()> {
+        self.inner.buckets.set_config(name, &value.into()).await
+    }
+
+    /// Removes one kind of a bucket's configuration; succeeds where the bucket has none.
+    ///
+    /// # Errors
+    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
+    pub async fn remove_config(&self, name: ObjectKey, kind: ConfigKind) -> Result<()> {
+        self.inner.buckets.remove_config(name, kind).await
     }
 
     /// Lists buckets by name: those that begin with `prefix` and come behind `after`.

@@ -3,8 +3,9 @@
 use std::fmt;
 use std::sync::Arc;
 
+use sherd_core::config::BucketConfig;
 use sherd_core::id::{BucketId, ObjectKey};
-use sherd_core::record::{Bucket, Entries};
+use sherd_core::record::Bucket;
 
 use super::error::{Error, MissingResource};
 use crate::register::Failure;
@@ -22,16 +23,9 @@ pub struct BucketView {
     pub config: Arc<BucketConfig>,
 }
 
-/// How a bucket is configured, beside what only the operations on the bucket itself show.
-#[derive(Debug, PartialEq, Eq)]
-pub struct BucketConfig {
-    /// The entries of its record. No kind has a reader of its own yet.
-    pub entries: Entries,
-}
-
 impl BucketView {
     pub(super) fn new(name: ObjectKey, bucket: &Bucket) -> Self {
-        let config = Arc::new(BucketConfig { entries: bucket.entries.clone() });
+        let config = Arc::new(BucketConfig::of(&bucket.entries, None, &[]));
         Self { name, id: bucket.id, created_ms: bucket.created_ms, config }
     }
 }

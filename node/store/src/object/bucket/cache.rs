@@ -69,7 +69,7 @@ mod tests {
         cache.put(bucket.clone());
         tokio::time::advance(Duration::from_millis(1_999)).await;
         assert_eq!(cache.get(&bucket.name), Some(bucket.clone()));
-        assert!(bucket.config.entries.get(7).is_some());
+        assert!(bucket.config.entries().get(7).is_some());
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(cache.get(&bucket.name), None);
         cache.put(bucket.clone());

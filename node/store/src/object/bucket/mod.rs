@@ -21,6 +21,7 @@ use registers::{BucketRegisters, living_in};
 
 mod cache;
 pub(super) mod registers;
+mod config;
 mod deletion;
 
 /// Why a bucket's phase was not changed.
@@ -103,12 +104,8 @@ impl Buckets {
 
     /// Gives a bucket other tags, or none.
     pub(super) async fn set_tags(&self, name: ObjectKey, tags: Vec<Tag>) -> Result<()> {
-        let decide = move |state: Option<&State>| match living_in(state) {
-            Some(bucket) if bucket.phase == BucketPhase::Active => {
-                Ok(proposal(Bucket { tags: tags.clone(), ..bucket.clone() }))
-            }
-            Some(_) => Err(Error::BucketBusy),
-            None => Err(MissingResource::Bucket.into()),
+        let decide = move |state: Option<&State>| {
+            Ok(proposal(Bucket { tags: tags.clone(), ..active_in(state)?.clone() }))
         };
         self.change(&self.route(name), decide).await
     }
@@ -155,6 +152,15 @@ impl Buckets {
 pub(super) fn info_of(name: ObjectKey, bucket: Bucket) -> BucketInfo {
     let Bucket { id: _, created_ms, location, phase: _, tags, entries: _ } = bucket;
     BucketInfo { name, created_ms, location, tags }
+}
+
+/// The bucket that a state is, if it takes changes.
+fn active_in(state: Option<&State>) -> Result<&Bucket> {
+    match living_in(state) {
+        Some(bucket) if bucket.phase == BucketPhase::Active => Ok(bucket),
+        Some(_) => Err(Error::BucketBusy),
+        None => Err(MissingResource::Bucket.into()),
+    }
 }
 
 fn proposal(bucket: Bucket) -> Proposal {
