@@ -13,6 +13,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
+	forms "mime/multipart"
 	"net/http"
 	"os"
 	"reflect"
@@ -25,6 +27,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/feature/s3/transfermanager"
 	"github.com/aws/aws-sdk-go-v2/service/s3"
 	"github.com/aws/aws-sdk-go-v2/service/s3/types"
+	"github.com/aws/smithy-go"
 )
 
 var (
@@ -92,22 +95,61 @@ func refused(status int, err error) error {
 	return fmt.Errorf("expected status %d: %v", status, err)
 }
 
-// request is one of a program that knows nothing of S3.
-func request(method, url string, body, expected []byte) error {
+// code is nil where an error is an answer with this code.
+func code(code string, err error) error {
+	var answer smithy.APIError
+	if errors.As(err, &answer) {
+		return equal(answer.ErrorCode(), code)
+	}
+	return fmt.Errorf("expected code %s: %v", code, err)
+}
+
+// request is one of a program that knows nothing of S3. What it returns has no body left.
+func request(method, url, kind string, body []byte, status int, expected []byte) (*http.Response, error) {
 	request, err := http.NewRequestWithContext(ctx, method, url, bytes.NewReader(body))
 	if err != nil {
-		return err
+		return nil, err
+	}
+	if kind != "" {
+		request.Header.Set("Content-Type", kind)
 	}
 	answer, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
+	if answer.StatusCode != status {
 		text, _ := io.ReadAll(answer.Body)
-		return fmt.Errorf("status %d: %s", answer.StatusCode, text)
+		return nil, fmt.Errorf("status %d: %s", answer.StatusCode, text)
 	}
-	return same(answer.Body, expected)
+	return answer, same(answer.Body, expected)
+}
+
+func tagSet(tags map[string]string) []types.Tag {
+	var set []types.Tag
+	for key, value := range tags {
+		set = append(set, types.Tag{Key: aws.String(key), Value: aws.String(value)})
+	}
+	return set
+}
+
+func equalTags(set []types.Tag, expected map[string]string) error {
+	found := map[string]string{}
+	for _, tag := range set {
+		found[*tag.Key] = *tag.Value
+	}
+	if maps.Equal(found, expected) {
+		return nil
+	}
+	return fmt.Errorf("found tags %v, expected %v", found, expected)
+}
+
+func tagged(key string, expected map[string]string) error {
+	found, err := client.GetObjectTagging(ctx, &s3.GetObjectTaggingInput{Bucket: bucket, Key: aws.String(key)})
+	if err != nil {
+		return err
+	}
+	return equalTags(found.TagSet, expected)
 }
 
 func putAll() error {
@@ -215,6 +257,91 @@ func conditionalPut() error {
 	return errors.Join(once(small), refused(412, once(large)), get("once", small))
 }
 
+func objectTags() error {
+	key := aws.String("tagged")
+	_, err := client.PutObject(ctx, &s3.PutObjectInput{
+		Bucket: bucket, Key: key, Body: bytes.NewReader(small), Tagging: aws.String("kind=first&note=two%20words%2B"),
+	})
+	if err != nil {
+		return err
+	}
+	found, err := client.GetObject(ctx, &s3.GetObjectInput{Bucket: bucket, Key: key})
+	if err != nil {
+		return err
+	}
+	defer found.Body.Close()
+	err = errors.Join(
+		same(found.Body, small), equal(aws.ToInt32(found.TagCount), int32(2)),
+		tagged("tagged", map[string]string{"kind": "first", "note": "two words+"}),
+	)
+	if err != nil {
+		return err
+	}
+	second := map[string]string{"kind": "second"}
+	_, err = client.PutObjectTagging(ctx, &s3.PutObjectTaggingInput{
+		Bucket: bucket, Key: key, Tagging: &types.Tagging{TagSet: tagSet(second)},
+	})
+	if err = errors.Join(err, tagged("tagged", second)); err != nil {
+		return err
+	}
+	source := aws.String(*bucket + "/tagged")
+	_, kept := client.CopyObject(ctx, &s3.CopyObjectInput{
+		Bucket: bucket, Key: aws.String("with its tags"), CopySource: source,
+	})
+	_, replaced := client.CopyObject(ctx, &s3.CopyObjectInput{
+		Bucket: bucket, Key: aws.String("with others"), CopySource: source,
+		TaggingDirective: types.TaggingDirectiveReplace, Tagging: aws.String("kind=third"),
+	})
+	_, deleted := client.DeleteObjectTagging(ctx, &s3.DeleteObjectTaggingInput{Bucket: bucket, Key: key})
+	return errors.Join(
+		kept, replaced, deleted, tagged("with its tags", second),
+		tagged("with others", map[string]string{"kind": "third"}), tagged("tagged", map[string]string{}),
+	)
+}
+
+func bucketTags() error {
+	get := func() (*s3.GetBucketTaggingOutput, error) {
+		return client.GetBucketTagging(ctx, &s3.GetBucketTaggingInput{Bucket: bucket})
+	}
+	tags := map[string]string{"kind": "a bucket", "cost": "1"}
+	_, before := get()
+	_, put := client.PutBucketTagging(ctx, &s3.PutBucketTaggingInput{
+		Bucket: bucket, Tagging: &types.Tagging{TagSet: tagSet(tags)},
+	})
+	found, err := get()
+	if err = errors.Join(code("NoSuchTagSet", before), put, err); err != nil {
+		return err
+	}
+	_, deleted := client.DeleteBucketTagging(ctx, &s3.DeleteBucketTaggingInput{Bucket: bucket})
+	_, after := get()
+	return errors.Join(equalTags(found.TagSet, tags), deleted, code("NoSuchTagSet", after))
+}
+
+func cors() error {
+	get := func() (*s3.GetBucketCorsOutput, error) {
+		return client.GetBucketCors(ctx, &s3.GetBucketCorsInput{Bucket: bucket})
+	}
+	rules := []types.CORSRule{{
+		ID:             aws.String("pages"),
+		AllowedOrigins: []string{"http://*.test"},
+		AllowedMethods: []string{"GET", "PUT"},
+		AllowedHeaders: []string{"*"},
+		ExposeHeaders:  []string{"ETag"},
+		MaxAgeSeconds:  aws.Int32(300),
+	}}
+	_, before := get()
+	_, put := client.PutBucketCors(ctx, &s3.PutBucketCorsInput{
+		Bucket: bucket, CORSConfiguration: &types.CORSConfiguration{CORSRules: rules},
+	})
+	found, err := get()
+	if err = errors.Join(code("NoSuchCORSConfiguration", before), put, err); err != nil {
+		return err
+	}
+	_, deleted := client.DeleteBucketCors(ctx, &s3.DeleteBucketCorsInput{Bucket: bucket})
+	_, after := get()
+	return errors.Join(equal(found.CORSRules, rules), deleted, code("NoSuchCORSConfiguration", after))
+}
+
 func presignedGet() error {
 	signed, err := s3.NewPresignClient(client).PresignGetObject(ctx, &s3.GetObjectInput{
 		Bucket: bucket, Key: aws.String("large"),
@@ -222,7 +349,22 @@ func presignedGet() error {
 	if err != nil {
 		return err
 	}
-	return request(http.MethodGet, signed.URL, nil, large)
+	_, err = request(http.MethodGet, signed.URL, "", nil, http.StatusOK, large)
+	return err
+}
+
+func presignedHead() error {
+	signed, err := s3.NewPresignClient(client).PresignHeadObject(ctx, &s3.HeadObjectInput{
+		Bucket: bucket, Key: aws.String("large"),
+	})
+	if err != nil {
+		return err
+	}
+	answer, err := request(http.MethodHead, signed.URL, "", nil, http.StatusOK, nil)
+	if err != nil {
+		return err
+	}
+	return equal(answer.ContentLength, int64(len(large)))
 }
 
 func presignedPut() error {
@@ -232,7 +374,34 @@ func presignedPut() error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(request(http.MethodPut, signed.URL, small, nil), get("presigned", small))
+	_, err = request(http.MethodPut, signed.URL, "", small, http.StatusOK, nil)
+	return errors.Join(err, get("presigned", small))
+}
+
+func presignedPost() error {
+	signed, err := s3.NewPresignClient(client).PresignPostObject(ctx, &s3.PutObjectInput{
+		Bucket: bucket, Key: aws.String("posted/${filename}"),
+	})
+	if err != nil {
+		return err
+	}
+	var body bytes.Buffer
+	form := forms.NewWriter(&body)
+	for field, value := range signed.Values {
+		if err := form.WriteField(field, value); err != nil {
+			return err
+		}
+	}
+	file, err := form.CreateFormFile("file", "small.txt")
+	if err != nil {
+		return err
+	}
+	_, written := file.Write(small)
+	if err := errors.Join(written, form.Close()); err != nil {
+		return err
+	}
+	_, err = request(http.MethodPost, signed.URL, form.FormDataContentType(), body.Bytes(), http.StatusNoContent, nil)
+	return errors.Join(err, get("posted/small.txt", small))
 }
 
 func deleteObjects() error {
@@ -282,7 +451,9 @@ func main() {
 	step("multipart", multipart)
 	step("copy", copyObject)
 	step("conditional put", conditionalPut)
+	step("bucket tags", bucketTags)
 	step("presigned get", presignedGet)
+	step("presigned head", presignedHead)
 	step("presigned put", presignedPut)
 	step("delete", deleteObjects)
 	step("delete bucket", func() error {

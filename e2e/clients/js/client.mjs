@@ -9,16 +9,26 @@ import {
   CopyObjectCommand,
   CreateBucketCommand,
   DeleteBucketCommand,
+  DeleteBucketCorsCommand,
+  DeleteBucketTaggingCommand,
   DeleteObjectCommand,
+  DeleteObjectTaggingCommand,
   DeleteObjectsCommand,
+  GetBucketCorsCommand,
+  GetBucketTaggingCommand,
   GetObjectCommand,
+  GetObjectTaggingCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
+  PutBucketCorsCommand,
+  PutBucketTaggingCommand,
   PutObjectCommand,
+  PutObjectTaggingCommand,
   S3Client,
   paginateListObjectsV2,
 } from "@aws-sdk/client-s3";
 import { Upload } from "@aws-sdk/lib-storage";
+import { createPresignedPost } from "@aws-sdk/s3-presigned-post";
 import { getSignedUrl } from "@aws-sdk/s3-request-presigner";
 
 // An address in place of a name has no place for the bucket but the path.
@@ -47,17 +57,29 @@ function same(found, expected) {
   assert(found.equals(expected), `found ${found.length} bytes that are not the ${expected.length} expected`);
 }
 
-// What is refused with this status, and by nothing else.
-async function refused(status, command) {
-  await assert.rejects(s3.send(command), (error) => error.$metadata?.httpStatusCode === status);
+// What is refused with this status, or with this code, and by nothing else.
+async function refused(expected, command) {
+  await assert.rejects(
+    s3.send(command),
+    (error) => (typeof expected === "number" ? error.$metadata?.httpStatusCode : error.name) === expected,
+  );
 }
 
 // A request by a program that knows nothing of S3.
-async function http(method, url, body) {
-  const answer = await fetch(url, { method, body });
+async function http(method, url, { body, headers, status = 200 } = {}) {
+  const answer = await fetch(url, { method, body, headers });
   const bytes = Buffer.from(await answer.arrayBuffer());
-  assert.equal(answer.status, 200, bytes.toString());
-  return bytes;
+  assert.equal(answer.status, status, bytes.toString());
+  return { headers: answer.headers, bytes };
+}
+
+async function tags(command) {
+  const { TagSet } = await s3.send(command);
+  return Object.fromEntries(TagSet.map(({ Key, Value }) => [Key, Value]));
+}
+
+async function tagged(Key, expected) {
+  assert.deepEqual(await tags(new GetObjectTaggingCommand({ Bucket, Key })), expected);
 }
 
 await step("create bucket", () => s3.send(new CreateBucketCommand({ Bucket })));
@@ -124,14 +146,31 @@ await step("conditional put", async () => {
   same(await get("once"), small);
 });
 
+await step("bucket tags", async () => {
+  await refused("NoSuchTagSet", new GetBucketTaggingCommand({ Bucket }));
+  const TagSet = [
+    { Key: "kind", Value: "a bucket" },
+    { Key: "cost", Value: "1" },
+  ];
+  await s3.send(new PutBucketTaggingCommand({ Bucket, Tagging: { TagSet } }));
+  assert.deepEqual(await tags(new GetBucketTaggingCommand({ Bucket })), { kind: "a bucket", cost: "1" });
+  await s3.send(new DeleteBucketTaggingCommand({ Bucket }));
+  await refused("NoSuchTagSet", new GetBucketTaggingCommand({ Bucket }));
+});
+
 await step("presigned get", async () => {
   const url = await getSignedUrl(s3, new GetObjectCommand({ Bucket, Key: "large" }));
-  same(await http("GET", url), large);
+  same((await http("GET", url)).bytes, large);
+});
+
+await step("presigned head", async () => {
+  const url = await getSignedUrl(s3, new HeadObjectCommand({ Bucket, Key: "large" }));
+  assert.equal((await http("HEAD", url)).headers.get("content-length"), `${large.length}`);
 });
 
 await step("presigned put", async () => {
   const url = await getSignedUrl(s3, new PutObjectCommand({ Bucket, Key: "presigned" }));
-  await http("PUT", url, small);
+  await http("PUT", url, { body: small });
   same(await get("presigned"), small);
 });
 

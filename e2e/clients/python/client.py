@@ -8,57 +8,18 @@ import tempfile
 import uuid
 import zlib
 from base64 import b64encode
-from http.client import HTTPConnection
-from urllib.parse import urlsplit
 
 import boto3
-from botocore.exceptions import ClientError
+
+from steps import end, http, refused, same, step, tag_set, tags
 
 s3 = boto3.client("s3", endpoint_url=os.environ["SHERD_ENDPOINT"])
 bucket = f"python-{uuid.uuid4()}"
 small, large, empty = b"small", os.urandom(6 << 20), b""
-failed = 0
-
-
-def step(name, work):
-    """Prints one line for a step, and goes on when it fails."""
-    global failed
-    try:
-        work()
-        print(f"{name}\tok", flush=True)
-    except Exception as error:
-        failed += 1
-        print(f"{name}\tFAILED {type(error).__name__} {error}".replace("\n", " "), flush=True)
 
 
 def get(key):
     return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
-
-
-def same(found, expected):
-    if found != expected:
-        raise AssertionError(f"found {str(found)[:80]}, expected {str(expected)[:80]}")
-
-
-def refused(code, work):
-    """What is refused with this status, and by nothing else."""
-    try:
-        work()
-    except ClientError as error:
-        return same(error.response["ResponseMetadata"]["HTTPStatusCode"], code)
-    raise AssertionError(f"succeeded, expected {code}")
-
-
-def http(method, url, body=None):
-    """A request by a program that knows nothing of S3, without a type: older signatures cover it."""
-    where = urlsplit(url)
-    connection = HTTPConnection(where.netloc, timeout=60)
-    connection.request(method, f"{where.path}?{where.query}", body)
-    with connection.getresponse() as answer:
-        text = answer.read()
-        if answer.status != 200:
-            raise AssertionError(f"{answer.status} {text.decode()}")
-        return text
 
 
 def put():
@@ -118,9 +79,23 @@ def conditional_put():
     same(get("once"), small)
 
 
+def bucket_tagging():
+    refused("NoSuchTagSet", lambda: s3.get_bucket_tagging(Bucket=bucket))
+    s3.put_bucket_tagging(Bucket=bucket, Tagging=tag_set({"kind": "a bucket", "cost": "1"}))
+    same(tags(s3.get_bucket_tagging(Bucket=bucket)), {"kind": "a bucket", "cost": "1"})
+    s3.delete_bucket_tagging(Bucket=bucket)
+    refused("NoSuchTagSet", lambda: s3.get_bucket_tagging(Bucket=bucket))
+
+
 def presigned_get():
     url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "large"})
-    same(http("GET", url), large)
+    same(http("GET", url)[1], large)
+
+
+def presigned_head():
+    url = s3.generate_presigned_url("head_object", Params={"Bucket": bucket, "Key": "large"})
+    head, body = http("HEAD", url)
+    same((head["Content-Length"], body), (str(len(large)), b""))
 
 
 def presigned_put():
@@ -146,8 +121,10 @@ step("list", list_pages)
 step("multipart", multipart)
 step("copy", copy)
 step("conditional put", conditional_put)
+step("bucket tags", bucket_tagging)
 step("presigned get", presigned_get)
+step("presigned head", presigned_head)
 step("presigned put", presigned_put)
 step("delete", delete)
 step("delete bucket", lambda: s3.delete_bucket(Bucket=bucket))
-raise SystemExit(failed > 0)
+end()

@@ -21,10 +21,11 @@ from urllib.parse import urlsplit
 import boto3
 from botocore.exceptions import ClientError
 
+from steps import end, same, step
+
 WRITES = 20
 INCREMENTS = int(os.environ.get("SHERD_LOST_INCREMENTS", "200"))
 WRITERS = 8
-failed = 0
 
 
 class Relay:
@@ -99,24 +100,8 @@ def close(*streams):
             pass
 
 
-def step(name, work):
-    """Prints one line for a step, and goes on when it fails."""
-    global failed
-    try:
-        work()
-        print(f"{name}\tok", flush=True)
-    except Exception as error:
-        failed += 1
-        print(f"{name}\tFAILED {type(error).__name__} {error}".replace("\n", " "), flush=True)
-
-
 def client(endpoint):
     return boto3.client("s3", endpoint_url=endpoint)
-
-
-def same(found, expected):
-    if found != expected:
-        raise AssertionError(f"found {str(found)[:80]}, expected {str(expected)[:80]}")
 
 
 endpoints = os.environ["SHERD_ENDPOINTS"].split()
@@ -212,4 +197,4 @@ step("complete", complete)
 step("delete", delete)
 step("increments", increments)
 step("delete bucket", delete_bucket)
-raise SystemExit(failed > 0)
+end()

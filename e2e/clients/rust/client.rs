@@ -9,11 +9,12 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
-use aws_sdk_s3::error::SdkError;
+use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::presigning::{PresignedRequest, PresigningConfig};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
-    ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier,
+    ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier, Tag,
+    Tagging,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -119,7 +120,8 @@ impl Story {
 
     async fn multipart(&self) -> Outcome {
         let (key, body) = ("multipart", bytes_of(2, MULTIPART_BYTES));
-        let upload = self.s3.create_multipart_upload().bucket(&self.bucket).key(key).send().await?;
+        let upload = self.s3.create_multipart_upload().bucket(&self.bucket).key(key);
+        let upload = upload.send().await?;
         let upload = upload.upload_id().ok_or("an upload without an id")?;
         let mut parts = CompletedMultipartUpload::builder();
         for (number, bytes) in (1..).zip(body.chunks(PART_BYTES)) {
@@ -146,9 +148,26 @@ impl Story {
         self.holds("once", SMALL).await
     }
 
+    async fn bucket_tags(&self) -> Outcome {
+        let get = || self.s3.get_bucket_tagging().bucket(&self.bucket).send();
+        let tags = [("cost", "1"), ("kind", "a bucket")];
+        code("NoSuchTagSet", get().await)?;
+        self.s3.put_bucket_tagging().bucket(&self.bucket).tagging(tagging(&tags)?).send().await?;
+        equal(&pairs(get().await?.tag_set()), &tags.to_vec())?;
+        self.s3.delete_bucket_tagging().bucket(&self.bucket).send().await?;
+        code("NoSuchTagSet", get().await)
+    }
+
     async fn presigned_get(&self) -> Outcome {
         let get = self.s3.get_object().bucket(&self.bucket).key("large");
-        same(&http(&get.presigned(an_hour()?).await?, b"").await?, &self.large)
+        same(&http(&get.presigned(an_hour()?).await?, b"").await?.1, &self.large)
+    }
+
+    async fn presigned_head(&self) -> Outcome {
+        let head = self.s3.head_object().bucket(&self.bucket).key("large");
+        let (head, body) = http(&head.presigned(an_hour()?).await?, b"").await?;
+        equal(&head.to_lowercase().contains(&format!("\r\ncontent-length: {LARGE_BYTES}\r\n")), &true)?;
+        same(&body, b"")
     }
 
     async fn presigned_put(&self) -> Outcome {
@@ -214,8 +233,25 @@ where
     }
 }
 
-/// Sends a request as a program without an S3 library does, and returns the answer's body.
-async fn http(signed: &PresignedRequest, body: &[u8]) -> Outcome<Vec<u8>> {
+/// Succeeds where a request was refused with this code.
+fn code<T, E: ProvideErrorMetadata>(code: &str, result: Result<T, SdkError<E>>) -> Outcome {
+    equal(&result.err().as_ref().and_then(ProvideErrorMetadata::code), &Some(code))
+}
+
+fn tagging(tags: &[(&str, &str)]) -> Outcome<Tagging> {
+    let tags = tags.iter().map(|(key, value)| Tag::builder().key(*key).value(*value).build());
+    Ok(Tagging::builder().set_tag_set(Some(tags.collect::<Result<_, _>>()?)).build()?)
+}
+
+/// Tags in the order of their keys.
+fn pairs(tags: &[Tag]) -> Vec<(&str, &str)> {
+    let mut pairs: Vec<_> = tags.iter().map(|tag| (tag.key(), tag.value())).collect();
+    pairs.sort_unstable();
+    pairs
+}
+
+/// Sends a request as a program without an S3 library does, and returns the answer's head and body.
+async fn http(signed: &PresignedRequest, body: &[u8]) -> Outcome<(String, Vec<u8>)> {
     let address = signed.uri().strip_prefix("http://").ok_or("plain HTTP")?;
     let (host, path) = address.split_once('/').ok_or("a path")?;
     let (method, len) = (signed.method(), body.len());
@@ -229,9 +265,9 @@ async fn http(signed: &PresignedRequest, body: &[u8]) -> Outcome<Vec<u8>> {
     stream.read_to_end(&mut answer).await?;
     let end = answer.windows(4).position(|bytes| bytes == b"\r\n\r\n").ok_or("an answer without a head")?;
     let body = answer.split_off(end + 4);
-    let head = String::from_utf8_lossy(&answer);
+    let head = String::from_utf8_lossy(&answer).into_owned();
     if head.starts_with("HTTP/1.1 200 ") {
-        return Ok(body);
+        return Ok((head, body));
     }
     Err(format!("{head}{}", String::from_utf8_lossy(&body)).into())
 }
@@ -263,7 +299,9 @@ async fn main() -> Outcome<ExitCode> {
         step("multipart", story.multipart().await),
         step("copy", story.copy().await),
         step("conditional put", story.conditional_put().await),
+        step("bucket tags", story.bucket_tags().await),
         step("presigned get", story.presigned_get().await),
+        step("presigned head", story.presigned_head().await),
         step("presigned put", story.presigned_put().await),
         step("delete", story.delete().await),
         step("delete bucket", story.delete_bucket().await),

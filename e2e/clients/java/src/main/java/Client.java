@@ -17,8 +17,10 @@ import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.Base64;
 import java.util.List;
+import java.util.Map;
 import java.util.Random;
 import java.util.UUID;
+import java.util.stream.Collectors;
 import java.util.zip.CRC32;
 import software.amazon.awssdk.core.async.AsyncRequestBody;
 import software.amazon.awssdk.core.async.AsyncResponseTransformer;
@@ -26,11 +28,14 @@ import software.amazon.awssdk.core.sync.RequestBody;
 import software.amazon.awssdk.services.s3.S3AsyncClient;
 import software.amazon.awssdk.services.s3.S3Client;
 import software.amazon.awssdk.services.s3.S3Configuration;
+import software.amazon.awssdk.services.s3.model.CORSRule;
 import software.amazon.awssdk.services.s3.model.ChecksumAlgorithm;
 import software.amazon.awssdk.services.s3.model.CommonPrefix;
 import software.amazon.awssdk.services.s3.model.ObjectIdentifier;
 import software.amazon.awssdk.services.s3.model.S3Exception;
 import software.amazon.awssdk.services.s3.model.S3Object;
+import software.amazon.awssdk.services.s3.model.Tag;
+import software.amazon.awssdk.services.s3.model.TaggingDirective;
 import software.amazon.awssdk.services.s3.presigner.S3Presigner;
 import software.amazon.awssdk.transfer.s3.S3TransferManager;
 
@@ -107,8 +112,31 @@ public final class Client {
     throw new IllegalStateException("succeeded, expected " + status);
   }
 
+  /** What is refused with this code, and by nothing else. */
+  private static void refused(String code, Work work) throws Exception {
+    try {
+      work.run();
+    } catch (S3Exception error) {
+      equal(error.awsErrorDetails().errorCode(), code);
+      return;
+    }
+    throw new IllegalStateException("succeeded, expected " + code);
+  }
+
+  private static Map<String, String> map(List<Tag> tags) {
+    return tags.stream().collect(Collectors.toMap(Tag::key, Tag::value));
+  }
+
+  private static List<Tag> tags(Map<String, String> map) {
+    return map.entrySet().stream().map(tag -> Tag.builder().key(tag.getKey()).value(tag.getValue()).build()).toList();
+  }
+
+  private static void tagged(String key, Map<String, String> expected) {
+    equal(map(s3.getObjectTagging(get -> get.bucket(BUCKET).key(key)).tagSet()), expected);
+  }
+
   /** A request by a program that knows nothing of S3. */
-  private static byte[] http(String method, URL url, byte[] body) throws IOException, InterruptedException {
+  private static HttpResponse<byte[]> http(String method, URL url, byte[] body) throws IOException, InterruptedException {
     HttpRequest request =
         HttpRequest.newBuilder(URI.create(url.toString()))
             .timeout(Duration.ofMinutes(1))
@@ -118,7 +146,7 @@ public final class Client {
     if (answer.statusCode() != 200) {
       throw new IllegalStateException(answer.statusCode() + " " + new String(answer.body()));
     }
-    return answer.body();
+    return answer;
   }
 
   private static void putAll() {
@@ -173,7 +201,11 @@ public final class Client {
         var transfers = S3TransferManager.builder().s3Client(parts).build()) {
       Files.write(file, body);
       transfers
-          .uploadFile(upload -> upload.source(file).putObjectRequest(put -> put.bucket(BUCKET).key("multipart")))
+          .uploadFile(
+              upload ->
+                  upload
+                      .source(file)
+                      .putObjectRequest(put -> put.bucket(BUCKET).key("multipart")))
           .completionFuture()
           .join();
       transfers
@@ -210,13 +242,74 @@ public final class Client {
     same(get("once"), SMALL);
   }
 
+  private static void objectTags() {
+    s3.putObject(
+        put -> put.bucket(BUCKET).key("tagged").tagging("kind=first&note=two%20words%2B"), RequestBody.fromBytes(SMALL));
+    tagged("tagged", Map.of("kind", "first", "note", "two words+"));
+    equal(s3.getObjectAsBytes(get -> get.bucket(BUCKET).key("tagged")).response().tagCount(), 2);
+    var second = Map.of("kind", "second");
+    s3.putObjectTagging(put -> put.bucket(BUCKET).key("tagged").tagging(tagging -> tagging.tagSet(tags(second))));
+    tagged("tagged", second);
+    s3.copyObject(
+        copy ->
+            copy.sourceBucket(BUCKET).sourceKey("tagged").destinationBucket(BUCKET).destinationKey("with its tags"));
+    tagged("with its tags", second);
+    s3.copyObject(
+        copy ->
+            copy.sourceBucket(BUCKET)
+                .sourceKey("tagged")
+                .destinationBucket(BUCKET)
+                .destinationKey("with others")
+                .taggingDirective(TaggingDirective.REPLACE)
+                .tagging("kind=third"));
+    tagged("with others", Map.of("kind", "third"));
+    s3.deleteObjectTagging(delete -> delete.bucket(BUCKET).key("tagged"));
+    tagged("tagged", Map.of());
+  }
+
+  private static void bucketTags() throws Exception {
+    refused("NoSuchTagSet", () -> s3.getBucketTagging(get -> get.bucket(BUCKET)));
+    var tags = Map.of("kind", "a bucket", "cost", "1");
+    s3.putBucketTagging(put -> put.bucket(BUCKET).tagging(tagging -> tagging.tagSet(tags(tags))));
+    equal(map(s3.getBucketTagging(get -> get.bucket(BUCKET)).tagSet()), tags);
+    s3.deleteBucketTagging(delete -> delete.bucket(BUCKET));
+    refused("NoSuchTagSet", () -> s3.getBucketTagging(get -> get.bucket(BUCKET)));
+  }
+
+  private static void cors() throws Exception {
+    refused("NoSuchCORSConfiguration", () -> s3.getBucketCors(get -> get.bucket(BUCKET)));
+    var rule =
+        CORSRule.builder()
+            .id("pages")
+            .allowedOrigins("http://*.test")
+            .allowedMethods("GET", "PUT")
+            .allowedHeaders("*")
+            .exposeHeaders("ETag")
+            .maxAgeSeconds(300)
+            .build();
+    s3.putBucketCors(put -> put.bucket(BUCKET).corsConfiguration(cors -> cors.corsRules(rule)));
+    equal(s3.getBucketCors(get -> get.bucket(BUCKET)).corsRules(), List.of(rule));
+    s3.deleteBucketCors(delete -> delete.bucket(BUCKET));
+    refused("NoSuchCORSConfiguration", () -> s3.getBucketCors(get -> get.bucket(BUCKET)));
+  }
+
   private static void presignedGet() throws Exception {
     var signed =
         presigner.presignGetObject(
             sign ->
                 sign.signatureDuration(Duration.ofHours(1))
                     .getObjectRequest(get -> get.bucket(BUCKET).key("large")));
-    same(http("GET", signed.url(), null), LARGE);
+    same(http("GET", signed.url(), null).body(), LARGE);
+  }
+
+  private static void presignedHead() throws Exception {
+    var signed =
+        presigner.presignHeadObject(
+            sign ->
+                sign.signatureDuration(Duration.ofHours(1))
+                    .headObjectRequest(head -> head.bucket(BUCKET).key("large")));
+    var length = http("HEAD", signed.url(), null).headers().firstValueAsLong("Content-Length");
+    equal(length.orElse(-1), (long) LARGE.length);
   }
 
   private static void presignedPut() throws Exception {
@@ -251,7 +344,9 @@ public final class Client {
     step("async", Client::asynchronous);
     step("copy", Client::copy);
     step("conditional put", Client::conditionalPut);
+    step("bucket tags", Client::bucketTags);
     step("presigned get", Client::presignedGet);
+    step("presigned head", Client::presignedHead);
     step("presigned put", Client::presignedPut);
     step("delete", Client::delete);
     step("delete bucket", () -> s3.deleteBucket(delete -> delete.bucket(BUCKET)));

@@ -1,0 +1,70 @@
+"""What the programs of this folder share: how a step is reported, what it may assert, and plain HTTP."""
+
+import uuid
+from http.client import HTTPConnection
+from urllib.parse import urlsplit
+
+from botocore.exceptions import ClientError
+
+failed = 0
+
+
+def step(name, work):
+    """Prints one line for a step, and goes on when it fails."""
+    global failed
+    try:
+        work()
+        print(f"{name}\tok", flush=True)
+    except Exception as error:
+        failed += 1
+        print(f"{name}\tFAILED {type(error).__name__} {error}".replace("\n", " "), flush=True)
+
+
+def end():
+    """Ends with 1 where a step failed."""
+    raise SystemExit(failed > 0)
+
+
+def same(found, expected):
+    if found != expected:
+        raise AssertionError(f"found {str(found)[:400]}, expected {str(expected)[:400]}")
+
+
+def refused(expected, work):
+    """What is refused with this status, or with this code, and by nothing else."""
+    try:
+        work()
+    except ClientError as error:
+        found = error.response["ResponseMetadata"]["HTTPStatusCode"]
+        return same(found if isinstance(expected, int) else error.response["Error"]["Code"], expected)
+    raise AssertionError(f"succeeded, expected {expected}")
+
+
+def http(method, url, body=None, headers=None, status=200):
+    """A request by a program without an S3 library, without a type: older signatures cover it. Returns head and body."""
+    where = urlsplit(url)
+    connection = HTTPConnection(where.netloc, timeout=60)
+    connection.request(method, f"{where.path}?{where.query}" if where.query else where.path, body, headers or {})
+    with connection.getresponse() as answer:
+        text = answer.read()
+        if answer.status != status:
+            raise AssertionError(f"{answer.status} {answer.getheaders()} {text.decode()}")
+        return answer.headers, text
+
+
+def form(fields, body, name):
+    """A browser's form: its fields, and a file as the last. Returns the content type and the bytes."""
+    boundary = uuid.uuid4().hex
+    parts = [f'Content-Disposition: form-data; name="{field}"\r\n\r\n{value}' for field, value in fields.items()]
+    parts.append(f'Content-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: text/plain\r\n\r\n')
+    head = "".join(f"\r\n--{boundary}\r\n{part}" for part in parts)[2:]
+    return f"multipart/form-data; boundary={boundary}", head.encode() + body + f"\r\n--{boundary}--\r\n".encode()
+
+
+def tags(found):
+    """An answer's tag set as a dictionary."""
+    return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}
+
+
+def tag_set(tags):
+    return {"TagSet": [{"Key": key, "Value": value} for key, value in tags.items()]}
