@@ -46,7 +46,7 @@ use crate::read::reader::Reader;
 use crate::read::recent::Recent;
 use crate::read::view::{Counters, View, VolumeShared};
 use crate::shard_file::ShardFiles;
-use crate::state::Recovery;
+use crate::state::{Recovery, SmallState};
 use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
 use crate::write::piggyback_queue::PiggybackQueue;
@@ -289,6 +289,28 @@ fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> In
     begun.map_or(noted, |begun| begun.max(noted))
 }
 
+/// Sets the life that the volume serves in, and whether it recovers; volume.json follows where it differs.
+fn settle_life(
+    sticky: &FailureFile,
+    small: &mut SmallState,
+    is_lost: bool,
+    is_new: bool,
+) -> Result<(), OpenError> {
+    let identity = sticky.file.identity();
+    let life = life_of(&identity, small.recovery, is_lost);
+    if !is_lost && life != identity.incarnation {
+        sticky.begin_life(life)?;
+    }
+    small.incarnation = life.0;
+    small.is_recovering = identity.lost.is_some() && !is_new;
+    if small.is_recovering && small.standing().votes() {
+        // The log says that this life finished its recovery.
+        sticky.note_whole()?;
+        small.is_recovering = false;
+    }
+    Ok(())
+}
+
 /// Judges the volume's state and makes it serve.
 fn serve(
     shared: Arc<VolumeShared>,
@@ -318,22 +340,12 @@ fn serve(
         // A loss, and the queue of heals, come before everything else that needs space.
         shared.ballast.give_up();
     }
+    let volume_id = sticky.file.identity().volume;
     match &lost {
         Some(reason) => sticky.note_loss(reason)?,
         None => sticky.remember(&noted_losses)?,
     }
-    let identity = sticky.file.identity();
-    let life = life_of(&identity, small.recovery, lost.is_some());
-    if lost.is_none() && life != identity.incarnation {
-        sticky.begin_life(life)?;
-    }
-    small.incarnation = life.0;
-    small.is_recovering = identity.lost.is_some() && !is_new;
-    if small.is_recovering && small.standing().votes() {
-        // The log says that this life finished its recovery.
-        sticky.note_whole()?;
-        small.is_recovering = false;
-    }
+    settle_life(&sticky, &mut small, lost.is_some(), is_new)?;
     report.lost_state = sticky.file.identity().lost.filter(|_| !is_new);
     small.settle();
     let restart = after_restart(&small.acceptor(Ballot::ZERO));
@@ -345,10 +357,10 @@ fn serve(
     report.took_us = shared.clock.monotonic_us().saturating_sub(began_us);
     let reader = Arc::new(Reader { shared: Arc::clone(&shared), shard_files, sticky: Arc::clone(&sticky) });
     let mut volume = Volume {
-        id: identity.volume,
+        id: volume_id,
         durable_bound: small.bound,
         durable_reading: small.clock_reading,
-        log: log_of(&shared, identity.volume, &tail),
+        log: log_of(&shared, volume_id, &tail),
         shared,
         reader,
         working: small,
