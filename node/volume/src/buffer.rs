@@ -65,14 +65,14 @@ pub struct BufferPool {
 struct PoolState {
     limits: PoolLimits,
     classes: [usize; 4],
-    state: Mutex<State>,
+    state: Mutex<SlabState>,
     hook: RwLock<Option<Hook>>,
 }
 
 type Hook = Arc<dyn Fn() + Send + Sync>;
 
 #[derive(Default)]
-struct State {
+struct SlabState {
     idle: [IdleBuffers; 4],
     in_use_bytes: usize,
     warm_bytes: usize,
@@ -84,14 +84,14 @@ struct State {
 #[derive(Default)]
 struct IdleBuffers {
     /// The most recently used last.
-    warm: Vec<Slot>,
-    cold: Vec<Slot>,
+    warm: Vec<BufferSlot>,
+    cold: Vec<BufferSlot>,
     /// The fewest warm slots since the last trim: this number was not needed since.
     fewest_warm: usize,
 }
 
 /// A range of a slab that belongs to the holder of the value.
-struct Slot {
+struct BufferSlot {
     start: NonNull<u8>,
     offset: usize,
     slab: Arc<MmapRaw>,
@@ -100,10 +100,10 @@ struct Slot {
 #[expect(unsafe_code, reason = "the pointer leads into a mapping that the slot itself keeps alive")]
 // SAFETY: A slot is the only owner of its range: `new_slab` cuts each range once, and the pool moves
 // slots, never copies them. The mapping may be used from any thread.
-unsafe impl Send for Slot {}
+unsafe impl Send for BufferSlot {}
 #[expect(unsafe_code, reason = "as above")]
 // SAFETY: A shared slot only gives out shared slices (`Buffer::deref`), which any thread may read.
-unsafe impl Sync for Slot {}
+unsafe impl Sync for BufferSlot {}
 
 impl std::fmt::Debug for BufferPool {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
@@ -124,7 +124,7 @@ impl BufferPool {
             shared: Arc::new(PoolState {
                 limits,
                 classes: [small, medium, large, stripe_bytes],
-                state: Mutex::new(State::default()),
+                state: Mutex::new(SlabState::default()),
                 hook: RwLock::new(None),
             }),
         }
@@ -185,7 +185,7 @@ impl BufferPool {
 }
 
 impl PoolState {
-    fn take(&self, class: usize) -> Option<Slot> {
+    fn take(&self, class: usize) -> Option<BufferSlot> {
         let bytes = self.classes[class];
         let state = &mut *self.state.lock();
         if let Some(slot) = state.idle[class].warm.pop() {
@@ -221,7 +221,7 @@ impl PoolState {
         None
     }
 
-    fn release(&self, class: usize, slot: Slot) {
+    fn release(&self, class: usize, slot: BufferSlot) {
         let is_awaited = {
             let mut state = self.state.lock();
             state.idle[class].warm.push(slot);
@@ -259,7 +259,7 @@ impl PoolState {
 }
 
 /// Maps memory and cuts it into slots; none when the system has no more.
-fn new_slab(slot_bytes: usize, slab_bytes: usize) -> Vec<Slot> {
+fn new_slab(slot_bytes: usize, slab_bytes: usize) -> Vec<BufferSlot> {
     let count = (slab_bytes / slot_bytes).max(1);
     let Ok(map) = MmapOptions::new().len(slot_bytes * count).no_reserve_swap().map_anon() else {
         return Vec::new();
@@ -275,12 +275,12 @@ fn new_slab(slot_bytes: usize, slab_bytes: usize) -> Vec<Slot> {
         // SAFETY: `offset` is below the length of the mapping: `index` is below `count`.
         let start = unsafe { slab.as_mut_ptr().add(offset) };
         let start = NonNull::new(start).expect("a mapping never starts at zero");
-        Slot { start, offset, slab: Arc::clone(&slab) }
+        BufferSlot { start, offset, slab: Arc::clone(&slab) }
     };
     (0..count).map(slot).collect()
 }
 
-impl Slot {
+impl BufferSlot {
     /// Lets the system take the memory; the slot reads as zeros when it is used again.
     fn give_memory_back(&self, bytes: usize) {
         #[expect(unsafe_code, reason = "discards the contents of memory")]
@@ -294,7 +294,7 @@ impl Slot {
 
 /// Memory of the pool, for one owner; goes back when it is dropped.
 pub struct Buffer {
-    slot: Option<Slot>,
+    slot: Option<BufferSlot>,
     class: usize,
     len: usize,
     shared: Arc<PoolState>,
@@ -367,7 +367,6 @@ impl std::fmt::Debug for Buffer {
     }
 }
 
-/// The owner behind frozen bytes.
 struct FrozenBytes(Buffer);
 
 impl AsRef<[u8]> for FrozenBytes {

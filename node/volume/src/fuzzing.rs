@@ -46,7 +46,6 @@ impl Clock for FixedClock {
     }
 }
 
-/// A record that was written: subject, payload and place.
 struct WrittenRecord {
     sequence: Sequence,
     subject: Subject,

@@ -31,7 +31,6 @@ const ORDERS: usize = 1_000;
 /// A volume is opened on such a stack, without optimisation: a few times what shuttle gives.
 const STACK_BYTES: usize = 256 << 10;
 
-/// The answers.
 #[derive(Debug, Default)]
 struct Answers {
     promised: Vec<(Ballot, Vote)>,
@@ -69,7 +68,6 @@ impl SharedQueue {
         meeting
     }
 
-    /// Queues an operation and waits for its answer.
     fn ask<R: Send + 'static>(&self, op: impl FnOnce(Completion<R>) -> Op) -> R {
         let (held, done): (Held<R>, _) = slot();
         self.queue.lock().push_back(op(done));
@@ -85,7 +83,6 @@ impl SharedQueue {
         }
     }
 
-    /// Runs the volume until all threads that ask it have ended.
     fn serve(&self, driver: &mut Driver) {
         loop {
             let queued: Vec<Op> = self.queue.lock().drain(..).collect();
@@ -121,7 +118,6 @@ impl SharedQueue {
         Some(vote)
     }
 
-    /// Whether a value is accepted.
     fn accept(&self, at: Ballot) -> bool {
         let target = target(&object("key"));
         let accept = Accept {

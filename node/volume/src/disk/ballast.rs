@@ -23,7 +23,6 @@ pub(crate) struct Ballast {
     disk: Arc<dyn Disk>,
     path: PathBuf,
     bytes: u64,
-    /// Held while the ballast is made or given up.
     resized: Mutex<()>,
     is_missing: AtomicBool,
     again_us: AtomicU64,
@@ -54,7 +53,6 @@ impl Ballast {
             && free_bytes >= reserve_bytes.saturating_add(self.bytes)
     }
 
-    /// Reserves the space, if there is any.
     pub(crate) fn make(&self, now_us: u64) {
         let _resized = self.resized.lock();
         self.again_us.store(now_us.saturating_add(AGAIN_US), Ordering::Relaxed);

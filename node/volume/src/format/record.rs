@@ -29,7 +29,6 @@ use sherd_core::release::ReleaseId;
 use super::{RECORD_HEADER_BYTES, Seed};
 use crate::limits::SUBJECT_BYTES_MAX;
 
-/// Bytes of a stored ballot.
 const BALLOT_BYTES: usize = 16;
 
 /// Kind of a record. The numbers are stored and never used again for another kind.

@@ -19,7 +19,6 @@ use crate::disk::ballast::Ballast;
 use crate::error::{Error, FaultClass, OpenError};
 use crate::identity::{Identity, IdentityFile, LostRange, VolumeLock};
 
-/// How long a failure lasts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FailureSpan {
     /// Until the volume is opened again: its disk may be well.
@@ -28,7 +27,6 @@ pub(crate) enum FailureSpan {
     Life,
 }
 
-/// Whether the volume failed, and why.
 #[derive(Debug, Default)]
 pub(crate) struct FailureLatch {
     reason: OnceLock<String>,
@@ -43,7 +41,6 @@ impl FailureLatch {
         Self { reason: OnceLock::new(), sticky: Some(Arc::downgrade(sticky)) }
     }
 
-    /// Why the volume serves no more.
     pub(crate) fn reason(&self) -> Option<&str> {
         self.reason.get().map(String::as_str)
     }
@@ -111,7 +108,6 @@ fn span_of(error: &io::Error) -> FailureSpan {
     if is_away { FailureSpan::Run } else { FailureSpan::Life }
 }
 
-/// volume.json of an open volume, and the lock on its directory.
 #[derive(Debug)]
 pub(crate) struct FailureFile {
     pub(crate) file: IdentityFile,
@@ -136,7 +132,6 @@ impl FailureFile {
         let _ = self.update(|identity| identity.fail(reason));
     }
 
-    /// Begins a life that has to recover.
     pub(crate) fn begin_life(&self, incarnation: Incarnation) -> Result<(), OpenError> {
         self.update(|identity| identity.incarnation = incarnation)
     }
@@ -173,7 +168,6 @@ impl FailureFile {
         })
     }
 
-    /// Notes that this life has its state.
     pub(crate) fn note_whole(&self) -> Result<(), OpenError> {
         self.update(|identity| identity.lost = None)
     }

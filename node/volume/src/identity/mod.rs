@@ -73,12 +73,10 @@ pub struct LostRange {
 }
 
 impl LostRange {
-    /// Whether it begins at an offset of a segment.
     pub(crate) const fn begins(&self, segment: u64, offset: u64) -> bool {
         self.segment == segment && self.offset == offset
     }
 
-    /// Whether an offset of a segment lies in it.
     pub(crate) fn has(&self, segment: u64, offset: u64) -> bool {
         let Self { segment: own, offset: from, until } = *self;
         segment == own && offset >= from && until.is_none_or(|until| offset < until)
@@ -136,7 +134,7 @@ struct Format {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Outer {
+struct IdentityEnvelope {
     format: u32,
     checksum: String,
     body: Box<RawValue>,
@@ -144,7 +142,7 @@ struct Outer {
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Body {
+struct IdentityBody {
     cluster: String,
     volume: String,
     incarnation: u32,
@@ -160,7 +158,7 @@ impl Identity {
     /// The file's bytes.
     pub fn encode(&self) -> Vec<u8> {
         let Self { cluster, volume, incarnation, phase, topology, failed, lost, noted_losses } = self;
-        let body = Body {
+        let body = IdentityBody {
             cluster: cluster.to_string(),
             volume: volume.to_string(),
             incarnation: incarnation.0,
@@ -172,7 +170,7 @@ impl Identity {
         };
         let body = serde_json::value::to_raw_value(&body).expect("strings and numbers are JSON");
         let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
-        let mut bytes = serde_json::to_vec(&Outer { format: FORMAT, checksum, body })
+        let mut bytes = serde_json::to_vec(&IdentityEnvelope { format: FORMAT, checksum, body })
             .expect("strings and numbers are JSON");
         bytes.push(b'\n');
         bytes
@@ -188,11 +186,11 @@ impl Identity {
         if format != FORMAT {
             return Err(NotAnIdentity::Version { version: format });
         }
-        let outer: Outer = serde_json::from_slice(bytes).map_err(damaged)?;
+        let outer: IdentityEnvelope = serde_json::from_slice(bytes).map_err(damaged)?;
         if blake3::hash(outer.body.get().as_bytes()).to_hex().as_str() != outer.checksum {
             return Err(NotAnIdentity::Damaged { what: "the checksum is another".to_owned() });
         }
-        let body: Body = serde_json::from_str(outer.body.get()).map_err(damaged)?;
+        let body: IdentityBody = serde_json::from_str(outer.body.get()).map_err(damaged)?;
         let invalid = |_| NotAnIdentity::Damaged { what: "an id is no id".to_owned() };
         Ok(Self {
             cluster: ClusterId::parse(&body.cluster).map_err(invalid)?,
@@ -211,7 +209,6 @@ impl Identity {
         self.failed.get_or_insert_with(|| reason.to_owned());
     }
 
-    /// Refuses another volume's identity.
     fn check(&self, directory: &Path, expected: ExpectedIdentity) -> Result<(), OpenError> {
         let cluster = expected.cluster.unwrap_or(self.cluster);
         let volume = expected.volume.unwrap_or(self.volume);
@@ -255,7 +252,6 @@ pub struct IdentityFile {
     state: Mutex<IdentityOnDisk>,
 }
 
-/// Content of the file, and which file it is: both change together.
 #[derive(Debug)]
 struct IdentityOnDisk {
     identity: Identity,

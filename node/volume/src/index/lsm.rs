@@ -39,7 +39,7 @@ use sherd_core::id::Sequence;
 use crate::error::FaultClass;
 use crate::lookup::Lookup;
 
-use super::{Change, Index, IndexError, Pair, Progress, RESERVED, check_keys, entry_bytes};
+use super::{Change, Index, IndexError, IndexProgress, Pair, RESERVED, check_keys, entry_bytes};
 
 /// The key of the mark, behind every other key.
 const MARK: &[u8] = &[RESERVED];
@@ -94,7 +94,7 @@ pub struct LsmIndex {
     tree: AnyTree,
     /// Numbers the tree's versions; set back before each, so that it never reaches the entries.
     versions: SequenceNumberCounter,
-    progress: Mutex<Progress>,
+    progress: Mutex<IndexProgress>,
     /// Held shared while a batch is applied or a snapshot is taken, alone while a memtable is sealed.
     sealing: RwLock<()>,
     pending_bytes: AtomicU64,
@@ -149,7 +149,7 @@ impl LsmIndex {
         Ok(Self {
             tree,
             versions,
-            progress: Mutex::new(Progress::opened_at(persisted)),
+            progress: Mutex::new(IndexProgress::opened_at(persisted)),
             sealing: RwLock::new(()),
             pending_bytes: AtomicU64::new(0),
             is_broken: AtomicBool::new(false),
@@ -245,7 +245,6 @@ fn damaged(what: &str) -> IndexError {
     IndexError::Damaged { what: what.to_owned() }
 }
 
-/// The tree's number for a sequence.
 const fn number(sequence: Sequence) -> SeqNo {
     SEQUENCE_BASE + sequence.0
 }

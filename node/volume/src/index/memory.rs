@@ -14,24 +14,24 @@ use sherd_core::id::Sequence;
 
 use crate::lookup::Lookup;
 
-use super::{Change, Index, IndexError, Pair, Progress, check_keys, entry_bytes};
+use super::{Change, Index, IndexError, IndexProgress, Pair, check_keys, entry_bytes};
 
 type Map = BTreeMap<Bytes, Bytes>;
 
 /// An index in memory.
 #[derive(Debug, Default)]
 pub struct MemoryIndex {
-    state: Mutex<State>,
+    state: Mutex<MapState>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct MapState {
     /// Shared with running scans; a change copies it only while one runs.
     live: Arc<Map>,
     flushed: Map,
     unflushed: Vec<Change>,
     unflushed_bytes: u64,
-    progress: Progress,
+    progress: IndexProgress,
 }
 
 impl MemoryIndex {
@@ -45,12 +45,12 @@ impl MemoryIndex {
     pub fn crash(&self) -> Self {
         let state = self.state.lock();
         Self {
-            state: Mutex::new(State {
+            state: Mutex::new(MapState {
                 live: Arc::new(state.flushed.clone()),
                 flushed: state.flushed.clone(),
                 unflushed: Vec::new(),
                 unflushed_bytes: 0,
-                progress: Progress::opened_at(state.progress.persisted()),
+                progress: IndexProgress::opened_at(state.progress.persisted()),
             }),
         }
     }

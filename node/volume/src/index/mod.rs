@@ -149,14 +149,14 @@ pub trait Index: Send + Sync + std::fmt::Debug {
 
 /// Which sequences an index has applied and which it has made durable: one rule for both.
 #[derive(Debug, Clone, Copy, Default)]
-struct Progress {
+struct IndexProgress {
     /// The last durable sequence when the index was opened: batches up to here are in it already.
     opened_at: Option<Sequence>,
     last_applied: Option<Sequence>,
     persisted: Option<Sequence>,
 }
 
-impl Progress {
+impl IndexProgress {
     const fn opened_at(persisted: Option<Sequence>) -> Self {
         Self { opened_at: persisted, last_applied: persisted, persisted }
     }
@@ -192,7 +192,6 @@ impl Progress {
 /// Keys that begin with this byte are the index's own.
 const RESERVED: u8 = 0xff;
 
-/// Refuses keys that an index cannot hold.
 fn check_keys(changes: &[Change]) -> Result<(), IndexError> {
     for change in changes {
         let key = change.key();
@@ -205,7 +204,6 @@ fn check_keys(changes: &[Change]) -> Result<(), IndexError> {
 
 /// Memory that an entry takes until it is flushed, about.
 fn entry_bytes(change: &Change) -> u64 {
-    /// Bytes that the map and its nodes add to key and value.
     const OVERHEAD_BYTES: u64 = 96;
     let value_bytes = match change {
         Change::Put { value, .. } => value.len(),

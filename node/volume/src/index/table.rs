@@ -37,7 +37,6 @@ pub const DERIVED: u8 = 7;
 /// Notes of replaced data.
 pub const RELEASE: u8 = 8;
 
-/// Bytes of a stored origin.
 const ORIGIN_BYTES: usize = 3 * 8 + 8 + 4 + 4;
 
 /// Where the ballot stands in a row's stored entry: behind its kind and flags.
@@ -45,7 +44,6 @@ const BALLOT_AT: usize = ORIGIN_BYTES + 1 + 1;
 
 /// Where a row's flags stand in its stored entry, and its kind before them.
 const FLAGS_AT: usize = ORIGIN_BYTES + 1;
-/// The kind of a row's entry.
 const ROW_KIND: u8 = 1;
 /// The flags of a tombstone known to be committed.
 const GONE_FLAGS: u8 = 1 | 1 << 1;

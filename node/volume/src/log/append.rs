@@ -48,13 +48,9 @@ pub type Buffers = SmallVec<[Bytes; 2]>;
 /// Facts about the entry that a row replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplacedEntry {
-    /// Nothing: look for it.
     Unknown,
-    /// It replaces none.
     Absent,
-    /// It is there.
     At {
-        /// Where it comes from.
         origin: Origin,
         /// Whether it is of a row that is missed.
         is_missed: bool,
@@ -64,13 +60,11 @@ pub(crate) enum ReplacedEntry {
 /// Facts about the rows of a record that its writer has, so that they need not be decoded from its bytes.
 #[derive(Debug)]
 pub(crate) enum KnownRows {
-    /// Nothing.
     Nothing,
     /// Of a row's record.
     Row {
         /// The keys of the row.
         keys: RowKeys,
-        /// Its entry, as of before the batch.
         before: ReplacedEntry,
     },
     /// Of a record of hints: their range in the batch's hints.
@@ -102,7 +96,6 @@ pub struct NewRecord {
     pub moved: Option<Sequence>,
     /// Its payload.
     pub payload: Buffers,
-    /// Facts that its writer has.
     pub(crate) known: KnownRows,
     subject_bytes: usize,
     payload_bytes: u32,
@@ -328,7 +321,6 @@ impl Log {
         self.next
     }
 
-    /// The number of the segment that is written to.
     fn tail_number(&self) -> Option<u64> {
         self.tail.as_ref().map(|tail| tail.segment.number)
     }
@@ -566,7 +558,6 @@ fn is_fatal(error: &io::Error) -> bool {
     !is_late && FaultClass::of(error) == FaultClass::Fatal
 }
 
-/// Bytes of a frame with these records.
 fn padded(records: &[NewRecord]) -> u64 {
     let used = FRAME_HEADER_BYTES + records.iter().map(NewRecord::bytes).sum::<usize>();
     (used as u64).next_multiple_of(limits::FRAME_ALIGN as u64)

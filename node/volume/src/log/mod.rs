@@ -69,12 +69,10 @@ impl SegmentFiles {
         Ok(file)
     }
 
-    /// The file of a segment, if it is open.
     fn get_open(&self, number: u64) -> Option<Arc<dyn DiskFile>> {
         self.open.lock().used(number)
     }
 
-    /// Closes the file of a segment that is not read any more.
     pub(crate) fn forget(&self, number: u64) {
         let mut open = self.open.lock();
         open.changes += 1;

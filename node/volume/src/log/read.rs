@@ -162,7 +162,6 @@ impl<'a> SegmentBytes<'a> {
         Self { segment, source, device }
     }
 
-    /// Fills a buffer.
     pub(crate) fn read_exact(&self, buffer: &mut [u8], offset: u64) -> Result<(), ReadError> {
         let Self { segment, source, device } = self;
         let read = match source {

@@ -172,7 +172,7 @@ pub fn replay<E: From<UnreadableRange>>(
             let range = LostRange { segment: headed.segment.number, offset: 0, until: Some(FIRST_FRAME) };
             result.lost.push(LostData { range, from: result.next });
         }
-        Walk::new(headed, ends, from, policy)?.run(&mut result, visit)?;
+        ReplayWalk::new(headed, ends, from, policy)?.run(&mut result, visit)?;
     }
     Ok(result)
 }
@@ -197,7 +197,7 @@ pub fn find_frames(segment: &Segment, policy: UnreadablePolicy) -> Result<FoundF
     let unreadable = |error| UnreadableRange::new(segment, 0, error);
     let length = segment.file().and_then(|file| file.length()).map_err(unreadable)?;
     let is_unreadable = Rc::new(Cell::new(false));
-    let window = Window::new(segment, policy, &is_unreadable);
+    let window = ReadWindow::new(segment, policy, &is_unreadable);
     let found = window.header_from(FIRST_FRAME, length, Sequence(0))?;
     Ok(match (found, is_unreadable.get()) {
         (Some(_), _) => FoundFrames::Yes,
@@ -217,29 +217,25 @@ enum SegmentEnds {
     Unknown,
 }
 
-struct Walk<'a> {
+struct ReplayWalk<'a> {
     segment: &'a Segment,
-    window: Window<'a>,
+    window: ReadWindow<'a>,
     limit: u64,
     ends: SegmentEnds,
     from: Sequence,
     expected: Option<Sequence>,
     policy: UnreadablePolicy,
-    /// Whether its writer syncs.
     is_synced: bool,
-    /// Whether its file is longer than its frames.
     is_longer: bool,
-    /// Whether something could not be read.
     is_unreadable: Rc<Cell<bool>>,
 }
 
-/// A frame whose header is good.
-struct Frame {
+struct ReplayFrame {
     header: FrameHeader,
     offset: u64,
 }
 
-impl<'a> Walk<'a> {
+impl<'a> ReplayWalk<'a> {
     fn new(
         headed: &'a HeadedSegment,
         ends: SegmentEnds,
@@ -260,7 +256,7 @@ impl<'a> Walk<'a> {
         let is_synced = headed.header.as_ref().is_some_and(|header| header.is_synced);
         let is_longer = headed.header.as_ref().is_some_and(|header| header.is_longer);
         let is_unreadable = Rc::new(Cell::new(false));
-        let window = Window::new(segment, policy, &is_unreadable);
+        let window = ReadWindow::new(segment, policy, &is_unreadable);
         Ok(Self { segment, window, limit, ends, from, expected, policy, is_synced, is_longer, is_unreadable })
     }
 
@@ -317,7 +313,7 @@ impl<'a> Walk<'a> {
         &self,
         offset: u64,
         expected: Sequence,
-        later: Option<&Frame>,
+        later: Option<&ReplayFrame>,
         result: &mut ReplayOutcome,
     ) -> Result<bool, UnreadableRange> {
         let segment = self.segment.number;
@@ -375,7 +371,7 @@ impl<'a> Walk<'a> {
         if self.ends != SegmentEnds::Last || !self.is_synced || is_made_short {
             return Ok(false);
         }
-        let mut window = Window::new(self.segment, self.policy, &self.is_unreadable);
+        let mut window = ReadWindow::new(self.segment, self.policy, &self.is_unreadable);
         let Some(bytes) = window.get(offset, left.min(FRAME_HEADER_BYTES))? else { return Ok(false) };
         Ok(match FrameHeader::decode(bytes, self.segment.seed, offset) {
             Ok(header) => header.first == expected && header.padded() > left as u64,
@@ -385,7 +381,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether a frame behind this one records that `expected` was durable.
-    fn reached(&self, frame: &Frame, expected: Sequence) -> Result<bool, UnreadableRange> {
+    fn reached(&self, frame: &ReplayFrame, expected: Sequence) -> Result<bool, UnreadableRange> {
         let mut offset = frame.offset + PAGE;
         while offset < self.limit {
             let Some(later) = self.header_from(offset, self.limit, frame.header.last)? else {
@@ -401,7 +397,7 @@ impl<'a> Walk<'a> {
 
     /// The next frame at or behind `offset`. At the end of the log this looks through the rest of the
     /// segment, so that no stretch of rot, however long, passes for its end.
-    fn next_header(&self, offset: u64, expected: Sequence) -> Result<Option<Frame>, UnreadableRange> {
+    fn next_header(&self, offset: u64, expected: Sequence) -> Result<Option<ReplayFrame>, UnreadableRange> {
         self.header_from(offset, self.limit, expected)
     }
 
@@ -410,13 +406,16 @@ impl<'a> Walk<'a> {
         offset: u64,
         limit: u64,
         least: Sequence,
-    ) -> Result<Option<Frame>, UnreadableRange> {
-        Window::new(self.segment, self.policy, &self.is_unreadable).header_from(offset, limit, least)
+    ) -> Result<Option<ReplayFrame>, UnreadableRange> {
+        ReadWindow::new(self.segment, self.policy, &self.is_unreadable).header_from(offset, limit, least)
     }
 
     /// The frame at `offset` with its records from `from` on, when all of it is what was written;
     /// rotten payloads pass where a later frame proves that this one was acknowledged.
-    fn good_frame(&mut self, offset: u64) -> Result<Option<(Frame, Vec<FoundRecord>)>, UnreadableRange> {
+    fn good_frame(
+        &mut self,
+        offset: u64,
+    ) -> Result<Option<(ReplayFrame, Vec<FoundRecord>)>, UnreadableRange> {
         let Some(header) = self.window.get(offset, FRAME_HEADER_BYTES)? else { return Ok(None) };
         let Ok(header) = FrameHeader::decode(header, self.segment.seed, offset) else { return Ok(None) };
         if self.expected.is_some_and(|expected| expected != header.first)
@@ -424,7 +423,7 @@ impl<'a> Walk<'a> {
         {
             return Ok(None);
         }
-        let frame = Frame { header, offset };
+        let frame = ReplayFrame { header, offset };
         if frame.header.last < self.from {
             return Ok(Some((frame, Vec::new())));
         }
@@ -434,7 +433,7 @@ impl<'a> Walk<'a> {
         Ok(settled.then_some((frame, records)))
     }
 
-    fn records(&mut self, frame: &Frame) -> Result<Option<(Vec<FoundRecord>, bool)>, UnreadableRange> {
+    fn records(&mut self, frame: &ReplayFrame) -> Result<Option<(Vec<FoundRecord>, bool)>, UnreadableRange> {
         let mut found = Vec::new();
         let mut at = frame.offset + FRAME_HEADER_BYTES as u64;
         let end = frame.offset + u64::from(frame.header.used);
@@ -487,7 +486,6 @@ impl<'a> Walk<'a> {
         Ok(in_order.then_some(found))
     }
 
-    /// Reads a payload: whether it is what was written, and the first bytes of it.
     fn payload(
         &mut self,
         at: u64,
@@ -511,7 +509,7 @@ impl<'a> Walk<'a> {
 }
 
 /// Bytes of a segment, read ahead.
-struct Window<'a> {
+struct ReadWindow<'a> {
     segment: &'a Segment,
     policy: UnreadablePolicy,
     /// Whether something could not be read, of all windows of a walk.
@@ -520,7 +518,7 @@ struct Window<'a> {
     bytes: Vec<u8>,
 }
 
-impl<'a> Window<'a> {
+impl<'a> ReadWindow<'a> {
     fn new(segment: &'a Segment, policy: UnreadablePolicy, is_unreadable: &Rc<Cell<bool>>) -> Self {
         Self { segment, policy, is_unreadable: Rc::clone(is_unreadable), start: 0, bytes: Vec::new() }
     }
@@ -545,14 +543,14 @@ impl<'a> Window<'a> {
         mut offset: u64,
         limit: u64,
         least: Sequence,
-    ) -> Result<Option<Frame>, UnreadableRange> {
+    ) -> Result<Option<ReplayFrame>, UnreadableRange> {
         while offset < limit {
             let seed = self.segment.seed;
             let bytes = self.get(offset, FRAME_HEADER_BYTES)?.unwrap_or_default();
             if let Ok(header) = FrameHeader::decode(bytes, seed, offset)
                 && header.first >= least
             {
-                return Ok(Some(Frame { header, offset }));
+                return Ok(Some(ReplayFrame { header, offset }));
             }
             offset += PAGE;
         }

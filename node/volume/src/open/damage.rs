@@ -11,16 +11,13 @@ use crate::format::{Flags, Subject};
 use crate::limits::{HEAL_ENTRY_BYTES_MAX, SUBJECT_BYTES_MAX};
 use crate::log::append::NewRecord;
 use crate::log::replay::FoundRecord;
-use crate::write::plan::Plan;
+use crate::write::plan::BatchPlan;
 use crate::write::volume::Volume;
 
-/// Bytes that a rotten record takes beside its subject, about.
 const ROTTEN_RECORD_BYTES: u64 = 128;
 
-/// A record whose payload is not what was written.
 #[derive(Debug)]
 pub(crate) struct RottenRecord {
-    /// The sequence of its place.
     pub(crate) placed: Sequence,
     pub(crate) subject: Subject,
 }
@@ -80,7 +77,7 @@ const fn evidence_begins(volume: &mut Volume, at: Option<Sequence>) {
 }
 
 fn queue_some(volume: &mut Volume, records: &[RottenRecord], since_ms: u64) -> Result<(), Error> {
-    let mut plan = Plan::default();
+    let mut plan = BatchPlan::default();
     for entry in records.iter().filter_map(|record| entry_of(&record.subject, since_ms)) {
         let subject = Subject::Heal { id: entry.id() };
         plan.push(NewRecord::new(subject, Flags::default(), [entry.encode()]));

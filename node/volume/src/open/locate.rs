@@ -37,11 +37,8 @@ use crate::state::apply::DerivedState;
 /// The log as a directory holds it, and how it is to be read.
 pub(crate) struct LogFiles<'a> {
     pub(crate) disk: &'a Arc<dyn Disk>,
-    /// Its directory.
     pub(crate) path: &'a Path,
-    /// The names in it.
     pub(crate) names: &'a [String],
-    /// The volume that it belongs to.
     pub(crate) volume: VolumeId,
     /// Whether its life has all that was acknowledged to it, by volume.json: then the absence of a log is a
     /// loss.
@@ -53,7 +50,6 @@ pub(crate) struct LogFiles<'a> {
     pub(crate) replay_bytes: u64,
     /// Whether the volume ever had a log.
     pub(crate) is_formatted: bool,
-    /// Whether each frame that will be written is synced.
     pub(crate) syncs: bool,
 }
 
@@ -63,35 +59,26 @@ impl From<UnreadableRange> for OpenError {
     }
 }
 
-/// Segments as a directory holds them.
 pub(crate) struct LocatedSegments {
     pub(crate) headed: Vec<HeadedSegment>,
     /// Files that were never used: halves of segments, and files that are not segments.
     pub(crate) discarded: Vec<UnusedFile>,
     /// The number to count on from.
     pub(crate) highest: u64,
-    /// Files with the whole header of another segment than their name says, which has no file of its own.
     pub(crate) misnamed: Vec<MisnamedSegment>,
 }
 
-/// A file that is named as a segment and holds none.
 pub(crate) struct UnusedFile {
-    /// The number of its name.
     pub(crate) number: u64,
-    /// Its true nature.
     pub(crate) what: String,
 }
 
-/// A segment under another name.
 pub(crate) struct MisnamedSegment {
-    /// The number of its name; none where that is not one of a segment.
     named: Option<u64>,
-    /// The segment that it is.
     headed: HeadedSegment,
 }
 
-/// A file that is named as a segment.
-struct Candidate {
+struct SegmentCandidate {
     segment: Segment,
     /// Whether its header could be read, valid or not.
     is_readable: bool,
@@ -103,7 +90,7 @@ struct Candidate {
     frames: Option<FoundFrames>,
 }
 
-impl Candidate {
+impl SegmentCandidate {
     /// Whether this is the segment that its name says, as far as it shows.
     fn is_proper(&self) -> bool {
         self.frames != Some(FoundFrames::No)
@@ -133,7 +120,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
     }
     let mut numbers: Vec<u64> = names.iter().filter_map(|name| parse_segment_name(name)).collect();
     numbers.sort_unstable();
-    let candidates: Vec<Candidate> =
+    let candidates: Vec<SegmentCandidate> =
         numbers.iter().map(|number| read_candidate(files, segments, *number)).collect::<Result<_, _>>()?;
     let last = candidates.iter().rfind(|one| !one.is_stray()).map(|one| one.segment.number);
     let proper: BTreeSet<u64> =
@@ -142,7 +129,7 @@ pub(crate) fn find_segments(files: &LogFiles<'_>, segments: &Segments) -> Result
         LocatedSegments { headed: Vec::new(), discarded: Vec::new(), highest: 0, misnamed: Vec::new() };
     for one in candidates {
         let (named, is_stray) = (one.segment.number, one.is_stray());
-        let Candidate { segment, is_readable, header, other, frames } = one;
+        let SegmentCandidate { segment, is_readable, header, other, frames } = one;
         let what = other.as_ref().map_or_else(
             || "it has neither a header nor a frame of a segment".to_owned(),
             |other| format!("it has the header of segment {}, and no frame of its own", other.number),
@@ -187,8 +174,11 @@ fn headers_are_durable(files: &LogFiles<'_>, before: &[HeadedSegment]) -> bool {
     }
 }
 
-/// Looks into a file that is named as a segment.
-fn read_candidate(files: &LogFiles<'_>, segments: &Segments, number: u64) -> Result<Candidate, OpenError> {
+fn read_candidate(
+    files: &LogFiles<'_>,
+    segments: &Segments,
+    number: u64,
+) -> Result<SegmentCandidate, OpenError> {
     let LogFiles { path: log, volume, policy, .. } = *files;
     let path = segment_path(log, number);
     let mut segment = Segment::new(volume, number, Sequence(0), path.clone(), Arc::clone(segments.files()));
@@ -210,7 +200,7 @@ fn read_candidate(files: &LogFiles<'_>, segments: &Segments, number: u64) -> Res
     };
     let frames = if header.is_none() { Some(find_frames(&segment, policy)?) } else { None };
     segment.first = header.as_ref().map_or(Sequence(0), |found| found.first);
-    Ok(Candidate { segment, is_readable: page.is_some(), header, other, frames })
+    Ok(SegmentCandidate { segment, is_readable: page.is_some(), header, other, frames })
 }
 
 /// Looks for a segment of this log in a file whose name is not one of a segment.

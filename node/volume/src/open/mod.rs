@@ -46,8 +46,8 @@ use crate::read::reader::Reader;
 use crate::read::recent::Recent;
 use crate::read::view::{Counters, View, VolumeShared};
 use crate::shard_file::ShardFiles;
-use crate::state::{Recovery, SmallState};
 use crate::state::promises::Promises;
+use crate::state::{Recovery, SmallState};
 use crate::sync::{Mutex, RwLock};
 use crate::write::piggyback_queue::PiggybackQueue;
 use crate::write::volume::Volume;
@@ -289,7 +289,6 @@ fn life_of(identity: &Identity, recovery: Option<Recovery>, is_lost: bool) -> In
     begun.map_or(noted, |begun| begun.max(noted))
 }
 
-/// Sets the life that the volume serves in, and whether it recovers; volume.json follows where it differs.
 fn settle_life(
     sticky: &FailureFile,
     small: &mut SmallState,
@@ -311,7 +310,6 @@ fn settle_life(
     Ok(())
 }
 
-/// Judges the volume's state and makes it serve.
 fn serve(
     shared: Arc<VolumeShared>,
     shard_files: ShardFiles,
@@ -369,7 +367,7 @@ fn serve(
         compaction: crate::write::compaction::Compaction::default(),
         sticky,
         queue: std::collections::VecDeque::new(),
-        room: crate::write::plan::Plan::default(),
+        room: crate::write::plan::BatchPlan::default(),
         unprotected_since_us: None,
         unfolded_since_us: None,
         measured_us: 0,
@@ -438,7 +436,6 @@ fn first_writes(
     Ok(is_left)
 }
 
-/// Why a volume does not open for its first frame.
 fn first_write_failed(path: PathBuf, error: Error) -> OpenError {
     let source = match error {
         Error::Full => io::ErrorKind::StorageFull.into(),

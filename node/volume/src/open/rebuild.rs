@@ -34,10 +34,9 @@ use crate::open::locate::{
 };
 use crate::open::report::{IndexSource, OpenReport, RemovedFile};
 use crate::options::UnreadablePolicy;
-use crate::state::apply::{Batch, Changes, DerivedState, WrittenRecord, as_index_changes, decode_entry};
+use crate::state::apply::{Changes, DerivedState, EntryBatch, WrittenRecord, as_index_changes, decode_entry};
 use crate::state::{SealedSegment, SmallState};
 
-/// The restored state of a volume.
 pub(crate) struct RestoredState {
     pub(crate) index: Arc<dyn Index>,
     pub(crate) small: SmallState,
@@ -75,10 +74,8 @@ impl From<IndexError> for IndexUnfit {
     }
 }
 
-/// Result of one try to use an index.
 struct IndexTry {
     index: Arc<dyn Index>,
-    /// Why it was wiped before.
     rebuilt: Option<String>,
     replayed: ReplayOutcome,
     small: SmallState,
@@ -212,7 +209,6 @@ fn reason_to_rebuild(unfit: IndexUnfit, files: &LogFiles<'_>) -> Result<String, 
     }
 }
 
-/// Why a volume does not open for its index.
 pub(crate) fn index_error(error: IndexError, path: &Path) -> OpenError {
     let path = path.to_owned();
     match &error {
@@ -320,7 +316,7 @@ impl IndexFeed<'_> {
             self.rotten.add(found, self.replay_bytes / 4);
         }
         let is_new = |sequence| self.persisted.is_none_or(|persisted| sequence > persisted);
-        let mut batch = Batch::new(self.index, &mut self.derived, &mut self.changes);
+        let mut batch = EntryBatch::new(self.index, &mut self.derived, &mut self.changes);
         for found in records.iter().filter(|found| is_new(found.placed.placed)) {
             let payload_bytes = found.payload.as_ref().map_or(0, Bytes::len);
             self.gathered_bytes += (found.subject.encoded_bytes() + payload_bytes) as u64;

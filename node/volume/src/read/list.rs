@@ -24,7 +24,7 @@ use crate::index::table::{
 use crate::limits::PAGE_VALUES_BYTES_MAX;
 use crate::lookup::{Lookup, Source};
 use crate::read::reader::Reader;
-use crate::read::scan::Walk;
+use crate::read::scan::KeyWalk;
 use crate::read::view::{StoredRow, VolumeShared, as_stored};
 use crate::state::promises::judge_bucket;
 
@@ -64,7 +64,7 @@ impl Reader {
         let table = |key: &[u8]| Bytes::from([&[OBJECT], &scan.bucket.0[..], key].concat());
         let lowest = table(&scan.prefix);
         let from = table(&scan.from).max(lowest.clone());
-        let mut walk = Walk::new(&self.shared, &from, behind_prefix(&lowest));
+        let mut walk = KeyWalk::new(&self.shared, &from, behind_prefix(&lowest));
         let rows_after = self.shared.view.read().small.rows_after();
         let mut page = ListPage::default();
         let (mut looked_at, mut values_bytes) = (0, 0);
@@ -140,7 +140,7 @@ impl Reader {
             Some(None) => return Ok(Answer { from: self.answerer(), result: Ok(Vec::new()) }),
         };
         let rows_after = self.shared.view.read().small.rows_after();
-        let mut walk = Walk::new(&self.shared, &from, behind_prefix(&all));
+        let mut walk = KeyWalk::new(&self.shared, &from, behind_prefix(&all));
         let mut rows = Vec::new();
         while rows.len() < limit {
             let Some((key, value)) = walk.next()? else { break };
@@ -165,7 +165,7 @@ impl Reader {
             let small = &self.shared.view.read().small;
             if small.standing().has_lost_state() { Sequence(0) } else { small.rows_after() }
         };
-        let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[PART + 1])));
+        let mut walk = KeyWalk::new(&self.shared, &from, Some(Bytes::from_static(&[PART + 1])));
         let mut page = RowPage::default();
         let (mut looked_at, mut values_bytes) = (0, 0);
         let mut last = None;
@@ -201,7 +201,7 @@ impl Reader {
         self.shared.check()?;
         let from = after
             .map_or_else(|| Bytes::from_static(&[UNSETTLED]), |key| behind(&unsettled_key(&row_key(key))));
-        let mut walk = Walk::new(&self.shared, &from, Some(Bytes::from_static(&[UNSETTLED + 1])));
+        let mut walk = KeyWalk::new(&self.shared, &from, Some(Bytes::from_static(&[UNSETTLED + 1])));
         let mut page = UnsettledPage::default();
         let (mut looked_at, mut last) = (0, None);
         while let Some((key, value)) = walk.next()? {
@@ -254,7 +254,6 @@ fn value_bytes(row: &ScannedRow) -> usize {
     row.row.value.as_ref().map_or(0, Bytes::len)
 }
 
-/// The prefix that a key is rolled up to.
 fn common_prefix(name: &Bytes, scan: &ListScan) -> Option<Bytes> {
     let delimiter = scan.delimiter.as_ref().filter(|delimiter| !delimiter.is_empty())?;
     let rest = name.get(scan.prefix.len()..)?;

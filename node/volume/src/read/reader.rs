@@ -28,7 +28,7 @@ use crate::index::table::{self, Body, Origin, row_key, shard_key};
 use crate::limits::LOOKUP_TRIES;
 use crate::log::read::{self, ReadError};
 use crate::lookup::{Lookup, Source};
-use crate::read::scan::Walk;
+use crate::read::scan::KeyWalk;
 use crate::read::view::{StoredRow, VolumeShared, describe};
 use crate::shard_file::ShardFiles;
 use crate::state::promises::{asked, key_state};
@@ -405,7 +405,7 @@ impl Reader {
         take: impl Fn(&Bytes, Body) -> Option<T>,
     ) -> Result<Vec<T>, Error> {
         self.shared.check()?;
-        let mut walk = Walk::new(&self.shared, from, Some(Bytes::copy_from_slice(&[table + 1])));
+        let mut walk = KeyWalk::new(&self.shared, from, Some(Bytes::copy_from_slice(&[table + 1])));
         let mut taken = Vec::new();
         while taken.len() < limit {
             let Some((key, value)) = walk.next()? else { break };
@@ -487,7 +487,6 @@ impl Reader {
     }
 }
 
-/// Name of a shard in errors.
 fn described(shard: ShardId) -> String {
     format!("shard {} of {}", shard.index, shard.data)
 }

@@ -22,25 +22,21 @@ impl Weighter<Bytes, Bytes> for ByBytes {
     }
 }
 
-/// A bounded set of entries by their index keys.
 #[derive(Debug)]
 pub(crate) struct Recent {
     entries: Cache<Bytes, Bytes, ByBytes>,
 }
 
 impl Recent {
-    /// Keeps about `bytes` of entries.
     pub(crate) fn new(bytes: u64) -> Self {
         let expected = usize::try_from(bytes / TYPICAL_BYTES).unwrap_or(usize::MAX);
         Self { entries: Cache::with_weighter(expected, bytes, ByBytes) }
     }
 
-    /// The entry, if it was read lately.
     pub(crate) fn get(&self, key: &[u8]) -> Option<Bytes> {
         self.entries.get(key)
     }
 
-    /// Keeps an entry.
     pub(crate) fn insert(&self, key: &[u8], value: &Bytes) {
         // Copies: what is cut from a table's block would keep the block alive.
         self.entries.insert(Bytes::copy_from_slice(key), Bytes::copy_from_slice(value));

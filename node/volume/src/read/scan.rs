@@ -20,8 +20,7 @@ type IndexScan<'a> = Box<dyn Iterator<Item = Result<Pair, IndexError>> + 'a>;
 /// Of jumps that pass entries in vain, one in this number tries it again.
 const RETRY: u32 = 32;
 
-/// A walk in key order that can jump ahead.
-pub(crate) struct Walk<'a> {
+pub(crate) struct KeyWalk<'a> {
     shared: &'a VolumeShared,
     overlay: Peekable<vec::IntoIter<(Bytes, Option<Bytes>)>>,
     /// The first entry of the overlay that was not taken; `None` when all were.
@@ -32,7 +31,6 @@ pub(crate) struct Walk<'a> {
     far_jumps: u32,
 }
 
-/// Where the next entry is.
 enum NextEntry {
     Overlay,
     /// In both: the overlay's counts.
@@ -43,8 +41,7 @@ enum NextEntry {
     Nowhere,
 }
 
-impl<'a> Walk<'a> {
-    /// Walks `from..to`.
+impl<'a> KeyWalk<'a> {
     pub(crate) fn new(shared: &'a VolumeShared, from: &[u8], to: Option<Bytes>) -> Self {
         let index: IndexScan<'a> = Box::new(std::iter::empty());
         let overlay = Vec::new().into_iter().peekable();
@@ -90,7 +87,6 @@ impl<'a> Walk<'a> {
         self.index = self.shared.index.scan(from, self.to.as_deref()).peekable();
     }
 
-    /// The next entry.
     pub(crate) fn next(&mut self) -> Result<Option<Pair>, Error> {
         loop {
             if let Some(Err(error)) = self.index.next_if(Result::is_err) {

@@ -31,11 +31,10 @@ use crate::lookup::{Lookup, Source};
 use crate::options::Options;
 use crate::read::recent::Recent;
 use crate::state::SmallState;
-use crate::state::apply::{Base, Changes, decode_entry};
+use crate::state::apply::{BatchBase, Changes, decode_entry};
 use crate::state::promises::Promises;
 use crate::sync::{Mutex, RwLock};
 
-/// State that the volume's thread publishes.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) overlay: BTreeMap<Bytes, Option<Bytes>>,
@@ -54,7 +53,6 @@ const SYNC_US: [u64; 15] = [
 /// Bounds of how many records a frame has.
 const FRAME_RECORDS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 
-/// Numbers for status and metrics.
 #[derive(Debug)]
 pub(crate) struct Counters {
     pub(crate) queue_len: AtomicUsize,
@@ -144,7 +142,7 @@ impl StoredRow {
     }
 }
 
-impl Base for VolumeShared {
+impl BatchBase for VolumeShared {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         let version = {
             let view = self.view.read();
@@ -187,7 +185,6 @@ impl VolumeShared {
         }
     }
 
-    /// The entry under a key.
     pub(crate) fn entry(&self, key: &[u8]) -> Result<Option<Entry>, Error> {
         let found = self.get(key).and_then(|bytes| bytes.map(|bytes| decode_entry(key, bytes)).transpose());
         found.map_err(|error| self.index_failed(&error))
@@ -210,7 +207,6 @@ impl VolumeShared {
         decoded.map(Lookup::Immediate).map_err(|error| self.index_failed(&error))
     }
 
-    /// The row under an index key, unless it is of a life before.
     pub(crate) fn stored(&self, key: &[u8], source: Source) -> Result<Lookup<Option<StoredRow>>, Error> {
         let rows_after = self.view.read().small.rows_after();
         let found = self.entry_from(key, source)?;
@@ -264,7 +260,6 @@ impl VolumeShared {
         Ok(())
     }
 
-    /// Counts a record whose bytes are not what was written.
     pub(crate) fn corrupt(&self, what: String) -> Error {
         self.counters.corrupt_reads.fetch_add(1, Ordering::Relaxed);
         Error::Corrupt { what }
@@ -275,7 +270,6 @@ impl VolumeShared {
         self.counters.index_unmerged.store(self.index.unmerged(), Ordering::Relaxed);
     }
 
-    /// Measures the space left.
     pub(crate) fn measure_space(&self) -> std::io::Result<()> {
         let space = self.disk.space(&self.path)?;
         self.counters.free_bytes.store(space.free, Ordering::Relaxed);
@@ -302,7 +296,6 @@ pub(crate) fn as_stored(entry: Entry, rows_after: Sequence) -> Option<StoredRow>
     (origin.sequence > rows_after).then_some(StoredRow { origin, row })
 }
 
-/// Name of a register's row in messages.
 pub(crate) fn describe(key: &RegisterKey, ballot: Ballot) -> String {
     format!("row of {} at {ballot}", key.key)
 }

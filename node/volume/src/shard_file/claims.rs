@@ -4,7 +4,6 @@ use std::collections::HashSet;
 
 use sherd_core::id::ShardId;
 
-/// The files that are being written.
 #[derive(Debug, Default)]
 pub(super) struct Claims {
     pub(super) creates: HashSet<ShardId>,
@@ -12,7 +11,6 @@ pub(super) struct Claims {
 }
 
 impl Claims {
-    /// Whether a heal of a shard is being written.
     pub(super) fn has_heal(&self, shard: ShardId) -> bool {
         self.heals.contains(&shard)
     }

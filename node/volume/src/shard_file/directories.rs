@@ -14,10 +14,8 @@ use sherd_core::id::DataId;
 use crate::disk::Disk;
 use crate::error::SyncFailure;
 
-/// How many directories there are.
 const COUNT: usize = 256;
 
-/// The directories below `shards`.
 #[derive(Debug)]
 pub(super) struct Directories {
     disk: Arc<dyn Disk>,

@@ -61,7 +61,7 @@ pub struct StoredHeader {
 
 /// Where the parts of a shard file lie, in bytes from its start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Layout {
+pub struct FileLayout {
     /// Blocks of the payload.
     pub blocks: u64,
     /// Bytes of zeros behind the payload.
@@ -74,7 +74,7 @@ pub struct Layout {
     pub file_bytes: u64,
 }
 
-impl Layout {
+impl FileLayout {
     /// The layout for a payload; `None` when it is too long.
     pub const fn of(shard_bytes: u64) -> Option<Self> {
         if shard_bytes > SHARD_BYTES_MAX {

@@ -64,7 +64,6 @@ pub struct FilePage {
 #[derive(Debug)]
 struct FolderListing {
     directory: u8,
-    /// In order.
     shards: Vec<ShardId>,
 }
 
@@ -213,7 +212,6 @@ impl ShardFilesState {
     }
 }
 
-/// A shard as its file is named.
 struct NamedShard(ShardId);
 
 impl std::fmt::Display for NamedShard {

@@ -10,7 +10,7 @@ use sherd_core::id::ShardId;
 use sherd_core::limits::SHARD_FILES_MAX;
 use sherd_core::message::ShardFileHeader;
 
-use super::format::Layout;
+use super::format::FileLayout;
 use crate::disk::DiskFile;
 use crate::disk::FileKeeper;
 use crate::limits::KEPT_TABLES_BYTES_MAX;
@@ -20,12 +20,11 @@ use crate::limits::KEPT_TABLES_BYTES_MAX;
 pub(super) struct OpenShard {
     pub(super) file: Arc<dyn DiskFile>,
     pub(super) header: ShardFileHeader,
-    pub(super) layout: Layout,
+    pub(super) layout: FileLayout,
     /// A hash for each block.
     pub(super) table: Bytes,
 }
 
-/// The open files, the least recently used go first.
 #[derive(Debug, Default)]
 pub(super) struct OpenFiles {
     state: Mutex<OpenState>,

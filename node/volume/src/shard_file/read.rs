@@ -16,7 +16,7 @@ use sherd_core::id::ShardId;
 use sherd_core::limits::HASH_BLOCK_BYTES;
 use sherd_core::message::ShardFileHeader;
 
-use super::format::{FOOTER_BYTES, HASH_BYTES, HEADER_BYTES, Layout, decode_header, decode_table};
+use super::format::{FOOTER_BYTES, FileLayout, HASH_BYTES, HEADER_BYTES, decode_header, decode_table};
 use super::open_files::OpenShard;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::buffer::Buffer;
@@ -91,7 +91,7 @@ impl ShardFilesState {
 
     fn reopen(&self, shard: ShardId) -> Result<OpenShard, Error> {
         let (file, header) = self.read_header(shard)?;
-        let layout = Layout::of(header.shard_bytes).ok_or_else(|| corrupt(shard, &"too long"))?;
+        let layout = FileLayout::of(header.shard_bytes).ok_or_else(|| corrupt(shard, &"too long"))?;
         let length = file.length().map_err(|error| read_error(shard, &error))?;
         if length != layout.file_bytes {
             return Err(corrupt(shard, &format_args!("{length} bytes, not {}", layout.file_bytes)));
@@ -304,7 +304,7 @@ impl ShardCheck {
         if self.next < self.open.header.shard_bytes {
             return Ok(false);
         }
-        let Layout { padding_bytes, table_at, .. } = self.open.layout;
+        let FileLayout { padding_bytes, table_at, .. } = self.open.layout;
         let padding_bytes = usize::try_from(padding_bytes).expect("below a page");
         let shard = self.open.header.shard;
         let padding = read_plain(&*self.open.file, table_at - padding_bytes as u64, padding_bytes);

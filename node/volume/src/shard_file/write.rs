@@ -16,7 +16,7 @@ use sherd_core::id::ShardId;
 use sherd_core::message::ShardFileHeader;
 
 use super::directories::Directories;
-use super::format::{HEADER_BYTES, Layout, PAGE_BYTES, StoredHeader, encode_header, encode_table};
+use super::format::{FileLayout, HEADER_BYTES, PAGE_BYTES, StoredHeader, encode_header, encode_table};
 use super::unfinished::WriteClaim;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode, write_past_cache};
@@ -39,13 +39,12 @@ pub struct ShardWriter {
     /// The same file past the page cache; none where the filesystem has no such thing.
     direct: Option<Arc<dyn DiskFile>>,
     path: PathBuf,
-    layout: Layout,
+    layout: FileLayout,
     shard_bytes: u64,
     hasher: BlockHasher,
     written: u64,
     written_back: u64,
     is_finished: bool,
-    /// Given back when the file is whole, or removed.
     claim: WriteClaim,
 }
 
@@ -74,7 +73,7 @@ impl ShardFiles {
         shared.failure.check()?;
         let id = header.shard;
         let failed = |error: io::Error| shared.write_error(id, &error);
-        let layout = Layout::of(header.shard_bytes);
+        let layout = FileLayout::of(header.shard_bytes);
         let layout =
             layout.ok_or_else(|| Error::Corrupt { what: format!("{} is too long", NamedShard(id)) })?;
         let directory = Directories::of(id.data);

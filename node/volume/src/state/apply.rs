@@ -23,18 +23,16 @@ use crate::index::table::{
 use crate::index::{Change, Index, IndexError};
 use crate::log::append::{HintedCommit, KnownRows, NewRecord, RecordPlace, ReplacedEntry};
 
-/// State that a batch is applied to.
-pub(crate) trait Base {
+pub(crate) trait BatchBase {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError>;
 }
 
-impl Base for Arc<dyn Index> {
+impl BatchBase for Arc<dyn Index> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         self.as_ref().get(key)
     }
 }
 
-/// Bytes of a segment that are needed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct SegmentUse {
     /// Records that an entry points at.
@@ -48,7 +46,6 @@ pub(crate) struct SegmentUse {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DerivedState {
     map: BTreeMap<u64, SegmentUse>,
-    /// Live bytes of all segments.
     live_total: u64,
     highest: Ballot,
     /// Rows that are listed although they are committed, and how many the index has.
@@ -103,7 +100,6 @@ impl DerivedState {
         self.replay_from = None;
     }
 
-    /// The highest ballot of any row ever applied.
     pub(crate) const fn highest(&self) -> Ballot {
         self.highest
     }
@@ -113,12 +109,10 @@ impl DerivedState {
         self.highest = self.highest.max(ballot);
     }
 
-    /// Rows that are listed although they are committed.
     pub(crate) const fn missed_count(&self) -> u64 {
         self.missed_count
     }
 
-    /// Rows that were missed and had no place in the list.
     pub(crate) const fn unlisted_count(&self) -> u64 {
         self.unlisted_count
     }
@@ -141,7 +135,6 @@ impl DerivedState {
         }
     }
 
-    /// The changes since the last call, in an index's form.
     pub(crate) fn take_changes(&mut self) -> Vec<Change> {
         let mut changes = Vec::with_capacity(self.dirty.len() + usize::from(self.is_higher));
         for segment in std::mem::take(&mut self.dirty) {
@@ -181,7 +174,6 @@ impl DerivedState {
         self.dirty.insert(segment);
     }
 
-    /// Reads what an index keeps.
     pub(crate) fn load(index: &dyn Index) -> Result<Self, IndexError> {
         let mut map = BTreeMap::new();
         let mut live_total = 0_u64;
@@ -229,7 +221,6 @@ fn parse_use(value: Bytes) -> Option<SegmentUse> {
     Some(SegmentUse { live: reader.u64("live").ok()?, deletes: reader.u64("deletes").ok()? })
 }
 
-/// The key under which an index keeps the highest ballot of any row.
 const HIGHEST_KEY: [u8; 2] = [DERIVED, 2];
 
 fn highest_of(index: &dyn Index) -> Result<Ballot, IndexError> {
@@ -265,7 +256,6 @@ fn replay_from_of(index: &dyn Index) -> Result<Option<Sequence>, IndexError> {
     Ok(Some(Sequence(u64::from_le_bytes(bytes))))
 }
 
-/// A written record, as it is applied.
 pub(crate) struct WrittenRecord<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) flags: Flags,
@@ -279,16 +269,16 @@ pub(crate) struct WrittenRecord<'a> {
 /// The entries that a batch asks for, looked up before it is written. A record in the log must be applied,
 /// while a lookup may be refused for the moment.
 pub(crate) struct FetchedEntries<'a> {
-    base: &'a dyn Base,
+    base: &'a dyn BatchBase,
     entries: HashMap<Bytes, Option<Bytes>>,
 }
 
 impl<'a> FetchedEntries<'a> {
-    pub(crate) fn new(base: &'a dyn Base) -> Self {
+    pub(crate) fn new(base: &'a dyn BatchBase) -> Self {
         Self { base, entries: HashMap::default() }
     }
 
-    /// Looks up what [`Batch::record`] asks for to apply a record.
+    /// Looks up what [`EntryBatch::record`] asks for to apply a record.
     pub(crate) fn fetch_for(
         &mut self,
         record: &NewRecord,
@@ -307,7 +297,6 @@ impl<'a> FetchedEntries<'a> {
         }
     }
 
-    /// Looks an entry up.
     pub(crate) fn fetch(&mut self, key: &Bytes) -> Result<(), IndexError> {
         if !self.entries.contains_key(key) {
             let found = self.base.get(key)?;
@@ -317,7 +306,7 @@ impl<'a> FetchedEntries<'a> {
     }
 }
 
-impl Base for FetchedEntries<'_> {
+impl BatchBase for FetchedEntries<'_> {
     fn get(&self, key: &[u8]) -> Result<Option<Bytes>, IndexError> {
         self.entries.get(key).map_or_else(|| self.base.get(key), |found| Ok(found.clone()))
     }
@@ -329,15 +318,18 @@ impl Base for FetchedEntries<'_> {
 /// bounded time.
 pub(crate) type Changes = HashMap<Bytes, Option<Bytes>>;
 
-/// Changes of entries, not yet visible to readers.
-pub(crate) struct Batch<'a> {
-    base: &'a dyn Base,
+pub(crate) struct EntryBatch<'a> {
+    base: &'a dyn BatchBase,
     derived: &'a mut DerivedState,
     changes: &'a mut Changes,
 }
 
-impl<'a> Batch<'a> {
-    pub(crate) fn new(base: &'a dyn Base, derived: &'a mut DerivedState, changes: &'a mut Changes) -> Self {
+impl<'a> EntryBatch<'a> {
+    pub(crate) fn new(
+        base: &'a dyn BatchBase,
+        derived: &'a mut DerivedState,
+        changes: &'a mut Changes,
+    ) -> Self {
         Self { base, derived, changes }
     }
 
@@ -349,7 +341,6 @@ impl<'a> Batch<'a> {
         bytes.map(|bytes| decode_entry(key, bytes)).transpose()
     }
 
-    /// Applies one record.
     pub(crate) fn record(&mut self, written: &WrittenRecord<'_>) -> Result<(), IndexError> {
         match written.subject {
             Subject::Delete { key, .. } => self.delete(key, written.placed),

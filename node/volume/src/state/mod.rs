@@ -27,7 +27,6 @@ use crate::index::{Index, IndexError};
 use crate::log::append::HeaderPromises;
 use crate::state::apply::decode_entry;
 
-/// A sealed segment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SealedSegment {
     pub(crate) end: u64,
@@ -35,7 +34,6 @@ pub(crate) struct SealedSegment {
     pub(crate) last: Sequence,
 }
 
-/// How far the recovery of one life got.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Recovery {
     pub(crate) incarnation: Incarnation,
@@ -44,7 +42,6 @@ pub(crate) struct Recovery {
     pub(crate) kept_after: Sequence,
 }
 
-/// The small state.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SmallState {
     /// The life of this volume, and whether volume.json says that it lost its state.
@@ -79,7 +76,6 @@ pub(crate) struct SmallState {
 }
 
 impl SmallState {
-    /// Reads the state table.
     pub(crate) fn load(index: &dyn Index, highest: Ballot) -> Result<Self, IndexError> {
         let mut small = Self { highest, ..Self::default() };
         for pair in index.scan(&[STATE], Some(&[STATE + 1])) {
@@ -105,7 +101,6 @@ impl SmallState {
         Ok(())
     }
 
-    /// Takes a piece of state.
     pub(crate) fn learn(&mut self, subject: &Subject) {
         match subject {
             Subject::Bound(bound) => self.bound = self.bound.max(*bound),
@@ -211,7 +206,6 @@ impl SmallState {
         self.recovery.map_or(Sequence(0), |recovery| recovery.rows_after)
     }
 
-    /// The seals of a bucket.
     pub(crate) fn seals_of(&self, bucket: BucketId) -> Seals {
         let Some(held) = self.seals.get(&bucket) else { return Seals::Open };
         if held.contains(&None) {
@@ -249,7 +243,6 @@ impl SmallState {
         page
     }
 
-    /// How many buckets are sealed for ever.
     pub(crate) fn final_seals_count(&self) -> usize {
         self.seals.len() - self.held.len()
     }
@@ -260,12 +253,10 @@ impl SmallState {
         self.held.iter().filter_map(held).collect()
     }
 
-    /// The highest epoch seen for a slot.
     pub(crate) fn epoch_of(&self, slot: Slot) -> Epoch {
         self.epochs.get(&slot.0).copied().unwrap_or(Epoch::FIRST)
     }
 
-    /// The highest epoch seen for any slot.
     pub(crate) fn epoch_max(&self) -> Epoch {
         self.epoch_max.max(Epoch::FIRST)
     }
@@ -319,7 +310,6 @@ impl SmallState {
         OpeningHistory::new(incarnation, named.chain(self.unnamed_opening()).collect())
     }
 
-    /// Begins an opening, of a log that ends here.
     pub(crate) const fn open(&mut self, opening: Opening) {
         self.current = opening;
         self.is_named = false;

@@ -25,7 +25,6 @@ const PROMISE_OVERHEAD_BYTES: u64 = 256;
 /// Keys of a usual batch: for as many room is kept.
 const BUSY_ROOM: usize = 1024;
 
-/// Promises since the restart.
 #[derive(Debug)]
 pub(crate) struct Promises {
     bytes_max: u64,
@@ -38,7 +37,6 @@ pub(crate) struct Promises {
     busy: HashSet<Bytes>,
     /// Ballots at or below are refused for every key.
     pub(crate) restart_bound: Ballot,
-    /// The highest ballot promised since the restart.
     highest: Ballot,
     /// Whether a promise was given since the bound was last extended.
     pub(crate) is_active: bool,
@@ -59,7 +57,6 @@ impl Promises {
         }
     }
 
-    /// The highest ballot promised for a key.
     pub(crate) fn of(&self, key: &[u8]) -> Ballot {
         self.table.get(key).copied().unwrap_or(Ballot::ZERO)
     }
@@ -69,12 +66,10 @@ impl Promises {
         self.highest.max(self.restart_bound)
     }
 
-    /// How many promises are remembered.
     pub(crate) fn len(&self) -> usize {
         self.table.len()
     }
 
-    /// Notes a promise.
     pub(crate) fn note(&mut self, key: &Bytes, ballot: Ballot) {
         if ballot <= self.of(key) {
             return;
@@ -123,13 +118,11 @@ impl Promises {
         self.busy.shrink_to(BUSY_ROOM);
     }
 
-    /// Whether a row of this key is not visible yet.
     pub(crate) fn is_busy(&self, key: &[u8]) -> bool {
         self.busy.contains(key)
     }
 }
 
-/// Memory of a promise, about.
 fn promise_bytes(key: &Bytes) -> u64 {
     key.len() as u64 + PROMISE_OVERHEAD_BYTES
 }

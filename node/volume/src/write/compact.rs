@@ -22,9 +22,9 @@ use crate::log::FIRST_FRAME;
 use crate::log::append::{HintedCommit, NewRecord};
 use crate::log::read::{self, ReadError, SegmentBytes, VerifiedHead};
 use crate::lookup::Source;
-use crate::write::compaction::{CompactionPass, Damage, InFrame, RetiringSegment};
+use crate::write::compaction::{CompactionPass, InFrame, RetiringSegment, SegmentDamage};
 use crate::write::piggyback_queue::hint_bytes;
-use crate::write::plan::Plan;
+use crate::write::plan::BatchPlan;
 use crate::write::volume::Volume;
 
 /// Reclaims after which deletes are judged again, at least: they die with what they kill.
@@ -64,7 +64,7 @@ impl Volume {
             self.compaction.pass = self.candidate();
         }
         let Some(mut pass) = self.compaction.pass.take() else { return Ok(CompactionStep::Idle) };
-        let mut plan = Plan::default();
+        let mut plan = BatchPlan::default();
         let mut hints = Vec::new();
         let mut walked_bytes = 0;
         let limit = self.log.batch_bytes_max();
@@ -76,7 +76,7 @@ impl Volume {
                 Err(WalkEnd::Damaged(record)) => {
                     let number = pass.segment.number;
                     let live = self.derived.get(number).live;
-                    self.compaction.damaged.insert(number, Damage { record, live });
+                    self.compaction.damaged.insert(number, SegmentDamage { record, live });
                     return Ok(CompactionStep::Idle);
                 }
                 // Walked again: moved records are found dead.
@@ -96,7 +96,7 @@ impl Volume {
             }
             // Entries point into the hole: reads and the scrubber find them damaged while the segment is
             // there, and let them go when they are healed.
-            self.compaction.damaged.insert(number, Damage { record: None, live });
+            self.compaction.damaged.insert(number, SegmentDamage { record: None, live });
             return Ok(CompactionStep::Progress { walked_bytes, moved_bytes });
         }
         self.compaction.pass = Some(pass);
@@ -109,7 +109,7 @@ impl Volume {
         if self.working.standing().has_lost_state() { &[] } else { &self.shared.noted_losses }
     }
 
-    fn commit_moved(&mut self, plan: Plan) -> Result<(), Error> {
+    fn commit_moved(&mut self, plan: BatchPlan) -> Result<(), Error> {
         let now_us = self.shared.clock.monotonic_us();
         self.commit(plan, now_us)?;
         // Moved records are protected by a frame behind them like all others.
@@ -166,7 +166,7 @@ impl Volume {
     fn walk_one(
         &mut self,
         pass: &mut CompactionPass,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         hints: &mut Vec<Hint>,
     ) -> Result<u64, WalkEnd> {
         let Some(mut frame) = pass.enter(self.known_holes())? else { return Ok(0) };
@@ -187,7 +187,7 @@ impl Volume {
     fn keep(
         &mut self,
         pass: &CompactionPass,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         hints: &mut Vec<Hint>,
         opened: &VerifiedHead<'_>,
         (placed, _): (Sequence, Place),
@@ -268,7 +268,7 @@ impl Volume {
         let entry = self.shared.entry(&key)?;
         if let Some(entry) = entry {
             let (oldest, newest) = (entry.origin.oldest, entry.origin.placed);
-            let mut plan = Plan::default();
+            let mut plan = BatchPlan::default();
             plan.push(NewRecord::bare(Subject::Delete { key, oldest, newest }));
             self.commit_moved(plan)?;
         }
@@ -308,7 +308,6 @@ impl Volume {
     }
 }
 
-/// Why a walk stopped.
 enum WalkEnd {
     /// At a record that cannot be read, or at something else.
     Damaged(Option<(Bytes, Sequence)>),

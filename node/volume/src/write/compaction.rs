@@ -10,12 +10,11 @@ use sherd_core::id::Sequence;
 use crate::log::Segment;
 use crate::log::durable::RetiredFile;
 
-/// Where compaction is.
 #[derive(Debug, Default)]
 pub(crate) struct Compaction {
     pub(super) pass: Option<CompactionPass>,
     /// Segments of which something cannot be read: kept until nothing needs that any more.
-    pub(super) damaged: BTreeMap<u64, Damage>,
+    pub(super) damaged: BTreeMap<u64, SegmentDamage>,
     /// A segment that is on its way out: nothing else is compacted before it is gone.
     pub(super) retiring: Option<RetiringSegment>,
     /// How many segments were reclaimed when a segment was sealed or first seen.
@@ -52,9 +51,8 @@ pub(super) struct InFrame {
     pub(super) end: u64,
 }
 
-/// A segment could not be compacted.
 #[derive(Debug)]
-pub(super) struct Damage {
+pub(super) struct SegmentDamage {
     /// The record that could not be read, by its key and the sequence of its place; none where that is not
     /// known.
     pub(super) record: Option<(Bytes, Sequence)>,

@@ -31,13 +31,11 @@ use crate::limits::{ENDS_WAITING_MAX, HINTS_BYTES_MAX, RELEASE_ENTRY_BYTES_MAX, 
 use crate::log::append::{HintedCommit, NewRecord};
 use crate::request::{Completion, Op};
 use crate::write::piggyback_queue::hint_bytes;
-use crate::write::plan::{JudgedPlace, Plan};
+use crate::write::plan::{BatchPlan, JudgedPlace};
 use crate::write::volume::Volume;
 
-/// Bytes of a small record, about.
 const SMALL_RECORD_BYTES: usize = 128;
 
-/// Bytes that a control may add to a batch.
 pub(crate) fn control_bytes(control: &Control) -> usize {
     match control {
         // Seals come in as many batches as they need.
@@ -60,7 +58,7 @@ impl Volume {
     /// Judges a change of guarantees.
     pub(crate) fn control(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         control: Control,
         done: Completion<Answer<Guarantees>>,
     ) -> JudgedPlace {
@@ -82,7 +80,7 @@ impl Volume {
         JudgedPlace::Done
     }
 
-    fn change(&mut self, plan: &mut Plan, control: &Control) -> Result<Result<(), Refusal>, Error> {
+    fn change(&mut self, plan: &mut BatchPlan, control: &Control) -> Result<Result<(), Refusal>, Error> {
         let standing = self.working.standing();
         let judged = match control {
             Control::RecordIncarnation { .. } | Control::RecordEpoch { .. } => judge_raise(standing),
@@ -141,7 +139,7 @@ impl Volume {
         Ok(Ok(()))
     }
 
-    fn report(&self, plan: &mut Plan, done: Completion<Answer<Guarantees>>) {
+    fn report(&self, plan: &mut BatchPlan, done: Completion<Answer<Guarantees>>) {
         if plan.is_empty() {
             let from = self.shared.answerer();
             let promised = self.shared.promises.lock().highest();
@@ -158,14 +156,14 @@ impl Volume {
         });
     }
 
-    fn raise_floor(&mut self, plan: &mut Plan, floor: Ballot) {
+    fn raise_floor(&mut self, plan: &mut BatchPlan, floor: Ballot) {
         let raised = raise_floor(self.working.floor, floor);
         if raised > self.working.floor {
             plan.push_state(Subject::Floor(raised), &mut self.working);
         }
     }
 
-    fn seal(&mut self, plan: &mut Plan, bucket: BucketId, deletion: Option<ChangeId>) {
+    fn seal(&mut self, plan: &mut BatchPlan, bucket: BucketId, deletion: Option<ChangeId>) {
         let held = self.working.seals_of(bucket);
         let is_held = match (&held, deletion) {
             (Seals::Final, _) => true,
@@ -179,7 +177,7 @@ impl Volume {
 
     fn unseal(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         bucket: BucketId,
         deletion: ChangeId,
         done: Completion<Answer<Guarantees>>,
@@ -207,7 +205,7 @@ impl Volume {
         JudgedPlace::Done
     }
 
-    fn learn_life(&mut self, plan: &mut Plan, volume: VolumeId, incarnation: Incarnation) {
+    fn learn_life(&mut self, plan: &mut BatchPlan, volume: VolumeId, incarnation: Incarnation) {
         let known = self.working.peers.get(&volume).map(|(life, _)| *life);
         if known.is_none_or(|known| known < incarnation) {
             // A new life counts its sequence from the start.
@@ -217,7 +215,7 @@ impl Volume {
     }
 
     /// Takes seals over, as many as a batch holds; whether these were all.
-    fn take_seals(&mut self, plan: &mut Plan, seals: &[StoredSeals]) -> bool {
+    fn take_seals(&mut self, plan: &mut BatchPlan, seals: &[StoredSeals]) -> bool {
         let limit = self.log.batch_bytes_max() / 2;
         for (bucket, deletions) in seals {
             if plan.bytes > limit {
@@ -233,7 +231,7 @@ impl Volume {
         true
     }
 
-    fn take_guarantees(&mut self, plan: &mut Plan, guarantees: &Guarantees) {
+    fn take_guarantees(&mut self, plan: &mut BatchPlan, guarantees: &Guarantees) {
         let Guarantees { bound, floor, highest, data_floor, incarnations } = guarantees;
         self.raise_floor(plan, *bound.max(floor).max(highest));
         let raised = raise_data_floor(self.working.data_floor, *data_floor);
@@ -247,7 +245,6 @@ impl Volume {
         self.push_phase(plan, Phase::Adopting, recovery.rows_after, recovery.kept_after);
     }
 
-    /// Remembers a commit for the next frame.
     pub(crate) fn lazy_hint(&mut self, target: &Target, ballot: Ballot, is_everywhere: bool) {
         if self.piggyback.hints_bytes < HINTS_BYTES_MAX {
             let hint = Hint { key: target.key.clone(), ballot, is_everywhere };
@@ -257,7 +254,6 @@ impl Volume {
         }
     }
 
-    /// Remembers that an MRF entry is done for the next frame.
     pub(crate) fn lazy_healed(&mut self, id: HealId) {
         if self.piggyback.healed.len() < ENDS_WAITING_MAX {
             self.piggyback.healed.insert(id);
@@ -265,7 +261,6 @@ impl Volume {
         }
     }
 
-    /// Remembers a note of replaced data for the next frame.
     pub(crate) fn lazy_release(&mut self, id: ReleaseId, entry: Bytes) {
         if entry.len() <= RELEASE_ENTRY_BYTES_MAX && self.piggyback.releases.len() < RELEASES_WAITING_MAX {
             self.piggyback.released.remove(&id);
@@ -278,7 +273,6 @@ impl Volume {
         }
     }
 
-    /// Remembers that a note of replaced data is done for the next frame.
     pub(crate) fn lazy_released(&mut self, id: ReleaseId) {
         self.piggyback.releases.remove(&id);
         if self.piggyback.released.len() < ENDS_WAITING_MAX {
@@ -306,7 +300,7 @@ impl Volume {
 
     /// Drops what is remembered of a peer and its own openings cover. One record says what is dropped and
     /// what is noted in its place.
-    pub(crate) fn cover(&mut self, plan: &mut Plan, asker: &Asker) {
+    pub(crate) fn cover(&mut self, plan: &mut BatchPlan, asker: &Asker) {
         let Asker { volume, openings } = asker;
         let Some(known) = self.working.notes.get(volume) else { return };
         let mut notes = known.clone();
@@ -315,7 +309,6 @@ impl Volume {
         }
     }
 
-    /// Remembers news of a peer for the next frame.
     pub(crate) fn lazy_seen(&mut self, volume: VolumeId, incarnation: Incarnation, durable: Sequence) {
         let news = (incarnation, durable);
         let known = self.piggyback.seen.get(&volume).or_else(|| self.working.peers.get(&volume));

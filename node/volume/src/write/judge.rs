@@ -29,13 +29,12 @@ use crate::read::view::StoredRow;
 use crate::request::{Completion, Op};
 use crate::state::promises::{asked, key_state};
 use crate::write::piggyback_queue::hint_bytes;
-use crate::write::plan::{JudgedPlace, PendingRow, Plan};
+use crate::write::plan::{BatchPlan, JudgedPlace, PendingRow};
 use crate::write::volume::Volume;
 
 /// Bytes of a record beside its payload, about: for deciding whether an operation still fits.
 const RECORD_OVERHEAD_BYTES: usize = 2048;
 
-/// The row of a key, as this batch sees it.
 struct KnownRow {
     head: Option<RowHead>,
     value_bytes: u32,
@@ -65,7 +64,13 @@ impl KnownRow {
 /// by some, which is an unknown outcome). There is room for the value that the row has already, at another
 /// ballot, which is a repair; for one that is smaller than the value it replaces; and for one that makes way,
 /// of any size.
-fn needs_room(plan: &Plan, row: &Bytes, known: &KnownRow, value: &EncodedValue, traits: ValueTraits) -> bool {
+fn needs_room(
+    plan: &BatchPlan,
+    row: &Bytes,
+    known: &KnownRow,
+    value: &EncodedValue,
+    traits: ValueTraits,
+) -> bool {
     let repairs = known.head.is_some_and(|head| head.digest == traits.digest);
     let replaced = known
         .stored
@@ -80,7 +85,6 @@ fn needs_room(plan: &Plan, row: &Bytes, known: &KnownRow, value: &EncodedValue, 
     !Value::decode(value.head.clone()).is_ok_and(|value| value.makes_way(before.as_ref()))
 }
 
-/// Bytes that an operation may add to a batch.
 pub(crate) fn op_bytes(op: &Op) -> usize {
     let encoded = |value: &EncodedValue| value.head.len() + value.inline.len();
     let payload = match op {
@@ -106,8 +110,7 @@ pub(crate) fn op_bytes(op: &Op) -> usize {
 }
 
 impl Volume {
-    /// Judges one operation.
-    pub(crate) fn judge(&mut self, plan: &mut Plan, op: Op) -> JudgedPlace {
+    pub(crate) fn judge(&mut self, plan: &mut BatchPlan, op: Op) -> JudgedPlace {
         match op {
             Op::Prepare { target, prepare, values, done } => {
                 self.prepare(plan, &target, prepare, values, done);
@@ -140,7 +143,7 @@ impl Volume {
 
     fn known(
         &self,
-        plan: &Plan,
+        plan: &BatchPlan,
         key: &RegisterKey,
         row: &Bytes,
         values: ValueLimit,
@@ -192,8 +195,7 @@ impl Volume {
         AcceptorState { durable_bound, clock_reading, ..self.working.acceptor(restart_bound) }
     }
 
-    /// Records an epoch that was not seen before.
-    fn see_epoch(&mut self, plan: &mut Plan, target: &Target) -> bool {
+    fn see_epoch(&mut self, plan: &mut BatchPlan, target: &Target) -> bool {
         let is_new = target.epoch > self.working.epoch_of(target.slot);
         if is_new {
             let subject = Subject::Epoch { slot: target.slot, epoch: target.epoch };
@@ -204,7 +206,7 @@ impl Volume {
 
     fn prepare(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         target: &Target,
         Prepare { ballot }: Prepare,
         values: ValueLimit,
@@ -244,7 +246,13 @@ impl Volume {
         self.answer(plan, waits, done, result);
     }
 
-    fn read(&mut self, plan: &mut Plan, target: &Target, values: ValueLimit, done: Completion<Answer<Vote>>) {
+    fn read(
+        &mut self,
+        plan: &mut BatchPlan,
+        target: &Target,
+        values: ValueLimit,
+        done: Completion<Answer<Vote>>,
+    ) {
         let row = target.rows().row();
         let known = match self.known(plan, &target.key, row, values) {
             Ok(known) => known,
@@ -263,7 +271,7 @@ impl Volume {
 
     fn accept(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         target: &Target,
         accept: Accept,
         heal: Option<(HealId, Bytes)>,
@@ -322,7 +330,7 @@ impl Volume {
     /// Puts a row into the batch; [`Promises::begin`](crate::state::promises::Promises::begin) said so under
     /// the lock that judged it.
     fn store(
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         row: &NewRow<'_>,
         ballot: Ballot,
         value: EncodedValue,
@@ -354,7 +362,7 @@ impl Volume {
 
     fn put_shard(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         shard: ShardId,
         target: &Target,
         payload: Vec<Bytes>,
@@ -376,7 +384,7 @@ impl Volume {
         plan.confirm(done);
     }
 
-    fn delete_shard(&mut self, plan: &mut Plan, shard: ShardId, done: Completion<()>) -> JudgedPlace {
+    fn delete_shard(&mut self, plan: &mut BatchPlan, shard: ShardId, done: Completion<()>) -> JudgedPlace {
         let key = shard_key(shard);
         if plan.keys.contains(&key) {
             return JudgedPlace::Later(Op::DeleteShard { shard, done });
@@ -393,7 +401,7 @@ impl Volume {
         JudgedPlace::Done
     }
 
-    fn heal_put(&mut self, plan: &mut Plan, id: HealId, entry: Bytes, done: Completion<()>) {
+    fn heal_put(&mut self, plan: &mut BatchPlan, id: HealId, entry: Bytes, done: Completion<()>) {
         if entry.len() > HEAL_ENTRY_BYTES_MAX {
             return done.complete(Err(Error::Corrupt { what: "heal entry over its limit".to_owned() }));
         }
@@ -402,14 +410,14 @@ impl Volume {
     }
 
     /// An end that came before and is not written yet was that of an earlier entry.
-    fn put_heal(&mut self, plan: &mut Plan, id: HealId, entry: Bytes) {
+    fn put_heal(&mut self, plan: &mut BatchPlan, id: HealId, entry: Bytes) {
         self.piggyback.healed.remove(&id);
         plan.push(NewRecord::new(Subject::Heal { id }, Flags::default(), [entry]));
     }
 
     fn drop_row(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         target: Target,
         ballot: Ballot,
         done: Completion<Answer<()>>,
@@ -451,7 +459,12 @@ impl Volume {
         JudgedPlace::Done
     }
 
-    fn adopt(&mut self, plan: &mut Plan, rows: Vec<AdoptedRow>, done: Completion<Answer<()>>) -> JudgedPlace {
+    fn adopt(
+        &mut self,
+        plan: &mut BatchPlan,
+        rows: Vec<AdoptedRow>,
+        done: Completion<Answer<()>>,
+    ) -> JudgedPlace {
         let standing = self.working.standing();
         if matches!(standing, VoterStatus::Lost | VoterStatus::Unconfirmed) {
             self.answer(plan, false, done, Err(Refusal::Recovering));
@@ -482,7 +495,7 @@ impl Volume {
 
     fn adopt_one(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         adopted: AdoptedRow,
         votes: bool,
         hints: &mut Vec<HintedCommit>,

@@ -15,7 +15,7 @@ use crate::log::append::NewRecord;
 use crate::read::view::VolumeShared;
 use crate::state::SmallState;
 use crate::write::piggyback_queue::{PiggybackBatch, PiggybackQueue, hint_bytes};
-use crate::write::plan::{Plan, delete_of};
+use crate::write::plan::{BatchPlan, delete_of};
 
 /// Hints in one record at most.
 const HINTS_IN_RECORD: usize = 4096;
@@ -28,7 +28,7 @@ impl PiggybackQueue {
     /// Adds the records that a frame of this size has room for.
     pub(super) fn add_to(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         working: &mut SmallState,
         shared: &VolumeShared,
         frame_bytes_max: usize,
@@ -57,7 +57,7 @@ impl PiggybackQueue {
 
     /// Adds positions of the peers' logs to any frame: they are durable with the accept that carried them.
     /// Every batch leaves room for them.
-    fn add_notes(&mut self, plan: &mut Plan, working: &mut SmallState) {
+    fn add_notes(&mut self, plan: &mut BatchPlan, working: &mut SmallState) {
         let waiting = std::mem::take(&mut self.notes);
         for (volume, news) in &waiting {
             let known = working.notes.get(volume);
@@ -70,8 +70,7 @@ impl PiggybackQueue {
         plan.piggyback.taken.notes = waiting;
     }
 
-    /// Adds commit hints. Returns the room that is left, as the others do.
-    fn add_hints(&mut self, plan: &mut Plan, mut room: usize) -> usize {
+    fn add_hints(&mut self, plan: &mut BatchPlan, mut room: usize) -> usize {
         let all_room = room;
         let fitting = self.hints.iter().take(HINTS_IN_RECORD).take_while(|hinted| {
             let left = room.checked_sub(hint_bytes(&hinted.hint));
@@ -86,8 +85,7 @@ impl PiggybackQueue {
         room
     }
 
-    /// Adds ends of MRF entries.
-    fn add_healed(&mut self, plan: &mut Plan, shared: &VolumeShared, room: usize) -> usize {
+    fn add_healed(&mut self, plan: &mut BatchPlan, shared: &VolumeShared, room: usize) -> usize {
         let healed = front_of_set(&mut self.healed, room / PIGGYBACK_RECORD_BYTES);
         for id in &healed {
             // An entry put again by this batch is not the one that was healed.
@@ -110,7 +108,7 @@ impl PiggybackQueue {
     }
 
     /// Adds notes of replaced data, and first the ends of older ones.
-    fn add_releases(&mut self, plan: &mut Plan, shared: &VolumeShared, room: usize) -> usize {
+    fn add_releases(&mut self, plan: &mut BatchPlan, shared: &VolumeShared, room: usize) -> usize {
         let ended = front_of_set(&mut self.released, room / PIGGYBACK_RECORD_BYTES);
         for id in &ended {
             match delete_of(shared, release_key(*id)) {
@@ -138,8 +136,7 @@ impl PiggybackQueue {
         room
     }
 
-    /// Takes back the records of a refused batch.
-    pub(super) fn take_back(&mut self, plan: &mut Plan) {
+    pub(super) fn take_back(&mut self, plan: &mut BatchPlan) {
         let PiggybackBatch { mut taken, hints } = std::mem::take(&mut plan.piggyback);
         taken.hints = plan.hints.drain(hints).collect();
         self.put_back(taken);

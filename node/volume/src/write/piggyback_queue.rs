@@ -14,11 +14,9 @@ use sherd_core::release::ReleaseId;
 use crate::format::Hint;
 use crate::log::append::HintedCommit;
 
-/// Records that wait for a frame.
 #[derive(Debug, Default)]
 pub(crate) struct PiggybackQueue {
     pub(crate) hints: Vec<HintedCommit>,
-    /// Bytes of the hints, by [`hint_bytes`].
     pub(crate) hints_bytes: usize,
     pub(crate) healed: BTreeSet<HealId>,
     pub(crate) releases: BTreeMap<ReleaseId, Bytes>,
@@ -32,7 +30,6 @@ pub(crate) struct PiggybackQueue {
 #[derive(Debug, Default)]
 pub(crate) struct PiggybackBatch {
     pub(super) taken: PiggybackQueue,
-    /// Their range in the batch's hints.
     pub(super) hints: Range<usize>,
 }
 

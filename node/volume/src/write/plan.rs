@@ -23,27 +23,22 @@ use crate::state::SmallState;
 use crate::state::apply::Changes;
 use crate::write::piggyback_queue::PiggybackBatch;
 
-/// Result for waiters after the sync.
-pub(crate) struct Outcome<'a> {
+pub(crate) struct BatchOutcome<'a> {
     pub(crate) from: Answerer,
     pub(crate) small: &'a SmallState,
 }
 
-/// Gets the result of a batch.
-type BatchListener = Box<dyn FnOnce(Result<&Outcome<'_>, Error>) + Send>;
+type BatchListener = Box<dyn FnOnce(Result<&BatchOutcome<'_>, Error>) + Send>;
 
 /// A waiter that is answered after the sync.
 enum Waiter {
-    /// An accept was judged so.
     Accept(Completion<Answer<()>>, Result<(), Refusal>),
-    /// Something is durable.
     Confirm(Completion<()>),
-    /// Any other waiter.
     Other(BatchListener),
 }
 
 impl Waiter {
-    fn tell(self, outcome: Result<&Outcome<'_>, Error>) {
+    fn tell(self, outcome: Result<&BatchOutcome<'_>, Error>) {
         match self {
             Self::Accept(done, result) => {
                 done.complete(outcome.map(|outcome| Answer { from: outcome.from.clone(), result }));
@@ -54,14 +49,12 @@ impl Waiter {
     }
 }
 
-/// A row that this batch writes.
 #[derive(Debug, Clone)]
 pub(crate) struct PendingRow {
     pub(crate) head: RowHead,
     pub(crate) value: Bytes,
 }
 
-/// Whether an operation found its place.
 #[expect(clippy::large_enum_variant, reason = "it lives for one call, on the stack")]
 pub(crate) enum JudgedPlace {
     /// Answered, or part of the batch.
@@ -70,9 +63,8 @@ pub(crate) enum JudgedPlace {
     Later(Op),
 }
 
-/// A batch that is put together.
 #[derive(Default)]
-pub(crate) struct Plan {
+pub(crate) struct BatchPlan {
     pub(crate) records: Vec<NewRecord>,
     pub(crate) bytes: usize,
     /// Rows written (or dropped) by this batch.
@@ -94,13 +86,13 @@ pub(crate) struct Plan {
     waiters: Vec<Waiter>,
 }
 
-impl std::fmt::Debug for Plan {
+impl std::fmt::Debug for BatchPlan {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Plan").field("records", &self.records).finish_non_exhaustive()
+        f.debug_struct("BatchPlan").field("records", &self.records).finish_non_exhaustive()
     }
 }
 
-impl Plan {
+impl BatchPlan {
     /// Nothing, in the room of a batch that is done.
     pub(crate) fn emptied(mut self) -> Self {
         let entries = self.records.capacity().max(self.changes.capacity()).max(self.keys.capacity());
@@ -119,7 +111,6 @@ impl Plan {
         Self { records, rows, keys, hints, changes, waiters, ..Self::default() }
     }
 
-    /// Adds a record.
     pub(crate) fn push(&mut self, record: NewRecord) {
         self.bytes += record.bytes();
         match &record.subject {
@@ -171,7 +162,7 @@ impl Plan {
     }
 
     /// Calls `done` after the sync.
-    pub(crate) fn after(&mut self, waiter: impl FnOnce(Result<&Outcome<'_>, Error>) + Send + 'static) {
+    pub(crate) fn after(&mut self, waiter: impl FnOnce(Result<&BatchOutcome<'_>, Error>) + Send + 'static) {
         self.wait(Waiter::Other(Box::new(waiter)));
     }
 
@@ -180,12 +171,10 @@ impl Plan {
         self.waiters.push(waiter);
     }
 
-    /// Answers an accept after the sync.
     pub(crate) fn answer_accept(&mut self, done: Completion<Answer<()>>, result: Result<(), Refusal>) {
         self.wait(Waiter::Accept(done, result));
     }
 
-    /// Gives an answer after the sync.
     pub(crate) fn answer<R: Send + 'static>(
         &mut self,
         done: Completion<Answer<R>>,
@@ -215,19 +204,16 @@ impl Plan {
         })
     }
 
-    /// Confirms after the sync.
     pub(crate) fn confirm(&mut self, done: Completion<()>) {
         self.wait(Waiter::Confirm(done));
     }
 
-    /// Answers all waiters with the result.
-    pub(crate) fn tell(&mut self, outcome: Result<&Outcome<'_>, &Error>) {
+    pub(crate) fn tell(&mut self, outcome: Result<&BatchOutcome<'_>, &Error>) {
         for waiter in self.waiters.drain(..) {
             waiter.tell(outcome.map_err(Error::clone));
         }
     }
 
-    /// Whether there is nothing to write.
     pub(crate) fn is_empty(&self) -> bool {
         self.records.is_empty()
     }

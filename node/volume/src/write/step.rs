@@ -18,7 +18,7 @@ use crate::identity::failure::FailureSpan;
 use crate::log::append::NewRecord;
 use crate::request::Op;
 use crate::write::judge::op_bytes;
-use crate::write::plan::{JudgedPlace, Plan};
+use crate::write::plan::{BatchPlan, JudgedPlace};
 use crate::write::volume::{FOLD_US, LAZY_US, SPACE_US, TRAIL_US, Volume};
 
 /// Request of a step to its owner.
@@ -74,7 +74,7 @@ impl Volume {
         self.next_step()
     }
 
-    fn drain(&mut self, plan: &mut Plan) {
+    fn drain(&mut self, plan: &mut BatchPlan) {
         let limit = self.log.batch_bytes_max();
         while let Some(op) = self.queue.pop_front() {
             let fits = plan.is_empty() || plan.bytes + op_bytes(&op) <= limit;
@@ -86,8 +86,7 @@ impl Volume {
         }
     }
 
-    /// Adds the records that no one waits for.
-    fn add_piggyback(&mut self, plan: &mut Plan) {
+    fn add_piggyback(&mut self, plan: &mut BatchPlan) {
         // Entries that the index cannot read now go with a later opening.
         let _ = self.push_opening(plan);
         if plan.bound.is_none()
@@ -167,7 +166,7 @@ impl Volume {
             && self.piggyback.len() < waiting
         {
             waiting = self.piggyback.len();
-            let mut plan = Plan::default();
+            let mut plan = BatchPlan::default();
             self.add_piggyback(&mut plan);
             self.shared.check()?;
             let written = if plan.is_empty() { self.write_empty_frame() } else { self.commit(plan, 0) };
@@ -183,7 +182,6 @@ impl Volume {
     }
 }
 
-/// Answers an operation that is not done.
 fn refuse(op: Op, error: &Error) {
     match op {
         Op::Prepare { done, .. } | Op::Read { done, .. } => done.complete(Err(error.clone())),

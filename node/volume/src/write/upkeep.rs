@@ -214,7 +214,6 @@ impl Reader {
         }
     }
 
-    /// One merge of the index; whether there was one.
     fn merge(&self) -> Result<bool, Error> {
         let merged = self.shared.index.compact().map_err(|error| self.shared.index_failed(&error));
         self.shared.count_unmerged();

@@ -19,11 +19,11 @@ use crate::log::append::{AppendError, KnownRows, Log, NewRecord, RecordPlace};
 use crate::read::reader::Reader;
 use crate::read::view::VolumeShared;
 use crate::request::{Completion, Op};
-use crate::state::apply::{Batch, DerivedState, FetchedEntries, WrittenRecord};
+use crate::state::apply::{DerivedState, EntryBatch, FetchedEntries, WrittenRecord};
 use crate::state::{Recovery, SmallState};
 use crate::write::compaction::Compaction;
 use crate::write::piggyback_queue::PiggybackQueue;
-use crate::write::plan::{Outcome, Plan, delete_of};
+use crate::write::plan::{BatchOutcome, BatchPlan, delete_of};
 
 /// After this time a frame without a follower is followed by an empty one, and a waiting release note gets a
 /// frame.
@@ -50,8 +50,7 @@ pub struct Volume {
     pub(crate) compaction: Compaction,
     pub(crate) sticky: Arc<FailureFile>,
     pub(crate) queue: VecDeque<Op>,
-    /// The room of the batch before.
-    pub(crate) room: Plan,
+    pub(crate) room: BatchPlan,
     pub(crate) unprotected_since_us: Option<u64>,
     /// Since when batches are durable and not in the index.
     pub(crate) unfolded_since_us: Option<u64>,
@@ -78,14 +77,13 @@ impl Volume {
         self.piggyback.begin(self.shared.clock.monotonic_us());
     }
 
-    /// The volume's clock.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_ms(self.shared.clock.wall_ms())
     }
 
     /// Puts a bound into the batch, and with it the clock that it was made by: should that be set back,
     /// ballots up to here are still taken.
-    pub(crate) fn push_bound(&mut self, plan: &mut Plan, bound: Ballot, now: Timestamp) {
+    pub(crate) fn push_bound(&mut self, plan: &mut BatchPlan, bound: Ballot, now: Timestamp) {
         plan.push_state(Subject::Bound(bound), &mut self.working);
         if let Some(reading) = next_reading(self.working.clock_reading, now) {
             plan.push_state(Subject::ClockReading(reading), &mut self.working);
@@ -96,7 +94,7 @@ impl Volume {
     ///
     /// # Errors
     /// As the waiters of the batch are answered.
-    pub(crate) fn commit(&mut self, mut plan: Plan, now_us: u64) -> Result<(), Error> {
+    pub(crate) fn commit(&mut self, mut plan: BatchPlan, now_us: u64) -> Result<(), Error> {
         let shared = Arc::clone(&self.shared);
         let written = self.fetch_entries(&shared, &plan).and_then(|entries| {
             let placed = self.log.append(&mut plan.records, self.working.promised());
@@ -133,7 +131,7 @@ impl Volume {
         // A release note that did not fit keeps its first waiting time.
         let note_since_us = self.unprotected_since_us.filter(|_| !self.piggyback.releases.is_empty());
         self.unprotected_since_us = note_since_us.or(plan.is_awaited.then_some(now_us));
-        let outcome = Outcome { from: self.working.answerer(durable), small: &self.working };
+        let outcome = BatchOutcome { from: self.working.answerer(durable), small: &self.working };
         plan.tell(Ok(&outcome));
         self.room = plan.emptied();
         self.unfolded_since_us.get_or_insert_with(|| self.shared.clock.monotonic_us());
@@ -157,7 +155,6 @@ impl Volume {
         }
     }
 
-    /// Applies what is visible to the index.
     pub(crate) fn fold(&mut self) -> Result<(), Error> {
         if self.unfolded_since_us.take().is_none() {
             return Ok(());
@@ -182,7 +179,11 @@ impl Volume {
     }
 
     /// Looks up what the batch will change, as long as nothing of it is written.
-    fn fetch_entries<'a>(&self, shared: &'a VolumeShared, plan: &Plan) -> Result<FetchedEntries<'a>, Error> {
+    fn fetch_entries<'a>(
+        &self,
+        shared: &'a VolumeShared,
+        plan: &BatchPlan,
+    ) -> Result<FetchedEntries<'a>, Error> {
         let mut entries = FetchedEntries::new(shared);
         let mut sealed = self.log.may_seal(&plan.records);
         sealed
@@ -195,11 +196,11 @@ impl Volume {
     fn effects(
         &mut self,
         entries: &FetchedEntries<'_>,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         placed: &[RecordPlace],
     ) -> Result<(), IndexError> {
-        let Plan { records, hints, changes, .. } = plan;
-        let mut batch = Batch::new(entries, &mut self.derived, changes);
+        let BatchPlan { records, hints, changes, .. } = plan;
+        let mut batch = EntryBatch::new(entries, &mut self.derived, changes);
         for (record, placed) in records.iter().zip(placed) {
             let payload = Payload { length: record.payload_bytes(), intact: Some(&record.payload) };
             let (subject, flags, known) = (&record.subject, record.flags, &record.known);
@@ -218,7 +219,7 @@ impl Volume {
         Ok(())
     }
 
-    fn publish(&mut self, plan: &mut Plan, durable: Sequence) {
+    fn publish(&mut self, plan: &mut BatchPlan, durable: Sequence) {
         self.working.settle();
         self.shared.publish(&mut plan.changes, self.working.highest, durable);
         self.durable_bound = self.working.bound;
@@ -259,7 +260,7 @@ impl Volume {
     }
 
     /// Nothing of a batch was written: all waiters are answered so, and its decisions are void.
-    fn give_up(&mut self, mut plan: Plan, error: &Error) {
+    fn give_up(&mut self, mut plan: BatchPlan, error: &Error) {
         self.working = self.shared.view.read().small.clone();
         {
             let mut promises = self.shared.promises.lock();
@@ -306,7 +307,7 @@ impl Volume {
 
     /// Writes the phase that the volume's life begins with, and its opening.
     pub(crate) fn settle_phase(&mut self) -> Result<(), Error> {
-        let mut plan = Plan::default();
+        let mut plan = BatchPlan::default();
         self.begin_recovery(&mut plan);
         self.push_opening(&mut plan)?;
         if !plan.is_empty() {
@@ -318,7 +319,7 @@ impl Volume {
 
     /// Writes down that a life without its state begins, and which segments it keeps that no record names.
     pub(crate) fn start_over(&mut self, unnamed: &[Subject]) -> Result<(), Error> {
-        let mut plan = Plan::default();
+        let mut plan = BatchPlan::default();
         self.begin_recovery(&mut plan);
         self.push_opening(&mut plan)?;
         for segment in unnamed {
@@ -340,7 +341,7 @@ impl Volume {
 
     /// Writes a frame with nothing in it: it protects the one before, and begins a log.
     pub(crate) fn write_empty_frame(&mut self) -> Result<(), Error> {
-        let mut plan = Plan::default();
+        let mut plan = BatchPlan::default();
         plan.push(NewRecord::new(Subject::Hints, Flags::default(), [encode_hints([])]));
         let now_us = self.shared.clock.monotonic_us();
         self.commit(plan, now_us)
@@ -358,10 +359,9 @@ impl Volume {
         })
     }
 
-    /// Adds the record of a phase of this life's recovery.
     pub(crate) fn push_phase(
         &mut self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         phase: Phase,
         rows_after: Sequence,
         kept_after: Sequence,
@@ -377,7 +377,7 @@ impl Volume {
     }
 
     /// Writes down that this life's recovery begins here, unless a record has it already.
-    pub(crate) fn begin_recovery(&mut self, plan: &mut Plan) {
+    pub(crate) fn begin_recovery(&mut self, plan: &mut BatchPlan) {
         if self.working.is_recovering && !self.is_recovery_known() {
             let recovery = self.recovery();
             self.push_phase(plan, Phase::Waiting, recovery.rows_after, recovery.kept_after);
@@ -386,7 +386,7 @@ impl Volume {
 
     /// Names the current opening where the log does not name it yet in this life: its answers tell of no
     /// position before that is durable. Openings that the log need not name any more go, a few at a time.
-    pub(crate) fn push_opening(&mut self, plan: &mut Plan) -> Result<(), Error> {
+    pub(crate) fn push_opening(&mut self, plan: &mut BatchPlan) -> Result<(), Error> {
         let Some(opening) = self.working.unnamed_opening() else { return Ok(()) };
         let incarnation = Incarnation(self.working.incarnation);
         plan.push_state(Subject::Opening { incarnation, opening }, &mut self.working);
@@ -401,7 +401,7 @@ impl Volume {
     /// Answers at once, or after the sync.
     pub(crate) fn answer<R: Send + 'static>(
         &self,
-        plan: &mut Plan,
+        plan: &mut BatchPlan,
         waits: bool,
         done: Completion<Answer<R>>,
         result: Result<R, Refusal>,

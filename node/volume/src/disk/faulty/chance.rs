@@ -28,7 +28,6 @@ impl SplitMix {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number from 0 up to `bound`, which is excluded.
     pub(super) const fn below(&mut self, bound: u64) -> u64 {
         self.next() % bound
     }

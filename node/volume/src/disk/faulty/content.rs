@@ -23,9 +23,8 @@ pub(super) struct Content {
     pages: BTreeMap<u64, Arc<[u8; PAGE]>>,
 }
 
-/// One change that no sync has covered yet.
 #[derive(Debug, Clone)]
-enum Change {
+enum ContentChange {
     Write { offset: u64, bytes: Vec<u8> },
     Length { length: u64 },
 }
@@ -33,10 +32,9 @@ enum Change {
 /// A file's two contents and the way from one to the other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileNode {
-    /// The content that reads see.
     pub(super) live: Content,
     durable: Content,
-    pending: Vec<Change>,
+    pending: Vec<ContentChange>,
     cached: BTreeSet<u64>,
     unreadable: Vec<Range<u64>>,
 }
@@ -104,7 +102,6 @@ impl Content {
 }
 
 impl FileNode {
-    /// Space that the file takes, whole pages.
     pub(super) fn space(&self) -> u64 {
         self.live.length.next_multiple_of(PAGE as u64)
     }
@@ -112,12 +109,12 @@ impl FileNode {
     pub(super) fn write(&mut self, offset: u64, bytes: Vec<u8>) {
         self.live.write(offset, &bytes);
         self.cached.extend(pieces(offset, bytes.len(), PAGE).map(|(page, ..)| page));
-        self.pending.push(Change::Write { offset, bytes });
+        self.pending.push(ContentChange::Write { offset, bytes });
     }
 
     pub(super) fn set_length(&mut self, length: u64) {
         self.live.set_length(length);
-        self.pending.push(Change::Length { length });
+        self.pending.push(ContentChange::Length { length });
     }
 
     /// Reads what a process sees; `None` where the device cannot give the range.
@@ -144,7 +141,6 @@ impl FileNode {
         pieces(offset, length.min(left), PAGE).all(|(page, ..)| self.cached.contains(&page))
     }
 
-    /// Makes everything durable.
     pub(super) fn sync(&mut self) {
         let mut durable = std::mem::take(&mut self.durable);
         self.arrive_in(&mut durable);
@@ -155,7 +151,7 @@ impl FileNode {
     /// Brings all changes to what is durable. Pages that a failed sync dropped stay behind.
     fn arrive_in(&self, durable: &mut Content) {
         for change in &self.pending {
-            if let Change::Length { length } = change {
+            if let ContentChange::Length { length } = change {
                 durable.set_length(*length);
             }
         }
@@ -182,7 +178,6 @@ impl FileNode {
         }
     }
 
-    /// Damages bytes on the device and in memory.
     pub(super) fn rot(&mut self, range: Range<u64>, rng: &mut SplitMix) {
         for at in range {
             let flip = u8::try_from(rng.below(255) + 1).expect("1 to 255");
@@ -220,7 +215,6 @@ impl FileNode {
         self.unreadable.clear();
     }
 
-    /// Loses power: what is left becomes the only content.
     pub(super) fn crash(&mut self, keep: Keep, rng: &mut SplitMix) {
         match keep {
             Keep::Nothing => {}
@@ -236,11 +230,11 @@ impl FileNode {
         let mut dirty = BTreeSet::new();
         for change in &self.pending {
             match change {
-                Change::Write { offset, bytes } => {
+                ContentChange::Write { offset, bytes } => {
                     dirty.extend(pieces(*offset, bytes.len(), PAGE).map(|(page, ..)| page));
                 }
                 // The page that a cut goes through changes too; those behind it follow the length.
-                Change::Length { length } => dirty.extend([length / PAGE as u64]),
+                ContentChange::Length { length } => dirty.extend([length / PAGE as u64]),
             }
         }
         dirty
@@ -268,7 +262,7 @@ impl FileNode {
         let mut length = left.length;
         for (index, change) in self.pending.iter().enumerate() {
             match change {
-                Change::Write { offset, bytes } => {
+                ContentChange::Write { offset, bytes } => {
                     for (sector, range, inside) in pieces(*offset, bytes.len(), SECTOR) {
                         let until = *sectors.entry(sector).or_insert_with(|| moment(rng));
                         if index < until {
@@ -285,11 +279,11 @@ impl FileNode {
                         length = length.max(page * PAGE as u64);
                     }
                 }
-                Change::Length { length: to } if index < lengths_until => {
+                ContentChange::Length { length: to } if index < lengths_until => {
                     left.set_length(*to);
                     length = *to;
                 }
-                Change::Length { .. } => {}
+                ContentChange::Length { .. } => {}
             }
         }
         left.set_length(length);

@@ -151,11 +151,11 @@ pub struct Operation {
 /// An in-memory disk with faults.
 #[derive(Debug, Clone)]
 pub struct FaultyDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 #[derive(Debug, Clone)]
-struct State {
+struct DiskState {
     tree: Tree,
     history: Vec<Operation>,
     cut_at: Option<u64>,
@@ -175,7 +175,7 @@ impl FaultyDisk {
     /// Makes an empty disk of 1 TiB. The seed decides what a failing sync keeps and how bytes rot.
     pub fn new(seed: u64) -> Self {
         Self {
-            state: Arc::new(Mutex::new(State {
+            state: Arc::new(Mutex::new(DiskState {
                 tree: Tree::new(),
                 history: Vec::new(),
                 cut_at: None,
@@ -335,7 +335,13 @@ impl FaultyDisk {
         Ok(())
     }
 
-    fn open_file(&self, state: &mut State, path: &Path, node: NodeId, mode: OpenMode) -> Arc<dyn DiskFile> {
+    fn open_file(
+        &self,
+        state: &mut DiskState,
+        path: &Path,
+        node: NodeId,
+        mode: OpenMode,
+    ) -> Arc<dyn DiskFile> {
         state.tree.hold(node);
         Arc::new(FaultyFile {
             disk: self.clone(),
@@ -347,7 +353,7 @@ impl FaultyDisk {
     }
 }
 
-impl State {
+impl DiskState {
     fn end_process(&mut self) {
         self.process += 1;
         self.locks.clear();
@@ -383,7 +389,6 @@ impl State {
         Ok(())
     }
 
-    /// Checks that a descriptor is left.
     fn take_descriptor(&self) -> io::Result<()> {
         if self.tree.open_files() < self.descriptors { Ok(()) } else { Err(rustix::io::Errno::MFILE.into()) }
     }
@@ -522,7 +527,7 @@ struct FaultyFile {
 
 impl FaultyFile {
     /// Runs a call on the file's content, if the process still lives and the disk lets it.
-    fn call<R>(&self, call: Call, act: impl FnOnce(&mut State) -> io::Result<R>) -> io::Result<R> {
+    fn call<R>(&self, call: Call, act: impl FnOnce(&mut DiskState) -> io::Result<R>) -> io::Result<R> {
         let mut state = self.disk.state.lock();
         if state.process != self.process {
             return Err(io::Error::other("opened before a restart"));

@@ -14,11 +14,9 @@ use super::chance::{Keep, SplitMix};
 use super::content::FileNode;
 use crate::disk::Entry;
 
-/// Identifies a file or directory under any name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct NodeId(u64);
 
-/// A directory's id.
 pub(super) type DirId = NodeId;
 
 impl NodeId {
@@ -27,21 +25,19 @@ impl NodeId {
     }
 }
 
-/// Sets or removes one name.
 pub(super) type Assignment = (DirId, String, Option<NodeId>);
 
 type Names = BTreeMap<String, NodeId>;
 
 #[derive(Debug, Clone)]
-enum Node {
+enum TreeNode {
     File { file: FileNode, handles: u64 },
     Dir { live: Names, durable: Names },
 }
 
-/// All files and directories.
 #[derive(Debug, Clone)]
 pub(super) struct Tree {
-    nodes: BTreeMap<NodeId, Node>,
+    nodes: BTreeMap<NodeId, TreeNode>,
     next: u64,
     pending: Vec<Vec<Assignment>>,
 }
@@ -50,26 +46,25 @@ const ROOT: DirId = NodeId(2);
 
 impl Tree {
     pub(super) fn new() -> Self {
-        let root = Node::Dir { live: Names::new(), durable: Names::new() };
+        let root = TreeNode::Dir { live: Names::new(), durable: Names::new() };
         Self { nodes: BTreeMap::from([(ROOT, root)]), next: ROOT.0 + 1, pending: Vec::new() }
     }
 
-    fn add(&mut self, node: Node) -> NodeId {
+    fn add(&mut self, node: TreeNode) -> NodeId {
         let id = NodeId(self.next);
         self.next += 1;
         self.nodes.insert(id, node);
         id
     }
 
-    /// Makes a file without a name.
     pub(super) fn new_file(&mut self) -> NodeId {
-        self.add(Node::File { file: FileNode::default(), handles: 0 })
+        self.add(TreeNode::File { file: FileNode::default(), handles: 0 })
     }
 
     fn names(&self, dir: DirId) -> io::Result<&Names> {
         match self.nodes.get(&dir) {
-            Some(Node::Dir { live, .. }) => Ok(live),
-            Some(Node::File { .. }) => Err(io::ErrorKind::NotADirectory.into()),
+            Some(TreeNode::Dir { live, .. }) => Ok(live),
+            Some(TreeNode::File { .. }) => Err(io::ErrorKind::NotADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
@@ -87,7 +82,6 @@ impl Tree {
         self.names(dir).map(|_| dir)
     }
 
-    /// A mark of the names in a directory.
     pub(super) fn names_mark(&self, path: &Path) -> io::Result<u64> {
         let dir = self.find(path)?;
         let mut hasher = std::hash::DefaultHasher::new();
@@ -101,7 +95,7 @@ impl Tree {
     }
 
     pub(super) fn is_dir(&self, node: NodeId) -> bool {
-        matches!(self.nodes.get(&node), Some(Node::Dir { .. }))
+        matches!(self.nodes.get(&node), Some(TreeNode::Dir { .. }))
     }
 
     /// The directory that a path's last name stands in, and that name.
@@ -117,35 +111,35 @@ impl Tree {
 
     pub(super) fn file(&mut self, node: NodeId) -> io::Result<&mut FileNode> {
         match self.nodes.get_mut(&node) {
-            Some(Node::File { file, .. }) => Ok(file),
-            Some(Node::Dir { .. }) => Err(io::ErrorKind::IsADirectory.into()),
+            Some(TreeNode::File { file, .. }) => Ok(file),
+            Some(TreeNode::Dir { .. }) => Err(io::ErrorKind::IsADirectory.into()),
             None => Err(io::ErrorKind::NotFound.into()),
         }
     }
 
     pub(super) fn hold(&mut self, node: NodeId) {
-        if let Some(Node::File { handles, .. }) = self.nodes.get_mut(&node) {
+        if let Some(TreeNode::File { handles, .. }) = self.nodes.get_mut(&node) {
             *handles += 1;
         }
     }
 
     pub(super) fn release(&mut self, node: NodeId) {
-        if let Some(Node::File { handles, .. }) = self.nodes.get_mut(&node) {
+        if let Some(TreeNode::File { handles, .. }) = self.nodes.get_mut(&node) {
             *handles = handles.saturating_sub(1);
         }
     }
 
     pub(super) fn open_files(&self) -> u64 {
         let handles = self.nodes.values().map(|node| match node {
-            Node::File { handles, .. } => *handles,
-            Node::Dir { .. } => 0,
+            TreeNode::File { handles, .. } => *handles,
+            TreeNode::Dir { .. } => 0,
         });
         handles.sum()
     }
 
     pub(super) fn release_all(&mut self) {
         for node in self.nodes.values_mut() {
-            if let Node::File { handles, .. } = node {
+            if let TreeNode::File { handles, .. } = node {
                 *handles = 0;
             }
         }
@@ -154,17 +148,17 @@ impl Tree {
     /// Space that files take: those with a name, and those open without one.
     pub(super) fn used(&self) -> u64 {
         let named = self.reachable(|node| match node {
-            Node::Dir { live, .. } => Some(live),
-            Node::File { .. } => None,
+            TreeNode::Dir { live, .. } => Some(live),
+            TreeNode::File { .. } => None,
         });
         let spaces = self.nodes.iter().filter_map(|(id, node)| match node {
-            Node::File { file, handles } if *handles > 0 || named.contains(id) => Some(file.space()),
-            Node::File { .. } | Node::Dir { .. } => None,
+            TreeNode::File { file, handles } if *handles > 0 || named.contains(id) => Some(file.space()),
+            TreeNode::File { .. } | TreeNode::Dir { .. } => None,
         });
         spaces.sum()
     }
 
-    fn reachable(&self, names: impl Fn(&Node) -> Option<&Names>) -> BTreeSet<NodeId> {
+    fn reachable(&self, names: impl Fn(&TreeNode) -> Option<&Names>) -> BTreeSet<NodeId> {
         let mut found = BTreeSet::from([ROOT]);
         let mut ahead = vec![ROOT];
         while let Some(id) = ahead.pop() {
@@ -185,7 +179,7 @@ impl Tree {
             at = if let Some(there) = self.names(at)?.get(name) {
                 *there
             } else {
-                let dir = self.add(Node::Dir { live: Names::new(), durable: Names::new() });
+                let dir = self.add(TreeNode::Dir { live: Names::new(), durable: Names::new() });
                 self.change(vec![(at, name.to_owned(), Some(dir))]);
                 dir
             };
@@ -202,7 +196,7 @@ impl Tree {
     }
 
     fn assign(&mut self, (dir, name, node): &Assignment, is_durable: bool) {
-        if let Some(Node::Dir { live, durable }) = self.nodes.get_mut(dir) {
+        if let Some(TreeNode::Dir { live, durable }) = self.nodes.get_mut(dir) {
             let names = if is_durable { durable } else { live };
             match node {
                 Some(node) => names.insert(name.clone(), *node),
@@ -252,17 +246,17 @@ impl Tree {
             }
         }
         let left = self.reachable(|node| match node {
-            Node::Dir { durable, .. } => Some(durable),
-            Node::File { .. } => None,
+            TreeNode::Dir { durable, .. } => Some(durable),
+            TreeNode::File { .. } => None,
         });
         self.nodes.retain(|id, _| left.contains(id));
         for node in self.nodes.values_mut() {
             match node {
-                Node::File { file, handles } => {
+                TreeNode::File { file, handles } => {
                     file.crash(keep, rng);
                     *handles = 0;
                 }
-                Node::Dir { live, durable } => live.clone_from(durable),
+                TreeNode::Dir { live, durable } => live.clone_from(durable),
             }
         }
     }

@@ -9,7 +9,7 @@ fn the_bytes_of_version_1_never_change() {
     let payload = payload(70_000);
     write(&files, 1, &payload).unwrap();
     let bytes = file_bytes(&disk, &path(1));
-    let layout = Layout::of(70_000).unwrap();
+    let layout = FileLayout::of(70_000).unwrap();
     assert_eq!(path(1), Path::new("/volume/shards/50/01a3185c500100000102030405060708.2"));
     assert_eq!((bytes.len() as u64, layout.table_at, layout.footer_at), (layout.file_bytes, 77_824, 77_888));
     assert_eq!(layout.file_bytes, 77_936);
@@ -99,7 +99,7 @@ fn damage_anywhere_in_the_file_is_found() {
     let disk = disk();
     let payload = payload(2 * HASH_BLOCK_BYTES + 100);
     write(&files(&disk), 1, &payload).unwrap();
-    let layout = Layout::of(payload.len() as u64).unwrap();
+    let layout = FileLayout::of(payload.len() as u64).unwrap();
     for at in (0..layout.file_bytes).step_by(509).chain(layout.table_at..layout.file_bytes) {
         let damaged = disk.fork();
         damaged.rot(&path(1), at..at + 1).unwrap();
@@ -116,7 +116,7 @@ fn a_file_cut_short_grown_unreadable_or_of_others_is_refused() {
     let disk = disk();
     let whole = payload(80_000);
     write(&files(&disk), 1, &whole).unwrap();
-    let layout = Layout::of(80_000).unwrap();
+    let layout = FileLayout::of(80_000).unwrap();
     for length in [0, 10, 4095, 4096, 50_000, layout.file_bytes - 1, layout.file_bytes + 1] {
         let changed = disk.fork();
         changed.open(&path(1), OpenMode::Write).unwrap().truncate(length).unwrap();
