@@ -29,7 +29,6 @@ use sherd_store::observe::metrics::Metrics;
 /// The links to all nodes of the configuration.
 #[derive(Debug, Clone)]
 pub struct PeerLinks {
-    /// In the order of the configuration.
     links: Arc<[Link]>,
     own_name: Arc<str>,
 }

@@ -41,14 +41,11 @@ use super::status::status_with_causes;
 use super::waiting::{DropRule, WaitingCall, WaitingCalls};
 use sherd_store::peer::AnswerSender;
 
-/// A caller that waits for the answer of a numbered call.
 #[derive(Debug)]
 pub(super) struct CallWaiter {
     /// The kind of answer that its reply carries.
     pub(super) kind: AnswerKind,
-    /// Whether the call stops when it is dropped.
     pub(super) ends_when_dropped: bool,
-    /// Where the answer goes.
     pub(super) answering: AnswerSender<VolumeAnswer>,
 }
 
@@ -88,12 +85,10 @@ impl<S: NumberedCalls> CallStream<S> {
         (Self { queue, table }, FrameStream { calls, taken: VecDeque::new(), sender })
     }
 
-    /// Its calls without an answer.
     pub(super) fn table(&self) -> Arc<CallTable<S>> {
         Arc::clone(&self.table)
     }
 
-    /// Whether a call for a volume is not answered.
     pub(super) fn waits_for(&self, volume: VolumeId) -> bool {
         self.table.calls.lock().waits_for(volume)
     }
@@ -173,7 +168,6 @@ impl<S: NumberedCalls> CallTable<S> {
         }
     }
 
-    /// Ends the stream: what is not answered is unreachable, and so is every later call.
     pub(super) fn end(&self, reason: &str) {
         let waiting = self.calls.lock().end(reason);
         for waiter in waiting {

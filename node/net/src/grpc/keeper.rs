@@ -42,7 +42,6 @@ use crate::tls::{CertificateFacts, HandshakeFailure, Trust};
 /// The scheme and authority that requests name. The connection decides which peer is asked.
 const ORIGIN: &str = "https://sherd";
 
-/// Keeps the connections of a link.
 #[derive(Clone)]
 struct LinkKeeper {
     link: Link,
@@ -50,7 +49,6 @@ struct LinkKeeper {
     rng: Arc<dyn Rng>,
 }
 
-/// A connection that takes calls.
 struct OpenConnection {
     live: LiveLane,
     dialled: Instant,
@@ -86,7 +84,6 @@ struct CallReaders {
     upkeep: BoxFuture<'static, String>,
 }
 
-/// The calls of the three streams.
 #[derive(Clone)]
 struct CallTables {
     registers: Arc<CallTable<RegisterStream>>,
@@ -156,7 +153,6 @@ impl Link {
 }
 
 impl LinkKeeper {
-    /// Connects again and again, with a pause that doubles while connections do not last.
     async fn keep(&self, lane: Lane, stop: &CancellationToken) {
         let mut pause = RECONNECT_MIN;
         // Those of before a connection was lost count, too.
@@ -441,7 +437,6 @@ impl OpenConnection {
 }
 
 impl LiveLane {
-    /// Waits for what is under way.
     async fn finish(self, link: &Link, tasks: &ConnectionTasks) {
         match self {
             Self::Calls(live, mut readers) => {

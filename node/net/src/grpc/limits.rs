@@ -52,7 +52,6 @@ pub(super) const CALLS_QUEUED_MAX: usize = 8192;
 /// Entries in that queue beyond which the numbers of dropped calls leave the rest to calls; they are queued
 /// by a later look then.
 pub(super) const DROPS_QUEUED_MAX: usize = CALLS_QUEUED_MAX / 2;
-/// Bytes at which a frame of calls takes no further one.
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest call: a frame holds it behind others.
 pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);

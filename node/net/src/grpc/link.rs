@@ -63,12 +63,9 @@ pub(super) struct LinkState {
     pub(super) tasks: TaskTracker,
 }
 
-/// Which connection of a link.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Lane {
-    /// For small calls.
     Calls,
-    /// For the bytes of shards.
     Bytes,
 }
 
@@ -82,7 +79,6 @@ pub(super) struct CallsLane {
     pub(super) retiring: Option<Arc<LiveCalls>>,
 }
 
-/// A connection of small calls, with its three streams.
 #[derive(Debug)]
 pub(super) struct LiveCalls {
     pub(super) registers: CallStream<RegisterStream>,

@@ -29,7 +29,6 @@ use super::status::status_with_causes;
 use sherd_store::peer::watch::CallLength;
 use sherd_store::peer::{AnswerSender, Pending, ShardSink};
 
-/// The caller's end.
 #[derive(Debug)]
 pub(super) struct RemoteSink {
     steps: Result<mpsc::Sender<SinkStep>>,
@@ -37,14 +36,12 @@ pub(super) struct RemoteSink {
     volume: VolumeId,
 }
 
-/// A request of the caller to the task.
 #[derive(Debug)]
 enum SinkStep {
     Append(Vec<Bytes>, AnswerSender<()>),
     Finish(AnswerSender<Incarnation>),
 }
 
-/// The task's end.
 struct SinkTask {
     steps: mpsc::Receiver<SinkStep>,
     messages: mpsc::Sender<WriteShard>,
@@ -52,7 +49,6 @@ struct SinkTask {
 }
 
 impl RemoteSink {
-    /// Begins a file.
     pub(super) fn begin(peer: &GrpcPeer, volume: VolumeId, begin: write_shard::Begin) -> Self {
         let GrpcPeer { link, watches, .. } = peer;
         let steps = link.bytes().and_then(|client| {

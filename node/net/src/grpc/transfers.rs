@@ -30,7 +30,6 @@ pub(super) struct Transfer<'a> {
     pub(super) logged: Option<Box<LoggedCall>>,
 }
 
-/// Writes a packed shard.
 pub(super) fn put(
     transfer: Transfer<'_>,
     shard: ShardId,
@@ -55,7 +54,6 @@ pub(super) fn put(
     })
 }
 
-/// Reads a range.
 pub(super) fn read(transfer: Transfer<'_>, range: ShardRange) -> Pending<Vec<Bytes>> {
     let request = ReadShard {
         sender: Some(transfer.link.sender()),

@@ -14,17 +14,14 @@ use sherd_core::id::VolumeId;
 use super::limits::{CALLS_WAITING_MAX, VOLUME_CALLS_WAITING_MAX};
 use sherd_store::peer::watch::CallLength;
 
-/// Calls without an answer.
 pub(super) struct WaitingCalls<W> {
     pub(super) next_number: u64,
     waiting: HashMap<u64, WaitingCall<W>>,
     /// Those of each volume that was ever asked.
     volumes: HashMap<VolumeId, VolumeCalls>,
-    /// Why the stream ended.
     pub(super) ended: Option<String>,
 }
 
-/// A call without an answer.
 pub(super) struct WaitingCall<W> {
     pub(super) volume: VolumeId,
     pub(super) deadline: Instant,
@@ -44,7 +41,6 @@ pub(super) enum DropRule {
     EndsUnlessWatched,
 }
 
-/// The calls without an answer of one volume.
 #[derive(Debug, Default)]
 struct VolumeCalls {
     count: usize,

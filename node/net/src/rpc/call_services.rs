@@ -16,7 +16,6 @@ use super::calls::CallReplies;
 use super::node::RpcNode;
 use sherd_store::observe::metrics::RpcCallMetrics;
 
-/// Answers the calls of streams.
 #[derive(Debug)]
 pub(super) struct CallRpc {
     node: RpcNode,

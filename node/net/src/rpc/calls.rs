@@ -36,9 +36,8 @@ use sherd_store::peer::{PageShare, WorkForPeer};
 /// The replies of one stream.
 pub(super) struct CallReplies<S: NumberedCalls> {
     node: RpcNode,
-    /// `None` when the peer sends no more, or this node stops.
     frames: Option<Streaming<S::Calls>>,
-    under_way: Slots<WorkForPeer>,
+    under_way: CallSlots<WorkForPeer>,
     /// Each with what it holds until its peer takes it: of pages, or of the bytes for all else.
     outbox: VecDeque<(S::Reply, PageShare, HeldShare)>,
     outbox_bytes: usize,
@@ -57,7 +56,7 @@ impl<S: NumberedCalls> CallReplies<S> {
     ) -> Self {
         let mut sweep = tokio::time::interval(SWEEP_EVERY);
         sweep.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        let under_way = Slots { slow: node.slow().clone(), ..Slots::default() };
+        let under_way = CallSlots { slow: node.slow().clone(), ..CallSlots::default() };
         Self {
             node,
             frames: Some(frames),
@@ -199,7 +198,6 @@ fn failed<S: NumberedCalls>(number: u64, failure: CallFailure) -> S::Reply {
     S::failed(number, error::failure(failure))
 }
 
-/// A call under way.
 struct CallUnderWay<T> {
     number: u64,
     deadline: Instant,
@@ -223,14 +221,14 @@ impl SlowCall {
 }
 
 /// The calls under way, each in a slot with a waker that says which one it is.
-struct Slots<T> {
+struct CallSlots<T> {
     /// Which of them are logged as slow.
     slow: SlowRequests,
     places: Vec<Slot<T>>,
     free: Vec<usize>,
     /// The slots of the calls that end when they are dropped, by their numbers.
     droppable: HashMap<u64, usize>,
-    wakes: Arc<Wakes>,
+    wakes: Arc<SlotWakes>,
     /// Woken slots that were taken off the list and not looked at yet.
     woken: Vec<usize>,
 }
@@ -242,14 +240,14 @@ struct Slot<T> {
 
 /// Which slots were woken since the last look.
 #[derive(Default)]
-struct Wakes {
+struct SlotWakes {
     woken: Mutex<Vec<usize>>,
     task: AtomicWaker,
 }
 
 struct SlotWaker {
     slot: usize,
-    wakes: Arc<Wakes>,
+    wakes: Arc<SlotWakes>,
 }
 
 impl Wake for SlotWaker {
@@ -270,7 +268,7 @@ impl Wake for SlotWaker {
     }
 }
 
-impl<T> Default for Slots<T> {
+impl<T> Default for CallSlots<T> {
     fn default() -> Self {
         let slow = SlowRequests::after(Duration::ZERO);
         let (places, free, woken) = (Vec::new(), Vec::new(), Vec::new());
@@ -278,7 +276,7 @@ impl<T> Default for Slots<T> {
     }
 }
 
-impl<T> Slots<T> {
+impl<T> CallSlots<T> {
     fn len(&self) -> usize {
         self.places.len() - self.free.len()
     }
@@ -398,7 +396,10 @@ mod tests {
     }
 
     /// Adds a call; gives its reply where that is there at once.
-    fn add(slots: &mut Slots<Pending<u64>>, call: CallUnderWay<Pending<u64>>) -> Option<Result<u64, Error>> {
+    fn add(
+        slots: &mut CallSlots<Pending<u64>>,
+        call: CallUnderWay<Pending<u64>>,
+    ) -> Option<Result<u64, Error>> {
         slots.add(call, look).map(|(reply, _held)| reply)
     }
 
@@ -411,8 +412,9 @@ mod tests {
         Pin::new(started).poll(context)
     }
 
-    async fn answered(slots: &mut Slots<Pending<u64>>) -> (u64, Result<u64, Error>) {
-        let next = |slots: &mut Slots<_>| slots.next_answered(look).map(|(number, reply, _)| (number, reply));
+    async fn answered(slots: &mut CallSlots<Pending<u64>>) -> (u64, Result<u64, Error>) {
+        let next =
+            |slots: &mut CallSlots<_>| slots.next_answered(look).map(|(number, reply, _)| (number, reply));
         poll_fn(|context| {
             slots.register(context);
             next(slots).map_or(Poll::Pending, Poll::Ready)
@@ -422,7 +424,7 @@ mod tests {
 
     #[tokio::test]
     async fn calls_are_answered_as_they_come_and_their_slots_used_again() {
-        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let (mut slots, soon) = (CallSlots::default(), Instant::now() + Duration::from_secs(5));
         let answering: Vec<_> = (1..=3)
             .map(|number| {
                 let (answering, call) = call(number, soon);
@@ -443,7 +445,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_whose_caller_stopped_waiting_gives_its_slot_back() {
-        let (mut slots, now) = (Slots::default(), Instant::now());
+        let (mut slots, now) = (CallSlots::default(), Instant::now());
         let (hangs, first) = call(1, now);
         let (answering, second) = call(2, now + Duration::from_secs(5));
         assert_eq!((add(&mut slots, first), add(&mut slots, second)), (None, None));
@@ -456,7 +458,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_call_gives_its_slot_back_only_where_it_ends() {
-        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let (mut slots, soon) = (CallSlots::default(), Instant::now() + Duration::from_secs(5));
         let (mut reads, read) = call(1, soon);
         let (changes, change) = call(2, soon);
         assert_eq!(add(&mut slots, read), None);
@@ -475,7 +477,7 @@ mod tests {
     /// As of a peer that numbers wrongly.
     #[tokio::test]
     async fn a_number_that_two_calls_have_drops_no_call_that_runs_on() {
-        let (mut slots, soon) = (Slots::default(), Instant::now() + Duration::from_secs(5));
+        let (mut slots, soon) = (CallSlots::default(), Instant::now() + Duration::from_secs(5));
         let calls = [true, false, true].map(|ends_when_dropped| {
             let (answering, call) = call(1, soon);
             assert_eq!(add(&mut slots, CallUnderWay { ends_when_dropped, ..call }), None);

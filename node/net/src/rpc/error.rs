@@ -25,7 +25,6 @@ impl From<ConvertError> for CallFailure {
     }
 }
 
-/// The body of a failed call.
 pub(super) fn failure(failed: CallFailure) -> Failure {
     match failed {
         CallFailure::Volume(error) => error.to_wire(),

@@ -97,7 +97,6 @@ impl RpcNode {
         Self { scans: self.scans.of_peer(PEER_PAGES_HELD_MAX), ..self.clone() }
     }
 
-    /// Room for the pages of scans.
     pub(super) const fn scans(&self) -> &ScanRoom {
         &self.scans
     }
@@ -116,7 +115,6 @@ impl RpcNode {
         ended
     }
 
-    /// Which calls are logged as slow.
     pub(super) const fn slow(&self) -> &SlowRequests {
         &self.slow
     }

@@ -10,7 +10,6 @@ use sherd_proto::limits::PAGE_BYTES_MAX;
 
 use sherd_store::peer::{entry_bytes, row_bytes};
 
-/// Ends the page that an answer carries.
 pub(super) fn end(answer: &mut VolumeAnswer) {
     match answer {
         VolumeAnswer::List(Answer { result: Ok(page), .. }) => end_list(page),
@@ -19,7 +18,6 @@ pub(super) fn end(answer: &mut VolumeAnswer) {
     }
 }
 
-/// Ends a page of a listing.
 fn end_list(page: &mut ListPage) {
     let Some(kept) = kept(page.entries.iter().map(entry_bytes)) else { return };
     page.entries.truncate(kept);
@@ -30,7 +28,6 @@ fn end_list(page: &mut ListPage) {
     };
 }
 
-/// Ends a page of rows.
 fn end_rows(page: &mut RowPage) {
     if let Some(kept) = kept(page.rows.iter().map(row_bytes)) {
         page.rows.truncate(kept);

@@ -11,7 +11,6 @@ const NODE: &[Role] = &[Role::Node];
 const ORDERS: &[Role] = &[Role::Operator, Role::Admin];
 const ALL: &[Role] = &[Role::Node, Role::Operator, Role::Admin];
 
-/// The roles of each method.
 const METHODS: [(&str, &[Role]); 12] = [
     ("/sherd.v1.RegisterService/Calls", NODE),
     ("/sherd.v1.ShardService/Calls", NODE),

@@ -27,7 +27,6 @@ use super::shard_bytes::{ShardUpload, UploadTarget, frames};
 use sherd_store::observe::metrics::RpcCallMetrics;
 use sherd_store::peer::{Peer, Pending, ShardSink};
 
-/// Answers calls about shards.
 #[derive(Debug)]
 pub(super) struct ShardRpc {
     node: RpcNode,

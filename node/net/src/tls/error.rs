@@ -199,7 +199,6 @@ impl HandshakeFailure {
     }
 }
 
-/// Says what an alert means where the two sides are peers of one cluster.
 fn alert_text(alert: AlertDescription) -> String {
     match alert {
         AlertDescription::CertificateExpired => {

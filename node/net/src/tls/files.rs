@@ -28,7 +28,6 @@ pub struct TrustFiles {
 }
 
 impl TrustFiles {
-    /// Returns the files of the own certificate.
     pub(crate) fn own(&self) -> CertificateFiles {
         CertificateFiles { cert: self.cert.clone(), key: self.key.clone() }
     }
@@ -43,14 +42,12 @@ pub struct CertificateFiles {
     pub key: PathBuf,
 }
 
-/// The bytes of a certificate's file and of its key's.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PemPair {
     pub(crate) cert: Vec<u8>,
     pub(crate) key: Vec<u8>,
 }
 
-/// The bytes of the three files of trust.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct PemFiles {
     pub(crate) ca: Vec<u8>,
@@ -58,25 +55,21 @@ pub(crate) struct PemFiles {
 }
 
 impl PemPair {
-    /// Reads the two files; blocks on the disk.
     pub(crate) fn read(files: &CertificateFiles) -> Result<Self, TrustError> {
         let CertificateFiles { cert, key } = files;
         Ok(Self { cert: read(cert, 0)?, key: read(key, KEY_MODE_FORBIDDEN)? })
     }
 
-    /// Computes a digest of all bytes: equal files need no reload.
     pub(crate) fn digest(&self) -> [u8; 32] {
         digest(&[&self.cert, &self.key])
     }
 }
 
 impl PemFiles {
-    /// Reads the three files; blocks on the disk.
     pub(crate) fn read(files: &TrustFiles) -> Result<Self, TrustError> {
         Ok(Self { ca: read(&files.ca, 0)?, pair: PemPair::read(&files.own())? })
     }
 
-    /// Computes a digest of all bytes: equal files need no reload.
     pub(crate) fn digest(&self) -> [u8; 32] {
         digest(&[&self.ca, &self.pair.cert, &self.pair.key])
     }

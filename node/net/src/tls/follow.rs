@@ -13,13 +13,11 @@ use tokio_util::sync::CancellationToken;
 use crate::tls::error::TrustError;
 
 /// The last refusal: the digest of the files and the reason. It is logged once.
-pub(crate) type Refusal = (Option<[u8; 32]>, String);
+pub(crate) type LastRefusal = (Option<[u8; 32]>, String);
 
 /// Files that are checked together, and how.
 pub(crate) trait MaterialSource {
-    /// Their paths.
     type Paths: Clone + Send + 'static;
-    /// Their bytes.
     type Pem: Send + 'static;
     /// Their content, ready for handshakes.
     type Material;
@@ -98,7 +96,7 @@ impl<S: MaterialSource> FollowedFiles<S> {
     }
 
     /// Takes what was read if it is new and whole.
-    pub(crate) fn take(&self, read: Result<S::Pem, TrustError>, refused: &mut Option<Refusal>) {
+    pub(crate) fn take(&self, read: Result<S::Pem, TrustError>, refused: &mut Option<LastRefusal>) {
         let current = self.current();
         let digest = read.as_ref().ok().map(S::digest);
         if digest == Some(current.digest) {

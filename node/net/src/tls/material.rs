@@ -30,7 +30,6 @@ use crate::tls::verify::PeerVerifier;
 /// The only protocol that peers speak over TLS.
 pub(crate) const ALPN: &[u8] = b"h2";
 
-/// Checked certificates and a key.
 #[derive(Debug)]
 pub(crate) struct Material {
     pub(crate) fingerprints: Vec<[u8; 32]>,
@@ -42,7 +41,6 @@ pub(crate) struct Material {
     certificate: Arc<SingleCertAndKey>,
 }
 
-/// Gives TLS the time of a [`Clock`].
 #[derive(Debug)]
 pub(crate) struct ClockTime(pub(crate) Arc<dyn Clock>);
 
@@ -53,7 +51,6 @@ impl TimeProvider for ClockTime {
 }
 
 impl Material {
-    /// Checks the bytes of the files.
     pub(crate) fn new(
         pem: &PemFiles,
         files: &TrustFiles,
@@ -84,7 +81,6 @@ impl Material {
         })
     }
 
-    /// Makes the settings of one accepted connection.
     pub(crate) fn server_config(&self, peer: Arc<PeerVerifier<dyn ClientCertVerifier>>) -> ServerConfig {
         let builder = ServerConfig::builder_with_details(Arc::clone(&self.provider), Arc::clone(&self.time));
         let mut config = builder
@@ -98,7 +94,6 @@ impl Material {
         config
     }
 
-    /// Makes the settings of one dialled connection.
     pub(crate) fn client_config(&self, peer: Arc<PeerVerifier<dyn ServerCertVerifier>>) -> ClientConfig {
         let builder = ClientConfig::builder_with_details(Arc::clone(&self.provider), Arc::clone(&self.time));
         let mut config = builder
@@ -114,7 +109,6 @@ impl Material {
     }
 }
 
-/// Reads the certificates of a file: at least one, and nothing broken between them.
 pub(crate) fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {
     let not_pem = || TrustError::NotPem { path: path.to_owned(), wanted: "certificate" };
     let read: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(pem).collect();
@@ -176,7 +170,6 @@ fn check_own(
     Ok(facts)
 }
 
-/// Joins a certificate with its key.
 pub(crate) fn certified_key(
     chain: Vec<CertificateDer<'static>>,
     pem: &PemPair,

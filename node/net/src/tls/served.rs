@@ -41,7 +41,6 @@ struct ServedFiles {
     clock: Arc<dyn Clock>,
 }
 
-/// Settings of handshakes.
 #[derive(Debug)]
 struct ServedMaterial {
     config: Arc<ServerConfig>,

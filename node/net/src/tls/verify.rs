@@ -18,9 +18,7 @@ use crate::tls::error::{CertificateFault, CertificateRefusal, HandshakeFailure};
 /// The peers that are accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Expectation {
-    /// This peer alone.
     Named(PeerIdentity),
-    /// Each node of the cluster.
     AnyNode,
     /// Each peer of the cluster: the listener's calls look at roles themselves.
     AnyPeer,
