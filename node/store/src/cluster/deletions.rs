@@ -54,7 +54,6 @@ impl Deletions {
         self.suspected.notified().await;
     }
 
-    /// Whether this process works on it.
     pub(crate) fn is_under_way(&self, deletion: ChangeId) -> bool {
         self.known.lock().under_way.contains(&deletion)
     }

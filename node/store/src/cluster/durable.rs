@@ -16,30 +16,25 @@ impl Places {
         Self(self.0 | 1 << place)
     }
 
-    /// These and those.
     #[must_use]
     pub(crate) const fn and(self, others: Self) -> Self {
         Self(self.0 | others.0)
     }
 
-    /// Those of these that are among `others`.
     #[must_use]
     pub(crate) const fn among(self, others: Self) -> Self {
         Self(self.0 & others.0)
     }
 
-    /// These without those.
     #[must_use]
     pub(crate) const fn without(self, others: Self) -> Self {
         Self(self.0 & !others.0)
     }
 
-    /// Whether a place is one of these.
     pub(crate) const fn has(self, place: usize) -> bool {
         self.0 & (1 << place) != 0
     }
 
-    /// How many.
     pub(crate) const fn count(self) -> usize {
         self.0.count_ones() as usize
     }

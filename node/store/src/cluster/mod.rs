@@ -83,7 +83,6 @@ pub struct SetView {
     pub routes: Vec<VolumeRoute>,
     /// Where each of them is.
     pub homes: Vec<VolumeHome>,
-    /// Its nodes, each once.
     nodes: Vec<NodeId>,
     remote: RemoteVolumes,
     /// While every node is up, and while one is down.

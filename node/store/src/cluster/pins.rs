@@ -15,17 +15,16 @@ use sherd_core::id::{DataId, SetId};
 /// The data ids that readers of this process hold. Cheap to clone.
 #[derive(Debug, Clone, Default)]
 pub struct Pins {
-    inner: Arc<Inner>,
+    inner: Arc<PinTable>,
 }
 
 #[derive(Debug, Default)]
-struct Inner {
+struct PinTable {
     held: Mutex<HashMap<DataId, PinnedData>>,
     /// Notified when leased data lost its last reader.
     ended: Notify,
 }
 
-/// Data that is read.
 #[derive(Debug, Clone, Copy)]
 struct PinnedData {
     /// The set whose volumes have its shards.

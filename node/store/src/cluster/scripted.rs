@@ -59,7 +59,6 @@ impl Clock for StandingClock {
     }
 }
 
-/// A running node as the others reach it.
 #[derive(Debug, Clone)]
 pub(crate) struct ReachableNode {
     pub(crate) membership: Arc<Membership>,
@@ -72,9 +71,7 @@ pub(crate) struct Net {
     nodes: Mutex<BTreeMap<String, ReachableNode>>,
     /// How long an answer of a node takes.
     pub(crate) delays: Mutex<BTreeMap<String, Duration>>,
-    /// Nodes whose topology reaches no other one.
     pub(crate) mute: Mutex<BTreeSet<String>>,
-    /// Nodes that refuse every ping.
     pub(crate) refusing: Mutex<BTreeSet<String>>,
 }
 
@@ -127,7 +124,6 @@ impl Asker for Net {
     }
 }
 
-/// A node that forms, as a process runs it.
 #[derive(Debug)]
 pub(crate) struct RunningNode {
     pub(crate) membership: Arc<Membership>,
@@ -139,7 +135,6 @@ pub(crate) struct RunningNode {
 }
 
 impl RunningNode {
-    /// Waits until it holds the topology.
     pub(crate) async fn formed(&mut self) -> Formation {
         self.says(|status| status.formed).await;
         self.answers.formation().expect("it says so")
@@ -212,7 +207,6 @@ impl Nodes {
         }
     }
 
-    /// Starts a process of a node.
     pub(crate) fn start(&self, place: usize) -> RunningNode {
         self.start_with(place, [1; 32])
     }
@@ -261,7 +255,6 @@ impl Nodes {
         (0..self.disks.len()).map(node).collect()
     }
 
-    /// Kills a process of a node.
     pub(crate) async fn kill(&self, place: usize, node: RunningNode) {
         self.net.take(&Self::name(place));
         node.kill().await;

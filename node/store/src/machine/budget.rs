@@ -17,7 +17,6 @@ use tokio::time::Instant;
 use crate::machine::limits::ASK_EVERY;
 use crate::machine::reclaim::Reclaim;
 
-/// Bytes of one permit.
 const PERMIT_BYTES: usize = 4 << 10;
 
 /// How the cap of the buffer pool is divided among what is in flight: none of them can starve another. Values
@@ -88,7 +87,6 @@ impl Budget {
         Self { permits, permits_max, wait_max, reclaim, takers }
     }
 
-    /// Takes part in the budget.
     pub(crate) fn join(&self) -> BudgetShare {
         self.takers.fetch_add(1, Ordering::AcqRel);
         BudgetShare(Arc::clone(&self.takers))
@@ -143,7 +141,6 @@ impl Budget {
         u32::try_from(permits).map_err(|_| BudgetExhausted)
     }
 
-    /// Bytes that are in no share.
     #[cfg(test)]
     pub(crate) fn free_bytes(&self) -> usize {
         self.permits.available_permits() * PERMIT_BYTES

@@ -13,10 +13,14 @@ use parking_lot::{Condvar, Mutex};
 
 use crate::machine::host::Inbox;
 
-/// Makes a queue that holds `max` values.
 pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
-    let state =
-        State { waiting: VecDeque::new(), sleeps_for: None, tasks: Vec::new(), senders: 1, receivers: 1 };
+    let state = QueueContents {
+        waiting: VecDeque::new(),
+        sleeps_for: None,
+        tasks: Vec::new(),
+        senders: 1,
+        receivers: 1,
+    };
     let shared = Arc::new(QueueState { max, state: Mutex::new(state), came: Condvar::new() });
     (Sender { shared: Arc::clone(&shared) }, Receiver { shared })
 }
@@ -24,7 +28,6 @@ pub(crate) fn bounded<T>(max: usize) -> (Sender<T>, Receiver<T>) {
 /// A value was not taken; it comes back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum QueueRefusal<T> {
-    /// Too many wait.
     Full(T),
     /// The receivers are gone.
     Closed(T),
@@ -52,11 +55,11 @@ pub(crate) enum QueueEmpty {
 
 struct QueueState<T> {
     max: usize,
-    state: Mutex<State<T>>,
+    state: Mutex<QueueContents<T>>,
     came: Condvar,
 }
 
-struct State<T> {
+struct QueueContents<T> {
     waiting: VecDeque<T>,
     /// How long the receiver that sleeps does so at most.
     sleeps_for: Option<Duration>,
@@ -104,7 +107,6 @@ impl<T> Sender<T> {
         Ok(())
     }
 
-    /// How many wait.
     pub(crate) fn len(&self) -> usize {
         self.shared.state.lock().waiting.len()
     }
@@ -130,7 +132,7 @@ impl<T> Receiver<T> {
     }
 }
 
-impl<T> State<T> {
+impl<T> QueueContents<T> {
     /// Whether a receiver that looks finds an entry or the end.
     fn is_ready(&self) -> bool {
         !self.waiting.is_empty() || self.senders == 0

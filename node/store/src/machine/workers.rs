@@ -25,7 +25,6 @@ pub struct Workers {
 #[error("queue full")]
 pub struct QueueFull;
 
-/// Takes one job after the other.
 #[derive(Debug, Clone)]
 struct Worker {
     jobs: Receiver<Job>,

@@ -38,7 +38,6 @@ impl LoggedCall {
         (request != 0).then(|| Box::new(logged()))
     }
 
-    /// Sets the outcome that is logged when this is dropped.
     pub(crate) fn ended<R>(&mut self, result: &Result<R>) {
         self.outcome = match result {
             Ok(_) => "answered",

@@ -16,10 +16,10 @@ use crate::observe::peer_calls::LoggedCall;
 
 /// An answer under way.
 #[derive(Debug)]
-pub struct Pending<R>(State<R>);
+pub struct Pending<R>(AnswerState<R>);
 
 #[derive(Debug)]
-enum State<R> {
+enum AnswerState<R> {
     /// With how long it took.
     Ready(Option<Result<R>>, Duration),
     /// Since when.
@@ -75,13 +75,16 @@ impl<R> AnswerSender<R> {
 impl<R> Pending<R> {
     /// An answer that is there already.
     pub const fn ready(result: Result<R>) -> Self {
-        Self(State::Ready(Some(result), Duration::ZERO))
+        Self(AnswerState::Ready(Some(result), Duration::ZERO))
     }
 
     /// An answer to come, of a call that may take long.
     pub fn waiting() -> (AnswerSender<R>, Self) {
         let (to, receiver) = oneshot::channel();
-        (AnswerSender { to, watched: None, logged: None }, Self(State::Waiting(receiver, Instant::now())))
+        (
+            AnswerSender { to, watched: None, logged: None },
+            Self(AnswerState::Waiting(receiver, Instant::now())),
+        )
     }
 
     /// An answer to come, of a call that begins now. Only what requests wait for is watched.
@@ -97,7 +100,7 @@ impl<R> Pending<R> {
         let (to, receiver) = oneshot::channel();
         (
             AnswerSender { to, watched: Some(call), logged: None },
-            Self(State::Waiting(receiver, Instant::now())),
+            Self(AnswerState::Waiting(receiver, Instant::now())),
         )
     }
 }
@@ -105,31 +108,31 @@ impl<R> Pending<R> {
 impl<R> Pending<R> {
     /// Whether the answer is known to be there, without a look.
     pub(super) const fn is_ready(&self) -> bool {
-        matches!(self.0, State::Ready(..))
+        matches!(self.0, AnswerState::Ready(..))
     }
 
     /// How long the answer took, where it is known to be there; else how long it has taken so far.
     pub fn took(&self) -> Duration {
         match &self.0 {
-            State::Ready(_, took) => *took,
-            State::Waiting(_, since) | State::Asked(_, since, _) => since.elapsed(),
+            AnswerState::Ready(_, took) => *took,
+            AnswerState::Waiting(_, since) | AnswerState::Asked(_, since, _) => since.elapsed(),
         }
     }
 
     /// Whether the answer is there; if not, the context's task is woken when it is.
     pub(super) fn is_there(&mut self, context: &mut Context<'_>) -> bool {
         let (answer, at, since) = match &mut self.0 {
-            State::Ready(..) => return true,
-            State::Waiting(receiver, since) => {
+            AnswerState::Ready(..) => return true,
+            AnswerState::Waiting(receiver, since) => {
                 let Poll::Ready((answer, at)) = poll_receiver(receiver, context) else { return false };
                 (answer, at, *since)
             }
-            State::Asked(receiver, since, take) => {
+            AnswerState::Asked(receiver, since, take) => {
                 let Poll::Ready((answer, at)) = poll_receiver(receiver, context) else { return false };
                 (answer.and_then(*take), at, *since)
             }
         };
-        self.0 = State::Ready(Some(answer), at.saturating_duration_since(since));
+        self.0 = AnswerState::Ready(Some(answer), at.saturating_duration_since(since));
         true
     }
 }
@@ -138,11 +141,11 @@ impl Pending<VolumeAnswer> {
     /// The answer as the call's own type.
     pub fn typed<R: CallAnswer>(self) -> Pending<R> {
         Pending(match self.0 {
-            State::Ready(answer, took) => {
-                State::Ready(answer.map(|answer| answer.and_then(R::from_answer)), took)
+            AnswerState::Ready(answer, took) => {
+                AnswerState::Ready(answer.map(|answer| answer.and_then(R::from_answer)), took)
             }
-            State::Waiting(receiver, since) | State::Asked(receiver, since, _) => {
-                State::Asked(receiver, since, R::from_answer)
+            AnswerState::Waiting(receiver, since) | AnswerState::Asked(receiver, since, _) => {
+                AnswerState::Asked(receiver, since, R::from_answer)
             }
         })
     }
@@ -166,7 +169,7 @@ impl<R: Unpin> Future for Pending<R> {
         if !self.is_there(context) {
             return Poll::Pending;
         }
-        let State::Ready(result, _) = &mut self.0 else { return Poll::Pending };
+        let AnswerState::Ready(result, _) = &mut self.0 else { return Poll::Pending };
         Poll::Ready(result.take().expect("polled once after it is ready"))
     }
 }

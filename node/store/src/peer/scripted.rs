@@ -40,39 +40,38 @@ pub(crate) enum Fate<R> {
     Silence,
 }
 
-type Script<Q, R> = Mutex<Option<Box<dyn FnMut(VolumeId, Q) -> Fate<R> + Send>>>;
+type CallScript<Q, R> = Mutex<Option<Box<dyn FnMut(VolumeId, Q) -> Fate<R> + Send>>>;
 
 /// Volumes as a script shows them. A question that no script is about goes through.
 pub(crate) struct ScriptedPeer {
     volumes: LocalPeer,
     /// With the ballot.
-    pub(crate) prepares: Script<Ballot, Answer<Vote>>,
-    pub(crate) accepts: Script<Accept, Answer<()>>,
+    pub(crate) prepares: CallScript<Ballot, Answer<Vote>>,
+    pub(crate) accepts: CallScript<Accept, Answer<()>>,
     /// With which value is wanted.
-    pub(crate) reads: Script<ValueLimit, Answer<Vote>>,
-    pub(crate) inlines: Script<Ballot, Bytes>,
-    pub(crate) shard_reads: Script<ShardRange, Vec<Bytes>>,
+    pub(crate) reads: CallScript<ValueLimit, Answer<Vote>>,
+    pub(crate) inlines: CallScript<Ballot, Bytes>,
+    pub(crate) shard_reads: CallScript<ShardRange, Vec<Bytes>>,
     /// Packed shards that are written.
-    pub(crate) shard_puts: Script<ShardId, Incarnation>,
+    pub(crate) shard_puts: CallScript<ShardId, Incarnation>,
     /// Removals of shards by their writers.
-    pub(crate) shard_deletes: Script<ShardId, ()>,
-    pub(crate) lists: Script<(), Answer<ListPage>>,
-    pub(crate) controls: Script<Control, Answer<Guarantees>>,
+    pub(crate) shard_deletes: CallScript<ShardId, ()>,
+    pub(crate) lists: CallScript<(), Answer<ListPage>>,
+    pub(crate) controls: CallScript<Control, Answer<Guarantees>>,
     /// Removals of shards that no register names any more.
-    pub(crate) releases: Script<ShardId, bool>,
+    pub(crate) releases: CallScript<ShardId, bool>,
     /// Leases of readers.
-    pub(crate) leases: Script<ReaderLeases, LeaseAnswer>,
-    pub(crate) heals: Script<HealEntry, ()>,
+    pub(crate) leases: CallScript<ReaderLeases, LeaseAnswer>,
+    pub(crate) heals: CallScript<HealEntry, ()>,
     /// Of replaced data, with the one that they are behind.
-    pub(crate) notes: Script<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
+    pub(crate) notes: CallScript<Option<ReleaseId>, Vec<(ReleaseId, Bytes)>>,
     /// With the bucket that they are behind.
-    pub(crate) seals: Script<Option<BucketId>, Answer<Vec<StoredSeals>>>,
-    pub(crate) positions: Script<(), Answerer>,
+    pub(crate) seals: CallScript<Option<BucketId>, Answer<Vec<StoredSeals>>>,
+    pub(crate) positions: CallScript<(), Answerer>,
     /// The hints of commits that were sent, with whether the row is everywhere.
     pub(crate) commits: Mutex<Vec<(VolumeId, Ballot, bool)>>,
     /// Hints of commits do not come.
     pub(crate) drops_commits: AtomicBool,
-    /// Volumes that say that they are full.
     pub(crate) full: Mutex<Vec<VolumeId>>,
     /// Volumes that count as late, with any answers.
     pub(crate) late: Arc<Mutex<Vec<VolumeId>>>,
@@ -90,7 +89,6 @@ impl std::fmt::Debug for ScriptedPeer {
 }
 
 impl ScriptedPeer {
-    /// Everything goes through.
     pub(crate) fn new(volumes: LocalPeer) -> Self {
         Self {
             volumes,
@@ -121,7 +119,7 @@ impl ScriptedPeer {
 
     fn play<Q, R: Into<A> + Send + 'static, A: Unpin + Send + 'static>(
         &self,
-        script: &Script<Q, R>,
+        script: &CallScript<Q, R>,
         (volume, question): (VolumeId, Q),
         ask: impl FnOnce() -> Pending<A>,
     ) -> Pending<A> {
@@ -156,7 +154,10 @@ impl ScriptedPeer {
 }
 
 /// Sets what a script says.
-pub(crate) fn says<Q, R>(script: &Script<Q, R>, fate: impl FnMut(VolumeId, Q) -> Fate<R> + Send + 'static) {
+pub(crate) fn says<Q, R>(
+    script: &CallScript<Q, R>,
+    fate: impl FnMut(VolumeId, Q) -> Fate<R> + Send + 'static,
+) {
     *script.lock() = Some(Box::new(fate));
 }
 

@@ -156,7 +156,6 @@ impl CallWatch {
 }
 
 impl WatchState {
-    /// Avoids the volume from now on.
     fn avoid(&mut self) {
         self.avoided_until = Some(Instant::now() + RETRY_AFTER);
     }

@@ -14,7 +14,6 @@ use sherd_core::env::{Clock, HybridClock, Rng};
 use sherd_core::id::{Ballot, ProposerId, Timestamp};
 use sherd_core::limits::FOLLOW_BOUND_MS_MAX;
 
-/// Makes ballots.
 #[derive(Debug)]
 pub(super) struct Ballots {
     wall: Arc<dyn Clock>,

@@ -27,7 +27,7 @@ use sherd_core::register::{Accept, EncodedValue, Positions, Prepare, Vote};
 use super::failure::Failure;
 use super::limits::PAUSES_WITH_ACCEPT_MAX;
 use super::round::{Round, RoundTimes};
-use super::{Inner, QuorumRow, Registers, RowAnswer};
+use super::{QuorumRow, Registers, RegistersShared, RowAnswer};
 use crate::cluster::KeyRoute;
 use crate::observe::trace::{self, Phase};
 
@@ -89,7 +89,7 @@ impl PrepareRound {
 }
 
 /// The rounds of one batch, or of one identity write, over all tries.
-pub(super) struct Change<'a> {
+pub(super) struct RegisterChange<'a> {
     registers: &'a Registers,
     pub(super) batch: Batch,
     /// Until when it is tried again.
@@ -188,7 +188,6 @@ impl Registers {
         self.prepare(route, self.inner.ballots.above(above))
     }
 
-    /// Sends a prepare.
     pub(super) fn prepare(&self, route: &KeyRoute, ballot: Ballot) -> PrepareRound {
         let KeyRoute { set, target } = route;
         // The value is asked of one that answers soon: without it there is another question.
@@ -214,7 +213,7 @@ impl Registers {
     pub(crate) async fn finish_at(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
         self.inner.metrics.register.repairs.inc();
         let hash = self.inner.writers.hashed(route.key()).hash;
-        let mut change = Change::new(self, hash, Instant::now() + self.inner.timeouts.operation);
+        let mut change = RegisterChange::new(self, hash, Instant::now() + self.inner.timeouts.operation);
         let mut above = Ballot::ZERO;
         loop {
             let round = self.prepare_above(route, above);
@@ -242,10 +241,10 @@ impl Registers {
     }
 }
 
-impl<'a> Change<'a> {
+impl<'a> RegisterChange<'a> {
     /// A change of a key, by the hash of that in the table of writers.
     pub(super) fn new(registers: &'a Registers, hash: u64, deadline: Instant) -> Self {
-        let Inner { clock, proposer, .. } = &*registers.inner;
+        let RegistersShared { clock, proposer, .. } = &*registers.inner;
         Self {
             registers,
             batch: Batch::new(ChangeId { made: clock.tick(), proposer: *proposer }),
@@ -261,7 +260,7 @@ impl<'a> Change<'a> {
     }
 }
 
-impl Change<'_> {
+impl RegisterChange<'_> {
     /// Waits for A promises, and reads what they found. Where it takes another round it waits for the time of
     /// that.
     pub(super) async fn prepared(&mut self, round: PrepareRound) -> Result<PrepareRoundOutcome, Failure> {
@@ -435,7 +434,6 @@ impl Change<'_> {
         accepted
     }
 
-    /// Proposes what was found, unchanged; a tombstone where nothing was.
     pub(super) async fn repropose(&mut self, ready: &PreparedKey) -> AcceptRoundOutcome {
         let encoded = match settle_with(ready.found.as_ref()) {
             SettleWith::Found(found) => {
@@ -536,7 +534,7 @@ impl Change<'_> {
         if Instant::now() >= self.deadline {
             return Err(self.failed(Failure::Unavailable));
         }
-        let Inner { contention, rng, .. } = &*self.registers.inner;
+        let RegistersShared { contention, rng, .. } = &*self.registers.inner;
         // Every change of another gateway brings a batch with an accept nearer to an unknown outcome.
         let most = if self.batch.tries.is_some() && !is_sealed { PAUSES_WITH_ACCEPT_MAX } else { u32::MAX };
         let pause = contention.pause(self.pauses.min(most), rng.next_u64());

@@ -70,12 +70,10 @@ impl Contention {
         self.mark(hash).load(Ordering::Relaxed) > self.elapsed_ms()
     }
 
-    /// Notes how long a prepare round took that got its promises.
     pub(super) fn prepared(&self, took: Duration) {
         self.prepare.add(took);
     }
 
-    /// Notes how long an accept round took that committed.
     pub(super) fn accepted(&self, took: Duration) {
         self.accept.add(took);
     }

@@ -30,7 +30,6 @@ pub(super) struct HashedKey {
     pub(super) hash: u64,
 }
 
-/// The writers of one key.
 #[derive(Debug)]
 pub(super) struct KeyWriters {
     pub(super) of: HashedKey,
@@ -69,7 +68,6 @@ impl Writers {
         &self.parts[index]
     }
 
-    /// Keys in the table.
     #[cfg(test)]
     pub(super) fn keys_count(&self) -> usize {
         self.parts.iter().map(|part| part.lock().len()).sum()

@@ -87,13 +87,10 @@ impl Default for RegisterTimeouts {
 /// A row that a quorum showed for a key.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct QuorumRow {
-    /// The ballot at which it was accepted.
     pub(crate) ballot: Ballot,
     /// The hash of the stored head.
     pub(crate) digest: Digest,
-    /// Whether it is known to be committed.
     pub(crate) committed: bool,
-    /// Which volumes showed it.
     pub(crate) holders: Vec<VolumeId>,
     /// Its stored head.
     pub(crate) head: Bytes,
@@ -173,11 +170,11 @@ impl QuorumRow {
 /// The registers, as this process proposes to them. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Registers {
-    inner: Arc<Inner>,
+    inner: Arc<RegistersShared>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct RegistersShared {
     cluster: Arc<Cluster>,
     clock: Arc<HybridClock>,
     rng: Arc<dyn Rng>,
@@ -236,7 +233,7 @@ impl Registers {
     pub fn new(config: RegistersConfig) -> Self {
         let RegistersConfig { cluster, clock, rng, proposer, births, timeouts, .. } = config;
         let RegistersConfig { damage, metrics, tasks, values, .. } = config;
-        let inner = Inner {
+        let inner = RegistersShared {
             ballots: ballots::Ballots::new(Arc::clone(clock.wall()), Arc::clone(&rng), proposer),
             lives: RwLock::new(Arc::new(Lives::default())),
             writers: Writers::default(),
@@ -257,12 +254,10 @@ impl Registers {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The id of this process among all proposers.
     pub(crate) fn proposer(&self) -> ProposerId {
         self.inner.proposer
     }
 
-    /// Where work that outlives its request is tracked until shutdown.
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.inner.tasks
     }
@@ -271,7 +266,6 @@ impl Registers {
         Timestamp::from_ms(self.inner.clock.wall().wall_ms())
     }
 
-    /// Highest lives of volumes that this process has seen.
     pub(crate) fn known_lives(&self) -> Arc<Lives> {
         Arc::clone(&self.inner.lives.read())
     }

@@ -307,7 +307,6 @@ enum ShownValue {
     OtherRow,
 }
 
-/// Result of one read.
 enum ReadOutcome {
     Value(Box<QuorumRow>),
     Absent,

@@ -13,15 +13,10 @@ use crate::stripe::{self, Stripes};
 /// The set of live data is not known, so nothing may be concluded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RefsError {
-    /// The register cannot be read.
     #[error("register: {0}")]
     Register(#[from] Failure),
-    /// A manifest page cannot be read.
     #[error("manifest page of {size} bytes cannot be read")]
-    Page {
-        /// Bytes of the page.
-        size: u64,
-    },
+    Page { size: u64 },
 }
 
 /// Data ids that a manifest page lists.

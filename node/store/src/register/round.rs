@@ -47,7 +47,6 @@ pub(super) struct RoundTimes {
 }
 
 impl RoundTimes {
-    /// Adds a call.
     pub(super) fn called(&mut self, call: Option<VolumeCall>) {
         if let Some(call) = call
             && self.slowest.as_ref().is_none_or(|slowest| slowest.took < call.took)
@@ -82,7 +81,6 @@ impl<R: Unpin> Round<R> {
         }
     }
 
-    /// Adds a question that was just sent; its answer will replace an older one of that volume.
     pub(super) fn ask(&mut self, place: usize, pending: Pending<Answer<R>>) {
         self.asked[place] = self.arrivals;
         self.gather.push(place, pending);
@@ -108,7 +106,6 @@ impl<R: Unpin> Round<R> {
         self.replies.iter().map(|reply| (reply.volume, reply.from.position())).collect()
     }
 
-    /// How many may still answer.
     pub(super) fn outstanding(&self) -> usize {
         self.gather.len()
     }

@@ -16,7 +16,6 @@ pub(super) struct OrderedPrepare {
     pub(super) order: u64,
 }
 
-/// Data that the next prepare of a key goes out with.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct PreparePlace {
     pub(super) order: u64,
@@ -56,7 +55,6 @@ impl KeyTurn {
         Self { registers: registers.clone(), route, key, is_over: true }
     }
 
-    /// The key of this turn.
     pub(super) const fn key(&self) -> &RegisterKey {
         &self.key.key
     }

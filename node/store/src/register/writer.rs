@@ -25,7 +25,6 @@ const WRITER_BYTES: usize = 1 << 10;
 /// A value to propose, without its history: that is the register's own business.
 #[derive(Debug)]
 pub struct Proposal {
-    /// The new state of the register.
     pub(crate) state: State,
     /// The inline bytes that the state names.
     pub(crate) inline: Inline,
@@ -156,7 +155,6 @@ pub(super) enum Answer {
     Failed(Failure),
 }
 
-/// A writer in a batch.
 #[derive(Debug)]
 pub(super) struct Member {
     /// When it came, in the order in which writers come and prepares are sent.
@@ -232,7 +230,7 @@ trait WriteRequest: Send + std::fmt::Debug {
 
 /// How a try judged a writer.
 #[derive(Debug)]
-enum Verdict<E> {
+enum TryVerdict<E> {
     Made,
     Refused(E),
     /// The change cannot be made for any state of the register.
@@ -242,9 +240,9 @@ enum Verdict<E> {
 struct PendingWrite<E> {
     decide: Decide<E>,
     call: Option<Box<WriterCall<E>>>,
-    decided: Verdict<E>,
+    decided: TryVerdict<E>,
     /// By the numbers of the tries, from 1.
-    tried: SmallVec<[Verdict<E>; 1]>,
+    tried: SmallVec<[TryVerdict<E>; 1]>,
     reply: oneshot::Sender<Result<(), ChangeError<E>>>,
 }
 
@@ -256,17 +254,17 @@ impl<E: std::fmt::Debug> std::fmt::Debug for PendingWrite<E> {
 }
 
 /// Channel on which a writer gets its answer.
-pub(super) type Reply<E> = oneshot::Receiver<Result<(), ChangeError<E>>>;
+pub(super) type WriterReply<E> = oneshot::Receiver<Result<(), ChangeError<E>>>;
 
 impl Member {
     pub(super) fn new<E: std::fmt::Debug + Send + 'static>(
         writer: Writer<E>,
         came: u64,
         deadline: Instant,
-    ) -> (Self, Reply<E>) {
+    ) -> (Self, WriterReply<E>) {
         let Writer { staged, inline, decide, call } = writer;
         let (reply, answer) = oneshot::channel();
-        let request = PendingWrite { decide, call, decided: Verdict::Made, tried: SmallVec::new(), reply };
+        let request = PendingWrite { decide, call, decided: TryVerdict::Made, tried: SmallVec::new(), reply };
         (
             Self {
                 came,
@@ -280,7 +278,6 @@ impl Member {
         )
     }
 
-    /// The trace of the request that waits for it.
     pub(super) const fn request_trace(&self) -> Option<&RequestTrace> {
         self.trace.as_ref()
     }
@@ -343,23 +340,23 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
             }),
         };
         let (verdict, proposal) = match judged {
-            Ok(proposal) => (Verdict::Made, Some(proposal)),
-            Err(refusal) => (Verdict::Refused(refusal), None),
+            Ok(proposal) => (TryVerdict::Made, Some(proposal)),
+            Err(refusal) => (TryVerdict::Refused(refusal), None),
         };
         self.decided = verdict;
         proposal
     }
 
     fn fail(&mut self, failure: Failure) {
-        self.decided = Verdict::Failed(failure);
+        self.decided = TryVerdict::Failed(failure);
     }
 
     fn has_failed(&self) -> bool {
-        matches!(self.decided, Verdict::Failed(_))
+        matches!(self.decided, TryVerdict::Failed(_))
     }
 
     fn note_try(&mut self) {
-        self.tried.push(std::mem::replace(&mut self.decided, Verdict::Made));
+        self.tried.push(std::mem::replace(&mut self.decided, TryVerdict::Made));
     }
 
     fn answer(self: Box<Self>, answer: Answer, staged: Option<StagedData>, inline: Bytes) {
@@ -369,21 +366,21 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
             Answer::AsTried { number } => {
                 // All members were in all tries, since a batch is closed before its first.
                 let index = usize::from(number).checked_sub(1).filter(|index| *index < tried.len());
-                index.map_or(Verdict::Failed(Failure::OutcomeUnknown), |index| tried.swap_remove(index))
+                index.map_or(TryVerdict::Failed(Failure::OutcomeUnknown), |index| tried.swap_remove(index))
             }
             Answer::Failed(Failure::Sealed) => {
                 // A writer that left does not try again; its data is dropped with it.
                 let writer = Box::new(Writer { staged, inline, decide, call });
                 return drop(reply.send(Err(ChangeError::Sealed(writer))));
             }
-            Answer::Failed(failure) => Verdict::Failed(failure),
+            Answer::Failed(failure) => TryVerdict::Failed(failure),
         };
         // Data that no accept named is removed before the answer is sent.
         drop(staged);
         let outcome = match verdict {
-            Verdict::Made => Ok(()),
-            Verdict::Refused(refusal) => Err(ChangeError::Refused(refusal)),
-            Verdict::Failed(failure) => Err(ChangeError::Failed(failure)),
+            TryVerdict::Made => Ok(()),
+            TryVerdict::Refused(refusal) => Err(ChangeError::Refused(refusal)),
+            TryVerdict::Failed(failure) => Err(ChangeError::Failed(failure)),
         };
         drop(reply.send(outcome));
     }

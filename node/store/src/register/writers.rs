@@ -37,9 +37,7 @@ pub struct WriteTicket {
 enum WriterArrival {
     /// No batch is at work: it runs its batch, with the prepare sent ahead if nothing has overtaken it.
     First(Member, Option<OrderedPrepare>),
-    /// It waits among others.
     Waits,
-    /// Too many wait.
     NoRoom,
 }
 

@@ -57,18 +57,18 @@ impl DigestPool {
 /// The stripes of one body that are still to be seen.
 pub(super) struct DigestQueue {
     digester: Arc<dyn BodyDigester>,
-    state: Mutex<State>,
+    state: Mutex<DigestState>,
 }
 
 #[derive(Default)]
-struct State {
-    waiting: VecDeque<Stripe>,
+struct DigestState {
+    waiting: VecDeque<UnseenStripe>,
     /// Whether a task digests, or is about to.
     is_looked_at: bool,
 }
 
 /// Bytes to be seen, and what is held for them.
-struct Stripe {
+struct UnseenStripe {
     buffers: Vec<Bytes>,
     length: usize,
     share: Arc<Share>,
@@ -92,7 +92,7 @@ impl DigestQueue {
         let (done, seen) = oneshot::channel();
         let was_looked_at = {
             let mut state = self.state.lock();
-            state.waiting.push_back(Stripe { buffers, length, share, done });
+            state.waiting.push_back(UnseenStripe { buffers, length, share, done });
             std::mem::replace(&mut state.is_looked_at, true)
         };
         if !was_looked_at {
@@ -104,7 +104,7 @@ impl DigestQueue {
     /// Looks at the first stripe. Whether there are more.
     fn look_once(&self) -> bool {
         let first = self.state.lock().waiting.pop_front();
-        if let Some(Stripe { buffers, length, share, done }) = first {
+        if let Some(UnseenStripe { buffers, length, share, done }) = first {
             let mut left = length;
             for buffer in &buffers {
                 let now = left.min(buffer.len());

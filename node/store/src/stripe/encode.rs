@@ -17,7 +17,6 @@ use sherd_core::limits::SET_VOLUMES_MAX;
 /// Zeros to fill the last stripe with.
 static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
 
-/// Bytes as a list of buffers, consumed from the front.
 #[derive(Debug, Default)]
 pub(crate) struct BufferList {
     buffers: std::collections::VecDeque<Bytes>,
@@ -25,7 +24,6 @@ pub(crate) struct BufferList {
 }
 
 impl BufferList {
-    /// Appends a buffer.
     pub(crate) fn push(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.length += bytes.len();
@@ -33,7 +31,6 @@ impl BufferList {
         }
     }
 
-    /// How many bytes it holds.
     pub(crate) const fn len(&self) -> usize {
         self.length
     }

@@ -14,5 +14,4 @@ pub(super) const BUSY_PAUSE: Duration = Duration::from_millis(20);
 pub(super) const REBUILD_HEDGE: Duration = Duration::from_millis(100);
 /// Stripes of a body that may be unseen by its digester at one time, the one that is being written included.
 pub(super) const UNSEEN_STRIPES_MAX: usize = 3;
-/// Queues of digests that may wait for a thread: each upload has one.
 pub(super) const DIGEST_QUEUES_MAX: usize = 1024;

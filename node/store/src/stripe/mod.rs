@@ -78,11 +78,11 @@ impl Default for StripeTimeouts {
 /// The data path of one node. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Stripes {
-    inner: Arc<Inner>,
+    inner: Arc<StripesShared>,
 }
 
 #[derive(Debug)]
-struct Inner {
+struct StripesShared {
     cluster: Arc<Cluster>,
     births: Arc<HybridClock>,
     proposer: ProposerId,
@@ -149,9 +149,7 @@ pub struct StripesConfig {
 /// Where a body of known size goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
-    /// In the row.
     Inline,
-    /// Erasure-coded.
     Coded(Home),
 }
 
@@ -168,7 +166,7 @@ impl Stripes {
         let released = Arc::new(Notify::new());
         let notified = Arc::clone(&released);
         pool.set_release_hook(move || notified.notify_waiters());
-        let inner = Inner {
+        let inner = StripesShared {
             cluster,
             births,
             proposer,

@@ -40,13 +40,10 @@ const WINDOWS_AHEAD: usize = 2;
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum ReadError {
-    /// Fewer than k verified shards can be reached.
     #[error("too few shards")]
     Shards,
-    /// No share of the buffers became free.
     #[error("overloaded")]
     Overloaded,
-    /// The reference names a code that this version does not have.
     #[error("unknown geometry")]
     Geometry,
 }
@@ -72,7 +69,6 @@ pub(crate) fn read(
     }))
 }
 
-/// One read under way.
 struct StripeRead {
     stripes: Stripes,
     key: RegisterKey,
@@ -81,7 +77,7 @@ struct StripeRead {
     set: Arc<SetView>,
     left: Range<u64>,
     /// Being read, in order.
-    windows: VecDeque<Window>,
+    windows: VecDeque<ShardWindow>,
     ready: VecDeque<Bytes>,
     _pinned: PinGuard,
     /// Its part in the budget of downloads.
@@ -94,7 +90,7 @@ struct StripeRead {
 }
 
 /// Pieces that are being read.
-struct Window {
+struct ShardWindow {
     pieces: Vec<(Piece, Option<Pending<Vec<Bytes>>>)>,
     share: Share,
 }
@@ -120,13 +116,11 @@ impl StripeRead {
         })
     }
 
-    /// The place in the set of the volume that has a shard.
     fn place(&self, index: usize) -> usize {
         let index = u8::try_from(index).expect("a set has at most 32 volumes");
         placement::home(self.data.id, index, self.set.routes.len())
     }
 
-    /// The volume that has a shard, and the way to it.
     fn route(&self, index: usize) -> &VolumeRoute {
         &self.set.routes[self.place(index)]
     }
@@ -192,7 +186,7 @@ impl StripeRead {
     }
 
     /// Starts the reads of the next window, which ends at `end`.
-    fn begin_window(&mut self, end: u64, share: Share) -> Window {
+    fn begin_window(&mut self, end: u64, share: Share) -> ShardWindow {
         let range = self.left.start..end;
         self.left.start = range.end;
         let pieces = self.layout.pieces(range);
@@ -203,7 +197,7 @@ impl StripeRead {
                 (piece, pending)
             })
             .collect();
-        Window { pieces, share }
+        ShardWindow { pieces, share }
     }
 
     /// Asks one shard for the columns of a piece.
@@ -220,8 +214,8 @@ impl StripeRead {
         }
     }
 
-    async fn collect(&mut self, window: Window) -> Result<(), ReadError> {
-        let Window { pieces, share } = window;
+    async fn collect(&mut self, window: ShardWindow) -> Result<(), ReadError> {
+        let ShardWindow { pieces, share } = window;
         let share = Arc::new(share);
         for (piece, pending) in pieces {
             let whole = match pending {

@@ -40,13 +40,10 @@ use crate::peer::{self, Gather, LATE_LOOK_EVERY, ShardSink};
 /// Data could not be made durable; what was written of it is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum WriteError {
-    /// Too few volumes took their shard.
     #[error("too few volumes")]
     Quorum,
-    /// Too many volumes are full.
     #[error("volumes full")]
     Full,
-    /// Queues or buffers are full.
     #[error("overloaded")]
     Overloaded,
 }
@@ -80,7 +77,6 @@ impl UnnamedData {
         &self.set.routes[self.place(index)]
     }
 
-    /// The place of that volume in its set.
     fn place(&self, index: usize) -> usize {
         placement::home(self.data.id, self.shard(index).index, self.set.routes.len())
     }
@@ -124,7 +120,6 @@ impl Drop for UnnamedData {
     }
 }
 
-/// A body on its way in.
 pub(crate) struct StripeWriter {
     stripes: Stripes,
     target: Target,
@@ -211,7 +206,7 @@ impl Stripes {
         };
         let gathered = match home {
             Home::Packed => StripeBuffer::List(BufferList::default()),
-            Home::File => StripeBuffer::Units(Units::default()),
+            Home::File => StripeBuffer::Units(StripeUnits::default()),
         };
         Ok(StripeWriter {
             stripes: self.clone(),
@@ -253,7 +248,7 @@ enum StripeBuffer {
     /// As they came.
     List(BufferList),
     /// In the pool.
-    Units(Units),
+    Units(StripeUnits),
 }
 
 impl StripeBuffer {
@@ -267,12 +262,12 @@ impl StripeBuffer {
 
 /// The data shards of a stripe, one pooled buffer each, filled one after the other.
 #[derive(Debug, Default)]
-struct Units {
+struct StripeUnits {
     buffers: Vec<Buffer>,
     length: usize,
 }
 
-impl Units {
+impl StripeUnits {
     /// Copies from the front of `bytes` until they or the stripe's `shards` units are used up.
     fn fill(
         &mut self,
@@ -566,7 +561,6 @@ pub(crate) struct StagedData {
 }
 
 impl StagedData {
-    /// The data that a register will name.
     pub(crate) const fn data(&self) -> DataRef {
         self.unnamed.data
     }
@@ -610,7 +604,7 @@ mod tests {
             let pool = BufferPool::new(PoolLimits { cap_bytes: 8 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 });
             let body: usize = buffers.iter().map(Vec::len).sum();
             let unit = (body + missing).div_ceil(shards);
-            let (mut list, mut units) = (BufferList::default(), Units::default());
+            let (mut list, mut units) = (BufferList::default(), StripeUnits::default());
             for buffer in &buffers {
                 let mut bytes = Bytes::copy_from_slice(buffer);
                 list.push(bytes.clone());
@@ -630,7 +624,7 @@ mod tests {
     #[test]
     fn a_full_stripe_leaves_the_rest_of_the_bytes() {
         let pool = BufferPool::new(PoolLimits { cap_bytes: 4 << 20, stripe_bytes: 1 << 20, idle_bytes: 0 });
-        let mut units = Units::default();
+        let mut units = StripeUnits::default();
         let mut bytes = Bytes::from_static(&[1, 2, 3, 4, 5]);
         units.fill(&mut bytes, 2, 2, &pool).expect("the pool is large");
         assert_eq!(bytes.as_ref(), [5]);

@@ -103,7 +103,6 @@ impl Deps {
         self.clock.wall().wall_ms()
     }
 
-    /// The wall clock as a timestamp.
     pub(crate) fn now(&self) -> Timestamp {
         Timestamp::from_ms(self.wall_ms())
     }

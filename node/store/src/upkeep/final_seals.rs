@@ -17,7 +17,6 @@ use super::pages::ask;
 use crate::peer::VolumeRoute;
 use crate::upkeep::limits::{SEALS_AT_ONCE, VOLUME_PATIENCE};
 
-/// Whether a stored seal is for ever.
 pub(crate) fn is_final((_, deletions): &StoredSeals) -> bool {
     Seals::from_stored(deletions) == Seals::Final
 }

@@ -24,7 +24,6 @@ use crate::cluster::pins::DataOfSets;
 use crate::peer::VolumeRoute;
 use crate::upkeep::limits::LEASE_PATIENCE;
 
-/// Keeps the leases of this process.
 #[derive(Debug)]
 pub(crate) struct LeaseKeeper {
     deps: Deps,

@@ -31,9 +31,7 @@ pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
 /// How long a log may still show an entry that it has to forget: it writes that with what comes next, or
 /// after a second. Ten times that.
 pub(crate) const FORGOTTEN_MS: u64 = 10_000;
-/// How long a volume may take to log an entry.
 pub(crate) const HEAL_PUT_PATIENCE: Duration = Duration::from_secs(5);
-/// Entries of one page of what a volume's log holds.
 pub(crate) const LOG_PAGE: usize = 500;
 /// Entries that no log took which are put again at one time.
 pub(crate) const UNLOGGED_AT_ONCE: usize = 64;
@@ -79,7 +77,6 @@ pub(crate) const RELEASE_TRIES_MAX: u32 = 10;
 pub(crate) const OVERDUE_LOOK_MS: u64 = 10_000;
 /// How long after its grace data is released by a node that only noted it: until then its gateway does it.
 pub(crate) const OVERDUE_AFTER_MS: u64 = 20_000;
-/// Entries released at one time.
 pub(crate) const RELEASES_AT_ONCE: usize = 32;
 /// Volumes that note an entry of superseded data: one may be lost together with the process.
 pub(crate) const RELEASE_NOTED_ON: usize = 2;
@@ -87,7 +84,6 @@ pub(crate) const RELEASE_NOTED_ON: usize = 2;
 pub(crate) const BUCKETS_PAUSE_FACTOR: u32 = 100;
 /// The longest such pause: a look may also have waited for a volume that hangs.
 pub(crate) const BUCKETS_PAUSE_MAX: Duration = Duration::from_secs(30);
-/// Rows of one page of buckets.
 pub(crate) const BUCKETS_PAGE: usize = 256;
 /// Registers that are read at one time to find out whether any names a bucket.
 pub(crate) const BUCKET_READS_AT_ONCE: usize = 16;
@@ -100,9 +96,7 @@ pub(crate) const REMAINS_AGAIN_MS: u64 = 60_000;
 pub(crate) const SILENCE_MS: u64 = 5_000;
 /// Deleted buckets that one look clears on a volume: after a start those of years may be due at one time.
 pub(crate) const BUCKETS_PER_LOOK: usize = 1_000;
-/// Rows of one page of a deleted bucket.
 pub(crate) const REMAINS_PAGE: usize = 64;
-/// Rows or shards of one page of the scrubber.
 pub(crate) const SCRUB_PAGE: usize = 64;
 /// How long a page or a question of the scrubber may take: bytes are read from the device.
 pub(crate) const SCRUB_PATIENCE: Duration = Duration::from_mins(1);
@@ -127,13 +121,9 @@ pub(crate) const SWEEP_PAGE: usize = 256;
 pub(crate) const SWEEP_NOTE_EVERY_MS: u64 = 60_000;
 /// How old data is that its gateway has named or removed by then, as a rule: a request has 20 s for its row.
 pub(crate) const ABANDONED_AFTER_MS: u64 = 60_000;
-/// Reports that are made durable together.
 pub(crate) const REPORTS_AT_ONCE: usize = 128;
-/// Data whose removals are waited for at one time.
 pub(crate) const REMOVALS_MAX: usize = 256;
-/// How long a removal is waited for.
 pub(crate) const REMOVAL_PATIENCE: Duration = Duration::from_secs(10);
 /// Between two looks which volumes are full.
 pub(crate) const SPACE_LOOK_EVERY: Duration = Duration::from_secs(1);
-/// How long a volume may take to note leases.
 pub(crate) const LEASE_PATIENCE: Duration = Duration::from_secs(5);

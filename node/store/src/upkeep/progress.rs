@@ -23,10 +23,9 @@ use crate::volumes::{UPKEEP_FILE as FILE_NAME, UPKEEP_FILE_NEW as NEW_NAME};
 /// The version written. Version 1, which is read too, has no sweep.
 const FORMAT: u32 = 2;
 
-/// The notes of one volume.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct Progress {
+pub(crate) struct VolumeProgress {
     /// Set while shards of a recovered volume are being rebuilt.
     pub(crate) wants_shards: bool,
     /// The scrubber's walk, when it is under way.
@@ -36,7 +35,6 @@ pub(crate) struct Progress {
     pub(crate) sweep: Option<SweepProgress>,
 }
 
-/// How far a pass of the scrubber is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ScrubProgress {
@@ -46,7 +44,6 @@ pub(crate) struct ScrubProgress {
     pub(crate) place: Option<String>,
 }
 
-/// How far a walk of tombstones is.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SweepProgress {
@@ -57,22 +54,23 @@ pub(crate) struct SweepProgress {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Outer {
+struct ProgressEnvelope {
     format: u32,
     checksum: String,
     body: Box<RawValue>,
 }
 
-impl Progress {
+impl VolumeProgress {
     fn encode(&self) -> Vec<u8> {
         let body = serde_json::value::to_raw_value(self).expect("strings and numbers are JSON");
         let checksum = blake3::hash(body.get().as_bytes()).to_hex().to_string();
-        serde_json::to_vec(&Outer { format: FORMAT, checksum, body }).expect("strings and numbers are JSON")
+        serde_json::to_vec(&ProgressEnvelope { format: FORMAT, checksum, body })
+            .expect("strings and numbers are JSON")
     }
 
     /// `None` for anything that is not whole, or of another version.
     fn decode(bytes: &[u8]) -> Option<Self> {
-        let outer: Outer = serde_json::from_slice(bytes).ok()?;
+        let outer: ProgressEnvelope = serde_json::from_slice(bytes).ok()?;
         let checksum = blake3::hash(outer.body.get().as_bytes()).to_hex();
         if !(1..=FORMAT).contains(&outer.format) || checksum.as_str() != outer.checksum {
             return None;
@@ -95,7 +93,6 @@ impl Progress {
         Ok(decoded.unwrap_or_else(|| Self { wants_shards: true, ..Self::default() }))
     }
 
-    /// Remembers, durably.
     pub(crate) fn store(&self, disk: &dyn Disk, directory: &Path) -> io::Result<()> {
         let (new, path) = (directory.join(NEW_NAME), directory.join(FILE_NAME));
         match disk.remove(&new) {
@@ -110,7 +107,6 @@ impl Progress {
     }
 }
 
-/// The notes of each volume of this node.
 #[derive(Debug)]
 pub(crate) struct ProgressFiles {
     deps: Deps,
@@ -129,21 +125,20 @@ impl ProgressFiles {
     }
 
     /// Reads the notes of a volume of this node.
-    pub(crate) async fn read(&self, volume: VolumeId) -> Result<Progress, String> {
-        self.on_volume(volume, |disk, directory| Progress::load(disk, &directory)).await
+    pub(crate) async fn read(&self, volume: VolumeId) -> Result<VolumeProgress, String> {
+        self.on_volume(volume, |disk, directory| VolumeProgress::load(disk, &directory)).await
     }
 
-    /// Changes what is remembered of a volume of this node.
     pub(crate) async fn change(
         &self,
         volume: VolumeId,
-        change: impl FnOnce(&mut Progress) + Send + 'static,
+        change: impl FnOnce(&mut VolumeProgress) + Send + 'static,
     ) -> Result<(), String> {
         let alone = self.lock(volume).await;
         self.on_volume(volume, move |disk, directory| {
             // Held by the work itself: its caller may be gone before it ends.
             let _alone = alone;
-            let before = Progress::load(disk, &directory)?;
+            let before = VolumeProgress::load(disk, &directory)?;
             let mut progress = before.clone();
             change(&mut progress);
             if progress == before { Ok(()) } else { progress.store(disk, &directory) }
@@ -175,15 +170,15 @@ mod tests {
 
     use super::*;
 
-    fn progress() -> Progress {
+    fn progress() -> VolumeProgress {
         let scrub = ScrubProgress { began_ms: 7, place: Some("ab".to_owned()) };
         let sweep = SweepProgress { began_ms: 9, place: Some("cd".to_owned()) };
-        Progress { wants_shards: true, scrub: Some(scrub), sweep: Some(sweep) }
+        VolumeProgress { wants_shards: true, scrub: Some(scrub), sweep: Some(sweep) }
     }
 
     #[test]
     fn what_is_remembered_comes_back() {
-        assert_eq!(Progress::decode(&progress().encode()), Some(progress()));
+        assert_eq!(VolumeProgress::decode(&progress().encode()), Some(progress()));
     }
 
     fn outer(format: u32, body: &str) -> String {
@@ -198,14 +193,14 @@ mod tests {
             format!(r#"{{"wants_shards":true,"scrub":{scrub},"sweep":{{"began_ms":9,"place":"cd"}}}}"#);
         let wanted = outer(2, &body);
         assert_eq!(String::from_utf8(progress().encode()).expect("JSON is text"), wanted);
-        assert_eq!(Progress::decode(outer(3, &body).as_bytes()), None, "another version is not read");
+        assert_eq!(VolumeProgress::decode(outer(3, &body).as_bytes()), None, "another version is not read");
     }
 
     #[test]
     fn what_format_1_remembers_is_read() {
         let body = r#"{"wants_shards":true,"scrub":{"began_ms":7,"place":"ab"}}"#;
-        let wanted = Progress { sweep: None, ..progress() };
-        assert_eq!(Progress::decode(outer(1, body).as_bytes()), Some(wanted));
+        let wanted = VolumeProgress { sweep: None, ..progress() };
+        assert_eq!(VolumeProgress::decode(outer(1, body).as_bytes()), Some(wanted));
     }
 
     #[test]
@@ -214,7 +209,7 @@ mod tests {
         for at in 0..bytes.len() {
             let mut damaged = bytes.clone();
             damaged[at] ^= 1;
-            if let Some(decoded) = Progress::decode(&damaged) {
+            if let Some(decoded) = VolumeProgress::decode(&damaged) {
                 assert_eq!(decoded, progress(), "byte {at}");
             }
         }
@@ -223,11 +218,11 @@ mod tests {
     #[test]
     fn what_is_damaged_may_have_wanted_shards() {
         let directory = tempfile::TempDir::new().expect("a directory for tests");
-        let load = || Progress::load(&RealDisk::new(), directory.path()).expect("readable");
+        let load = || VolumeProgress::load(&RealDisk::new(), directory.path()).expect("readable");
         assert!(!load().wants_shards, "nothing was ever remembered");
         progress().store(&RealDisk::new(), directory.path()).expect("stored");
         assert_eq!(load(), progress());
         std::fs::write(directory.path().join(FILE_NAME), "{").expect("written");
-        assert_eq!(load(), Progress { wants_shards: true, ..Progress::default() });
+        assert_eq!(load(), VolumeProgress { wants_shards: true, ..VolumeProgress::default() });
     }
 }

@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use futures::FutureExt;
 use tokio::time::Instant;
 
-/// How often upkeep panicked since the start.
 #[derive(Debug, Default)]
 pub(crate) struct Panics {
     count: AtomicU64,
@@ -51,7 +50,6 @@ impl Panics {
     }
 }
 
-/// The message of a panic.
 fn text(panic: &(dyn Any + Send)) -> &str {
     let literal = panic.downcast_ref::<&'static str>().copied();
     literal.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")

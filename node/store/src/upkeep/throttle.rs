@@ -33,7 +33,6 @@ impl Throttle {
         *self.paused.borrow()
     }
 
-    /// Waits until `bytes` may be moved.
     pub(crate) async fn take(&self, bytes: u64) {
         let mut paused = self.paused.subscribe();
         // The sender lives as long as this budget.

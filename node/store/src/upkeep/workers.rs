@@ -27,7 +27,6 @@ use super::walks::scrub::{ScrubCounters, Scrubber};
 use super::walks::suspects::Suspects;
 use super::walks::sweep::Sweeper;
 
-/// The workers of a node.
 #[derive(Debug)]
 pub(crate) struct Workers {
     pub(crate) deps: Deps,

@@ -18,7 +18,6 @@ use sherd_core::id::{DataId, ProposerId, RegisterKey, Timestamp};
 #[derive(Debug, Default)]
 pub struct AbandonedWrites(Mutex<BTreeMap<DataId, AbandonedWrite>>);
 
-/// Data that may have no name.
 #[derive(Debug)]
 struct AbandonedWrite {
     /// The register that was to name it.

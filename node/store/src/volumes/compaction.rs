@@ -10,14 +10,13 @@ const IDLE_US: u64 = 10_000_000;
 /// How long a failed step is not repeated: a minute.
 const FAILED_US: u64 = 60_000_000;
 
-/// The pace of one volume's compaction.
 #[derive(Debug)]
-pub(super) struct Compaction {
+pub(super) struct CompactionPace {
     bytes_per_second: u64,
     next_us: u64,
 }
 
-impl Compaction {
+impl CompactionPace {
     pub(super) const fn new(bytes_per_second: u64, now_us: u64) -> Self {
         Self { bytes_per_second, next_us: now_us.saturating_add(IDLE_US) }
     }
@@ -27,7 +26,6 @@ impl Compaction {
         self.next_us
     }
 
-    /// A step was made.
     pub(super) fn stepped(
         &mut self,
         result: &Result<CompactionStep, sherd_volume::error::Error>,
@@ -52,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_step_pays_for_its_bytes_with_a_pause() {
-        let mut compaction = Compaction::new(1 << 20, 0);
+        let mut compaction = CompactionPace::new(1 << 20, 0);
         assert_eq!(compaction.next_us(), IDLE_US);
         let progress = Ok(CompactionStep::Progress { walked_bytes: 1 << 20, moved_bytes: 1 << 20 });
         compaction.stepped(&progress, 5);
@@ -63,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_failed_step_is_not_repeated_at_once() {
-        let mut compaction = Compaction::new(1 << 20, 0);
+        let mut compaction = CompactionPace::new(1 << 20, 0);
         compaction.stepped(&Err(sherd_volume::error::Error::Full), 10);
         assert_eq!(compaction.next_us(), 10 + FAILED_US);
     }

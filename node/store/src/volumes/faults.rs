@@ -16,12 +16,10 @@ impl Faults {
         &self.0[place.expect("the list names every fault")]
     }
 
-    /// Counts a fault.
     pub(crate) fn count(&self, fault: VolumeFault) {
         self.counter(fault).fetch_add(1, Ordering::Relaxed);
     }
 
-    /// How many there were of a kind.
     pub(crate) fn of(&self, fault: VolumeFault) -> u64 {
         self.counter(fault).load(Ordering::Relaxed)
     }

@@ -9,7 +9,6 @@ use sherd_volume::open::IndexSource;
 
 use super::config::IndexFactory;
 
-/// The index's directory below the volume's.
 pub(crate) const DIRECTORY: &str = "index";
 
 /// Opens LSM trees that share one cache.

@@ -30,12 +30,12 @@ use sherd_volume::write::step::Step;
 use sherd_volume::write::volume::Volume;
 
 use super::VolumeState;
-use super::compaction::Compaction;
+use super::compaction::CompactionPace;
 use super::config::VolumesConfig;
 use super::limits::{READ_QUEUE_MAX, SCAN_QUEUE_MAX, WRITE_QUEUE_MAX};
 use super::local::LocalVolume;
-use super::log_thread::{Command, LogThread, OpenLog, ThreadStatus};
-use super::orders::{AdoptError, Order};
+use super::log_thread::{LogCommand, LogThread, OpenLog, ThreadStatus};
+use super::orders::{AdoptError, KeeperOrder};
 use super::serving::ServingVolume;
 use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::{self, QueueEmpty, QueueRefusal, Receiver, Sender};
@@ -53,13 +53,12 @@ const NOT_ASKED: &str = "its set was not asked yet";
 /// A minute, over which rot is counted.
 const MINUTE_US: u64 = 60_000_000;
 
-/// The keeper.
 pub(super) struct Keeper {
     volume: Arc<LocalVolume>,
     config: VolumesConfig,
     /// For the log thread, which says when it ended.
-    orders: Sender<Order>,
-    taken: Receiver<Order>,
+    orders: Sender<KeeperOrder>,
+    taken: Receiver<KeeperOrder>,
     serving: Option<Arc<ServingVolume>>,
     /// Why it is vacant, or does not vote.
     waits: String,
@@ -82,8 +81,8 @@ impl Keeper {
     pub(super) fn start(
         volume: Arc<LocalVolume>,
         config: VolumesConfig,
-        orders: Sender<Order>,
-        taken: Receiver<Order>,
+        orders: Sender<KeeperOrder>,
+        taken: Receiver<KeeperOrder>,
     ) -> std::io::Result<()> {
         let host = Arc::clone(&config.host);
         let keeper = Self {
@@ -129,14 +128,14 @@ impl Keeper {
         }
     }
 
-    fn follow(&mut self, order: Order) {
+    fn follow(&mut self, order: KeeperOrder) {
         match order {
-            Order::Look => {}
-            Order::Show(done) => self.shown.push(done),
-            Order::Explain(why) => self.waits = why,
-            Order::Adopt { incarnation, done } => drop(done.send(self.adopt(incarnation))),
-            Order::Lost { opening, reason, remembered } => self.lose(&opening, &reason, remembered),
-            Order::Close(done) => self.close(done),
+            KeeperOrder::Look => {}
+            KeeperOrder::Show(done) => self.shown.push(done),
+            KeeperOrder::Explain(why) => self.waits = why,
+            KeeperOrder::Adopt { incarnation, done } => drop(done.send(self.adopt(incarnation))),
+            KeeperOrder::Lost { opening, reason, remembered } => self.lose(&opening, &reason, remembered),
+            KeeperOrder::Close(done) => self.close(done),
         }
     }
 
@@ -261,11 +260,14 @@ impl Keeper {
             taken: VecDeque::new(),
             step: Step { more: true, ..Step::default() },
             has_waited: false,
-            compaction: Compaction::new(self.config.pace.compaction_bytes_per_second, clock.monotonic_us()),
+            compaction: CompactionPace::new(
+                self.config.pace.compaction_bytes_per_second,
+                clock.monotonic_us(),
+            ),
             clock,
             maintenance: Workers::start(host, "volume-upkeep", 1, 1)?,
             thread,
-            notify: Box::new(move || drop(orders.try_send(Order::Look))),
+            notify: Box::new(move || drop(orders.try_send(KeeperOrder::Look))),
         });
         host.start("volume-log", Box::new(log))?;
         self.rot = (self.config.clock.monotonic_us(), serving.faults.of(VolumeFault::Corrupt));
@@ -324,7 +326,7 @@ impl Keeper {
     /// Takes the volume out of service and lets the threads end. Queued calls are dropped, which their
     /// callers see.
     fn shut(&mut self, serving: &ServingVolume, reason: &str) {
-        drop(serving.queue.send_over(Command::Abandon));
+        drop(serving.queue.send_over(LogCommand::Abandon));
         self.closing = Arc::downgrade(&serving.reader);
         self.serving = None;
         NOT_ASKED.clone_into(&mut self.waits);
@@ -368,7 +370,8 @@ impl Keeper {
             let _ = done.send(Ok(()));
             return;
         };
-        if let Err(QueueRefusal::Closed(Command::Close(done))) = serving.queue.send_over(Command::Close(done))
+        if let Err(QueueRefusal::Closed(LogCommand::Close(done))) =
+            serving.queue.send_over(LogCommand::Close(done))
         {
             let _ = done.send(Err("its log thread ended before".to_owned()));
         }
@@ -381,7 +384,7 @@ impl Turns for Keeper {
     fn turn(&mut self) -> Next {
         match self.taken.try_next() {
             Ok(order) => {
-                let is_last = matches!(order, Order::Close(_));
+                let is_last = matches!(order, KeeperOrder::Close(_));
                 let followed = catch_unwind(AssertUnwindSafe(|| self.follow(order)));
                 // The volume is not opened again, even if its closing failed.
                 if is_last {

@@ -36,7 +36,6 @@ impl Default for LeaseTerms {
     }
 }
 
-/// The leases that a volume holds.
 #[derive(Debug)]
 pub(crate) struct VolumeLeases {
     clock: Arc<dyn Clock>,
@@ -49,7 +48,6 @@ impl VolumeLeases {
         Self { clock, table: Mutex::new(table) }
     }
 
-    /// Makes, renews or ends leases.
     pub(crate) fn take(&self, leases: &ReaderLeases) -> LeaseAnswer {
         self.table.lock().take(leases, self.clock.monotonic_us())
     }
@@ -61,12 +59,11 @@ impl VolumeLeases {
 }
 
 /// The holders of leases on one data id, and until when: rarely more than one gateway.
-type Holders = SmallVec<[(ProposerId, u64); 1]>;
+type LeaseHolders = SmallVec<[(ProposerId, u64); 1]>;
 
-/// The leases, with the time handed in.
 #[derive(Debug)]
 struct LeaseTable {
-    held: HashMap<DataId, Holders>,
+    held: HashMap<DataId, LeaseHolders>,
     /// Leases of all data.
     len: usize,
     capacity: usize,

@@ -17,8 +17,8 @@ use sherd_core::message;
 use super::abandoned_writes::AbandonedWrites;
 use super::faults::Faults;
 use super::leases::VolumeLeases;
-use super::log_thread::Command;
-use super::orders::{AdoptError, Order};
+use super::log_thread::LogCommand;
+use super::orders::{AdoptError, KeeperOrder};
 use super::serving::{ServingVolume, unreachable_because};
 use super::{VolumeState, VolumeStatus};
 use crate::machine::queue::{QueueRefusal, Sender};
@@ -30,7 +30,7 @@ pub struct LocalVolume {
     id: VolumeId,
     path: PathBuf,
     shown: RwLock<ServingState>,
-    orders: Sender<Order>,
+    orders: Sender<KeeperOrder>,
     changed: Arc<watch::Sender<u64>>,
     faults: Arc<Faults>,
     leases: VolumeLeases,
@@ -53,7 +53,7 @@ impl LocalVolume {
     pub(super) fn new(
         id: VolumeId,
         path: PathBuf,
-        orders: Sender<Order>,
+        orders: Sender<KeeperOrder>,
         changed: Arc<watch::Sender<u64>>,
         leases: VolumeLeases,
     ) -> Self {
@@ -105,7 +105,6 @@ impl LocalVolume {
         }
     }
 
-    /// The leases of readers on its shards.
     pub(crate) const fn leases(&self) -> &VolumeLeases {
         &self.leases
     }
@@ -137,7 +136,6 @@ impl LocalVolume {
         }
     }
 
-    /// Its counters of faults.
     pub(super) const fn faults(&self) -> &Arc<Faults> {
         &self.faults
     }
@@ -227,17 +225,17 @@ impl LocalVolume {
     /// lost its state, in a life after the one that they remember.
     pub(crate) fn declare_lost(&self, opening: &Arc<ServingVolume>, reason: &str, remembered: Incarnation) {
         let (opening, reason) = (Arc::clone(opening), reason.to_owned());
-        drop(self.orders.try_send(Order::Lost { opening, reason, remembered }));
+        drop(self.orders.try_send(KeeperOrder::Lost { opening, reason, remembered }));
     }
 
     /// Looks at the directory now instead of at the next second.
     pub fn look(&self) {
-        drop(self.orders.try_send(Order::Look));
+        drop(self.orders.try_send(KeeperOrder::Look));
     }
 
     /// Says why a vacant directory is not adopted, or for which peers an unconfirmed volume waits.
     pub(crate) fn explain(&self, why: &str) {
-        drop(self.orders.try_send(Order::Explain(why.to_owned())));
+        drop(self.orders.try_send(KeeperOrder::Explain(why.to_owned())));
     }
 
     /// Lets this opening of the volume vote: its peers confirmed it. Returns when others see that.
@@ -246,11 +244,11 @@ impl LocalVolume {
     /// As [`message::Error`].
     pub(crate) async fn confirm(&self, serving: &ServingVolume) -> message::Result<()> {
         let (done, wait) = oneshot::channel();
-        serving.command(Command::Confirm(done))?;
+        serving.command(LogCommand::Confirm(done))?;
         wait.await.map_err(|_| unreachable_because("the volume went away"))?;
         let (done, wait) = oneshot::channel();
         let busy = || unreachable_because("the volume's keeper does not answer");
-        self.orders.try_send(Order::Show(done)).map_err(|_| busy())?;
+        self.orders.try_send(KeeperOrder::Show(done)).map_err(|_| busy())?;
         wait.await.map_err(|_| busy())
     }
 
@@ -271,7 +269,7 @@ impl LocalVolume {
     /// [`AdoptError`].
     pub async fn adopt(&self, incarnation: Incarnation) -> Result<(), AdoptError> {
         let (done, wait) = oneshot::channel();
-        let order = Order::Adopt { incarnation, done };
+        let order = KeeperOrder::Adopt { incarnation, done };
         let busy = || AdoptError::Failed { reason: "the volume's keeper does not answer".to_owned() };
         self.orders.try_send(order).map_err(|_| busy())?;
         wait.await.map_err(|_| busy())?
@@ -283,7 +281,7 @@ impl LocalVolume {
     /// As [`message::Error`].
     pub(crate) async fn begin_life(&self, incarnation: Incarnation) -> message::Result<()> {
         let (done, wait) = oneshot::channel();
-        self.serving()?.command(Command::BeginLife(incarnation, done))?;
+        self.serving()?.command(LogCommand::BeginLife(incarnation, done))?;
         wait.await.map_err(|_| unreachable_because("the volume went away"))?.map_err(Into::into)
     }
 
@@ -291,7 +289,7 @@ impl LocalVolume {
     pub(super) async fn close(&self) -> Result<(), String> {
         let (done, wait) = oneshot::channel();
         let orders = self.orders.clone();
-        if let Err(error) = orders.try_send(Order::Close(done)) {
+        if let Err(error) = orders.try_send(KeeperOrder::Close(done)) {
             return match error {
                 QueueRefusal::Closed(_) => Ok(()),
                 QueueRefusal::Full(_) => Err("the volume's keeper does not answer".to_owned()),

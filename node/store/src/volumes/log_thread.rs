@@ -19,7 +19,7 @@ use sherd_volume::request::Op;
 use sherd_volume::write::step::Step;
 use sherd_volume::write::volume::Volume;
 
-use super::compaction::{Compaction, STEP_BYTES};
+use super::compaction::{CompactionPace, STEP_BYTES};
 use super::limits::{LOG_WAIT_MAX, TAKE_MAX};
 use crate::machine::host::{Inbox, Next, Turns};
 use crate::machine::queue::Receiver;
@@ -35,13 +35,10 @@ const QUEUE_US: [u64; 16] = [
     2_000_000, 5_000_000, 10_000_000,
 ];
 
-/// A command to the log thread.
 #[derive(Debug)]
 #[expect(clippy::large_enum_variant, reason = "nearly every command is an operation")]
-pub(crate) enum Command {
-    /// An operation on the log.
+pub(crate) enum LogCommand {
     Op {
-        /// The operation.
         op: Op,
         /// When it was queued, in monotonic microseconds; 0 for one that waits for others on purpose.
         queued_us: u64,
@@ -83,25 +80,23 @@ pub(super) struct LogThread {
     open: Option<OpenLog>,
 }
 
-/// The thread's own things.
 pub(super) struct OpenLog {
     pub(super) volume: Volume,
-    pub(super) queue: Receiver<Command>,
+    pub(super) queue: Receiver<LogCommand>,
     /// Taken from it, to be submitted.
-    pub(super) taken: VecDeque<Command>,
+    pub(super) taken: VecDeque<LogCommand>,
     /// The wish of the last step: more work, or a pause.
     pub(super) step: Step,
     /// Whether it waited since: when nothing came, it was for the time.
     pub(super) has_waited: bool,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) maintenance: Workers,
-    pub(super) compaction: Compaction,
+    pub(super) compaction: CompactionPace,
     pub(super) thread: Arc<ThreadStatus>,
     /// Notifies the keeper that the thread ended.
     pub(super) notify: Box<dyn Fn() + Send>,
 }
 
-/// Next step after taking from the queue.
 enum QueueTake {
     Nothing,
     Ops,
@@ -109,7 +104,6 @@ enum QueueTake {
     Abandon,
 }
 
-/// How a turn ended.
 enum TurnOutcome {
     Next(Next),
     Close(oneshot::Sender<Result<(), String>>),
@@ -228,31 +222,31 @@ impl OpenLog {
         taken
     }
 
-    fn submit(&mut self, command: Command) -> QueueTake {
+    fn submit(&mut self, command: LogCommand) -> QueueTake {
         match command {
-            Command::Op { op, queued_us } => {
+            LogCommand::Op { op, queued_us } => {
                 if queued_us > 0 {
                     self.thread.queue_us.count(self.clock.monotonic_us().saturating_sub(queued_us));
                 }
                 self.volume.submit(op);
                 QueueTake::Ops
             }
-            Command::Confirm(done) => {
+            LogCommand::Confirm(done) => {
                 self.volume.confirm();
                 // The caller may have gone.
                 let _ = done.send(());
                 QueueTake::Nothing
             }
-            Command::BeginLife(incarnation, done) => {
+            LogCommand::BeginLife(incarnation, done) => {
                 drop(done.send(self.volume.begin_life(incarnation)));
                 QueueTake::Nothing
             }
-            Command::Close(done) => {
+            LogCommand::Close(done) => {
                 // Operations that were queued before are written first.
                 while self.step().more {}
                 QueueTake::Close(done)
             }
-            Command::Abandon => QueueTake::Abandon,
+            LogCommand::Abandon => QueueTake::Abandon,
         }
     }
 

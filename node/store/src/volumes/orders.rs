@@ -8,9 +8,8 @@ use sherd_core::id::Incarnation;
 
 use super::serving::ServingVolume;
 
-/// An order to a keeper.
 #[derive(Debug)]
-pub(super) enum Order {
+pub(super) enum KeeperOrder {
     /// Look at the directory now.
     Look,
     /// Look, and say when what was seen is shown.

@@ -9,7 +9,7 @@ use sherd_volume::request::Op;
 
 use super::faults::Faults;
 use super::limits::LAZY_PATIENCE;
-use super::log_thread::{Command, ThreadStatus};
+use super::log_thread::{LogCommand, ThreadStatus};
 use crate::machine::queue::{QueueRefusal, Sender};
 use crate::machine::workers::Workers;
 
@@ -24,7 +24,7 @@ pub struct ServingVolume {
     pub scans: Workers,
     /// Shard files. Those under way keep the threads, not the volume.
     pub writes: Arc<Workers>,
-    pub(super) queue: Sender<Command>,
+    pub(super) queue: Sender<LogCommand>,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) thread: Arc<ThreadStatus>,
     pub(crate) faults: Arc<Faults>,
@@ -39,7 +39,7 @@ impl ServingVolume {
     /// # Errors
     /// [`message::Error::Busy`] when too many wait, [`message::Error::Unreachable`] when the thread ended.
     pub fn submit(&self, op: Op) -> Result<(), message::Error> {
-        self.command(Command::Op { op, queued_us: self.clock.monotonic_us() })
+        self.command(LogCommand::Op { op, queued_us: self.clock.monotonic_us() })
     }
 
     /// Queues an operation that rides with a frame to come: the log thread is not woken for it when it
@@ -48,16 +48,16 @@ impl ServingVolume {
     /// # Errors
     /// As [`Self::submit`].
     pub(crate) fn submit_lazily(&self, op: Op) -> Result<(), message::Error> {
-        let command = Command::Op { op, queued_us: 0 };
+        let command = LogCommand::Op { op, queued_us: 0 };
         self.queue.try_send_idly(command, LAZY_PATIENCE).map_err(|error| refused(&error))
     }
 
-    pub(super) fn command(&self, command: Command) -> Result<(), message::Error> {
+    pub(super) fn command(&self, command: LogCommand) -> Result<(), message::Error> {
         self.queue.try_send(command).map_err(|error| refused(&error))
     }
 }
 
-fn refused(error: &QueueRefusal<Command>) -> message::Error {
+fn refused(error: &QueueRefusal<LogCommand>) -> message::Error {
     match error {
         QueueRefusal::Full(_) => message::Error::Busy,
         QueueRefusal::Closed(_) => unreachable_because("the volume is closing"),

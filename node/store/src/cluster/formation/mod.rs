@@ -208,7 +208,6 @@ impl FormationRun {
         self.attempt(&nodes, highest_attempt).await
     }
 
-    /// Asks a node for the topology that it holds, and takes it unless an attempt was answered meanwhile.
     async fn pull(&self, holder: &str) -> Result<(), String> {
         let ticket = self.answers.ticket().await.map_err(|error| error.to_string())?;
         let asked = timeout(FORM_ANSWER_MAX, self.asker.topology(holder)).await;
@@ -224,7 +223,6 @@ impl FormationRun {
         Ok(())
     }
 
-    /// One attempt of the maker.
     async fn attempt(&self, nodes: &[NodeView], highest: &mut Option<u64>) -> FormationStatus {
         let number = next_attempt(self.clock.wall_ms(), *highest);
         *highest = Some(number);

@@ -92,7 +92,6 @@ pub struct Membership {
     changes: watch::Sender<u64>,
 }
 
-/// The row of a node.
 #[derive(Debug, Clone, Default)]
 struct NodeEntry {
     is_up: bool,
@@ -283,7 +282,6 @@ impl Membership {
         self.tell_if(has_changed);
     }
 
-    /// Notes the answer to a ping.
     fn note_answer(&self, place: usize, ping: u64, state: &NodeReport) {
         let own = self.own_report();
         let (ConfiguredNode { name, .. }, id) = &self.nodes[place];

@@ -11,7 +11,6 @@ use prometheus::{
 
 use super::mirror::Mirror;
 
-/// Declares into one registry.
 pub(super) struct MetricDeclarer<'a> {
     pub(super) registry: &'a Registry,
 }

@@ -7,7 +7,6 @@ use prometheus::{IntCounter, IntCounterVec, IntGauge, IntGaugeVec};
 
 use super::declare::MetricDeclarer;
 
-/// The families that every configured node has a member of.
 #[derive(Debug)]
 pub(super) struct LinkFamilies {
     renewed: IntCounterVec,

@@ -9,7 +9,6 @@ use prometheus::core::{Collector, Desc};
 use prometheus::proto;
 use sherd_volume::Distribution;
 
-/// A family of mirrored histograms.
 #[derive(Debug, Clone)]
 pub(super) struct Mirror {
     desc: Arc<Desc>,

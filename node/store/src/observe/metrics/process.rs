@@ -13,7 +13,6 @@ use rustix::process::Resource;
 use super::declare::MetricDeclarer;
 use crate::machine::heap::status_number;
 
-/// The process' own metrics.
 #[derive(Debug)]
 pub(super) struct ProcessMetrics {
     cpu_seconds: Counter,
@@ -96,7 +95,6 @@ fn start_time_seconds() -> Option<f64> {
     Some(boot as f64 + seconds(stat.start_ticks))
 }
 
-/// The fields of /proc/self/stat that are used.
 #[derive(Debug, PartialEq, Eq)]
 struct Stat {
     cpu_ticks: u64,

@@ -39,7 +39,6 @@ impl VolumeFault {
     }
 }
 
-/// The families that every volume has a member of.
 #[derive(Debug)]
 pub(super) struct VolumeFamilies {
     bytes: IntGaugeVec,

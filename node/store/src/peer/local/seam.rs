@@ -105,7 +105,6 @@ impl LocalPeer {
         }
     }
 
-    /// Begins the work of a call; `None` where it has no answer.
     fn begin_upkeep_call(
         &self,
         volume: VolumeId,

@@ -27,7 +27,6 @@ use crate::volumes::{ServingVolume, unreachable_because};
 const VERIFY_STEP_BYTES: u64 = 1 << 20;
 
 impl LocalPeer {
-    /// Begins the work of a call.
     pub(super) fn begin_shard_call(
         &self,
         volume: VolumeId,
@@ -80,7 +79,7 @@ impl LocalPeer {
             serving.reader.judge_epoch(target)?;
             Ok(SinkOpening { serving: Arc::downgrade(&serving), writes: Arc::clone(&serving.writes) })
         });
-        let file = Some(Arc::new(Mutex::new(File::New { header, replace })));
+        let file = Some(Arc::new(Mutex::new(SinkFile::New { header, replace })));
         Box::new(LocalSink { opening, file, watch: self.watches.of(volume) })
     }
 
@@ -161,7 +160,6 @@ impl LocalPeer {
         })
     }
 
-    /// Removes a shard, and answers this then.
     fn remove(
         &self,
         volume: VolumeId,
@@ -221,7 +219,6 @@ fn shard_files(
     Ok(ShardPage { shards, next })
 }
 
-/// A range of a shard, wherever it lives.
 fn read_from(
     reader: &Reader,
     shard: ShardId,
@@ -256,7 +253,7 @@ fn verify_file(
 struct LocalSink {
     opening: Result<SinkOpening>,
     /// Present until the last job was queued.
-    file: Option<Arc<Mutex<File>>>,
+    file: Option<Arc<Mutex<SinkFile>>>,
     watch: CallWatch,
 }
 
@@ -269,15 +266,14 @@ struct SinkOpening {
     writes: Arc<Workers>,
 }
 
-/// How far the file is.
 #[derive(Debug)]
-enum File {
+enum SinkFile {
     New { header: ShardFileHeader, replace: bool },
     Open(Box<ShardWriter>),
     Ended,
 }
 
-impl File {
+impl SinkFile {
     /// Takes the writer out, opening the file first where that was not done.
     fn writer(&mut self, serving: &ServingVolume) -> Result<Box<ShardWriter>> {
         match std::mem::replace(self, Self::Ended) {
@@ -302,8 +298,8 @@ impl File {
 impl LocalSink {
     fn on_writers<R: Send + 'static>(
         &self,
-        file: Option<Arc<Mutex<File>>>,
-        job: impl FnOnce(&ServingVolume, &mut File) -> Result<R> + Send + 'static,
+        file: Option<Arc<Mutex<SinkFile>>>,
+        job: impl FnOnce(&ServingVolume, &mut SinkFile) -> Result<R> + Send + 'static,
     ) -> Pending<R> {
         let (opening, file) = match (&self.opening, file) {
             (Ok(opening), Some(file)) => (opening, file),

@@ -18,7 +18,7 @@ use sherd_core::register::release::{CommittedValue, Releaser, may_release};
 
 use super::Registers;
 use super::change::{
-    AcceptRoundOutcome, Change, Draft, DraftInline, DraftValue, PrepareRoundOutcome, PreparedKey,
+    AcceptRoundOutcome, Draft, DraftInline, DraftValue, PrepareRoundOutcome, PreparedKey, RegisterChange,
 };
 use super::failure::Failure;
 use super::turn::{KeyTurn, OrderedPrepare};
@@ -29,7 +29,7 @@ use crate::observe::trace::{self, RequestTrace};
 pub(super) struct BatchRun<'a> {
     registers: &'a Registers,
     turn: &'a KeyTurn,
-    change: Change<'a>,
+    change: RegisterChange<'a>,
     members: Vec<Member>,
     /// Data of members that left after the first accept: what is committed decides about it.
     left: Vec<MemberData>,
@@ -56,9 +56,7 @@ struct CommittedData {
     named: Vec<DataRef>,
 }
 
-/// Result of a try.
-enum Step {
-    /// Every member was answered.
+enum BatchStep {
     Ended,
     /// Prepare above this ballot.
     Again(Ballot),
@@ -66,8 +64,11 @@ enum Step {
 
 impl<'a> BatchRun<'a> {
     pub(super) fn new(registers: &'a Registers, turn: &'a KeyTurn) -> Self {
-        let change =
-            Change::new(registers, turn.key.hash, Instant::now() + registers.inner.timeouts.operation);
+        let change = RegisterChange::new(
+            registers,
+            turn.key.hash,
+            Instant::now() + registers.inner.timeouts.operation,
+        );
         Self { registers, turn, change, members: Vec::new(), left: Vec::new(), tried: Vec::new() }
     }
 
@@ -99,8 +100,8 @@ impl<'a> BatchRun<'a> {
             }
             let prepare = prepare.take().unwrap_or_else(|| self.turn.prepare_above(above));
             match self.one_try(prepare).await {
-                Ok(Step::Ended) => return,
-                Ok(Step::Again(refused_at)) => above = refused_at,
+                Ok(BatchStep::Ended) => return,
+                Ok(BatchStep::Again(refused_at)) => above = refused_at,
                 Err(failure) => {
                     // It may be the deadline of some only.
                     self.let_go();
@@ -156,18 +157,18 @@ impl<'a> BatchRun<'a> {
         deadlines.min().unwrap_or(self.change.deadline)
     }
 
-    async fn one_try(&mut self, prepare: OrderedPrepare) -> Result<Step, Failure> {
+    async fn one_try(&mut self, prepare: OrderedPrepare) -> Result<BatchStep, Failure> {
         let OrderedPrepare { round, order } = prepare;
         let prepared = self.change.prepared(round).await;
         self.count_rounds();
         let mut ready = match prepared? {
             PrepareRoundOutcome::Prepared(ready) => ready,
-            PrepareRoundOutcome::Again { above } => return Ok(Step::Again(above)),
+            PrepareRoundOutcome::Again { above } => return Ok(BatchStep::Again(above)),
         };
         self.admit();
         self.let_go();
         if self.members.is_empty() {
-            return Ok(Step::Ended);
+            return Ok(BatchStep::Ended);
         }
         match self.change.verdict(ready.found.as_ref()) {
             None => {}
@@ -224,7 +225,7 @@ impl<'a> BatchRun<'a> {
 
     /// No member changes anything: the value that they were judged on must be committed, and no accept under
     /// way.
-    async fn refuse(&mut self, ready: &mut PreparedKey, order: u64) -> Result<Step, Failure> {
+    async fn refuse(&mut self, ready: &mut PreparedKey, order: u64) -> Result<BatchStep, Failure> {
         let batch = self.change.batch;
         let found_is_certain = batch.tries.is_none() && self.change.is_certain(ready).await;
         let at_once = |member: &Member| {
@@ -243,17 +244,17 @@ impl<'a> BatchRun<'a> {
             ready.found = None;
             Box::pin(self.look()).await;
             if !self.members.is_empty() {
-                return Ok(Step::Again(ready.round.ballot));
+                return Ok(BatchStep::Again(ready.round.ballot));
             }
         }
         if self.members.is_empty() {
-            return Ok(Step::Ended);
+            return Ok(BatchStep::Ended);
         }
         self.settle(ready, Answer::AsDecided).await
     }
 
     /// Commits what was found, unchanged, and then answers.
-    async fn settle(&mut self, ready: &PreparedKey, answer: Answer) -> Result<Step, Failure> {
+    async fn settle(&mut self, ready: &PreparedKey, answer: Answer) -> Result<BatchStep, Failure> {
         let accepted = self.change.repropose(ready).await;
         self.count_rounds();
         match accepted {
@@ -261,7 +262,7 @@ impl<'a> BatchRun<'a> {
                 let named = ready.found.as_ref().map(|found| found.value.data_refs()).unwrap_or_default();
                 Ok(self.end(answer, &CommittedData { ballot: ready.round.ballot, named }))
             }
-            other => Ok(Step::Again(self.change.above(other).await?)),
+            other => Ok(BatchStep::Again(self.change.above(other).await?)),
         }
     }
 
@@ -271,10 +272,12 @@ impl<'a> BatchRun<'a> {
         ready: &PreparedKey,
         draft: Draft,
         value: DraftValue,
-    ) -> Result<Step, Failure> {
+    ) -> Result<BatchStep, Failure> {
         let ballot = ready.round.ballot;
         let Some(inline) = self.change.inline_of(ready, &draft.inline).await else {
-            return Ok(Step::Again(self.change.above(AcceptRoundOutcome::Conflict { above: ballot }).await?));
+            return Ok(BatchStep::Again(
+                self.change.above(AcceptRoundOutcome::Conflict { above: ballot }).await?,
+            ));
         };
         let DraftValue { mut encoded, named, introduces, count } = value;
         encoded.inline = inline;
@@ -296,12 +299,12 @@ impl<'a> BatchRun<'a> {
                 let number = self.change.batch.tries_count;
                 Ok(self.end(Answer::AsTried { number }, &committed))
             }
-            other => Ok(Step::Again(self.change.above(other).await?)),
+            other => Ok(BatchStep::Again(self.change.above(other).await?)),
         }
     }
 
     /// Gives back what the committed value does not name, and answers all members.
-    fn end(&mut self, answer: Answer, committed: &CommittedData) -> Step {
+    fn end(&mut self, answer: Answer, committed: &CommittedData) -> BatchStep {
         let mut gone: Vec<DataRef> = Vec::new();
         let mut pages = Vec::new();
         if let Answer::AsTried { number } = answer
@@ -341,7 +344,7 @@ impl<'a> BatchRun<'a> {
         for member in self.members.drain(..) {
             member.answer(answer);
         }
-        Step::Ended
+        BatchStep::Ended
     }
 
     /// Reports committed data of which a volume lost its shard while the accept was under way.

@@ -62,7 +62,6 @@ fn more_pause(took: Duration, usual: Duration) -> Duration {
     took.saturating_mul(BUCKETS_PAUSE_FACTOR).min(BUCKETS_PAUSE_MAX).saturating_sub(usual)
 }
 
-/// Looks after deletions of buckets, and seals, that were left behind.
 #[derive(Debug)]
 pub(crate) struct DeletionWatcher {
     pub(crate) deps: Deps,
@@ -84,7 +83,6 @@ impl DeletionWatcher {
         self.looked_through.lock().get(&volume.id()) == Some(&volume.opened_count())
     }
 
-    /// Looks after buckets until it is stopped.
     pub(crate) async fn watch_buckets(&self) {
         loop {
             let began_ms = self.deps.now_ms();

@@ -30,7 +30,7 @@ use crate::upkeep::limits::{
 };
 use crate::upkeep::pages::ask;
 use crate::upkeep::release::{ReleaseOutcome, Releaser};
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 
 /// The work that is left for a bucket that is sealed for ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -54,7 +54,6 @@ struct OpeningClearings {
     done: HashSet<BucketId>,
 }
 
-/// The buckets that are sealed for ever on the volumes of this node.
 #[derive(Debug, Default)]
 struct BucketRemains(Mutex<HashMap<VolumeId, OpeningClearings>>);
 
@@ -224,7 +223,7 @@ impl RemainsCleaner {
         if listed_on(&self.deps.stripes, key, page).await.is_ok() {
             return false;
         }
-        match Subject::new(&self.deps, key, page) {
+        match HealSubject::new(&self.deps, key, page) {
             Ok(subject) => {
                 let shards = subject.look(true).await;
                 shards.unknown.is_empty() && shards.intact.len() < usize::from(page.data_shards)

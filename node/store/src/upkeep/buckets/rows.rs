@@ -29,12 +29,10 @@ pub(super) struct BucketRows {
     pub(super) by_id: BTreeMap<BucketId, BucketRow>,
     /// The names of all rows, those without a bucket among them.
     pub(super) names: BTreeSet<ObjectKey>,
-    /// The volumes that were read through.
     pub(super) told: Vec<Reply<()>>,
 }
 
 impl BucketRows {
-    /// The volumes of a set that were read through.
     pub(super) fn told_by(&self, set: &SetView) -> Vec<Reply<()>> {
         self.told.iter().filter(|told| set.place_of(told.volume).is_some()).cloned().collect()
     }

@@ -37,14 +37,12 @@ struct HeldEntry {
     entry: HealEntry,
     spare: Spare,
     tries: u32,
-    place: Place,
-    /// Some log has it.
+    place: QueuePlace,
     is_logged: bool,
 }
 
-/// Where an entry is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum QueuePlace {
     Due,
     Later {
         due_ms: u64,
@@ -117,15 +115,14 @@ impl Queue {
         self.insert(entry, spare, is_logged)
     }
 
-    /// Takes an entry in that may be in no log.
     fn insert(&mut self, entry: HealEntry, spare: Spare, is_logged: bool) -> bool {
         let id = entry.id();
         if self.entries.contains_key(&id) {
             self.change(id, |held| {
                 held.is_logged |= is_logged;
                 match &mut held.place {
-                    Place::InHand { again } => *again = true,
-                    Place::Due | Place::Later { .. } => held.spare = held.spare.min(spare),
+                    QueuePlace::InHand { again } => *again = true,
+                    QueuePlace::Due | QueuePlace::Later { .. } => held.spare = held.spare.min(spare),
                 }
             });
             return true;
@@ -137,7 +134,7 @@ impl Queue {
                 return false;
             }
         }
-        self.entries.insert(id, HeldEntry { entry, spare, tries: 0, place: Place::Due, is_logged });
+        self.entries.insert(id, HeldEntry { entry, spare, tries: 0, place: QueuePlace::Due, is_logged });
         self.link(id);
         true
     }
@@ -159,30 +156,28 @@ impl Queue {
         changed
     }
 
-    /// Enters an entry where it stands.
     fn link(&mut self, id: HealId) {
         let Some(held) = self.entries.get(&id) else { return };
         let by_need = held.by_need(id);
         match held.place {
-            Place::Due => drop(self.due.insert(by_need)),
-            Place::Later { due_ms } => drop(self.later.insert((due_ms, id))),
-            Place::InHand { .. } => {}
+            QueuePlace::Due => drop(self.due.insert(by_need)),
+            QueuePlace::Later { due_ms } => drop(self.later.insert((due_ms, id))),
+            QueuePlace::InHand { .. } => {}
         }
         if !held.is_logged {
             self.unlogged.insert(id);
-        } else if !matches!(held.place, Place::InHand { .. }) {
+        } else if !matches!(held.place, QueuePlace::InHand { .. }) {
             self.loadable.insert(by_need);
         }
     }
 
-    /// Takes back what [`Self::link`] did.
     fn unlink(&mut self, id: HealId) {
         let Some(held) = self.entries.get(&id) else { return };
         let by_need = held.by_need(id);
         match held.place {
-            Place::Due => drop(self.due.remove(&by_need)),
-            Place::Later { due_ms } => drop(self.later.remove(&(due_ms, id))),
-            Place::InHand { .. } => {}
+            QueuePlace::Due => drop(self.due.remove(&by_need)),
+            QueuePlace::Later { due_ms } => drop(self.later.remove(&(due_ms, id))),
+            QueuePlace::InHand { .. } => {}
         }
         self.loadable.remove(&by_need);
         self.unlogged.remove(&id);
@@ -195,7 +190,7 @@ impl Queue {
         }
         let (_, _, id) = self.due.first().copied()?;
         self.change(id, |held| {
-            held.place = Place::InHand { again: false };
+            held.place = QueuePlace::InHand { again: false };
             held.entry.clone()
         })
     }
@@ -209,7 +204,7 @@ impl Queue {
     /// is due again, and must stay in the logs.
     pub(crate) fn healed(&mut self, id: HealId, now_ms: u64) -> bool {
         match self.entries.get(&id).map(|held| held.place) {
-            Some(Place::InHand { again: true }) => {
+            Some(QueuePlace::InHand { again: true }) => {
                 self.make_due(id);
                 return false;
             }
@@ -231,7 +226,7 @@ impl Queue {
             let pause = longest / 2 + longest / 2 * u64::from(jitter) / 255;
             held.tries = held.tries.saturating_add(1);
             held.spare = spare;
-            held.place = Place::Later { due_ms: now_ms.saturating_add(pause) };
+            held.place = QueuePlace::Later { due_ms: now_ms.saturating_add(pause) };
         });
     }
 
@@ -243,7 +238,7 @@ impl Queue {
     }
 
     fn make_due(&mut self, id: HealId) {
-        self.change(id, |held| held.place = Place::Due);
+        self.change(id, |held| held.place = QueuePlace::Due);
     }
 }
 
@@ -301,7 +296,6 @@ pub struct MrfStatus {
     pub healed_bytes: u64,
 }
 
-/// The queue as tasks share it.
 #[derive(Debug)]
 pub(crate) struct Mrf {
     queue: Mutex<Queue>,
@@ -337,7 +331,6 @@ impl Mrf {
         is_logged
     }
 
-    /// Whether some log has the entry.
     pub(crate) fn is_logged(&self, id: HealId) -> bool {
         self.queue.lock().entries.get(&id).is_some_and(|held| held.is_logged)
     }
@@ -368,7 +361,6 @@ impl Mrf {
         self.queue.lock().unlogged(limit)
     }
 
-    /// Whether every entry is in some log.
     pub(crate) fn are_all_logged(&self) -> bool {
         self.queue.lock().unlogged.is_empty()
     }
@@ -410,7 +402,6 @@ impl Mrf {
         self.healed_bytes.fetch_add(bytes, Ordering::Relaxed);
     }
 
-    /// Waits until something was added or woken.
     pub(crate) async fn added(&self) {
         self.added.notified().await;
     }
@@ -601,9 +592,9 @@ mod tests {
             }
             let count =
                 |is: &dyn Fn(&HeldEntry) -> bool| queue.entries.values().filter(|held| is(held)).count();
-            let in_hand = |held: &HeldEntry| matches!(held.place, Place::InHand { .. });
-            assert_eq!(queue.due.len(), count(&|held| held.place == Place::Due));
-            assert_eq!(queue.later.len(), count(&|held| matches!(held.place, Place::Later { .. })));
+            let in_hand = |held: &HeldEntry| matches!(held.place, QueuePlace::InHand { .. });
+            assert_eq!(queue.due.len(), count(&|held| held.place == QueuePlace::Due));
+            assert_eq!(queue.later.len(), count(&|held| matches!(held.place, QueuePlace::Later { .. })));
             assert_eq!(queue.unlogged.len(), count(&|held| !held.is_logged));
             assert_eq!(queue.loadable.len(), count(&|held| held.is_logged && !in_hand(held)));
             assert!(queue.entries.len() <= 4 && queue.forgotten.order.len() <= 4);

@@ -24,8 +24,7 @@ use crate::upkeep::limits::PAGE_PATIENCE;
 use crate::upkeep::pages::{ask, read_whole};
 use crate::upkeep::recover::limits::{ADOPT_PAGE, ADOPT_TRIES, BATCH_BYTES, BATCH_ROWS};
 
-/// The scan of one voter.
-struct Scan {
+struct VoterScan {
     route: VolumeRoute,
     epoch: Epoch,
     rows: VecDeque<ScannedRow>,
@@ -53,7 +52,7 @@ fn scan_order(key: &RegisterKey) -> (bool, [u8; 16], [u8; 16], u16, &[u8]) {
     (key.part.is_some(), key.bucket.0, upload, number, key.key.as_bytes())
 }
 
-impl Scan {
+impl VoterScan {
     fn new(route: VolumeRoute, epoch: Epoch, asked: u32) -> Self {
         Self { route, epoch, rows: VecDeque::new(), after: None, is_done: false, from: None, asked }
     }
@@ -85,7 +84,7 @@ impl Scan {
 }
 
 /// Takes the lowest key of all scans off them, with its highest row. `None` when all are at the end.
-fn next_key(scans: &mut [Scan]) -> Option<ChosenRow> {
+fn next_key(scans: &mut [VoterScan]) -> Option<ChosenRow> {
     let fronts = scans.iter().filter_map(|scan| scan.rows.front());
     let key =
         fronts.map(|row| &row.key).min_by(|one, other| scan_order(one).cmp(&scan_order(other)))?.clone();
@@ -114,7 +113,6 @@ fn next_key(scans: &mut [Scan]) -> Option<ChosenRow> {
     chosen
 }
 
-/// Adopts what the voters hold.
 #[derive(Debug)]
 pub(super) struct RowAdopter {
     deps: Deps,
@@ -134,13 +132,13 @@ impl RowAdopter {
         barrier: &Barrier,
     ) -> Result<Vec<Reply<()>>, RecoveryStall> {
         let (epoch, asked) = (self.deps.cluster.epoch(), attempt.now());
-        let mut scans: Vec<Scan> =
-            attempt.sources().iter().map(|route| Scan::new(route.clone(), epoch, asked)).collect();
+        let mut scans: Vec<VoterScan> =
+            attempt.sources().iter().map(|route| VoterScan::new(route.clone(), epoch, asked)).collect();
         debug_assert_eq!(scans.len(), barrier.voters.len(), "every voter of the barrier is scanned");
         let mut batch = Vec::new();
         let mut batch_bytes = 0;
         loop {
-            for filled in join_all(scans.iter_mut().map(Scan::fill)).await {
+            for filled in join_all(scans.iter_mut().map(VoterScan::fill)).await {
                 filled?;
             }
             // Until one of them is used up, the lowest of the fronts is the lowest of all.

@@ -26,7 +26,6 @@ use crate::upkeep::progress::ProgressFiles;
 use crate::upkeep::recover::limits::{CONTROL_PATIENCE, TAKE_PATIENCE};
 use crate::volumes::{LocalVolume, VolumeState};
 
-/// Brings volumes that lost their state to vote.
 #[derive(Debug)]
 pub(crate) struct VolumeRecovery {
     deps: Deps,

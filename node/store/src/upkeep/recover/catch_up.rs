@@ -25,7 +25,7 @@ use crate::upkeep::queue::mrf::Spare;
 use crate::upkeep::recover::limits::{
     AFTER_OPENING, COMPARE_PAGE, KEYS_AT_ONCE, NOTE_RECORDS, PAGE_PAUSES, POSITION_PATIENCE,
 };
-use crate::upkeep::shards::check::{Look, RegisterChecker};
+use crate::upkeep::shards::check::{RegisterChecker, ShardLook};
 use crate::volumes::{LocalVolume, ServingVolume};
 
 /// Compares volumes that were away with their peers.
@@ -163,7 +163,7 @@ impl PeerComparer {
     /// Compares a row for a volume; `false` where that lacks something that no log took.
     async fn compare(&self, volume: VolumeId, key: RegisterKey) -> bool {
         self.deps.throttle.take(0).await;
-        let Err(error) = self.checker.check_register(&key, Look::For(volume)).await else { return true };
+        let Err(error) = self.checker.check_register(&key, ShardLook::For(volume)).await else { return true };
         // It would not be looked at again: the next comparison begins behind this one.
         tracing::debug!(?key, %error, "what the row names is not looked at yet");
         self.queue.put(HealEntry { key, data: None, since_ms: 0 }, Spare(1)).await

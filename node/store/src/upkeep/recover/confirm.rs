@@ -57,7 +57,6 @@ impl OpeningConfirmation {
     }
 }
 
-/// Has the peers of opened volumes confirm them.
 #[derive(Debug)]
 pub(crate) struct Confirmer {
     deps: Deps,

@@ -76,7 +76,7 @@ impl RowProspect {
 
 /// The prospect of the rows of a stretch that are not settled, where none of them settles.
 #[derive(Debug, Default)]
-struct Outlook {
+struct RowOutlook {
     is_late: bool,
     unreadable: Vec<RegisterKey>,
     sealed: SealedRows,
@@ -223,11 +223,11 @@ impl FoundRowsWaiter {
 
     /// The prospect of the rows that are left; `None` where any of them settles, or it is not known
     /// what is left.
-    async fn outlook(&self, volume: VolumeId, found: &mut FoundRows) -> Option<Outlook> {
+    async fn outlook(&self, volume: VolumeId, found: &mut FoundRows) -> Option<RowOutlook> {
         let left = self.rows_left(volume, found, usize::MAX).await?;
         // All rows of a volume are its set's: away, slow and sealed volumes are so for the whole bucket.
         let mut known = HashSet::new();
-        let mut outlook = Outlook::default();
+        let mut outlook = RowOutlook::default();
         for key in left {
             if known.contains(&key.bucket) {
                 continue;
@@ -265,8 +265,8 @@ impl FoundRowsWaiter {
 
     /// Goes on without the rows of a stretch that cannot be settled now. A row that is unreadable is damage:
     /// it does not become readable by waiting.
-    async fn do_without(&self, volume: VolumeId, found: &mut FoundRows, outlook: Outlook) {
-        let Outlook { is_late: _, unreadable, sealed } = outlook;
+    async fn do_without(&self, volume: VolumeId, found: &mut FoundRows, outlook: RowOutlook) {
+        let RowOutlook { is_late: _, unreadable, sealed } = outlook;
         found.sealed.extend(sealed);
         if let Some(key) = unreadable.first() {
             let count = unreadable.len();

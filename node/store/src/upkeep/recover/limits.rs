@@ -12,15 +12,12 @@ pub(crate) const CONTROL_PATIENCE: Duration = Duration::from_secs(10);
 pub(crate) const TAKE_PATIENCE: Duration = Duration::from_mins(1);
 /// Rows of one page of a voter.
 pub(crate) const ADOPT_PAGE: usize = 200;
-/// Rows handed to the recovering volume at one time.
 pub(crate) const BATCH_ROWS: usize = 128;
-/// Bytes of values handed to the recovering volume at one time.
 pub(crate) const BATCH_BYTES: usize = 1 << 20;
 /// Times that a row which moved on while it was read is read.
 pub(crate) const ADOPT_TRIES: usize = 5;
 /// Missing shards of one pass over a recovered volume: about 300 bytes each.
 pub(crate) const SHARDS_IN_PASS_MAX: usize = 50_000;
-/// Rows of one page of such a pass.
 pub(crate) const SHARDS_PAGE: usize = 200;
 /// Before a busy volume is asked for a shard again.
 pub(crate) const BUSY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];

@@ -21,10 +21,8 @@ pub(crate) struct VolumeOrders {
     vouched: Mutex<BTreeMap<VolumeId, VolumeOrder>>,
 }
 
-/// One order.
 #[derive(Debug, Clone, Copy)]
 struct VolumeOrder {
-    /// How often the volume had been opened.
     opened_count: u32,
     given: Instant,
 }

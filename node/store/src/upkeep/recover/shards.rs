@@ -31,9 +31,8 @@ use crate::upkeep::progress::ProgressFiles;
 use crate::upkeep::queue::HealQueue;
 use crate::upkeep::queue::mrf::Spare;
 use crate::upkeep::recover::limits::{BUSY_PAUSES, SHARDS_AT_ONCE, SHARDS_IN_PASS_MAX, SHARDS_PAGE};
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 
-/// A shard that should be on the volume and is not.
 #[derive(Debug, Clone, PartialEq, Eq)]
 struct MissingShard {
     id: DataId,
@@ -75,7 +74,6 @@ impl ShardPass {
     }
 }
 
-/// Rebuilds the shards of recovered volumes.
 #[derive(Debug)]
 pub(crate) struct ShardRestorer {
     deps: Deps,
@@ -178,7 +176,7 @@ impl ShardRestorer {
         (set, place): (&SetView, usize),
         pass: &mut ShardPass,
     ) -> Result<(), String> {
-        let Ok(subject) = Subject::new(&self.deps, key, data) else { return Ok(()) };
+        let Ok(subject) = HealSubject::new(&self.deps, key, data) else { return Ok(()) };
         if !subject.is_on(set.id) {
             // Its shards are on other volumes.
             return Ok(());
@@ -211,12 +209,11 @@ impl ShardRestorer {
         Ok(())
     }
 
-    /// How many bytes of a shard a volume has.
     async fn look_at(
         &self,
         own: &VolumeRoute,
         shard: ShardId,
-        subject: &Subject,
+        subject: &HealSubject,
         home: Home,
     ) -> message::Result<u64> {
         let bytes = ask(own.peer.shard_bytes(own.volume, shard, home), PAGE_PATIENCE).await?;
@@ -231,7 +228,7 @@ impl ShardRestorer {
     /// Rebuilds a shard, or queues that; `false` where no log took it.
     async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) -> bool {
         let MissingShard { key, data, index, .. } = missing;
-        let Ok(subject) = Subject::new(&self.deps, &key, data) else { return true };
+        let Ok(subject) = HealSubject::new(&self.deps, &key, data) else { return true };
         let others: Vec<u8> =
             (0..data.data_shards + data.parity_shards).filter(|other| *other != index).collect();
         let is_safe = match subject.rebuild(&self.deps, index, &others).await {

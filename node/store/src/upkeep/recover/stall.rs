@@ -7,34 +7,20 @@ use sherd_core::id::VolumeId;
 pub(crate) enum RecoveryStall {
     /// Too few voters of the set answer.
     #[error("{voters} of {needed} needed voters of its set answer")]
-    Voters {
-        /// Voters that answered.
-        voters: usize,
-        /// P.
-        needed: usize,
-    },
+    Voters { voters: usize, needed: usize },
     /// A volume guarantees what lies more than a day ahead of this node's clock: as a voter it would
     /// close its set to every write.
     #[error("volume {volume} is more than a day ahead, and its set lacks voters without it")]
-    FarAhead {
-        /// Which voter.
-        volume: VolumeId,
-    },
+    FarAhead { volume: VolumeId },
     /// A voter changed its life, or did not confirm, in between.
     #[error("the voters of its set changed meanwhile")]
     Changed,
     /// A voter did not answer.
     #[error("scanning volume {volume}: {reason}")]
-    Scan {
-        /// Which voter.
-        volume: VolumeId,
-        /// Why.
-        reason: String,
-    },
+    Scan { volume: VolumeId, reason: String },
     /// The volume itself did not do what recovery asked.
     #[error("the volume: {0}")]
     Own(String),
-    /// The volume belongs to no set.
     #[error("the volume is in no set of the topology")]
     NoSet,
 }

@@ -52,7 +52,6 @@ impl fmt::Display for RecoveryStatus {
     }
 }
 
-/// The state of one recovery.
 #[derive(Debug, Clone, Default)]
 pub(super) struct RecoveryRun {
     pub(super) step: &'static str,
@@ -78,7 +77,6 @@ impl RecoveryRun {
     }
 }
 
-/// All recoveries under way.
 #[derive(Debug, Default)]
 pub(crate) struct Recoveries {
     running: Mutex<BTreeMap<VolumeId, RecoveryRun>>,
@@ -91,7 +89,6 @@ impl Recoveries {
         change(self.running.lock().entry(volume).or_default());
     }
 
-    /// Why a recovery does not go on, if it does not.
     pub(super) fn stalled_by(&self, volume: VolumeId) -> Option<String> {
         self.running.lock().get(&volume).and_then(|running| running.stalled.clone())
     }

@@ -38,14 +38,14 @@ use crate::upkeep::pages::ask;
 use crate::upkeep::shards::parts::is_open;
 
 /// Which volumes noted an entry.
-type Holders = SmallVec<[VolumeId; RELEASE_NOTED_ON]>;
+type NoteHolders = SmallVec<[VolumeId; RELEASE_NOTED_ON]>;
 
 /// An entry that waits.
 #[derive(Debug, Clone)]
 struct WaitingRelease {
     /// The part of it that is left.
     entry: ReleaseEntry,
-    holders: Holders,
+    holders: NoteHolders,
     /// Where it was read from the log of this volume: another node may release it first, and takes the note
     /// away then.
     read_from: Option<VolumeId>,
@@ -73,7 +73,7 @@ impl ReleaseQueue {
         if let Some(due_ms) = self.held.get(&id) {
             if let Some(known) = self.waiting.get_mut(&(*due_ms, id)) {
                 let is_news = |volume: &VolumeId| !known.holders.contains(volume);
-                let news: Holders = release.holders.into_iter().filter(is_news).collect();
+                let news: NoteHolders = release.holders.into_iter().filter(is_news).collect();
                 known.holders.extend(news);
             }
             return true;
@@ -125,7 +125,6 @@ impl ReleaseQueue {
     }
 }
 
-/// Releases superseded data.
 #[derive(Debug)]
 pub(crate) struct Releaser {
     deps: Deps,
@@ -205,7 +204,7 @@ impl Releaser {
     }
 
     /// Notes an entry in the logs of volumes that serve: each time of the same ones first, spread by its id.
-    fn note_release(&self, entry: &ReleaseEntry, id: ReleaseId) -> Holders {
+    fn note_release(&self, entry: &ReleaseEntry, id: ReleaseId) -> NoteHolders {
         let set = self.deps.cluster.set_of(&entry.key);
         let [.., spread] = id.0;
         let start = usize::from(spread) % set.routes.len();
@@ -221,7 +220,6 @@ impl Releaser {
         chosen.map(note).collect()
     }
 
-    /// Releases what is due until it is stopped.
     pub(crate) async fn release_data(&self) {
         loop {
             self.read_notes().await;

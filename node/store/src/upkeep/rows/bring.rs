@@ -9,18 +9,15 @@ use crate::upkeep::final_seals::is_gone_for_ever;
 use crate::upkeep::limits::STRAGGLER_PAUSES;
 use crate::upkeep::queue::mrf::Spare;
 
-/// The outcome of one heal.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealOutcome {
     /// Everything is where it should be.
     Whole,
     /// No register names the data, or the bucket is gone: there is nothing to heal.
     Unnamed,
-    /// Not now.
     Later {
         /// How many more losses the data can take.
         spare: Spare,
-        /// Why.
         reason: String,
         /// Something is wrong on a volume that answered; else volumes are away, which are compared when they
         /// come back.

@@ -33,12 +33,12 @@ pub(crate) struct MissedRows {
     /// When the next look may be, by the clock that never steps.
     due_ms: u64,
     turns: BringTurns,
-    walk: Walk,
+    walk: ListWalk,
 }
 
 /// The outcome for the rows of a list since its front.
 #[derive(Debug, Clone, Copy, Default)]
-struct Walk {
+struct ListWalk {
     has_met_full: bool,
     has_brought: bool,
 }
@@ -54,7 +54,7 @@ impl MissedRows {
     /// The list is at its end. Where all of it waits for room on full volumes there is nothing to do for a
     /// while.
     fn walked(&mut self, now_ms: u64, pause: Duration) {
-        let Walk { has_met_full, has_brought } = std::mem::take(&mut self.walk);
+        let ListWalk { has_met_full, has_brought } = std::mem::take(&mut self.walk);
         self.behind = None;
         if has_met_full && !has_brought {
             self.failed(now_ms, pause);
@@ -115,7 +115,6 @@ impl BringTurns {
     }
 }
 
-/// The outcome for a missed row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum BringOutcome {
     /// All volumes have it, and got the hint.
@@ -130,7 +129,6 @@ enum BringOutcome {
     Refused,
 }
 
-/// Brings rows to the volumes that missed them.
 #[derive(Debug)]
 pub(crate) struct MissedRowBringer {
     deps: Deps,
@@ -141,7 +139,6 @@ impl MissedRowBringer {
         Self { deps: deps.clone() }
     }
 
-    /// Brings rows until it is stopped.
     pub(crate) async fn bring_missed_rows(&self) {
         let mut missed: HashMap<VolumeId, MissedRows> = HashMap::new();
         loop {
@@ -214,7 +211,6 @@ impl MissedRowBringer {
         }
     }
 
-    /// Brings a row that is committed to the volumes that missed it.
     async fn bring_missed(&self, key: &RegisterKey) -> BringOutcome {
         let rows = rows_of(&self.deps, key).await;
         if !rows.sealed.is_empty() {

@@ -17,7 +17,6 @@ use super::pages::{ask, read_whole};
 use crate::peer::VolumeRoute;
 use crate::upkeep::limits::ROW_PATIENCE;
 
-/// The rows of a key on the volumes of its set.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Rows {
     /// Volumes with a row, its ballot, and whether they know it committed.
@@ -26,9 +25,7 @@ pub(crate) struct Rows {
     pub(crate) not_accepted: Vec<VolumeId>,
     /// The values of these rows, where they were read whole.
     pub(crate) values: Vec<(VolumeId, Value)>,
-    /// Volumes without one.
     pub(crate) without: Vec<VolumeId>,
-    /// Volumes whose row is rotten.
     pub(crate) rotten: Vec<VolumeId>,
     /// Volumes that do not say, for a deletion sealed the bucket there.
     pub(crate) sealed: Vec<VolumeId>,
@@ -38,7 +35,6 @@ pub(crate) struct Rows {
     pub(crate) late: Vec<VolumeId>,
 }
 
-/// How much of a row is looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum RowCheck {
     /// Its head alone; its bytes may be rotten.
@@ -214,7 +210,6 @@ async fn verify_value(
     Ok(answer)
 }
 
-/// Bytes of a row.
 fn row_bytes(value: &Value) -> u64 {
     value.encode().len() as u64 + value.state.inline_contents().map(|content| content.size).sum::<u64>()
 }

@@ -47,7 +47,6 @@ impl RowsAhead {
     }
 }
 
-/// Settles rows that volumes of this node do not know to be committed.
 #[derive(Debug)]
 pub(crate) struct Settler {
     deps: Deps,
@@ -59,7 +58,6 @@ impl Settler {
         Self { deps: deps.clone(), queue: Arc::clone(queue) }
     }
 
-    /// Settles rows until it is stopped.
     pub(crate) async fn settle_rows(&self) {
         let mut ahead: HashMap<VolumeId, RowsAhead> = HashMap::new();
         loop {

@@ -8,7 +8,7 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{RegisterKey, VolumeId};
 use sherd_core::record::Home;
 
-use super::subject::Subject;
+use super::subject::HealSubject;
 use crate::register::Failure;
 use crate::register::refs::{RefsError, kept_by};
 use crate::upkeep::deps::Deps;
@@ -21,7 +21,7 @@ use crate::upkeep::rows::rows_of;
 
 /// How the shards of a value are looked at.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Look {
+pub(crate) enum ShardLook {
     /// All of them, although some do not answer.
     Everywhere,
     /// All of them, for one volume, which has to answer: what it lacks is asked for.
@@ -77,7 +77,7 @@ impl RegisterChecker {
     ///
     /// # Errors
     /// As [`Self::look_at_shards`].
-    pub(crate) async fn check_register(&self, key: &RegisterKey, look: Look) -> Result<(), LookError> {
+    pub(crate) async fn check_register(&self, key: &RegisterKey, look: ShardLook) -> Result<(), LookError> {
         if !rows_of(&self.deps, key).await.are_equal_but_for_the_absent()
             && matches!(heal_row(&self.deps, key).await, HealOutcome::Later { is_damaged: true, .. })
         {
@@ -91,7 +91,7 @@ impl RegisterChecker {
     /// # Errors
     /// [`LookError`] where that is not known of all of them. The data that the value names itself, its
     /// manifest pages among it, was looked at also where its pages cannot be read.
-    pub(crate) async fn look_at_shards(&self, key: &RegisterKey, look: Look) -> Result<(), LookError> {
+    pub(crate) async fn look_at_shards(&self, key: &RegisterKey, look: ShardLook) -> Result<(), LookError> {
         let found = match self.deps.registers.read(key).await {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
@@ -103,8 +103,8 @@ impl RegisterChecker {
             Err(error) => (found.value.data_refs(), Err(error.into())),
         };
         for data in kept {
-            let Ok(subject) = Subject::new(&self.deps, key, data) else { continue };
-            let verifies = look == Look::WhileAllAnswer && data.home == Home::Packed;
+            let Ok(subject) = HealSubject::new(&self.deps, key, data) else { continue };
+            let verifies = look == ShardLook::WhileAllAnswer && data.home == Home::Packed;
             let bytes = if verifies { subject.shard_bytes() } else { ROW_COST_BYTES };
             self.deps.throttle.take(bytes).await;
             let shards = subject.look(verifies).await;
@@ -113,12 +113,12 @@ impl RegisterChecker {
                 self.found(entry, Spare(shards.spare(&data))).await;
             }
             let is_unknown = match look {
-                Look::Everywhere | Look::WhileAllAnswer => !shards.unknown.is_empty(),
-                Look::For(volume) => shards.unknown.iter().any(|index| subject.home(*index) == volume),
+                ShardLook::Everywhere | ShardLook::WhileAllAnswer => !shards.unknown.is_empty(),
+                ShardLook::For(volume) => shards.unknown.iter().any(|index| subject.home(*index) == volume),
             };
             if is_unknown {
                 told = Err(LookError::Unanswered);
-                if look == Look::WhileAllAnswer {
+                if look == ShardLook::WhileAllAnswer {
                     break;
                 }
             }

@@ -9,9 +9,9 @@ use std::time::Duration;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, RegisterKey};
 
-use super::check::{Look, RegisterChecker};
+use super::check::{RegisterChecker, ShardLook};
 use super::parts::PartCloser;
-use super::subject::{RebuildError, Subject};
+use super::subject::{HealSubject, RebuildError};
 use crate::register::Failure;
 use crate::register::refs::{RefsError, reference};
 use crate::upkeep::deps::Deps;
@@ -20,7 +20,6 @@ use crate::upkeep::queue::HealQueue;
 use crate::upkeep::rows::bring::{HealOutcome, heal_row, sealed};
 use crate::upkeep::rows::rows_of;
 
-/// Heals what the queue holds.
 #[derive(Debug)]
 pub(crate) struct Healer {
     deps: Deps,
@@ -44,7 +43,6 @@ impl Healer {
         }
     }
 
-    /// Heals one entry.
     pub(crate) async fn heal(&self, entry: &HealEntry) -> HealOutcome {
         match entry.data {
             Some(data) => self.heal_data(&entry.key, data.id()).await,
@@ -59,7 +57,7 @@ impl Healer {
         if healed != HealOutcome::Whole {
             return healed;
         }
-        match self.checker.look_at_shards(key, Look::WhileAllAnswer).await {
+        match self.checker.look_at_shards(key, ShardLook::WhileAllAnswer).await {
             Ok(()) => HealOutcome::Whole,
             Err(error) => HealOutcome::later(1, error),
         }
@@ -86,7 +84,7 @@ impl Healer {
             Err(RefsError::Register(Failure::Sealed)) => return sealed(&self.deps, key),
             Err(error) => return HealOutcome::later(0, error),
         };
-        let subject = match Subject::new(&self.deps, key, named) {
+        let subject = match HealSubject::new(&self.deps, key, named) {
             Ok(subject) => subject,
             Err(error) => return HealOutcome::later(named.parity_shards, error),
         };
@@ -115,7 +113,6 @@ impl Healer {
         }
     }
 
-    /// Heals what is queued until it is stopped.
     pub(crate) async fn heal_queue(&self) {
         loop {
             match self.queue.mrf.take(self.deps.now_ms()) {

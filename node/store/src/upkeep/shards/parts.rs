@@ -11,7 +11,6 @@ use crate::register::{self, Proposal, QuorumRow};
 use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::PART_AGE_MS;
 
-/// Closes the parts of uploads that are closed.
 #[derive(Debug)]
 pub(crate) struct PartCloser {
     deps: Deps,
@@ -23,7 +22,6 @@ impl PartCloser {
         Self { deps: deps.clone(), closed_count: AtomicU64::new(0) }
     }
 
-    /// Parts closed since the start.
     pub(crate) fn closed_count(&self) -> u64 {
         self.closed_count.load(Ordering::Relaxed)
     }

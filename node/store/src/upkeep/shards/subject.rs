@@ -24,7 +24,6 @@ use crate::upkeep::limits::{
 };
 use crate::upkeep::pages::ask;
 
-/// The shards of one data id, by index.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(crate) struct Shards {
     /// Whole, verified.
@@ -48,12 +47,7 @@ impl Shards {
 pub(crate) enum RebuildError {
     /// Fewer than k shards are whole: nothing can be done until another volume comes back.
     #[error("{intact} of {needed} shards are whole")]
-    TooFew {
-        /// Whole shards.
-        intact: usize,
-        /// Shards needed.
-        needed: usize,
-    },
+    TooFew { intact: usize, needed: usize },
     /// The reference describes no code, or not this set's.
     #[error("unknown geometry")]
     Geometry,
@@ -68,9 +62,8 @@ pub(crate) enum RebuildError {
     NotHealed,
 }
 
-/// One data id in its set.
 #[derive(Debug, Clone)]
-pub(crate) struct Subject {
+pub(crate) struct HealSubject {
     pub(crate) key: RegisterKey,
     pub(crate) data: DataRef,
     set: Arc<SetView>,
@@ -78,7 +71,7 @@ pub(crate) struct Subject {
     code: Arc<Code>,
 }
 
-impl Subject {
+impl HealSubject {
     /// The data id with its set; an error when the two do not fit together.
     pub(crate) fn new(deps: &Deps, key: &RegisterKey, data: DataRef) -> Result<Self, RebuildError> {
         let set = deps.cluster.set_holding(key, &data).ok_or(RebuildError::Geometry)?;
@@ -101,7 +94,6 @@ impl Subject {
         0..self.data.data_shards + self.data.parity_shards
     }
 
-    /// The volume that a shard belongs on.
     pub(crate) fn home(&self, index: u8) -> VolumeId {
         self.route(index).volume
     }
@@ -114,7 +106,6 @@ impl Subject {
         ShardId { data: self.data.id, index }
     }
 
-    /// Bytes of one shard.
     pub(crate) fn shard_bytes(&self) -> u64 {
         self.layout.shard_bytes()
     }

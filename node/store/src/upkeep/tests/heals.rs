@@ -11,8 +11,8 @@ use crate::upkeep::progress::ScrubProgress;
 use crate::upkeep::queue::mrf::Spare;
 use crate::upkeep::rows::bring::HealOutcome;
 use crate::upkeep::rows::bring::heal_row;
-use crate::upkeep::shards::check::Look;
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::check::ShardLook;
+use crate::upkeep::shards::subject::HealSubject;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
@@ -28,7 +28,7 @@ async fn a_deleted_and_a_rotten_shard_file_are_rebuilt() {
     stored[700_000] ^= 1;
     std::fs::write(&rotten, stored).expect("written");
 
-    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
     let mut broken = subject.look(true).await.broken;
     broken.sort_unstable();
     assert_eq!(broken, [0, 3]);
@@ -54,7 +54,7 @@ async fn a_missing_packed_shard_is_rebuilt() {
     let route = node.workers.deps.route_to(node.home(&register, &data, 2)).expect("a route");
     let shard = sherd_core::id::ShardId { data: data.id, index: 2 };
     route.peer.delete_shard(route.volume, shard, data.home).await.expect("deleted");
-    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
     assert_eq!(subject.look(false).await.broken, [2]);
     // As the volume's opening queues it: nobody asked the register yet.
     let entry = HealEntry { key: register, data: Some(DamagedData::Id(data.id)), since_ms: 1 };
@@ -83,7 +83,7 @@ async fn a_row_of_a_sealed_bucket_waits_for_the_deletion() {
     node.workers
         .scrubber
         .checker
-        .check_register(&register, Look::Everywhere)
+        .check_register(&register, ShardLook::Everywhere)
         .await
         .expect("all of it is there");
     let findings_count = node.workers.scrubber.status().findings_count;
@@ -262,7 +262,7 @@ async fn a_volume_that_is_away_is_no_damage_of_every_row() {
     let (away, compared) = (set.routes[3].volume, set.routes[0].volume);
     node.take_away(away).await;
     for register in &registers {
-        let checked = node.workers.scrubber.checker.check_register(register, Look::For(compared)).await;
+        let checked = node.workers.scrubber.checker.check_register(register, ShardLook::For(compared)).await;
         assert_eq!(checked, Ok(()));
         let HealOutcome::Later { is_damaged, .. } = heal_row(&node.workers.deps, register).await else {
             panic!("the volume that is away has not said that it has the row")

@@ -9,7 +9,7 @@ use sherd_core::register::EncodedValue;
 
 use super::{Directories, Node, accept_value, body};
 use crate::upkeep::rows::bring::HealOutcome;
-use crate::upkeep::shards::check::{Look, LookError};
+use crate::upkeep::shards::check::{LookError, ShardLook};
 
 /// An object of one part that stands on a page; all of its shards are files, and there.
 struct Paged {
@@ -135,16 +135,16 @@ async fn a_shard_that_nobody_can_tell_of_is_not_taken_for_there() {
     let paged = Paged::put(&node).await;
     let homes: Vec<_> = (0..4).map(|index| node.home(&paged.register, &paged.part, index)).collect();
     assert_eq!(
-        node.workers.scrubber.checker.check_register(&paged.register, Look::For(homes[3])).await,
+        node.workers.scrubber.checker.check_register(&paged.register, ShardLook::For(homes[3])).await,
         Ok(())
     );
     node.take_away(homes[3]).await;
-    for look in [Look::Everywhere, Look::WhileAllAnswer, Look::For(homes[3])] {
+    for look in [ShardLook::Everywhere, ShardLook::WhileAllAnswer, ShardLook::For(homes[3])] {
         let told = node.workers.scrubber.checker.look_at_shards(&paged.register, look).await;
         assert_eq!(told, Err(LookError::Unanswered));
     }
     assert_eq!(
-        node.workers.scrubber.checker.check_register(&paged.register, Look::For(homes[0])).await,
+        node.workers.scrubber.checker.check_register(&paged.register, ShardLook::For(homes[0])).await,
         Ok(())
     );
     node.close().await;

@@ -8,7 +8,7 @@ use sherd_core::message::Error;
 use super::{DEADLINE, Directories, body};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
 
@@ -116,7 +116,7 @@ async fn shards_that_went_with_the_end_of_a_log_are_rebuilt() {
         tokio::time::timeout(DEADLINE, compacted).await.expect("its segment is compacted");
         for name in &names {
             let (register, data) = (node.register(name).await, node.data(name).await);
-            let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+            let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
             assert_eq!(subject.look(true).await.intact.len(), 4, "{name}, cut at {cut}");
         }
         node.close().await;

@@ -13,11 +13,11 @@ use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
 use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, Node, accept_at, body, follow, key_of, tombstone};
-use crate::upkeep::progress::Progress;
+use crate::upkeep::progress::VolumeProgress;
 use crate::upkeep::recover::stall::RecoveryStall;
 use crate::upkeep::rows::rows_of;
 use crate::upkeep::rows::tell_committed;
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 use crate::upkeep::{OpeningStatus, Upkeep};
 use crate::volumes::VolumeState;
 
@@ -133,7 +133,7 @@ async fn a_volume_that_was_away_gets_what_it_missed() {
     tokio::time::timeout(DEADLINE, known).await.expect("it is known what it missed");
     heal_what_is_queued(&node).await;
     assert!(rows_of(&node.workers.deps, &register).await.are_same());
-    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
     assert_eq!(subject.look(true).await.intact.len(), 4);
     node.close().await;
 }
@@ -171,7 +171,7 @@ async fn changes_of_what_is_remembered_do_not_undo_each_other() {
     let directories = Directories::new(1);
     let node = directories.start().await;
     let volume = node.volumes.all()[0].id();
-    let count = |progress: &mut Progress| progress.scrub.get_or_insert_default().began_ms += 1;
+    let count = |progress: &mut VolumeProgress| progress.scrub.get_or_insert_default().began_ms += 1;
     let changed = join_all((0..50).map(|_| node.workers.scrubber.progress.change(volume, count))).await;
     assert!(changed.iter().all(Result::is_ok), "{changed:?}");
     let remembered = node.workers.scrubber.progress.read(volume).await.expect("readable");
@@ -326,7 +326,7 @@ async fn a_wiped_volume_is_adopted_recovered_and_votes_with_its_shards() {
     }
     for name in ["packed", "file", "later"] {
         let (register, data) = (node.register(name).await, node.data(name).await);
-        let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+        let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
         assert_eq!(subject.look(true).await.intact.len(), 4, "{name}");
     }
     // Two others leave: what the recovered one holds is needed now.
@@ -462,7 +462,7 @@ async fn background_work_heals_and_recovers_by_itself() {
     let lost = (0..2).map(|index| node.file_on(&register, &data, index)).find(|path| path.exists());
     std::fs::remove_file(lost.expect("a data shard has a file")).expect("removed");
     assert_eq!(node.get("large").await, Some(body(1, 2_000_000)));
-    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
     let whole = async {
         while subject.look(false).await.intact.len() < 4 {
             crate::upkeep::tests::between_looks().await;

@@ -17,7 +17,7 @@ use crate::object::{CompleteUpload, ListedPart, PartName, WriteConditions};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::rows::bring::HealOutcome;
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seal_that_may_be_taken_back_is_no_proof_that_data_may_go() {
@@ -61,7 +61,7 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     assert_eq!((data, pages), (vec![old], vec![]));
     let pinned = node.workers.deps.pins.hold([(SetId(0), old.id)]);
     assert_eq!(node.workers.releaser.release_data_id(&key, old, false).await, ReleaseOutcome::InUse);
-    let subject = Subject::new(&node.workers.deps, &key, old).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &key, old).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 4);
     drop(pinned);
     assert_eq!(node.workers.releaser.release_data_id(&key, old, false).await, ReleaseOutcome::Done);
@@ -99,7 +99,7 @@ async fn a_restart_finds_again_what_was_replaced() {
     node.clock.advance(limits::RELEASE_GRACE_MS + 1_000);
     node.workers.releaser.read_notes().await;
     assert!(!node.workers.releaser.release_what_is_due().await, "a reader takes its lease within a minute");
-    let subject = Subject::new(&node.workers.deps, &register, old).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, old).expect("fits its set");
     let released = async {
         while subject.look(false).await.broken.len() < 4 {
             // By little: a volume whose clock goes on by minutes seems to hang.
@@ -167,7 +167,7 @@ async fn a_replaced_part_is_released_when_its_upload_is_closed() {
     node.objects.abort_upload(name, upload).await.expect("it is given up");
     assert!(!node.workers.releaser.may_be_carried(&key).await);
     assert_eq!(node.workers.releaser.release_data_id(&key, replaced, false).await, ReleaseOutcome::Done);
-    let subject = Subject::new(&node.workers.deps, &key, replaced).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &key, replaced).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4);
     node.close().await;
 }
@@ -307,7 +307,7 @@ async fn a_node_that_only_noted_replaced_data_releases_it_once_its_gateway_does_
     node.workers.releaser.read_overdue_notes().await;
     assert_eq!(node.workers.releaser.status().len, 1, "taken up before its grace is over");
     assert!(!node.workers.releaser.release_what_is_due().await, "its gateway comes first");
-    let subject = Subject::new(&node.workers.deps, &register, old).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, old).expect("fits its set");
     let released = async {
         while subject.look(false).await.broken.len() < 4 {
             if !node.workers.releaser.release_what_is_due().await {
@@ -442,7 +442,7 @@ async fn data_that_was_given_up_and_removed_is_forgotten() {
     let data = given_up(&gateway, &register).await;
     let Node { workers, reports, .. } = &mut gateway;
     let mut from_writers = reports.take().expect("not taken").take_given_up().expect("once");
-    let subject = Subject::new(&node.workers.deps, &register, data).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
     tokio::time::timeout(super::DEADLINE, async {
         // Cancel-safe: the test is over with it.
         tokio::select! {

@@ -16,7 +16,7 @@ use crate::object::{CreateUpload, ObjectName, PartName, WriteConditions};
 use crate::register::{Proposal, Writer};
 use crate::upkeep::final_seals::is_sealed_for_ever_on;
 use crate::upkeep::rows::bring::heal_row;
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 
 /// A node whose upkeep gives what is left of deleted buckets no grace.
 async fn without_grace(directories: &Directories) -> Node {
@@ -87,7 +87,7 @@ fn files(directories: &Directories) -> Vec<PathBuf> {
 }
 
 async fn intact(node: &Node, (key, data): &(RegisterKey, DataRef)) -> usize {
-    Subject::new(&node.workers.deps, key, *data).expect("fits its set").look(false).await.intact.len()
+    HealSubject::new(&node.workers.deps, key, *data).expect("fits its set").look(false).await.intact.len()
 }
 
 /// S3 lets a bucket go on which only uploads are open.

@@ -23,7 +23,7 @@ use crate::upkeep::progress::SweepProgress;
 use crate::upkeep::rows::bring::HealOutcome;
 use crate::upkeep::rows::bring::heal_row;
 use crate::upkeep::rows::rows_of;
-use crate::upkeep::shards::subject::Subject;
+use crate::upkeep::shards::subject::HealSubject;
 use crate::upkeep::walks::suspects::Suspect;
 use crate::upkeep::walks::sweep::encode_place;
 use crate::volumes::VolumeState;
@@ -61,7 +61,7 @@ async fn an_orphan_is_swept_and_named_data_stays() {
     assert_eq!(node.workers.sweeper.status().suspects_len, 1);
     node.workers.sweeper.sweep().await;
     assert_eq!(node.workers.sweeper.status().orphans_count, 1);
-    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4, "every shard of the orphan is gone");
     assert_eq!(node.get("a").await, Some(body(2, 100_000)));
     assert_eq!(node.get("young").await, Some(body(3, 100_000)));
@@ -119,7 +119,7 @@ async fn what_a_writer_abandoned_is_swept_without_a_scrub_when_it_is_old() {
     for (data, key) in [(orphan.id, &register), (kept.id, &register), (node.data("young").await.id, &young)] {
         abandoned.note(data, key.clone());
     }
-    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     let (fourth, shard) = (&node.volumes.all()[3], ShardId { data: orphan.id, index: 0 });
     let index =
         (0..4).find(|index| node.home(&register, &orphan, *index) == fourth.id()).expect("one of four");
@@ -167,7 +167,7 @@ async fn what_a_killed_upload_left_is_swept_when_it_is_old() {
     node.workers.sweeper.sweep().await;
     assert_eq!(node.workers.sweeper.status().orphans_count, 1);
     assert_eq!(left(), [false; 4]);
-    let subject = Subject::new(&node.workers.deps, &register, kept).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, kept).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 4);
     assert_eq!(node.get("a").await, Some(body(1, 2_000_000)));
     node.close().await;
@@ -232,7 +232,7 @@ async fn the_sweeper_does_not_begin_its_period_anew_with_each_start() {
     };
     tokio::time::timeout(super::DEADLINE, swept).await.expect("swept long before the period is over");
     upkeep.stop().await;
-    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     assert_eq!(subject.look(false).await.broken.len(), 4);
     node.close().await;
 }
@@ -283,7 +283,7 @@ async fn nothing_is_swept_while_a_volume_is_away() {
     node.wait_for(away.id(), |state| matches!(state, VolumeState::Offline { .. })).await;
     node.workers.sweeper.sweep().await;
     assert_eq!(node.workers.sweeper.status().orphans_count, 0);
-    let subject = Subject::new(&node.workers.deps, &register, orphan).expect("fits its set");
+    let subject = HealSubject::new(&node.workers.deps, &register, orphan).expect("fits its set");
     assert_eq!(subject.look(false).await.intact.len(), 3);
     node.volumes.close(super::DEADLINE).await;
 }
@@ -586,7 +586,7 @@ async fn rows_on_a_minority_are_settled() {
     node.workers
         .scrubber
         .checker
-        .check_register(&register, crate::upkeep::shards::check::Look::Everywhere)
+        .check_register(&register, crate::upkeep::shards::check::ShardLook::Everywhere)
         .await
         .expect("it can be told");
     assert!(rows_of(&node.workers.deps, &register).await.are_same());
@@ -609,7 +609,7 @@ async fn a_replaced_part_stays_while_its_upload_is_open() {
     }
     let [replaced, current] = data[..] else { panic!("each part has data") };
     let whole = async |data| {
-        let subject = Subject::new(&node.workers.deps, &part, data).expect("fits its set");
+        let subject = HealSubject::new(&node.workers.deps, &part, data).expect("fits its set");
         subject.look(false).await.intact.len() == 4
     };
     for _ in 0..2 {

@@ -42,7 +42,7 @@ use crate::upkeep::progress::{ProgressFiles, ScrubProgress};
 use crate::upkeep::queue::HealQueue;
 use crate::upkeep::queue::mrf::Spare;
 use crate::upkeep::rows::rows_of;
-use crate::upkeep::shards::check::{Look, RegisterChecker};
+use crate::upkeep::shards::check::{RegisterChecker, ShardLook};
 use crate::upkeep::shards::parts::PartCloser;
 use crate::volumes::LocalVolume;
 
@@ -77,7 +77,6 @@ pub struct ScrubStatus {
     pub done_permille: u32,
 }
 
-/// The scrubber's figures.
 #[derive(Debug, Default)]
 pub(crate) struct ScrubCounters {
     rows: AtomicU64,
@@ -295,7 +294,7 @@ impl Scrubber {
         let first = set.routes.iter().find(|route| holds(route.volume));
         if first.is_none_or(|first| first.volume == own.volume) {
             // A row that cannot be looked at now is in the next pass.
-            let _ = self.checker.check_register(key, Look::Everywhere).await;
+            let _ = self.checker.check_register(key, ShardLook::Everywhere).await;
             if key.part.is_some() && value.state != State::Tombstone {
                 self.parts.close_old_part(key).await;
             }

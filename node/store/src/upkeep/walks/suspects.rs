@@ -12,18 +12,13 @@ use crate::cluster::SetView;
 use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::{SUSPECT_TRIES_MAX, SUSPECTS_MAX};
 
-/// Data that no register seems to name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Suspect {
-    /// The register that its shards say should name it.
     pub(crate) key: RegisterKey,
-    /// The data.
     pub(crate) data: DataId,
-    /// Where its shards live.
     pub(crate) home: Home,
 }
 
-/// Suspects that wait to be judged.
 #[derive(Debug)]
 pub(crate) struct Suspects {
     deps: Deps,

@@ -66,7 +66,6 @@ async fn ask_all<R: Unpin>(
         .collect()
 }
 
-/// The lives that replies come from.
 fn lives_of<R>(replies: &[Reply<R>]) -> Lives {
     let mut lives = Lives::default();
     for reply in replies {
@@ -134,7 +133,6 @@ impl Sweeper {
         }
     }
 
-    /// Sweeps what is due in every set that has a volume here.
     pub(crate) async fn sweep(&self) {
         self.look_after_abandoned().await;
         for set in self.deps.cluster.sets() {

@@ -15,7 +15,6 @@ use crate::volumes::limits::IDENTITY_BYTES_MAX;
 
 /// Upkeep's file about a volume, in its directory.
 pub(crate) const UPKEEP_FILE: &str = "upkeep.json";
-/// Its name until it is whole.
 pub(crate) const UPKEEP_FILE_NEW: &str = "upkeep.json.new";
 /// Names that an empty filesystem, or a format that a crash interrupted before its first file, may hold.
 const HARMLESS: [&str; 3] = ["lost+found", LOCK_NAME, "volume.json.new"];

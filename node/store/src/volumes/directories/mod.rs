@@ -205,7 +205,6 @@ fn difference_of(missing: &[String], unknown: &[String]) -> String {
     sides.join("; ")
 }
 
-/// A directory and what was found in it.
 struct SeenDirectory {
     path: PathBuf,
     identity: Option<Identity>,
