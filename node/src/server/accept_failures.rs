@@ -10,7 +10,6 @@ use std::net::IpAddr;
 use crate::server::limits::LOGGED_EVERY;
 use tokio::time::Instant;
 
-/// The failures of one listener.
 #[derive(Debug, Default)]
 pub(super) struct Shortage {
     descriptors: RareLine,

@@ -32,7 +32,7 @@ pub(super) struct TimedStream<T> {
     traffic: Traffic,
     timeout: Duration,
     held: HeldBuffers,
-    pace: Pace,
+    pace: ReadPace,
     /// The next look at a write that waits.
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
@@ -44,7 +44,7 @@ pub(super) struct TimedStream<T> {
 
 /// How fast the client reads what is written for it.
 #[derive(Debug)]
-struct Pace {
+struct ReadPace {
     since: Instant,
     bytes: u64,
     last_progress: Instant,
@@ -52,7 +52,7 @@ struct Pace {
     bytes_per_second: Option<u64>,
 }
 
-impl Pace {
+impl ReadPace {
     fn new(now: Instant) -> Self {
         Self { since: now, bytes: 0, last_progress: now, bytes_per_second: None }
     }
@@ -130,7 +130,7 @@ impl<T> TimedStream<T> {
         body: BodyState,
         lingers: Arc<Semaphore>,
     ) -> Self {
-        let pace = Pace::new(Instant::now());
+        let pace = ReadPace::new(Instant::now());
         let (look, waiting_since, linger) = (None, None, None);
         Self { stream, traffic, timeout, held, pace, look, waiting_since, body, lingers, linger }
     }

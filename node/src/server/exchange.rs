@@ -22,10 +22,10 @@ const LINES_BESIDE_HEADERS: usize = 2;
 
 /// The exchange of one connection. Clones are the same.
 #[derive(Debug, Clone)]
-pub(super) struct Exchange(Arc<State>);
+pub(super) struct Exchange(Arc<ExchangeState>);
 
 #[derive(Debug)]
-struct State {
+struct ExchangeState {
     place: ConnectionPlace,
     stage: AtomicU8,
     /// Lines that were read since the connection began to wait for a head, and whether the last one is whole.
@@ -33,16 +33,14 @@ struct State {
     ends_with_line: AtomicBool,
 }
 
-/// The state of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-enum Stage {
+enum ExchangeStage {
     Head,
     /// A read is worked on, and nothing was read behind its head: it ends when its client goes.
     Read,
     /// Another request is worked on, or one with others behind it.
     Work,
-    /// The answer is sent.
     Answer,
     /// The answer's body has ended; bytes of it may wait for the socket.
     Flush,
@@ -50,19 +48,19 @@ enum Stage {
 
 impl Exchange {
     pub(super) fn new(place: ConnectionPlace) -> Self {
-        Self(Arc::new(State {
+        Self(Arc::new(ExchangeState {
             place,
-            stage: AtomicU8::new(Stage::Head as u8),
+            stage: AtomicU8::new(ExchangeStage::Head as u8),
             lines: AtomicUsize::new(0),
             ends_with_line: AtomicBool::new(false),
         }))
     }
 
-    fn is_at(&self, stage: Stage) -> bool {
+    fn is_at(&self, stage: ExchangeStage) -> bool {
         self.0.stage.load(Ordering::Acquire) == stage as u8
     }
 
-    fn go_to(&self, stage: Stage) {
+    fn go_to(&self, stage: ExchangeStage) {
         self.0.stage.store(stage as u8, Ordering::Release);
     }
 
@@ -88,23 +86,23 @@ impl Exchange {
         // lines here.
         let is_last = lines == request.headers().len() + LINES_BESIDE_HEADERS
             && self.0.ends_with_line.load(Ordering::Relaxed);
-        self.go_to(if is_read && is_last { Stage::Read } else { Stage::Work });
+        self.go_to(if is_read && is_last { ExchangeStage::Read } else { ExchangeStage::Work });
         self.0.place.keep()
     }
 
     /// The head of the answer is there. The place is kept until the answer's body is dropped and all of it
     /// sent.
     pub(super) fn answer<B>(&self, body: B) -> AnswerBody<B> {
-        self.go_to(Stage::Answer);
+        self.go_to(ExchangeStage::Answer);
         AnswerBody { body, exchange: self.clone() }
     }
 
     /// Nothing waits for the socket. `true` where that ends an answer: the connection waits for a head again.
     pub(super) fn all_is_sent(&self) -> bool {
-        let ends = self.is_at(Stage::Flush);
+        let ends = self.is_at(ExchangeStage::Flush);
         if ends {
             self.0.lines.store(0, Ordering::Relaxed);
-            self.go_to(Stage::Head);
+            self.go_to(ExchangeStage::Head);
             self.0.place.offer();
         }
         ends
@@ -112,16 +110,15 @@ impl Exchange {
 
     /// Whether the connection is idle, or its head is not whole.
     pub(super) fn waits_for_head(&self) -> bool {
-        self.is_at(Stage::Head)
+        self.is_at(ExchangeStage::Head)
     }
 
     /// Whether a read is worked on that ends when its client goes.
     pub(super) fn ends_with_client(&self) -> bool {
-        self.is_at(Stage::Read)
+        self.is_at(ExchangeStage::Read)
     }
 }
 
-/// The body of an answer.
 #[derive(Debug)]
 pub(super) struct AnswerBody<B> {
     body: B,
@@ -130,7 +127,7 @@ pub(super) struct AnswerBody<B> {
 
 impl<B> Drop for AnswerBody<B> {
     fn drop(&mut self) {
-        self.exchange.go_to(Stage::Flush);
+        self.exchange.go_to(ExchangeStage::Flush);
     }
 }
 

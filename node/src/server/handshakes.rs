@@ -18,7 +18,6 @@ use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertific
 const PLAIN_ANSWER: &[u8] = b"HTTP/1.1 400 Bad Request\r\nContent-Type: text/plain\r\nContent-Length: 38\r\n\
     Connection: close\r\n\r\nthis port speaks TLS: ask by https://\n";
 
-/// Turns connections into TLS of one certificate.
 #[derive(Debug)]
 pub(super) struct Handshakes {
     certificate: ServedCertificate,

@@ -259,7 +259,6 @@ async fn next(
     }
 }
 
-/// Serves one connection to its end.
 async fn connection<S, F, B>(
     transport: Transport,
     held: HeldBuffers,

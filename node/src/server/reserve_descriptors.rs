@@ -12,7 +12,6 @@ use rustix::process::{Resource, getrlimit};
 /// Descriptors that a listener without spare ones does not take.
 const LEFT_ALONE: u64 = 8;
 
-/// Spare descriptors. Each is closed just before the connection that needs it is accepted.
 #[derive(Debug)]
 pub(super) struct SpareDescriptors {
     held: Mutex<Vec<OwnedFd>>,
@@ -20,7 +19,6 @@ pub(super) struct SpareDescriptors {
 }
 
 impl SpareDescriptors {
-    /// Opens up to `wanted` spare descriptors.
     pub(super) fn new(wanted: usize) -> Self {
         let spares = Self { held: Mutex::default(), wanted };
         spares.refill();

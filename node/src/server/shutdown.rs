@@ -51,7 +51,6 @@ impl Life {
         self.abort.cancelled().await;
     }
 
-    /// Counts a connection that was cut.
     pub(super) fn cut(&self, client: SocketAddr) {
         tracing::warn!(%client, "request cut by shutdown");
         self.cut.fetch_add(1, Ordering::AcqRel);

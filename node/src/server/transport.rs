@@ -23,7 +23,6 @@ use super::request_body::BodyState;
 use crate::server::limits::AHEAD_BYTES_MAX;
 use sherd_net::tls::ServedStream;
 
-/// A connection of a client, ready for requests.
 #[derive(Debug)]
 pub(super) struct Transport {
     wire: Wire,
@@ -52,7 +51,6 @@ impl Deadlines {
         Self { head_timeout, answer_timeout, head_ends, head_timer: None, answer_ends: None }
     }
 
-    /// Bytes of a head came.
     fn read_of_head(&mut self) {
         self.head_ends.get_or_insert_with(|| Instant::now() + self.head_timeout);
     }

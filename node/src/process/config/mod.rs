@@ -258,7 +258,6 @@ impl Config {
     }
 }
 
-/// The root credentials in the file that is named for them.
 fn root_credentials(file: Option<PathBuf>) -> Result<Credentials, ConfigError> {
     match file {
         Some(path) => Ok(Credentials::from_file(&path, CREDENTIALS_MODE)?),

@@ -64,7 +64,6 @@ impl NodeProcess {
         Ok(Self { child, pid, printed })
     }
 
-    /// Returns the process's id.
     pub(crate) fn id(&self) -> u32 {
         self.pid.as_raw_nonzero().get().unsigned_abs()
     }

@@ -39,7 +39,6 @@ use crate::process::config::source::Sources;
 
 /// Volumes of each node, where no number is given.
 const VOLUMES: u16 = 1;
-/// The cluster's name.
 const NAME: &str = "dev";
 /// The name in the certificate with which a person looks at the cluster.
 const ADMIN: &str = "admin";
@@ -53,7 +52,6 @@ const PUBLIC: u32 = 0o644;
 /// A cluster of processes to try out.
 #[derive(Debug)]
 pub struct DevCluster {
-    /// Its nodes, by number.
     pub(crate) nodes: Vec<DevNode>,
     /// The directory as a person passes it to commands: as given on the command line, for it is shown.
     directory: PathBuf,
@@ -61,7 +59,6 @@ pub struct DevCluster {
     log: Log,
 }
 
-/// One node: where its things are.
 #[derive(Debug)]
 pub(crate) struct DevNode {
     /// `n1`, `n2`, ..
@@ -267,7 +264,6 @@ struct LogTable {
     slow_request: Option<String>,
 }
 
-/// The certificates of the cluster.
 struct Pki {
     directory: PathBuf,
 }

@@ -13,11 +13,8 @@ const NODE_PORT_OFFSET: u16 = 100;
 /// Where one node listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodePorts {
-    /// S3.
     pub(crate) s3: SocketAddr,
-    /// Metrics and health.
     pub(crate) admin: SocketAddr,
-    /// Its peers.
     pub(crate) node: SocketAddr,
 }
 

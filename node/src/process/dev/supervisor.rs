@@ -89,7 +89,6 @@ pub fn supervise(cluster: &DevCluster, announce: impl FnOnce()) -> Result<(), Su
     })
 }
 
-/// The state that the nodes of one supervisor share.
 struct Supervision {
     program: PathBuf,
     life: Life,
@@ -156,7 +155,6 @@ async fn pause(life: &Life, duration: Duration) {
     }
 }
 
-/// A node's process cannot be started.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error(transparent)]
@@ -179,7 +177,6 @@ fn start(
     Ok(process)
 }
 
-/// How a node's process ended.
 enum NodeEnd {
     /// On a signal.
     Asked(io::Result<ExitStatus>),
@@ -187,7 +184,6 @@ enum NodeEnd {
     ByItself(io::Result<ExitStatus>),
 }
 
-/// Waits for the end of a process, and ends it when it is time.
 async fn run(process: &mut NodeProcess, life: &Life) -> NodeEnd {
     // Cancel-safe: a process whose end was not seen here is waited for again.
     tokio::select! {

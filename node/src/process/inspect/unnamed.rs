@@ -16,14 +16,13 @@ use sherd_core::topology::Topology;
 use sherd_volume::error::Error;
 
 use super::findings::{Report, UnnamedShards};
-use super::verify::Subject;
+use super::verify::InspectedData;
 use super::volume::{InspectError, InspectedVolume, read_error};
 use crate::process::inspect::limits::{KEYS_MAX, LISTED_MAX, PAGE};
 
 /// The data that the rows of a key name; `None` where some of it cannot be read.
 type NamedByKey = Option<Arc<HashSet<DataId>>>;
 
-/// Looks up which data is named.
 struct NameLookup<'a> {
     volumes: &'a [InspectedVolume],
     topology: Option<&'a Topology>,
@@ -155,7 +154,7 @@ impl NameLookup<'_> {
     /// The data that a manifest page lists; `None` where it cannot be read.
     fn listed_on(&self, key: &RegisterKey, page: DataRef) -> Option<Vec<DataId>> {
         // Verification reports the fault.
-        let subject = Subject::new(self.volumes, self.topology?, key, page, &mut Report::default())?;
+        let subject = InspectedData::new(self.volumes, self.topology?, key, page, &mut Report::default())?;
         let parts = decode_manifest(subject.read()?).ok()?;
         Some(parts.into_iter().filter_map(|part| part.data).map(|data| data.id).collect())
     }

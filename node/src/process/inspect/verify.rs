@@ -28,7 +28,6 @@ struct HeldRow {
     value: Option<Bytes>,
 }
 
-/// Verifies every row and shard of every volume, and what they are together.
 pub(super) fn verify(
     volumes: &[InspectedVolume],
     topology: Option<&Topology>,
@@ -100,7 +99,6 @@ impl std::fmt::Display for NamedData {
     }
 }
 
-/// A key in the order of the scans: objects, then parts.
 #[derive(Debug, PartialEq, Eq)]
 struct OrderedKey {
     key: RegisterKey,
@@ -279,13 +277,13 @@ fn verify_value(
     }
     let pages = value.state.manifest_pages();
     for data in value.data_refs() {
-        let Some(subject) = Subject::new(volumes, topology, key, data, report) else { continue };
+        let Some(subject) = InspectedData::new(volumes, topology, key, data, report) else { continue };
         subject.verify(report);
         if pages.contains(&data) {
             match subject.read().and_then(|bytes| decode_manifest(bytes).ok()) {
                 Some(parts) => {
                     for listed in parts.into_iter().filter_map(|part| part.data) {
-                        if let Some(subject) = Subject::new(volumes, topology, key, listed, report) {
+                        if let Some(subject) = InspectedData::new(volumes, topology, key, listed, report) {
                             subject.verify(report);
                         }
                     }
@@ -297,7 +295,7 @@ fn verify_value(
 }
 
 /// One data id over the volumes that were given.
-pub(super) struct Subject<'a> {
+pub(super) struct InspectedData<'a> {
     key: &'a RegisterKey,
     data: DataRef,
     layout: Layout,
@@ -306,7 +304,7 @@ pub(super) struct Subject<'a> {
     homes: Vec<Option<&'a InspectedVolume>>,
 }
 
-impl<'a> Subject<'a> {
+impl<'a> InspectedData<'a> {
     pub(super) fn new(
         volumes: &'a [InspectedVolume],
         topology: &Topology,

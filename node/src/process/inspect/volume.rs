@@ -26,12 +26,10 @@ pub enum InspectError {
     Write(#[from] std::io::Error),
 }
 
-/// A volume that is locked against other processes.
 pub(super) struct InspectedVolume {
     pub(super) path: PathBuf,
     pub(super) id: VolumeId,
     pub(super) reader: Arc<Reader>,
-    /// Holds the lock.
     pub(super) _volume: sherd_volume::Volume,
 }
 

@@ -38,7 +38,6 @@ use sherd_s3::protocol::query::Query;
 
 /// The headers that each request signs.
 const SIGNED_HEADERS: &str = "host;x-amz-content-sha256;x-amz-date";
-/// The object's name.
 const KEY: &str = "object";
 
 /// `sherd-node probe`.
@@ -101,7 +100,7 @@ impl Endpoint {
 
 /// A step of the probe.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub enum ProbeStep {
     /// Makes the bucket.
     CreateBucket,
     /// Stores the object.
@@ -130,7 +129,7 @@ pub enum ProbeError {
     #[error("{step:?}: {failure}")]
     Exchange {
         /// The step.
-        step: Step,
+        step: ProbeStep,
         /// The step that failed.
         failure: ExchangeFailure,
     },
@@ -138,7 +137,7 @@ pub enum ProbeError {
     #[error("{step:?} was answered {status}: {words}")]
     Refused {
         /// The step.
-        step: Step,
+        step: ProbeStep,
         /// The answer's status.
         status: StatusCode,
         /// S3's code and message, or the beginning of the answer.
@@ -190,7 +189,6 @@ pub enum ExchangeFailure {
     Request(#[from] http::Error),
 }
 
-/// Signs requests and sends them.
 struct Client<'a> {
     endpoint: &'a Endpoint,
     tls: Option<(HttpsConnector, &'a EndpointName)>,
@@ -245,28 +243,28 @@ async fn ask(
 
 impl Client<'_> {
     async fn steps(&self, bucket: &str, object: &str, bytes: Bytes) -> Result<(), ProbeError> {
-        self.step(Step::CreateBucket, bucket, Bytes::new()).await?;
-        self.step(Step::PutObject, object, bytes.clone()).await?;
-        let got = self.step(Step::GetObject, object, Bytes::new()).await?;
+        self.step(ProbeStep::CreateBucket, bucket, Bytes::new()).await?;
+        self.step(ProbeStep::PutObject, object, bytes.clone()).await?;
+        let got = self.step(ProbeStep::GetObject, object, Bytes::new()).await?;
         if got != bytes {
             return Err(ProbeError::Different { got: got.len(), put: bytes.len() });
         }
-        self.step(Step::DeleteObject, object, Bytes::new()).await?;
-        self.step(Step::DeleteBucket, bucket, Bytes::new()).await?;
+        self.step(ProbeStep::DeleteObject, object, Bytes::new()).await?;
+        self.step(ProbeStep::DeleteBucket, bucket, Bytes::new()).await?;
         Ok(())
     }
 
     async fn clean_up(&self, bucket: &str, object: &str) -> Result<(), ProbeError> {
-        self.step(Step::DeleteObject, object, Bytes::new()).await?;
-        self.step(Step::DeleteBucket, bucket, Bytes::new()).await?;
+        self.step(ProbeStep::DeleteObject, object, Bytes::new()).await?;
+        self.step(ProbeStep::DeleteBucket, bucket, Bytes::new()).await?;
         Ok(())
     }
 
-    async fn step(&self, step: Step, path: &str, body: Bytes) -> Result<Bytes, ProbeError> {
+    async fn step(&self, step: ProbeStep, path: &str, body: Bytes) -> Result<Bytes, ProbeError> {
         let method = match step {
-            Step::CreateBucket | Step::PutObject => Method::PUT,
-            Step::GetObject => Method::GET,
-            Step::DeleteObject | Step::DeleteBucket => Method::DELETE,
+            ProbeStep::CreateBucket | ProbeStep::PutObject => Method::PUT,
+            ProbeStep::GetObject => Method::GET,
+            ProbeStep::DeleteObject | ProbeStep::DeleteBucket => Method::DELETE,
         };
         let exchanged = self.exchange(method, path, body).await;
         let (status, body) = exchanged.map_err(|failure| ProbeError::Exchange { step, failure })?;

@@ -149,7 +149,7 @@ async fn a_refusal_is_told_by_step_status_and_the_servers_words() {
 async fn an_endpoint_that_is_not_http_or_not_there_is_told() {
     let (outcome, _) = run(vec![Answer::Garbage, GONE, GONE]).await;
     let error = outcome.expect_err("not HTTP");
-    let ProbeError::Exchange { step: Step::CreateBucket, failure } = &error else { panic!("{error}") };
+    let ProbeError::Exchange { step: ProbeStep::CreateBucket, failure } = &error else { panic!("{error}") };
     assert!(matches!(failure, ExchangeFailure::Http(_)), "{error}");
 
     let free = TcpListener::bind("127.0.0.1:0").await.expect("loopback").local_addr().expect("bound");

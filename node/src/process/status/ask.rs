@@ -16,47 +16,32 @@ use sherd_net::tls::{CertificateFacts, ConnectError, Trust, TrustError, TrustFil
 /// The reason why an answer is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
-    /// Timers and sockets cannot be made.
     #[error("start runtime: {0}")]
     Runtime(#[source] io::Error),
-    /// The certificate cannot be read.
     #[error("{path}: {why}", path = path.display())]
-    Certificate {
-        /// The file.
-        path: PathBuf,
-        /// The fault.
-        why: String,
-    },
-    /// The files cannot be used.
+    Certificate { path: PathBuf, why: String },
     #[error(transparent)]
     Trust(#[from] TrustError),
     /// No node of the cluster answers at the address.
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    /// The node does not answer in time.
     #[error("{address}: no answer within {} s", ANSWER_TIMEOUT.as_secs())]
-    TimedOut {
-        /// As given.
-        address: String,
-    },
-    /// The node refuses, or the connection ends.
+    TimedOut { address: String },
     #[error("{address}: {why}")]
     Refused {
-        /// As given.
         address: String,
         /// The reasons, the outermost first.
         why: String,
     },
 }
 
-/// Asks the node at one address.
 #[derive(Debug)]
-pub(crate) struct Asker {
+pub(crate) struct StatusAsker {
     trust: Trust,
     address: String,
 }
 
-impl Asker {
+impl StatusAsker {
     /// Loads the certificates.
     ///
     /// # Errors

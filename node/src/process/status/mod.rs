@@ -15,9 +15,9 @@ use std::process::ExitCode;
 
 use sherd_proto::v1::StatusReply;
 
-use self::ask::{AskError, Asker};
+use self::ask::{AskError, StatusAsker};
 use self::limits::WATCH_EVERY;
-use self::text::{Verdict, json, json_of_error, table, verdict};
+use self::text::{ClusterVerdict, json, json_of_error, table, verdict};
 
 /// Clears a terminal and goes to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
@@ -31,7 +31,7 @@ pub fn status(arguments: &StatusArgs) -> ExitCode {
     };
     let verdict = asked.unwrap_or_else(|error| {
         let _nobody_reads = writeln!(io::stderr(), "sherd-node: {error}");
-        Verdict::NotServing
+        ClusterVerdict::NotServing
     });
     ExitCode::from(verdict as u8)
 }
@@ -40,8 +40,8 @@ pub fn status(arguments: &StatusArgs) -> ExitCode {
 ///
 /// # Errors
 /// [`AskError`] when the certificates cannot be used, or the only look found no node.
-async fn ask_and_print(arguments: &StatusArgs) -> Result<Verdict, AskError> {
-    let asker = Asker::new(arguments).await?;
+async fn ask_and_print(arguments: &StatusArgs) -> Result<ClusterVerdict, AskError> {
+    let asker = StatusAsker::new(arguments).await?;
     if !arguments.watch {
         return match asker.ask().await {
             Ok(reply) => Ok(print(arguments, &Ok(reply))),
@@ -49,7 +49,7 @@ async fn ask_and_print(arguments: &StatusArgs) -> Result<Verdict, AskError> {
             Err(error) => Err(error),
         };
     }
-    let mut seen = Verdict::NotServing;
+    let mut seen = ClusterVerdict::NotServing;
     let mut interrupted = std::pin::pin!(tokio::signal::ctrl_c());
     loop {
         // Cancel-safe: a question that was interrupted is not asked again.
@@ -71,12 +71,12 @@ async fn ask_and_print(arguments: &StatusArgs) -> Result<Verdict, AskError> {
     }
 }
 
-fn print(arguments: &StatusArgs, reply: &Result<StatusReply, AskError>) -> Verdict {
+fn print(arguments: &StatusArgs, reply: &Result<StatusReply, AskError>) -> ClusterVerdict {
     let (text, verdict) = match (reply, arguments.json) {
         (Ok(reply), true) => (json(reply), verdict(reply)),
         (Ok(reply), false) => (table(reply), verdict(reply)),
-        (Err(error), true) => (json_of_error(&error.to_string()), Verdict::NotServing),
-        (Err(error), false) => (format!("{error}\n"), Verdict::NotServing),
+        (Err(error), true) => (json_of_error(&error.to_string()), ClusterVerdict::NotServing),
+        (Err(error), false) => (format!("{error}\n"), ClusterVerdict::NotServing),
     };
     let mut out = io::stdout().lock();
     let _nobody_reads = out.write_all(text.as_bytes()).and_then(|()| out.flush());

@@ -99,7 +99,7 @@ async fn serve(pki: &Pki, name: &str, role: Role) -> String {
 }
 
 async fn asked(arguments: &StatusArgs) -> Result<StatusReply, String> {
-    let asker = Asker::new(arguments).await.map_err(|error| error.to_string())?;
+    let asker = StatusAsker::new(arguments).await.map_err(|error| error.to_string())?;
     asker.ask().await.map_err(|error| error.to_string())
 }
 
@@ -110,7 +110,7 @@ async fn any_node_answers_any_role_of_its_cluster() {
     for (name, role) in [("anna", Role::Admin), ("operator", Role::Operator), ("n1", Role::Node)] {
         let reply = asked(&pki.arguments(&address, name, role)).await.expect("an answer");
         assert_eq!(reply.node, PeerIdentity::new(name, role, CLUSTER).expect("a name").dns_name());
-        assert_eq!(verdict(&reply), Verdict::NotServing, "it is not formed");
+        assert_eq!(verdict(&reply), ClusterVerdict::NotServing, "it is not formed");
     }
 }
 

@@ -176,7 +176,6 @@ impl Credentials {
         Self::new(id, secret)
     }
 
-    /// The pair as a file has it.
     pub(super) fn lines(&self) -> String {
         let Self { access_key_id, secret_access_key: Secret(secret) } = self;
         format!("{ACCESS_KEY_LINE}={access_key_id}\n{SECRET_KEY_LINE}={secret}\n")

@@ -40,7 +40,7 @@ use sherd_store::cluster::membership::Membership;
 #[derive(Debug)]
 pub struct NodeReporter {
     config: ReporterConfig,
-    stage: RwLock<Stage>,
+    stage: RwLock<OpeningStage>,
     healed: Mutex<HealedJudge>,
 }
 
@@ -70,7 +70,7 @@ pub struct Peers {
 
 /// How far the volumes of this node are.
 #[derive(Debug, Clone)]
-enum Stage {
+enum OpeningStage {
     /// They hold no topology yet, as far as this process has found.
     Forming,
     /// They hold the topology with this digest, and are being opened.
@@ -79,7 +79,7 @@ enum Stage {
     Serving(Digest, Store),
 }
 
-impl Stage {
+impl OpeningStage {
     const fn topology(&self) -> Option<Digest> {
         match self {
             Self::Forming => None,
@@ -145,20 +145,20 @@ impl NodeReporter {
     /// Shows the first moment. [`start_reporting`] keeps it up to date.
     pub fn new(config: ReporterConfig) -> Self {
         config.health.show(NodeMoment::of(config.identity.clone()));
-        let reporter = Self { config, stage: RwLock::new(Stage::Forming), healed: Mutex::default() };
+        let reporter = Self { config, stage: RwLock::new(OpeningStage::Forming), healed: Mutex::default() };
         reporter.refresh();
         reporter
     }
 
     /// The volumes hold this topology from here on.
     pub fn formed(&self, topology: &Topology) {
-        *self.stage.write() = Stage::Formed(topology_digest(topology));
+        *self.stage.write() = OpeningStage::Formed(topology_digest(topology));
         self.refresh();
     }
 
     /// The volumes are open from here on.
     pub fn serve(&self, store: &Store) {
-        *self.stage.write() = Stage::Serving(topology_digest(store.topology()), store.clone());
+        *self.stage.write() = OpeningStage::Serving(topology_digest(store.topology()), store.clone());
         self.refresh();
     }
 

@@ -209,7 +209,7 @@ impl Store {
         let digests = DigestPool::start(&*host)?;
         let cluster = Arc::new(place.routed(&LocalPeer::new(volumes.clone())));
         let (store, reports) = Self::assemble(
-            Parts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep },
+            StoreParts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep },
             metrics,
         );
         // Among others each volume votes as soon as enough peers answered; nothing waits for those that do
@@ -222,8 +222,9 @@ impl Store {
     }
 
     /// Puts the layers together; nothing runs yet.
-    fn assemble(parts: Parts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let Parts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep } = parts;
+    fn assemble(parts: StoreParts, metrics: &Arc<Metrics>) -> (Self, Reports) {
+        let StoreParts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep } =
+            parts;
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -301,12 +302,10 @@ impl Store {
         &self.reclaim
     }
 
-    /// The volumes of this node, for those that reach them over the network.
     pub(crate) fn local_peer(&self) -> LocalPeer {
         LocalPeer::new(self.volumes.clone())
     }
 
-    /// The topology in force.
     pub(crate) fn topology(&self) -> &Arc<Topology> {
         self.cluster.topology()
     }
@@ -351,8 +350,7 @@ impl Store {
     }
 }
 
-/// The parts that the layers are assembled from.
-struct Parts {
+struct StoreParts {
     volumes: Volumes,
     digests: DigestPool,
     cluster: Arc<Cluster>,

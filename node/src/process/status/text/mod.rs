@@ -14,7 +14,7 @@ use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeRepor
 /// Whether the cluster does its work. The number is the exit code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Verdict {
+pub(crate) enum ClusterVerdict {
     /// Every volume of every set is healed.
     Healed = 0,
     /// It serves, and something is missing.
@@ -23,11 +23,10 @@ pub(crate) enum Verdict {
     NotServing = 2,
 }
 
-/// Judges an answer.
-pub(crate) fn verdict(reply: &StatusReply) -> Verdict {
+pub(crate) fn verdict(reply: &StatusReply) -> ClusterVerdict {
     let is_formed = reply.formation.as_ref().is_some_and(|formation| formation.formed);
     if !is_formed || reply.sets.is_empty() || reply.sets.iter().any(|set| set.voting < set.prepare) {
-        return Verdict::NotServing;
+        return ClusterVerdict::NotServing;
     }
     let is_whole =
         |set: &SetStatus| set.voting >= set.volumes && set.healed >= set.volumes && set.takes_shards;
@@ -35,17 +34,16 @@ pub(crate) fn verdict(reply: &StatusReply) -> Verdict {
         && reply.nodes.iter().all(|node| node.up)
         && reply.volumes.iter().all(|volume| volume.healed)
         && reply.sets.iter().all(is_whole);
-    if healed { Verdict::Healed } else { Verdict::Degraded }
+    if healed { ClusterVerdict::Healed } else { ClusterVerdict::Degraded }
 }
 
-/// Renders the answer as tables.
 pub(crate) fn table(reply: &StatusReply) -> String {
     let StatusReply { sender: _, cluster_name, node, formation, nodes, volumes, sets, problems } = reply;
     let mut out = String::new();
     let summary = match verdict(reply) {
-        Verdict::Healed => "all healed".to_owned(),
-        Verdict::Degraded => "serves, degraded".to_owned(),
-        Verdict::NotServing => not_serving(formation.as_ref()),
+        ClusterVerdict::Healed => "all healed".to_owned(),
+        ClusterVerdict::Degraded => "serves, degraded".to_owned(),
+        ClusterVerdict::NotServing => not_serving(formation.as_ref()),
     };
     writeln!(out, "cluster {}, as {} sees it: {summary}", plain(cluster_name), plain(node)).expect(TEXT);
 
@@ -150,7 +148,6 @@ fn section<const N: usize>(out: &mut String, rows: &[[String; N]]) {
     }
 }
 
-/// Renders the answer and the verdict as one line of JSON.
 pub(crate) fn json(reply: &StatusReply) -> String {
     let formation = reply.formation.clone().unwrap_or_default();
     let report = Report {
@@ -169,14 +166,13 @@ pub(crate) fn json(reply: &StatusReply) -> String {
     line(&report)
 }
 
-/// Renders a missing answer as one line of JSON.
 pub(crate) fn json_of_error(error: &str) -> String {
     #[derive(Serialize)]
     struct MissingReply<'a> {
-        verdict: Verdict,
+        verdict: ClusterVerdict,
         error: &'a str,
     }
-    line(&MissingReply { verdict: Verdict::NotServing, error })
+    line(&MissingReply { verdict: ClusterVerdict::NotServing, error })
 }
 
 fn line(value: &impl Serialize) -> String {
@@ -185,7 +181,7 @@ fn line(value: &impl Serialize) -> String {
 
 #[derive(Serialize)]
 struct Report<'a> {
-    verdict: Verdict,
+    verdict: ClusterVerdict,
     cluster: &'a str,
     cluster_id: String,
     node: &'a str,

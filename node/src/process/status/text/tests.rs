@@ -96,7 +96,7 @@ set  N  A  P  voting  healed  code  state
 0    3  2  2  3       3       1+2   healed
 ";
     assert_eq!(table(&whole()), expected);
-    assert_eq!(verdict(&whole()), Verdict::Healed);
+    assert_eq!(verdict(&whole()), ClusterVerdict::Healed);
 }
 
 #[test]
@@ -118,14 +118,14 @@ set  N  A  P  voting  healed  code  state
 0    3  2  2  2       2       1+2   serves, degraded
 ";
     assert_eq!(table(&degraded()), expected);
-    assert_eq!(verdict(&degraded()), Verdict::Degraded);
+    assert_eq!(verdict(&degraded()), ClusterVerdict::Degraded);
 }
 
 #[test]
 fn a_cluster_that_forms_says_for_whom_it_waits() {
     let text = table(&forming());
     assert!(text.starts_with("cluster demo, as n1 sees it: forming, waiting for n3\n"), "{text}");
-    assert_eq!(verdict(&forming()), Verdict::NotServing);
+    assert_eq!(verdict(&forming()), ClusterVerdict::NotServing);
 }
 
 #[test]
@@ -140,16 +140,16 @@ fn a_cluster_serves_as_long_as_every_set_can_be_read() {
         ..whole().sets[0]
     };
     for (set, state, expected) in [
-        (set(1, true), "does not serve", Verdict::NotServing),
-        (set(2, true), "committed reads only", Verdict::Degraded),
-        (set(3, false), "no new data", Verdict::Degraded),
-        (set(3, true), "serves, degraded", Verdict::Degraded),
+        (set(1, true), "does not serve", ClusterVerdict::NotServing),
+        (set(2, true), "committed reads only", ClusterVerdict::Degraded),
+        (set(3, false), "no new data", ClusterVerdict::Degraded),
+        (set(3, true), "serves, degraded", ClusterVerdict::Degraded),
     ] {
         reply.sets = vec![whole().sets[0], set];
         assert_eq!((set_state(&set), verdict(&reply)), (state, expected));
     }
     reply.sets.clear();
-    assert_eq!(verdict(&reply), Verdict::NotServing, "formed, and no set is known");
+    assert_eq!(verdict(&reply), ClusterVerdict::NotServing, "formed, and no set is known");
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn each_thing_that_is_missing_makes_it_degraded() {
     for change in changes {
         let mut reply = whole();
         change(&mut reply);
-        assert_eq!(verdict(&reply), Verdict::Degraded, "{}", table(&reply));
+        assert_eq!(verdict(&reply), ClusterVerdict::Degraded, "{}", table(&reply));
     }
 }
 
