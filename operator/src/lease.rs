@@ -31,7 +31,6 @@ pub struct Elector {
     leases: Api<Lease>,
     name: String,
     identity: String,
-    /// How long it stays another's without a renewal.
     duration: Duration,
     /// The lease as it was last seen, and when it was first seen like that.
     seen: Option<(LeaseSpec, Instant)>,

@@ -65,7 +65,6 @@ struct RunArguments {
     node_tag: String,
 }
 
-/// Why the operator ended.
 #[derive(Debug, thiserror::Error)]
 enum StartError {
     #[error("no runtime: {0}")]

@@ -33,7 +33,6 @@ use crate::reconcile::{
 /// One object that cannot be decoded must not hide the others.
 type GuardedCluster = DeserializeGuard<StorageCluster>;
 
-/// State of all controllers.
 struct SharedState {
     context: Context,
     /// Failures in a row, by cluster.

@@ -73,8 +73,7 @@ impl std::fmt::Debug for Context {
     }
 }
 
-/// The result of the steps from `validate` to `apply`, for the status.
-struct Attempt {
+struct ReconcileAttempt {
     outcome: Outcome,
     warnings: Vec<String>,
     authority: Option<Arc<Authority>>,
@@ -138,14 +137,13 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     attempt.failure.map_or(Ok(judged), Err)
 }
 
-/// Runs the steps from `validate` to `apply`.
 async fn change(
     context: &Context,
     cluster: &StorageCluster,
     observed: &ObservedCluster,
     now: Duration,
-) -> Attempt {
-    let idle = |outcome, warnings| Attempt {
+) -> ReconcileAttempt {
+    let idle = |outcome, warnings| ReconcileAttempt {
         outcome,
         warnings,
         authority: known_authority(observed),
@@ -165,12 +163,12 @@ async fn change(
     }
     let warnings = valid.warnings().to_vec();
     match execute(context, &valid, observed, now).await {
-        Ok(Ok(applied)) => Attempt { warnings, ..applied },
+        Ok(Ok(applied)) => ReconcileAttempt { warnings, ..applied },
         Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), warnings),
         Err(error) => {
             let outcome = if error.is_refusal() { Outcome::Rejected } else { Outcome::Failed };
             let attempt = idle(outcome(error.to_string()), warnings);
-            Attempt { failure: Some(error), ..attempt }
+            ReconcileAttempt { failure: Some(error), ..attempt }
         }
     }
 }
@@ -196,13 +194,12 @@ pub async fn report_unobserved(
     Ok(())
 }
 
-/// Plans, issues, builds and applies; a blockage is a result like another.
 async fn execute(
     context: &Context,
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     now: Duration,
-) -> Result<Result<Attempt, Blockage>, ReconcileError> {
+) -> Result<Result<ReconcileAttempt, Blockage>, ReconcileError> {
     let plan = match plan(valid, observed, &context.default_image) {
         Ok(plan) => plan,
         Err(blockage) => return Ok(Err(blockage)),
@@ -223,7 +220,7 @@ async fn execute(
     }
     apply::apply(&context.client, valid, &children, &observed.absent).await?;
     apply::remove_unwanted(&context.client, valid).await?;
-    Ok(Ok(Attempt {
+    Ok(Ok(ReconcileAttempt {
         outcome: Outcome::Applied,
         warnings: vec![],
         authority: Some(authority),

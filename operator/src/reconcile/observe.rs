@@ -115,9 +115,7 @@ pub(super) async fn observe(
 /// The owner of an object that has a child's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ChildOwner {
-    /// The object does not exist.
     None,
-    /// This cluster.
     Cluster,
     /// A person, or the cluster that its label names.
     Other(Option<String>),

@@ -3,12 +3,12 @@
 
 use std::fmt::Write as _;
 
-use super::parts::Parts;
+use super::parts::ChildParts;
 use crate::names;
 
 /// Renders the configuration of the pool's nodes.
-pub(super) fn toml(parts: &Parts<'_>) -> String {
-    let Parts { valid, plan: _, material } = parts;
+pub(super) fn toml(parts: &ChildParts<'_>) -> String {
+    let ChildParts { valid, plan: _, material } = parts;
     let (cluster, names, pool) = (valid.cluster(), valid.names(), valid.pool());
     let settings = &cluster.spec.config;
     let mut text =

@@ -20,12 +20,12 @@ use super::children::Child;
 use super::material::Material;
 use super::plan::Plan;
 use super::validate::ValidCluster;
-use parts::Parts;
+use parts::ChildParts;
 
 /// Builds every child, in the order in which they are applied: objects that pods mount come before the pods.
 pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> Vec<Child> {
     let (names, pool) = (valid.names(), &valid.pool().name);
-    let parts = Parts { valid, plan, material };
+    let parts = ChildParts { valid, plan, material };
     let toml = config::toml(&parts);
     let mut children = vec![parts.kept::<Secret>(&names.authority(), secrets::authority(&parts))];
     if let Some(credentials) = &material.credentials {

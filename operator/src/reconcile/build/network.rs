@@ -6,11 +6,11 @@
 
 use serde_json::{Value, json};
 
-use super::parts::Parts;
+use super::parts::ChildParts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 
 /// The Service that gives each pod a name, ready or not: nodes must meet to become ready.
-pub(super) fn headless_service(parts: &Parts<'_>) -> Value {
+pub(super) fn headless_service(parts: &ChildParts<'_>) -> Value {
     json!({"spec": {
         "clusterIP": "None",
         "publishNotReadyAddresses": true,
@@ -23,7 +23,7 @@ pub(super) fn headless_service(parts: &Parts<'_>) -> Value {
 }
 
 /// The Service that S3 clients use: nodes that serve.
-pub(super) fn s3_service(parts: &Parts<'_>) -> Value {
+pub(super) fn s3_service(parts: &ChildParts<'_>) -> Value {
     let service = &parts.valid.cluster().spec.gateway.service;
     let mut body = json!({"spec": {
         "type": service.service_type.as_str(),
@@ -37,7 +37,7 @@ pub(super) fn s3_service(parts: &Parts<'_>) -> Value {
 }
 
 /// The node port is open to the cluster's nodes and to operators, the admin port to scrapers, S3 to all.
-pub(super) fn policy(parts: &Parts<'_>) -> Value {
+pub(super) fn policy(parts: &ChildParts<'_>) -> Value {
     let operator = json!({
         "namespaceSelector": {},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": names::OPERATOR_NAME}},

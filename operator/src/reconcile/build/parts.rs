@@ -12,14 +12,13 @@ use crate::reconcile::material::Material;
 use crate::reconcile::plan::{CredentialsPlan, Plan};
 use crate::reconcile::validate::ValidCluster;
 
-/// The inputs of every child.
-pub(super) struct Parts<'a> {
+pub(super) struct ChildParts<'a> {
     pub(super) valid: &'a ValidCluster<'a>,
     pub(super) plan: &'a Plan,
     pub(super) material: &'a Material,
 }
 
-impl Parts<'_> {
+impl ChildParts<'_> {
     /// A child that is garbage with its cluster.
     pub(super) fn owned<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
         let mut child = self.kept::<K>(name, body);
@@ -44,7 +43,6 @@ impl Parts<'_> {
         Child { resource: ApiResource::erase::<K>(&()), name: name.to_owned(), object }
     }
 
-    /// The Secret that pods take their credentials from.
     pub(super) fn credentials_secret(&self) -> String {
         match &self.plan.credentials {
             CredentialsPlan::Derive => self.valid.names().credentials(),
@@ -52,7 +50,6 @@ impl Parts<'_> {
         }
     }
 
-    /// The labels of a pod or claim of the pool.
     pub(super) fn pool_labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.valid.names().labels();
         labels.insert(names::POOL_LABEL.to_owned(), self.valid.pool().name.clone());

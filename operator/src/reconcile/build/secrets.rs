@@ -5,12 +5,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
 
-use super::parts::Parts;
+use super::parts::ChildParts;
 use crate::names;
 use crate::reconcile::material::{RootCredentials, SecretText};
 
 /// The CA with its key and the cluster's id.
-pub(super) fn authority(parts: &Parts<'_>) -> Value {
+pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
     let material = parts.material;
     data(
         "Opaque",
@@ -29,7 +29,7 @@ pub(super) fn credentials(credentials: &RootCredentials) -> Value {
 }
 
 /// The CA's certificate, and certificate and key of each pod.
-pub(super) fn certificates(parts: &Parts<'_>) -> Value {
+pub(super) fn certificates(parts: &ChildParts<'_>) -> Value {
     let authority = (names::CA_CERTIFICATE, parts.material.authority_certificate.as_str());
     let pods =
         parts.material.certificates.iter().map(|(key, SecretText(text))| (key.as_str(), text.as_str()));

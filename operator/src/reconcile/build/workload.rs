@@ -4,7 +4,7 @@
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 
-use super::parts::Parts;
+use super::parts::ChildParts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 
 /// The user of the node's process; the image has no other.
@@ -13,7 +13,7 @@ const USER: u32 = 65532;
 const TERMINATION_SECONDS: u32 = 90;
 
 /// No pod is evicted that is healthy: which may go depends on what is healed.
-pub(super) fn disruption_budget(parts: &Parts<'_>) -> Value {
+pub(super) fn disruption_budget(parts: &ChildParts<'_>) -> Value {
     json!({"spec": {
         "maxUnavailable": 0,
         "selector": {"matchLabels": selector(parts)},
@@ -21,8 +21,7 @@ pub(super) fn disruption_budget(parts: &Parts<'_>) -> Value {
     }})
 }
 
-/// The StatefulSet of the pool.
-pub(super) fn stateful_set(parts: &Parts<'_>, toml: &str) -> Value {
+pub(super) fn stateful_set(parts: &ChildParts<'_>, toml: &str) -> Value {
     let pool = parts.valid.pool();
     let claims: Vec<Value> = (1..=pool.volumes_per_node).map(|volume| claim(parts, volume)).collect();
     json!({"spec": {
@@ -37,13 +36,13 @@ pub(super) fn stateful_set(parts: &Parts<'_>, toml: &str) -> Value {
     }})
 }
 
-fn selector(parts: &Parts<'_>) -> Value {
+fn selector(parts: &ChildParts<'_>) -> Value {
     let mut selector = parts.valid.names().selector();
     selector.insert(names::POOL_LABEL.to_owned(), parts.valid.pool().name.clone());
     json!(selector)
 }
 
-fn claim(parts: &Parts<'_>, volume: i32) -> Value {
+fn claim(parts: &ChildParts<'_>, volume: i32) -> Value {
     let template = &parts.valid.pool().volume_claim_template;
     let mut labels = parts.pool_labels();
     labels.insert(names::CLUSTER_ID_LABEL.to_owned(), parts.material.cluster.to_string());
@@ -63,7 +62,7 @@ fn claim(parts: &Parts<'_>, volume: i32) -> Value {
     claim
 }
 
-fn template(parts: &Parts<'_>, toml: &str) -> Value {
+fn template(parts: &ChildParts<'_>, toml: &str) -> Value {
     let pool = parts.valid.pool();
     let mut labels = pool.pod_labels.clone();
     labels.extend(parts.pool_labels());
@@ -99,7 +98,7 @@ fn template(parts: &Parts<'_>, toml: &str) -> Value {
 }
 
 /// Which hosts pods run on: those that the user names, and never two pods of a pool on one.
-fn place(parts: &Parts<'_>, spec: &mut Value) {
+fn place(parts: &ChildParts<'_>, spec: &mut Value) {
     let pool = parts.valid.pool();
     let mut affinity = json!(pool.affinity.clone().unwrap_or_default());
     if pool.topology_spread_constraints.is_empty() {
@@ -126,7 +125,7 @@ fn place(parts: &Parts<'_>, spec: &mut Value) {
     }
 }
 
-fn container(parts: &Parts<'_>) -> Value {
+fn container(parts: &ChildParts<'_>) -> Value {
     let pool = parts.valid.pool();
     let mut mounts = vec![
         json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true}),
@@ -165,7 +164,7 @@ fn container(parts: &Parts<'_>) -> Value {
     container
 }
 
-fn environment(parts: &Parts<'_>) -> Value {
+fn environment(parts: &ChildParts<'_>) -> Value {
     let secret = parts.credentials_secret();
     let from_secret = |key: &str| json!({"secretKeyRef": {"name": secret, "key": key}});
     let mut variables = vec![

@@ -8,7 +8,6 @@ use sherd_proto::v1::{StatusReply, VolumeState};
 
 use crate::api::{ClusterStatus, Pool, PoolStatus};
 
-/// Counts nodes and volumes of the pool.
 pub(super) fn count(
     status: &mut ClusterStatus,
     pool: &Pool,
@@ -34,12 +33,10 @@ pub(super) fn count(
     status.pools = vec![pool_status];
 }
 
-/// Whether a volume takes part.
 pub(super) const fn is_online(state: VolumeState) -> bool {
     matches!(state, VolumeState::Online)
 }
 
-/// The versions that the nodes run, with commas between them.
 pub(super) fn versions(view: Option<&StatusReply>) -> Option<String> {
     let versions = view?.nodes.iter().map(|node| node.version.as_str()).filter(|version| !version.is_empty());
     let versions: BTreeSet<&str> = versions.collect();

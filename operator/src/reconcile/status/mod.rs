@@ -67,8 +67,7 @@ pub struct Evidence<'a> {
     pub now: Timestamp,
 }
 
-/// A condition before it is compared with the last one.
-struct Verdict {
+struct ConditionVerdict {
     condition: ConditionType,
     status: &'static str,
     reason: Reason,
@@ -95,7 +94,12 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     verdicts.push(pods);
     verdicts.push(update_verdict(observed));
     for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
-        verdicts.push(Verdict::new(condition, FALSE, Reason::NotNeeded, "nothing of the kind is under way"));
+        verdicts.push(ConditionVerdict::new(
+            condition,
+            FALSE,
+            Reason::NotNeeded,
+            "nothing of the kind is under way",
+        ));
     }
     let conditions = ConditionType::ALL.into_iter().filter_map(|condition| {
         let verdict = verdicts.iter().find(|verdict| verdict.condition == condition)?;
@@ -121,7 +125,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     status
 }
 
-impl Verdict {
+impl ConditionVerdict {
     fn new(
         condition: ConditionType,
         status: &'static str,
@@ -137,8 +141,8 @@ impl Verdict {
 }
 
 /// The condition as it is written: its time is the last one's while its status stays.
-fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Condition {
-    let Verdict { condition, status, reason, message } = verdict;
+fn dated(verdict: &ConditionVerdict, cluster: &StorageCluster, now: Timestamp) -> Condition {
+    let ConditionVerdict { condition, status, reason, message } = verdict;
     let last = cluster.status.iter().flat_map(|status| &status.conditions);
     let last = last.into_iter().find(|last| last.type_ == condition.as_str());
     let since = last.filter(|last| last.status == *status).map(|last| last.last_transition_time.clone());
@@ -162,31 +166,33 @@ fn dated(verdict: &Verdict, cluster: &StorageCluster, now: Timestamp) -> Conditi
 }
 
 /// The verdicts on the specification and on the Secrets that it names.
-fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
+fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
     use ConditionType::{CertificatesReady, CredentialsReady, SpecValid};
     let Evidence { cluster, outcome, warnings, observed, .. } = evidence;
     let spec = match outcome {
         Outcome::Invalid(messages) => {
-            Verdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
+            ConditionVerdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
         }
-        _ if warnings.is_empty() => Verdict::new(SpecValid, TRUE, Reason::Valid, "no contradictions"),
-        _ => Verdict::new(SpecValid, TRUE, Reason::NotRedundant, warnings.join("; ")),
+        _ if warnings.is_empty() => {
+            ConditionVerdict::new(SpecValid, TRUE, Reason::Valid, "no contradictions")
+        }
+        _ => ConditionVerdict::new(SpecValid, TRUE, Reason::NotRedundant, warnings.join("; ")),
     };
     let mut credentials = match &cluster.spec.credentials {
-        Some(given) => Verdict::new(
+        Some(given) => ConditionVerdict::new(
             CredentialsReady,
             TRUE,
             Reason::Provided,
             format!("Secret {}", given.secret_ref.name),
         ),
-        None => Verdict::new(
+        None => ConditionVerdict::new(
             CredentialsReady,
             TRUE,
             Reason::Generated,
             format!("Secret {}-root-credentials", cluster.name_any()),
         ),
     };
-    let mut certificates = Verdict::new(
+    let mut certificates = ConditionVerdict::new(
         CertificatesReady,
         TRUE,
         Reason::Issued,
@@ -194,36 +200,36 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<Verdict> {
     );
     match outcome {
         Outcome::Blocked(Blockage { part: BlockedPart::Credentials, reason, message }) => {
-            credentials = Verdict::new(CredentialsReady, FALSE, *reason, message.clone());
-            certificates = expiring(evidence).unwrap_or_else(|| Verdict::waiting(CertificatesReady));
+            credentials = ConditionVerdict::new(CredentialsReady, FALSE, *reason, message.clone());
+            certificates = expiring(evidence).unwrap_or_else(|| ConditionVerdict::waiting(CertificatesReady));
         }
         Outcome::Blocked(Blockage { part: BlockedPart::Certificates, reason, message }) => {
-            certificates = Verdict::new(CertificatesReady, FALSE, *reason, message.clone());
-            credentials = Verdict::waiting(CredentialsReady);
+            certificates = ConditionVerdict::new(CertificatesReady, FALSE, *reason, message.clone());
+            credentials = ConditionVerdict::waiting(CredentialsReady);
         }
         Outcome::Applied => certificates = expiring(evidence).unwrap_or(certificates),
         _ if observed.authority.is_none() => {
-            credentials = Verdict::waiting(CredentialsReady);
-            certificates = Verdict::waiting(CertificatesReady);
+            credentials = ConditionVerdict::waiting(CredentialsReady);
+            certificates = ConditionVerdict::waiting(CertificatesReady);
         }
         _ => certificates = expiring(evidence).unwrap_or(certificates),
     }
     vec![spec, credentials, certificates, paused_verdict(cluster)]
 }
 
-fn paused_verdict(cluster: &StorageCluster) -> Verdict {
+fn paused_verdict(cluster: &StorageCluster) -> ConditionVerdict {
     let condition = ConditionType::Paused;
     if cluster.spec.paused {
         let message = "spec.paused is set: the operator changes nothing";
-        Verdict::new(condition, TRUE, Reason::PausedBySpec, message)
+        ConditionVerdict::new(condition, TRUE, Reason::PausedBySpec, message)
     } else {
-        Verdict::new(condition, FALSE, Reason::NotPaused, "spec.paused is not set")
+        ConditionVerdict::new(condition, FALSE, Reason::NotPaused, "spec.paused is not set")
     }
 }
 
 /// Whether certificates end soon: the CA's own, or the nodes' where nothing is changed and so none is
 /// renewed.
-fn expiring(evidence: &Evidence<'_>) -> Option<Verdict> {
+fn expiring(evidence: &Evidence<'_>) -> Option<ConditionVerdict> {
     let authority_ends = evidence.authority.map(Authority::not_after_s);
     let (what, ends) = [("the CA", authority_ends), ("a node's certificate", evidence.first_expiry_s)]
         .into_iter()
@@ -236,7 +242,12 @@ fn expiring(evidence: &Evidence<'_>) -> Option<Verdict> {
         _ => "none is renewed while the operator changes nothing",
     };
     let message = format!("{what} ends at {ends}: {cause}");
-    Some(Verdict::new(ConditionType::CertificatesReady, FALSE, Reason::CertificatesExpiring, message))
+    Some(ConditionVerdict::new(
+        ConditionType::CertificatesReady,
+        FALSE,
+        Reason::CertificatesExpiring,
+        message,
+    ))
 }
 
 /// Whether the cluster was formed once: only a formed node's answer gives a version.
@@ -252,22 +263,32 @@ fn has_served(cluster: &StorageCluster) -> bool {
 }
 
 /// Whether every pod serves, else the first cause that a person can act on.
-fn pods_verdict(evidence: &Evidence<'_>, wanted: &[String], ready: &BTreeSet<String>) -> Verdict {
+fn pods_verdict(evidence: &Evidence<'_>, wanted: &[String], ready: &BTreeSet<String>) -> ConditionVerdict {
     let condition = ConditionType::PoolsReady;
     let missing: Vec<&str> = absent(wanted, ready);
     if missing.is_empty() && !wanted.is_empty() {
-        return Verdict::new(condition, TRUE, Reason::AsAsked, format!("all {} pods serve", wanted.len()));
+        return ConditionVerdict::new(
+            condition,
+            TRUE,
+            Reason::AsAsked,
+            format!("all {} pods serve", wanted.len()),
+        );
     }
     if evidence.observed.storage_class_missing {
         let pool = evidence.cluster.spec.pools.first();
         let class = pool.and_then(|pool| pool.volume_claim_template.storage_class_name.as_deref());
         let message = format!("StorageClass {} is not there", class.unwrap_or_default());
-        return Verdict::new(condition, FALSE, Reason::StorageClassMissing, message);
+        return ConditionVerdict::new(condition, FALSE, Reason::StorageClassMissing, message);
     }
     if let Some(PodFailure { reason, message }) = pod_failure::worst(&evidence.observed.pods) {
-        return Verdict::new(condition, FALSE, reason, message);
+        return ConditionVerdict::new(condition, FALSE, reason, message);
     }
-    Verdict::new(condition, FALSE, Reason::PodsNotReady, format!("waiting for pods {}", listed(&missing)))
+    ConditionVerdict::new(
+        condition,
+        FALSE,
+        Reason::PodsNotReady,
+        format!("waiting for pods {}", listed(&missing)),
+    )
 }
 
 /// Whether S3 takes reads and writes.
@@ -276,31 +297,31 @@ fn ready_verdict(
     view: Option<&StatusReply>,
     wanted: &[String],
     ready: &BTreeSet<String>,
-) -> Verdict {
+) -> ConditionVerdict {
     let condition = ConditionType::Ready;
     let missing = absent(wanted, ready);
     if let Outcome::Invalid(messages) = &evidence.outcome
         && view.is_none()
         && !has_formed(evidence.cluster)
     {
-        return Verdict::new(condition, FALSE, Reason::SpecInvalid, messages.join("; "));
+        return ConditionVerdict::new(condition, FALSE, Reason::SpecInvalid, messages.join("; "));
     }
     if let Outcome::Blocked(Blockage { reason, message, .. }) = &evidence.outcome
         && view.is_none()
     {
         // Nodes that run already may serve behind a CA that does not let the operator ask them.
         let status = if has_formed(evidence.cluster) { UNKNOWN } else { FALSE };
-        return Verdict::new(condition, status, *reason, message.clone());
+        return ConditionVerdict::new(condition, status, *reason, message.clone());
     }
     let Some(view) = view else {
         let message = waiting_message(evidence, &missing);
         if !has_formed(evidence.cluster) {
-            return Verdict::new(condition, FALSE, Reason::Forming, message);
+            return ConditionVerdict::new(condition, FALSE, Reason::Forming, message);
         }
         // Pods that pass their probe serve, though the operator is cut off from them.
         let status = if ready.is_empty() { FALSE } else { UNKNOWN };
         let message = format!("no node answers the operator: {message}");
-        return Verdict::new(condition, status, Reason::NodesSilent, message);
+        return ConditionVerdict::new(condition, status, Reason::NodesSilent, message);
     };
     let takes_writes = |set: &&SetStatus| set.voting >= set.accept.max(set.prepare) && set.takes_shards;
     let short: Vec<String> =
@@ -312,15 +333,15 @@ fn ready_verdict(
         // A cluster that never served has not lost its quorum while its pods still come up.
         let comes_up = !absent(wanted, ready).is_empty() && !has_served(evidence.cluster);
         let reason = if comes_up { Reason::Forming } else { Reason::QuorumLost };
-        return Verdict::new(condition, FALSE, reason, message);
+        return ConditionVerdict::new(condition, FALSE, reason, message);
     }
     if ready.is_empty() {
         let message = format!("sets have their quorum; no pod is ready yet: {}", listed(&missing));
-        return Verdict::new(condition, FALSE, Reason::PodsNotReady, message);
+        return ConditionVerdict::new(condition, FALSE, Reason::PodsNotReady, message);
     }
     let message =
         format!("S3 takes reads and writes on {} of {} nodes", ready.len().min(wanted.len()), wanted.len());
-    Verdict::new(condition, TRUE, Reason::Serving, message)
+    ConditionVerdict::new(condition, TRUE, Reason::Serving, message)
 }
 
 /// Names the pods that a cluster waits for, with what is known of each.
@@ -345,25 +366,35 @@ fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     message
 }
 
-fn progress_verdict(evidence: &Evidence<'_>, pods: &Verdict, view: Option<&StatusReply>) -> Verdict {
+fn progress_verdict(
+    evidence: &Evidence<'_>,
+    pods: &ConditionVerdict,
+    view: Option<&StatusReply>,
+) -> ConditionVerdict {
     let condition = ConditionType::Progressing;
     match &evidence.outcome {
-        Outcome::Rejected(message) => Verdict::new(condition, FALSE, Reason::ApplyRejected, message.clone()),
-        Outcome::Failed(message) => Verdict::new(condition, FALSE, Reason::ApplyFailed, message.clone()),
+        Outcome::Rejected(message) => {
+            ConditionVerdict::new(condition, FALSE, Reason::ApplyRejected, message.clone())
+        }
+        Outcome::Failed(message) => {
+            ConditionVerdict::new(condition, FALSE, Reason::ApplyFailed, message.clone())
+        }
         Outcome::Invalid(_) => {
-            Verdict::new(condition, FALSE, Reason::SpecInvalid, "the specification is invalid")
+            ConditionVerdict::new(condition, FALSE, Reason::SpecInvalid, "the specification is invalid")
         }
         Outcome::Blocked(blockage) => {
-            Verdict::new(condition, FALSE, blockage.reason, blockage.message.clone())
+            ConditionVerdict::new(condition, FALSE, blockage.reason, blockage.message.clone())
         }
-        Outcome::PausedBySpec => Verdict::new(condition, FALSE, Reason::PausedBySpec, "spec.paused is set"),
+        Outcome::PausedBySpec => {
+            ConditionVerdict::new(condition, FALSE, Reason::PausedBySpec, "spec.paused is set")
+        }
         Outcome::Applied if pods.status == TRUE => {
-            Verdict::new(condition, FALSE, Reason::AsAsked, "the cluster is as asked for")
+            ConditionVerdict::new(condition, FALSE, Reason::AsAsked, "the cluster is as asked for")
         }
         Outcome::Applied => {
             let formed = view.is_some() || has_formed(evidence.cluster);
             let reason = if formed { Reason::PodsNotReady } else { Reason::Forming };
-            Verdict::new(condition, TRUE, reason, pods.message.clone())
+            ConditionVerdict::new(condition, TRUE, reason, pods.message.clone())
         }
     }
 }
@@ -372,22 +403,22 @@ fn degraded_verdict(
     evidence: &Evidence<'_>,
     view: Option<&StatusReply>,
     ready: &BTreeSet<String>,
-) -> Verdict {
+) -> ConditionVerdict {
     let condition = ConditionType::Degraded;
     let Some(view) = view else {
         let lost = has_formed(evidence.cluster) && !matches!(evidence.outcome, Outcome::Blocked(_));
         return if lost {
             let status = if ready.is_empty() { TRUE } else { UNKNOWN };
-            Verdict::new(condition, status, Reason::NodesSilent, "no node answers the operator")
+            ConditionVerdict::new(condition, status, Reason::NodesSilent, "no node answers the operator")
         } else {
-            Verdict::waiting(condition)
+            ConditionVerdict::waiting(condition)
         };
     };
     let silent = evidence.answers.iter().filter(|(_, answer)| answer.is_err()).map(|(pod, _)| pod.as_str());
     let down = view.nodes.iter().filter(|node| !node.up).map(|node| node.name.as_str());
     let down: Vec<&str> = silent.chain(down).collect::<BTreeSet<_>>().into_iter().collect();
     if !down.is_empty() {
-        return Verdict::new(
+        return ConditionVerdict::new(
             condition,
             TRUE,
             Reason::NodeDown,
@@ -398,7 +429,7 @@ fn degraded_verdict(
         view.volumes.iter().filter(|volume| !is_online(volume.state())).map(volume_name).collect();
     if !offline.is_empty() {
         let offline: Vec<&str> = offline.iter().map(String::as_str).collect();
-        return Verdict::new(
+        return ConditionVerdict::new(
             condition,
             TRUE,
             Reason::VolumeDown,
@@ -408,20 +439,25 @@ fn degraded_verdict(
     let healing = view.volumes.iter().filter(|volume| !volume.healed).count();
     if healing > 0 {
         let message = format!("{healing} volumes are compared with their peers or healed");
-        return Verdict::new(condition, TRUE, Reason::Healing, message);
+        return ConditionVerdict::new(condition, TRUE, Reason::Healing, message);
     }
     match view.problems.first() {
-        Some(problem) => Verdict::new(condition, TRUE, Reason::NodeProblem, problem.clone()),
-        None => Verdict::new(condition, FALSE, Reason::Healed, "all nodes answer, all volumes are healed"),
+        Some(problem) => ConditionVerdict::new(condition, TRUE, Reason::NodeProblem, problem.clone()),
+        None => ConditionVerdict::new(
+            condition,
+            FALSE,
+            Reason::Healed,
+            "all nodes answer, all volumes are healed",
+        ),
     }
 }
 
 /// The last status, with what cannot be said of a cluster that could not be looked at.
 pub(super) fn unobserved(cluster: &StorageCluster, error: &str, now: Timestamp) -> ClusterStatus {
     let unknown = [
-        Verdict::new(ConditionType::Ready, UNKNOWN, Reason::NotObserved, error),
-        Verdict::new(ConditionType::Progressing, FALSE, Reason::NotObserved, error),
-        Verdict::new(ConditionType::Degraded, UNKNOWN, Reason::NotObserved, error),
+        ConditionVerdict::new(ConditionType::Ready, UNKNOWN, Reason::NotObserved, error),
+        ConditionVerdict::new(ConditionType::Progressing, FALSE, Reason::NotObserved, error),
+        ConditionVerdict::new(ConditionType::Degraded, UNKNOWN, Reason::NotObserved, error),
     ];
     let mut status = cluster.status.clone().unwrap_or_default();
     for verdict in unknown.into_iter().chain([paused_verdict(cluster)]) {
@@ -435,7 +471,7 @@ pub(super) fn unobserved(cluster: &StorageCluster, error: &str, now: Timestamp) 
 }
 
 /// Whether pods run an older template than the StatefulSet's.
-fn update_verdict(observed: &ObservedCluster) -> Verdict {
+fn update_verdict(observed: &ObservedCluster) -> ConditionVerdict {
     let condition = ConditionType::UpgradeBlocked;
     let revision = observed.stateful_set.as_ref().and_then(|set| {
         let status = set.status.as_ref()?;
@@ -443,13 +479,13 @@ fn update_verdict(observed: &ObservedCluster) -> Verdict {
         status.update_revision.as_deref().filter(|_| seen)
     });
     let Some(revision) = revision else {
-        return Verdict::new(condition, FALSE, Reason::NotNeeded, "no update waits");
+        return ConditionVerdict::new(condition, FALSE, Reason::NotNeeded, "no update waits");
     };
     let is_older =
         |pod: &&Pod| pod.labels().get("controller-revision-hash").is_some_and(|label| label != revision);
     let mut older: Vec<String> = observed.pods.iter().filter(is_older).map(Pod::name_any).collect();
     if older.is_empty() {
-        return Verdict::new(
+        return ConditionVerdict::new(
             condition,
             FALSE,
             Reason::NotNeeded,
@@ -462,7 +498,7 @@ fn update_verdict(observed: &ObservedCluster) -> Verdict {
         "pods run an older template: {}; delete them one by one, each once Degraded is False",
         listed(&older)
     );
-    Verdict::new(condition, TRUE, Reason::UpdatePending, message)
+    ConditionVerdict::new(condition, TRUE, Reason::UpdatePending, message)
 }
 
 /// The answer of a formed node that sees the most nodes: one that is cut off sees too few.

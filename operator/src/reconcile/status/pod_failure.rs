@@ -6,7 +6,6 @@ use kube::ResourceExt as _;
 
 use crate::api::Reason;
 
-/// Why a pod does not serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodFailure {
     pub(super) reason: Reason,
