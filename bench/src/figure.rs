@@ -22,7 +22,6 @@ const HEADINGS: [(&str, &str); 15] = [
     ("alloc_bytes_op", "allocated/op"),
 ];
 
-/// The unit of a figure, by the end of its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Unit {
     /// A rate; the heading names it.

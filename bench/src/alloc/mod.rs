@@ -18,13 +18,13 @@ const NO_PLACE: u32 = u32::MAX;
 
 /// The counters of some threads, on cache lines of their own (two: they are fetched in pairs).
 #[repr(align(128))]
-struct Place {
+struct CounterPlace {
     allocations: AtomicU64,
     bytes: AtomicU64,
 }
 
-static COUNTERS: [Place; PLACES as usize] =
-    [const { Place { allocations: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; PLACES as usize];
+static COUNTERS: [CounterPlace; PLACES as usize] =
+    [const { CounterPlace { allocations: AtomicU64::new(0), bytes: AtomicU64::new(0) } }; PLACES as usize];
 static THREADS: AtomicU32 = AtomicU32::new(0);
 
 thread_local! {

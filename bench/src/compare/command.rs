@@ -119,7 +119,6 @@ fn used(seconds: f64, usage: &Usage) -> Sample {
     Sample { figures, flags }
 }
 
-/// An unnamed file in memory.
 fn memory(name: &str) -> io::Result<File> {
     Ok(File::from(rustix::fs::memfd_create(name, MemfdFlags::CLOEXEC)?))
 }

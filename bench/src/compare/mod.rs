@@ -168,7 +168,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(if worse && !arguments.moment { ExitCode::from(REGRESSION) } else { ExitCode::SUCCESS })
 }
 
-/// The plan behind the arguments.
 fn plan(arguments: &Arguments) -> Result<Plan, Error> {
     let &Arguments { noise_runs, min_runs, max_runs, max_seconds, interval, warm_up, moment, .. } = arguments;
     if min_runs < 2 || max_runs < min_runs {
@@ -269,7 +268,6 @@ fn limits(arguments: &Arguments, operations: &[Operation]) -> Result<BTreeMap<St
     Ok(if stores { device::measure(&arguments.folder, effort)? } else { BTreeMap::new() })
 }
 
-/// Settings that hold for every row.
 fn settings(arguments: &Arguments, plan: &Plan, outcomes: &[Outcome]) -> BTreeMap<String, String> {
     // Without stores their folder may not exist; the file system is then that of the current folder.
     let folder = if arguments.folder.exists() { arguments.folder.as_path() } else { Path::new(".") };

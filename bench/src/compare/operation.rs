@@ -179,13 +179,12 @@ fn choose(mut found: Vec<Operation>, names: &[String]) -> Result<Vec<Operation>,
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Document {
-    operation: Vec<Entry>,
+    operation: Vec<OperationEntry>,
 }
 
-/// One table of a file, as it is written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Entry {
+struct OperationEntry {
     name: String,
     op: Option<String>,
     size: Option<String>,
@@ -202,18 +201,17 @@ struct Entry {
     more: Vec<String>,
 }
 
-/// The operations of one file.
 fn parse(text: &str) -> Result<Vec<Operation>, String> {
     let document: Document = toml::from_str(text).map_err(|error| error.to_string())?;
-    let named = |entry: Entry| {
+    let named = |entry: OperationEntry| {
         let name = entry.name.clone();
         operation(entry).map_err(|reason| format!("operation `{name}`: {reason}"))
     };
     document.operation.into_iter().map(named).collect()
 }
 
-fn operation(entry: Entry) -> Result<Operation, String> {
-    let Entry {
+fn operation(entry: OperationEntry) -> Result<Operation, String> {
+    let OperationEntry {
         name,
         op,
         size,

@@ -79,13 +79,12 @@ pub enum Error {
 /// Two stores and what is done to them.
 #[derive(Debug)]
 pub struct Stores {
-    a: Store,
-    again: Store,
-    b: Store,
+    a: ComparedStore,
+    again: ComparedStore,
+    b: ComparedStore,
     work: Work,
 }
 
-/// The work of every run.
 #[derive(Debug)]
 struct Work {
     plan: Plan,
@@ -95,9 +94,8 @@ struct Work {
     payloads: Payloads,
 }
 
-/// One side.
 #[derive(Debug)]
-struct Store {
+struct ComparedStore {
     side: SideStore,
     bucket: &'static str,
     folder: PathBuf,
@@ -107,7 +105,6 @@ struct Store {
     settings: BTreeMap<String, String>,
 }
 
-/// The kind of a side.
 #[derive(Clone, Debug, PartialEq)]
 enum SideStore {
     /// A store to start, from this program or the one that the tool names.
@@ -116,7 +113,6 @@ enum SideStore {
     Endpoint(String),
 }
 
-/// A store that answers.
 #[derive(Debug)]
 struct Open {
     subject: Subject,
@@ -137,7 +133,7 @@ impl Stores {
         let (a, b) = (SideStore::of(a)?, SideStore::of(b)?);
         same_promise([(sides[0], &a), (sides[1], &b)], settings.durability)?;
         let work = Work::new(load, settings.moment)?;
-        let store = |side, bucket| Store {
+        let store = |side, bucket| ComparedStore {
             side,
             bucket,
             folder: settings.folder.to_owned(),
@@ -165,7 +161,7 @@ impl Runner for Stores {
     }
 
     fn settings(&self) -> BTreeMap<String, String> {
-        let of = |side: &str, store: &Store| -> Vec<(String, String)> {
+        let of = |side: &str, store: &ComparedStore| -> Vec<(String, String)> {
             store.settings.iter().map(|(name, value)| (format!("{side}_{name}"), value.clone())).collect()
         };
         [of("a", &self.a), of("b", &self.b)].into_iter().flatten().collect()
@@ -260,7 +256,7 @@ impl Work {
     }
 }
 
-impl Store {
+impl ComparedStore {
     fn run(&mut self, work: &Work) -> Result<Sample, StoreError> {
         self.runs += 1;
         let mut open = match self.open.take() {

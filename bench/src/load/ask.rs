@@ -40,7 +40,6 @@ pub fn list_buckets(address: SocketAddr, host: &str, credentials: &Credentials) 
     if status == 200 { Ok(()) } else { Err(Error::Status { what: "list buckets", status, text }) }
 }
 
-/// Sends a request for `bucket` and reads its answer.
 pub(super) fn ask_at(
     address: SocketAddr,
     host: &str,

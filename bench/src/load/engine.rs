@@ -24,7 +24,6 @@ use super::work::Source;
 use crate::blocking::read_some;
 use crate::limits::{CONNECT_TIMEOUT, FAULT_PAUSE, STALL_SWEEP};
 
-/// Bytes of one read.
 const READ_BYTES: usize = 256 << 10;
 /// Reads or writes of one connection before the others get their turn.
 const TURNS: usize = 4;
@@ -317,7 +316,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Reads from the socket.
     fn receive(&mut self, index: usize) {
         for _ in 0..TURNS {
             let connection = &mut self.connections[index];
@@ -360,7 +358,6 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Takes a whole answer.
     fn judge(&mut self, index: usize) {
         let connection = &mut self.connections[index];
         let head = connection.decoder.head().expect("the answer is whole");

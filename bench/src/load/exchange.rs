@@ -29,7 +29,7 @@ pub enum Verdict {
 
 /// Which request of a multipart upload is under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Step {
+enum MultipartStep {
     Only,
     Create,
     Part(u32),
@@ -40,7 +40,7 @@ enum Step {
 #[derive(Debug)]
 pub struct Exchange {
     task: Task,
-    step: Step,
+    step: MultipartStep,
     part_bytes: u64,
     checksum: Option<Checksum>,
     /// Bytes of the object that the operation is about.
@@ -58,7 +58,7 @@ impl Exchange {
     pub fn new(part_bytes: u64, checksum: Option<Checksum>) -> Self {
         Self {
             task: Task::Get { key: 0 },
-            step: Step::Only,
+            step: MultipartStep::Only,
             part_bytes,
             checksum,
             size: 0,
@@ -77,7 +77,8 @@ impl Exchange {
 
     /// Begins `task`.
     pub fn begin(&mut self, task: Task, source: &Source) {
-        self.step = if matches!(task, Task::Multipart { .. }) { Step::Create } else { Step::Only };
+        self.step =
+            if matches!(task, Task::Multipart { .. }) { MultipartStep::Create } else { MultipartStep::Only };
         self.size = source.keys().size.0;
         self.task = task;
         self.etags.clear();
@@ -149,17 +150,17 @@ impl Exchange {
     fn multipart_request(&self, key: u64, source: &Source, requests: &mut Requests, out: &mut RequestBytes) {
         let name = |path: &mut String| source.keys().name(key, path);
         match self.step {
-            Step::Only | Step::Create => {
+            MultipartStep::Only | MultipartStep::Create => {
                 requests.build("POST", name, "uploads=", Headers::NONE, Body::Text(b""), out);
             }
-            Step::Part(index) => {
+            MultipartStep::Part(index) => {
                 let at = u64::from(index) * self.part_bytes;
                 let end = self.size.min(at + self.part_bytes);
                 let query = format!("partNumber={}&uploadId={}", index + 1, in_query(&self.upload_id));
                 let body = Body::Object(Part { key, at, end });
                 requests.build("PUT", name, &query, Headers::NONE, body, out);
             }
-            Step::Complete => {
+            MultipartStep::Complete => {
                 let mut xml = "<CompleteMultipartUpload>".to_owned();
                 for (index, etag) in self.etags.iter().enumerate() {
                     let number = index + 1;
@@ -220,15 +221,16 @@ impl Exchange {
     fn judge_multipart(&mut self, head: &Head) -> Verdict {
         let parts = u32::try_from(self.size.div_ceil(self.part_bytes).max(1)).unwrap_or(u32::MAX);
         let next = match self.step {
-            Step::Only | Step::Create => between(&self.text, "<UploadId>", "</UploadId>").map(|id| {
-                self.upload_id = id;
-                Step::Part(0)
-            }),
-            Step::Part(index) => head.etag.clone().map(|etag| {
+            MultipartStep::Only | MultipartStep::Create => between(&self.text, "<UploadId>", "</UploadId>")
+                .map(|id| {
+                    self.upload_id = id;
+                    MultipartStep::Part(0)
+                }),
+            MultipartStep::Part(index) => head.etag.clone().map(|etag| {
                 self.etags.push(etag);
-                if index + 1 < parts { Step::Part(index + 1) } else { Step::Complete }
+                if index + 1 < parts { MultipartStep::Part(index + 1) } else { MultipartStep::Complete }
             }),
-            Step::Complete => {
+            MultipartStep::Complete => {
                 // A failure may come in an answer with status 200, because the status went out first.
                 let right = memchr::memmem::find(&self.text, b"<CompleteMultipartUploadResult").is_some();
                 return if right {
@@ -318,7 +320,7 @@ mod tests {
         for _ in 0..3 {
             assert_eq!(answer(&mut exchange, 200, ""), Verdict::Next);
         }
-        assert_eq!(exchange.step, Step::Complete);
+        assert_eq!(exchange.step, MultipartStep::Complete);
         let wrong = answer(&mut exchange, 200, "<Error><Code>InternalError</Code></Error>");
         assert_eq!(wrong, Verdict::Failed(Fault::Status(200, "InternalError".to_owned())));
         let right = answer(&mut exchange, 200, "<CompleteMultipartUploadResult></...>");

@@ -86,7 +86,6 @@ impl Keys {
     }
 }
 
-/// The kind of a listing's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ListedName {
     /// Objects. The digits of their names before a delimiter.

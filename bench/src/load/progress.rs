@@ -42,7 +42,6 @@ impl Progress {
     }
 }
 
-/// Draws `line` over what stood there, or nothing but blanks and returns to the line's start.
 fn draw(line: &str) {
     let mut terminal = io::stderr().lock();
     let end = if line.is_empty() { "\r" } else { "" };

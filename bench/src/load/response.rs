@@ -25,7 +25,7 @@ pub struct Head {
 
 /// The part of an answer that a decoder expects next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+enum DecodeStage {
     Head,
     /// The body, of known length: its bytes left.
     Length(u64),
@@ -74,7 +74,7 @@ pub enum MalformedResponse {
 /// Takes one answer after another apart.
 #[derive(Debug)]
 pub struct Decoder {
-    stage: Stage,
+    stage: DecodeStage,
     /// A head that came in part.
     held: Vec<u8>,
     head: Head,
@@ -83,21 +83,21 @@ pub struct Decoder {
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { stage: Stage::Done, held: Vec::new(), head: Head::default(), bodiless: false }
+        Self { stage: DecodeStage::Done, held: Vec::new(), head: Head::default(), bodiless: false }
     }
 }
 
 impl Decoder {
     /// Waits for the next answer; `bodiless` for the answer to a HEAD.
     pub fn begin(&mut self, bodiless: bool) {
-        self.stage = Stage::Head;
+        self.stage = DecodeStage::Head;
         self.held.clear();
         self.bodiless = bodiless;
     }
 
     /// The head, once it has come.
     pub fn head(&self) -> Option<&Head> {
-        (self.stage != Stage::Head).then_some(&self.head)
+        (self.stage != DecodeStage::Head).then_some(&self.head)
     }
 
     /// Takes `bytes`, all of them, and gives the pieces of the body that are in them to `body`.
@@ -110,7 +110,7 @@ impl Decoder {
         body: &mut impl FnMut(&Head, &[u8]),
     ) -> Result<Progress, MalformedResponse> {
         let mut rest = bytes;
-        if self.stage == Stage::Head {
+        if self.stage == DecodeStage::Head {
             if self.held.is_empty() {
                 match self.parse_head(rest)? {
                     Some(length) => rest = &rest[length..],
@@ -125,14 +125,14 @@ impl Decoder {
                     None => self.held = held,
                 }
             }
-            if self.stage == Stage::Head {
+            if self.stage == DecodeStage::Head {
                 return Ok(Progress::More);
             }
         }
         while !rest.is_empty() {
             rest = self.feed_body(rest, body)?;
         }
-        Ok(if self.stage == Stage::Done { Progress::Done } else { Progress::More })
+        Ok(if self.stage == DecodeStage::Done { Progress::Done } else { Progress::More })
     }
 
     /// Ends the answer under way with the end of the connection.
@@ -141,8 +141,8 @@ impl Decoder {
     /// The answer is cut short by it.
     pub fn close(&mut self) -> Result<(), MalformedResponse> {
         match self.stage {
-            Stage::UntilClose | Stage::Done => {
-                self.stage = Stage::Done;
+            DecodeStage::UntilClose | DecodeStage::Done => {
+                self.stage = DecodeStage::Done;
                 Ok(())
             }
             _ => Err(MalformedResponse::Short),
@@ -171,11 +171,11 @@ impl Decoder {
             }
         };
         self.stage = match head {
-            _ if self.bodiless || head.status == 204 || head.status == 304 => Stage::Done,
-            Head { chunked: true, .. } => Stage::PieceSize { size: 0, bytes: 0, ended: false },
-            Head { length: Some(0), .. } => Stage::Done,
-            Head { length: Some(length), .. } => Stage::Length(length),
-            Head { length: None, .. } => Stage::UntilClose,
+            _ if self.bodiless || head.status == 204 || head.status == 304 => DecodeStage::Done,
+            Head { chunked: true, .. } => DecodeStage::PieceSize { size: 0, bytes: 0, ended: false },
+            Head { length: Some(0), .. } => DecodeStage::Done,
+            Head { length: Some(length), .. } => DecodeStage::Length(length),
+            Head { length: None, .. } => DecodeStage::UntilClose,
         };
         self.head = head;
         Ok(Some(begin))
@@ -189,43 +189,43 @@ impl Decoder {
     ) -> Result<&'a [u8], MalformedResponse> {
         let (&first, behind_first) = bytes.split_first().ok_or(MalformedResponse::Short)?;
         match self.stage {
-            Stage::Head | Stage::Done => Err(MalformedResponse::Excess),
-            Stage::UntilClose => {
+            DecodeStage::Head | DecodeStage::Done => Err(MalformedResponse::Excess),
+            DecodeStage::UntilClose => {
                 body(&self.head, bytes);
                 Ok(&[])
             }
-            Stage::Length(left) | Stage::PieceData(left) => {
+            DecodeStage::Length(left) | DecodeStage::PieceData(left) => {
                 let taken = usize::try_from(left).unwrap_or(usize::MAX).min(bytes.len());
                 let (piece, rest) = bytes.split_at(taken);
                 body(&self.head, piece);
                 let left = left - taken as u64;
                 self.stage = match self.stage {
-                    Stage::PieceData(_) if left == 0 => Stage::PieceEnd,
-                    Stage::PieceData(_) => Stage::PieceData(left),
-                    _ if left == 0 => Stage::Done,
-                    _ => Stage::Length(left),
+                    DecodeStage::PieceData(_) if left == 0 => DecodeStage::PieceEnd,
+                    DecodeStage::PieceData(_) => DecodeStage::PieceData(left),
+                    _ if left == 0 => DecodeStage::Done,
+                    _ => DecodeStage::Length(left),
                 };
                 Ok(rest)
             }
-            Stage::PieceSize { size, bytes: count, ended } => {
+            DecodeStage::PieceSize { size, bytes: count, ended } => {
                 self.stage = piece_size(first, size, count, ended)?;
                 Ok(behind_first)
             }
-            Stage::PieceEnd => {
+            DecodeStage::PieceEnd => {
                 match first {
                     b'\r' => {}
-                    b'\n' => self.stage = Stage::PieceSize { size: 0, bytes: 0, ended: false },
+                    b'\n' => self.stage = DecodeStage::PieceSize { size: 0, bytes: 0, ended: false },
                     _ => return Err(MalformedResponse::Piece),
                 }
                 Ok(behind_first)
             }
-            Stage::Trailer(count) => {
+            DecodeStage::Trailer(count) => {
                 self.stage = match first {
-                    b'\n' if count == 0 => Stage::Done,
-                    b'\n' => Stage::Trailer(0),
-                    b'\r' => Stage::Trailer(count),
+                    b'\n' if count == 0 => DecodeStage::Done,
+                    b'\n' => DecodeStage::Trailer(0),
+                    b'\r' => DecodeStage::Trailer(count),
                     _ if count >= SIZE_LINE_BYTES_MAX => return Err(MalformedResponse::Piece),
-                    _ => Stage::Trailer(count + 1),
+                    _ => DecodeStage::Trailer(count + 1),
                 };
                 Ok(behind_first)
             }
@@ -258,20 +258,20 @@ fn parse_one_head(bytes: &[u8]) -> Result<Option<(Head, usize)>, MalformedRespon
 }
 
 /// The stage after one more byte of a piece's size line.
-fn piece_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<Stage, MalformedResponse> {
+fn piece_size(byte: u8, size: u64, bytes: usize, ended: bool) -> Result<DecodeStage, MalformedResponse> {
     if bytes >= SIZE_LINE_BYTES_MAX {
         return Err(MalformedResponse::Piece);
     }
     let digit = char::from(byte).to_digit(16).map(u64::from);
     match (byte, digit) {
         (b'\n', _) if bytes == 0 => Err(MalformedResponse::Piece),
-        (b'\n', _) if size == 0 => Ok(Stage::Trailer(0)),
-        (b'\n', _) => Ok(Stage::PieceData(size)),
+        (b'\n', _) if size == 0 => Ok(DecodeStage::Trailer(0)),
+        (b'\n', _) => Ok(DecodeStage::PieceData(size)),
         (_, Some(digit)) if !ended && size < 1 << 59 => {
-            Ok(Stage::PieceSize { size: size << 4 | digit, bytes: bytes + 1, ended })
+            Ok(DecodeStage::PieceSize { size: size << 4 | digit, bytes: bytes + 1, ended })
         }
-        (b'\r' | b';' | b' ', _) if bytes > 0 => Ok(Stage::PieceSize { size, bytes, ended: true }),
-        _ if ended => Ok(Stage::PieceSize { size, bytes: bytes + 1, ended }),
+        (b'\r' | b';' | b' ', _) if bytes > 0 => Ok(DecodeStage::PieceSize { size, bytes, ended: true }),
+        _ if ended => Ok(DecodeStage::PieceSize { size, bytes: bytes + 1, ended }),
         _ => Err(MalformedResponse::Piece),
     }
 }

@@ -19,7 +19,7 @@ use sherd_store::machine::system::SystemRng;
 
 use super::bench::Bench;
 use super::error::Error;
-use super::node::{self, Node};
+use super::node::{self, BenchNode};
 use super::page::Page;
 use crate::alloc::{self, Scope};
 use crate::load::run::Plan;
@@ -33,7 +33,6 @@ use crate::subject::Subject;
 /// Sizes, with clients and requests of one measurement.
 const CASES: [(u64, usize, u64); 3] = [(4 << 10, 1, 2000), (4 << 10, 32, 20_000), (1 << 20, 8, 200)];
 const MOMENT_REQUESTS: u64 = 40;
-/// Volumes of the node.
 const VOLUMES: usize = 4;
 
 /// No options of its own.
@@ -55,7 +54,7 @@ impl Page for Arguments {
         }
         let folder = bench.folder()?;
         let (process, subject) = start(folder.path())?;
-        let node = Node::of(subject, bench)?;
+        let node = BenchNode::of(subject, bench)?;
         for round in 0..bench.rounds() {
             for (bytes, clients, requests) in CASES {
                 let requests = if bench.is_moment() { MOMENT_REQUESTS } else { requests };

@@ -38,11 +38,9 @@ pub(super) struct Options {
 #[derive(Debug)]
 pub(super) struct Bench {
     pub(super) options: Options,
-    /// The device's own figures.
     pub(super) device: BTreeMap<String, f64>,
     pub(super) settings: BTreeMap<String, String>,
     pub(super) rounds: Rounds,
-    /// Operations that went wrong.
     pub(super) faults: u64,
 }
 
@@ -57,7 +55,6 @@ impl Bench {
         if self.is_moment() { 1 } else { self.options.rounds.max(1) }
     }
 
-    /// How long one measurement lasts.
     pub(super) fn window(&self) -> Duration {
         if self.is_moment() {
             MOMENT_WINDOW
@@ -71,18 +68,15 @@ impl Bench {
         if self.is_moment() { &all[..count.min(all.len())] } else { all }
     }
 
-    /// Makes a folder on the device, removed when it is dropped.
     pub(super) fn folder(&self) -> Result<tempfile::TempDir, Error> {
         let folder = tempfile::Builder::new().prefix("sherd-bench-").tempdir_in(&self.options.dir);
         folder.map_err(Error::at("make a folder to measure in"))
     }
 
-    /// Takes one measurement.
     pub(super) fn add(&mut self, row: Row) {
         self.rounds.add(row);
     }
 
-    /// Adds a setting that stands beside the rows.
     pub(super) fn set(&mut self, name: &str, value: &impl ToString) {
         self.settings.insert(name.to_owned(), value.to_string());
     }
@@ -100,7 +94,6 @@ impl Bench {
         self.faults += faults.filter(|(fault, _)| !is_503(fault)).map(|(_, times)| times).sum::<u64>();
     }
 
-    /// Counts a fault outside of any operation.
     pub(super) fn fault(&mut self, what: &str) {
         eprintln!("sherd-bench: {what}");
         self.faults += 1;

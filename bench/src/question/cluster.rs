@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use super::bench::Bench;
 use super::error::Error;
-use super::node::{self, Node};
+use super::node::{self, BenchNode};
 use super::page::Page;
 use crate::limits::{MOMENT_BYTES_MAX, PAGE};
 use crate::load::keys::Keys;
@@ -39,16 +39,16 @@ const LISTED_BYTES: u64 = 16;
 const LISTERS: usize = 8;
 
 /// Objects of one size, and the clients that work on them.
-struct Load {
+struct ObjectLoad {
     bytes: u64,
     clients: usize,
     ops: &'static [Op],
 }
 
-const LOADS: [Load; 3] = [
-    Load { bytes: 4 << 10, clients: 32, ops: &[Op::Put, Op::Get, Op::Delete] },
-    Load { bytes: 1 << 20, clients: 16, ops: &[Op::Put, Op::Get] },
-    Load { bytes: 64 << 20, clients: 4, ops: &[Op::Put, Op::Get] },
+const LOADS: [ObjectLoad; 3] = [
+    ObjectLoad { bytes: 4 << 10, clients: 32, ops: &[Op::Put, Op::Get, Op::Delete] },
+    ObjectLoad { bytes: 1 << 20, clients: 16, ops: &[Op::Put, Op::Get] },
+    ObjectLoad { bytes: 64 << 20, clients: 4, ops: &[Op::Put, Op::Get] },
 ];
 
 /// Options of the question.
@@ -98,15 +98,14 @@ impl Page for Arguments {
 
 /// A store that runs.
 #[derive(Debug)]
-struct Store {
-    /// The name of its rows.
+struct RunningStore {
     name: String,
-    node: Node,
+    node: BenchNode,
 }
 
 impl Arguments {
     /// Starts all stores, ours first.
-    fn start(&self, bench: &mut Bench) -> Result<Vec<Store>, Error> {
+    fn start(&self, bench: &mut Bench) -> Result<Vec<RunningStore>, Error> {
         let find = |name: &str| Tool::find(name).map_err(Error::at("describe a store"));
         // Rows have the names that the rows of one node have.
         let named = |name: &str, tool: Tool| Tool { name: name.to_owned(), ..tool };
@@ -124,19 +123,23 @@ impl Arguments {
             let subject = subject.map_err(Error::at("start a cluster"))?;
             bench.settings.extend(subject.settings());
             bench.set(&format!("{}_nodes", tool.name), &subject.endpoints().count());
-            let node = Node::of(subject, bench)?;
+            let node = BenchNode::of(subject, bench)?;
             node.fill(FIRST, &mut node::keys("first", FIRST_BYTES))?;
-            stores.push(Store { name: tool.name, node });
+            stores.push(RunningStore { name: tool.name, node });
         }
         Ok(stores)
     }
 }
 
-/// Measures the operations on objects of one size, on all stores.
-fn measure_load(load: &Load, stores: &[Store], round: usize, bench: &mut Bench) -> Result<(), Error> {
+fn measure_load(
+    load: &ObjectLoad,
+    stores: &[RunningStore],
+    round: usize,
+    bench: &mut Bench,
+) -> Result<(), Error> {
     let bytes = if bench.is_moment() { load.bytes.min(MOMENT_BYTES_MAX) } else { load.bytes };
     let keys = || node::keys(&format!("{}-{}", load.bytes, load.clients), bytes);
-    let mut sides: Vec<(&Store, Keys)> = stores.iter().map(|store| (store, keys())).collect();
+    let mut sides: Vec<(&RunningStore, Keys)> = stores.iter().map(|store| (store, keys())).collect();
     for op in load.ops {
         measure(*op, load.clients, load.bytes, &mut sides, round, bench)?;
     }
@@ -148,7 +151,7 @@ fn measure(
     op: Op,
     clients: usize,
     bytes: u64,
-    sides: &mut [(&Store, Keys)],
+    sides: &mut [(&RunningStore, Keys)],
     round: usize,
     bench: &mut Bench,
 ) -> Result<(), Error> {

@@ -24,11 +24,9 @@ use crate::result::Row;
 const GEOMETRIES: [(u8, u8); 4] = [(2, 2), (3, 3), (5, 3), (9, 3)];
 /// Bytes of the stripes that `cold` goes through: several times any cache.
 const COLD_BYTES: usize = 256 << 20;
-/// Bytes of each shard of a stripe.
 const UNIT_BYTES: usize = STRIPE_UNIT_BYTES as usize;
 /// Name of the reference in the rows.
 const REFERENCE: &str = "reed-solomon-erasure";
-/// Name of a plain copy.
 const COPY: &str = "copy";
 
 /// No options of its own.
@@ -39,7 +37,7 @@ pub struct Arguments {}
 type Stripe = Vec<Vec<u8>>;
 
 /// One line of the table: a geometry, the lost shards, and `hot` or `cold`.
-struct Case {
+struct ErasureCase {
     geometry: Geometry,
     /// Data shards to rebuild; none is an encode.
     lost: usize,
@@ -64,7 +62,7 @@ impl Page for Arguments {
             for (cache, bytes) in [("hot", 1), ("cold", cold_bytes)] {
                 let mut stripes = stripes(geometry, bytes);
                 for lost in 0..=geometry.parity_shards().min(geometry.data_shards()) {
-                    let case = Case { geometry, lost, cache };
+                    let case = ErasureCase { geometry, lost, cache };
                     case.measure(&mut stripes, budget)?.into_iter().for_each(|row| bench.add(row));
                 }
             }
@@ -88,7 +86,7 @@ fn stripes(geometry: Geometry, bytes: usize) -> Vec<Stripe> {
         .collect()
 }
 
-impl Case {
+impl ErasureCase {
     fn op(&self) -> &'static str {
         if self.lost == 0 { "encode" } else { "reconstruct" }
     }
@@ -193,7 +191,6 @@ impl Case {
     }
 }
 
-/// Stripes, one after the other and round again.
 struct StripeRing<'a> {
     stripes: &'a mut [Stripe],
     next: usize,

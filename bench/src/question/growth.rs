@@ -14,7 +14,7 @@ use std::{fs, io};
 
 use super::bench::Bench;
 use super::error::Error;
-use super::node::{self, Node};
+use super::node::{self, BenchNode};
 use super::page::Page;
 use super::rounds::median;
 use crate::limits::{MOMENT_PAGE, PAGE, REST_AFTER_FILL};
@@ -26,12 +26,10 @@ use crate::load::work::Op;
 use crate::result::Row;
 use crate::subject::End;
 
-/// Clients of the fill and of the check.
 const WRITERS: usize = 128;
 const READERS: usize = 32;
 /// Parts that the fill is measured in.
 const TENTHS: u64 = 10;
-/// Keys of a moment.
 const MOMENT_KEYS: u64 = 3000;
 /// Which part of the keys is written once more under other names, right before the kill.
 const LATE_PART: u64 = 100;
@@ -64,7 +62,7 @@ impl Page for Arguments {
 
     fn once(&self, bench: &mut Bench) -> Result<(), Error> {
         let count = if bench.is_moment() { self.keys.min(MOMENT_KEYS) } else { self.keys }.max(100);
-        let node = Node::start(bench, &[])?;
+        let node = BenchNode::start(bench, &[])?;
         bench.set("keys", &count);
         let mut keys = node::keys("grown", self.size.0);
         keys.folder_digits = Op::ListFolders.folder_digits();
@@ -87,10 +85,9 @@ impl Page for Arguments {
     }
 }
 
-/// The bucket on its node.
 struct Bucket<'a> {
     arguments: &'a Arguments,
-    node: Node,
+    node: BenchNode,
     keys: Keys,
     /// Keys that are written right before the node is killed.
     late: Keys,

@@ -33,7 +33,6 @@ pub struct Arguments {
     options: Options,
 }
 
-/// The questions.
 #[derive(Debug, clap::Subcommand)]
 enum Question {
     /// Memory: what a request allocates in a whole node

@@ -23,16 +23,13 @@ use crate::result::Row;
 use crate::subject::admin::{self, Metrics};
 use crate::subject::{End, Subject, Tool};
 
-/// The bucket of every measurement.
 const BUCKET: &str = "sherd-bench";
-/// The seed of all contents.
 const SEED: u64 = 1;
 /// Objects that are written to carry earlier commits to all volumes.
 const BYSTANDERS: u64 = 8;
 
-/// A running node.
 #[derive(Debug)]
-pub(super) struct Node {
+pub(super) struct BenchNode {
     subject: Subject,
     payloads: Payloads,
     moment: bool,
@@ -69,7 +66,7 @@ pub(super) fn keys(prefix: &str, bytes: u64) -> Keys {
     Keys::new(&format!("{prefix}/"), Size(bytes))
 }
 
-impl Node {
+impl BenchNode {
     /// Starts a node as it comes, with these flags besides, and makes the bucket.
     pub(super) fn start(bench: &mut Bench, flags: &[&str]) -> Result<Self, Error> {
         let subject = Subject::start(&tool(flags)?, binary(bench).as_deref(), &bench.options.dir);
@@ -84,7 +81,6 @@ impl Node {
         Ok(Self { subject, payloads: Payloads::new(SEED), moment: bench.is_moment() })
     }
 
-    /// Carries a plan out.
     pub(super) fn run(&self, plan: &Plan, keys: &mut Keys) -> Result<Outcome, Error> {
         run::run(&self.target(), plan, keys).map_err(Error::at("generate load"))
     }
@@ -116,7 +112,6 @@ impl Node {
         Ok(())
     }
 
-    /// Memory that the node holds now, in bytes.
     pub(super) fn memory(&self) -> u64 {
         self.subject.process().and_then(crate::subject::Process::rss_anon).unwrap_or(0)
     }
@@ -126,7 +121,6 @@ impl Node {
         self.subject.restart(&tool(flags)?, end).map_err(Error::at("start the node again"))
     }
 
-    /// The folder of all volumes.
     pub(super) fn folder(&self) -> &Path {
         self.subject.folder().expect("the node was started here")
     }

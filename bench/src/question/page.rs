@@ -12,7 +12,6 @@ use super::rounds::Rounds;
 use crate::host::{self, device};
 use crate::result::{Results, SCHEMA};
 
-/// One question.
 pub(super) trait Page {
     /// Its name on the command line, and of its file of results.
     fn name(&self) -> &'static str;

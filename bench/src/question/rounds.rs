@@ -4,13 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::result::Row;
 
-/// Measurements by case, in the order in which the cases were first measured.
 #[derive(Debug, Default)]
 pub(super) struct Rounds {
     cases: Vec<CaseRuns>,
 }
 
-/// All measurements of one case.
 #[derive(Debug)]
 struct CaseRuns {
     labels: BTreeMap<String, String>,
@@ -19,7 +17,6 @@ struct CaseRuns {
 }
 
 impl Rounds {
-    /// Takes one measurement.
     pub(super) fn add(&mut self, row: Row) {
         let Row { labels, figures, flags } = row;
         let flags = flags.into_iter();
@@ -59,7 +56,6 @@ fn spread(values: &[f64]) -> Option<f64> {
     (values.len() > 1).then(|| (most - least) / median(values.to_vec()))
 }
 
-/// The middle value; the mean of the two in the middle of an even number.
 pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;

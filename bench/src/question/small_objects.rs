@@ -21,7 +21,7 @@ use hdrhistogram::Histogram;
 
 use super::bench::Bench;
 use super::error::Error;
-use super::node::{self, Node};
+use super::node::{self, BenchNode};
 use super::page::Page;
 use crate::limits::SYNC_NS_MAX;
 use crate::load::keys::Keys;
@@ -62,7 +62,7 @@ impl Page for Arguments {
     fn round(&self, bench: &mut Bench, _: usize) -> Result<(), Error> {
         let mut nodes = Vec::new();
         for (variant, flags, most) in WAYS {
-            nodes.push((variant, Node::start(bench, flags)?, most));
+            nodes.push((variant, BenchNode::start(bench, flags)?, most));
         }
         for bytes in bench.some(&SIZES, 2).to_vec() {
             for clients in CLIENTS {
@@ -78,7 +78,13 @@ impl Page for Arguments {
 }
 
 /// PUTs of new objects, then GETs of them.
-fn objects(bench: &mut Bench, node: &Node, variant: &str, bytes: u64, clients: usize) -> Result<(), Error> {
+fn objects(
+    bench: &mut Bench,
+    node: &BenchNode,
+    variant: &str,
+    bytes: u64,
+    clients: usize,
+) -> Result<(), Error> {
     let mut keys = node::keys(&format!("{}-{clients}", Size(bytes)), bytes);
     // The node writes out nothing of earlier cases during this one.
     node.until_idle(bench.window() * 5);
@@ -94,7 +100,7 @@ fn objects(bench: &mut Bench, node: &Node, variant: &str, bytes: u64, clients: u
 }
 
 /// One client's PUTs beside syncs of the device.
-fn lone(bench: &mut Bench, nodes: &[(&str, Node, u64)]) -> Result<(), Error> {
+fn lone(bench: &mut Bench, nodes: &[(&str, BenchNode, u64)]) -> Result<(), Error> {
     let folder = bench.folder()?;
     let count = if bench.is_moment() { 5 } else { SYNCS };
     let synced = |files: usize| synced(folder.path(), files, count).map_err(Error::at("sync files"));

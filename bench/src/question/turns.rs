@@ -60,7 +60,6 @@ pub(super) fn measure(ways: &mut [Way<'_>], budget: Duration) -> Vec<Times> {
     times
 }
 
-/// Bytes as MiB.
 pub(super) fn mib(bytes: usize) -> f64 {
     f64::from(u32::try_from(bytes).expect("no sample works on 4 GiB")) / f64::from(1 << 20)
 }
@@ -82,7 +81,6 @@ fn repeats(way: &mut Way<'_>, sample: Duration) -> u32 {
 }
 
 impl Times {
-    /// The usual time, in seconds.
     pub(super) fn seconds(&self) -> f64 {
         median(self.seconds.clone())
     }

@@ -120,7 +120,6 @@ fn contestants(arguments: &Arguments) -> Result<Contestants, load::Error> {
     Ok(found)
 }
 
-/// Measures one group on stores that are started for it.
 fn measure_group(
     arguments: &Arguments,
     contestants: &Contestants,

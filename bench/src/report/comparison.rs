@@ -9,7 +9,6 @@ use crate::result::{Results, Row};
 const SIDES: [&str; 2] = ["sherd", "minio"];
 const FIGURES: [&str; 3] = ["ops_s", "p99_us", "server_cpu_us_op"];
 
-/// The table; a row's flags stand at its end.
 pub(super) fn table(results: &Results, ops: &[&str]) -> String {
     let mut table = Table::new();
     for heading in ["op", "size", "clients"] {

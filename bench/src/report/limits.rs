@@ -13,7 +13,6 @@ const FIRST: [&str; 8] =
 /// Setting of a run whose figures mean nothing.
 const MOMENT: &str = "moment";
 
-/// The paragraph for one file of results.
 pub(super) fn paragraph(results: &Results) -> String {
     let first = FIRST.iter().filter_map(|name| Some((*name, results.settings.get(*name)?)));
     let others = results.settings.iter().map(|(name, value)| (name.as_str(), value));
@@ -40,7 +39,6 @@ fn setting(name: &str, value: &str) -> String {
     }
 }
 
-/// A day and time in UTC.
 pub(super) fn date(seconds: u64) -> String {
     let time = UNIX_EPOCH.checked_add(Duration::from_secs(seconds)).unwrap_or(UNIX_EPOCH);
     // The format fails beyond the year 9999.

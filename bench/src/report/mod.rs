@@ -137,7 +137,6 @@ fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
     Ok(document)
 }
 
-/// The results and settings that placeholders are filled from.
 struct Sources<'a> {
     settings: &'a Settings,
     /// By their suites.

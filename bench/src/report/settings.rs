@@ -4,28 +4,21 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-/// The whole file.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Settings {
-    /// The suites, by their names.
     pub(super) suites: BTreeMap<String, Suite>,
-    /// The targets.
     #[serde(default, rename = "target")]
     pub(super) targets: Vec<Target>,
 }
 
-/// One suite.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Suite {
-    /// A line on what it measures.
     pub(super) about: String,
-    /// The command that measures it.
     pub(super) command: String,
 }
 
-/// One target, for every combination of the labels that it names.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Target {
@@ -36,7 +29,6 @@ pub(super) struct Target {
     /// The rows that it holds for.
     #[serde(rename = "where")]
     pub(super) labels: BTreeMap<String, Values>,
-    /// The judged figure.
     pub(super) figure: String,
     /// Label in which the subject and its peer differ.
     #[serde(default = "subject_label")]
@@ -56,13 +48,10 @@ pub(super) struct Target {
     pub(super) device: Option<String>,
 }
 
-/// One value of a label, or several.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(untagged)]
 pub(super) enum Values {
-    /// This one.
     One(String),
-    /// Each of these.
     Many(Vec<String>),
 }
 
@@ -84,7 +73,6 @@ fn sherd() -> String {
 }
 
 impl Settings {
-    /// Reads the text of the file.
     pub(super) fn parse(text: &str) -> Result<Self, String> {
         let settings: Self = toml::from_str(text).map_err(|error| error.to_string())?;
         for target in &settings.targets {

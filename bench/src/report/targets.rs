@@ -11,7 +11,7 @@ use crate::figure;
 use crate::result::{Results, Row};
 
 /// One case of a target: a combination of the labels that it names.
-struct Case {
+struct TargetCase {
     name: String,
     /// Times better than the peer, or without a peer the figure itself.
     found: Option<f64>,
@@ -43,13 +43,14 @@ pub(super) fn table(settings: &Settings, results: &BTreeMap<String, Results>) ->
     for target in &settings.targets {
         let named = |reason| format!("target `{}`: {reason}", target.work);
         let cases = cases(results.get(&target.suite), target).map_err(named)?;
-        let measured: Vec<&Case> = cases.iter().filter(|case| case.found.is_some()).collect();
-        let of = |is: &dyn Fn(&Case) -> bool| measured.iter().filter(|case| is(case)).count();
+        let measured: Vec<&TargetCase> = cases.iter().filter(|case| case.found.is_some()).collect();
+        let of = |is: &dyn Fn(&TargetCase) -> bool| measured.iter().filter(|case| is(case)).count();
         met += of(&|case| case.is_met);
         all += cases.len();
         unmeasured += cases.len() - measured.len();
         // A bound of the figure itself is worst where it is largest.
-        let rank = |case: &&&Case| case.found.map(|found| if target.peer.is_some() { found } else { -found });
+        let rank =
+            |case: &&&TargetCase| case.found.map(|found| if target.peer.is_some() { found } else { -found });
         let worst =
             measured.iter().min_by(|one, other| rank(one).partial_cmp(&rank(other)).expect("numbers"));
         let met_text = match of(&|case| case.is_met) {
@@ -95,7 +96,7 @@ fn required(results: Option<&Results>, target: &Target) -> String {
 }
 
 /// A case for each combination of the target's labels.
-fn cases(results: Option<&Results>, target: &Target) -> Result<Vec<Case>, String> {
+fn cases(results: Option<&Results>, target: &Target) -> Result<Vec<TargetCase>, String> {
     let mut combined: Vec<Vec<(&str, &str)>> = vec![Vec::new()];
     for (label, values) in &target.labels {
         let mut extended = Vec::new();
@@ -109,12 +110,12 @@ fn cases(results: Option<&Results>, target: &Target) -> Result<Vec<Case>, String
     combined.iter().map(|labels| judge(results, target, labels)).collect()
 }
 
-fn judge(results: Option<&Results>, target: &Target, labels: &[(&str, &str)]) -> Result<Case, String> {
+fn judge(results: Option<&Results>, target: &Target, labels: &[(&str, &str)]) -> Result<TargetCase, String> {
     let several = |label: &str| target.labels.get(label).is_some_and(|values| values.all().len() > 1);
     let varying = labels.iter().filter(|(label, _)| several(label));
     let name = varying.map(|(label, value)| format!("{label} {value}")).collect::<Vec<_>>().join(", ");
     let nothing =
-        || Case { name: name.clone(), found: None, is_met: false, has_aim: false, flags: Vec::new() };
+        || TargetCase { name: name.clone(), found: None, is_met: false, has_aim: false, flags: Vec::new() };
     let Some(results) = results else { return Ok(nothing()) };
     let side = |side: &str| one(results, &[labels, &[(target.across.as_str(), side)]].concat());
     let (subject, peer) = match &target.peer {
@@ -133,7 +134,7 @@ fn judge(results: Option<&Results>, target: &Target, labels: &[(&str, &str)]) ->
             flags.push(flag.clone());
         }
     }
-    Ok(Case { name, found, is_met, has_aim: is_met && enough(target.aim), flags })
+    Ok(TargetCase { name, found, is_met, has_aim: is_met && enough(target.aim), flags })
 }
 
 /// The one row with these labels; an error if there are several.

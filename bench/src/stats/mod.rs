@@ -58,7 +58,6 @@ impl Summary {
         Some(Self { count, mean, variance })
     }
 
-    /// Variance of the mean.
     fn of_mean(&self) -> f64 {
         self.variance / whole(self.count)
     }

@@ -11,7 +11,6 @@ use crate::limits::STORE_FOLDERS;
 /// Prefix of the names of a store's folders: no other folder is removed.
 const FOLDER_PREFIX: &str = "sherd-bench-";
 
-/// A folder that is removed with all that is in it.
 #[derive(Debug)]
 pub(super) struct Folder(pub(super) PathBuf);
 

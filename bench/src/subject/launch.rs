@@ -32,7 +32,6 @@ pub(super) fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     sockets?.iter().map(|socket| Ok(socket.local_addr()?.port())).collect()
 }
 
-/// Starts all processes of a store.
 pub(super) fn spawn(tool: &Tool, places: &Places) -> Result<Vec<Child>, Error> {
     let start = |source| Error::Start { name: tool.name.clone(), source };
     let output = fs::File::create(output_path(&places.folder)).map_err(start)?;
@@ -78,7 +77,6 @@ fn end_with_this_process(command: &mut Command) {
     }
 }
 
-/// The first line that the program prints about its version.
 pub(super) fn version(tool: &Tool, places: &Places) -> String {
     let words = tool.fill(&tool.version, places).unwrap_or_default();
     let Some((program, arguments)) = words.split_first() else {

@@ -191,7 +191,6 @@ impl Subject {
         self.started.as_ref().map(|started| started.folder.0.as_path())
     }
 
-    /// The output of a started store.
     fn output(&self) -> String {
         let path = self.folder().map(launch::output_path).unwrap_or_default();
         String::from_utf8_lossy(&fs::read(path).unwrap_or_default()).into_owned()

@@ -178,9 +178,7 @@ pub enum Task {
 /// Shared by all threads of a run: the numbers that are taken.
 #[derive(Debug)]
 pub struct RunState {
-    /// The next number to write.
     next: AtomicU64,
-    /// The next number to delete.
     deleted: AtomicU64,
 }
 
@@ -189,7 +187,6 @@ pub struct RunState {
 pub struct Source {
     op: Op,
     mix: Option<Mix>,
-    /// Objects before the run.
     keys: Keys,
     order: Order,
     page: u64,
@@ -362,7 +359,6 @@ impl Source {
         self.overwrite.map_or(key, |count| key % count.max(1))
     }
 
-    /// A random object that is there.
     fn present(&mut self) -> Option<u64> {
         let Keys { prefix: _, size: _, folder_digits: _, begin, end, absent } = &self.keys;
         if self.keys.count() == 0 {

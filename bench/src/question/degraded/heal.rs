@@ -29,7 +29,7 @@ use crate::load::schedule::Limit;
 use crate::load::work::Op;
 use crate::question::bench::Bench;
 use crate::question::error::Error;
-use crate::question::node::{self, Node};
+use crate::question::node::{self, BenchNode};
 use crate::result::Row;
 use crate::subject::End;
 
@@ -58,7 +58,6 @@ const MOMENT_OBJECTS: (u64, u64, u64) = (200, 4, 2 << 20);
 /// Small objects that are read from the healed volumes alone; the large ones are read all.
 const CHECKED: u64 = 2000;
 
-/// How many objects the lost volume held.
 #[derive(Debug, Clone, clap::Args)]
 pub(super) struct ObjectCounts {
     /// Small objects that the lost volume held
@@ -84,9 +83,8 @@ struct StoredObjects {
     held_bytes: u64,
 }
 
-/// Measures all heals, on one node.
 pub(super) fn measure(counts: &ObjectCounts, bench: &mut Bench) -> Result<(), Error> {
-    let mut node = Node::start(bench, &UNLIMITED)?;
+    let mut node = BenchNode::start(bench, &UNLIMITED)?;
     let mut stored = store(counts, &node, bench.is_moment())?;
     bench.set("small_objects", &stored.small.count());
     bench.set("large_objects", &stored.large.count());
@@ -120,8 +118,7 @@ pub(super) fn measure(counts: &ObjectCounts, bench: &mut Bench) -> Result<(), Er
     check(&node, &mut stored, bench)
 }
 
-/// Writes the objects.
-fn store(counts: &ObjectCounts, node: &Node, is_moment: bool) -> Result<StoredObjects, Error> {
+fn store(counts: &ObjectCounts, node: &BenchNode, is_moment: bool) -> Result<StoredObjects, Error> {
     let ObjectCounts { small, large } = *counts;
     let (small_count, large_count, large_bytes) =
         if is_moment { MOMENT_OBJECTS } else { (small, large, LARGE_BYTES) };
@@ -144,7 +141,7 @@ fn held(bytes: u64) -> u64 {
 
 /// Measures the clients while all volumes are online and the node is idle. The figures stand in a row for
 /// each bandwidth, which has no effect without a heal.
-fn before(node: &Node, small: &mut Keys, bench: &mut Bench) -> Result<(), Error> {
+fn before(node: &BenchNode, small: &mut Keys, bench: &mut Bench) -> Result<(), Error> {
     node.until_idle(REST_BEFORE_CLIENTS);
     let mut foreground = Foreground::new(bench, node, "before", small);
     let windows = if bench.is_moment() { 1 } else { WINDOWS_BEFORE };
@@ -159,7 +156,7 @@ fn before(node: &Node, small: &mut Keys, bench: &mut Bench) -> Result<(), Error>
 
 /// Loses a volume, gives it back, and says how long it took to heal.
 fn heal(
-    node: &Node,
+    node: &BenchNode,
     number: usize,
     setting: HealSetting,
     small: &mut Keys,
@@ -194,7 +191,7 @@ fn heal(
 
 /// The clients beside a heal: GETs of small objects and PUTs of new ones, in turns.
 struct Foreground<'a> {
-    node: &'a Node,
+    node: &'a BenchNode,
     window: Duration,
     small: &'a mut Keys,
     written: Keys,
@@ -202,7 +199,7 @@ struct Foreground<'a> {
 }
 
 impl<'a> Foreground<'a> {
-    fn new(bench: &Bench, node: &'a Node, name: &str, small: &'a mut Keys) -> Self {
+    fn new(bench: &Bench, node: &'a BenchNode, name: &str, small: &'a mut Keys) -> Self {
         Self {
             node,
             window: if bench.is_moment() { MOMENT_FOREGROUND_WINDOW } else { FOREGROUND_WINDOW },
@@ -212,7 +209,6 @@ impl<'a> Foreground<'a> {
         }
     }
 
-    /// A window of GETs and one of PUTs.
     fn turn(&mut self, bench: &mut Bench) -> Result<(), Error> {
         for op in [Op::Get, Op::Put] {
             let limit = Limit::Time(self.window);
@@ -228,7 +224,6 @@ impl<'a> Foreground<'a> {
         Ok(())
     }
 
-    /// Adds a row for each operation.
     fn add_rows(&self, bandwidth: &str, phase: &str, bench: &mut Bench) {
         for (plan, outcome) in &self.outcomes {
             let labels = [
@@ -251,7 +246,7 @@ impl HealSetting {
 
 /// Takes away the volume that was healed last and the one that never was: two healed ones are left, and
 /// must give everything back, byte by byte.
-fn check(node: &Node, stored: &mut StoredObjects, bench: &mut Bench) -> Result<(), Error> {
+fn check(node: &BenchNode, stored: &mut StoredObjects, bench: &mut Bench) -> Result<(), Error> {
     node.spread_commits("check")?;
     for number in [1, 2] {
         node.lose(number)?;

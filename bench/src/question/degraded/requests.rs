@@ -14,7 +14,7 @@ use crate::load::tally::Fault;
 use crate::load::work::Op;
 use crate::question::bench::Bench;
 use crate::question::error::Error;
-use crate::question::node::{self, Node};
+use crate::question::node::{self, BenchNode};
 use crate::result::Row;
 
 /// The volumes that are lost, one after the other, and how rows call the node then.
@@ -51,7 +51,7 @@ const MOMENT_LOADS: [Load; 3] = [
 
 /// Measures everything once, on a node of its own.
 pub(super) fn round(bench: &mut Bench) -> Result<(), Error> {
-    let node = Node::start(bench, &[])?;
+    let node = BenchNode::start(bench, &[])?;
     let loads = if bench.is_moment() { MOMENT_LOADS } else { LOADS };
     let mut stored: Vec<Keys> = Vec::new();
     for load in loads {
@@ -86,10 +86,9 @@ pub(super) fn round(bench: &mut Bench) -> Result<(), Error> {
     Ok(())
 }
 
-/// One load on the node in one state.
 #[derive(Clone, Copy)]
 struct RequestLoad<'a> {
-    node: &'a Node,
+    node: &'a BenchNode,
     load: Load,
     state: &'static str,
 }
