@@ -30,7 +30,6 @@ pub struct Load {
     ended: watch::Sender<u64>,
 }
 
-/// Writes of one writer.
 #[derive(Debug, Default, Clone)]
 struct WriterHistory {
     writer: usize,

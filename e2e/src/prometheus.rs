@@ -84,7 +84,6 @@ impl Prometheus {
     }
 }
 
-/// How the API server is reached.
 struct Access {
     host: String,
     folder: String,

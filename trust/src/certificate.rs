@@ -105,7 +105,6 @@ impl fmt::Display for AuthorityKeyDigest {
     }
 }
 
-/// The facts of a certificate authority's own certificate.
 pub(crate) struct AuthorityFacts {
     pub(crate) is_authority: bool,
     /// The cluster that its subject names.

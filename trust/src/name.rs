@@ -130,7 +130,6 @@ impl fmt::Display for PeerIdentity {
     }
 }
 
-/// Returns the domain that every name of a cluster lies in.
 pub(crate) fn domain(cluster: ClusterId) -> String {
     format!("{cluster}.{SUFFIX}")
 }

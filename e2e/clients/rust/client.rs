@@ -30,7 +30,6 @@ const PART_BYTES: usize = 8 << 20;
 /// Bytes of what is sent in parts.
 const MULTIPART_BYTES: usize = 20 << 20;
 
-/// A client and its bucket.
 struct Story {
     s3: Client,
     bucket: String,
@@ -272,7 +271,6 @@ async fn http(signed: &PresignedRequest, body: &[u8]) -> Outcome<(String, Vec<u8
     Err(format!("{head}{}", String::from_utf8_lossy(&body)).into())
 }
 
-/// Prints one line for a step. Returns whether it did what it should.
 fn step(name: &str, outcome: Outcome) -> bool {
     match outcome {
         Ok(()) => {

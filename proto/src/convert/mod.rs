@@ -123,7 +123,6 @@ pub(crate) const fn at_most(count: usize, max: usize, field: &'static str) -> Re
     }
 }
 
-/// The messages of values.
 pub(crate) fn list_to_wire<T: Wire>(values: &[T]) -> Vec<T::Message> {
     values.iter().map(Wire::to_wire).collect()
 }
