@@ -10,7 +10,7 @@ use futures::future::{self, BoxFuture, Either, Ready};
 use http::Method;
 
 use super::answer::Response;
-use super::bucket::{self, configuration, list_objects, list_versions, tags};
+use super::bucket::{self, configuration, list_objects, list_versions, settings, tags};
 use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
 use super::multipart;
@@ -200,6 +200,13 @@ const ATTRIBUTES: &[&str] =
     &["x-amz-expected-bucket-owner", "x-amz-max-parts", "x-amz-part-number-marker", "x-amz-request-payer"];
 const NEW_BUCKET: &[&str] = &["x-amz-acl", "x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"];
 const TAGS: &[&str] = &["x-amz-checksum-algorithm", "content-md5", "x-amz-expected-bucket-owner"];
+const ACL: &[&str] = &[
+    "x-amz-acl",
+    "x-amz-checksum-algorithm",
+    "content-md5",
+    "x-amz-expected-bucket-owner",
+    "x-amz-request-payer",
+];
 const PUT: &[&str] = &[
     "x-amz-acl",
     "x-amz-checksum-algorithm",
@@ -282,6 +289,10 @@ table! {
     ListObjects: GET Bucket - [] LIST_V1, None, PAYER, "s3:ListBucket" Bucket view, Request => list_objects::list;
     HeadBucket: HEAD Bucket - [] &[], None, OWNER, "s3:ListBucket" Bucket -, Request => bucket::head;
     PutBucketTagging: PUT Bucket - ["tagging"] &[], Xml, TAGS, "s3:PutBucketTagging" Bucket -, Request => tags::put;
+    PutBucketAcl: PUT Bucket - ["acl"] &[], Xml, ACL, "s3:PutBucketAcl" Bucket -, Request => settings::put_bucket_acl;
+    PutBucketOwnershipControls: PUT Bucket - ["ownershipControls"] &[], Xml, TAGS, "s3:PutBucketOwnershipControls" Bucket -, Request => settings::put_ownership_controls;
+    PutBucketRequestPayment: PUT Bucket - ["requestPayment"] &[], Xml, TAGS, "s3:PutBucketRequestPayment" Bucket -, Request => settings::put_request_payment;
+    PutBucketAccelerateConfiguration: PUT Bucket - ["accelerate"] &[], Xml, TAGS, "s3:PutAccelerateConfiguration" Bucket -, Request => settings::put_acceleration;
     CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket -, Request => bucket::create;
     DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket -, Request => configuration::delete;
     DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket -, Request => configuration::delete;
@@ -305,6 +316,7 @@ table! {
     UploadPartCopy: PUT Object copy ["partNumber", "uploadId"] &[], None, PART_COPY, "s3:PutObject" Object view, PartSource => multipart::upload_part_copy;
     UploadPart: PUT Object - ["partNumber", "uploadId"] &[], Object, PART, "s3:PutObject" Object view, Request => multipart::upload_part;
     CopyObject: PUT Object copy [] VERSION, None, COPY, "s3:PutObject" Object view, CopySource => copy_object::copy;
+    PutObjectAcl: PUT Object - ["acl"] VERSION, Xml, ACL, "s3:PutObjectAcl" Object view, Request => settings::put_object_acl;
     PutObject: PUT Object - [] VERSION, Object, PUT, "s3:PutObject" Object view, Request => put_object::put;
     AbortMultipartUpload: DELETE Object - ["uploadId"] &[], None, PAYER, "s3:AbortMultipartUpload" Object view, Request => multipart::abort;
     DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object view, Request => configuration::delete_object_tagging;
@@ -613,7 +625,7 @@ mod tests {
         assert_eq!(lacks("PUT", Level::Object, "somethingNew"), "somethingNew");
         assert_eq!(lacks("PUT", Level::Object, "some%54hing="), "someThing");
         assert_eq!(lacks("PUT", Level::Bucket, "abac"), "PutBucketAbac");
-        assert_eq!(lacks("PUT", Level::Object, "%61cl=x"), "PutObjectAcl");
+        assert_eq!(named("PUT", Level::Object, "%61cl=x"), Ok(Operation::PutObjectAcl));
         assert_eq!(named("PUT", Level::Object, "trace=7"), Ok(Operation::PutObject));
         assert_eq!(named("PUT", Level::Object, "x-id=PutObject&X-Mine"), Ok(Operation::PutObject));
     }

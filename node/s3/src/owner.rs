@@ -10,6 +10,11 @@ const ID: &str = "73686572640000000000000000000000000000000000000000000000000000
 /// Its name.
 const NAME: &str = "sherd";
 
+/// Whether an id is the owner's.
+pub(super) fn is_owner(id: &str) -> bool {
+    id == ID
+}
+
 /// The owner of everything.
 pub(super) fn owner() -> Owner {
     Owner { display_name: Some(NAME.to_owned()), id: Some(ID.to_owned()) }

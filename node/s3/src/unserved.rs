@@ -87,8 +87,6 @@ table! {
     GetBucketMetadataConfiguration: GET Bucket ["metadataConfiguration"], why::METADATA;
     GetBucketMetadataTableConfiguration: GET Bucket ["metadataTable"], why::METADATA;
     PutBucketAbac: PUT Bucket ["abac"], why::ABAC;
-    PutBucketAccelerateConfiguration: PUT Bucket ["accelerate"], "there is no network of edge locations";
-    PutBucketAcl: PUT Bucket ["acl"], why::ACCESS;
     PutBucketAnalyticsConfiguration: PUT Bucket ["analytics"], why::REPORTS;
     PutBucketCors: PUT Bucket ["cors"], "no page of another origin is let in";
     PutBucketEncryption: PUT Bucket ["encryption"], why::ENCRYPTION;
@@ -98,10 +96,8 @@ table! {
     PutBucketLogging: PUT Bucket ["logging"], "no log is written to a bucket";
     PutBucketMetricsConfiguration: PUT Bucket ["metrics"], why::REPORTS;
     PutBucketNotificationConfiguration: PUT Bucket ["notification"], why::NOTIFICATION;
-    PutBucketOwnershipControls: PUT Bucket ["ownershipControls"], why::ACCESS;
     PutBucketPolicy: PUT Bucket ["policy"], why::ACCESS;
     PutBucketReplication: PUT Bucket ["replication"], "no bucket is copied to another place";
-    PutBucketRequestPayment: PUT Bucket ["requestPayment"], "no request has a price";
     PutBucketVersioning: PUT Bucket ["versioning"], "an object has one version";
     PutBucketWebsite: PUT Bucket ["website"], "no bucket is a website";
     PutObjectLockConfiguration: PUT Bucket ["object-lock"], why::LOCK;
@@ -120,7 +116,6 @@ table! {
     GetObjectAnnotation: GET Object ["annotation", "annotationName"], why::ANNOTATIONS;
     ListObjectAnnotations: GET Object ["annotation"], why::ANNOTATIONS;
     GetObjectTorrent: GET Object ["torrent"], "AWS ended BitTorrent in 2022";
-    PutObjectAcl: PUT Object ["acl"], why::ACCESS;
     PutObjectAnnotation: PUT Object ["annotation"], why::ANNOTATIONS;
     PutObjectLegalHold: PUT Object ["legal-hold"], why::LOCK;
     PutObjectRetention: PUT Object ["retention"], why::LOCK;

@@ -24,6 +24,7 @@ mod multipart_listing;
 mod object;
 mod read;
 mod restart;
+mod settings;
 mod surface;
 mod tls;
 mod versions;

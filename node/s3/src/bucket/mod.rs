@@ -9,6 +9,7 @@ mod limits;
 pub(crate) mod listing;
 pub(crate) mod list_objects;
 pub(crate) mod list_versions;
+pub(crate) mod settings;
 pub(crate) mod tags;
 pub(crate) mod token;
 

@@ -14,14 +14,15 @@ use crate::auth::canonical::{CanonicalRequest, PathForm};
 use crate::auth::credential_scope::CredentialScope;
 use crate::auth::payload::PayloadForm;
 use crate::auth::presigned::PresignedQuery;
+use crate::bucket::settings::AccessControlList;
 use crate::bucket::token::{self, ListingKind};
 use crate::operations::classify;
 use crate::protocol::address::Level;
 use crate::protocol::checksum::{ALGORITHMS, of_object};
 use crate::protocol::query::Query;
 use crate::{
-    header::attributes, header::checksum, header::conditions, header::copy_source, header::if_range,
-    header::range, header::timestamp, names,
+    header::attributes, header::checksum, header::conditions, header::copy_source, header::document,
+    header::if_range, header::range, header::timestamp, names,
 };
 use sherd_store::object::{EtagMatch, Span};
 
@@ -29,6 +30,7 @@ use sherd_store::object::{EtagMatch, Span};
 pub fn header_text(input: &[u8]) {
     dates(input);
     ranges(input);
+    access_control_lists(input);
     if let Ok(text) = std::str::from_utf8(input) {
         signatures(text);
         queries(text);
@@ -77,6 +79,13 @@ fn ranges(text: &[u8]) {
     if let Some(copied) = copied {
         assert!(matches!(copied, Span::From { last: Some(_), .. }));
         assert_eq!(copied, span, "one syntax for both");
+    }
+}
+
+fn access_control_lists(document: &[u8]) {
+    if let Ok(list) = document::of::<AccessControlList>(document) {
+        let text = String::from_utf8_lossy(document);
+        assert!(!list.is_owners() || text.contains("FULL_CONTROL"), "{text}");
     }
 }
 

@@ -42,6 +42,7 @@ macro_rules! codes {
 }
 
 codes! {
+    AccessControlListNotSupported BAD_REQUEST "The bucket does not allow ACLs",
     AccessDenied FORBIDDEN "Access Denied",
     AccessForbidden FORBIDDEN "Access Forbidden",
     AuthorizationHeaderMalformed BAD_REQUEST "The authorization header that you provided is not valid.",
@@ -60,6 +61,7 @@ codes! {
     InternalError INTERNAL_SERVER_ERROR "We encountered an internal error. Please try again.",
     InvalidAccessKeyId FORBIDDEN "The AWS Access Key Id you provided does not exist in our records.",
     InvalidArgument BAD_REQUEST "Invalid Argument",
+    InvalidBucketAclWithObjectOwnership BAD_REQUEST "Bucket cannot have ACLs set with ObjectOwnership's BucketOwnerEnforced setting",
     InvalidBucketName BAD_REQUEST "The specified bucket is not valid.",
     InvalidBucketOwnerAWSAccountID BAD_REQUEST "The value of the expected bucket owner parameter must be an AWS Account ID...",
     InvalidChunkSizeError FORBIDDEN "Only the last chunk is allowed to have a size less than 8192 bytes",
@@ -74,6 +76,7 @@ codes! {
     InvalidToken BAD_REQUEST "The provided token is malformed or otherwise invalid.",
     InvalidURI BAD_REQUEST "Couldn't parse the specified URI.",
     KeyTooLongError BAD_REQUEST "Your key is too long",
+    MalformedACLError BAD_REQUEST "The XML you provided was not well-formed or did not validate against our published schema",
     MalformedTrailerError BAD_REQUEST "The request contained trailing data that was not well-formed or did not conform to our published schema.",
     MalformedXML BAD_REQUEST "The XML you provided was not well-formed or did not validate against our published schema",
     MaxMessageLengthExceeded BAD_REQUEST "Your request was too big.",

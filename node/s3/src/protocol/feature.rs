@@ -7,9 +7,11 @@
 //! expected to have with the one there is.
 
 use http::{HeaderMap, HeaderValue};
+use s3s::dto::StorageClass;
 use sherd_core::limits::METADATA_BYTES_MAX;
 use sherd_core::record::{Checksum, ChecksumAlgorithm};
 
+use super::acl;
 use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
 use super::refusal::Refusal;
@@ -55,8 +57,8 @@ pub fn check(
             asked = Some(value);
         } else if matches!(rest, "expected-bucket-owner" | "source-expected-bucket-owner") {
             check_owner(value)?;
-        } else if !is_taken(rest, value, is_read) {
-            return Err(not_implemented(name.as_str()));
+        } else {
+            judge(rest, value, operation)?;
         }
     }
     if headers.get_all("x-amz-trailer").iter().nth(1).is_some() {
@@ -186,6 +188,8 @@ enum Treatment {
     /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by
     /// reads.
     WrittenAs(&'static [&'static str]),
+    /// Taken or refused by writes, with an error of its own; ignored by reads.
+    Judged(fn(Operation, &HeaderValue) -> Result<(), Refusal>),
     /// Refused by reads and writes: it changes what a read is answered.
     Refused,
 }
@@ -219,9 +223,10 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("user-agent", Treatment::Taken),
     // Nothing is locked here, so there is nothing to bypass.
     ("bypass-governance-retention", Treatment::Taken),
-    ("acl", Treatment::WrittenAs(&["private", "bucket-owner-full-control"])),
-    ("storage-class", Treatment::WrittenAs(&["STANDARD"])),
-    ("object-ownership", Treatment::WrittenAs(&["BucketOwnerEnforced"])),
+    ("acl", Treatment::Judged(|operation, value| acl::canned(value, no_list(operation)))),
+    ("grant-*", Treatment::Judged(|operation, _| Err(Refusal::new(no_list(operation))))),
+    ("storage-class", Treatment::Judged(|_, value| storage_class(value.as_bytes()))),
+    ("object-ownership", Treatment::Judged(|_, value| acl::ownership(value))),
     ("bucket-object-lock-enabled", Treatment::WrittenAs(&["false", "False", "FALSE"])),
     ("tagging", Treatment::WrittenAs(&[""])),
     ("tagging-directive", Treatment::WrittenAs(&["COPY", "REPLACE"])),
@@ -229,20 +234,46 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("server-side-encryption*", Treatment::Refused),
 ];
 
-/// Whether a request is served that has this header, named without its `x-amz-`.
-fn is_taken(rest: &str, value: &HeaderValue, is_read: bool) -> bool {
+/// The code for an access control list that gives access to others than the owner.
+fn no_list(operation: Operation) -> Code {
+    match operation {
+        Operation::CreateBucket => Code::InvalidBucketAclWithObjectOwnership,
+        _ => Code::AccessControlListNotSupported,
+    }
+}
+
+/// Judges a header of a request for `operation`, named without its `x-amz-`.
+///
+/// # Errors
+/// NotImplemented, or the error of its own.
+fn judge(rest: &str, value: &HeaderValue, operation: Operation) -> Result<(), Refusal> {
     let row = HEADERS.iter().find(|(name, _)| match name.strip_suffix('*') {
         Some(start) => rest.starts_with(start),
         None => *name == rest,
     });
-    match row {
+    let is_read = operation.is_read();
+    let is_taken = match row {
         None => is_read,
         Some((_, Treatment::Taken)) => true,
         Some((_, Treatment::WrittenAs(values))) => {
             is_read || values.iter().any(|taken| taken.as_bytes() == value.as_bytes())
         }
+        Some((_, Treatment::Judged(judge))) => return if is_read { Ok(()) } else { judge(operation, value) },
         Some((_, Treatment::Refused)) => false,
+    };
+    if is_taken { Ok(()) } else { Err(not_implemented(&format!("x-amz-{rest}"))) }
+}
+
+/// Judges the storage class of a new object. There is one class.
+///
+/// # Errors
+/// InvalidStorageClass for any other, also for one that AWS has: a client tries a 501 again.
+pub(crate) fn storage_class(value: &[u8]) -> Result<(), Refusal> {
+    if value == StorageClass::STANDARD.as_bytes() {
+        return Ok(());
     }
+    let asked = String::from_utf8_lossy(value);
+    Err(Refusal::new(Code::InvalidStorageClass).with("StorageClassRequested", asked))
 }
 
 #[cfg(test)]
@@ -273,12 +304,8 @@ mod tests {
             ("x-amz-bucket-object-lock-enabled", "true"),
             ("x-amz-te", "append-md5"),
             ("x-amz-tagging", "a=b"),
-            ("x-amz-acl", "public-read"),
-            ("x-amz-grant-read", "id=1"),
             ("x-amz-website-redirect-location", "/"),
-            ("x-amz-storage-class", "GLACIER"),
             ("x-amz-mfa", "s 123456"),
-            ("x-amz-object-ownership", "ObjectWriter"),
             ("x-amz-write-offset-bytes", "1"),
             ("x-amz-checksum-sha3", "AA=="),
             ("x-amz-something-new", "1"),
@@ -287,6 +314,23 @@ mod tests {
             let refusal = checked(Operation::PutObject, &[(name, value)]).expect_err(name);
             assert_eq!(refusal.code, Code::NotImplemented, "{name}");
             assert_eq!(refusal.details, [("Header", name.to_owned())]);
+        }
+    }
+
+    #[test]
+    fn lists_and_classes_that_are_lacking_have_errors_of_their_own() {
+        for (name, value, code) in [
+            ("x-amz-acl", "public-read", Code::AccessControlListNotSupported),
+            ("x-amz-acl", "", Code::InvalidArgument),
+            ("x-amz-grant-read", "id=1", Code::AccessControlListNotSupported),
+            ("x-amz-grant-full-control", "id=1", Code::AccessControlListNotSupported),
+            ("x-amz-object-ownership", "ObjectWriter", Code::AccessControlListNotSupported),
+            ("x-amz-storage-class", "GLACIER", Code::InvalidStorageClass),
+            ("x-amz-storage-class", "REDUCED_REDUNDANCY", Code::InvalidStorageClass),
+            ("x-amz-storage-class", "standard", Code::InvalidStorageClass),
+        ] {
+            let refusal = checked(Operation::PutObject, &[(name, value)]).expect_err(name);
+            assert_eq!(refusal.code, code, "{name}: {value}");
         }
     }
 

@@ -6,6 +6,7 @@
 //! ```
 //! A request is limited, believed, named and unframed before an operation reads it.
 
+pub(crate) mod acl;
 pub mod address;
 mod auth_refusal;
 pub mod aws_chunked;

@@ -12,7 +12,7 @@ pub(super) struct Difference {
 }
 
 /// Operations that write an object, or begin to.
-const WRITES: &[&str] = &["CompleteMultipartUpload", "CopyObject", "CreateMultipartUpload", "PutObject"];
+const WRITES: &[&str] = &["CopyObject", "CreateMultipartUpload", "PutObject"];
 /// Lists of keys.
 const LISTS: &[&str] = &["ListObjectVersions", "ListObjects", "ListObjectsV2"];
 
@@ -51,6 +51,56 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         aws: "those of an object whose checksum covers it whole are only counted",
         why: "they are known, and clients that resume a download want them",
         test: "the_parts_of_a_multipart_object_are_listed",
+    },
+    Difference {
+        of: WRITES,
+        here: "a storage class other than `STANDARD` is 400 InvalidStorageClass",
+        aws: "it has others",
+        why: "there is one class, and clients try a 501 again",
+        test: "there_is_one_storage_class",
+    },
+    Difference {
+        of: &[
+            "CopyObject",
+            "CreateBucket",
+            "CreateMultipartUpload",
+            "PutBucketAcl",
+            "PutObject",
+            "PutObjectAcl",
+        ],
+        here: "the canned list `private` is taken like `bucket-owner-full-control`; all others, and grants, are 400 \
+               AccessControlListNotSupported, and where a bucket is made InvalidBucketAclWithObjectOwnership",
+        aws: "the same with the ownership `BucketOwnerEnforced`, which new buckets have, but for `private`",
+        why: "it says what holds, and clients send it with every PUT",
+        test: "a_write_brings_the_owners_list_or_is_not_supported",
+    },
+    Difference {
+        of: &["CreateBucket", "PutBucketOwnershipControls"],
+        here: "`ObjectWriter` and `BucketOwnerPreferred` are 400 AccessControlListNotSupported",
+        aws: "they bring access control lists back",
+        why: "there is one account, and lists decide nothing",
+        test: "ownership_stays_with_the_owner_of_the_bucket",
+    },
+    Difference {
+        of: &["DeleteBucketOwnershipControls", "GetBucketOwnershipControls"],
+        here: "a deletion changes nothing: the ownership stays `BucketOwnerEnforced`",
+        aws: "the bucket has no ownership controls then",
+        why: "as above",
+        test: "deleting_an_absent_configuration_succeeds",
+    },
+    Difference {
+        of: &["PutBucketRequestPayment"],
+        here: "`Requester` is 400 InvalidRequest",
+        aws: "it is taken",
+        why: "no request has a price",
+        test: "the_owner_pays_and_nothing_is_accelerated",
+    },
+    Difference {
+        of: &["GetBucketAccelerateConfiguration", "PutBucketAccelerateConfiguration"],
+        here: "`Enabled` is 400 InvalidRequest; `Suspended` is taken and not shown",
+        aws: "both are taken where the bucket can be accelerated",
+        why: "there is no network of edge locations",
+        test: "the_owner_pays_and_nothing_is_accelerated",
     },
     Difference {
         of: WRITES,

@@ -1,0 +1,224 @@
+//! Settings of which every bucket has the same value: access control lists, ownership, payment and
+//! acceleration. A write of that value is answered 200 and stores nothing; one of another value is refused.
+
+use http::{HeaderMap, StatusCode};
+use s3s::dto::{
+    AccelerateConfiguration, BucketAccelerateStatus, ObjectOwnership, OwnershipControls, Payer, Permission,
+    RequestPaymentConfiguration,
+};
+use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer};
+
+use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::error::Outcome;
+use crate::gateway::Gateway;
+use crate::header::document;
+use crate::owner;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::{Payload, Request};
+use sherd_store::object::{ReadConditions, ReadRequest, Span};
+
+pub(crate) async fn put_bucket_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
+    check_acl(&request.headers, request.payload)?;
+    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+}
+
+pub(crate) async fn put_object_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let null_version = request.names_null_version();
+    let Request { target, headers, payload, .. } = request;
+    let (name, conditions) = (target.object(), ReadConditions::default());
+    gateway.objects.head(ReadRequest { name, span: Span::Whole, conditions }).await?;
+    check_acl(&headers, payload)?;
+    let version = null_version.then_some((VERSION_ID, NULL));
+    Ok(answer::empty(StatusCode::OK, version.into_iter().collect()))
+}
+
+pub(crate) async fn put_ownership_controls(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let controls: OwnershipControls = document::required(request.payload.into_document())?;
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
+    let [rule] = controls.rules.as_slice() else { return Err(Refusal::new(Code::MalformedXML).into()) };
+    match rule.object_ownership.as_str() {
+        ObjectOwnership::BUCKET_OWNER_ENFORCED => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER => {
+            Err(Refusal::new(Code::AccessControlListNotSupported).into())
+        }
+        _ => Err(Refusal::new(Code::MalformedXML).into()),
+    }
+}
+
+pub(crate) async fn put_request_payment(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let payment: RequestPaymentConfiguration = document::required(request.payload.into_document())?;
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
+    match payment.payer.as_str() {
+        Payer::BUCKET_OWNER => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        Payer::REQUESTER => {
+            Err(Refusal::says(Code::InvalidRequest, "Requester Pays cannot be enabled on this bucket").into())
+        }
+        _ => Err(Refusal::new(Code::MalformedXML).into()),
+    }
+}
+
+pub(crate) async fn put_acceleration(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let acceleration: AccelerateConfiguration = document::required(request.payload.into_document())?;
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
+    match acceleration.status.as_ref().map(BucketAccelerateStatus::as_str) {
+        Some(BucketAccelerateStatus::SUSPENDED) => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        Some(BucketAccelerateStatus::ENABLED) => {
+            let message = "S3 Transfer Acceleration cannot be enabled on this bucket";
+            Err(Refusal::says(Code::InvalidRequest, message).into())
+        }
+        _ => Err(Refusal::new(Code::MalformedXML).into()),
+    }
+}
+
+/// Checks the list of a request, which is named by a header, judged before, or written as a document.
+fn check_acl(headers: &HeaderMap, payload: Payload) -> Result<(), Refusal> {
+    match (headers.contains_key("x-amz-acl"), payload.into_document()) {
+        (true, None) => Ok(()),
+        (true, Some(_)) => {
+            Err(Refusal::says(Code::UnexpectedContent, "This request does not support content"))
+        }
+        (false, None) => {
+            Err(Refusal::new(Code::MissingSecurityHeader).with("MissingHeaderName", "x-amz-acl"))
+        }
+        (false, Some(bytes)) => {
+            let list: AccessControlList =
+                document::of(&bytes).map_err(|_| Refusal::new(Code::MalformedACLError))?;
+            if list.is_owners() { Ok(()) } else { Err(Refusal::new(Code::AccessControlListNotSupported)) }
+        }
+    }
+}
+
+/// An access control list as far as it is looked at: the ids that stand in it, and what they may do.
+#[derive(Default)]
+pub(crate) struct AccessControlList {
+    owner: Option<String>,
+    grants: Option<Vec<SentGrant>>,
+}
+
+/// A grant of it.
+#[derive(Default)]
+struct SentGrant {
+    /// The canonical id; `None` for a group and an address.
+    id: Option<String>,
+    permission: Option<Permission>,
+}
+
+impl AccessControlList {
+    /// Whether it gives full control to the owner, and nothing to others.
+    pub(crate) fn is_owners(&self) -> bool {
+        let is_owner = |id: &Option<String>| id.as_deref().is_some_and(owner::is_owner);
+        let [grant] = self.grants.as_deref().unwrap_or_default() else { return false };
+        let has_all =
+            grant.permission.as_ref().is_some_and(|given| given.as_str() == Permission::FULL_CONTROL);
+        (self.owner.is_none() || is_owner(&self.owner)) && is_owner(&grant.id) && has_all
+    }
+}
+
+impl<'xml> Deserialize<'xml> for AccessControlList {
+    fn deserialize(parser: &mut Deserializer<'xml>) -> DeResult<Self> {
+        let mut list = Self::default();
+        parser.named_element("AccessControlPolicy", |parser| {
+            parser.for_each_element(|parser, name| match name {
+                b"Owner" => {
+                    list.owner = id_in(parser)?;
+                    Ok(())
+                }
+                b"AccessControlList" if list.grants.is_none() => {
+                    list.grants = Some(Vec::new());
+                    parser.for_each_element(|parser, name| match name {
+                        b"Grant" => {
+                            let grant = SentGrant::deserialize_content(parser)?;
+                            list.grants.get_or_insert_default().push(grant);
+                            Ok(())
+                        }
+                        _ => Err(DeError::UnexpectedTagName),
+                    })
+                }
+                _ => Err(DeError::UnexpectedTagName),
+            })
+        })?;
+        if list.grants.is_none() { Err(DeError::MissingField) } else { Ok(list) }
+    }
+}
+
+impl<'xml> DeserializeContent<'xml> for SentGrant {
+    fn deserialize_content(parser: &mut Deserializer<'xml>) -> DeResult<Self> {
+        let mut grant = Self::default();
+        parser.for_each_element(|parser, name| match name {
+            b"Grantee" => {
+                grant.id = id_in(parser)?;
+                Ok(())
+            }
+            b"Permission" => {
+                grant.permission = Some(parser.content()?);
+                Ok(())
+            }
+            _ => Err(DeError::UnexpectedTagName),
+        })?;
+        Ok(grant)
+    }
+}
+
+/// The canonical id of an owner or a grantee; `None` where it is named in another way, beside it or instead.
+fn id_in(parser: &mut Deserializer<'_>) -> DeResult<Option<String>> {
+    let (mut id, mut is_other) = (None, false);
+    parser.for_each_element(|parser, name| match name {
+        b"ID" => {
+            id = Some(parser.content()?);
+            Ok(())
+        }
+        b"DisplayName" => parser.content::<String>().map(drop),
+        b"EmailAddress" | b"URI" => {
+            is_other = true;
+            parser.content::<String>().map(drop)
+        }
+        _ => Err(DeError::UnexpectedTagName),
+    })?;
+    Ok(id.filter(|_| !is_other))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_owners(document: &str) -> Result<bool, Code> {
+        let list: Result<AccessControlList, _> = document::of(document.as_bytes());
+        list.map(|list| list.is_owners()).map_err(|refusal| refusal.code)
+    }
+
+    #[test]
+    fn a_list_is_the_owners_when_it_gives_them_all_and_others_nothing() {
+        let id = owner::owner().id.unwrap();
+        let policy = |owner: &str, grants: &str| {
+            format!(
+                "<AccessControlPolicy><Owner><ID>{owner}</ID><DisplayName>x</DisplayName></Owner>\
+                 <AccessControlList>{grants}</AccessControlList></AccessControlPolicy>"
+            )
+        };
+        let grant = |grantee: &str, permission: &str| {
+            let kind = "xmlns:xsi=\"http://www.w3.org/2001/XMLSchema-instance\" xsi:type=\"CanonicalUser\"";
+            format!("<Grant><Grantee {kind}>{grantee}</Grantee><Permission>{permission}</Permission></Grant>")
+        };
+        let mine = grant(&format!("<ID>{id}</ID>"), "FULL_CONTROL");
+        assert_eq!(is_owners(&policy(&id, &mine)), Ok(true));
+        let everyone = "<URI>http://acs.amazonaws.com/groups/global/AllUsers</URI>";
+        for other in [
+            policy(&id, ""),
+            policy("another", &mine),
+            policy(&id, &mine.repeat(2)),
+            policy(&id, &grant(&format!("<ID>{id}</ID>"), "READ")),
+            policy(&id, &grant("<ID>another</ID>", "FULL_CONTROL")),
+            policy(&id, &grant(everyone, "FULL_CONTROL")),
+            policy(&id, &grant(&format!("<ID>{id}</ID>{everyone}"), "FULL_CONTROL")),
+        ] {
+            assert_eq!(is_owners(&other), Ok(false), "{other}");
+        }
+        for malformed in
+            ["<AccessControlPolicy/>", "<AccessControlPolicy><A/></AccessControlPolicy>", "<Acl/>", "no"]
+        {
+            assert_eq!(is_owners(malformed), Err(Code::MalformedXML), "{malformed}");
+        }
+    }
+}

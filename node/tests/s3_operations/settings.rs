@@ -1,0 +1,194 @@
+//! Settings of which every bucket has one value (access control lists, ownership, payment, acceleration) and
+//! storage classes: what asks for that value succeeds, and all else has S3's own error.
+
+use aws_sdk_s3::types::{
+    AccelerateConfiguration, AccessControlPolicy, BucketAccelerateStatus, BucketCannedAcl, Grant, Grantee,
+    ObjectCannedAcl, ObjectOwnership, Owner, OwnershipControls, OwnershipControlsRule, Payer, Permission,
+    RequestPaymentConfiguration, StorageClass, Type,
+};
+
+use super::*;
+
+const NOT_SUPPORTED: &str = "AccessControlListNotSupported";
+
+/// A list of one grant.
+fn list(owner: &Owner, grantee: Grantee, permission: Permission) -> AccessControlPolicy {
+    let grant = Grant::builder().grantee(grantee).permission(permission).build();
+    AccessControlPolicy::builder().owner(owner.clone()).grants(grant).build()
+}
+
+fn person(id: &str) -> Grantee {
+    Grantee::builder().r#type(Type::CanonicalUser).id(id).build().expect("a type")
+}
+
+fn everyone() -> Grantee {
+    let group = Grantee::builder().r#type(Type::Group);
+    group.uri("http://acs.amazonaws.com/groups/global/AllUsers").build().expect("a type")
+}
+
+#[tokio::test]
+async fn a_list_gives_the_owner_full_control_or_is_not_supported() {
+    let (_node, client) = a_bucket().await;
+    put(&client, "k", "v").await;
+    let acl = client.get_bucket_acl().bucket(BUCKET).send().await.unwrap();
+    let owner = acl.owner().expect("an owner").clone();
+    let id = owner.id().expect("an id").to_owned();
+    let of_bucket = || client.put_bucket_acl().bucket(BUCKET);
+    let of_object = || client.put_object_acl().bucket(BUCKET).key("k");
+
+    of_bucket().acl(BucketCannedAcl::Private).send().await.unwrap();
+    of_object().acl(ObjectCannedAcl::Private).send().await.unwrap();
+    of_object().acl(ObjectCannedAcl::BucketOwnerFullControl).version_id("null").send().await.unwrap();
+    let mine = list(&owner, person(&id), Permission::FullControl);
+    of_bucket().access_control_policy(mine.clone()).send().await.unwrap();
+    of_object().access_control_policy(mine.clone()).send().await.unwrap();
+
+    let refused = is(400, NOT_SUPPORTED);
+    assert_eq!(code(of_bucket().acl(BucketCannedAcl::PublicRead).send().await), refused);
+    assert_eq!(code(of_object().acl(ObjectCannedAcl::BucketOwnerRead).send().await), refused);
+    assert_eq!(code(of_bucket().grant_read("id=1").send().await), refused);
+    assert_eq!(code(of_object().grant_full_control(format!("id={id}")).send().await), refused);
+    for other in [
+        list(&owner, person(&id), Permission::Read),
+        list(&owner, person("another"), Permission::FullControl),
+        list(&owner, everyone(), Permission::Read),
+    ] {
+        assert_eq!(code(of_bucket().access_control_policy(other.clone()).send().await), refused);
+        assert_eq!(code(of_object().access_control_policy(other).send().await), refused);
+    }
+    assert_eq!(code(of_bucket().acl("mine".into()).send().await), is(400, "InvalidArgument"));
+    assert_eq!(code(of_bucket().send().await), is(400, "MissingSecurityHeader"));
+    let both = of_bucket().acl(BucketCannedAcl::Private).access_control_policy(mine);
+    assert_eq!(code(both.send().await), is(400, "UnexpectedContent"));
+    let empty = AccessControlPolicy::builder().owner(owner).build();
+    assert_eq!(code(of_bucket().access_control_policy(empty).send().await), is(400, "MalformedACLError"));
+
+    let nowhere = client.put_bucket_acl().bucket("nowhere").acl(BucketCannedAcl::Private).send().await;
+    assert_eq!(code(nowhere), is(404, "NoSuchBucket"));
+    let nothing =
+        client.put_object_acl().bucket(BUCKET).key("none").acl(ObjectCannedAcl::Private).send().await;
+    assert_eq!(code(nothing), is(404, "NoSuchKey"));
+}
+
+#[tokio::test]
+async fn a_write_brings_the_owners_list_or_is_not_supported() {
+    let (_node, client) = a_bucket().await;
+    let at = || client.put_object().bucket(BUCKET).key("k");
+    for acl in [ObjectCannedAcl::Private, ObjectCannedAcl::BucketOwnerFullControl] {
+        at().acl(acl).send().await.unwrap();
+    }
+    let copy = || client.copy_object().bucket(BUCKET).key("copy").copy_source(format!("{BUCKET}/k"));
+    let begin = || client.create_multipart_upload().bucket(BUCKET).key("upload");
+    copy().acl(ObjectCannedAcl::Private).send().await.unwrap();
+    begin().acl(ObjectCannedAcl::Private).send().await.unwrap();
+    let refusals = [
+        refused(at().acl(ObjectCannedAcl::PublicRead).send().await),
+        refused(copy().acl(ObjectCannedAcl::AuthenticatedRead).send().await),
+        refused(begin().acl(ObjectCannedAcl::AwsExecRead).send().await),
+        refused(at().grant_read("uri=http://acs.amazonaws.com/groups/global/AllUsers").send().await),
+        refused(copy().grant_full_control("id=1").send().await),
+        refused(begin().grant_write_acp("id=1").send().await),
+    ];
+    for refusal in refusals {
+        assert_eq!((refusal.status, refusal.code.as_str()), (400, NOT_SUPPORTED));
+        assert_eq!(refusal.message, "The bucket does not allow ACLs");
+    }
+}
+
+#[tokio::test]
+async fn a_bucket_is_made_its_owners_or_not_at_all() {
+    let node = node().await;
+    let client = node.client();
+    let make = || client.create_bucket().bucket(BUCKET);
+    let invalid = is(400, "InvalidBucketAclWithObjectOwnership");
+    assert_eq!(code(make().acl(BucketCannedAcl::PublicRead).send().await), invalid);
+    assert_eq!(code(make().grant_read("id=1").send().await), invalid);
+    for ownership in [ObjectOwnership::ObjectWriter, ObjectOwnership::BucketOwnerPreferred] {
+        assert_eq!(code(make().object_ownership(ownership.clone()).send().await), is(400, NOT_SUPPORTED));
+        let with_list = make().object_ownership(ownership).acl(BucketCannedAcl::PublicRead);
+        assert_eq!(refused(with_list.send().await).status, 400);
+    }
+    let unknown = make().object_ownership("mine".into()).send().await;
+    assert_eq!(code(unknown), is(400, "InvalidArgument"));
+    assert_eq!(code(client.head_bucket().bucket(BUCKET).send().await), is(404, "NotFound"));
+    let enforced = ObjectOwnership::BucketOwnerEnforced;
+    make().object_ownership(enforced).acl(BucketCannedAcl::Private).send().await.unwrap();
+}
+
+#[tokio::test]
+async fn ownership_stays_with_the_owner_of_the_bucket() {
+    let (_node, client) = a_bucket().await;
+    let set = |bucket: &str, ownership: ObjectOwnership| {
+        let rule = OwnershipControlsRule::builder().object_ownership(ownership).build().expect("a rule");
+        let controls = OwnershipControls::builder().rules(rule).build().expect("rules");
+        client.put_bucket_ownership_controls().bucket(bucket).ownership_controls(controls).send()
+    };
+    set(BUCKET, ObjectOwnership::BucketOwnerEnforced).await.unwrap();
+    for other in [ObjectOwnership::ObjectWriter, ObjectOwnership::BucketOwnerPreferred] {
+        assert_eq!(code(set(BUCKET, other).await), is(400, NOT_SUPPORTED));
+    }
+    assert_eq!(code(set(BUCKET, "mine".into()).await), is(400, "MalformedXML"));
+    assert_eq!(code(set("nowhere", ObjectOwnership::BucketOwnerEnforced).await), is(404, "NoSuchBucket"));
+    let read = client.get_bucket_ownership_controls().bucket(BUCKET).send().await.unwrap();
+    let rules = read.ownership_controls().expect("rules").rules();
+    assert_eq!(rules[0].object_ownership(), &ObjectOwnership::BucketOwnerEnforced);
+}
+
+#[tokio::test]
+async fn the_owner_pays_and_nothing_is_accelerated() {
+    let (_node, client) = a_bucket().await;
+    let pay = |bucket: &str, payer: Payer| {
+        let payment = RequestPaymentConfiguration::builder().payer(payer).build().expect("a payer");
+        client.put_bucket_request_payment().bucket(bucket).request_payment_configuration(payment).send()
+    };
+    pay(BUCKET, Payer::BucketOwner).await.unwrap();
+    assert_eq!(code(pay(BUCKET, Payer::Requester).await), is(400, "InvalidRequest"));
+    assert_eq!(code(pay(BUCKET, "Nature".into()).await), is(400, "MalformedXML"));
+    assert_eq!(code(pay("nowhere", Payer::BucketOwner).await), is(404, "NoSuchBucket"));
+    let read = client.get_bucket_request_payment().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(read.payer(), Some(&Payer::BucketOwner));
+
+    let accelerate = |bucket: &str, status: Option<BucketAccelerateStatus>| {
+        let set = AccelerateConfiguration::builder().set_status(status).build();
+        client.put_bucket_accelerate_configuration().bucket(bucket).accelerate_configuration(set).send()
+    };
+    accelerate(BUCKET, Some(BucketAccelerateStatus::Suspended)).await.unwrap();
+    let enabled = refused(accelerate(BUCKET, Some(BucketAccelerateStatus::Enabled)).await);
+    assert_eq!((enabled.status, enabled.code.as_str()), (400, "InvalidRequest"));
+    assert_eq!(enabled.message, "S3 Transfer Acceleration cannot be enabled on this bucket");
+    assert_eq!(code(accelerate(BUCKET, Some("Fast".into())).await), is(400, "MalformedXML"));
+    assert_eq!(code(accelerate(BUCKET, None).await), is(400, "MalformedXML"));
+    let nowhere = accelerate("nowhere", Some(BucketAccelerateStatus::Suspended)).await;
+    assert_eq!(code(nowhere), is(404, "NoSuchBucket"));
+    let read = client.get_bucket_accelerate_configuration().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(read.status(), None, "as before: it was never enabled");
+}
+
+#[tokio::test]
+async fn there_is_one_storage_class() {
+    let (_node, client) = a_bucket().await;
+    let at = || client.put_object().bucket(BUCKET).key("k");
+    let copy = || client.copy_object().bucket(BUCKET).key("copy").copy_source(format!("{BUCKET}/k"));
+    let begin = || client.create_multipart_upload().bucket(BUCKET).key("upload");
+    at().storage_class(StorageClass::Standard).send().await.unwrap();
+    copy().storage_class(StorageClass::Standard).send().await.unwrap();
+    begin().storage_class(StorageClass::Standard).send().await.unwrap();
+    for class in [
+        StorageClass::ReducedRedundancy,
+        StorageClass::StandardIa,
+        StorageClass::Glacier,
+        StorageClass::IntelligentTiering,
+        StorageClass::ExpressOnezone,
+        "standard".into(),
+    ] {
+        for refusal in [
+            refused(at().storage_class(class.clone()).send().await),
+            refused(copy().storage_class(class.clone()).send().await),
+            refused(begin().storage_class(class.clone()).send().await),
+        ] {
+            assert_eq!((refusal.status, refusal.code.as_str()), (400, "InvalidStorageClass"), "{class}");
+            let element = format!("<StorageClassRequested>{class}</StorageClassRequested>");
+            assert!(refusal.document().contains(&element), "{}", refusal.document());
+        }
+    }
+}
