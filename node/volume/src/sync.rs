@@ -7,7 +7,6 @@
 
 use parking_lot::{MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 
-/// One thread at a time.
 #[derive(Debug, Default)]
 pub(crate) struct Mutex<T>(parking_lot::Mutex<T>);
 
@@ -23,7 +22,6 @@ impl<T> Mutex<T> {
     }
 }
 
-/// Many readers or one writer.
 #[derive(Debug, Default)]
 pub(crate) struct RwLock<T>(parking_lot::RwLock<T>);
 

@@ -17,7 +17,6 @@ pub const NAME: &str = "ballast";
 /// as under a quota, does not have it made and given up again and again.
 const AGAIN_US: u64 = 10_000_000;
 
-/// The reserved space of a volume.
 #[derive(Debug)]
 pub(crate) struct Ballast {
     disk: Arc<dyn Disk>,

@@ -45,7 +45,6 @@ impl FailureLatch {
         self.reason.get().map(String::as_str)
     }
 
-    /// Refuses what is asked of a failed volume.
     pub(crate) fn check(&self) -> Result<(), Error> {
         match self.reason() {
             Some(reason) => Err(Error::Failed { reason: reason.to_owned() }),

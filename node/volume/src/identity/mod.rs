@@ -33,7 +33,6 @@ pub const FILE_NAME: &str = "volume.json";
 pub const LOCK_NAME: &str = "lock";
 /// Name of a new version until it is whole.
 const NEW_NAME: &str = "volume.json.new";
-/// Directory in an empty filesystem.
 const LOST_AND_FOUND: &str = "lost+found";
 /// The version written and the only one read.
 pub const FORMAT: u32 = 1;

@@ -45,25 +45,18 @@ const _: () = assert!(
 /// A record's payload. Two buffers are usual: a value and its inline bytes.
 pub type Buffers = SmallVec<[Bytes; 2]>;
 
-/// Facts about the entry that a row replaces.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ReplacedEntry {
     Unknown,
     Absent,
-    At {
-        origin: Origin,
-        /// Whether it is of a row that is missed.
-        is_missed: bool,
-    },
+    At { origin: Origin, is_missed: bool },
 }
 
 /// Facts about the rows of a record that its writer has, so that they need not be decoded from its bytes.
 #[derive(Debug)]
 pub(crate) enum KnownRows {
     Nothing,
-    /// Of a row's record.
     Row {
-        /// The keys of the row.
         keys: RowKeys,
         before: ReplacedEntry,
     },
@@ -71,7 +64,6 @@ pub(crate) enum KnownRows {
     Hints(Range<usize>),
 }
 
-/// A commit hint, with the keys of its row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct HintedCommit {
     pub(crate) hint: Hint,
@@ -124,7 +116,6 @@ impl NewRecord {
         self
     }
 
-    /// The same record, with what is known about its rows.
     #[must_use]
     pub(crate) fn knowing(mut self, known: KnownRows) -> Self {
         self.known = known;

@@ -266,7 +266,6 @@ fn read_in(
     Ok((spares, restored))
 }
 
-/// Writes of a volume before it serves.
 #[derive(Debug)]
 enum FirstWrite {
     /// The first frame of a log, with its first opening.

@@ -54,7 +54,6 @@ pub(crate) struct RestoredState {
     pub(crate) is_flushed: bool,
 }
 
-/// Why the index cannot be used, or cannot be judged.
 enum IndexUnfit {
     Index(IndexError),
     Behind,

@@ -37,7 +37,6 @@ use crate::state::promises::{asked, key_state};
 enum CurrentRow {
     /// Under this version of the view.
     Row(u64, Option<Row>),
-    /// It moved meanwhile.
     Moved,
     /// Only the disk can tell.
     OnDisk,

@@ -66,7 +66,6 @@ impl<'a> KeyWalk<'a> {
         self.index = self.shared.index.scan(from, self.to.as_deref()).peekable();
     }
 
-    /// Goes on at `from`, which lies ahead.
     pub(crate) fn seek(&mut self, from: &[u8]) {
         if self.overlay_to.as_ref().is_some_and(|to| to.as_ref() <= from) {
             self.begin_piece(from);

@@ -167,7 +167,6 @@ impl BatchBase for VolumeShared {
 }
 
 impl VolumeShared {
-    /// The reason why the volume serves no more.
     pub(crate) fn check(&self) -> Result<(), Error> {
         self.failure.check()
     }

@@ -51,7 +51,6 @@ fn read_error(shard: ShardId, error: &io::Error) -> Error {
 }
 
 impl ShardFilesState {
-    /// Gives an open and checked file, from the cache or from disk.
     pub(super) fn open(&self, shard: ShardId) -> Result<Arc<OpenShard>, Error> {
         if let Some(open) = self.open.get(shard) {
             return Ok(open);

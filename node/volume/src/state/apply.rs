@@ -465,7 +465,6 @@ impl<'a> EntryBatch<'a> {
     }
 }
 
-/// Decodes an entry that was found under a key.
 pub(crate) fn decode_entry(key: &[u8], bytes: Bytes) -> Result<Entry, IndexError> {
     let entry =
         Entry::decode(bytes).map_err(|error| IndexError::Damaged { what: format!("entry: {error}") })?;

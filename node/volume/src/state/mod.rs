@@ -261,7 +261,6 @@ impl SmallState {
         self.epoch_max.max(Epoch::FIRST)
     }
 
-    /// State that the acceptor's rules ask for.
     pub(crate) fn acceptor(&self, restart_bound: Ballot) -> AcceptorState {
         AcceptorState {
             floor: self.floor,

@@ -127,7 +127,6 @@ fn promise_bytes(key: &Bytes) -> u64 {
     key.len() as u64 + PROMISE_OVERHEAD_BYTES
 }
 
-/// The state of a key, as the rules take it.
 pub(crate) fn key_state<'a>(
     small: &SmallState,
     target: &Target,
@@ -142,7 +141,6 @@ pub(crate) fn key_state<'a>(
     }
 }
 
-/// The circumstances of a request.
 pub(crate) fn asked(target: &Target, clock: &dyn Clock) -> Circumstances {
     Circumstances { epoch: target.epoch, now: Timestamp::from_ms(clock.wall_ms()) }
 }

@@ -342,7 +342,6 @@ impl From<ReadError> for WalkEnd {
 }
 
 impl CompactionPass {
-    /// Bytes that the next record adds at most.
     fn next_bytes(&self) -> usize {
         let Some(frame) = &self.frame else { return FRAME_HEADER_BYTES };
         self.peek(frame).map_or(0, |(_, place)| place.bytes as usize)

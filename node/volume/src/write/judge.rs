@@ -348,7 +348,6 @@ impl Volume {
         plan.push(NewRecord::new(subject, flags, [head, inline]).knowing(known));
     }
 
-    /// Checks a value's limits, and says what it is.
     fn check_value(&self, value: &EncodedValue) -> Result<ValueTraits, Error> {
         let bytes = value.head.len() + value.inline.len();
         if value.head.len() > limits::VALUE_BYTES_MAX

@@ -143,13 +143,11 @@ impl PiggybackQueue {
     }
 }
 
-/// Takes the first entries of a map out, at most `count`.
 fn front_of_map<K: Ord + Copy, V>(map: &mut BTreeMap<K, V>, count: usize) -> BTreeMap<K, V> {
     let rest = map.keys().nth(count).copied().map(|first_left| map.split_off(&first_left));
     std::mem::replace(map, rest.unwrap_or_default())
 }
 
-/// Takes the first elements of a set out, at most `count`.
 fn front_of_set<K: Ord + Copy>(set: &mut BTreeSet<K>, count: usize) -> BTreeSet<K> {
     let rest = set.iter().nth(count).copied().map(|first_left| set.split_off(&first_left));
     std::mem::replace(set, rest.unwrap_or_default())

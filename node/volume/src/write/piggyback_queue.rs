@@ -77,7 +77,6 @@ impl PiggybackQueue {
     }
 }
 
-/// Bytes of a hint in a record, about.
 pub(crate) fn hint_bytes(hint: &Hint) -> usize {
     64 + hint.key.key.as_bytes().len()
 }

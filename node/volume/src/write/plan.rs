@@ -69,13 +69,9 @@ pub(crate) struct BatchPlan {
     pub(crate) bytes: usize,
     /// Rows written (or dropped) by this batch.
     pub(crate) rows: HashMap<Bytes, Option<PendingRow>>,
-    /// All other index keys written by this batch.
     pub(crate) keys: HashSet<Bytes>,
-    /// The commits that its records of hints say.
     pub(crate) hints: Vec<HintedCommit>,
-    /// Changes that its records make.
     pub(crate) changes: Changes,
-    /// The bound that this batch makes durable.
     pub(crate) bound: Option<Ballot>,
     /// Whether guarantees change: an answer that carries them waits for the sync.
     pub(crate) changes_state: bool,

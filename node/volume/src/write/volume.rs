@@ -72,7 +72,6 @@ impl Volume {
         extend_bound(self.durable_bound, self.now())
     }
 
-    /// Notes since when a record waits for a frame.
     pub(crate) fn piggyback_begins(&mut self) {
         self.piggyback.begin(self.shared.clock.monotonic_us());
     }
@@ -371,7 +370,6 @@ impl Volume {
         plan.push_state(subject, &mut self.working);
     }
 
-    /// Whether a record says where this life's recovery began.
     pub(crate) fn is_recovery_known(&self) -> bool {
         self.working.recovery.is_some_and(|known| known.incarnation.0 == self.working.incarnation)
     }

@@ -29,7 +29,6 @@ enum ContentChange {
     Length { length: u64 },
 }
 
-/// A file's two contents and the way from one to the other.
 #[derive(Debug, Clone, Default)]
 pub(super) struct FileNode {
     pub(super) live: Content,
@@ -135,7 +134,6 @@ impl FileNode {
         !self.unreadable.iter().any(|bad| bad.start < end && offset < bad.end)
     }
 
-    /// Whether every byte of a range is in memory.
     pub(super) fn is_cached(&self, offset: u64, length: usize) -> bool {
         let left = usize::try_from(self.live.length.saturating_sub(offset)).unwrap_or(usize::MAX);
         pieces(offset, length.min(left), PAGE).all(|(page, ..)| self.cached.contains(&page))

@@ -132,7 +132,6 @@ impl Drop for InjectedFault {
     }
 }
 
-/// A failure to come, and how often it came.
 #[derive(Debug, Clone)]
 struct ArmedFault {
     fault: Fault,
@@ -393,7 +392,6 @@ impl DiskState {
         if self.tree.open_files() < self.descriptors { Ok(()) } else { Err(rustix::io::Errno::MFILE.into()) }
     }
 
-    /// Checks that a file may grow to a length.
     fn reserve(&mut self, node: NodeId, length: u64) -> io::Result<()> {
         let now = self.tree.file(node)?.space();
         let wanted = length.next_multiple_of(content::PAGE as u64);
