@@ -43,7 +43,6 @@ use sherd_store::peer::AnswerSender;
 
 #[derive(Debug)]
 pub(super) struct CallWaiter {
-    /// The kind of answer that its reply carries.
     pub(super) kind: AnswerKind,
     pub(super) ends_when_dropped: bool,
     pub(super) answering: AnswerSender<VolumeAnswer>,
@@ -56,7 +55,6 @@ pub(super) struct CallStream<S: NumberedCalls> {
     table: Arc<CallTable<S>>,
 }
 
-/// An entry of the queue that frames are filled from.
 enum QueuedEntry<C> {
     Call(C),
     /// The number of a call that was queued before, and is not waited for any more.
@@ -93,7 +91,6 @@ impl<S: NumberedCalls> CallStream<S> {
         self.table.calls.lock().waits_for(volume)
     }
 
-    /// Whether any call is not answered.
     pub(super) fn is_waiting(&self) -> bool {
         self.table.calls.lock().len() > 0
     }

@@ -70,7 +70,6 @@ enum ConnectionEnd {
     Cut(String),
 }
 
-/// The use of a connection: calls, or bytes.
 enum LiveLane {
     Calls(Arc<LiveCalls>, CallReaders),
     Bytes(ShardServiceClient<Connection>),

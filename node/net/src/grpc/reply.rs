@@ -4,7 +4,6 @@ use sherd_core::message::{Error, Result};
 use sherd_proto::convert::ConvertError;
 use sherd_proto::convert::answer::{AnswerIn, ReplyMessage, answer};
 
-/// Reads a reply of a transfer.
 pub(super) fn answered<R: ReplyMessage, A: AnswerIn<R>>(reply: Option<R>) -> Result<A> {
     readable(answer(reply))
 }

@@ -4,13 +4,11 @@ use std::error::Error;
 
 use tonic::Status;
 
-/// Writes a status and its causes.
 pub(super) fn status_with_causes(status: &Status) -> String {
     let text = format!("{:?}: {}", status.code(), status.message());
     status.source().map_or(text.clone(), |source| format!("{text}: {}", error_chain(source)))
 }
 
-/// Writes an error and its causes.
 pub(super) fn error_chain(error: &dyn Error) -> String {
     std::iter::successors(Some(error), |error| (*error).source())
         .map(ToString::to_string)

@@ -64,7 +64,6 @@ impl<W> WaitingCalls<W> {
         Self { next_number: 1, waiting: HashMap::new(), volumes: HashMap::new(), ended: None }
     }
 
-    /// Whether a call for a volume is among them.
     pub(super) fn waits_for(&self, volume: VolumeId) -> bool {
         self.volumes.get(&volume).is_some_and(|calls| calls.count > 0)
     }
@@ -99,7 +98,6 @@ impl<W> WaitingCalls<W> {
         Some(waiter)
     }
 
-    /// The calls past their deadline.
     pub(super) fn take_expired(&mut self, now: Instant) -> Vec<W> {
         let late = self.waiting.iter().filter(|(_, call)| call.deadline <= now);
         let late: Vec<_> = late.map(|(number, _)| *number).collect();

@@ -73,10 +73,8 @@ pub(super) struct HeldShare {
     of_node: Option<OwnedSemaphorePermit>,
 }
 
-/// The volume that a call is for.
 #[derive(Debug)]
 pub(super) struct AddressedVolume {
-    /// The volumes of this node.
     pub(super) volumes: Arc<LocalPeer>,
     pub(super) volume: VolumeId,
     /// The life that the caller believes it to be in.

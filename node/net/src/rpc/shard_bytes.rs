@@ -48,7 +48,6 @@ impl Drop for UploadTarget {
     }
 }
 
-/// Writes a shard file as a peer sends it.
 pub(super) struct ShardUpload {
     node: RpcNode,
     target: UploadTarget,

@@ -24,7 +24,6 @@ use super::node::{HeldShare, RpcNode};
 use super::{error, pages};
 use sherd_store::peer::{CountedPage, PageShare, WorkForPeer};
 
-/// A call that a volume works on.
 pub(super) struct StartedCall {
     pub(super) work: WorkForPeer,
     /// Its bytes, counted until it is answered.

@@ -75,7 +75,6 @@ impl PemFiles {
     }
 }
 
-/// Reads certificates of authorities; blocks on the disk.
 pub(crate) fn read_authorities(path: &Path) -> Result<Vec<u8>, TrustError> {
     read(path, 0)
 }

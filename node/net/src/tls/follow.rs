@@ -52,7 +52,6 @@ pub(crate) struct FollowedFiles<S: MaterialSource> {
 }
 
 impl<S: MaterialSource> FollowedFiles<S> {
-    /// Loads the files once.
     pub(crate) fn load(source: S) -> Result<Self, TrustError> {
         let pem = S::read(source.paths())?;
         let material = source.check(&pem)?;
