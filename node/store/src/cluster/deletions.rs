@@ -23,7 +23,6 @@ struct KnownDeletion {
     is_suspected: bool,
 }
 
-/// A deletion under way, until it is dropped.
 #[derive(Debug)]
 pub(crate) struct DeletionUnderWay {
     deletions: Deletions,

@@ -27,15 +27,12 @@ struct PinTable {
 
 #[derive(Debug, Clone, Copy)]
 struct PinnedData {
-    /// The set whose volumes have its shards.
     set: SetId,
     /// None where its lease is to be ended.
     readers: u32,
-    /// Whether volumes were asked for a lease on it.
     is_leased: bool,
 }
 
-/// Data ids by the set whose volumes have their shards.
 pub(crate) type DataOfSets = BTreeMap<SetId, Vec<DataId>>;
 
 /// Holds data ids until it is dropped.

@@ -69,7 +69,6 @@ pub(crate) struct ReachableNode {
 #[derive(Debug, Default)]
 pub(crate) struct Net {
     nodes: Mutex<BTreeMap<String, ReachableNode>>,
-    /// How long an answer of a node takes.
     pub(crate) delays: Mutex<BTreeMap<String, Duration>>,
     pub(crate) mute: Mutex<BTreeSet<String>>,
     pub(crate) refusing: Mutex<BTreeSet<String>>,
@@ -140,7 +139,6 @@ impl RunningNode {
         self.answers.formation().expect("it says so")
     }
 
-    /// Waits for a status that is `wanted`.
     pub(crate) async fn says(&mut self, wanted: impl FnMut(&FormationStatus) -> bool) -> FormationStatus {
         let said = tokio::time::timeout(Duration::from_mins(1), self.status.wait_for(wanted)).await;
         let said = said.map(|status| status.expect("it runs").clone());
@@ -260,7 +258,6 @@ impl Nodes {
         node.kill().await;
     }
 
-    /// Takes everything out of a node's directories.
     pub(crate) fn wipe(&self, place: usize) {
         let disk = &self.disks[place];
         for directory in Self::directories() {

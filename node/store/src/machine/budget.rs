@@ -23,9 +23,7 @@ const PERMIT_BYTES: usize = 4 << 10;
 /// lie in memory of their own, so the pool hands out less by what they may take.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct CapShares {
-    /// Bodies that arrive.
     pub(crate) uploads: usize,
-    /// Bodies that are sent.
     pub(crate) downloads: usize,
     /// Register values that are longer than an answer carries without being asked for their length.
     pub(crate) values: usize,
@@ -92,7 +90,6 @@ impl Budget {
         BudgetShare(Arc::clone(&self.takers))
     }
 
-    /// Bytes for each participant.
     pub(crate) fn fair_bytes(&self) -> usize {
         self.permits_max * PERMIT_BYTES / self.takers.load(Ordering::Acquire).max(1)
     }

@@ -47,7 +47,6 @@ impl Heap {
     }
 }
 
-/// Whether to be tight from now on.
 fn is_tight(was_tight: bool, anonymous_bytes: u64) -> bool {
     anonymous_bytes >= if was_tight { EASY_BELOW_BYTES } else { TIGHT_FROM_BYTES }
 }

@@ -70,7 +70,6 @@ struct QueueContents<T> {
 }
 
 impl<T> Sender<T> {
-    /// Adds a value, unless too many wait.
     pub(crate) fn try_send(&self, value: T) -> Result<(), QueueRefusal<T>> {
         self.send(value, self.shared.max, None)
     }
@@ -124,7 +123,6 @@ impl<T> Receiver<T> {
         Ok(())
     }
 
-    /// The next value, if one waits.
     pub(crate) fn try_next(&self) -> Result<T, QueueEmpty> {
         let mut state = self.shared.state.lock();
         let none = if state.senders == 0 { QueueEmpty::Closed } else { QueueEmpty::Nothing };

@@ -70,7 +70,6 @@ impl Workers {
 }
 
 impl Worker {
-    /// Does the next job, if there is one.
     fn work_once(&self) -> Result<(), QueueEmpty> {
         // Before it is taken: a thread that finds the queue empty sees that the job is under way.
         self.busy.begin();

@@ -161,7 +161,6 @@ struct TraceState {
     slowest: Mutex<Option<VolumeCall>>,
 }
 
-/// Facts about a request when the head of its response is known.
 #[derive(Debug, Clone, Copy)]
 struct AnsweredRequest {
     status: u16,

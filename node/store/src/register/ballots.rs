@@ -43,7 +43,6 @@ impl Ballots {
         Ballot { time: proposer.clock.tick_above(seen.time), proposer: proposer.id }
     }
 
-    /// Whether ballots of this proposer are made here.
     pub(super) fn are_of(&self, proposer: ProposerId) -> bool {
         self.proposer.read().id == proposer
     }

@@ -52,12 +52,10 @@ pub(super) struct Draft {
 /// Where a draft's inline bytes come from.
 #[derive(Debug, Clone, Default)]
 pub(super) enum DraftInline {
-    /// The found value.
     #[default]
     Found,
     /// The state names none.
     Nothing,
-    /// A member.
     New(Bytes),
 }
 
@@ -65,7 +63,6 @@ pub(super) enum DraftInline {
 #[derive(Debug)]
 pub(super) struct DraftValue {
     pub(super) encoded: EncodedValue,
-    /// The data that it names.
     pub(super) named: Vec<DataRef>,
     /// Its data that the found value does not name.
     pub(super) introduces: Vec<DataId>,
@@ -73,7 +70,6 @@ pub(super) struct DraftValue {
     pub(super) count: u64,
 }
 
-/// A prepare round under way.
 #[derive(Debug)]
 pub(super) struct PrepareRound {
     route: KeyRoute,
@@ -161,7 +157,6 @@ impl PreparedKey {
     }
 }
 
-/// Result of one prepare round.
 pub(super) enum PrepareRoundOutcome {
     Prepared(Box<PreparedKey>),
     /// Prepare above this ballot.
@@ -170,7 +165,6 @@ pub(super) enum PrepareRoundOutcome {
     },
 }
 
-/// Result of one accept round.
 pub(super) enum AcceptRoundOutcome {
     Committed,
     Conflict {
@@ -183,7 +177,6 @@ pub(super) enum AcceptRoundOutcome {
 }
 
 impl Registers {
-    /// Sends a prepare at a ballot above another.
     pub(super) fn prepare_above(&self, route: &KeyRoute, above: Ballot) -> PrepareRound {
         self.prepare(route, self.inner.ballots.above(above))
     }

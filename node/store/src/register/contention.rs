@@ -65,7 +65,6 @@ impl Contention {
         self.mark(hash).fetch_max(until, Ordering::Relaxed);
     }
 
-    /// Whether another gateway was noticed lately.
     pub(super) fn is_noted(&self, hash: u64) -> bool {
         self.mark(hash).load(Ordering::Relaxed) > self.elapsed_ms()
     }

@@ -73,7 +73,6 @@ impl Writers {
         self.parts.iter().map(|part| part.lock().len()).sum()
     }
 
-    /// Writers of a key that wait.
     #[cfg(test)]
     pub(super) fn waiting_count(&self, key: &RegisterKey) -> usize {
         let key = self.hashed(key);

@@ -40,14 +40,12 @@ impl PreparePlace {
         place
     }
 
-    /// Sends the prepare.
     pub(super) fn send(self, registers: &Registers, route: &KeyRoute) -> OrderedPrepare {
         OrderedPrepare { round: registers.prepare(route, self.ballot), order: self.order }
     }
 }
 
 impl KeyTurn {
-    /// A turn of its own.
     #[cfg(test)]
     pub(super) fn of(registers: &Registers, key: &RegisterKey) -> Self {
         let route = registers.inner.cluster.route(key.clone());
@@ -65,7 +63,6 @@ impl KeyTurn {
         self.registers.inner.writers.update(&self.key, |entry| entry.take(most, members));
     }
 
-    /// Sends a prepare above a ballot.
     pub(super) fn prepare_above(&self, above: Ballot) -> OrderedPrepare {
         let registers = &self.registers;
         let writers = &registers.inner.writers;

@@ -115,7 +115,6 @@ impl Registers {
         outcome
     }
 
-    /// Runs batch after batch until no writer waits.
     async fn run_batches(self, turn: KeyTurn, first: Member, ahead: Option<OrderedPrepare>) {
         let mut turn = turn;
         BatchRun::new(&self, &turn).run(Some(first), ahead).await;

@@ -135,7 +135,6 @@ impl StripeRead {
         self.has_failed(index) || (self.route(index).is_late() && self.can_do_without(index))
     }
 
-    /// Whether the answer of a shard that was asked is not waited for any more.
     fn is_given_up(&self, index: usize) -> bool {
         self.has_failed(index) || (self.route(index).has_overdue() && self.can_do_without(index))
     }

@@ -72,7 +72,6 @@ struct UnnamedData {
 }
 
 impl UnnamedData {
-    /// The volume that shard `index` belongs on.
     fn route(&self, index: usize) -> &peer::VolumeRoute {
         &self.set.routes[self.place(index)]
     }

@@ -107,17 +107,14 @@ impl Deps {
         Timestamp::from_ms(self.wall_ms())
     }
 
-    /// The set that a volume belongs to.
     pub(crate) fn set_with(&self, volume: VolumeId) -> Option<Arc<SetView>> {
         self.sets_with(volume).next()
     }
 
-    /// The sets that a volume belongs to.
     pub(crate) fn sets_with(&self, volume: VolumeId) -> impl Iterator<Item = Arc<SetView>> {
         self.cluster.sets().iter().filter(move |set| set.place_of(volume).is_some()).map(Arc::clone)
     }
 
-    /// How a volume is reached, by its set.
     pub(crate) fn route_to(&self, volume: VolumeId) -> Option<VolumeRoute> {
         let mut routes = self.cluster.sets().iter().flat_map(|set| set.routes.iter());
         routes.find(|route| route.volume == volume).cloned()

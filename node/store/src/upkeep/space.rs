@@ -12,7 +12,6 @@ use super::queue::HealQueue;
 use crate::machine::quantity::Period;
 use crate::upkeep::limits::SPACE_LOOK_EVERY;
 
-/// The full volumes at the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct FullVolumes {
     volumes: BTreeSet<VolumeId>,
@@ -43,7 +42,6 @@ impl FullVolumes {
     }
 }
 
-/// Follows the volumes' space until it is stopped.
 pub(crate) async fn follow_space(deps: &Deps, queue: &HealQueue) {
     let mut seen = FullVolumes::default();
     loop {

@@ -28,7 +28,6 @@ impl Throttle {
         self.paused.send_replace(paused);
     }
 
-    /// Whether it is stopped.
     pub(crate) fn is_paused(&self) -> bool {
         *self.paused.borrow()
     }

@@ -20,7 +20,6 @@ pub struct AbandonedWrites(Mutex<BTreeMap<DataId, AbandonedWrite>>);
 
 #[derive(Debug)]
 struct AbandonedWrite {
-    /// The register that was to name it.
     key: RegisterKey,
     /// Whether it was looked up, and neither named nor gone.
     is_left: bool,

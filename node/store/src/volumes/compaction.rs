@@ -21,7 +21,6 @@ impl CompactionPace {
         Self { bytes_per_second, next_us: now_us.saturating_add(IDLE_US) }
     }
 
-    /// When the next step may be made.
     pub(super) const fn next_us(&self) -> u64 {
         self.next_us
     }

@@ -107,7 +107,6 @@ impl Volumes {
         Self { all: self.all[some].into(), ..self.clone() }
     }
 
-    /// The disk that they are on.
     pub(crate) fn disk(&self) -> Arc<dyn Disk> {
         Arc::clone(&self.disk)
     }

@@ -19,7 +19,6 @@ pub(super) struct ProcessTrace {
 }
 
 impl ProcessTrace {
-    /// Notes a sign of a process.
     pub(super) fn note(&mut self, process: ProcessId, now: Instant) {
         if self.current == Some(process) {
             return;

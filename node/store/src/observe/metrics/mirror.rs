@@ -44,7 +44,6 @@ impl Mirror {
         Ok(Self { desc: Arc::new(desc), label, per_unit, seen: Arc::default() })
     }
 
-    /// The member of this name, shown from here on.
     pub(super) fn of(&self, name: &str) -> MirroredMetric {
         self.seen.lock().entry(name.to_owned()).or_default();
         MirroredMetric { mirror: self.clone(), name: name.to_owned() }

@@ -46,7 +46,6 @@ impl ProcessMetrics {
         this
     }
 
-    /// Reads all figures again.
     pub(super) fn observe(&self) {
         if let Ok(status) = std::fs::read_to_string("/proc/self/status") {
             let number = |name| i64::try_from(status_number(&status, name)?).ok();

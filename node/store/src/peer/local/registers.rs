@@ -13,7 +13,6 @@ use crate::peer::watch::CallLength;
 use crate::volumes::ServingVolume;
 
 impl LocalPeer {
-    /// Begins the work of a call; `None` where it has no answer.
     pub(super) fn begin_register_call(
         &self,
         volume: VolumeId,

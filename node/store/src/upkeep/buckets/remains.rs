@@ -125,7 +125,6 @@ impl RemainsCleaner {
         self.remains.look_again(volume, bucket);
     }
 
-    /// Clears away what is left of deleted buckets until it is stopped.
     pub(crate) async fn clear_deleted_buckets(&self) {
         loop {
             self.look_for_remains().await;

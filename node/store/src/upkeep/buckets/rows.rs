@@ -14,7 +14,6 @@ use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::{BUCKETS_PAGE, VOLUME_PATIENCE};
 use crate::upkeep::pages::ask;
 
-/// A bucket as a volume's row shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct BucketRow {
     pub(super) name: ObjectKey,
@@ -22,7 +21,6 @@ pub(super) struct BucketRow {
     pub(super) ballot: Ballot,
 }
 
-/// The buckets that the rows of volumes show.
 #[derive(Debug, Default)]
 pub(super) struct BucketRows {
     /// The bucket that each row holds.

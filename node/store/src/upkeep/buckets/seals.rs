@@ -24,7 +24,6 @@ use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::{BUCKET_READS_AT_ONCE, VOLUME_PATIENCE};
 use crate::upkeep::pages::ask;
 
-/// The deletions whose seals are held, by bucket.
 pub(super) type HeldSeals = BTreeMap<BucketId, BTreeSet<ChangeId>>;
 
 /// The seals on volumes of this node that are not final, of deletions that no gateway here works on.
@@ -107,7 +106,6 @@ async fn buckets_named(deps: &Deps, names: &BTreeSet<ObjectKey>) -> Result<BTree
     Ok(all)
 }
 
-/// The bucket that a register holds, and its phase.
 async fn bucket_named(deps: &Deps, key: &RegisterKey) -> Result<Option<(BucketId, BucketPhase)>, Failure> {
     let found = deps.registers.read(key).await?;
     Ok(found.and_then(|found| match found.value.state {

@@ -48,12 +48,10 @@ impl VolumeOrders {
         self.vouched.lock().insert(volume, VolumeOrder::new(opened_count));
     }
 
-    /// Whether an empty directory is to be rebuilt at once.
     pub(super) fn is_adopted_now(&self, volume: VolumeId, opened_count: u32) -> bool {
         self.adopt_now.lock().get(&volume).is_some_and(|order| order.holds(opened_count))
     }
 
-    /// Whether a volume is to vote without its peers.
     pub(super) fn is_vouched(&self, volume: VolumeId, opened_count: u32) -> bool {
         self.vouched.lock().get(&volume).is_some_and(|order| order.holds(opened_count))
     }

@@ -97,7 +97,6 @@ impl ShardRestorer {
         }
     }
 
-    /// Rebuilds the shards that a recovered volume lacks, if that is not done yet.
     pub(crate) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
         if !self.progress.read(volume).await?.wants_shards {
             return Ok(());

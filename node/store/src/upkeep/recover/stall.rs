@@ -2,7 +2,6 @@
 
 use sherd_core::id::VolumeId;
 
-/// Why a recovery does not go on now.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RecoveryStall {
     /// Too few voters of the set answer.

@@ -14,7 +14,6 @@ use crate::upkeep::deps::Deps;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StuckSet {
     set: SetId,
-    /// Its volumes that lost their state.
     lost: Vec<String>,
     /// Those that were opened and do not vote.
     unconfirmed: Vec<String>,

@@ -40,7 +40,6 @@ use crate::upkeep::shards::parts::is_open;
 /// Which volumes noted an entry.
 type NoteHolders = SmallVec<[VolumeId; RELEASE_NOTED_ON]>;
 
-/// An entry that waits.
 #[derive(Debug, Clone)]
 struct WaitingRelease {
     /// The part of it that is left.

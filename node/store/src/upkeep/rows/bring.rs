@@ -11,7 +11,6 @@ use crate::upkeep::queue::mrf::Spare;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum HealOutcome {
-    /// Everything is where it should be.
     Whole,
     /// No register names the data, or the bucket is gone: there is nothing to heal.
     Unnamed,

@@ -75,7 +75,6 @@ struct BringTurns {
     quiet_since_ms: Option<u64>,
     /// Since when this node leaves rows to the nodes whose turn is before its own.
     left_since_ms: Option<u64>,
-    /// The length of the list at the last look.
     listed: u64,
     /// Rows that this node brought, and that it has not seen to be gone from the list.
     own_count: u64,

@@ -37,7 +37,6 @@ pub(crate) enum LookError {
     /// The data that it names is not known.
     #[error(transparent)]
     Refs(#[from] RefsError),
-    /// Volumes are away, or do not answer in time.
     #[error("volumes of the set are offline, or busy")]
     Unanswered,
 }
@@ -55,7 +54,6 @@ impl RegisterChecker {
         Self { deps: deps.clone(), queue: Arc::clone(queue), findings_count: AtomicU64::new(0) }
     }
 
-    /// Things found wrong since the start.
     pub(crate) fn findings_count(&self) -> u64 {
         self.findings_count.load(Ordering::Relaxed)
     }
@@ -66,7 +64,6 @@ impl RegisterChecker {
         self.queue.put(entry, spare).await;
     }
 
-    /// Counts a row as damage, and queues it.
     pub(crate) async fn found_row(&self, key: &RegisterKey) {
         self.found(HealEntry { key: key.clone(), data: None, since_ms: 0 }, Spare(1)).await;
     }

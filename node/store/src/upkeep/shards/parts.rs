@@ -81,7 +81,6 @@ impl PartCloser {
     }
 }
 
-/// Whether an upload is open in an object's register.
 pub(crate) fn is_open(found: &QuorumRow, upload: UploadId) -> bool {
     found.object().is_some_and(|object| object.uploads.iter().any(|open| open.id == upload))
 }

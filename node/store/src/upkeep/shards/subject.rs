@@ -42,7 +42,6 @@ impl Shards {
     }
 }
 
-/// A shard could not be rebuilt.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum RebuildError {
     /// Fewer than k shards are whole: nothing can be done until another volume comes back.
@@ -85,7 +84,6 @@ impl HealSubject {
         Ok(Self { key: key.clone(), data, set, layout, code: Code::of(geometry) })
     }
 
-    /// Whether its shards are on the volumes of `set`.
     pub(crate) fn is_on(&self, set: SetId) -> bool {
         self.set.id == set
     }

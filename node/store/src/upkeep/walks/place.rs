@@ -7,7 +7,6 @@ use sherd_core::record::{put_register_key, take_register_key};
 /// Stages of a walk: rows, packed shards, and each directory of shard files.
 pub(super) const STAGES: u32 = 2 + 256;
 
-/// Where a walk stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum ScrubPlace {
     Rows { after: Option<RegisterKey> },
@@ -55,7 +54,6 @@ impl ScrubPlace {
         decode().unwrap_or(Self::Rows { after: None })
     }
 
-    /// How many stages come before this one.
     pub(super) fn stage(&self) -> u32 {
         match self {
             Self::Rows { .. } => 0,

@@ -117,7 +117,6 @@ impl Scrubber {
         }
     }
 
-    /// Scrubs every volume of this node until it is stopped.
     pub(crate) async fn scrub_volumes(&self) {
         let scrubbing = self.deps.volumes.all().iter().map(|volume| self.scrub_for_ever(volume));
         futures::future::join_all(scrubbing).await;

@@ -365,7 +365,6 @@ fn data_floor(reply: Reply<Guarantees>) -> Reply<Timestamp> {
     Reply { volume, from, order, result: result.map(|guarantees| guarantees.data_floor) }
 }
 
-/// Whether a walk of a volume's tombstones begins or goes on now.
 fn is_walk_due(last: Option<&SweepProgress>, now_ms: u64, every: Duration) -> bool {
     let Some(SweepProgress { began_ms, place }) = last else { return true };
     // One that is said to begin later was noted by a clock that was ahead.
