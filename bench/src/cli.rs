@@ -55,7 +55,6 @@ fn finish<E: Error + 'static>(result: Result<ExitCode, E>) -> ExitCode {
     if is_refusal(&error) { ExitCode::from(2) } else { ExitCode::from(1) }
 }
 
-/// Whether `error` or what caused it refuses to measure at all.
 fn is_refusal(error: &(dyn Error + 'static)) -> bool {
     let mut next = Some(error);
     while let Some(error) = next {

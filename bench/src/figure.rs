@@ -153,7 +153,6 @@ pub fn number(value: f64) -> String {
     }
 }
 
-/// The value rounded to three significant digits.
 fn significant(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

@@ -48,7 +48,6 @@ impl std::fmt::Debug for Elector {
     }
 }
 
-/// How a try to take or renew the lease ended.
 #[derive(Debug)]
 enum LeaseTry {
     /// The lease is this process'.

@@ -62,7 +62,6 @@ impl Runner for Commands {
     }
 }
 
-/// The system's figures of a command that ended.
 struct Usage {
     status: ExitStatus,
     cpu_seconds: f64,
@@ -156,7 +155,6 @@ fn stop(pid: Pid) {
     }
 }
 
-/// Takes the ended process and what it used.
 fn reap(child: &Child) -> io::Result<Usage> {
     let pid = libc::pid_t::try_from(child.id()).map_err(io::Error::other)?;
     let mut status = 0;

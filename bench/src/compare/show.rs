@@ -66,7 +66,6 @@ fn percent(share: f64) -> String {
     format!("{} %", figure::number(share * 100.0))
 }
 
-/// Remarks on one operation's lines.
 fn remarks(outcome: &Outcome) -> Vec<String> {
     let name = &outcome.operation.name;
     let runs = outcome.rounds.first.len();

@@ -250,7 +250,6 @@ impl Work {
         Ok(Self { plan, wanted, size, payloads: Payloads::new(1) })
     }
 
-    /// Whether a run leaves the objects as they are.
     fn reads_only(&self) -> bool {
         matches!(self.plan.op, Op::Get | Op::Head | Op::List | Op::ListFolders)
     }

@@ -102,7 +102,6 @@ struct Connection {
     busy: bool,
     /// When the operation was due.
     due: Duration,
-    /// When the last byte moved.
     moved: Duration,
     out: RequestBytes,
     decoder: Decoder,

@@ -50,7 +50,6 @@ impl Bench {
         self.options.moment
     }
 
-    /// Rounds to make.
     pub(super) fn rounds(&self) -> usize {
         if self.is_moment() { 1 } else { self.options.rounds.max(1) }
     }

@@ -33,7 +33,6 @@ const COPY: &str = "copy";
 #[derive(Debug, Clone, clap::Args)]
 pub struct Arguments {}
 
-/// Shards of one stripe.
 type Stripe = Vec<Vec<u8>>;
 
 /// One line of the table: a geometry, the lost shards, and `hot` or `cold`.

@@ -11,7 +11,6 @@ use rustix::time::{ClockId, clock_gettime};
 use super::rounds::median;
 use crate::limits::{ROUNDS_MAX, ROUNDS_MIN, SAMPLE_MIN};
 
-/// One way to do the work, by name.
 pub(super) struct Way<'a> {
     pub(super) name: &'static str,
     pub(super) run: Box<dyn FnMut() + 'a>,
@@ -23,7 +22,6 @@ impl<'a> Way<'a> {
     }
 }
 
-/// How long one way took for the work, each round.
 pub(super) struct Times {
     pub(super) name: &'static str,
     seconds: Vec<f64>,

@@ -106,7 +106,6 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
     Ok(ExitCode::from(DIFFERENT))
 }
 
-/// The document as it should be.
 fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
     let path = sections.join("report.toml");
     let settings = Settings::parse(&read(&path)?).map_err(|reason| Error::Settings { path, reason })?;
@@ -144,7 +143,6 @@ struct Sources<'a> {
 }
 
 impl Sources<'_> {
-    /// The text for a placeholder.
     fn fill(&self, words: &[&str]) -> Result<String, String> {
         match words {
             ["suites"] => Ok(self.suites()),

@@ -20,7 +20,6 @@ use crate::load::sign::Credentials;
 /// Replaces the last letter of a path that a program must not find.
 const CONCEALED: u8 = b'_';
 
-/// Where a store's output goes.
 pub(super) fn output_path(folder: &Path) -> PathBuf {
     folder.join("output")
 }

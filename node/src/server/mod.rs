@@ -128,7 +128,6 @@ pub struct ListenerLimits {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress(pub SocketAddr);
 
-/// Errors of a response's body.
 type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves until `life` ends; returns when the last connection is closed.

@@ -112,7 +112,6 @@ pub(super) async fn observe(
     })
 }
 
-/// The owner of an object that has a child's name.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum ChildOwner {
     None,

@@ -330,7 +330,6 @@ impl Source {
         self.absent
     }
 
-    /// Whether the mix has deletions.
     fn deletes_some(&self) -> bool {
         self.mix.as_ref().is_some_and(|mix| mix.weight(Op::Delete) > 0)
     }

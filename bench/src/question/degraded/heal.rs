@@ -75,7 +75,6 @@ struct HealSetting {
     has_clients: bool,
 }
 
-/// Which objects there are.
 struct StoredObjects {
     small: Keys,
     large: Keys,

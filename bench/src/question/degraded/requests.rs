@@ -32,7 +32,6 @@ const REFUSED_OF_CLIENT: u64 = 4;
 struct Load {
     bytes: u64,
     clients: usize,
-    /// Objects that are read.
     objects: u64,
 }
 

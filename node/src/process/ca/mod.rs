@@ -217,7 +217,6 @@ fn read(path: &Path, forbidden: u32) -> Result<String, CaError> {
     io::read_to_string(file.take(PEM_BYTES_MAX)).map_err(io("read"))
 }
 
-/// Writes a file that must not be there.
 fn write_new(path: &Path, text: &str, mode: u32) -> Result<(), CaError> {
     let io = |op| move |source| CaError::Io { op, path: path.to_owned(), source };
     let file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path);

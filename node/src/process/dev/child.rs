@@ -96,7 +96,6 @@ impl NodeProcess {
     }
 }
 
-/// Prints what the process prints until it ends.
 fn print_lines(reader: PipeReader, prefix: &str, serves: &watch::Sender<bool>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();

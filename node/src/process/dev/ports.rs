@@ -10,7 +10,6 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 /// How far a node's port for its peers is from its S3 port.
 const NODE_PORT_OFFSET: u16 = 100;
 
-/// Where one node listens.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodePorts {
     pub(crate) s3: SocketAddr,

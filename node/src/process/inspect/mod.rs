@@ -201,7 +201,6 @@ fn describe(
     })
 }
 
-/// Counts the rows that are not known to be committed.
 fn count_uncommitted(reader: &Reader) -> Result<u64, Error> {
     let (mut after, mut counted) = (None, 0);
     loop {
@@ -214,7 +213,6 @@ fn count_uncommitted(reader: &Reader) -> Result<u64, Error> {
     }
 }
 
-/// Counts through the pages of a walk.
 fn count<T, K>(
     page: impl Fn(Option<&K>) -> Result<Vec<T>, Error>,
     key: impl Fn(&T) -> K,

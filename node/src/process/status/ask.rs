@@ -13,7 +13,6 @@ use super::limits::ANSWER_TIMEOUT;
 use sherd_net::grpc::ask_status;
 use sherd_net::tls::{CertificateFacts, ConnectError, Trust, TrustError, TrustFiles};
 
-/// The reason why an answer is missing.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum AskError {
     #[error("start runtime: {0}")]
