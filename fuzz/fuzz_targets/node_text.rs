@@ -1,16 +1,17 @@
-//! Any bytes in the place of a framed body, of a text in a request, or of a setting; the first byte says
-//! which.
+//! Any bytes in the place of a framed body, of a text in a request, of a setting, or of cross-origin rules;
+//! the first byte says which.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use sherd_node::process::config::fuzzing::setting_text;
-use sherd_s3::fuzzing::{framed_body, header_text};
+use sherd_s3::fuzzing::{cross_origin, framed_body, header_text};
 
 fuzz_target!(|data: &[u8]| {
     match data.split_first() {
         Some((0, rest)) => framed_body(rest),
         Some((1, rest)) => header_text(rest),
         Some((2, rest)) => setting_text(rest),
+        Some((3, rest)) => cross_origin(rest),
         _ => {}
     }
 });

@@ -30,6 +30,12 @@ pub const BUCKET_TAGS_MAX: usize = 50;
 pub const TAG_KEY_CHARS_MAX: usize = 128;
 /// Characters of a tag's value (AWS, "Using cost allocation S3 bucket tags").
 pub const TAG_VALUE_CHARS_MAX: usize = 256;
+/// Rules of one CORS configuration (AWS, "PutBucketCors").
+pub const CORS_RULES_MAX: usize = 100;
+/// Characters of a CORS rule's id (AWS, "CORSRule").
+pub const CORS_ID_CHARS_MAX: usize = 255;
+/// Bytes of the document of a CORS configuration (AWS, "PutBucketCors").
+pub const CORS_XML_BYTES_MAX: u64 = 64 << 10;
 /// Entries of one record, of a bucket or a version: more kinds than S3's features need.
 pub const ENTRIES_MAX: usize = 32;
 /// Bytes of one entry: the tags of an object at their limits fit (AWS, "Categorizing your storage using

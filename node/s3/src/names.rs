@@ -52,6 +52,12 @@ pub(super) fn may_be_bucket(name: &str) -> bool {
         && !name.starts_with("xn--")
 }
 
+/// Whether a text may be a header's name: a token of RFC 9110.
+pub(super) fn is_header(name: &str) -> bool {
+    let is_sign = |byte: u8| b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || is_sign(byte))
+}
+
 /// An object's key.
 pub(super) fn key(key: impl Into<String>) -> Result<ObjectKey, Refusal> {
     ObjectKey::new(key.into()).map_err(|error| match error {

@@ -10,7 +10,7 @@ use futures::future::{self, BoxFuture, Either, Ready};
 use http::Method;
 
 use super::answer::Response;
-use super::bucket::{self, configuration, list_objects, list_versions, settings, tags};
+use super::bucket::{self, configuration, cors, list_objects, list_versions, settings, tags};
 use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
 use super::multipart;
@@ -22,6 +22,7 @@ use super::protocol::refusal::Refusal;
 use super::request::Request;
 use super::unserved::{self, UnservedOperation};
 use sherd_core::id::ObjectKey;
+use sherd_core::limits::CORS_XML_BYTES_MAX;
 use sherd_store::object::BucketRef;
 
 /// How the body of a request is taken in.
@@ -270,7 +271,7 @@ table! {
     GetBucketTagging: GET Bucket - ["tagging"] &[], None, OWNER, "s3:GetBucketTagging" Bucket -, Request => tags::get;
     GetBucketPolicy: GET Bucket - ["policy"] &[], None, OWNER, "s3:GetBucketPolicy" Bucket -, Request => configuration::policy;
     GetBucketPolicyStatus: GET Bucket - ["policyStatus"] &[], None, OWNER, "s3:GetBucketPolicyStatus" Bucket -, Request => configuration::policy;
-    GetBucketCors: GET Bucket - ["cors"] &[], None, OWNER, "s3:GetBucketCORS" Bucket -, Request => configuration::cors;
+    GetBucketCors: GET Bucket - ["cors"] &[], None, OWNER, "s3:GetBucketCORS" Bucket -, Request => cors::get;
     GetBucketLifecycleConfiguration: GET Bucket - ["lifecycle"] &[], None, OWNER, "s3:GetLifecycleConfiguration" Bucket -, Request => configuration::lifecycle;
     GetBucketWebsite: GET Bucket - ["website"] &[], None, OWNER, "s3:GetBucketWebsite" Bucket -, Request => configuration::website;
     GetBucketEncryption: GET Bucket - ["encryption"] &[], None, OWNER, "s3:GetEncryptionConfiguration" Bucket -, Request => configuration::encryption;
@@ -293,9 +294,10 @@ table! {
     PutBucketOwnershipControls: PUT Bucket - ["ownershipControls"] &[], Xml, TAGS, "s3:PutBucketOwnershipControls" Bucket -, Request => settings::put_ownership_controls;
     PutBucketRequestPayment: PUT Bucket - ["requestPayment"] &[], Xml, TAGS, "s3:PutBucketRequestPayment" Bucket -, Request => settings::put_request_payment;
     PutBucketAccelerateConfiguration: PUT Bucket - ["accelerate"] &[], Xml, TAGS, "s3:PutAccelerateConfiguration" Bucket -, Request => settings::put_acceleration;
+    PutBucketCors: PUT Bucket - ["cors"] &[], Xml, TAGS, "s3:PutBucketCORS" Bucket -, Request => cors::put;
     CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket -, Request => bucket::create;
     DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket -, Request => configuration::delete;
-    DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket -, Request => configuration::delete;
+    DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket -, Request => cors::delete;
     DeleteBucketLifecycle: DELETE Bucket - ["lifecycle"] &[], None, OWNER, "s3:PutLifecycleConfiguration" Bucket -, Request => configuration::delete;
     DeleteBucketTagging: DELETE Bucket - ["tagging"] &[], None, OWNER, "s3:PutBucketTagging" Bucket -, Request => tags::delete;
     DeleteBucketWebsite: DELETE Bucket - ["website"] &[], None, OWNER, "s3:DeleteBucketWebsite" Bucket -, Request => configuration::delete;
@@ -344,6 +346,19 @@ impl Operation {
     /// Whether it changes nothing that is stored.
     pub fn is_read(self) -> bool {
         ["Get", "Head", "List"].iter().any(|verb| self.name().starts_with(verb))
+    }
+
+    /// Bytes of its document, where it has a bound of its own below that of all documents.
+    pub const fn document_bytes_max(self) -> u64 {
+        match self {
+            Self::PutBucketCors => CORS_XML_BYTES_MAX,
+            _ => u64::MAX,
+        }
+    }
+
+    /// Whether its document must come with a digest of it.
+    pub const fn needs_digest(self) -> bool {
+        matches!(self, Self::DeleteObjects | Self::PutBucketCors)
     }
 
     /// Whether it is a write that is judged by conditions.

@@ -88,7 +88,6 @@ table! {
     GetBucketMetadataTableConfiguration: GET Bucket ["metadataTable"], why::METADATA;
     PutBucketAbac: PUT Bucket ["abac"], why::ABAC;
     PutBucketAnalyticsConfiguration: PUT Bucket ["analytics"], why::REPORTS;
-    PutBucketCors: PUT Bucket ["cors"], "no page of another origin is let in";
     PutBucketEncryption: PUT Bucket ["encryption"], why::ENCRYPTION;
     PutBucketIntelligentTieringConfiguration: PUT Bucket ["intelligent-tiering"], why::REPORTS;
     PutBucketInventoryConfiguration: PUT Bucket ["inventory"], why::REPORTS;

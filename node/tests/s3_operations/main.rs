@@ -13,6 +13,7 @@ mod checksum_algorithms;
 mod conditional;
 mod configuration;
 mod copy;
+mod cors;
 mod delete;
 mod etag;
 mod keys;

@@ -14,13 +14,13 @@ use tokio::net::TcpStream;
 
 use super::*;
 
-fn an_hour() -> PresigningConfig {
+pub(super) fn an_hour() -> PresigningConfig {
     PresigningConfig::expires_in(Duration::from_hours(1)).expect("an hour is allowed")
 }
 
 /// Sends a presigned request with more headers (whole lines) and a body; returns the answer's head
 /// and body as they came.
-async fn exchange(request: &PresignedRequest, lines: &[&str], body: &[u8]) -> (String, Vec<u8>) {
+pub(super) async fn exchange(request: &PresignedRequest, lines: &[&str], body: &[u8]) -> (String, Vec<u8>) {
     let uri: http::Uri = request.uri().parse().expect("a uri");
     let authority = uri.authority().expect("an absolute uri");
     let target = uri.path_and_query().expect("a path");

@@ -78,6 +78,10 @@ fn of_configuration() -> Vec<(&'static str, Asking)> {
         ("PutBucketOwnershipControls", Asking::new("PUT", "/bucket?ownershipControls").body(b"<O/>")),
         ("PutBucketRequestPayment", Asking::new("PUT", "/bucket?requestPayment").body(b"<R/>")),
         ("PutBucketAccelerateConfiguration", Asking::new("PUT", "/bucket?accelerate").body(b"<A/>")),
+        (
+            "PutBucketCors",
+            Asking::new("PUT", "/bucket?cors").body(b"abc").header("content-md5", "kAFQmDzST7DWlj99KOF/cg=="),
+        ),
         ("DeleteBucketTagging", Asking::new("DELETE", "/bucket?tagging")),
         ("DeleteBucketWebsite", Asking::new("DELETE", "/bucket?website")),
         ("DeleteBucketEncryption", Asking::new("DELETE", "/bucket?encryption")),

@@ -75,21 +75,6 @@ async fn overload_and_full_disks_keep_their_status_and_headers() {
 }
 
 #[tokio::test]
-async fn preflights_are_answered_as_without_a_configuration() {
-    let server = Server::start().await;
-    let ask = || Asking::new("OPTIONS", "/bucket/k").unsigned("origin", "https://a.example");
-    let allowed = ask().unsigned("access-control-request-method", "PUT").bare(None);
-    let answer = server.exchange(&allowed).await;
-    assert_eq!(answer.refusal(), (403, "AccessForbidden".to_owned()));
-    assert!(answer.element("Message").expect("there").starts_with("CORSResponse: "));
-    assert_eq!(answer.element("Method").as_deref(), Some("PUT"));
-    assert!(!answer.headers.keys().any(|name| name.starts_with("access-control-allow")));
-    for bytes in [ask().bare(None), Asking::new("OPTIONS", "/bucket/k").bare(None)] {
-        assert_eq!(server.exchange(&bytes).await.refusal(), (400, "BadRequest".to_owned()));
-    }
-}
-
-#[tokio::test]
 async fn content_types_are_kept() {
     let server = Server::start().await;
     let put = Asking::new("PUT", "/bucket/k").body(b"a").header("content-type", "text/x-mine; charset=utf-8");

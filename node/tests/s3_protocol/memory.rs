@@ -16,7 +16,10 @@ use s3s::dto::{
     Delete, DeleteObjectsOutput, DeletedObject, ListBucketsOutput, ListObjectsV2Output, Object,
 };
 use s3s::xml::{Deserialize, Deserializer};
-use sherd_core::id::ObjectKey;
+use sherd_core::config::cors::Cors;
+use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
+use sherd_core::id::{BucketId, ObjectKey};
+use sherd_core::record::Entries;
 use tokio::sync::watch;
 
 use crate::record::Recording;
@@ -27,6 +30,7 @@ use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;
 use sherd_s3::request::{Payload, Request, RequestBody};
+use sherd_store::object::{BucketRef, BucketView};
 
 /// An object as it arrived.
 #[derive(Debug, Clone, Default)]
@@ -45,6 +49,8 @@ struct State {
     calls: Vec<&'static str>,
     /// Buckets that were looked up.
     looked_up: Vec<String>,
+    /// Buckets that have a view, by name. Others have a name alone.
+    views: HashMap<String, BucketView>,
     headers: HeaderMap,
     checksum: DeclaredChecksum,
 }
@@ -84,6 +90,22 @@ impl Memory {
     /// Buckets that were looked up, in order.
     pub(crate) fn looked_up(&self) -> Vec<String> {
         self.state.lock().looked_up.clone()
+    }
+
+    /// Gives a bucket these cross-origin rules; `None` makes a bucket without any.
+    pub(crate) fn configure(&self, bucket: &str, rules: Option<Cors>) {
+        let mut entries = Entries::default();
+        if let Some(rules) = rules {
+            let value = ConfigValue::from(rules);
+            entries.set(value.kind().number(), ConfigEntry::Inline(value.encode()).encode());
+        }
+        let view = BucketView {
+            name: ObjectKey::new(bucket.to_owned()).expect("a name"),
+            id: BucketId([1; 16]),
+            created_ms: 1,
+            config: Arc::new(BucketConfig::of(&entries, None, &[])),
+        };
+        self.state.lock().views.insert(bucket.to_owned(), view);
     }
 
     /// The headers that the last operation saw, and the checksum that they declare.
@@ -208,8 +230,10 @@ impl Memory {
 
 impl Operations for Memory {
     fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
-        self.state.lock().looked_up.push(name.as_str().to_owned());
-        Either::Left(future::ready(name.into()))
+        let mut state = self.state.lock();
+        state.looked_up.push(name.as_str().to_owned());
+        let view = state.views.get(name.as_str()).cloned();
+        Either::Left(future::ready(view.map_or_else(|| name.into(), BucketRef::from)))
     }
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {

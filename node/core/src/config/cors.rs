@@ -17,7 +17,7 @@ use crate::codec::{DecodeError, Reader, Writer};
 /// The version of the stored form.
 const VERSION: u8 = 1;
 /// Bytes of the shortest rule: two absent fields and four empty lists.
-const RULE_BYTES_MIN: usize = 2 + 4 * 4;
+const SHORTEST_RULE_BYTES: usize = 2 + 4 * 4;
 
 /// Cross-origin rules. The first that a request fulfils counts.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -87,7 +87,7 @@ impl CorsMethod {
     }
 }
 
-/// What a browser asks leave for.
+/// A request of a page, or the one that a preflight asks leave for.
 #[derive(Debug, Clone, Copy)]
 pub struct CorsRequest<'a> {
     /// The page's origin, as the header has it.
@@ -124,7 +124,7 @@ impl Cors {
             VERSION => {}
             version => return Err(DecodeError::Version { field: "cross-origin rules", version }),
         }
-        let count = reader.count(RULE_BYTES_MIN, "rules")?;
+        let count = reader.count(SHORTEST_RULE_BYTES, "rules")?;
         let rules = (0..count).map(|_| CorsRule::take(&mut reader)).collect::<Result<_, _>>()?;
         reader.finish("rules")?;
         Ok(Self { rules })
@@ -257,8 +257,12 @@ mod tests {
                     CorsRequest { origin: origin.as_bytes(), method: CorsMethod::Get, headers: &[] };
                 rules.matching(request).is_some()
             };
-            fits.iter().for_each(|origin| assert!(asked(origin), "{allowed} {origin}"));
-            others.iter().for_each(|origin| assert!(!asked(origin), "{allowed} {origin}"));
+            for origin in fits {
+                assert!(asked(origin), "{allowed} {origin}");
+            }
+            for origin in others {
+                assert!(!asked(origin), "{allowed} {origin}");
+            }
         }
     }
 

@@ -37,7 +37,6 @@ macro_rules! refused {
 
 refused! {
     policy = NoSuchBucketPolicy;
-    cors = NoSuchCORSConfiguration;
     lifecycle = NoSuchLifecycleConfiguration;
     website = NoSuchWebsiteConfiguration;
     encryption = ServerSideEncryptionConfigurationNotFoundError;

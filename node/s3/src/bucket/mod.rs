@@ -5,6 +5,7 @@
 //! the empty name, and there alone creating one's own bucket again succeeds.
 
 pub(crate) mod configuration;
+pub(crate) mod cors;
 mod limits;
 pub(crate) mod listing;
 pub(crate) mod list_objects;

@@ -5,6 +5,7 @@
 //! fine. Built for tests and for fuzzing only.
 
 mod body;
+mod cors;
 mod request;
 mod text;
 
@@ -12,6 +13,7 @@ mod text;
 mod tests;
 
 pub use body::framed_body;
+pub use cors::cross_origin;
 pub use request::request;
 pub use text::header_text;
 

@@ -19,9 +19,13 @@ use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, H
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use sha2::{Digest as _, Sha256};
+use sherd_core::config::cors::{Cors, CorsMethod, CorsRule};
+use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
 use sherd_core::env::Clock;
-use sherd_core::id::ObjectKey;
+use sherd_core::id::{BucketId, ObjectKey};
 use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
+use sherd_core::record::Entries;
+use sherd_store::object::{BucketRef, BucketView};
 
 use crate::answer::{self, Response};
 use crate::auth::canonical::{CanonicalRequest, PathForm};
@@ -37,6 +41,8 @@ use crate::protocol::refusal::Refusal;
 use crate::protocol::{Config, Limits, Protocol};
 use crate::request::Request;
 use crate::{multipart, object::delete_object};
+
+use super::cors::cross_origin;
 
 const SECRET: &str = "secret-of-nobody";
 const DATE: &str = "20130524T000000Z";
@@ -82,6 +88,9 @@ impl Lookers {
                 assert!((1..=usize::from(PARTS_MAX)).contains(&parts.len()));
                 assert!(parts.iter().all(|part| (1..=PARTS_MAX).contains(&part.number)));
             }
+            Operation::PutBucketCors => {
+                cross_origin(&request.payload.into_document().unwrap_or_default());
+            }
             _ => return Err(Refusal::new(Code::NotImplemented).into()),
         }
         Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
@@ -90,7 +99,8 @@ impl Lookers {
 
 impl Operations for Lookers {
     fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
-        Either::Left(future::ready(name.into()))
+        let view = (name.as_str() == "bucket").then(|| VIEW.clone());
+        Either::Left(future::ready(view.map_or_else(|| name.into(), BucketRef::from)))
     }
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
@@ -101,6 +111,25 @@ impl Operations for Lookers {
         Duration::ZERO
     }
 }
+
+/// A bucket that pages of one domain may read.
+static VIEW: LazyLock<BucketView> = LazyLock::new(|| {
+    let rule = CorsRule {
+        allowed_origins: vec!["https://*.example.com".to_owned()],
+        allowed_methods: vec![CorsMethod::Get],
+        allowed_headers: vec!["*".to_owned()],
+        ..CorsRule::default()
+    };
+    let value = ConfigValue::from(Cors { rules: vec![rule] });
+    let mut entries = Entries::default();
+    entries.set(value.kind().number(), ConfigEntry::Inline(value.encode()).encode());
+    BucketView {
+        name: ObjectKey::new("bucket".to_owned()).expect("a name"),
+        id: BucketId([1; 16]),
+        created_ms: 1,
+        config: Arc::new(BucketConfig::of(&entries, None, &[])),
+    }
+});
 
 static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
     let config = Config {

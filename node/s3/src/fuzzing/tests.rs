@@ -28,7 +28,9 @@ fn every_seed_of_a_request_is_answered() {
         | "complete"
         | "complete_checksums"
         | "delete_many"
-        | "delete_sections" => 200,
+        | "delete_sections"
+        | "put_cors"
+        | "preflight_allowed" => 200,
         "put_signed_frames" | "presigned" | "bad_header" | "preflight" => 403,
         _ => 501,
     };
@@ -48,6 +50,7 @@ fn every_seed_of_a_text_keeps_its_promise() {
         if let Some((_, rest)) = seed.split_first() {
             header_text(rest);
             framed_body(rest);
+            cross_origin(rest);
         }
     }
 }
@@ -67,6 +70,25 @@ proptest! {
     fn any_text_keeps_its_promise(bytes in proptest::collection::vec(any::<u8>(), 0..80), text in "\\PC{0,60}") {
         header_text(&bytes);
         header_text(text.as_bytes());
+    }
+
+    #[test]
+    fn any_rules_match_as_their_slow_reading_does(
+        origins in proptest::collection::vec("[ab]{0,3}[*]?[ab]{0,2}", 1..3),
+        headers in proptest::collection::vec("[aB]{0,2}[*]?[Ab]{0,2}", 0..3),
+        asked in "[ab]{0,4}(\0[aAbB]{1,3}){0,2}",
+        id in "[ -~\r\n\u{e9}]{0,8}",
+    ) {
+        let element = |name: &str, text: &str| {
+            let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('\r', "&#13;");
+            format!("<{name}>{text}</{name}>")
+        };
+        let origins: String = origins.iter().map(|text| element("AllowedOrigin", text)).collect();
+        let headers: String = headers.iter().map(|text| element("AllowedHeader", text)).collect();
+        let rule = format!("{}{origins}{headers}<AllowedMethod>GET</AllowedMethod>", element("ID", &id));
+        let rule = format!("<CORSConfiguration><CORSRule>{rule}</CORSRule></CORSConfiguration>");
+        let (origin, headers) = asked.split_once('\0').unwrap_or((&asked, ""));
+        cross_origin(format!("{rule}\0{origin}\0GET\0{headers}").as_bytes());
     }
 
     #[test]

@@ -8,6 +8,7 @@ use sherd_core::env::Clock;
 
 use super::body::BodyTimeouts;
 use super::context::RequestId;
+use super::cors::CorsLookup;
 use super::lacking::LackingFeatures;
 use super::limits::Limits;
 use super::room::XmlRoom;
@@ -47,6 +48,7 @@ pub(super) struct Inner {
     pub(super) operations: Arc<dyn Operations>,
     pub(super) lacking: LackingFeatures,
     pub(super) xml_room: XmlRoom,
+    pub(super) cors: CorsLookup,
     request_number: AtomicU64,
 }
 
@@ -67,6 +69,7 @@ impl Inner {
             timeouts: BodyTimeouts { idle: limits.body_idle, whole: limits.body_whole },
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
+            cors: CorsLookup::default(),
             verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
             authorizer: Authorizer::default(),
             operations,

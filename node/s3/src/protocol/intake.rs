@@ -12,7 +12,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Method, Request, Uri, Version};
+use http::{HeaderMap, Method, Uri, Version};
 use http_body::Body as HttpBody;
 use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX, PUT_BYTES_MAX};
 use sherd_core::md5::Md5;
@@ -30,7 +30,7 @@ use sherd_store::machine::budget::Share;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
-use super::address::{Address, Level};
+use super::address::{Address, BadAddress, Level};
 use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
 use super::checksum::{self, DeclaredChecksum};
@@ -40,7 +40,7 @@ use super::inner::Inner;
 use super::limits::{Limits, UNWANTED_BYTES_MAX};
 use super::query::Query;
 use super::refusal::Refusal;
-use super::{cors, hoisted, xml};
+use super::{hoisted, xml};
 
 const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 /// The SHA-256 of nothing.
@@ -48,6 +48,13 @@ const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
     0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
+
+/// A request whose address was read, before anything of it is judged.
+pub(super) struct AddressedRequest<B> {
+    pub(super) parts: Parts,
+    pub(super) address: Result<Address, BadAddress>,
+    pub(super) body: B,
+}
 
 /// A request that was admitted, and where to look for what became of its body.
 pub(super) struct AdmittedRequest<'a> {
@@ -86,11 +93,18 @@ struct Head {
 }
 
 impl Inner {
+    /// Checks the size of a head and what no request goes without; returns its query.
+    pub(super) fn check_head<'a>(&self, parts: &Parts, uri: &'a Uri) -> Result<Query<'a>, Refusal> {
+        check_size(parts, &self.limits)?;
+        check_host(parts)?;
+        Query::parse(uri.query()).map_err(|_| Refusal::new(Code::InvalidURI))
+    }
+
     /// Admits or refuses a request. `named` becomes the operation as soon as the head names one, also for a
     /// request that is refused.
     pub(super) async fn admit<'a, B>(
         &self,
-        request: Request<B>,
+        request: AddressedRequest<B>,
         uri: &'a Uri,
         named: &mut ApiName,
     ) -> Result<AdmittedRequest<'a>, Refusal>
@@ -98,15 +112,10 @@ impl Inner {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let (mut parts, body) = request.into_parts();
-        check_size(&parts, &self.limits)?;
-        check_host(&parts)?;
-        let query = Query::parse(uri.query()).map_err(|_| Refusal::new(Code::InvalidURI))?;
-        let address = Address::of(&parts, &self.domains)?;
+        let AddressedRequest { mut parts, address, body } = request;
+        let query = self.check_head(&parts, uri)?;
+        let address = address?;
         let level = address.level;
-        if parts.method == Method::OPTIONS {
-            return Err(cors::preflight(&parts.headers, level));
-        }
         if is_form_upload(&parts, level, &query) {
             // Its signature is a field of the form: by its head it would only be denied.
             return Err(NoOperation::lacks_operation("PostObject").into());
@@ -179,7 +188,7 @@ impl Inner {
             None if body_use != BodyUse::Object && body.is_end_stream() => 0,
             None => return Err(Refusal::new(Code::MissingContentLength)),
         };
-        check_length(length, body_use, &self.limits)?;
+        check_length(length, head.operation, &self.limits)?;
         let digest = (body_use != BodyUse::None).then(|| declared_md5(headers)).transpose()?.flatten();
         let sha256 = match head.payload {
             PayloadForm::Sha256(sha256) => Some(sha256),
@@ -298,10 +307,14 @@ fn declared_length(headers: &HeaderMap, is_framed: bool) -> Result<Option<u64>, 
     })
 }
 
-fn check_length(length: u64, body_use: BodyUse, limits: &Limits) -> Result<(), Refusal> {
+fn check_length(length: u64, operation: Operation, limits: &Limits) -> Result<(), Refusal> {
+    let body_use = operation.body_use();
     let (max, code) = match body_use {
         BodyUse::Object => (PUT_BYTES_MAX, Code::EntityTooLarge),
-        BodyUse::Xml => (limits.xml_bytes_max, Code::MaxMessageLengthExceeded),
+        BodyUse::Xml => {
+            let max = limits.xml_bytes_max.min(operation.document_bytes_max());
+            (max, Code::MaxMessageLengthExceeded)
+        }
         BodyUse::None => (UNWANTED_BYTES_MAX, Code::MaxMessageLengthExceeded),
     };
     if length <= max {
@@ -349,7 +362,7 @@ fn check_document(
         check_checksum(trailer.algorithm, trailer.value.as_bytes(), &collected.bytes)?;
     }
     let is_covered = declared_md5.is_some() || header.is_some() || collected.trailer.is_some();
-    if head.operation == Operation::DeleteObjects && !is_covered {
+    if head.operation.needs_digest() && !is_covered {
         return Err(Refusal::says(
             Code::InvalidRequest,
             "Missing required header for this request: Content-MD5 OR x-amz-checksum-*",

@@ -65,3 +65,10 @@ pub(super) const LISTED_ROWS_MAX: u32 = 1000;
 pub(super) const ANSWER_BYTES_MIN: usize = 16 << 10;
 /// How long a request waits for room for its document or its list.
 pub(super) const ROOM_PATIENCE: Duration = Duration::from_secs(10);
+/// Registers of buckets that are read at one time for cross-origin requests, which no signature vouches for
+/// yet: more than browsers need for buckets of which no view is remembered.
+pub(super) const CORS_LOOKUPS_MAX: usize = 32;
+/// How long a cross-origin request waits for its turn to look its bucket up.
+pub(super) const CORS_LOOKUP_PATIENCE: Duration = Duration::from_secs(5);
+/// Headers that a preflight may ask for: as many as [`Limits::header_count_max`] lets its request have.
+pub(super) const CORS_HEADERS_MAX: usize = 100;

@@ -3,18 +3,19 @@
 use std::mem;
 
 use bytes::Bytes;
-use http::header::{CONNECTION, EXPECT, HOST};
-use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode};
+use http::header::{CONNECTION, EXPECT, HOST, ORIGIN};
+use http::request::Parts;
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body::Body as HttpBody;
 use s3s::Body;
 use sherd_core::id::ObjectKey;
 
-use super::address::Level;
+use super::address::{Address, BadAddress, Level};
 use super::body::TransportError;
 use super::code::Code;
 use super::context::{RequestId, Trailers};
 use super::inner::Inner;
-use super::intake::AdmittedRequest;
+use super::intake::{AddressedRequest, AdmittedRequest};
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
 use crate::access::{Access, Facts, Resource};
@@ -41,12 +42,69 @@ impl Inner {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let is_head = request.method() == Method::HEAD;
-        let expects_continue = request.headers().contains_key(EXPECT);
-        let uri = request.uri().clone();
+        let (parts, body) = request.into_parts();
+        let is_head = parts.method == Method::HEAD;
+        let uri = parts.uri.clone();
         let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head };
+        let address = Address::of(&parts, &self.domains);
+        if parts.method == Method::OPTIONS {
+            return (ApiName::default(), Box::pin(self.answer_preflight(&parts, address, &asked)).await);
+        }
+        // In memory of its own: requests of no other origin do without.
+        let operations = self.operations.as_ref();
+        let cors = match parts.headers.get(ORIGIN) {
+            Some(origin) => Box::pin(self.cors.cross_origin(operations, origin, &parts, &address)).await,
+            None => None,
+        };
+        let request = AddressedRequest { parts, address, body };
+        let (api, mut response) = self.serve(request, &uri, &asked).await;
+        if let Some(cors) = cors {
+            cors.add_to(&mut response);
+        }
+        (api, response)
+    }
+
+    /// Answers a browser that asks before it sends a request.
+    async fn answer_preflight(
+        &self,
+        parts: &Parts,
+        address: Result<Address, BadAddress>,
+        asked: &RespondContext<'_>,
+    ) -> Response<Body> {
+        let judged = match self.check_head(parts, &parts.uri).and_then(|_| address.map_err(Refusal::from)) {
+            Ok(address) => self.cors.preflight(self.operations.as_ref(), &parts.headers, &address).await,
+            Err(refusal) => Err(refusal),
+        };
+        let mut response = match judged {
+            Ok(cors) => {
+                let mut response = Response::new(Body::empty());
+                cors.add_to(&mut response);
+                asked.finish(&mut response);
+                response
+            }
+            Err(refusal) => {
+                tracing::debug!(code = refusal.code.name(), "refused");
+                asked.refuse(&refusal, Side::Layer)
+            }
+        };
+        close_if(parts.headers.contains_key(EXPECT), &mut response);
+        response
+    }
+
+    /// Admits a request and runs it.
+    async fn serve<B>(
+        &self,
+        request: AddressedRequest<B>,
+        uri: &Uri,
+        asked: &RespondContext<'_>,
+    ) -> (ApiName, Response<Body>)
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let expects_continue = request.parts.headers.contains_key(EXPECT);
         let mut api = ApiName::default();
-        let admitted = match self.admit(request, &uri, &mut api).await {
+        let admitted = match self.admit(request, uri, &mut api).await {
             Ok(admitted) => admitted,
             Err(refusal) => {
                 if let Some((kind, name)) = refusal.lacking() {
@@ -63,7 +121,7 @@ impl Inner {
             }
         };
         let outcome = admitted.outcome.clone();
-        let mut response = self.perform(admitted, &asked).await;
+        let mut response = self.perform(admitted, asked).await;
         let is_asked_for = outcome.is_some_and(|outcome| outcome.is_asked_for());
         close_if(expects_continue && !is_asked_for, &mut response);
         (api, response)
