@@ -1,5 +1,5 @@
 //! One link to each configured node, this one included, and what is asked of them as nodes: pings,
-//! topologies, attempts to form the cluster.
+//! topologies, attempts to form the cluster, and to forget a bucket that was changed.
 //!
 //! The links are made once, when the process starts, and are kept until it stops; what a link cannot reach is
 //! answered at once. Formation and membership ask through [`PeerLinks`] as an [`Asker`]; the ways to remote
@@ -8,21 +8,25 @@
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use bytes::Bytes;
 use tonic::{Code, Status};
 
 use sherd_core::env::Rng;
+use sherd_core::id::ObjectKey;
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::admin::volume_ids_from_wire;
-use sherd_proto::v1::{FormReply, FormRequest, PingRequest, TopologyRequest, form_reply};
+use sherd_proto::v1::{
+    ForgetBucketRequest, FormReply, FormRequest, PingRequest, TopologyRequest, form_reply,
+};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::grpc::{Connection, Link, LinkConfig};
 use crate::tls::{PeerIdentity, Role, Trust};
 use crate::wire::ConnectionAge;
-use sherd_store::cluster::asker::{AskError, Asker, NodeFormAnswer};
+use sherd_store::cluster::asker::{AskError, Asker, Gateways, NodeFormAnswer};
 use sherd_store::cluster::membership::ConfiguredNode;
 use sherd_store::observe::metrics::Metrics;
 
@@ -142,5 +146,20 @@ impl Asker for PeerLinks {
         let request = FormRequest { sender: Some(sender), maker: self.own_name.to_string(), attempt };
         let reply = client.form(request).await.map_err(|status| failed(&status))?.into_inner();
         form_answer(reply)
+    }
+}
+
+#[async_trait]
+impl Gateways for PeerLinks {
+    fn names(&self) -> Vec<String> {
+        let names = self.links.iter().map(|link| link.peer().name.clone());
+        names.filter(|name| **name != *self.own_name).collect()
+    }
+
+    async fn forget_bucket(&self, node: &str, bucket: &ObjectKey) -> Result<(), AskError> {
+        let (mut client, sender) = self.client(node)?;
+        let bucket = Bytes::copy_from_slice(bucket.as_bytes());
+        let request = ForgetBucketRequest { sender: Some(sender), bucket };
+        client.forget_bucket(request).await.map(drop).map_err(|status| failed(&status))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tonic::{Request, Response, Status};
 
-use sherd_core::id::{ClusterId, VolumeId};
+use sherd_core::id::{ClusterId, ObjectKey, VolumeId};
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_core::topology::formation::FormAnswer;
@@ -18,8 +18,8 @@ use sherd_proto::convert::admin::volume_ids_to_wire;
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
-    FormReply, FormRequest, OrderReply, PingReply, PingRequest, Sender, StatusReply, StatusRequest,
-    TopologyReply, TopologyRequest, VolumeOrder, form_reply,
+    ForgetBucketReply, ForgetBucketRequest, FormReply, FormRequest, OrderReply, PingReply, PingRequest,
+    Sender, StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder, form_reply,
 };
 use tonic::service::Routes;
 
@@ -38,6 +38,9 @@ pub trait NodeDesk: Debug + Send + Sync {
     /// # Errors
     /// Why not, in words.
     fn replace_volume(&self, volume: VolumeId) -> Result<(), String>;
+
+    /// Forgets the view of a bucket that was changed through another node. Does not wait.
+    fn forget_bucket(&self, bucket: &ObjectKey);
 
     /// Lets a volume of this node vote that too few of its peers confirm.
     ///
@@ -174,5 +177,16 @@ impl AdminService for AdminRpc {
             }
         };
         Ok(Response::new(FormReply { reply: Some(reply) }))
+    }
+
+    async fn forget_bucket(
+        &self,
+        request: Request<ForgetBucketRequest>,
+    ) -> Result<Response<ForgetBucketReply>, Status> {
+        let ForgetBucketRequest { sender, bucket } = request.into_inner();
+        self.check(sender)?;
+        let bucket = ObjectKey::new(bucket).map_err(|error| Status::invalid_argument(error.to_string()))?;
+        self.desk.forget_bucket(&bucket);
+        Ok(Response::new(ForgetBucketReply {}))
     }
 }

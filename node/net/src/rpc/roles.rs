@@ -11,7 +11,7 @@ const NODE: &[Role] = &[Role::Node];
 const ORDERS: &[Role] = &[Role::Operator, Role::Admin];
 const ALL: &[Role] = &[Role::Node, Role::Operator, Role::Admin];
 
-const METHODS: [(&str, &[Role]); 12] = [
+const METHODS: [(&str, &[Role]); 13] = [
     ("/sherd.v1.RegisterService/Calls", NODE),
     ("/sherd.v1.ShardService/Calls", NODE),
     ("/sherd.v1.ShardService/Put", NODE),
@@ -22,6 +22,7 @@ const METHODS: [(&str, &[Role]); 12] = [
     ("/sherd.v1.AdminService/Topology", ALL),
     ("/sherd.v1.AdminService/Status", ALL),
     ("/sherd.v1.AdminService/Form", NODE),
+    ("/sherd.v1.AdminService/ForgetBucket", NODE),
     ("/sherd.v1.AdminService/ReplaceVolume", ORDERS),
     ("/sherd.v1.AdminService/Vouch", ORDERS),
 ];

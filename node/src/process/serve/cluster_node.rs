@@ -33,7 +33,7 @@ use sherd_net::grpc::GrpcPeer;
 use sherd_net::links::{PeerLinks, PeerLinksConfig};
 use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, NodeDesk, RpcNode};
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
-use sherd_store::cluster::asker::Asker;
+use sherd_store::cluster::asker::{Asker, Gateways};
 use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
 use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipConfig};
 use sherd_store::observe::metrics::Metrics;
@@ -223,6 +223,11 @@ impl ClusterNode {
             Some(Arc::new(GrpcPeer::new(link, self.remote.clone())))
         };
         topology.nodes().iter().map(|node| peer(node.id)).collect()
+    }
+
+    /// The other nodes, which remember views of buckets.
+    pub fn gateways(&self) -> Arc<dyn Gateways> {
+        Arc::new(self.links.clone())
     }
 
     /// Lets peers reach the volumes of an open store, and speaks of it.

@@ -151,7 +151,8 @@ async fn join(
     let node = started.map_err(Box::new)?;
     let formation = node.form(health).await;
     let peers = node.peers(&formation.topology);
-    let place = ClusterPlace { remote: node.remote().clone(), peers, formation };
+    let (remote, gateways) = (node.remote().clone(), Some(node.gateways()));
+    let place = ClusterPlace { formation, remote, peers, gateways };
     Ok(Some((node, place)))
 }
 

@@ -6,8 +6,8 @@ use sherd_core::env::Clock as _;
 use sherd_core::id::ClusterId;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
-    FormReply, FormRequest, OrderReply, PingReply, PingRequest, StatusReply, StatusRequest, TopologyReply,
-    TopologyRequest, VolumeOrder,
+    ForgetBucketReply, ForgetBucketRequest, FormReply, FormRequest, OrderReply, PingReply, PingRequest,
+    StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder,
 };
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, PeerIdentity, Role};
@@ -51,6 +51,13 @@ impl AdminService for AnsweringNode {
     }
 
     async fn form(&self, _: Request<FormRequest>) -> Result<Response<FormReply>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn forget_bucket(
+        &self,
+        _: Request<ForgetBucketRequest>,
+    ) -> Result<Response<ForgetBucketReply>, Status> {
         Err(Status::unimplemented(""))
     }
 }

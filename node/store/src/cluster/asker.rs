@@ -1,4 +1,5 @@
-//! How a node asks another one about itself and about the cluster: [`Asker`], over the network or in process.
+//! How a node asks another one about itself and about the cluster: [`Asker`] and [`Gateways`], over the
+//! network or in process.
 //!
 //! Membership pings through it, formation asks for ids and topologies. An implementation waits as long as it
 //! takes; the callers bound each wait and drop what is late.
@@ -6,7 +7,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use sherd_core::id::VolumeId;
+use sherd_core::id::{ObjectKey, VolumeId};
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_core::topology::formation::FormAnswer;
@@ -43,4 +44,15 @@ pub trait Asker: Debug + Send + Sync {
 
     /// Asks a node to answer an attempt to form the cluster.
     async fn form(&self, node: &str, attempt: u64) -> Result<NodeFormAnswer, AskError>;
+}
+
+/// The other nodes of the cluster, as gateways that remember views of buckets.
+#[async_trait::async_trait]
+pub trait Gateways: Debug + Send + Sync {
+    /// Their configured names.
+    fn names(&self) -> Vec<String>;
+
+    /// Has a node forget its view of a bucket. Returns when no request that begins later takes one that was
+    /// read before.
+    async fn forget_bucket(&self, node: &str, bucket: &ObjectKey) -> Result<(), AskError>;
 }

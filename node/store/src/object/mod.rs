@@ -30,13 +30,15 @@ use sherd_core::id::{ObjectKey, UploadId};
 use sherd_core::record::Tag;
 
 use crate::cluster::Cluster;
+use crate::cluster::asker::Gateways;
 use crate::cluster::deletions::Deletions;
 use crate::register::Registers;
 use crate::stripe::Stripes;
 
 use body::Bodies;
 use bucket::Buckets;
-use bucket::registers::BucketRegisters;
+use bucket::forget::ViewForgetting;
+use bucket::look_up::BucketRegisters;
 use list::Listings;
 use multipart::{PartOrigin, Uploads};
 
@@ -91,6 +93,8 @@ pub struct ObjectsConfig {
     pub release_grace: Duration,
     /// How long the deletion of a bucket waits for volumes.
     pub deletion_patience: DeletionPatience,
+    /// The other nodes, which may remember views of buckets; `None` of a node alone.
+    pub others: Option<Arc<dyn Gateways>>,
 }
 
 impl Objects {
@@ -106,10 +110,12 @@ impl Objects {
             fast_etags,
             release_grace,
             deletion_patience,
+            others,
         } = config;
         let under = BucketRegisters::new(cluster, registers, deletions);
         let bodies = Bodies { stripes, fast_etags };
-        let buckets = Buckets::new(under.clone(), Arc::clone(&clock), Arc::clone(&rng), deletion_patience);
+        let forgetting = ViewForgetting::new(under.clone(), others);
+        let buckets = Buckets::new(forgetting, Arc::clone(&clock), Arc::clone(&rng), deletion_patience);
         let listings = Listings::new(under.clone(), Arc::clone(&rng));
         let uploads = Uploads::new(under.clone(), bodies.clone(), Arc::clone(&clock), rng);
         let inner = Inner { under, bodies, buckets, listings, uploads, clock, release_grace };
@@ -136,6 +142,12 @@ impl Objects {
     /// The view of a bucket, if one of the last two seconds is remembered. Reads no register.
     pub fn remembered_bucket(&self, name: &ObjectKey) -> Option<BucketView> {
         self.inner.under.remembered(name)
+    }
+
+    /// Forgets the view of a bucket, as another node has changed it: later requests read its register, and
+    /// reads that are under way fill no view.
+    pub fn forget_bucket(&self, name: &ObjectKey) {
+        self.inner.under.forget(name);
     }
 
     /// Looks the bucket of a request up, once for all that the request does. A failure is kept for the verb
@@ -176,7 +188,7 @@ impl Objects {
     /// # Errors
     /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
     pub async fn config(&self, name: &ObjectKey) -> Result<Arc<BucketConfig>> {
-        self.inner.buckets.config(name).await
+        Ok(self.inner.under.read_config(name).await?)
     }
 
     /// Configures one kind of a bucket, in place of what it had of that kind.

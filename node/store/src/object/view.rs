@@ -24,8 +24,7 @@ pub struct BucketView {
 }
 
 impl BucketView {
-    pub(super) fn new(name: ObjectKey, bucket: &Bucket) -> Self {
-        let config = Arc::new(BucketConfig::of(&bucket.entries, None, &[]));
+    pub(super) const fn new(name: ObjectKey, bucket: &Bucket, config: Arc<BucketConfig>) -> Self {
         Self { name, id: bucket.id, created_ms: bucket.created_ms, config }
     }
 }

@@ -20,7 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::checksum::Digest;
 use sherd_core::env::{Clock, Rng};
-use sherd_core::id::{ProcessId, VolumeId};
+use sherd_core::id::{ObjectKey, ProcessId, VolumeId};
 use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
 use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
@@ -340,6 +340,13 @@ impl NodeDesk for NodeReporter {
 
     fn replace_volume(&self, volume: VolumeId) -> Result<(), String> {
         self.open_store()?.replace_volume(volume)
+    }
+
+    fn forget_bucket(&self, bucket: &ObjectKey) {
+        // Before the store is open no request was answered here, and no view read.
+        if let Some(store) = self.stage.read().store() {
+            store.objects().forget_bucket(bucket);
+        }
     }
 
     fn vouch(&self, volume: VolumeId) -> Result<(), String> {

@@ -25,6 +25,7 @@ use crate::process::serve::limits::{
 };
 use sherd_net::grpc::GrpcPeer;
 use sherd_store::cluster::Cluster;
+use sherd_store::cluster::asker::Gateways;
 use sherd_store::cluster::damage::{Damage, ReportCounts, Reports};
 use sherd_store::cluster::deletions::Deletions;
 use sherd_store::cluster::pins::Pins;
@@ -104,18 +105,20 @@ pub struct ClusterPlace {
     pub remote: RemoteVolumes,
     /// How each node of the topology is reached, in its order; `None` for this one.
     pub peers: Vec<Option<Arc<GrpcPeer>>>,
+    /// The other nodes as gateways; `None` of a node alone.
+    pub gateways: Option<Arc<dyn Gateways>>,
 }
 
 impl ClusterPlace {
     /// The place of the only node.
     fn alone(formation: Formation) -> Self {
-        Self { formation, remote: RemoteVolumes::default(), peers: Vec::new() }
+        Self { formation, remote: RemoteVolumes::default(), peers: Vec::new(), gateways: None }
     }
 
     /// The topology with the ways to its volumes: those of this node in this process, the others through the
     /// peer that reaches their node.
     fn routed(self, local: &LocalPeer) -> Cluster {
-        let Self { formation: Formation { topology, node, .. }, remote, peers } = self;
+        let Self { formation: Formation { topology, node, .. }, remote, peers, gateways: _ } = self;
         let local = Arc::new(local.clone());
         let peer_of = |volume: VolumeId| {
             let node = topology.volume(volume)?.node;
@@ -179,7 +182,7 @@ impl Store {
             directories::form_or_find(&forming, rng.as_ref()).map(ClusterPlace::alone)
         };
         let place = place.map_or_else(|| alone(Arc::clone(&disk)), Ok)?;
-        let formation = place.formation.clone();
+        let (formation, gateways) = (place.formation.clone(), place.gateways.clone());
         for warning in &formation.warnings {
             tracing::warn!(%warning, "geometry");
         }
@@ -209,7 +212,18 @@ impl Store {
         let digests = DigestPool::start(&*host)?;
         let cluster = Arc::new(place.routed(&LocalPeer::new(volumes.clone())));
         let (store, reports) = Self::assemble(
-            StoreParts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep },
+            StoreParts {
+                volumes,
+                digests,
+                cluster,
+                gateways,
+                clock,
+                rng,
+                pool,
+                thresholds,
+                fast_etags,
+                upkeep,
+            },
             metrics,
         );
         // Among others each volume votes as soon as enough peers answered; nothing waits for those that do
@@ -223,8 +237,8 @@ impl Store {
 
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: StoreParts, metrics: &Arc<Metrics>) -> (Self, Reports) {
-        let StoreParts { volumes, digests, cluster, clock, rng, pool, thresholds, fast_etags, upkeep } =
-            parts;
+        let StoreParts { volumes, digests, cluster, gateways, clock, rng, pool, .. } = parts;
+        let StoreParts { thresholds, fast_etags, upkeep, .. } = parts;
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -283,6 +297,7 @@ impl Store {
             fast_etags,
             release_grace,
             deletion_patience: DeletionPatience::default(),
+            others: gateways,
         });
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
@@ -354,6 +369,7 @@ struct StoreParts {
     volumes: Volumes,
     digests: DigestPool,
     cluster: Arc<Cluster>,
+    gateways: Option<Arc<dyn Gateways>>,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
     pool: BufferPool,

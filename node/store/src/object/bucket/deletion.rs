@@ -63,7 +63,10 @@ impl Buckets {
             let moved = self.conclude(route, id, deletion, decision).await.map_err(left_behind)?;
             under_way.end();
             match decision {
-                DeletionDecision::End if moved.is_ok() => return Ok(()),
+                DeletionDecision::End if moved.is_ok() => {
+                    self.forgetting.everywhere(&route.key().key).await;
+                    return Ok(());
+                }
                 DeletionDecision::NotEmpty => return Err(Error::BucketNotEmpty),
                 DeletionDecision::Unavailable => return Err(UnavailableReason::Quorum.into()),
                 DeletionDecision::Settle | DeletionDecision::End => {}

@@ -6,6 +6,7 @@
 //! again.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use sherd_core::env::{HybridClock, Rng};
@@ -15,12 +16,16 @@ use sherd_core::record::{Bucket, BucketPhase, Entries, State, Tag};
 use super::error::{Error, MissingResource, Result};
 use super::limits::{DELETION_PAGE_PATIENCE, SEAL_PATIENCE};
 use super::request::BucketInfo;
+use super::task::to_the_end;
 use crate::cluster::KeyRoute;
 use crate::register::{Proposal, Writer};
-use registers::{BucketRegisters, living_in};
+use forget::ViewForgetting;
+use look_up::{BucketRegisters, living_in};
 
 mod cache;
-pub(super) mod registers;
+pub(super) mod look_up;
+mod registers;
+pub(super) mod forget;
 mod config;
 mod deletion;
 
@@ -52,6 +57,7 @@ impl Default for DeletionPatience {
 #[derive(Debug, Clone)]
 pub(super) struct Buckets {
     under: BucketRegisters,
+    forgetting: ViewForgetting,
     clock: Arc<HybridClock>,
     rng: Arc<dyn Rng>,
     patience: DeletionPatience,
@@ -59,41 +65,53 @@ pub(super) struct Buckets {
 
 impl Buckets {
     pub(super) fn new(
-        under: BucketRegisters,
+        forgetting: ViewForgetting,
         clock: Arc<HybridClock>,
         rng: Arc<dyn Rng>,
         patience: DeletionPatience,
     ) -> Self {
-        Self { under, clock, rng, patience }
+        Self { under: forgetting.under.clone(), forgetting, clock, rng, patience }
     }
 
-    /// Creates a bucket.
+    /// Creates a bucket. Where its name was never used, no node has a view to forget.
     pub(super) async fn create(&self, name: ObjectKey, location: String, tags: Vec<Tag>) -> Result<()> {
-        let route = self.route(name);
         let created_ms = self.clock.wall().wall_ms();
         let id = BucketId(self.rng.next_id());
-        let decide = move |state: Option<&State>| match living_in(state).map(|bucket| bucket.phase) {
-            None => Ok(proposal(Bucket {
-                id,
-                created_ms,
-                location: location.clone(),
-                phase: BucketPhase::Active,
-                tags: tags.clone(),
-                entries: Entries::default(),
-            })),
-            Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
-            Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),
-        };
-        match self.change(&route, decide.clone()).await {
-            Err(Error::BucketBusy) => {
-                match self.under.decided_bucket(&route).await {
-                    Ok(_) | Err(Error::Missing(_)) => {}
-                    Err(error) => return Err(error),
-                }
-                self.change(&route, decide).await
+        let was_used = Arc::new(AtomicBool::new(false));
+        let seen = Arc::clone(&was_used);
+        let decide = move |state: Option<&State>| {
+            seen.fetch_or(state.is_some(), Ordering::Relaxed);
+            match living_in(state).map(|bucket| bucket.phase) {
+                None => Ok(proposal(Bucket {
+                    id,
+                    created_ms,
+                    location: location.clone(),
+                    phase: BucketPhase::Active,
+                    tags: tags.clone(),
+                    entries: Entries::default(),
+                })),
+                Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
+                Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),
             }
-            created => created,
-        }
+        };
+        let (buckets, route) = (self.clone(), self.route(name));
+        let creation = async move {
+            let created = match buckets.change(&route, decide.clone()).await {
+                Err(Error::BucketBusy) => {
+                    match buckets.under.decided_bucket(&route).await {
+                        Ok(_) | Err(Error::Missing(_)) => {}
+                        Err(error) => return Err(error),
+                    }
+                    buckets.change(&route, decide).await
+                }
+                created => created,
+            };
+            if created.is_ok() && was_used.load(Ordering::Relaxed) {
+                buckets.forgetting.everywhere(&route.key().key).await;
+            }
+            created
+        };
+        to_the_end(self.under.registers.tasks(), "bucket creation", creation).await
     }
 
     /// Reads what a bucket is.
@@ -107,7 +125,26 @@ impl Buckets {
         let decide = move |state: Option<&State>| {
             Ok(proposal(Bucket { tags: tags.clone(), ..active_in(state)?.clone() }))
         };
-        self.change(&self.route(name), decide).await
+        self.change_everywhere(name, decide).await
+    }
+
+    /// Changes a bucket, and returns when the change is in force through every node. It goes on although its
+    /// request is dropped.
+    async fn change_everywhere(
+        &self,
+        name: ObjectKey,
+        decide: impl FnMut(Option<&State>) -> Result<Proposal> + Send + 'static,
+    ) -> Result<()> {
+        let buckets = self.clone();
+        let change = async move {
+            let changed = buckets.change(&buckets.route(name.clone()), decide).await;
+            match &changed {
+                Ok(()) => buckets.forgetting.everywhere(&name).await,
+                Err(_) => buckets.under.views.forget(&name),
+            }
+            changed
+        };
+        to_the_end(self.under.registers.tasks(), "bucket change", change).await
     }
 
     /// Where the register of a bucket lies.

@@ -5,21 +5,18 @@
 //! Where it was undone the call is made again; where the bucket is gone and made again, only what names it by
 //! its name goes on.
 
-use std::sync::Arc;
-
 use tokio::time::Instant;
 
 use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
-use sherd_core::record::{Bucket, BucketPhase, State};
+use sherd_core::record::{Bucket, BucketPhase};
 
-use super::cache::BucketCache;
-use crate::cluster::deletions::Deletions;
-use crate::cluster::{Cluster, KeyRoute};
+use super::look_up::{BucketRegisters, living_in};
+use crate::cluster::KeyRoute;
 use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
 use crate::object::limits::{SEALED_PAUSE, SEALED_TRIES, SEALED_WAIT};
 use crate::object::request::ObjectName;
-use crate::object::view::{BucketRef, BucketView, LookupError};
-use crate::register::{ChangeError, Failure, QuorumRow, Registers, WriteTicket, Writer};
+use crate::object::view::{BucketRef, BucketView};
+use crate::register::{ChangeError, Failure, QuorumRow, WriteTicket, Writer};
 
 /// The end of a deletion whose seal was seen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,46 +32,7 @@ fn living(found: Option<&QuorumRow>) -> Option<&Bucket> {
     living_in(found.map(|found| &found.value.state))
 }
 
-/// The bucket that a state is, unless it is deleted.
-pub(super) fn living_in(state: Option<&State>) -> Option<&Bucket> {
-    match state {
-        Some(State::Bucket(bucket)) if bucket.phase != BucketPhase::Deleted => Some(bucket),
-        _ => None,
-    }
-}
-
-/// The registers of buckets and of what lies in them. Cheap to clone.
-#[derive(Debug, Clone)]
-pub(in crate::object) struct BucketRegisters {
-    pub(in crate::object) cluster: Arc<Cluster>,
-    pub(in crate::object) registers: Registers,
-    pub(super) views: Arc<BucketCache>,
-    pub(super) deletions: Deletions,
-}
-
 impl BucketRegisters {
-    pub(in crate::object) fn new(cluster: Arc<Cluster>, registers: Registers, deletions: Deletions) -> Self {
-        Self { cluster, registers, views: Arc::default(), deletions }
-    }
-
-    /// The view of a bucket, if one of the last two seconds is remembered.
-    pub(in crate::object) fn remembered(&self, name: &ObjectKey) -> Option<BucketView> {
-        self.views.get(name)
-    }
-
-    /// A bucket as a request sees it: out of the views of the last two seconds, or out of its register.
-    pub(in crate::object) async fn look_up(
-        &self,
-        name: &ObjectKey,
-    ) -> std::result::Result<BucketView, LookupError> {
-        if let Some(view) = self.remembered(name) {
-            return Ok(view);
-        }
-        let view = BucketView::new(name.clone(), &self.stored(name).await?);
-        self.views.put(view.clone());
-        Ok(view)
-    }
-
     /// The view of the bucket of a request: the one that the request has, or one that is looked up now.
     pub(in crate::object) async fn view(&self, bucket: &BucketRef) -> Result<BucketView> {
         match bucket {
@@ -82,15 +40,6 @@ impl BucketRegisters {
             BucketRef::Viewed(view) => Ok(view.clone()),
             BucketRef::Failed { error, .. } => Err((*error).into()),
         }
-    }
-
-    /// The bucket that its register holds now.
-    pub(in crate::object) async fn stored(
-        &self,
-        name: &ObjectKey,
-    ) -> std::result::Result<Bucket, LookupError> {
-        let found = self.registers.read(&RegisterKey::bucket(name.clone())).await?;
-        Ok(living(found.as_ref()).ok_or(LookupError::Missing)?.clone())
     }
 
     /// Where the register of an object lies.

@@ -15,7 +15,7 @@ use sherd_core::limits;
 use sherd_core::record::{Attributes, BucketPhase, State, Upload, Value};
 
 use super::bucket;
-use super::bucket::registers::BucketRegisters;
+use super::bucket::look_up::BucketRegisters;
 use super::error::{Result, UnavailableReason};
 use super::limits::{HIDDEN_NAMES_MAX, PASSED_ROWS_MAX, SCAN_PATIENCE, SEALED_TRIES};
 use super::request::{

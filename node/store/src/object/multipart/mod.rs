@@ -21,7 +21,7 @@ use sherd_core::record::{
 
 use super::body::Bodies;
 use super::body::receive::StoredBody;
-use super::bucket::registers::BucketRegisters;
+use super::bucket::look_up::BucketRegisters;
 use super::digest::{DEFAULT_ALGORITHM, DigestValues};
 use super::error::{Invalid, Result};
 use super::request::{

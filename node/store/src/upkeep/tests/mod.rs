@@ -349,6 +349,7 @@ fn build_over(
         release_grace: Duration::from_mins(10),
         // No test waits for it to be over.
         deletion_patience: DeletionPatience { control: DEADLINE * 60, page: DEADLINE * 60 },
+        others: None,
     });
     let deps = Deps::new(UpkeepConfig {
         cluster,

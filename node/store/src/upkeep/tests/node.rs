@@ -57,7 +57,7 @@ impl Node {
     }
 
     /// Another gateway to the same volumes, with a clock of its own.
-    pub(super) fn another_gateway(&self, ahead_ms: u64) -> Self {
+    pub(crate) fn another_gateway(&self, ahead_ms: u64) -> Self {
         let limits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 1 << 20 };
         let (ahead, pool) = (Ahead::new(ahead_ms), BufferPool::new(limits));
         build(self.volumes.clone(), &self.topology, ahead, pool, (Duration::ZERO, None))

@@ -1,25 +1,16 @@
 //! How a bucket is configured: entries of its record, changed by one compare-and-set of its register.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 
-use sherd_core::config::{BucketConfig, ConfigEntry, ConfigKind, ConfigValue};
+use sherd_core::config::{ConfigEntry, ConfigKind, ConfigValue};
 use sherd_core::id::ObjectKey;
 use sherd_core::limits::CONFIG_INLINE_BYTES_MAX;
 use sherd_core::record::{Bucket, State};
 
 use super::{Buckets, active_in, proposal};
 use crate::object::error::{Invalid, Result};
-use crate::object::view::BucketView;
 
 impl Buckets {
-    /// Reads how a bucket is configured, out of its register.
-    pub(in crate::object) async fn config(&self, name: &ObjectKey) -> Result<Arc<BucketConfig>> {
-        let bucket = self.under.stored(name).await?;
-        Ok(BucketView::new(name.clone(), &bucket).config)
-    }
-
     /// Configures one kind, in place of what the bucket had of it.
     pub(in crate::object) async fn set_config(&self, name: ObjectKey, value: &ConfigValue) -> Result<()> {
         let (kind, bytes) = (value.kind(), value.encode());
@@ -45,9 +36,7 @@ impl Buckets {
             }
             Ok(proposal(Bucket { entries, ..bucket.clone() }))
         };
-        self.change(&self.route(name.clone()), decide).await?;
-        self.under.views.forget(&name);
-        Ok(())
+        self.change_everywhere(name, decide).await
     }
 }
 

@@ -14,7 +14,7 @@ use sherd_core::message::{Answer, PartsScan, ScannedRow, Target};
 use sherd_core::record::{DataRef, Object, Part, State, Upload, Value};
 
 use crate::cluster::KeyRoute;
-use crate::object::bucket::registers::BucketRegisters;
+use crate::object::bucket::look_up::BucketRegisters;
 use crate::object::error::{Error, MissingResource, Result, UnavailableReason};
 use crate::object::limits::{SCAN_BUSY_PAUSE, SCAN_HEDGE, SCAN_PATIENCE};
 use crate::object::request::PartInfo;
