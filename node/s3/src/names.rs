@@ -116,10 +116,9 @@ pub(super) fn no_such_upload() -> Refusal {
 /// A part's number, 1 to 10,000.
 pub(super) fn part_number(number: i32) -> Result<u16, Refusal> {
     u16::try_from(number).ok().filter(|number| (1..=limits::PARTS_MAX).contains(number)).ok_or_else(|| {
-        Refusal::says(
-            Code::InvalidArgument,
-            format!("Part number must be an integer between 1 and {}, inclusive", limits::PARTS_MAX),
-        )
+        let message =
+            format!("Part number must be an integer between 1 and {}, inclusive", limits::PARTS_MAX);
+        Refusal::bad_argument(message, "partNumber", &number.to_string())
     })
 }
 

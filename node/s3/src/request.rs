@@ -14,7 +14,7 @@ use super::protocol::checksum::{self, DeclaredChecksum};
 use super::protocol::context::{RequestId, Trailers};
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
-use sherd_store::object::{BodyStream, BucketRef, ExpectedChecksum, ObjectName, Upload};
+use sherd_store::object::{BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload};
 
 /// The bucket or object that a request addresses.
 #[derive(Debug, Clone)]
@@ -42,6 +42,12 @@ impl Target {
             Self::Service | Self::Bucket(_) => "",
             Self::Object(name) => name.key.as_str(),
         }
+    }
+
+    /// Whether it is an object whose bucket was looked up and is not there.
+    pub(crate) const fn is_in_missing_bucket(&self) -> bool {
+        let Self::Object(ObjectName { bucket, .. }) = self else { return false };
+        matches!(bucket, BucketRef::Failed { error: LookupError::Missing, .. })
     }
 
     /// The bucket of the address; `None` for the service.

@@ -120,20 +120,3 @@ async fn every_operation_misses_a_bucket_that_is_not_there() {
         missing
     );
 }
-
-#[tokio::test]
-async fn an_argument_is_judged_before_its_bucket_is_missed() {
-    let node = node().await;
-    let client = node.client();
-    let (missing, invalid) = (is(404, "NoSuchBucket"), is(400, "InvalidArgument"));
-    let list = || client.list_objects_v2().bucket("none");
-    assert_eq!(code(list().max_keys(-1).send().await), invalid);
-    assert_eq!(code(list().continuation_token("tampered").send().await), invalid);
-    assert_eq!(code(list().max_keys(0).send().await), missing);
-    let part = |number| client.upload_part().bucket("none").key("k").part_number(number);
-    assert_eq!(code(part(0).upload_id("u").send().await), invalid);
-    assert_eq!(code(part(1).upload_id("u").send().await), is(404, "NoSuchUpload"));
-    assert_eq!(code(part(1).upload_id("0".repeat(32)).send().await), missing);
-    let copy = client.copy_object().bucket("none").key("k");
-    assert_eq!(code(copy.copy_source("none").send().await), invalid);
-}

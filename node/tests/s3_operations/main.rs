@@ -17,6 +17,7 @@ mod cors;
 mod delete;
 mod etag;
 mod keys;
+mod letter;
 mod listing;
 mod metrics;
 mod multipart;

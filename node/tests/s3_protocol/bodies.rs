@@ -161,7 +161,7 @@ async fn trailers_are_what_was_declared() {
         assert_eq!(server.send(&unsigned_framed(trailer)).await.refusal(), expected, "{trailer}");
     }
     let undeclared = put().body(b"a").header("x-amz-trailer", "x-amz-checksum-crc32");
-    assert_eq!(server.send(&undeclared).await.refusal(), code(400, "InvalidRequest"));
+    assert_eq!(server.send(&undeclared).await.refusal(), code(400, "MalformedTrailerError"));
     assert!(server.memory.object("bucket", "k").is_none());
 }
 

@@ -113,3 +113,16 @@ async fn the_checksum_of_no_body_in_a_url_says_nothing_of_the_body() {
     server.exchange(&other.presigned(60)).await;
     assert_eq!(server.memory.last_seen().0["x-amz-checksum-crc32"], "y/Q5Jg==", "another is the body's");
 }
+
+/// The hash is part of what is signed, whether the URL names the header or not.
+#[tokio::test]
+async fn a_payload_that_a_url_is_not_signed_for_is_a_wrong_signature() {
+    let server = Server::start().await;
+    let put = |hash: &str| Asking::new("PUT", "/bucket/k").body(b"a").unsigned("x-amz-content-sha256", hash);
+    for hash in ["0".repeat(64).as_str(), "nonsense", "STREAMING-UNSIGNED-PAYLOAD-TRAILER"] {
+        let answer = server.exchange(&put(hash).presigned(60)).await;
+        assert_eq!(answer.refusal(), (403, "SignatureDoesNotMatch".to_owned()), "{hash}");
+    }
+    assert!(server.memory.calls().is_empty());
+    assert_eq!(server.exchange(&put("UNSIGNED-PAYLOAD").presigned(60)).await.status, 200);
+}

@@ -8,7 +8,6 @@ use sherd_core::limits::LIST_KEYS_MAX;
 
 use crate::error::Outcome;
 use crate::gateway::Gateway;
-use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use sherd_store::object::{BucketRef, ListPage, ListRequest};
@@ -78,9 +77,10 @@ pub(crate) fn page_size(asked: Option<i32>, name: &'static str, min: u32) -> Res
     let Some(asked) = asked else { return Ok(LIST_KEYS_MAX) };
     match u32::try_from(asked) {
         Ok(asked) if asked >= min => Ok(asked.min(LIST_KEYS_MAX)),
-        _ => Err(Refusal::says(
-            Code::InvalidArgument,
+        _ => Err(Refusal::bad_argument(
             format!("Argument {name} must be an integer between {min} and 2147483647"),
+            name,
+            &asked.to_string(),
         )),
     }
 }
@@ -100,8 +100,9 @@ impl KeyEncoding {
         match asked {
             None => Ok(Self { url: false }),
             Some(EncodingType::URL) => Ok(Self { url: true }),
-            Some(_) => {
-                Err(Refusal::says(Code::InvalidArgument, "Invalid Encoding Method specified in Request"))
+            Some(other) => {
+                let message = "Invalid Encoding Method specified in Request";
+                Err(Refusal::bad_argument(message, "encoding-type", other))
             }
         }
     }
@@ -166,6 +167,7 @@ impl<T> Page<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::code::Code;
 
     #[test]
     fn pages_have_a_thousand_entries_at_most() {

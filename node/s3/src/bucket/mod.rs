@@ -14,13 +14,16 @@ pub(crate) mod settings;
 pub(crate) mod tags;
 pub(crate) mod token;
 
-use http::header::LOCATION;
+use std::io::Write;
+
+use http::header::{HeaderName, LOCATION};
 use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::{
     Bucket, BucketLocationConstraint, CreateBucketConfiguration, GetBucketLocationOutput, ListBucketsOutput,
 };
+use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 
-use crate::answer::{self, Response};
+use crate::answer::{self, NAMESPACE, Response};
 use crate::bucket::limits::{BUCKETS_AT_ONCE, BUCKETS_MAX};
 use crate::bucket::token::ListingKind;
 use crate::error::Outcome;
@@ -30,6 +33,51 @@ use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, gateway::REGION_DEFAULT, names, owner};
 use sherd_store::object::{BucketInfo, BucketPage, Error};
+
+const BUCKET_ARN: HeaderName = HeaderName::from_static("x-amz-bucket-arn");
+
+/// The regions of AWS, as a location constraint names them: botocore's list.
+const REGIONS: &[&str] = &[
+    "EU",
+    "af-south-1",
+    "ap-east-1",
+    "ap-east-2",
+    "ap-northeast-1",
+    "ap-northeast-2",
+    "ap-northeast-3",
+    "ap-south-1",
+    "ap-south-2",
+    "ap-southeast-1",
+    "ap-southeast-2",
+    "ap-southeast-3",
+    "ap-southeast-4",
+    "ap-southeast-5",
+    "ap-southeast-6",
+    "ap-southeast-7",
+    "ca-central-1",
+    "ca-west-1",
+    "cn-north-1",
+    "cn-northwest-1",
+    "eu-central-1",
+    "eu-central-2",
+    "eu-north-1",
+    "eu-south-1",
+    "eu-south-2",
+    "eu-west-1",
+    "eu-west-2",
+    "eu-west-3",
+    "il-central-1",
+    "me-central-1",
+    "me-south-1",
+    "mx-central-1",
+    "sa-east-1",
+    "us-east-1",
+    "us-east-2",
+    "us-gov-east-1",
+    "us-gov-west-1",
+    "us-west-1",
+    "us-west-2",
+];
 
 pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let document = request.payload.into_document();
@@ -50,7 +98,13 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
         Err(error) => return Err(error.into()),
     }
     let place = HeaderValue::try_from(format!("/{name}")).expect("a bucket's name is a header value");
-    Ok(answer::empty(StatusCode::OK, HeaderMap::from_iter([(LOCATION, place)])))
+    let headers = [(LOCATION, place), (BUCKET_ARN, arn(name.as_str()))];
+    Ok(answer::empty(StatusCode::OK, HeaderMap::from_iter(headers)))
+}
+
+/// The name of a bucket that is unique in all of AWS.
+fn arn(bucket: &str) -> HeaderValue {
+    HeaderValue::try_from(format!("arn:aws:s3:::{bucket}")).expect("a bucket's name is a header value")
 }
 
 /// Where a new bucket says it is: the region's name, or nothing for us-east-1.
@@ -59,6 +113,9 @@ fn location_of(region: &str, constraint: Option<&str>) -> Result<String, Refusal
     match constraint {
         None | Some("") => Ok(stored()),
         Some(constraint) if constraint == region => Ok(stored()),
+        Some(constraint) if !REGIONS.contains(&constraint) => {
+            Err(Refusal::new(Code::InvalidLocationConstraint).with("LocationConstraint", constraint))
+        }
         Some(constraint) => Err(Refusal::says(
             Code::IllegalLocationConstraintException,
             format!(
@@ -75,6 +132,7 @@ pub(crate) async fn head(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     if let Ok(region) = HeaderValue::try_from(region_of(&bucket)) {
         headers.insert("x-amz-bucket-region", region);
     }
+    headers.insert(BUCKET_ARN, arn(bucket.name.as_str()));
     headers.insert("x-amz-access-point-alias", HeaderValue::from_static("false"));
     Ok(answer::empty(StatusCode::OK, headers))
 }
@@ -111,12 +169,58 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     } else {
         page(gateway, prefix.as_deref().unwrap_or_default(), after, max).await?
     };
-    answer::document(&ListBucketsOutput {
-        buckets: Some(page.buckets.iter().map(|bucket| described(bucket, with_region)).collect()),
+    let behind = ListBucketsOutput {
+        buckets: None,
         continuation_token: page.next.map(|name| token::encode(ListingKind::Buckets, &name)),
         owner: Some(owner::owner()),
         prefix,
-    })
+    };
+    answer::document(&BucketList { rows: BucketRows { buckets: &page.buckets, with_region }, behind })
+}
+
+/// The document: buckets with their ARNs, which s3s does not have, and the rest.
+struct BucketList<'a> {
+    rows: BucketRows<'a>,
+    /// All elements that stand behind the buckets.
+    behind: ListBucketsOutput,
+}
+
+impl Serialize for BucketList<'_> {
+    fn serialize<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
+        serializer.element_with_ns("ListAllMyBucketsResult", NAMESPACE, |serializer| {
+            serializer.content("Buckets", &self.rows)?;
+            self.behind.serialize_content(serializer)
+        })
+    }
+}
+
+/// The buckets of a page.
+struct BucketRows<'a> {
+    buckets: &'a [BucketInfo],
+    with_region: bool,
+}
+
+impl SerializeContent for BucketRows<'_> {
+    fn serialize_content<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
+        for bucket in self.buckets {
+            serializer.content("Bucket", &BucketRow { bucket, with_region: self.with_region })?;
+        }
+        Ok(())
+    }
+}
+
+/// A bucket of a page.
+struct BucketRow<'a> {
+    bucket: &'a BucketInfo,
+    with_region: bool,
+}
+
+impl SerializeContent for BucketRow<'_> {
+    fn serialize_content<W: Write>(&self, serializer: &mut Serializer<W>) -> SerResult {
+        let arn = format!("arn:aws:s3:::{}", self.bucket.name);
+        serializer.content("BucketArn", &arn)?;
+        described(self.bucket, self.with_region).serialize_content(serializer)
+    }
 }
 
 /// `max` buckets, asked of the store a thousand at a time.
@@ -137,13 +241,11 @@ async fn page(gateway: &Gateway, prefix: &str, mut after: Option<String>, max: u
     }
 }
 
-fn max_of(max: i32) -> Result<u32, Refusal> {
-    let max = u32::try_from(max).ok().filter(|max| (1..=BUCKETS_MAX).contains(max));
+fn max_of(asked: i32) -> Result<u32, Refusal> {
+    let max = u32::try_from(asked).ok().filter(|max| (1..=BUCKETS_MAX).contains(max));
     max.ok_or_else(|| {
-        Refusal::says(
-            Code::InvalidArgument,
-            format!("Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}"),
-        )
+        let message = format!("Argument max-buckets must be an integer between 1 and {BUCKETS_MAX}");
+        Refusal::bad_argument(message, "max-buckets", &asked.to_string())
     })
 }
 
@@ -166,6 +268,8 @@ mod tests {
         assert_eq!(location("us-east-1", None), Ok(String::new()));
         assert_eq!(location("us-east-1", Some("us-east-1")), Ok(String::new()));
         assert_eq!(location("us-east-1", Some("eu-west-1")), Err(Code::IllegalLocationConstraintException));
+        assert_eq!(location("us-east-1", Some("atlantis")), Err(Code::InvalidLocationConstraint));
+        assert_eq!(location("atlantis", Some("atlantis")), Ok("atlantis".to_owned()));
         assert_eq!(location("eu-west-1", None), Ok("eu-west-1".to_owned()));
         assert_eq!(location("eu-west-1", Some("eu-west-1")), Ok("eu-west-1".to_owned()));
         assert_eq!(location("eu-west-1", Some("us-east-1")), Err(Code::IllegalLocationConstraintException));

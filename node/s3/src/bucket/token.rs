@@ -11,7 +11,6 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use crc_fast::CrcAlgorithm;
 
-use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 
 /// Which listing a token belongs to. The numbers stand in tokens that clients hold.
@@ -37,8 +36,9 @@ pub(crate) fn encode(listing: ListingKind, name: &str) -> String {
 /// # Errors
 /// InvalidArgument for anything that [`encode`] did not make for this listing.
 pub(crate) fn decode(listing: ListingKind, token: &str) -> Result<String, Refusal> {
-    name_in(listing, token)
-        .ok_or_else(|| Refusal::says(Code::InvalidArgument, "The continuation token provided is incorrect"))
+    name_in(listing, token).ok_or_else(|| {
+        Refusal::bad_argument("The continuation token provided is incorrect", "continuation-token", token)
+    })
 }
 
 fn name_in(listing: ListingKind, token: &str) -> Option<String> {
@@ -61,6 +61,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::protocol::code::Code;
 
     proptest! {
         #[test]

@@ -91,12 +91,11 @@ fn text(headers: &HeaderMap, name: &HeaderName) -> Result<Option<String>, Refusa
     Ok(joined)
 }
 
-/// aws-chunked describes the transfer, not the object.
+/// aws-chunked describes the transfer, not the object. All other bytes stay as they came.
 fn without_aws_chunked(encodings: &str) -> String {
-    let kept = encodings.split(',').map(str::trim);
-    let kept: Vec<&str> =
-        kept.filter(|coding| !coding.is_empty() && !coding.eq_ignore_ascii_case("aws-chunked")).collect();
-    kept.join(",")
+    let is_framing = |coding: &&str| coding.trim().eq_ignore_ascii_case("aws-chunked");
+    let kept: Vec<&str> = encodings.split(',').filter(|coding| !is_framing(coding)).collect();
+    kept.join(",").trim().to_owned()
 }
 
 /// The headers that come back with an object; a stored value that no header can carry is counted
@@ -180,6 +179,19 @@ mod tests {
             "attachment; filename=\"käse\"".as_bytes()
         );
         assert_eq!(back.len(), 7);
+    }
+
+    #[test]
+    fn encodings_stay_as_they_came_but_for_that_of_the_transfer() {
+        for (sent, stored) in [
+            ("gzip, aws-chunked, deflate", "gzip, deflate"),
+            ("aws-chunked,gzip", "gzip"),
+            ("gzip, AWS-Chunked", "gzip"),
+            ("gzip,  br", "gzip,  br"),
+            ("aws-chunked", ""),
+        ] {
+            assert_eq!(without_aws_chunked(sent), stored, "{sent}");
+        }
     }
 
     #[test]

@@ -82,7 +82,10 @@ pub(crate) fn of_delete(headers: &HeaderMap) -> Result<WriteConditions, Refusal>
 
 /// The condition of one key in DeleteObjects.
 pub(crate) fn of_deleted_key(etag: Option<ETag>) -> WriteConditions {
-    let if_match = etag.map(|etag| EtagMatch::OneOf(etag.into_strong().into_iter().collect()));
+    let if_match = etag.map(|etag| match etag {
+        ETag::Strong(any) if any == "*" => EtagMatch::Any,
+        etag => EtagMatch::OneOf(etag.into_strong().into_iter().collect()),
+    });
     WriteConditions { if_match, ..WriteConditions::default() }
 }
 
@@ -257,6 +260,7 @@ mod tests {
     fn a_weak_tag_deletes_nothing() {
         assert_eq!(of_deleted_key(Some(ETag::Strong("a".into()))).if_match, Some(one_of(&["a"])));
         assert_eq!(of_deleted_key(Some(ETag::Weak("a".into()))).if_match, Some(one_of(&[])));
+        assert_eq!(of_deleted_key(Some(ETag::Strong("*".into()))).if_match, Some(EtagMatch::Any));
         assert_eq!(of_deleted_key(None), WriteConditions::default());
     }
 }

@@ -48,7 +48,7 @@ fn parse(text: &[u8]) -> Option<Span> {
     if !unit.eq_ignore_ascii_case("bytes") {
         return None;
     }
-    let (first, last) = set.trim().split_once('-')?;
+    let (first, last) = set.split_once('-')?;
     match (first.is_empty(), last.is_empty()) {
         (true, true) => None,
         (true, false) => Some(Span::Suffix { length: number(last)? }),

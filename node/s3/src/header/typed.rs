@@ -4,7 +4,6 @@ use std::str::FromStr;
 
 use http::{HeaderMap, HeaderValue};
 
-use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 
 /// A flag: `true` or `false`.
@@ -36,7 +35,8 @@ pub(crate) fn number<T: FromStr>(headers: &HeaderMap, name: &str) -> Result<Opti
 
 /// Says that a header cannot have a value.
 pub(crate) fn invalid(name: &str, value: &HeaderValue) -> Refusal {
-    Refusal::says(Code::InvalidArgument, format!("invalid header: {name}: {value:?}"))
+    let text = String::from_utf8_lossy(value.as_bytes());
+    Refusal::bad_argument(format!("invalid header: {name}: {value:?}"), name, &text)
 }
 
 fn present<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
@@ -46,6 +46,7 @@ fn present<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a HeaderValue> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::code::Code;
 
     fn with(value: &'static str) -> HeaderMap {
         HeaderMap::from_iter([("x-amz-a".parse().expect("a name"), HeaderValue::from_static(value))])

@@ -10,7 +10,6 @@ use crate::answer::{self, NAMESPACE, Response};
 use crate::bucket::listing::page_size;
 use crate::error::Outcome;
 use crate::header::checksum_elements::ChecksummedContent;
-use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
@@ -70,10 +69,8 @@ pub(crate) fn part_marker(marker: i32) -> Result<u16, Refusal> {
     u32::try_from(marker)
         .map(|marker| u16::try_from(marker).map_or(PARTS_MAX, |marker| marker.min(PARTS_MAX)))
         .map_err(|_| {
-            Refusal::says(
-                Code::InvalidArgument,
-                "Argument part-number-marker must be an integer between 0 and 2147483647",
-            )
+            let message = "Argument part-number-marker must be an integer between 0 and 2147483647";
+            Refusal::bad_argument(message, "part-number-marker", &marker.to_string())
         })
 }
 
@@ -93,6 +90,7 @@ mod tests {
     use sherd_core::record::{Checksum, ChecksumAlgorithm as Algorithm, ChecksumBytes};
 
     use super::*;
+    use crate::protocol::code::Code;
 
     #[test]
     fn a_page_has_its_elements_in_one_order() {

@@ -7,7 +7,6 @@ use sherd_core::record::Attributes;
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
 use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
-use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
@@ -40,7 +39,10 @@ fn new_attributes(headers: &HeaderMap) -> Result<Option<Attributes>, Refusal> {
     match headers.get("x-amz-metadata-directive").map(http::HeaderValue::as_bytes) {
         None | Some(b"COPY") => Ok(None),
         Some(b"REPLACE") => attributes::of_request(headers).map(Some),
-        Some(_) => Err(Refusal::says(Code::InvalidArgument, "Unknown metadata directive.")),
+        Some(other) => {
+            let other = String::from_utf8_lossy(other);
+            Err(Refusal::bad_argument("Unknown metadata directive.", "x-amz-metadata-directive", &other))
+        }
     }
 }
 
@@ -60,6 +62,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::protocol::code::Code;
 
     fn headers(directive: Option<&'static str>) -> HeaderMap {
         let mut headers = HeaderMap::new();

@@ -66,6 +66,7 @@ codes! {
     InvalidBucketOwnerAWSAccountID BAD_REQUEST "The value of the expected bucket owner parameter must be an AWS Account ID...",
     InvalidChunkSizeError FORBIDDEN "Only the last chunk is allowed to have a size less than 8192 bytes",
     InvalidDigest BAD_REQUEST "The Content-MD5 you specified was invalid",
+    InvalidLocationConstraint BAD_REQUEST "The specified location-constraint is not valid",
     InvalidPart BAD_REQUEST "One or more of the specified parts could not be found.  The part may not have been uploaded, or the specified entity tag may not match the part's entity tag.",
     InvalidPartNumber RANGE_NOT_SATISFIABLE "The requested partnumber is not satisfiable",
     InvalidPartOrder BAD_REQUEST "The list of parts was not in ascending order. Parts must be ordered by part number.",

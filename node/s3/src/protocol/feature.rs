@@ -72,10 +72,7 @@ pub fn check(
         return Err(several_checksums());
     }
     if declared.trailer.is_some() && !has_trailer {
-        return Err(Refusal::says(
-            Code::InvalidRequest,
-            "The x-amz-trailer header is only allowed with a payload that has a trailer",
-        ));
+        return Err(Refusal::new(Code::MalformedTrailerError));
     }
     if !is_read {
         check_asked(asked, &declared, operation)?;
@@ -398,11 +395,12 @@ mod tests {
         for headers in [
             &[header, ("x-amz-trailer", header.0)][..],
             &[frames, header, ("x-amz-trailer", "x-amz-checksum-crc32c")],
-            &[frames, ("x-amz-trailer", header.0)],
         ] {
             let refusal = checked(Operation::PutObject, headers).expect_err("contradictory");
             assert_eq!(refusal.code, Code::InvalidRequest, "{headers:?}");
         }
+        let alone = checked(Operation::PutObject, &[frames, ("x-amz-trailer", header.0)]);
+        assert_eq!(alone.expect_err("a trailer cannot come").code, Code::MalformedTrailerError);
     }
 
     #[test]

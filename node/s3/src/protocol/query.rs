@@ -8,7 +8,6 @@ use std::str::FromStr;
 
 use percent_encoding::percent_decode_str;
 
-use super::code::Code;
 use super::refusal::Refusal;
 
 /// One parameter.
@@ -107,7 +106,7 @@ impl<'a> Query<'a> {
 
 /// Says that a parameter cannot have a value.
 pub fn invalid(name: &str, value: &str) -> Refusal {
-    Refusal::says(Code::InvalidArgument, format!("invalid query: {name}: {value}"))
+    Refusal::bad_argument(format!("invalid query: {name}: {value}"), name, value)
 }
 
 fn decode(raw: &str) -> Result<Cow<'_, str>, BadQuery> {
@@ -122,6 +121,7 @@ fn decode(raw: &str) -> Result<Cow<'_, str>, BadQuery> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::protocol::code::Code;
 
     #[test]
     fn names_are_compared_decoded() {

@@ -45,7 +45,7 @@ impl Refusal {
     }
 
     /// Names an argument that cannot be used, and what was sent.
-    pub fn bad_argument(message: &'static str, name: &str, value: &str) -> Self {
+    pub fn bad_argument(message: impl Into<Cow<'static, str>>, name: &str, value: &str) -> Self {
         Self::says(Code::InvalidArgument, message).with("ArgumentName", name).with("ArgumentValue", value)
     }
 

@@ -139,6 +139,10 @@ impl Inner {
             Err(refusal) => Err(refusal),
         };
         let answer = match accepted {
+            // An object's bucket is missed before what is asked of the object is judged.
+            Ok(request) if request.target.is_in_missing_bucket() => {
+                Err(Refusal::new(Code::NoSuchBucket).into())
+            }
             Ok(request) => self.operations.run(operation, request).await,
             Err(refusal) => Err(refusal.into()),
         };

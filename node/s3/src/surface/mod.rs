@@ -144,7 +144,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn each_difference_is_of_served_operations_and_held_by_a_test() {
     let mut files = Vec::new();
-    for folder in ["node/s3/src", "node/tests"] {
+    for folder in ["node/s3/src", "node/store/src", "node/tests"] {
         sources(&root().join(folder), &mut files);
     }
     let texts: Vec<String> = files.iter().map(|file| fs::read_to_string(file).expect("text")).collect();

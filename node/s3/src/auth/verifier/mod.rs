@@ -269,9 +269,11 @@ impl Verifier {
         query: &Query<'_>,
         claim: &Claim<'_>,
     ) -> Result<VerifiedRequest, AuthError> {
-        check_signed_headers(head, claim.signed_headers)?;
+        check_signed_headers(head, claim)?;
         let payload = PayloadForm::parse(claim.payload)
-            .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() })?;
+            .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() });
+        // A URL that is signed over another payload is answered by its signature.
+        let payload = if claim.place == Place::Query { payload } else { Ok(payload?) };
         let Claim { credential, date, .. } = claim;
         let secret = self.secret(credential.access_key)?;
         let kept = self.keys.get(credential.access_key, &secret, credential.day, credential.region);
@@ -280,6 +282,7 @@ impl Verifier {
             SigningKey::derive(&secret, credential.day, credential.region, credential.service)
         });
         let signature = compare(head, query, claim, &key)?;
+        let payload = payload?;
         if fresh {
             self.keys.put(credential.access_key, &secret, credential.day, credential.region, &key);
         }
@@ -381,17 +384,18 @@ fn are_header_names(list: &str) -> bool {
 }
 
 /// Checks that the host and every `x-amz-*` header are signed. One that is not could have
-/// been put there on the way.
-fn check_signed_headers(head: &Parts, signed: &str) -> Result<(), AuthError> {
+/// been put there on the way. The hash of the payload stands in what a URL is signed over in any case.
+fn check_signed_headers(head: &Parts, claim: &Claim<'_>) -> Result<(), AuthError> {
     if !head.headers.contains_key(HOST) && head.uri.authority().is_none() {
         return Err(AuthError::MissingHost);
     }
-    let is_signed = |name: &str| signed.split(';').any(|signed| signed == name);
+    let is_in_url = |name: &str| claim.place == Place::Query && name == "x-amz-content-sha256";
+    let is_signed = |name: &str| claim.signed_headers.split(';').any(|signed| signed == name);
     let host = (!is_signed("host")).then_some("host");
     let names = head.headers.keys().map(http::HeaderName::as_str);
     let mut unsigned = host
         .into_iter()
-        .chain(names.filter(|name| name.starts_with("x-amz-") && !is_signed(name)))
+        .chain(names.filter(|name| name.starts_with("x-amz-") && !is_signed(name) && !is_in_url(name)))
         .peekable();
     if unsigned.peek().is_none() {
         return Ok(());
