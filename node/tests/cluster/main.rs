@@ -17,6 +17,7 @@ mod wire;
 mod asleep;
 mod chaos;
 mod conditions;
+mod configured;
 mod contention;
 mod crowds;
 mod emptied;

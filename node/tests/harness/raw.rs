@@ -56,6 +56,13 @@ impl Raw {
         Self::send("GET", &url, "").await
     }
 
+    /// As [`Self::get`], by a page of this origin.
+    pub(crate) async fn get_from(s3: &S3, key: &str, origin: &str) -> Self {
+        let presigned = s3.sdk().get_object().bucket(BUCKET).key(key).presigned(an_hour()).await;
+        let url = presigned.expect("signing needs no server").uri().to_owned();
+        Self::send("GET", &url, &format!("Origin: {origin}\r\n")).await
+    }
+
     /// A connection on which nothing was sent.
     pub(crate) async fn idle(endpoint: &str) -> Self {
         let address = endpoint.strip_prefix("http://").expect("plain HTTP");
