@@ -19,6 +19,7 @@ mod chaos;
 mod conditions;
 mod configured;
 mod contention;
+mod cors;
 mod crowds;
 mod emptied;
 mod intruders;
