@@ -139,6 +139,8 @@ pub(crate) fn by_parameters(
 
 /// The operation that a request asks for by its address, which has the form of a bucket's.
 pub(crate) fn by_address(method: &Method, address: &Address) -> Option<&'static UnservedOperation> {
-    let mut rows = UNSERVED.iter().filter(|row| row.parameter().is_none() && row.method == *method);
-    rows.find(|row| address.level == Level::Bucket && row.name == address.bucket)
+    if *method != Method::POST || address.level != Level::Bucket {
+        return None;
+    }
+    UNSERVED.iter().find(|row| row.parameter().is_none() && row.name == address.bucket)
 }

@@ -121,7 +121,10 @@ impl Inner {
             return Err(NoOperation::lacks_operation("PostObject").into());
         }
         let copies = hoisted::contains(&parts.headers, &query, "x-amz-copy-source");
-        let classified = classify(&parts.method, level, &query, copies);
+        let classified = match unserved::by_address(&parts.method, &address) {
+            Some(operation) => Err(NoOperation::Unserved(operation)),
+            None => classify(&parts.method, level, &query, copies),
+        };
         if let Ok(operation) = &classified {
             *named = ApiName(operation.name());
         }
@@ -130,9 +133,7 @@ impl Inner {
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
         // A caller without a signature does not learn what is served.
-        let operation = classified.map_err(|error| {
-            unserved::by_address(&parts.method, &address).map_or(error, NoOperation::Unserved)
-        })?;
+        let operation = classified?;
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         if operation.body_use() == BodyUse::Object && has_body(&parts.headers) {

@@ -6,6 +6,7 @@
 //! request is answered as the page says is tested against a node, in `node/tests/s3_operations/surface.rs`.
 
 mod differences;
+mod headers;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
