@@ -381,6 +381,9 @@ func presignedPut() error {
 func presignedPost() error {
 	signed, err := s3.NewPresignClient(client).PresignPostObject(ctx, &s3.PutObjectInput{
 		Bucket: bucket, Key: aws.String("posted/${filename}"),
+	}, func(options *s3.PresignPostOptions) {
+		// It asks for the very key otherwise, which an upload's name has replaced by then.
+		options.Conditions = []any{[]any{"starts-with", "$key", "posted/"}, []any{"content-length-range", 1, 10}}
 	})
 	if err != nil {
 		return err
@@ -452,6 +455,7 @@ func main() {
 	step("copy", copyObject)
 	step("conditional put", conditionalPut)
 	step("bucket tags", bucketTags)
+	step("cors", cors)
 	step("presigned get", presignedGet)
 	step("presigned head", presignedHead)
 	step("presigned put", presignedPut)

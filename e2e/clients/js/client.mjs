@@ -158,6 +158,22 @@ await step("bucket tags", async () => {
   await refused("NoSuchTagSet", new GetBucketTaggingCommand({ Bucket }));
 });
 
+await step("cors", async () => {
+  await refused("NoSuchCORSConfiguration", new GetBucketCorsCommand({ Bucket }));
+  const rule = {
+    ID: "pages",
+    AllowedOrigins: ["http://*.test"],
+    AllowedMethods: ["GET", "PUT"],
+    AllowedHeaders: ["*"],
+    ExposeHeaders: ["ETag"],
+    MaxAgeSeconds: 300,
+  };
+  await s3.send(new PutBucketCorsCommand({ Bucket, CORSConfiguration: { CORSRules: [rule] } }));
+  assert.deepEqual((await s3.send(new GetBucketCorsCommand({ Bucket }))).CORSRules, [rule]);
+  await s3.send(new DeleteBucketCorsCommand({ Bucket }));
+  await refused("NoSuchCORSConfiguration", new GetBucketCorsCommand({ Bucket }));
+});
+
 await step("presigned get", async () => {
   const url = await getSignedUrl(s3, new GetObjectCommand({ Bucket, Key: "large" }));
   same((await http("GET", url)).bytes, large);

@@ -87,6 +87,26 @@ def bucket_tagging():
     refused("NoSuchTagSet", lambda: s3.get_bucket_tagging(Bucket=bucket))
 
 
+def cors():
+    refused("NoSuchCORSConfiguration", lambda: s3.get_bucket_cors(Bucket=bucket))
+    rule = {
+        "ID": "pages",
+        "AllowedOrigins": ["http://*.test"],
+        "AllowedMethods": ["GET", "PUT"],
+        "AllowedHeaders": ["*"],
+        "ExposeHeaders": ["ETag"],
+        "MaxAgeSeconds": 300,
+    }
+    s3.put_bucket_cors(Bucket=bucket, CORSConfiguration={"CORSRules": [rule]})
+    same(s3.get_bucket_cors(Bucket=bucket)["CORSRules"], [rule])
+    preflight = {"Origin": "http://a.test", "Access-Control-Request-Method": "PUT"}
+    url = f"{os.environ['SHERD_ENDPOINT']}/{bucket}/key"
+    same(http("OPTIONS", url, headers=preflight)[0]["Access-Control-Allow-Origin"], "http://a.test")
+    s3.delete_bucket_cors(Bucket=bucket)
+    refused("NoSuchCORSConfiguration", lambda: s3.get_bucket_cors(Bucket=bucket))
+    http("OPTIONS", url, headers=preflight, status=403)
+
+
 def presigned_get():
     url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "large"})
     same(http("GET", url)[1], large)
@@ -122,6 +142,7 @@ step("multipart", multipart)
 step("copy", copy)
 step("conditional put", conditional_put)
 step("bucket tags", bucket_tagging)
+step("cors", cors)
 step("presigned get", presigned_get)
 step("presigned head", presigned_head)
 step("presigned put", presigned_put)

@@ -1,4 +1,4 @@
-"""What the programs of this folder share: how a step is reported, what it may assert, and plain HTTP."""
+"""Shared by the programs in Python: the report of a step, its assertions, plain HTTP and forms."""
 
 import uuid
 from http.client import HTTPConnection
@@ -31,7 +31,7 @@ def same(found, expected):
 
 
 def refused(expected, work):
-    """What is refused with this status, or with this code, and by nothing else."""
+    """Succeeds where `work` is refused with this status, or with this code."""
     try:
         work()
     except ClientError as error:
@@ -41,7 +41,7 @@ def refused(expected, work):
 
 
 def http(method, url, body=None, headers=None, status=200):
-    """A request by a program without an S3 library, without a type: older signatures cover it. Returns head and body."""
+    """Sends a request without an S3 library, and without a type: older signatures cover it. Returns headers and body."""
     where = urlsplit(url)
     connection = HTTPConnection(where.netloc, timeout=60)
     connection.request(method, f"{where.path}?{where.query}" if where.query else where.path, body, headers or {})
@@ -53,7 +53,7 @@ def http(method, url, body=None, headers=None, status=200):
 
 
 def form(fields, body, name):
-    """A browser's form: its fields, and a file as the last. Returns the content type and the bytes."""
+    """Writes a form as a browser does: its fields, then the file. Returns the content type and the bytes."""
     boundary = uuid.uuid4().hex
     parts = [f'Content-Disposition: form-data; name="{field}"\r\n\r\n{value}' for field, value in fields.items()]
     parts.append(f'Content-Disposition: form-data; name="file"; filename="{name}"\r\nContent-Type: text/plain\r\n\r\n')
@@ -62,7 +62,7 @@ def form(fields, body, name):
 
 
 def tags(found):
-    """An answer's tag set as a dictionary."""
+    """Reads the tag set of an answer."""
     return {tag["Key"]: tag["Value"] for tag in found["TagSet"]}
 
 

@@ -13,8 +13,8 @@ use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::presigning::{PresignedRequest, PresigningConfig};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
-    ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, Delete, ObjectIdentifier, Tag,
-    Tagging,
+    ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, CorsConfiguration, CorsRule,
+    Delete, ObjectIdentifier, Tag, Tagging,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -155,6 +155,20 @@ impl Story {
         equal(&pairs(get().await?.tag_set()), &tags.to_vec())?;
         self.s3.delete_bucket_tagging().bucket(&self.bucket).send().await?;
         code("NoSuchTagSet", get().await)
+    }
+
+    async fn cors(&self) -> Outcome {
+        let get = || self.s3.get_bucket_cors().bucket(&self.bucket).send();
+        code("NoSuchCORSConfiguration", get().await)?;
+        let rule = CorsRule::builder().id("pages").allowed_origins("http://*.test").allowed_methods("GET");
+        let rule =
+            rule.allowed_methods("PUT").allowed_headers("*").expose_headers("ETag").max_age_seconds(300);
+        let rules = vec![rule.build()?];
+        let cors = CorsConfiguration::builder().set_cors_rules(Some(rules.clone())).build()?;
+        self.s3.put_bucket_cors().bucket(&self.bucket).cors_configuration(cors).send().await?;
+        equal(&get().await?.cors_rules(), &rules.as_slice())?;
+        self.s3.delete_bucket_cors().bucket(&self.bucket).send().await?;
+        code("NoSuchCORSConfiguration", get().await)
     }
 
     async fn presigned_get(&self) -> Outcome {
@@ -298,6 +312,7 @@ async fn main() -> Outcome<ExitCode> {
         step("copy", story.copy().await),
         step("conditional put", story.conditional_put().await),
         step("bucket tags", story.bucket_tags().await),
+        step("cors", story.cors().await),
         step("presigned get", story.presigned_get().await),
         step("presigned head", story.presigned_head().await),
         step("presigned put", story.presigned_put().await),

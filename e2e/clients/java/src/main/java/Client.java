@@ -345,6 +345,7 @@ public final class Client {
     step("copy", Client::copy);
     step("conditional put", Client::conditionalPut);
     step("bucket tags", Client::bucketTags);
+    step("cors", Client::cors);
     step("presigned get", Client::presignedGet);
     step("presigned head", Client::presignedHead);
     step("presigned put", Client::presignedPut);
