@@ -49,6 +49,9 @@ pub const CONFIG_INLINE_BYTES_MAX: usize = (1 << 10) - 1;
 /// Bytes of one kind of a bucket's configuration: twice the longest document of S3 (AWS, "Elements of a CORS
 /// configuration": 64 KB).
 pub const CONFIG_BYTES_MAX: usize = 128 << 10;
+/// How long after its document was written an entry may be proposed that names it: an hour, many times what a
+/// change takes. Documents that no entry names are removed at [`ORPHAN_AGE_MS`].
+pub const CONFIG_WRITE_MS_MAX: u64 = 3600 * 1000;
 /// Keys on one page of a listing (AWS, "ListObjectsV2").
 pub const LIST_KEYS_MAX: u32 = 1000;
 /// Keys in one DeleteObjects (AWS, "DeleteObjects").
@@ -248,6 +251,10 @@ const _: () = {
     assert!(BOUND_AHEAD_MS < FOLLOW_BOUND_MS_MAX, "a proposer must be able to follow a fresh restart");
     assert!(BOUND_PAST_BALLOT_MS <= BOUND_AHEAD_MS, "a ballot ahead of the clock moves the bound less");
     assert!(BODY_MS_MAX * 2 < ORPHAN_AGE_MS, "a body still arriving must never look like an orphan");
+    assert!(
+        CONFIG_WRITE_MS_MAX + CLOCK_STEP_MS_MAX < ORPHAN_AGE_MS,
+        "a document whose writer may still name it is no leftover, by a clock that was set back meanwhile, too"
+    );
     assert!(
         DATA_FLOOR_BEHIND_MS_MIN + CLOCK_STEP_MS_MAX <= ORPHAN_AGE_MS,
         "a sweep's horizon is no refused floor"

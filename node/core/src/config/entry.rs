@@ -92,6 +92,14 @@ impl Generation {
         RegisterKey::bucket(ObjectKey::new(name).expect("some 80 letters"))
     }
 
+    /// A key before those of all documents, and behind all others that are.
+    ///
+    /// # Panics
+    /// Never: the name is a key.
+    pub fn before_all() -> RegisterKey {
+        RegisterKey::bucket(ObjectKey::new(DOCUMENTS).expect("seven letters"))
+    }
+
     /// The bucket and the generation of a document's register; `None` for any other key.
     pub fn of_register(key: &RegisterKey) -> Option<(BucketId, Self)> {
         if key.bucket != BucketId::SYSTEM || key.part.is_some() {

@@ -61,3 +61,8 @@ pub(super) const PASSED_ROWS_MAX: u64 = 100_000;
 pub(super) const SCAN_ROWS_MAX: usize = 256;
 /// Rows that a list asks of one volume at one time, at least.
 pub(super) const SCAN_ROWS_MIN: usize = 2;
+/// Times that a bucket's register is read again because a document that it named was gone, and that a
+/// document is read: each is replaced between two reads, unless others configure the bucket all the time.
+pub(super) const DOCUMENT_TRIES: usize = 8;
+/// Times that a configuration is tried again because another one of its kind came between.
+pub(super) const CONFIG_TRIES: usize = 16;

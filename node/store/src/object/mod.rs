@@ -37,6 +37,7 @@ use crate::stripe::Stripes;
 
 use body::Bodies;
 use bucket::Buckets;
+use bucket::documents::Documents;
 use bucket::forget::ViewForgetting;
 use bucket::look_up::BucketRegisters;
 use list::Listings;
@@ -112,8 +113,9 @@ impl Objects {
             deletion_patience,
             others,
         } = config;
-        let under = BucketRegisters::new(cluster, registers, deletions);
         let bodies = Bodies { stripes, fast_etags };
+        let documents = Documents { cluster, registers, bodies: bodies.clone() };
+        let under = BucketRegisters::new(documents, deletions);
         let forgetting = ViewForgetting::new(under.clone(), others);
         let buckets = Buckets::new(forgetting, Arc::clone(&clock), Arc::clone(&rng), deletion_patience);
         let listings = Listings::new(under.clone(), Arc::clone(&rng));

@@ -141,6 +141,7 @@ impl Upkeep {
         self.run("scrub", |workers| async move { workers.scrubber.scrub_volumes().await });
         self.run("sweep", |workers| async move { workers.sweeper.sweep_sets().await });
         self.run("buckets", |workers| async move { workers.deletion_watcher.watch_buckets().await });
+        self.run("documents", |workers| async move { workers.documents.sweep_documents().await });
         self.run("remains", |workers| async move { workers.remains.clear_deleted_buckets().await });
     }
 

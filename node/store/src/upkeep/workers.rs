@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::buckets::deletions::DeletionWatcher;
+use super::buckets::documents::DocumentSweeper;
 use super::buckets::remains::RemainsCleaner;
 use super::deps::Deps;
 use super::leases::LeaseKeeper;
@@ -36,6 +37,7 @@ pub(crate) struct Workers {
     pub(crate) healer: Healer,
     pub(crate) releaser: Arc<Releaser>,
     pub(crate) deletion_watcher: DeletionWatcher,
+    pub(crate) documents: DocumentSweeper,
     pub(crate) remains: Arc<RemainsCleaner>,
     pub(crate) scrubber: Scrubber,
     pub(crate) sweeper: Sweeper,
@@ -86,6 +88,7 @@ impl Workers {
             missed: MissedRowBringer::new(&deps),
             healer: Healer::new(&deps, &queue, &checker, &parts),
             deletion_watcher: DeletionWatcher::new(&deps),
+            documents: DocumentSweeper::new(&deps),
             sweeper: Sweeper::new(&deps, &progress, &suspects, &parts),
             reports: ReportTaker::new(&queue, &releaser),
             leases: LeaseKeeper::new(&deps),

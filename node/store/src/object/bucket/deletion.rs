@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
-use futures::future::join_all;
+use futures::future::{join, join_all};
 use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
 
@@ -64,7 +64,8 @@ impl Buckets {
             under_way.end();
             match decision {
                 DeletionDecision::End if moved.is_ok() => {
-                    self.forgetting.everywhere(&route.key().key).await;
+                    let forgotten = self.forgetting.everywhere(&route.key().key);
+                    join(forgotten, self.remove_documents(route, id)).await;
                     return Ok(());
                 }
                 DeletionDecision::NotEmpty => return Err(Error::BucketNotEmpty),

@@ -10,16 +10,19 @@
 
 use std::sync::Arc;
 
+use bytes::Bytes;
 use futures::FutureExt;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 
-use sherd_core::config::BucketConfig;
+use sherd_core::config::{BucketConfig, ConfigKind};
 use sherd_core::id::{ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, State};
 
 use super::cache::{BucketCache, LookupStart, LookupUnderWay, SharedLookup};
+use super::documents::Documents;
 use crate::cluster::Cluster;
 use crate::cluster::deletions::Deletions;
+use crate::object::limits::DOCUMENT_TRIES;
 use crate::object::view::{BucketView, LookupError};
 use crate::observe::trace;
 use crate::register::{Failure, Registers};
@@ -37,13 +40,15 @@ pub(super) fn living_in(state: Option<&State>) -> Option<&Bucket> {
 pub(in crate::object) struct BucketRegisters {
     pub(in crate::object) cluster: Arc<Cluster>,
     pub(in crate::object) registers: Registers,
+    pub(super) documents: Documents,
     pub(super) views: Arc<BucketCache>,
     pub(super) deletions: Deletions,
 }
 
 impl BucketRegisters {
-    pub(in crate::object) fn new(cluster: Arc<Cluster>, registers: Registers, deletions: Deletions) -> Self {
-        Self { cluster, registers, views: Arc::default(), deletions }
+    pub(in crate::object) fn new(documents: Documents, deletions: Deletions) -> Self {
+        let Documents { cluster, registers, bodies: _ } = documents.clone();
+        Self { cluster, registers, documents, views: Arc::default(), deletions }
     }
 
     /// The view of a bucket, if one of the last two seconds is remembered.
@@ -130,17 +135,38 @@ impl BucketRegisters {
     }
 
     /// A bucket and its configuration, by its register; of what was the same `before`, its parsed form is
-    /// taken over.
+    /// taken over. A document that is gone was replaced: the register names another one by then.
     async fn read(
         &self,
         name: &ObjectKey,
         before: Option<Arc<BucketConfig>>,
     ) -> Result<(Bucket, Arc<BucketConfig>), LookupError> {
-        let bucket = self.stored(name).await?;
-        let config = match before {
-            Some(before) if before.entries() == &bucket.entries => before,
-            before => Arc::new(BucketConfig::of(&bucket.entries, before.as_deref(), &[])),
-        };
-        Ok((bucket, config))
+        for _ in 0..DOCUMENT_TRIES {
+            let bucket = self.stored(name).await?;
+            if let Some(before) = before.as_ref().filter(|before| before.entries() == &bucket.entries) {
+                return Ok((bucket, Arc::clone(before)));
+            }
+            if let Some(documents) = self.documents_of(&bucket, before.as_deref()).await? {
+                let config = BucketConfig::of(&bucket.entries, before.as_deref(), &documents);
+                return Ok((bucket, Arc::new(config)));
+            }
+        }
+        Err(Failure::Unavailable.into())
+    }
+
+    /// The documents that a bucket names and `before` has not; `None` where one is gone.
+    async fn documents_of(
+        &self,
+        bucket: &Bucket,
+        before: Option<&BucketConfig>,
+    ) -> Result<Option<Vec<(ConfigKind, Bytes)>>, Failure> {
+        let mut documents = Vec::new();
+        for (kind, generation) in BucketConfig::documents(&bucket.entries, before) {
+            match self.documents.read(generation.register(bucket.id, kind)).await? {
+                Some(bytes) => documents.push((kind, bytes)),
+                None => return Ok(None),
+            }
+        }
+        Ok(Some(documents))
     }
 }

@@ -26,6 +26,7 @@ mod cache;
 pub(super) mod look_up;
 mod registers;
 pub(super) mod forget;
+pub(super) mod documents;
 mod config;
 mod deletion;
 

@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use sherd_core::config::Generation;
 use sherd_core::id::{Ballot, BucketId, ObjectKey};
 use sherd_core::message::{RowScan, ScannedRow};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
@@ -36,6 +37,9 @@ impl BucketRows {
     }
 
     fn add(&mut self, row: ScannedRow) {
+        if Generation::of_register(&row.key).is_some() {
+            return;
+        }
         self.names.insert(row.key.key.clone());
         let ballot = row.row.head.ballot;
         let value = row.row.value.and_then(|head| Value::decode(head).ok());

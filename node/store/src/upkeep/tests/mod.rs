@@ -11,6 +11,7 @@ mod buckets;
 mod clocks;
 #[cfg(test)]
 mod confirmations;
+mod documents;
 #[cfg(test)]
 mod heals;
 #[cfg(test)]

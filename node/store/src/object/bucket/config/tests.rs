@@ -85,3 +85,138 @@ async fn a_bucket_that_is_not_there_has_no_configuration() {
     assert_eq!(origins(objects).await, [None, None]);
     node.close().await;
 }
+
+/// Rules of more than an entry holds.
+fn long_cors(origin: &str, bytes: usize) -> Cors {
+    Cors { rules: vec![CorsRule { id: Some("x".repeat(bytes)), ..cors(origin).rules[0].clone() }] }
+}
+
+/// The document that a bucket's rules lie in.
+async fn document(objects: &Objects) -> Option<sherd_core::id::RegisterKey> {
+    let bucket = objects.inner.under.stored(&key_of("bucket")).await.expect("there");
+    let generation = generation_of(bucket.entries.get(ConfigKind::Cors.number()))?;
+    Some(generation.register(bucket.id, ConfigKind::Cors))
+}
+
+async fn is_there(objects: &Objects, document: sherd_core::id::RegisterKey) -> bool {
+    objects.inner.under.documents.read(document).await.expect("readable").is_some()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_configuration_lies_in_a_document_that_goes_when_it_is_replaced() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (objects, bucket, other) = (node.objects(), || key_of("bucket"), node.another_gateway(0));
+    // In rows, in packed shards, and at the limit.
+    let longest = CONFIG_BYTES_MAX - long_cors("https://3.example", 0).encode().len();
+    let mut before = None;
+    for (round, bytes) in [2 << 10, 20 << 10, 60 << 10, longest].into_iter().enumerate() {
+        let origin = format!("https://{round}.example");
+        objects.set_config(bucket(), long_cors(&origin, bytes)).await.expect("set");
+        for gateway in [objects, other.objects()] {
+            gateway.forget_bucket(&bucket());
+            assert_eq!(origins(gateway).await, [Some(origin.clone()), Some(origin.clone())]);
+        }
+        let own = document(objects).await.expect("it lies in one");
+        if let Some(before) = before.replace(own) {
+            assert!(!is_there(objects, before).await, "the one before {round} is removed");
+        }
+    }
+    let refused = objects.set_config(bucket(), long_cors("https://3.example", longest + 1)).await;
+    assert!(matches!(refused, Err(Error::Invalid(Invalid::TooLarge { .. }))), "{refused:?}");
+    assert_eq!(document(objects).await, before);
+    objects.set_config(bucket(), cors("https://short.example")).await.expect("set");
+    assert!(!is_there(objects, before.expect("set")).await);
+    objects.set_config(bucket(), long_cors("https://a.example", 2 << 10)).await.expect("set");
+    let last = document(objects).await.expect("it lies in one");
+    let listed = objects.list_buckets("", None, 100).await.expect("listed").buckets;
+    assert_eq!(listed.len(), 1, "a document is no bucket");
+    objects.delete_bucket(bucket()).await.expect("empty");
+    assert!(!is_there(objects, last).await, "it goes with its bucket");
+    other.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_writers_of_one_kind_through_two_nodes_leave_the_documents_of_the_last_alone() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (bucket, other) = (|| key_of("bucket"), node.another_gateway(0));
+    for round in 0..20 {
+        let origin = |writer: &str| format!("https://{writer}-{round}.example");
+        let writers = [(node.objects(), "a"), (other.objects(), "b")];
+        let changes = writers
+            .map(|(objects, writer)| objects.set_config(bucket(), long_cors(&origin(writer), 2 << 10)));
+        let outcomes = futures::future::join_all(changes).await;
+        assert!(outcomes.iter().all(Result::is_ok), "{outcomes:?}");
+        // Readable through both, and the same.
+        let [stored, _] = origins(node.objects()).await;
+        other.objects().forget_bucket(&bucket());
+        assert_eq!(origins(other.objects()).await, [stored.clone(), stored.clone()]);
+        assert!(["a", "b"].map(|writer| Some(origin(writer))).contains(&stored), "{stored:?}");
+    }
+    other.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_named_document_that_is_gone_is_neither_an_old_nor_an_empty_configuration() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (objects, bucket) = (node.objects(), || key_of("bucket"));
+    objects.set_config(bucket(), long_cors("https://a.example", 2 << 10)).await.expect("set");
+    assert!(origins(objects).await[0].is_some());
+    objects.set_config(bucket(), long_cors("https://b.example", 2 << 10)).await.expect("set");
+    let stored = objects.inner.under.stored(&bucket()).await.expect("there");
+    let entry = stored.entries.get(ConfigKind::Cors.number());
+    objects.inner.under.documents.remove_named(stored.id, ConfigKind::Cors, entry).await;
+    let is_unavailable =
+        |error| matches!(error, Error::Unavailable(crate::object::error::UnavailableReason::Quorum));
+    assert!(objects.bucket(&bucket()).await.is_err_and(is_unavailable));
+    assert!(objects.config(&bucket()).await.is_err_and(is_unavailable));
+    // It can be replaced.
+    objects.set_config(bucket(), cors("https://c.example")).await.expect("set");
+    assert_eq!(origins(objects).await[1].as_deref(), Some("https://c.example"));
+    node.close().await;
+}
+
+#[test]
+fn an_entry_is_not_proposed_long_after_its_document_was_written_nor_for_another_bucket() {
+    let id = BucketId([1; 16]);
+    let generation = |ms| {
+        let made = sherd_core::id::Timestamp::from_ms(ms);
+        Generation(ChangeId { made, proposer: sherd_core::id::ProposerId(1) })
+    };
+    let bucket = |id, named: Option<Generation>| {
+        let mut entries = Entries::default();
+        if let Some(generation) = named {
+            entries.set(1, ConfigEntry::Document { generation, length: 5 }.encode());
+        }
+        let (location, tags) = (String::new(), Vec::new());
+        Bucket { id, created_ms: 0, location, phase: BucketPhase::Active, tags, entries }
+    };
+    let change = |age: Duration| EntryChange {
+        bucket: id,
+        kind: ConfigKind::Cors,
+        before: Some(generation(1)),
+        entry: None,
+        written: Instant::now().checked_sub(age).map(|began| WrittenDocument {
+            bucket: id,
+            generation: generation(2),
+            began,
+        }),
+    };
+    let fresh = change(Duration::ZERO);
+    assert!(fresh.judge(&bucket(id, Some(generation(1)))).is_ok());
+    for other in
+        [bucket(id, Some(generation(3))), bucket(id, None), bucket(BucketId([2; 16]), Some(generation(1)))]
+    {
+        assert!(matches!(fresh.judge(&other), Err(EntryRefusal::Conflict)));
+    }
+    let late = change(Duration::from_millis(CONFIG_WRITE_MS_MAX));
+    let refused = late.judge(&bucket(id, Some(generation(1))));
+    assert!(late.written.is_none() || matches!(refused, Err(EntryRefusal::Refused(Error::OutcomeUnknown))));
+}
