@@ -10,7 +10,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::FutureExt as _;
-use http::{Request, Response};
+use http::header::ORIGIN;
+use http::request::Parts;
+use http::{HeaderMap, Request, Response};
 use http_body_util::{Either, Full};
 use tokio::sync::Semaphore;
 
@@ -86,13 +88,19 @@ impl Drop for GaugeGuard<'_> {
     }
 }
 
-/// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked.
+/// Adds to the headers of an answer that the service did not give those by which a page of another origin may
+/// read it; the head is the request's.
+pub type AllowPage = Arc<dyn Fn(&Parts, &mut HeaderMap) + Send + Sync>;
+
+/// Puts `service` behind `admission`; `refuse` answers for it where it was not asked or panicked, and
+/// `allow_page` completes that for a page of another origin.
 /// Counts every answer, under the [`ApiName`] beside it; one that was slow is logged.
 pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
     slow: SlowRequests,
     refuse: fn(Refusal) -> Response<Full<Bytes>>,
+    allow_page: AllowPage,
 ) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
 where
     S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
@@ -102,10 +110,18 @@ where
     move |request| {
         let (service, admission, trace) =
             (service.clone(), Arc::clone(&admission), RequestTrace::begin(&slow));
+        let has_origin = request.headers().contains_key(ORIGIN);
+        let page = has_origin.then(|| Box::new((head_of(&request), Arc::clone(&allow_page))));
         Box::pin(async move {
             // The call itself is inside: a panic before the first await is caught too.
             let work = AssertUnwindSafe(async { service(request).await }).catch_unwind();
-            let refused = |refusal| (ApiName::default(), refuse(refusal).map(Either::Right));
+            let refused = |refusal| {
+                let mut response = refuse(refusal);
+                if let Some((head, allow_page)) = page.as_deref() {
+                    allow_page(head, response.headers_mut());
+                }
+                (ApiName::default(), response.map(Either::Right))
+            };
             let (ApiName(api), response) = match trace.scope(admission.run(work)).await {
                 Ok(Ok((api, response))) => (api, response.map(Either::Left)),
                 Ok(Err(_)) => refused(Refusal::Panicked),
@@ -116,6 +132,16 @@ where
             response
         })
     }
+}
+
+/// A copy of a request's head.
+fn head_of(request: &Request<RequestBody>) -> Parts {
+    let mut head = Request::new(()).into_parts().0;
+    head.method = request.method().clone();
+    head.uri = request.uri().clone();
+    head.version = request.version();
+    head.headers = request.headers().clone();
+    head
 }
 
 /// The answer of a guarded service.

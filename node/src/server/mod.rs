@@ -41,7 +41,7 @@ use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use self::accept_failures::Shortage;
-pub use self::admission::{Admission, GuardedFuture, Refusal, guard};
+pub use self::admission::{Admission, AllowPage, GuardedFuture, Refusal, guard};
 use self::client_stream::TimedStream;
 use self::exchange::Exchange;
 use self::handshakes::Handshakes;

@@ -1,8 +1,10 @@
 //! Cross-origin requests: which answers say that a page of another origin may read them, and preflights.
 
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRule};
+use sherd_s3::protocol::Limits;
 
-use crate::wire::{Answer, Asking, Server, TestClock, small_limits};
+use crate::memory::Memory;
+use crate::wire::{Answer, Asking, Server, TestClock, protocol, small_limits};
 
 const ORIGIN: &str = "https://a.example";
 const VARIES: &str = "Origin, Access-Control-Request-Headers, Access-Control-Request-Method";
@@ -125,6 +127,24 @@ async fn requests_that_no_rule_allows_are_answered_as_without_rules() {
     let read =
         [("access-control-allow-methods", "GET"), ("access-control-allow-origin", "*"), ("vary", VARIES)];
     assert_eq!(said(&any), read);
+}
+
+#[tokio::test]
+async fn an_answer_in_place_of_the_layers_may_be_read_too() {
+    let memory = Memory::new(None);
+    memory.configure("bucket", Some(rules()));
+    let protocol = protocol(TestClock::Still, Limits::default(), memory);
+    let allowed = |target: &str, origin: Option<&str>| {
+        let request = http::Request::put(target).header("host", "s3.test");
+        let request = origin.into_iter().fold(request, |request, origin| request.header("origin", origin));
+        let mut headers = http::HeaderMap::new();
+        protocol.allow_page(&request.body(()).expect("a request").into_parts().0, &mut headers);
+        headers.get("access-control-allow-origin").map(|origin| origin.to_str().expect("text").to_owned())
+    };
+    assert_eq!(allowed("/bucket/k", Some(ORIGIN)).as_deref(), Some(ORIGIN));
+    for (target, origin) in [("/bucket/k", None), ("/bucket/k", Some("null")), ("/other/k", Some(ORIGIN))] {
+        assert_eq!(allowed(target, origin), None, "{target} {origin:?}");
+    }
 }
 
 #[tokio::test]

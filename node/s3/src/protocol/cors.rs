@@ -18,8 +18,7 @@ use http::header::{
     ACCESS_CONTROL_REQUEST_HEADERS, ACCESS_CONTROL_REQUEST_METHOD, HeaderName, HeaderValue, ORIGIN, VARY,
 };
 use http::request::Parts;
-use http::{HeaderMap, Method, Response};
-use s3s::Body;
+use http::{HeaderMap, Method};
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRequest, CorsRule};
 use sherd_core::id::ObjectKey;
 use sherd_store::object::{BucketRef, LookupError};
@@ -69,9 +68,7 @@ impl Default for CorsLookup {
 impl CorsLookup {
     /// The rules of the bucket that a request addresses.
     async fn rules(&self, operations: &dyn Operations, bucket: &str) -> Result<Arc<Cors>, NoRules> {
-        let name = Some(bucket).filter(|name| names::may_be_bucket(name));
-        let name = name.and_then(|name| ObjectKey::new(name.to_owned()).ok()).ok_or(NoRules::NoBucket)?;
-        let found = match operations.bucket(name) {
+        let found = match operations.bucket(name_of(bucket).ok_or(NoRules::NoBucket)?) {
             Either::Left(remembered) => remembered.await,
             Either::Right(read) => {
                 let permit = tokio::time::timeout(CORS_LOOKUP_PATIENCE, self.reads.acquire()).await;
@@ -79,21 +76,7 @@ impl CorsLookup {
                 read.await
             }
         };
-        let view = match &found {
-            BucketRef::Viewed(view) => view,
-            BucketRef::Failed { error: LookupError::Register(_), .. } => return Err(NoRules::Unavailable),
-            BucketRef::Failed { error: LookupError::Missing, .. } | BucketRef::Named(_) => {
-                return Err(NoRules::NoBucket);
-            }
-        };
-        match view.config.cors() {
-            Ok(Some(rules)) => Ok(Arc::clone(rules)),
-            Ok(None) => Err(NoRules::NotEnabled),
-            Err(error) => {
-                tracing::error!(%error, bucket, "cross-origin rules cannot be read");
-                Err(NoRules::Undecodable)
-            }
-        }
+        rules_of(&found)
     }
 
     /// The headers that every answer to a request from an origin gets; `None` where no rule allows it. S3
@@ -107,12 +90,7 @@ impl CorsLookup {
     ) -> Option<CorsHeaders> {
         let address = address.as_ref().ok()?;
         let rules = self.rules(operations, &address.bucket).await.ok()?;
-        let named = parts
-            .headers
-            .get(ACCESS_CONTROL_REQUEST_METHOD)
-            .map_or(Some(parts.method.as_str()), |method| method.to_str().ok());
-        let asked = AskedHeaders::of(&parts.headers).ok()?;
-        allowed(&rules, origin, named.and_then(CorsMethod::of_name)?, &asked)
+        allowed_request(&rules, origin, parts)
     }
 
     /// The answer to a preflight of a head that was checked: the headers of a 200.
@@ -160,6 +138,52 @@ impl CorsLookup {
             )
         })
     }
+}
+
+/// As [`CorsLookup::cross_origin`], by a view that is remembered alone.
+pub(super) fn remembered(
+    operations: &dyn Operations,
+    parts: &Parts,
+    address: &Result<Address, BadAddress>,
+) -> Option<CorsHeaders> {
+    let origin = parts.headers.get(ORIGIN)?;
+    let name = name_of(&address.as_ref().ok()?.bucket)?;
+    let Either::Left(found) = operations.bucket(name) else { return None };
+    let rules = rules_of(&found.into_inner()).ok()?;
+    allowed_request(&rules, origin, parts)
+}
+
+/// The name, where a bucket may have it.
+fn name_of(bucket: &str) -> Option<ObjectKey> {
+    let name = Some(bucket).filter(|name| names::may_be_bucket(name))?;
+    ObjectKey::new(name.to_owned()).ok()
+}
+
+/// The rules of a bucket that was looked up.
+fn rules_of(found: &BucketRef) -> Result<Arc<Cors>, NoRules> {
+    let view = match found {
+        BucketRef::Viewed(view) => view,
+        BucketRef::Failed { error: LookupError::Register(_), .. } => return Err(NoRules::Unavailable),
+        BucketRef::Failed { error: LookupError::Missing, .. } | BucketRef::Named(_) => {
+            return Err(NoRules::NoBucket);
+        }
+    };
+    match view.config.cors() {
+        Ok(Some(rules)) => Ok(Arc::clone(rules)),
+        Ok(None) => Err(NoRules::NotEnabled),
+        Err(error) => {
+            tracing::error!(%error, bucket = %view.name, "cross-origin rules cannot be read");
+            Err(NoRules::Undecodable)
+        }
+    }
+}
+
+/// The headers that the first rule gives which allows a request.
+fn allowed_request(rules: &Cors, origin: &HeaderValue, parts: &Parts) -> Option<CorsHeaders> {
+    let named = parts.headers.get(ACCESS_CONTROL_REQUEST_METHOD);
+    let named = named.map_or(Some(parts.method.as_str()), |method| method.to_str().ok());
+    let asked = AskedHeaders::of(&parts.headers).ok()?;
+    allowed(rules, origin, named.and_then(CorsMethod::of_name)?, &asked)
 }
 
 /// The headers that a preflight asks leave for, in their order.
@@ -231,9 +255,8 @@ impl CorsHeaders {
         Self(headers)
     }
 
-    /// Puts them on an answer.
-    pub(super) fn add_to(self, response: &mut Response<Body>) {
-        let headers = response.headers_mut();
+    /// Puts them among those of an answer.
+    pub(super) fn add_to(self, headers: &mut HeaderMap) {
         headers.extend(self.0);
         headers.append(VARY, VARIES);
     }

@@ -34,7 +34,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::{Request, Response};
+use http::request::Parts;
+use http::{HeaderMap, Request, Response};
 use http_body::Body as HttpBody;
 use s3s::Body;
 use sherd_core::env::Clock;
@@ -45,6 +46,7 @@ use crate::operations::Operations;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
+use address::Address;
 use body::TransportError;
 use inner::Inner;
 
@@ -72,6 +74,15 @@ impl Protocol {
         operations: Arc<dyn Operations>,
     ) -> Self {
         Self { inner: Arc::new(Inner::new(config, credentials, clock, operations)) }
+    }
+
+    /// Lets a page of another origin read an answer that is given in place of the layer's, where its bucket's
+    /// rules allow that and a view of the bucket is remembered.
+    pub fn allow_page(&self, head: &Parts, headers: &mut HeaderMap) {
+        let address = Address::of(head, &self.inner.domains);
+        if let Some(cors) = cors::remembered(self.inner.operations.as_ref(), head, &address) {
+            cors.add_to(headers);
+        }
     }
 
     /// Answers a request, and says which operation it was.

@@ -59,7 +59,7 @@ impl Inner {
         let request = AddressedRequest { parts, address, body };
         let (api, mut response) = self.serve(request, &uri, &asked).await;
         if let Some(cors) = cors {
-            cors.add_to(&mut response);
+            cors.add_to(response.headers_mut());
         }
         (api, response)
     }
@@ -78,7 +78,7 @@ impl Inner {
         let mut response = match judged {
             Ok(cors) => {
                 let mut response = Response::new(Body::empty());
-                cors.add_to(&mut response);
+                cors.add_to(response.headers_mut());
                 asked.finish(&mut response);
                 response
             }

@@ -26,7 +26,7 @@ use crate::process::config::settings::EtagForm;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
-use crate::server::{Refusal, RequestBody};
+use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_s3::Gateway;
 use sherd_s3::auth::{Secret, StaticCredentials};
 use sherd_s3::protocol::code::Code;
@@ -51,6 +51,8 @@ pub enum OpenError {
 pub struct OpenStore<S> {
     /// Answers every S3 request.
     pub service: S,
+    /// Lets pages of other origins read answers that are given in its place.
+    pub allow_page: AllowPage,
     /// How the volumes of all nodes are cut into sets.
     pub shape: PoolShape,
     /// How many nodes there are.
@@ -113,7 +115,9 @@ pub async fn open(
     let protocol = protocol(config, &store, clock, rng.as_ref());
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
+    let pages = protocol.clone();
     Ok(OpenStore {
+        allow_page: Arc::new(move |head, headers| pages.allow_page(head, headers)),
         service: move |request| -> BoxFuture<'static, _> {
             let protocol = protocol.clone();
             Box::pin(async move { protocol.call(request).await })

@@ -176,7 +176,7 @@ async fn serve_s3(
     let limits = config.limits;
     let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
     let slow = SlowRequests::after(config.log.slow_request);
-    let service = guard(store.service, admission, slow, refuse);
+    let service = guard(store.service, admission, slow, refuse, store.allow_page);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
     let served = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
     let patience = async {

@@ -338,13 +338,16 @@ async fn a_panic_stays_in_its_request_and_both_are_counted() {
         admission,
         SlowRequests::after(Duration::ZERO),
         |refusal| if refusal == Refusal::Panicked { text("caught") } else { text("refused") },
+        Arc::new(|head, headers| {
+            headers.insert("x-page", head.headers["origin"].clone());
+        }),
     );
     let served = Served::start(PATIENT, move |request| {
         let answer = guarded(request);
         async move {
-            let response = answer.await;
-            let body = response.into_body().collect().await.unwrap_or_else(|never| panic!("{never}"));
-            Response::new(Full::new(body.to_bytes()))
+            let (head, body) = answer.await.into_parts();
+            let body = body.collect().await.unwrap_or_else(|never| panic!("{never}"));
+            Response::from_parts(head, Full::new(body.to_bytes()))
         }
     })
     .await;
@@ -352,6 +355,7 @@ async fn a_panic_stays_in_its_request_and_both_are_counted() {
     let answer =
         last_answer(&mut stream, &format!("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n{GET_CLOSE}")).await;
     assert!(answer.contains("caught") && answer.ends_with("fine"), "{answer}");
+    assert!(!answer.contains("x-page"), "{answer}");
     let scraped = String::from_utf8(metrics.encode()).expect("text");
     for api in ["GetObject", "Unknown"] {
         assert!(
@@ -359,5 +363,8 @@ async fn a_panic_stays_in_its_request_and_both_are_counted() {
             "{scraped}"
         );
     }
+    let of_a_page = format!("GET /panic HTTP/1.1\r\nHost: x\r\nOrigin: a page\r\n\r\n{GET_CLOSE}");
+    let answer = last_answer(&mut served.connect().await, &of_a_page).await;
+    assert_eq!(answer.matches("x-page: a page\r\n").count(), 1, "the answer of the guard alone: {answer}");
     assert_eq!(served.end().await, 0);
 }
