@@ -9,7 +9,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::{BoxFuture, Shared};
+use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
@@ -25,7 +25,8 @@ use crate::object::limits::{
 use crate::object::view::{BucketView, LookupError};
 
 /// The end of a read of a bucket's register that several requests wait for.
-pub(super) type SharedLookup = Shared<BoxFuture<'static, Result<BucketView, LookupError>>>;
+pub(super) type SharedLookup = Shared<LookupEnd>;
+type LookupEnd = BoxFuture<'static, Result<BucketView, LookupError>>;
 
 /// Views of buckets by name, each until [`BUCKET_VIEW_PERIOD`] after its register's read began.
 #[derive(Debug)]
@@ -60,7 +61,8 @@ pub(super) struct LookupStart {
 #[derive(Debug)]
 pub(super) struct LookupUnderWay {
     pub(super) start: LookupStart,
-    pub(super) outcome: SharedLookup,
+    /// There while a request waits for it.
+    pub(super) outcome: WeakShared<LookupEnd>,
 }
 
 /// The bytes that views take: of their configurations twice what is stored, as their parsed form may need.
@@ -128,10 +130,12 @@ impl BucketCache {
         LookupStart { began: Instant::now(), forgotten: *self.part(name).lock() }
     }
 
-    /// Remembers what a read found, unless the bucket was forgotten since it began.
+    /// Remembers what a read found, unless the bucket was forgotten since it began, or a read that began
+    /// later has filled its view: views do not go back.
     pub(super) fn fill(&self, start: LookupStart, view: BucketView) {
         let part = self.part(&view.name).lock();
-        if *part == start.forgotten {
+        let is_latest = self.views.peek(&view.name).is_none_or(|known| known.began <= start.began);
+        if *part == start.forgotten && is_latest {
             let LookupStart { began, .. } = start;
             let is_refreshed = AtomicBool::new(false);
             self.views.insert(view.name.clone(), Arc::new(CachedView { view, began, is_refreshed }));
@@ -242,6 +246,16 @@ mod tests {
         assert!(!later.may_be_joined_by(cache.start(&bucket.name)), "it may show what was a second ago");
         cache.fill(later, bucket.clone());
         assert_eq!(held(&cache, &bucket), Some(bucket));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_read_that_was_overtaken_by_a_later_one_fills_nothing() {
+        let (cache, before) = (BucketCache::default(), view("bucket", 4));
+        let (slow, after) = (cache.start(&before.name), view("bucket", 8));
+        tokio::time::advance(BUCKET_REFRESH_AFTER).await;
+        put(&cache, &after);
+        cache.fill(slow, before);
+        assert_eq!(held(&cache, &after), Some(after));
     }
 
     #[tokio::test(start_paused = true)]

@@ -99,29 +99,39 @@ impl BucketRegisters {
         }
     }
 
-    /// Takes part in a read of the bucket's register that is under way, or begins one, which goes on although
-    /// its requests are dropped. Says whether it was under way.
+    /// Takes part in a read of the bucket's register that is under way, or begins one. It ends when its last
+    /// request is dropped, so that a client that asks and leaves has no read done for it; a refresh goes on.
+    /// Says whether it was under way.
     fn begin_read(&self, name: &ObjectKey, refresh: Option<OwnedSemaphorePermit>) -> (SharedLookup, bool) {
         let mut lookups = self.views.lookups.lock();
         let start = self.views.start(name);
-        if let Some(known) = lookups.get(name).filter(|known| known.start.may_be_joined_by(start)) {
-            return (known.outcome.clone(), true);
+        let known = lookups.get(name).filter(|known| known.start.may_be_joined_by(start));
+        if let Some(outcome) = known.and_then(|known| known.outcome.upgrade()) {
+            return (outcome, true);
         }
-        let (done, outcome) = oneshot::channel();
+        let (mut done, outcome) = oneshot::channel();
         let ended = |read: Result<_, _>| read.unwrap_or(Err(Failure::Unavailable.into()));
         let outcome: SharedLookup = outcome.map(ended).boxed().shared();
-        lookups.insert(name.clone(), LookupUnderWay { start, outcome: outcome.clone() });
+        let waited_for = outcome.downgrade().expect("it was not polled yet");
+        lookups.insert(name.clone(), LookupUnderWay { start, outcome: waited_for });
         drop(lookups);
+        let kept = refresh.map(|place| (place, outcome.clone()));
         let (under, name) = (self.clone(), name.clone());
         self.registers.tasks().spawn(trace::inherited(async move {
-            let _refresh = refresh;
-            let read = under.read_view(&name, start).await;
+            let _kept = kept;
+            let read = tokio::select! {
+                biased;
+                read = under.read_view(&name, start) => Some(read),
+                () = done.closed() => None,
+            };
             let mut lookups = under.views.lookups.lock();
             if lookups.get(&name).is_some_and(|known| known.start == start) {
                 lookups.remove(&name);
             }
             drop(lookups);
-            drop(done.send(read));
+            if let Some(read) = read {
+                drop(done.send(read));
+            }
         }));
         (outcome, false)
     }

@@ -202,12 +202,43 @@ async fn requests_that_miss_a_view_share_one_read() {
     let (done, outcome) = oneshot::channel::<Result<_, LookupError>>();
     let outcome = outcome.map(|read| read.expect("sent")).boxed().shared();
     under.forget(&name);
-    let earlier = LookupUnderWay { start: under.views.start(&name), outcome };
+    let waited_for = outcome.downgrade().expect("not polled");
+    let earlier = LookupUnderWay { start: under.views.start(&name), outcome: waited_for };
     under.views.lookups.lock().insert(name.clone(), earlier);
     let mut later = Box::pin(node.objects().bucket(&name));
     assert!(futures::poll!(&mut later).is_pending(), "it waits for the other one");
     done.send(Err(LookupError::Missing)).expect("waited for");
     assert!(later.await.is_ok());
+    gateway.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_read_for_which_no_request_waits_any_more_ends() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let hour = Duration::from_hours(1);
+    let patient = RegisterTimeouts { round: hour, operation: hour, ..RegisterTimeouts::default() };
+    let (gateway, script) = node.scripted_gateway(patient);
+    let (name, views) = (key_of("bucket"), &gateway.objects().inner.under.views);
+    says(&script.reads, |_, _| Fate::Silence);
+    {
+        let mut second = Box::pin(gateway.objects().bucket(&name));
+        let mut first = Box::pin(gateway.objects().bucket(&name));
+        assert!(futures::poll!(&mut first).is_pending() && futures::poll!(&mut second).is_pending());
+        drop(first);
+        assert!(views.lookups.lock()[&name].outcome.upgrade().is_some(), "the second one waits for it");
+    }
+    let ended = async {
+        while !views.lookups.lock().is_empty() {
+            crate::upkeep::tests::between_looks().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, ended).await.expect("the read was given up");
+    // The next request has a read of its own.
+    says(&script.reads, |_, _| Fate::Through);
+    assert!(gateway.objects().bucket(&name).await.is_ok());
     gateway.close().await;
     node.close().await;
 }
