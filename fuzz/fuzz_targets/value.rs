@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use libfuzzer_sys::fuzz_target;
-use sherd_core::record::Value;
+use sherd_core::record::{ObjectTags, Value, VersionKind};
 
 fuzz_target!(|data: &[u8]| {
     let bytes = Bytes::copy_from_slice(data);
@@ -11,6 +11,13 @@ fuzz_target!(|data: &[u8]| {
         // Versions 1 to 3 are read and written as 4.
         assert!(bytes.first() != Some(&4) || value.encode() == bytes);
         assert_eq!(Value::decode(value.encode()), Ok(value.clone()));
+        for version in value.state.object().map_or(&[][..], |object| &object.versions) {
+            let VersionKind::Content(content) = &version.kind else { continue };
+            let stored = ObjectTags::of(&content.entries);
+            if let Ok(tags) = stored.decode() {
+                assert_eq!(ObjectTags::encode(&tags), Ok(stored));
+            }
+        }
         for named in value.data_refs() {
             let layout = named.layout().expect("a decoded reference can be laid out");
             assert!(layout.shard_bytes() > 0);

@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::ObjectKey;
-use sherd_core::record::Attributes;
+use sherd_core::record::{Attributes, ObjectTags};
 use sherd_core::report::VolumeCondition;
 use sherd_core::topology::GeometryRequest;
 use sherd_node::process::serve::store::{Machine, Store, StoreConfig};
@@ -240,7 +240,8 @@ async fn put(
     conditions: WriteConditions,
 ) -> Result<String, Error> {
     let (name, attributes) = (name(key), Attributes::default());
-    let request = PutRequest { name, attributes, conditions, upload: upload(bytes) };
+    let request =
+        PutRequest { name, attributes, tags: ObjectTags::default(), conditions, upload: upload(bytes) };
     let written = timeout(PATIENCE, objects.put(request)).await.expect("in time")?;
     Ok(written.etag)
 }
@@ -318,7 +319,7 @@ async fn upload_in_parts(world: &mut World, store: Store) {
     let objects = store.objects();
     world.read_all(objects).await;
     let (attributes, checksum) = (Attributes::default(), None);
-    let create = CreateUpload { name: name("parts"), attributes, checksum };
+    let create = CreateUpload { name: name("parts"), attributes, tags: ObjectTags::default(), checksum };
     let id = objects.create_upload(create).await.expect("begun");
     let bytes = body(world.seed, "parts", (5 << 20) + 70_000);
     let mut parts = Vec::new();

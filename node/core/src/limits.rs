@@ -26,6 +26,8 @@ pub const CHECKSUMS_MAX: usize = 5;
 pub const LOCATION_BYTES_MAX: usize = 64;
 /// Tags of one bucket (AWS, "Using cost allocation S3 bucket tags").
 pub const BUCKET_TAGS_MAX: usize = 50;
+/// Tags of one object (AWS, "Categorizing your objects using tags").
+pub const OBJECT_TAGS_MAX: usize = 10;
 /// Characters of a tag's key (AWS, "Using cost allocation S3 bucket tags").
 pub const TAG_KEY_CHARS_MAX: usize = 128;
 /// Characters of a tag's value (AWS, "Using cost allocation S3 bucket tags").
@@ -38,8 +40,8 @@ pub const CORS_ID_CHARS_MAX: usize = 255;
 pub const CORS_XML_BYTES_MAX: u64 = 64 << 10;
 /// Entries of one record, of a bucket or a version: more kinds than S3's features need.
 pub const ENTRIES_MAX: usize = 32;
-/// Bytes of one entry: the tags of an object at their limits fit (AWS, "Categorizing your storage using
-/// tags": 10 tags), each character in 4 bytes. A longer document of a bucket lies in a register of its own.
+/// Bytes of one entry: the tags of an object at their limits fit, each character in 4 bytes. A longer
+/// document of a bucket lies in a register of its own.
 pub const ENTRY_BYTES_MAX: usize = 16 << 10;
 /// Bytes of all entries of one record: two of the longest.
 pub const ENTRIES_BYTES_MAX: usize = 2 * ENTRY_BYTES_MAX;
@@ -267,7 +269,7 @@ const _: () = {
     assert!(BUCKET_TAGS_MAX <= u8::MAX as usize, "a bucket counts its tags in a byte");
     assert!(ENTRIES_MAX <= u8::MAX as usize, "a record counts its entries in a byte");
     assert!(
-        10 * ((TAG_KEY_CHARS_MAX + TAG_VALUE_CHARS_MAX) * 4 + 8) <= ENTRY_BYTES_MAX,
+        OBJECT_TAGS_MAX * ((TAG_KEY_CHARS_MAX + TAG_VALUE_CHARS_MAX) * 4 + 8) < ENTRY_BYTES_MAX,
         "an object's tags fit one entry"
     );
     assert!(

@@ -9,6 +9,11 @@ use sherd_store::object::ObjectName;
 pub(crate) const READ_OBJECT: &str = "s3:GetObject";
 /// The action of the deletion of an object: what a batch does to each of its keys.
 pub(crate) const DELETE_OBJECT: &str = "s3:DeleteObject";
+/// The action of a read of an object's tags: what a copy that keeps them does to its source, and what a read
+/// of an object does that says how many there are.
+pub(crate) const READ_TAGS: &str = "s3:GetObjectTagging";
+/// The action of a change of an object's tags: what a write of an object does that brings some.
+pub(crate) const WRITE_TAGS: &str = "s3:PutObjectTagging";
 
 /// The resource that a decision is about.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

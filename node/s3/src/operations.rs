@@ -14,7 +14,9 @@ use super::bucket::{self, configuration, cors, list_objects, list_versions, sett
 use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
 use super::multipart;
-use super::object::{copy_object, delete_object, get_object, head_object, object_attributes, put_object};
+use super::object::{
+    copy_object, delete_object, get_object, head_object, object_attributes, put_object, tagging,
+};
 use super::protocol::address::Level;
 use super::protocol::code::Code;
 use super::protocol::query::Query;
@@ -208,6 +210,8 @@ const ACL: &[&str] = &[
     "x-amz-expected-bucket-owner",
     "x-amz-request-payer",
 ];
+const OBJECT_TAGS: &[&str] =
+    &["x-amz-checksum-algorithm", "content-md5", "x-amz-expected-bucket-owner", "x-amz-request-payer"];
 const PUT: &[&str] = &[
     "x-amz-acl",
     "x-amz-checksum-algorithm",
@@ -216,7 +220,6 @@ const PUT: &[&str] = &[
     "x-amz-expected-bucket-owner",
     "x-amz-request-payer",
     "x-amz-storage-class",
-    "x-amz-tagging",
 ];
 const PART: &[&str] = &[
     "x-amz-checksum-algorithm",
@@ -241,7 +244,6 @@ const COPY: &[&str] = &[
     "x-amz-metadata-directive",
     "x-amz-request-payer",
     "x-amz-storage-class",
-    "x-amz-tagging",
     "x-amz-tagging-directive",
 ];
 const BEGIN: &[&str] = &[
@@ -251,7 +253,6 @@ const BEGIN: &[&str] = &[
     "x-amz-expected-bucket-owner",
     "x-amz-request-payer",
     "x-amz-storage-class",
-    "x-amz-tagging",
 ];
 const COMPLETE: &[&str] =
     &["x-amz-checksum-type", "x-amz-expected-bucket-owner", "x-amz-mp-object-size", "x-amz-request-payer"];
@@ -310,18 +311,19 @@ table! {
     ListParts: GET Object - ["uploadId"] LIST_PARTS, None, PAYER, "s3:ListMultipartUploadParts" Object view, Request => multipart::list_parts;
     GetObjectAttributes: GET Object - ["attributes"] VERSION, None, ATTRIBUTES, "s3:GetObjectAttributes" Object view, Request => object_attributes::get;
     GetObjectAcl: GET Object - ["acl"] VERSION, None, PAYER, "s3:GetObjectAcl" Object view, Request => configuration::object_acl;
-    GetObjectTagging: GET Object - ["tagging"] VERSION, None, PAYER, "s3:GetObjectTagging" Object view, Request => configuration::object_tagging;
+    GetObjectTagging: GET Object - ["tagging"] VERSION, None, PAYER, "s3:GetObjectTagging" Object view, Request => tagging::get;
     GetObjectRetention: GET Object - ["retention"] VERSION, None, PAYER, "s3:GetObjectRetention" Object view, Request => configuration::lock;
     GetObjectLegalHold: GET Object - ["legal-hold"] VERSION, None, PAYER, "s3:GetObjectLegalHold" Object view, Request => configuration::lock;
     GetObject: GET Object - [] READ, None, READ_ONCE, "s3:GetObject" Object view, Request => get_object::get;
     HeadObject: HEAD Object - [] READ, None, READ_ONCE, "s3:GetObject" Object view, Request => head_object::head;
     UploadPartCopy: PUT Object copy ["partNumber", "uploadId"] &[], None, PART_COPY, "s3:PutObject" Object view, PartSource => multipart::upload_part_copy;
     UploadPart: PUT Object - ["partNumber", "uploadId"] &[], Object, PART, "s3:PutObject" Object view, Request => multipart::upload_part;
+    PutObjectTagging: PUT Object - ["tagging"] VERSION, Xml, OBJECT_TAGS, "s3:PutObjectTagging" Object view, Request => tagging::put;
     CopyObject: PUT Object copy [] VERSION, None, COPY, "s3:PutObject" Object view, CopySource => copy_object::copy;
     PutObjectAcl: PUT Object - ["acl"] VERSION, Xml, ACL, "s3:PutObjectAcl" Object view, Request => settings::put_object_acl;
     PutObject: PUT Object - [] VERSION, Object, PUT, "s3:PutObject" Object view, Request => put_object::put;
     AbortMultipartUpload: DELETE Object - ["uploadId"] &[], None, PAYER, "s3:AbortMultipartUpload" Object view, Request => multipart::abort;
-    DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object view, Request => configuration::delete_object_tagging;
+    DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object view, Request => tagging::delete;
     DeleteObject: DELETE Object - [] VERSION, None, DELETE_ONE, "s3:DeleteObject" Object view, Request => delete_object::delete;
     CreateMultipartUpload: POST Object - ["uploads"] &[], None, BEGIN, "s3:PutObject" Object view, Request => multipart::create;
     CompleteMultipartUpload: POST Object - ["uploadId"] &[], Xml, COMPLETE, "s3:PutObject" Object view, Request => multipart::complete;
@@ -608,6 +610,8 @@ mod tests {
             assert!(row.action.starts_with("s3:"), "{}", row.name);
         }
         assert_eq!(Operation::GetObject.row().action, access::READ_OBJECT);
+        assert_eq!(Operation::GetObjectTagging.row().action, access::READ_TAGS);
+        assert_eq!(Operation::PutObjectTagging.row().action, access::WRITE_TAGS);
         assert_eq!(Operation::DeleteObjects.row().action, access::DELETE_OBJECT);
     }
 

@@ -118,7 +118,6 @@ table! {
     PutObjectAnnotation: PUT Object ["annotation"], why::ANNOTATIONS;
     PutObjectLegalHold: PUT Object ["legal-hold"], why::LOCK;
     PutObjectRetention: PUT Object ["retention"], why::LOCK;
-    PutObjectTagging: PUT Object ["tagging"], "objects have no tags";
     RenameObject: PUT Object ["renameObject"], why::DIRECTORY;
     UpdateObjectEncryption: PUT Object ["encryption"], why::ENCRYPTION;
     RestoreObject: POST Object ["restore"], "there is no storage class to restore from";

@@ -33,5 +33,6 @@ mod renewal;
 mod restarts;
 mod roles;
 mod slow;
+mod tags;
 mod too_few;
 mod twins;

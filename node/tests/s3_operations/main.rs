@@ -28,6 +28,7 @@ mod read;
 mod restart;
 mod settings;
 mod surface;
+mod tagging;
 mod tls;
 mod versions;
 mod wire;

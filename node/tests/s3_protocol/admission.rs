@@ -82,6 +82,11 @@ fn of_configuration() -> Vec<(&'static str, Asking)> {
             "PutBucketCors",
             Asking::new("PUT", "/bucket?cors").body(b"abc").header("content-md5", "kAFQmDzST7DWlj99KOF/cg=="),
         ),
+        (
+            "PutObjectTagging",
+            Asking::new("PUT", "/bucket/k?tagging&versionId=null")
+                .body(b"<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>"),
+        ),
         ("DeleteBucketTagging", Asking::new("DELETE", "/bucket?tagging")),
         ("DeleteBucketWebsite", Asking::new("DELETE", "/bucket?website")),
         ("DeleteBucketEncryption", Asking::new("DELETE", "/bucket?encryption")),
@@ -155,7 +160,6 @@ async fn unknown_sub_resources_are_not_implemented() {
         ("DELETE", "/bucket?metadataTable"),
         ("GET", "/bucket?session"),
         ("PUT", "/bucket?inventory&id=1"),
-        ("PUT", "/bucket/k?tagging"),
         ("GET", "/bucket/k?torrent"),
         ("POST", "/bucket/k?restore"),
         ("POST", "/bucket/k?select&select-type=2"),
@@ -206,7 +210,6 @@ async fn headers_for_features_that_are_lacking_are_not_implemented() {
     for (name, value) in [
         ("x-amz-server-side-encryption", "aws:kms"),
         ("x-amz-object-lock-mode", "COMPLIANCE"),
-        ("x-amz-tagging", "a=b"),
         ("x-amz-website-redirect-location", "/x"),
         ("x-amz-mfa", "1 2"),
     ] {

@@ -25,7 +25,7 @@ pub struct OverLimit {
 /// The numbers that S3 gives to parts.
 const PART_NUMBERS: RangeInclusive<u16> = 1..=limits::PARTS_MAX;
 
-fn require(holds: bool, field: &'static str) -> Result<(), OverLimit> {
+pub(super) fn require(holds: bool, field: &'static str) -> Result<(), OverLimit> {
     if holds { Ok(()) } else { Err(OverLimit { field }) }
 }
 
@@ -117,7 +117,7 @@ fn check_attributes(attributes: &Attributes) -> Result<(), OverLimit> {
     require(bytes <= limits::ATTRIBUTES_BYTES_MAX, "attributes")
 }
 
-fn check_tag(tag: &Tag) -> Result<(), OverLimit> {
+pub(super) fn check_tag(tag: &Tag) -> Result<(), OverLimit> {
     let Tag { key, value } = tag;
     require((1..=limits::TAG_KEY_CHARS_MAX).contains(&key.chars().count()), "tag key")?;
     require(value.chars().count() <= limits::TAG_VALUE_CHARS_MAX, "tag value")

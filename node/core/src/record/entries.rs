@@ -2,8 +2,9 @@
 //!
 //! An entry is a kind and bytes that only the kind's own reader looks into. A program keeps entries of kinds
 //! that it does not know byte for byte, so that a newer node's tags, locks or keys survive a change that an
-//! older node makes. Kinds are stored and never given twice. Those of buckets are in `crate::config`;
-//! `docs/disk-format.md` lists all, `bytes/` stores them.
+//! older node makes. Kinds are stored and never given twice. Those of buckets are in `crate::config`, those
+//! of versions where their types are ([`super::ObjectTags`]); `docs/disk-format.md` lists all, `bytes/`
+//! stores them.
 
 use bytes::Bytes;
 

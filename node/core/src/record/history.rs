@@ -1,13 +1,13 @@
-//! The effect of a put and a delete on an object's versions. Pure: every verb that adds or removes a version
-//! (put, copy, complete, delete) calls it inside its register's compare-and-set, on the value that the
-//! prepare found.
+//! The effect of a put, a delete and a change of tags on an object's versions. Pure: every verb that changes
+//! versions (put, copy, complete, delete, tagging) calls it inside its register's compare-and-set, on the
+//! value that the prepare found.
 //!
 //! All buckets are unversioned, so that a put replaces every version by one with the null id, and a delete
 //! removes them. A bucket's versioning state will be one more argument of both and decide the new version's
 //! id, which versions are replaced, and whether a delete adds a marker; a delete will also say which version
 //! it is of. A lock on a version that would be replaced will be their error.
 
-use super::{Content, Object, State, Version, VersionKind};
+use super::{Content, Object, ObjectTags, State, Version, VersionKind};
 use crate::id::VersionId;
 
 /// An object after a change of its versions.
@@ -31,6 +31,16 @@ pub fn delete(object: Option<&Object>) -> Change<'_> {
     change(object, Vec::new())
 }
 
+/// The object with other tags of the version that a plain read sees. All else of it stays; an object whose
+/// newest version is a delete marker, or that has no version, stays as it is.
+pub fn tag(object: &Object, tags: &ObjectTags) -> Object {
+    let mut object = object.clone();
+    if let Some(Version { kind: VersionKind::Content(content), .. }) = object.versions.first_mut() {
+        tags.put_into(&mut content.entries);
+    }
+    object
+}
+
 fn change(object: Option<&Object>, versions: Vec<Version>) -> Change<'_> {
     let (replaced, uploads) =
         object.map_or_else(Default::default, |object| (object.versions.as_slice(), object.uploads.clone()));
@@ -52,7 +62,7 @@ impl From<Object> for State {
 mod tests {
     use super::*;
     use crate::id::UploadId;
-    use crate::record::{Attributes, Body, Checksums, Entries, Upload};
+    use crate::record::{Attributes, Body, Checksums, Entries, Tag, Upload};
 
     fn content(size: u64) -> Content {
         Content {
@@ -100,6 +110,33 @@ mod tests {
             let delete = delete(before.as_ref());
             assert_eq!(delete.replaced, replaced, "{before:?}");
             assert_eq!(State::from(delete.object), after_delete, "{before:?}");
+        }
+    }
+
+    #[test]
+    fn tags_change_the_newest_version_alone() {
+        let tagged = |tags: &ObjectTags| {
+            let mut entries = Entries::default();
+            entries.set(7, b"another"[..].into());
+            tags.put_into(&mut entries);
+            let kind = VersionKind::Content(Content { entries, ..content(2) });
+            Version { kind, ..null(2) }
+        };
+        let tags = |value: &str| {
+            let tag = Tag { key: "k".to_owned(), value: value.to_owned() };
+            ObjectTags::encode(&[tag]).expect("within limits")
+        };
+        let marker = Version { kind: VersionKind::DeleteMarker, ..null(1) };
+        let uploads =
+            vec![Upload { id: UploadId([1; 16]), initiated_ms: 1, attributes: None, checksum: None }];
+        let object = |versions: &[Version]| Object { versions: versions.to_vec(), uploads: uploads.clone() };
+        let none = ObjectTags::default();
+        for (before, after) in [(&none, tags("1")), (&tags("1"), tags("2")), (&tags("1"), none.clone())] {
+            let before = object(&[tagged(before), tagged(&tags("old"))]);
+            assert_eq!(tag(&before, &after), object(&[tagged(&after), tagged(&tags("old"))]));
+        }
+        for unreadable in [object(&[]), object(&[marker, tagged(&tags("1"))])] {
+            assert_eq!(tag(&unreadable, &tags("2")), unreadable);
         }
     }
 }

@@ -10,6 +10,7 @@ mod check;
 mod entries;
 pub mod history;
 pub mod row_key;
+mod tags;
 
 #[cfg(test)]
 pub(crate) mod strategy;
@@ -20,6 +21,7 @@ pub use bytes::{
 };
 pub use check::OverLimit;
 pub use entries::{Entries, Entry};
+pub use tags::ObjectTags;
 
 use smallvec::SmallVec;
 
@@ -415,7 +417,7 @@ pub struct Bucket {
     pub entries: Entries,
 }
 
-/// A tag of a bucket.
+/// A tag of a bucket or an object.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tag {
     /// Not empty; at most [`crate::limits::TAG_KEY_CHARS_MAX`] characters.

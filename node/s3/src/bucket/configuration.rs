@@ -1,7 +1,7 @@
 //! Reads of what a bucket or an object can be configured with, answered as AWS answers for "none".
 //!
-//! Nothing of it can be set here yet but a bucket's tags, which are in `tags`: writes of it are not
-//! implemented. But nearly every tool asks before it does anything else, and takes an answer other than AWS's
+//! Nothing of it can be set here yet: writes of it are not implemented. Tags can be set; they have rooms of
+//! their own. But nearly every tool asks before it does anything else, and takes an answer other than AWS's
 //! for a failure. Where AWS has an empty answer, that is given; where AWS has an error that says "none", that
 //! error. Deletions are answered as AWS answers them where nothing is there, with 204: tools that clean up
 //! send them blindly.
@@ -9,11 +9,10 @@
 use s3s::dto::{
     GetBucketAccelerateConfigurationOutput, GetBucketAclOutput, GetBucketLoggingOutput,
     GetBucketNotificationConfigurationOutput, GetBucketRequestPaymentOutput, GetBucketVersioningOutput,
-    GetObjectAclOutput, GetObjectTaggingOutput, ObjectOwnership, OwnershipControls, OwnershipControlsRule,
-    Payer,
+    GetObjectAclOutput, ObjectOwnership, OwnershipControls, OwnershipControlsRule, Payer,
 };
 
-use crate::answer::{self, NULL, Response, VERSION_ID};
+use crate::answer::{self, Response};
 use crate::error::{Outcome, not_configured};
 use crate::gateway::Gateway;
 use crate::owner;
@@ -88,34 +87,15 @@ pub(crate) async fn object_acl(gateway: &Gateway, request: Request<'_>) -> Outco
     })
 }
 
-pub(crate) async fn object_tagging(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let null_version = found(gateway, request).await?;
-    let response = answer::document(&GetObjectTaggingOutput { tag_set: Vec::new(), version_id: None })?;
-    Ok(of_version(response, null_version))
-}
-
-pub(crate) async fn delete_object_tagging(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let null_version = found(gateway, request).await?;
-    Ok(of_version(answer::no_content(), null_version))
-}
-
 /// Retention and legal hold of an object, in a bucket without Object Lock.
 pub(crate) async fn lock(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     found(gateway, request).await?;
     Err(Refusal::says(Code::InvalidRequest, "Bucket is missing Object Lock Configuration").into())
 }
 
-fn of_version(mut response: Response, null_version: bool) -> Response {
-    if null_version {
-        response.headers_mut().insert(VERSION_ID, NULL);
-    }
-    response
-}
-
-/// Looks for an object; `true` when its null version was asked for by name.
-async fn found(gateway: &Gateway, request: Request<'_>) -> Outcome<bool> {
-    let null_version = request.names_null_version();
+/// Looks for an object.
+async fn found(gateway: &Gateway, request: Request<'_>) -> Outcome<()> {
     let (name, conditions) = (request.target.object(), ReadConditions::default());
     gateway.objects.head(ReadRequest { name, span: Span::Whole, conditions }).await?;
-    Ok(null_version)
+    Ok(())
 }

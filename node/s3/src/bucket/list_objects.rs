@@ -98,7 +98,7 @@ fn described(entry: ListEntry, encoding: KeyEncoding, with_owner: bool) -> PageE
 #[cfg(test)]
 mod tests {
     use sherd_core::id::ObjectKey;
-    use sherd_core::record::{Attributes, Checksums};
+    use sherd_core::record::{Attributes, Checksums, ObjectTags};
 
     use super::*;
     use sherd_store::object::ObjectInfo;
@@ -113,6 +113,7 @@ mod tests {
             checksums: Checksums::new(),
             checksum_kind: None,
             parts: None,
+            tags: ObjectTags::default(),
         };
         let entry = || ListEntry::Object { key: ObjectKey::new("a").unwrap(), info: info.clone() };
         let has_owner = |with_owner| match described(entry(), KeyEncoding::of(None).unwrap(), with_owner) {

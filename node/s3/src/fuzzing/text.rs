@@ -6,7 +6,10 @@ use http::header::{
     RANGE,
 };
 use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
-use sherd_core::limits::{ATTRIBUTES_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, PARTS_MAX};
+use sherd_core::limits::{
+    ATTRIBUTES_BYTES_MAX, KEY_BYTES_MAX, METADATA_BYTES_MAX, OBJECT_TAGS_MAX, PARTS_MAX,
+};
+use sherd_core::record::Tag;
 
 use crate::auth::amz_date::AmzDate;
 use crate::auth::authorization::Authorization;
@@ -22,7 +25,7 @@ use crate::protocol::checksum::{ALGORITHMS, of_object};
 use crate::protocol::query::Query;
 use crate::{
     header::attributes, header::checksum, header::conditions, header::copy_source, header::document,
-    header::if_range, header::range, header::timestamp, names,
+    header::if_range, header::range, header::tagging, header::timestamp, names,
 };
 use sherd_store::object::{EtagMatch, Span};
 
@@ -36,6 +39,7 @@ pub fn header_text(input: &[u8]) {
         queries(text);
         tokens(text);
         named(text);
+        tags(text);
     }
     if let Ok(value) = HeaderValue::from_bytes(input) {
         headers(&value);
@@ -180,6 +184,24 @@ fn named(text: &str) {
         assert!((1..=PARTS_MAX).contains(&number));
     }
     let _ = names::version(Some(text));
+}
+
+fn tags(text: &str) {
+    for tags in [tagging::of_text(text), tagging::of_field(text)].into_iter().flatten() {
+        let tags_read = tags.decode().expect("encoded from tags");
+        assert!(tags_read.len() <= OBJECT_TAGS_MAX && tags_read.len() == usize::from(tags.count()));
+        let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+        let pairs: Vec<String> =
+            tags_read.iter().map(|tag| format!("{}={}", encoded(&tag.key), encoded(&tag.value))).collect();
+        assert_eq!(tagging::of_text(&pairs.join("&")).as_ref(), Ok(&tags));
+        let shown = |tag: &Tag| format!("<Tag><Key>{}</Key><Value>{}</Value></Tag>", tag.key, tag.value);
+        let shown: String = tags_read.iter().map(shown).collect();
+        // A parser takes the blanks around a text away.
+        if !tags_read.iter().any(|tag| tag.key.trim() != tag.key || tag.value.trim() != tag.value) {
+            let document = format!("<Tagging><TagSet>{shown}</TagSet></Tagging>");
+            assert_eq!(tagging::of_field(&document), Ok(tags));
+        }
+    }
 }
 
 fn one(name: HeaderName, value: &HeaderValue) -> HeaderMap {

@@ -109,6 +109,7 @@ mod tests {
             checksums: sherd_core::record::Checksums::new(),
             checksum_kind: None,
             parts: None,
+            tags: sherd_core::record::ObjectTags::default(),
         };
         let verb = |request: ReadRequest| {
             let found = match request.span {

@@ -8,5 +8,6 @@ pub(crate) mod copy_source;
 pub(crate) mod document;
 pub(crate) mod if_range;
 pub(crate) mod range;
+pub(crate) mod tagging;
 pub(crate) mod timestamp;
 pub(crate) mod typed;

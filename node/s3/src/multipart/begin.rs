@@ -6,16 +6,17 @@ use s3s::dto::CreateMultipartUploadOutput;
 use crate::answer::{self, Response};
 use crate::error::Outcome;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::attributes, header::checksum, names};
+use crate::{gateway::Gateway, header::attributes, header::checksum, header::tagging, names};
 use sherd_store::object::CreateUpload;
 
 pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let Request { target, headers, .. } = request;
+    let Request { target, headers, access, .. } = request;
     let checksum = checksum::of_upload(&headers)?;
     let name = names::made(target.object())?;
     let attributes = attributes::of_request(&headers)?;
-    let upload =
-        gateway.objects.create_upload(CreateUpload { name: name.clone(), attributes, checksum }).await?;
+    let tags = tagging::permitted(&headers, &access, &name)?;
+    let create = CreateUpload { name: name.clone(), attributes, tags, checksum };
+    let upload = gateway.objects.create_upload(create).await?;
     let mut response = answer::document(&CreateMultipartUploadOutput {
         bucket: Some(name.bucket.to_string()),
         key: Some(name.key.to_string()),

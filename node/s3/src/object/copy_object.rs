@@ -2,26 +2,36 @@
 
 use http::HeaderMap;
 use s3s::dto::CopyObjectResult;
-use sherd_core::record::Attributes;
+use sherd_core::record::{Attributes, ObjectTags};
 
+use crate::access::{Access, Facts, READ_TAGS, Resource, WRITE_TAGS};
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
 use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
+use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
-    header::timestamp, names,
+    header::tagging, header::timestamp, names,
 };
-use sherd_store::object::{CopyRequest, WriteOutcome};
+use sherd_store::object::{CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let Request { target, headers, call, access, .. } = request;
     let source = copy_source::readable(&headers, &access)?;
+    let target = names::made(target.object())?;
+    let tags = match new_tags(&headers, &access, &target)? {
+        None if !may_copy_tags(&headers, &access, &source.name, &target) => {
+            Some(without_tags(gateway, &source.name).await?)
+        }
+        tags => tags,
+    };
     let copy = CopyRequest {
         source: source.name,
         source_conditions: conditions::of_copy_source(&headers)?,
-        target: names::made(target.object())?,
+        tags,
+        target,
         conditions: conditions::of_write(&headers)?.in_call(call),
         attributes: new_attributes(&headers)?,
         checksum: checksum::algorithm_header(&headers)?,
@@ -46,6 +56,39 @@ fn new_attributes(headers: &HeaderMap) -> Result<Option<Attributes>, Refusal> {
     }
 }
 
+/// The tags of the copy; `None` keeps the source's.
+fn new_tags(
+    headers: &HeaderMap,
+    access: &Access,
+    target: &ObjectName,
+) -> Result<Option<ObjectTags>, Refusal> {
+    const DIRECTIVE: &str = "x-amz-tagging-directive";
+    match headers.get(DIRECTIVE).map(http::HeaderValue::as_bytes) {
+        None | Some(b"COPY") => Ok(None),
+        Some(b"REPLACE") => tagging::permitted(headers, access, target).map(Some),
+        Some(other) => {
+            let value = String::from_utf8_lossy(other);
+            Err(Refusal::bad_argument("Unknown tagging directive.", DIRECTIVE, &value))
+        }
+    }
+}
+
+/// Whether the caller may read the tags of the source and give them to the copy.
+fn may_copy_tags(headers: &HeaderMap, access: &Access, source: &ObjectName, target: &ObjectName) -> bool {
+    let may = |action, name| access.check(action, Resource::of(name), Facts { headers }).is_ok();
+    may(READ_TAGS, source) && may(WRITE_TAGS, target)
+}
+
+/// The tags of a copy whose caller may copy none: those of a source without tags. Tags that the source gets
+/// meanwhile are not copied.
+async fn without_tags(gateway: &Gateway, source: &ObjectName) -> Outcome<ObjectTags> {
+    if gateway.objects.tags(source).await?.is_empty() {
+        Ok(ObjectTags::default())
+    } else {
+        Err(Refusal::new(Code::AccessDenied).into())
+    }
+}
+
 fn result(written: &WriteOutcome) -> ChecksummedDocument<'_, CopyObjectResult> {
     let content = CopyObjectResult {
         e_tag: Some(body::etag(&written.etag)),
@@ -62,7 +105,6 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
-    use crate::protocol::code::Code;
 
     fn headers(directive: Option<&'static str>) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -81,5 +123,37 @@ mod tests {
         let replaced = new_attributes(&headers(Some("REPLACE"))).unwrap().unwrap();
         assert_eq!(replaced.get("x-amz-meta-a"), Some("1"));
         assert_eq!(new_attributes(&headers(Some("MERGE"))).unwrap_err().code, Code::InvalidArgument);
+    }
+
+    #[test]
+    fn tags_are_copied_unless_they_are_replaced() {
+        let (source, target) = (names::object("bucket", "a").unwrap(), names::object("bucket", "b").unwrap());
+        let root = Access::denying("s3:Nothing", source.clone());
+        let tags = |pairs: &[(&'static str, &'static str)], access: &Access| {
+            let mut headers = HeaderMap::new();
+            for (name, value) in pairs {
+                headers.insert(*name, HeaderValue::from_static(value));
+            }
+            let may_copy = may_copy_tags(&headers, access, &source, &target);
+            let tags = new_tags(&headers, access, &target).map_err(|refusal| refusal.code);
+            (tags.map(|tags| tags.map(|tags| tags.count())), may_copy)
+        };
+        let (given, directive) = (("x-amz-tagging", "a=1"), "x-amz-tagging-directive");
+        for kept in [&[][..], &[given], &[(directive, "COPY"), given]] {
+            assert_eq!(tags(kept, &root), (Ok(None), true), "{kept:?}");
+        }
+        assert_eq!(tags(&[(directive, "REPLACE"), given], &root).0, Ok(Some(1)));
+        assert_eq!(tags(&[(directive, "REPLACE")], &root).0, Ok(Some(0)));
+        assert_eq!(tags(&[(directive, "MERGE")], &root).0, Err(Code::InvalidArgument));
+        assert_eq!(
+            tags(&[(directive, "REPLACE"), ("x-amz-tagging", "a=1&a=2")], &root).0,
+            Err(Code::InvalidArgument)
+        );
+        let no_reader = Access::denying(READ_TAGS, source.clone());
+        let no_writer = Access::denying(WRITE_TAGS, target.clone());
+        assert_eq!(tags(&[], &no_reader), (Ok(None), false));
+        assert_eq!(tags(&[], &no_writer), (Ok(None), false));
+        assert_eq!(tags(&[(directive, "REPLACE"), given], &no_writer).0, Err(Code::AccessDenied));
+        assert_eq!(tags(&[(directive, "REPLACE")], &no_writer).0, Ok(Some(0)));
     }
 }

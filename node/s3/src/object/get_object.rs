@@ -12,6 +12,7 @@ use http::header::{
 use s3s::Body;
 use s3s::dto::{Timestamp, TimestampFormat};
 
+use crate::access::{Access, Facts, READ_TAGS, Resource};
 use crate::answer::{NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::header::if_range::{self, Validator};
@@ -54,6 +55,8 @@ fn check_overrides(query: &Query<'_>) -> Result<(), Refusal> {
     Ok(())
 }
 
+/// How many tags an object has, where it has some.
+const TAGGING_COUNT: HeaderName = HeaderName::from_static("x-amz-tagging-count");
 /// The order in which a GET answers headers that were asked for, before all others.
 const OVERRIDES_FIRST: [HeaderName; 6] =
     [CONTENT_TYPE, CONTENT_LANGUAGE, EXPIRES, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING];
@@ -72,6 +75,9 @@ pub(crate) struct GetRequest {
     first: HeaderMap,
     /// Headers that the answer has beside the stored ones.
     wanted: WantedHeaders,
+    /// The rights of the caller, by which the answer says how many tags there are, and the request's headers.
+    access: Access,
+    headers: HeaderMap,
 }
 
 /// Headers that an answer has beside the stored ones.
@@ -89,7 +95,7 @@ impl GetRequest {
     /// As S3 answers ranges, parameters and headers that make no sense.
     pub(crate) fn of(request: Request<'_>) -> Result<Self, Refusal> {
         let version = request.names_null_version();
-        let Request { target, query, headers, .. } = request;
+        let Request { target, query, headers, access, .. } = request;
         let part: Option<i32> = query.parsed("partNumber")?;
         if let Some(expires) = query.text("response-expires") {
             Timestamp::parse(TimestampFormat::HttpDate, &expires)
@@ -107,6 +113,8 @@ impl GetRequest {
             overrides: overrides(&query)?,
             first: HeaderMap::new(),
             wanted: WantedHeaders { checksums, version, part: part.is_some() },
+            access,
+            headers,
         })
     }
 
@@ -122,11 +130,17 @@ impl GetRequest {
     where
         F: Future<Output = sherd_store::object::Result<T>>,
     {
-        let Self { read, validator, overrides, first, wanted } = self;
+        let Self { read, validator, overrides, first, wanted, access, headers } = self;
+        let name = read.name.clone();
         let read = if_range::read(read, validator, |found| about(found).0, verb).await;
         let (span, found) = read.map_err(|error| with_overrides(error, &overrides))?;
         let (info, range) = about(&found);
-        let described = describe(wanted, span, info, range, first, overrides);
+        let mut described = describe(wanted, span, info, range, first, overrides);
+        let may_read_tags =
+            || access.check(READ_TAGS, Resource::of(&name), Facts { headers: &headers }).is_ok();
+        if !info.tags.is_empty() && may_read_tags() {
+            described.0.insert(TAGGING_COUNT, HeaderValue::from(u16::from(info.tags.count())));
+        }
         Ok((found, described))
     }
 }
@@ -217,7 +231,7 @@ fn describe(
 #[cfg(test)]
 mod tests {
     use sherd_core::record::{
-        Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
+        Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, ObjectTags,
     };
 
     use super::*;
@@ -238,6 +252,7 @@ mod tests {
             }]),
             checksum_kind: Some(ChecksumKind::FullObject),
             parts,
+            tags: ObjectTags::default(),
         }
     }
 

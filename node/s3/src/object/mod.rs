@@ -6,3 +6,4 @@ pub(crate) mod get_object;
 pub(crate) mod head_object;
 pub(crate) mod object_attributes;
 pub(crate) mod put_object;
+pub(crate) mod tagging;

@@ -7,7 +7,9 @@ use crate::answer::{self, Response};
 use crate::error::Outcome;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
-use crate::{Gateway, body, header::attributes, header::checksum, header::conditions, names};
+use crate::{
+    Gateway, body, header::attributes, header::checksum, header::conditions, header::tagging, names,
+};
 use sherd_store::object::{PutRequest, WriteOutcome};
 
 /// The request is read before the future is made: it is large, and the future does without it.
@@ -25,9 +27,11 @@ pub(crate) fn put<'a>(
 }
 
 fn asked(request: Request<'_>) -> Result<PutRequest, Refusal> {
-    let Request { target, headers, call, payload, .. } = request;
+    let Request { target, headers, call, access, payload, .. } = request;
+    let name = names::made(target.object())?;
     Ok(PutRequest {
-        name: names::made(target.object())?,
+        tags: tagging::permitted(&headers, &access, &name)?,
+        name,
         attributes: attributes::of_request(&headers)?,
         conditions: conditions::of_write(&headers)?.in_call(call),
         upload: payload.into_upload(),

@@ -182,6 +182,8 @@ fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
 enum Treatment {
     /// Read by this layer or by the operations, or of no consequence.
     Taken,
+    /// Read by these operations. Other writes refuse it, and reads ignore it.
+    TakenBy(&'static [Operation]),
     /// Taken by writes with these values, which ask for no feature, and refused with any other; ignored by
     /// reads.
     WrittenAs(&'static [&'static str]),
@@ -217,6 +219,8 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("part-number-marker", Treatment::Taken),
     ("optional-object-attributes", Treatment::Taken),
     ("request-payer", Treatment::Taken),
+    ("tagging", Treatment::TakenBy(TAGGED)),
+    ("tagging-directive", Treatment::Taken),
     ("user-agent", Treatment::Taken),
     // Nothing is locked here, so there is nothing to bypass.
     ("bypass-governance-retention", Treatment::Taken),
@@ -225,11 +229,12 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("storage-class", Treatment::Judged(|_, value| storage_class(value.as_bytes()))),
     ("object-ownership", Treatment::Judged(|_, value| acl::ownership(value))),
     ("bucket-object-lock-enabled", Treatment::WrittenAs(&["false", "False", "FALSE"])),
-    ("tagging", Treatment::WrittenAs(&[""])),
-    ("tagging-directive", Treatment::WrittenAs(&["COPY", "REPLACE"])),
     // With a customer's key a read is answered with other bytes, or with an error where nothing is encrypted.
     ("server-side-encryption*", Treatment::Refused),
 ];
+
+/// The operations whose object can be given tags in a header.
+const TAGGED: &[Operation] = &[Operation::PutObject, Operation::CopyObject, Operation::CreateMultipartUpload];
 
 /// The code for an access control list that gives access to others than the owner.
 fn no_list(operation: Operation) -> Code {
@@ -252,6 +257,7 @@ fn judge(rest: &str, value: &HeaderValue, operation: Operation) -> Result<(), Re
     let is_taken = match row {
         None => is_read,
         Some((_, Treatment::Taken)) => true,
+        Some((_, Treatment::TakenBy(operations))) => is_read || operations.contains(&operation),
         Some((_, Treatment::WrittenAs(values))) => {
             is_read || values.iter().any(|taken| taken.as_bytes() == value.as_bytes())
         }
@@ -300,7 +306,6 @@ mod tests {
             ("x-amz-object-lock-legal-hold", "ON"),
             ("x-amz-bucket-object-lock-enabled", "true"),
             ("x-amz-te", "append-md5"),
-            ("x-amz-tagging", "a=b"),
             ("x-amz-website-redirect-location", "/"),
             ("x-amz-mfa", "s 123456"),
             ("x-amz-write-offset-bytes", "1"),
@@ -337,7 +342,8 @@ mod tests {
             ("x-amz-acl", "private"),
             ("x-amz-acl", "bucket-owner-full-control"),
             ("x-amz-storage-class", "STANDARD"),
-            ("x-amz-tagging", ""),
+            ("x-amz-tagging", "a=b"),
+            ("x-amz-tagging-directive", "REPLACE"),
             ("x-amz-bucket-object-lock-enabled", "false"),
             ("x-amz-bypass-governance-retention", "true"),
             ("x-amz-copy-source", "/b/k?versionId=null"),
@@ -352,6 +358,20 @@ mod tests {
         ] {
             checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));
         }
+    }
+
+    #[test]
+    fn tags_are_given_to_new_objects_alone() {
+        let tagging = &[("x-amz-tagging", "a=b")];
+        for operation in [Operation::PutObject, Operation::CopyObject, Operation::CreateMultipartUpload] {
+            checked(operation, tagging).expect("taken");
+        }
+        for operation in
+            [Operation::UploadPart, Operation::CompleteMultipartUpload, Operation::PutObjectTagging]
+        {
+            assert_eq!(checked(operation, tagging).expect_err("refused").code, Code::NotImplemented);
+        }
+        checked(Operation::HeadObject, tagging).expect("ignored");
     }
 
     #[test]

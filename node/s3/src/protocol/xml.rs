@@ -24,7 +24,7 @@ pub(super) const fn needs_reference(character: char) -> bool {
 }
 
 /// Whether a document that came, and has no CDATA sections, is text and has only characters of XML 1.0.
-pub(super) fn is_text(document: &[u8]) -> bool {
+pub(crate) fn is_text(document: &[u8]) -> bool {
     std::str::from_utf8(document)
         .is_ok_and(|text| text.chars().all(is_character) && has_good_references(text))
 }
@@ -33,7 +33,7 @@ pub(super) fn is_text(document: &[u8]) -> bool {
 /// `a<![CDATA[b]]>` for `a`. In what comes out nothing looks like a section, so comments and instructions go,
 /// too. `None` where the document is not text, where markup does not end, for a document type beside a
 /// section, and where the text has more than `bytes_max` bytes.
-pub(super) fn with_sections_as_text(document: Bytes, bytes_max: usize) -> Option<Bytes> {
+pub(crate) fn with_sections_as_text(document: Bytes, bytes_max: usize) -> Option<Bytes> {
     let text = std::str::from_utf8(&document).ok()?;
     if !text.contains(SECTION) {
         return Some(document);

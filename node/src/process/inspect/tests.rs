@@ -6,7 +6,7 @@ use std::sync::Arc;
 use sherd_core::id::{DataId, Epoch, PartKey, ProposerId, RegisterKey, ShardId, Slot, Timestamp};
 use sherd_core::limits::{KEY_BYTES_MAX, ORPHAN_AGE_MS};
 use sherd_core::message::{ShardFileHeader, Target};
-use sherd_core::record::{Attributes, State};
+use sherd_core::record::{Attributes, ObjectTags, State};
 use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::error::OpenError;
@@ -160,7 +160,7 @@ async fn an_open_upload_has_its_attributes() {
     node.create_bucket().await;
     let attributes = Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".to_owned())] };
     let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
-    let create = CreateUpload { name, attributes, checksum: None };
+    let create = CreateUpload { name, attributes, tags: ObjectTags::default(), checksum: None };
     let upload = node.objects().create_upload(create).await.expect("an upload");
     let part = PartKey { upload, number: PartKey::ATTRIBUTES };
     let part = RegisterKey { part: Some(part), ..node.register("a").await };

@@ -15,9 +15,10 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`]; the target changed only if it is `OutcomeUnknown`.
     pub async fn copy(&self, request: CopyRequest) -> Result<WriteOutcome> {
-        let CopyRequest { source, source_conditions, target, conditions, attributes, checksum } = request;
+        let CopyRequest { source, source_conditions, target, conditions, attributes, tags, checksum } =
+            request;
         let bucket = self.inner.under.view(&target.bucket).await?;
-        if source == target && attributes.is_none() {
+        if source == target && attributes.is_none() && tags.is_none() {
             return Err(Invalid::CopyOntoItself.into());
         }
         let read = ReadRequest { name: source, span: Span::Whole, conditions: source_conditions };
@@ -34,6 +35,7 @@ impl Objects {
             etag: stored.etag(digests.md5),
             md5: digests.md5,
             attributes: attributes.unwrap_or(info.attributes),
+            tags: tags.unwrap_or(info.tags),
             checksums: digests.checksums,
         };
         self.store_version(&bucket.name, &route, ticket, content, stored, conditions).await

@@ -9,6 +9,7 @@ mod put;
 mod get;
 mod copy;
 mod delete;
+mod tags;
 mod list;
 mod multipart;
 mod bucket;
@@ -27,7 +28,7 @@ use std::time::Duration;
 use sherd_core::config::{BucketConfig, ConfigKind, ConfigValue};
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{ObjectKey, UploadId};
-use sherd_core::record::Tag;
+use sherd_core::record::{ObjectTags, Tag};
 
 use crate::cluster::Cluster;
 use crate::cluster::asker::Gateways;
@@ -208,6 +209,23 @@ impl Objects {
     /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
     pub async fn remove_config(&self, name: ObjectKey, kind: ConfigKind) -> Result<()> {
         self.inner.buckets.remove_config(name, kind).await
+    }
+
+    /// The tags of an object, in the order in which they were given.
+    ///
+    /// # Errors
+    /// [`MissingResource::Key`] for a key without an object; any of [`Error`].
+    pub async fn tags(&self, name: &ObjectName) -> Result<Vec<Tag>> {
+        tags::of(&self.inner.under, name).await
+    }
+
+    /// Gives an object other tags, or removes them. Nothing else of it changes.
+    ///
+    /// # Errors
+    /// [`MissingResource::Key`] for a key without an object; any of [`Error`]; nothing changed unless it is
+    /// `OutcomeUnknown`.
+    pub async fn set_tags(&self, name: &ObjectName, tags: ObjectTags) -> Result<()> {
+        tags::set(&self.inner.under, name, tags).await
     }
 
     /// Lists buckets by name: those that begin with `prefix` and come behind `after`.

@@ -4,7 +4,9 @@ use smallvec::SmallVec;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::ObjectKey;
-use sherd_core::record::{Attributes, Body, Checksums, ConditionalChange, Content, Entries, State, history};
+use sherd_core::record::{
+    Attributes, Body, Checksums, ConditionalChange, Content, Entries, ObjectTags, State, history,
+};
 
 use super::body::receive::StoredBody;
 use super::condition::{EarlierWrite, WriteRefusal, judge_write};
@@ -39,7 +41,7 @@ impl Objects {
     /// # Errors
     /// Any of [`super::Error`]; nothing changed unless it is `OutcomeUnknown`.
     pub async fn put(&self, request: PutRequest) -> Result<WriteOutcome> {
-        let PutRequest { name, attributes, conditions, upload } = request;
+        let PutRequest { name, attributes, tags, conditions, upload } = request;
         let size = upload.size;
         let bucket = self.inner.under.view(&name.bucket).await?;
         let route = self.inner.under.route_in(&bucket, name.key);
@@ -49,7 +51,7 @@ impl Objects {
         let ticket = self.inner.under.registers.begin_at(&route);
         let (digests, stored) = received.durable().await?;
         let DigestValues { md5, checksums } = digests;
-        let content = NewContent { size, etag: stored.etag(md5), md5, attributes, checksums };
+        let content = NewContent { size, etag: stored.etag(md5), md5, attributes, tags, checksums };
         self.store_version(&bucket.name, &route, ticket, content, stored, conditions).await
     }
 
@@ -100,6 +102,7 @@ pub(super) struct NewContent {
     pub(super) etag: String,
     pub(super) md5: Option<[u8; 16]>,
     pub(super) attributes: Attributes,
+    pub(super) tags: ObjectTags,
     pub(super) checksums: Checksums,
 }
 
@@ -108,7 +111,7 @@ impl NewContent {
     /// that names another algorithm is never answered with a checksum that is not stored.
     fn change(&self, conditions: &WriteConditions) -> Option<ConditionalChange> {
         conditions.call?;
-        let Self { size, etag, md5, attributes, checksums } = self;
+        let Self { size, etag, md5, attributes, tags, checksums } = self;
         let size = size.to_le_bytes();
         let algorithms: SmallVec<[u8; 1]> =
             checksums.iter().map(|checksum| checksum.algorithm as u8).collect();
@@ -118,11 +121,16 @@ impl NewContent {
         wanted.extend(checksums.iter().map(|checksum| checksum.value.as_slice()));
         wanted.push(b"attributes");
         wanted.extend(attributes.pairs.iter().flat_map(|(name, value)| [name.as_bytes(), value.as_bytes()]));
+        if !tags.is_empty() {
+            wanted.extend([&b"tags"[..], tags.as_bytes()]);
+        }
         conditions.change(etag, &wanted)
     }
 
     fn with_body(&self, body: Body) -> Content {
-        let Self { size, etag, md5: _, attributes, checksums } = self;
+        let Self { size, etag, md5: _, attributes, tags, checksums } = self;
+        let mut entries = Entries::default();
+        tags.put_into(&mut entries);
         Content {
             size: *size,
             etag: etag.clone(),
@@ -130,7 +138,7 @@ impl NewContent {
             checksums: checksums.clone(),
             upload: None,
             body,
-            entries: Entries::default(),
+            entries,
         }
     }
 }
@@ -156,6 +164,7 @@ mod tests {
                 etag: "etag".to_owned(),
                 md5,
                 attributes: Attributes::default(),
+                tags: ObjectTags::default(),
                 checksums: std::iter::once(checksum).collect(),
             };
             content.change(&conditions).expect("a condition in a call").token

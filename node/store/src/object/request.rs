@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use sherd_core::id::{ObjectKey, UploadId};
 use sherd_core::record::{
-    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Content, Tag,
-    Version,
+    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Content,
+    ObjectTags, Tag, Version,
 };
 use sherd_core::register::call::ClientCall;
 
@@ -159,6 +159,8 @@ pub struct ObjectInfo {
     pub checksum_kind: Option<ChecksumKind>,
     /// Parts of a multipart object.
     pub parts: Option<u16>,
+    /// Its tags.
+    pub tags: ObjectTags,
 }
 
 impl ObjectInfo {
@@ -176,6 +178,7 @@ impl ObjectInfo {
                 Body::Parts(parts) => Some(u16::try_from(parts.len()).unwrap_or(u16::MAX)),
                 Body::Manifest { parts, .. } => Some(*parts),
             },
+            tags: ObjectTags::of(&content.entries),
         }
     }
 }
@@ -261,6 +264,8 @@ pub struct PutRequest {
     pub name: ObjectName,
     /// System headers and user metadata.
     pub attributes: Attributes,
+    /// Its tags.
+    pub tags: ObjectTags,
     /// Conditions, judged atomically with the write.
     pub conditions: WriteConditions,
     /// The body.
@@ -280,6 +285,8 @@ pub struct CopyRequest {
     pub conditions: WriteConditions,
     /// New headers and metadata; `None` copies the source's.
     pub attributes: Option<Attributes>,
+    /// New tags; `None` copies the source's.
+    pub tags: Option<ObjectTags>,
     /// The checksum to compute; `None` for the source's algorithm.
     pub checksum: Option<ChecksumAlgorithm>,
 }
@@ -351,6 +358,8 @@ pub struct CreateUpload {
     pub name: ObjectName,
     /// System headers and user metadata of the object.
     pub attributes: Attributes,
+    /// Tags of the object.
+    pub tags: ObjectTags,
     /// The checksum that its parts carry, and what the object's covers.
     pub checksum: Option<(ChecksumAlgorithm, ChecksumKind)>,
 }

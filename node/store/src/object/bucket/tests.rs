@@ -30,6 +30,7 @@ async fn put(node: &Node, name: &ObjectName) -> Result<()> {
     let request = PutRequest {
         name: name.clone(),
         attributes: sherd_core::record::Attributes::default(),
+        tags: sherd_core::record::ObjectTags::default(),
         conditions: WriteConditions::default(),
         upload: upload(&body(1, 100)),
     };

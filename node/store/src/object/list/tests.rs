@@ -24,7 +24,12 @@ async fn pages_of_uploads_end_after_enough_keys_and_lose_none() {
     for key in ["p0/k05", "p1/k39", "p1/new"] {
         let name = ObjectName { bucket: key_of("bucket").into(), key: key_of(key) };
         let attributes = sherd_core::record::Attributes::default();
-        let create = CreateUpload { name, attributes, checksum: None };
+        let create = CreateUpload {
+            name,
+            attributes,
+            tags: sherd_core::record::ObjectTags::default(),
+            checksum: None,
+        };
         node.objects().create_upload(create).await.expect("an upload is begun");
     }
     for (delimiter, wanted) in [(None, vec!["p0/k05", "p1/k39", "p1/new"]), (Some("/"), vec!["p0/", "p1/"])] {

@@ -7,7 +7,7 @@ use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
     self, Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
-    ConditionalChange, Content, Entries, Object, PartRef, State, Upload as OpenUpload, history,
+    ConditionalChange, Content, Entries, Object, ObjectTags, PartRef, State, Upload as OpenUpload, history,
 };
 use sherd_core::register::call::earlier_success;
 
@@ -57,7 +57,8 @@ impl Uploads {
         };
         drop(found);
         judge_list(&parts, checksum.as_ref(), checksum_kind, opened.checksum)?;
-        let (attributes, stored) = match self.gather(name.bucket.name(), &route, &opened, &parts).await {
+        let (attributes, tags, stored) = match self.gather(name.bucket.name(), &route, &opened, &parts).await
+        {
             Ok(gathered) => gathered,
             Err(error) => {
                 // Another sending of this Complete, or an Abort, may have been faster, and closed what was
@@ -75,6 +76,8 @@ impl Uploads {
         let computed = object_checksum(&stored, opened.checksum)?;
         judge_whole(checksum.as_ref(), computed.as_ref(), opened.checksum)?;
         let kept: Vec<DataId> = stored.iter().filter_map(|part| part.data.map(|data| data.id)).collect();
+        let mut entries = Entries::default();
+        tags.put_into(&mut entries);
         let content = Content {
             size: total,
             etag: multipart_etag(stored.iter().map(|part| part.tag)),
@@ -82,7 +85,7 @@ impl Uploads {
             checksums: computed.into_iter().collect(),
             upload: Some(upload),
             body: Body::Parts(Vec::new()),
-            entries: Entries::default(),
+            entries,
         };
         let (body, staged) = self.name_parts(&route, stored).await?;
         let change = change.map(|change| ConditionalChange { etag: content.etag.clone(), ..change });
@@ -98,20 +101,22 @@ impl Uploads {
         to_the_end(self.tasks(), "upload completed", close).await
     }
 
-    /// The content of the version of an open upload: the attributes that it began with, and the listed
-    /// parts.
+    /// The content of the version of an open upload: the attributes and the tags that it began with, and the
+    /// listed parts.
     async fn gather(
         &self,
         bucket: &ObjectKey,
         route: &KeyRoute,
         opened: &OpenUpload,
         listed: &[ListedPart],
-    ) -> Result<(Attributes, Vec<PartRef>)> {
+    ) -> Result<(Attributes, ObjectTags, Vec<PartRef>)> {
         let attributes = attributes::of(&self.registers, bucket, route, opened).await?;
         let attributes = attributes.ok_or_else(|| Error::Internal {
             what: format!("open upload {} has lost its attributes", opened.id),
         })?;
-        Ok((attributes, self.listed_parts(bucket, route, opened.id, listed).await?))
+        let (attributes, tags) = attributes::without_tags(attributes)
+            .map_err(|error| Error::Internal { what: format!("tags of upload {}: {error}", opened.id) })?;
+        Ok((attributes, tags, self.listed_parts(bucket, route, opened.id, listed).await?))
     }
 
     /// The answer to a Complete whose upload is closed, as a read found its key: what an earlier one made of

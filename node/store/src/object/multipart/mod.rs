@@ -59,7 +59,8 @@ impl Uploads {
 
     /// Begins an upload.
     pub(super) async fn create(&self, request: CreateUpload) -> Result<UploadId> {
-        let CreateUpload { name, attributes, checksum } = request;
+        let CreateUpload { name, attributes, tags, checksum } = request;
+        let attributes = attributes::with_tags(attributes, &tags)?;
         let route = self.registers.under.route(&name).await?;
         let id = UploadId(self.rng.next_id());
         let uploads = self.clone();

@@ -2,7 +2,7 @@
 
 use sherd_core::id::{PartKey, RegisterKey, UploadId};
 use sherd_core::message::Error;
-use sherd_core::record::{Attributes, State, Value};
+use sherd_core::record::{Attributes, ObjectTags, State, Value};
 
 use super::sweeps::{HOUR_MS, scrub_all};
 use super::uploads::until_closed;
@@ -14,7 +14,7 @@ use crate::register::{Proposal, RegisterTimeouts, Writer};
 fn begun_with_attributes() -> CreateUpload {
     let attributes = Attributes { pairs: vec![("x-amz-meta-a".to_owned(), "v".to_owned())] };
     let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
-    CreateUpload { name, attributes, checksum: None }
+    CreateUpload { name, attributes, tags: ObjectTags::default(), checksum: None }
 }
 
 /// The register of an upload's attributes.

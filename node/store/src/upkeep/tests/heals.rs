@@ -2,9 +2,10 @@
 
 use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::message::{Control, Error};
+use sherd_core::record::{ObjectTags, Tag};
 
 use super::sweeps::{seal, tell};
-use super::{DEADLINE, Directories, body};
+use super::{DEADLINE, Directories, body, name};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::progress::ScrubProgress;
@@ -60,6 +61,45 @@ async fn a_missing_packed_shard_is_rebuilt() {
     let entry = HealEntry { key: register, data: Some(DamagedData::Id(data.id)), since_ms: 1 };
     assert_eq!(node.workers.healer.heal(&entry).await, HealOutcome::Whole);
     assert!(subject.look(true).await.broken.is_empty());
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn tags_survive_a_heal_of_shards_and_of_a_row() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let tag = Tag { key: "k".to_owned(), value: "v".to_owned() };
+    let tags = ObjectTags::encode(std::slice::from_ref(&tag)).expect("within limits");
+    for (key, length) in [("inline", 1_000), ("packed", 100_000), ("large", 3_000_000)] {
+        let bytes = body(5, length);
+        node.put(key, &bytes).await;
+        let register = node.register(key).await;
+        // A volume that does not take the change, as one that is away: its row is healed.
+        let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+        let away = node.volumes.all()[1].id();
+        let lost = || Fate::Instead(Err(Error::Unreachable { reason: "away".to_owned() }));
+        says(&script.accepts, move |volume, _| if volume == away { lost() } else { Fate::Through });
+        gateway.objects().set_tags(&name(key), tags.clone()).await.expect("tagged");
+        drop(gateway);
+        assert_eq!(heal_row(&node.workers.deps, &register).await, HealOutcome::Whole);
+        if length > 1_000 {
+            let data = node.data(key).await;
+            let subject = HealSubject::new(&node.workers.deps, &register, data).expect("fits its set");
+            let shard = sherd_core::id::ShardId { data: data.id, index: 2 };
+            let route = node.workers.deps.route_to(node.home(&register, &data, 2)).expect("a route");
+            route.peer.delete_shard(route.volume, shard, data.home).await.expect("deleted");
+            assert_eq!(node.workers.healer.heal_data(&register, data.id).await, HealOutcome::Whole);
+            assert!(subject.look(true).await.broken.is_empty());
+        }
+        assert_eq!(node.objects().tags(&name(key)).await.expect("readable"), std::slice::from_ref(&tag));
+        assert_eq!(node.get(key).await, Some(bytes), "{key}");
+    }
+    node.close().await;
+    let node = directories.start().await;
+    for key in ["inline", "packed", "large"] {
+        assert_eq!(node.objects().tags(&name(key)).await.expect("readable"), std::slice::from_ref(&tag));
+    }
     node.close().await;
 }
 

@@ -13,7 +13,7 @@ use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{BucketId, ChangeId, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message::Control;
 use sherd_core::placement;
-use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
+use sherd_core::record::{Attributes, Body, DataRef, ObjectTags, State, VersionKind};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 
 use super::{Ahead, DEADLINE, Node, at_once, build, build_over, key_of, name, upload};
@@ -50,6 +50,7 @@ impl Node {
         let request = PutRequest {
             name: name(key),
             attributes: Attributes::default(),
+            tags: ObjectTags::default(),
             conditions: WriteConditions::default(),
             upload: upload(bytes),
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use sherd_core::id::{BucketId, PartKey, RegisterKey, SetId};
 use sherd_core::message::{Control, RowScan};
-use sherd_core::record::{Attributes, Body, DataRef, State, VersionKind};
+use sherd_core::record::{Attributes, Body, DataRef, ObjectTags, State, VersionKind};
 
 use super::super::release::ReleaseOutcome;
 use super::sweeps::{HOUR_MS, scrub_all, seal, tell};
@@ -53,7 +53,12 @@ async fn with_open_uploads(node: &Node) -> Vec<(RegisterKey, DataRef)> {
     parts.push(part_of(node, &name, first, 1, 100_000).await);
     parts.push(part_of(node, &name, first, 2, 3_000_000).await);
     let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("b") };
-    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let create = CreateUpload {
+        name: name.clone(),
+        attributes: Attributes::default(),
+        tags: ObjectTags::default(),
+        checksum: None,
+    };
     let second = node.objects.create_upload(create).await.expect("an upload is begun");
     parts.push(part_of(node, &name, second, 1, 3_000_000).await);
     node.put("deleted", &body(9, 1_000)).await;

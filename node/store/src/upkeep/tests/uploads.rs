@@ -1,7 +1,7 @@
 //! Uploads that a test begins, completes and looks at.
 
 use sherd_core::id::{PartKey, RegisterKey, UploadId};
-use sherd_core::record::{Attributes, State};
+use sherd_core::record::{Attributes, ObjectTags, State};
 
 use super::{Node, body, key_of};
 use crate::object::{CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions};
@@ -10,7 +10,12 @@ use crate::register::{Proposal, Writer};
 /// An upload that is begun under `a`.
 pub async fn begun_upload(node: &Node) -> (ObjectName, UploadId) {
     let name = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
-    let create = CreateUpload { name: name.clone(), attributes: Attributes::default(), checksum: None };
+    let create = CreateUpload {
+        name: name.clone(),
+        attributes: Attributes::default(),
+        tags: ObjectTags::default(),
+        checksum: None,
+    };
     let upload = node.objects.create_upload(create).await.expect("an upload is begun");
     (name, upload)
 }

@@ -1,16 +1,43 @@
 //! What the object of an open upload will carry lies in a register of the upload's own, its part 0: the row
 //! of a key with a thousand uploads stays short. It is durable before the row names its upload, and goes when
-//! the upload is closed.
+//! the upload is closed. The tags of the object are among its attributes until then.
 
 use std::sync::Arc;
 
 use sherd_core::id::{ObjectKey, PartKey, UploadId};
-use sherd_core::record::{Attributes, State, Upload as OpenUpload, Value};
+use sherd_core::record::{Attributes, ObjectTags, OverLimit, State, Tag, Upload as OpenUpload, Value};
 
 use super::parts::{UploadRegisters, part_route};
 use crate::cluster::KeyRoute;
-use crate::object::error::{Error, Result};
+use crate::object::error::{Error, Invalid, Result};
 use crate::register::{Proposal, Writer};
+
+/// The name of an attribute that is a tag, before the tag's key.
+const TAG: &str = "x-amz-tagging:";
+
+/// The attributes of an upload whose object will have tags.
+///
+/// # Errors
+/// InvalidArgument for tags that no parser made.
+pub(super) fn with_tags(attributes: Attributes, tags: &ObjectTags) -> Result<Attributes> {
+    let Attributes { mut pairs } = attributes;
+    let tags = tags.decode().map_err(|_| Invalid::Argument { name: "x-amz-tagging" })?;
+    pairs.extend(tags.into_iter().map(|Tag { key, value }| (format!("{TAG}{key}"), value)));
+    Ok(Attributes { pairs })
+}
+
+/// The attributes and the tags of the object of an upload.
+///
+/// # Errors
+/// [`OverLimit`] where tags are stored that an object cannot have.
+pub(super) fn without_tags(
+    attributes: Attributes,
+) -> std::result::Result<(Attributes, ObjectTags), OverLimit> {
+    let (tags, pairs): (Vec<_>, Vec<_>) =
+        attributes.pairs.into_iter().partition(|(name, _)| name.starts_with(TAG));
+    let tags = tags.into_iter().map(|(name, value)| Tag { key: name.replacen(TAG, "", 1), value });
+    Ok((Attributes { pairs }, ObjectTags::encode(&tags.collect::<Vec<_>>())?))
+}
 
 /// The attributes that an upload's part 0 holds.
 fn attributes_in(value: &Value) -> Option<&Attributes> {

@@ -31,7 +31,14 @@ fn many() -> Attributes {
 }
 
 async fn create(objects: &Objects, attributes: Attributes) -> Result<UploadId> {
-    objects.create_upload(CreateUpload { name: object_name(), attributes, checksum: None }).await
+    objects
+        .create_upload(CreateUpload {
+            name: object_name(),
+            attributes,
+            tags: ObjectTags::default(),
+            checksum: None,
+        })
+        .await
 }
 
 async fn put_part(objects: &Objects, id: UploadId) -> CompleteUpload {

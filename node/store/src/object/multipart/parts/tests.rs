@@ -10,14 +10,19 @@ use crate::object::request::{
 };
 use crate::object::{Error, Upload};
 use crate::upkeep::tests::{Directories, body, key_of, upload};
-use sherd_core::record::Attributes;
+use sherd_core::record::{Attributes, ObjectTags};
 
 fn object_name() -> ObjectName {
     ObjectName { bucket: key_of("bucket").into(), key: key_of("a") }
 }
 
 async fn create_upload(objects: &Objects) -> UploadId {
-    let create = CreateUpload { name: object_name(), attributes: Attributes::default(), checksum: None };
+    let create = CreateUpload {
+        name: object_name(),
+        attributes: Attributes::default(),
+        tags: ObjectTags::default(),
+        checksum: None,
+    };
     objects.create_upload(create).await.expect("an upload")
 }
 
