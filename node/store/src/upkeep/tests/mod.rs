@@ -11,6 +11,7 @@ mod buckets;
 mod clocks;
 #[cfg(test)]
 mod confirmations;
+#[cfg(test)]
 mod documents;
 #[cfg(test)]
 mod heals;
