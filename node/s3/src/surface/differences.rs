@@ -104,7 +104,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         of: &["CopyObject"],
-        here: "a copy onto itself is InvalidRequest unless its metadata is replaced",
+        here: "a copy onto itself is InvalidRequest unless its metadata or its tags are replaced",
         aws: "a storage class or another encryption is a reason, too",
         why: "there is one class, and no encryption, so that such a copy changes nothing",
         test: "metadata_is_replaced_when_asked",
