@@ -83,6 +83,21 @@ async fn rules_are_shown_as_they_were_put_until_they_are_deleted() {
 }
 
 #[tokio::test]
+async fn a_hundred_long_rules_are_kept_and_matched() {
+    let (node, client) = a_bucket().await;
+    let origin = |number: usize| format!("https://{number}.{}.example", "a".repeat(450));
+    let given: Vec<CorsRule> = (0..100).map(|number| rule(&origin(number), &["GET"])).collect();
+    let_in(&client, given.clone()).await;
+    assert_eq!(shown(&client).await, given);
+    let lines = [format!("origin: {}", origin(99)), "access-control-request-method: GET".to_owned()];
+    let (head, _) = ask(&node, "OPTIONS /bucket/k", None, &[&*lines[0], &*lines[1]]).await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    client.delete_bucket_cors().bucket(BUCKET).send().await.expect("deleted");
+    let (head, _) = ask(&node, "OPTIONS /bucket/k", None, &[&*lines[0], &*lines[1]]).await;
+    assert!(head.starts_with("HTTP/1.1 403"), "{head}");
+}
+
+#[tokio::test]
 async fn rules_that_no_bucket_may_have_are_refused_and_change_nothing() {
     let (_node, client) = a_bucket().await;
     let before = vec![rule("*", &["GET"])];
