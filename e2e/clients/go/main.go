@@ -225,7 +225,7 @@ func multipart() error {
 	body, key := random(20<<20), aws.String("multipart")
 	transfers := transfermanager.New(client)
 	_, err := transfers.UploadObject(ctx, &transfermanager.UploadObjectInput{
-		Bucket: bucket, Key: key, Body: bytes.NewReader(body),
+		Bucket: bucket, Key: key, Body: bytes.NewReader(body), Tagging: aws.String("sent=in+parts"),
 	})
 	if err != nil {
 		return err
@@ -234,7 +234,7 @@ func multipart() error {
 	if err != nil {
 		return err
 	}
-	return same(found.Body, body)
+	return errors.Join(same(found.Body, body), tagged(*key, map[string]string{"sent": "in parts"}))
 }
 
 func copyObject() error {
@@ -454,6 +454,7 @@ func main() {
 	step("multipart", multipart)
 	step("copy", copyObject)
 	step("conditional put", conditionalPut)
+	step("tags", objectTags)
 	step("bucket tags", bucketTags)
 	step("cors", cors)
 	step("presigned get", presignedGet)

@@ -131,8 +131,9 @@ await step("list", async () => {
 
 await step("multipart", async () => {
   const body = randomBytes(20 << 20);
-  await new Upload({ client: s3, params: { Bucket, Key: "multipart", Body: body } }).done();
+  await new Upload({ client: s3, params: { Bucket, Key: "multipart", Body: body, Tagging: "sent=in+parts" } }).done();
   same(await get("multipart"), body);
+  await tagged("multipart", { sent: "in parts" });
 });
 
 await step("copy", async () => {
@@ -144,6 +145,26 @@ await step("conditional put", async () => {
   await s3.send(new PutObjectCommand({ Bucket, Key: "once", Body: small, IfNoneMatch: "*" }));
   await refused(412, new PutObjectCommand({ Bucket, Key: "once", Body: large, IfNoneMatch: "*" }));
   same(await get("once"), small);
+});
+
+await step("tags", async () => {
+  const Key = "tagged";
+  await s3.send(new PutObjectCommand({ Bucket, Key, Body: small, Tagging: "kind=first&note=two%20words%2B" }));
+  await tagged(Key, { kind: "first", note: "two words+" });
+  const got = await s3.send(new GetObjectCommand({ Bucket, Key }));
+  same(Buffer.from(await got.Body.transformToByteArray()), small);
+  assert.equal(got.TagCount, 2);
+  const Tagging = { TagSet: [{ Key: "kind", Value: "second" }] };
+  await s3.send(new PutObjectTaggingCommand({ Bucket, Key, Tagging }));
+  await tagged(Key, { kind: "second" });
+  const copy = { Bucket, CopySource: `${Bucket}/${Key}` };
+  await s3.send(new CopyObjectCommand({ ...copy, Key: "with its tags" }));
+  await tagged("with its tags", { kind: "second" });
+  const replace = { TaggingDirective: "REPLACE", Tagging: "kind=third" };
+  await s3.send(new CopyObjectCommand({ ...copy, ...replace, Key: "with others" }));
+  await tagged("with others", { kind: "third" });
+  await s3.send(new DeleteObjectTaggingCommand({ Bucket, Key }));
+  await tagged(Key, {});
 });
 
 await step("bucket tags", async () => {

@@ -22,6 +22,10 @@ def get(key):
     return s3.get_object(Bucket=bucket, Key=key)["Body"].read()
 
 
+def object_tags(key):
+    return tags(s3.get_object_tagging(Bucket=bucket, Key=key))
+
+
 def put():
     s3.put_object(Bucket=bucket, Key="small", Body=small)
     s3.put_object(Bucket=bucket, Key="large", Body=large)
@@ -61,11 +65,12 @@ def multipart():
     with tempfile.NamedTemporaryFile() as file:
         file.write(body)
         file.flush()
-        s3.upload_file(file.name, bucket, "multipart")
+        s3.upload_file(file.name, bucket, "multipart", ExtraArgs={"Tagging": "sent=in+parts"})
         file.truncate(0)
         s3.download_file(bucket, "multipart", file.name)
         with open(file.name, "rb") as back:
             same(back.read(), body)
+    same(object_tags("multipart"), {"sent": "in parts"})
 
 
 def copy():
@@ -77,6 +82,22 @@ def conditional_put():
     s3.put_object(Bucket=bucket, Key="once", Body=small, IfNoneMatch="*")
     refused(412, lambda: s3.put_object(Bucket=bucket, Key="once", Body=large, IfNoneMatch="*"))
     same(get("once"), small)
+
+
+def object_tagging():
+    s3.put_object(Bucket=bucket, Key="tagged", Body=small, Tagging="kind=first&note=two%20words%2B")
+    same(object_tags("tagged"), {"kind": "first", "note": "two words+"})
+    same(s3.get_object(Bucket=bucket, Key="tagged")["TagCount"], 2)
+    s3.put_object_tagging(Bucket=bucket, Key="tagged", Tagging=tag_set({"kind": "second"}))
+    same(object_tags("tagged"), {"kind": "second"})
+    source = {"Bucket": bucket, "Key": "tagged"}
+    s3.copy_object(Bucket=bucket, Key="with its tags", CopySource=source)
+    same(object_tags("with its tags"), {"kind": "second"})
+    s3.copy_object(Bucket=bucket, Key="with others", CopySource=source, TaggingDirective="REPLACE", Tagging="kind=third")
+    same(object_tags("with others"), {"kind": "third"})
+    s3.delete_object_tagging(Bucket=bucket, Key="tagged")
+    same(object_tags("tagged"), {})
+    same(get("tagged"), small)
 
 
 def bucket_tagging():
@@ -141,6 +162,7 @@ step("list", list_pages)
 step("multipart", multipart)
 step("copy", copy)
 step("conditional put", conditional_put)
+step("tags", object_tagging)
 step("bucket tags", bucket_tagging)
 step("cors", cors)
 step("presigned get", presigned_get)

@@ -14,7 +14,7 @@ use aws_sdk_s3::presigning::{PresignedRequest, PresigningConfig};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
     ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, CorsConfiguration, CorsRule,
-    Delete, ObjectIdentifier, Tag, Tagging,
+    Delete, ObjectIdentifier, Tag, Tagging, TaggingDirective,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -120,7 +120,7 @@ impl Story {
     async fn multipart(&self) -> Outcome {
         let (key, body) = ("multipart", bytes_of(2, MULTIPART_BYTES));
         let upload = self.s3.create_multipart_upload().bucket(&self.bucket).key(key);
-        let upload = upload.send().await?;
+        let upload = upload.tagging("sent=in+parts").send().await?;
         let upload = upload.upload_id().ok_or("an upload without an id")?;
         let mut parts = CompletedMultipartUpload::builder();
         for (number, bytes) in (1..).zip(body.chunks(PART_BYTES)) {
@@ -131,7 +131,8 @@ impl Story {
         }
         let complete = self.s3.complete_multipart_upload().bucket(&self.bucket).key(key).upload_id(upload);
         complete.multipart_upload(parts.build()).send().await?;
-        self.holds(key, &body).await
+        self.holds(key, &body).await?;
+        self.tagged(key, &[("sent", "in parts")]).await
     }
 
     async fn copy(&self) -> Outcome {
@@ -145,6 +146,32 @@ impl Story {
         once().body(ByteStream::from_static(SMALL)).send().await?;
         refused(412, once().body(ByteStream::from(self.large.clone())).send().await)?;
         self.holds("once", SMALL).await
+    }
+
+    async fn tagged(&self, key: &str, expected: &[(&str, &str)]) -> Outcome {
+        let found = self.s3.get_object_tagging().bucket(&self.bucket).key(key).send().await?;
+        equal(&pairs(found.tag_set()), &expected.to_vec())
+    }
+
+    async fn object_tags(&self) -> Outcome {
+        let put =
+            self.s3.put_object().bucket(&self.bucket).key("tagged").body(ByteStream::from_static(SMALL));
+        put.tagging("kind=first&note=two%20words%2B").send().await?;
+        self.tagged("tagged", &[("kind", "first"), ("note", "two words+")]).await?;
+        let found = self.s3.get_object().bucket(&self.bucket).key("tagged").send().await?;
+        equal(&found.tag_count(), &Some(2))?;
+        let put = self.s3.put_object_tagging().bucket(&self.bucket).key("tagged");
+        put.tagging(tagging(&[("kind", "second")])?).send().await?;
+        self.tagged("tagged", &[("kind", "second")]).await?;
+        let source = format!("{}/tagged", self.bucket);
+        let copy = || self.s3.copy_object().bucket(&self.bucket).copy_source(&source);
+        copy().key("with its tags").send().await?;
+        self.tagged("with its tags", &[("kind", "second")]).await?;
+        let replace = copy().key("with others").tagging_directive(TaggingDirective::Replace);
+        replace.tagging("kind=third").send().await?;
+        self.tagged("with others", &[("kind", "third")]).await?;
+        self.s3.delete_object_tagging().bucket(&self.bucket).key("tagged").send().await?;
+        self.tagged("tagged", &[]).await
     }
 
     async fn bucket_tags(&self) -> Outcome {
@@ -311,6 +338,7 @@ async fn main() -> Outcome<ExitCode> {
         step("multipart", story.multipart().await),
         step("copy", story.copy().await),
         step("conditional put", story.conditional_put().await),
+        step("tags", story.object_tags().await),
         step("bucket tags", story.bucket_tags().await),
         step("cors", story.cors().await),
         step("presigned get", story.presigned_get().await),

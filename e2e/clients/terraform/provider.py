@@ -129,6 +129,10 @@ def cors():
     is_read_back(new, tags=TAGS, cors=rules)
     write_cors(new, rules[1:])
     is_read_back(new, tags=TAGS, cors=rules[1:])
+    # A hundred rules are some 20 KiB.
+    most = [rules[0] | {"ID": f"rule {number}"} for number in range(100)]
+    write_cors(new, most)
+    is_read_back(new, tags=TAGS, cors=most)
 
 
 def bucket_tags():
@@ -136,6 +140,17 @@ def bucket_tags():
     is_read_back(old, tags={"Name": "another"})
     write_tags(old, {})
     is_read_back(old)
+
+
+def object_tags():
+    """`aws_s3_object`"""
+    name = {"Bucket": new, "Key": "a key"}
+    call("put_object", **name, Body=b"small", ContentType="text/plain", Tagging="Name=an%20object&empty=")
+    call("head_object", **name, ChecksumMode="ENABLED")
+    same(tags(call("get_object_tagging", **name)), {"Name": "an object", "empty": ""})
+    call("put_object_tagging", **name, Tagging=tag_set({"Name": "another"}))
+    same(tags(call("get_object_tagging", **name)), {"Name": "another"})
+    same(call("get_object", **name)["TagCount"], 1)
 
 
 def destroy():
@@ -157,5 +172,6 @@ def destroy():
 step("create bucket", create)
 step("cors", cors)
 step("bucket tags", bucket_tags)
+step("tags", object_tags)
 step("delete bucket", destroy)
 end()

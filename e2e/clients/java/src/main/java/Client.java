@@ -205,7 +205,7 @@ public final class Client {
               upload ->
                   upload
                       .source(file)
-                      .putObjectRequest(put -> put.bucket(BUCKET).key("multipart")))
+                      .putObjectRequest(put -> put.bucket(BUCKET).key("multipart").tagging("sent=in+parts")))
           .completionFuture()
           .join();
       transfers
@@ -214,6 +214,7 @@ public final class Client {
           .completionFuture()
           .join();
       same(Files.readAllBytes(file), body);
+      tagged("multipart", Map.of("sent", "in parts"));
     } finally {
       Files.delete(file);
     }
@@ -344,6 +345,7 @@ public final class Client {
     step("async", Client::asynchronous);
     step("copy", Client::copy);
     step("conditional put", Client::conditionalPut);
+    step("tags", Client::objectTags);
     step("bucket tags", Client::bucketTags);
     step("cors", Client::cors);
     step("presigned get", Client::presignedGet);
