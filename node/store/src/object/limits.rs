@@ -66,3 +66,6 @@ pub(super) const SCAN_ROWS_MIN: usize = 2;
 pub(super) const DOCUMENT_TRIES: usize = 8;
 /// Times that a configuration is tried again because another one of its kind came between.
 pub(super) const CONFIG_TRIES: usize = 16;
+/// Bytes that a body of an expected length may have more: the line end behind the last boundary of a form,
+/// which not every client writes, with room.
+pub(super) const EXCESS_BYTES_MAX: usize = 64;

@@ -8,7 +8,7 @@ use sherd_core::record::{
     Attributes, Body, Checksums, ConditionalChange, Content, Entries, ObjectTags, State, history,
 };
 
-use super::body::receive::StoredBody;
+use super::body::receive::{ReceivedBody, StoredBody};
 use super::condition::{EarlierWrite, WriteRefusal, judge_write};
 use super::digest::{DEFAULT_ALGORITHM, DigestValues};
 use super::{Error, ObjectName, Objects, PutRequest, Result, WriteConditions, WriteOutcome};
@@ -42,17 +42,46 @@ impl Objects {
     /// Any of [`super::Error`]; nothing changed unless it is `OutcomeUnknown`.
     pub async fn put(&self, request: PutRequest) -> Result<WriteOutcome> {
         let PutRequest { name, attributes, tags, conditions, upload } = request;
-        let size = upload.size;
         let bucket = self.inner.under.view(&name.bucket).await?;
         let route = self.inner.under.route_in(&bucket, name.key);
         let computed = upload.checksum.is_none().then_some(DEFAULT_ALGORITHM);
         let received = self.inner.bodies.receive(&route, upload, computed).await?;
+        let described = DescribedBody { received, attributes, tags };
+        self.store_received(&bucket.name, &route, described, conditions).await
+    }
+
+    /// Stores an object as [`Self::put`] does, of about the announced number of bytes: its length shows at
+    /// the end of its stream, and is 64 bytes more at most. An object of the announced length costs no more
+    /// than a put.
+    ///
+    /// # Errors
+    /// As [`Self::put`].
+    pub async fn put_expecting(&self, request: PutRequest) -> Result<WriteOutcome> {
+        let PutRequest { name, attributes, tags, conditions, upload } = request;
+        let bucket = self.inner.under.view(&name.bucket).await?;
+        let route = self.inner.under.route_in(&bucket, name.key);
+        let computed = upload.checksum.is_none().then_some(DEFAULT_ALGORITHM);
+        let received = self.inner.bodies.receive_expecting(&route, upload, computed).await?;
+        let described = DescribedBody { received, attributes, tags };
+        self.store_received(&bucket.name, &route, described, conditions).await
+    }
+
+    /// Makes a new current version of a body that has arrived.
+    async fn store_received(
+        &self,
+        bucket: &ObjectKey,
+        route: &KeyRoute,
+        described: DescribedBody,
+        conditions: WriteConditions,
+    ) -> Result<WriteOutcome> {
+        let DescribedBody { received, attributes, tags } = described;
+        let size = received.size;
         // Prepare goes out beside the last syncs.
-        let ticket = self.inner.under.registers.begin_at(&route);
+        let ticket = self.inner.under.registers.begin_at(route);
         let (digests, stored) = received.durable().await?;
         let DigestValues { md5, checksums } = digests;
         let content = NewContent { size, etag: stored.etag(md5), md5, attributes, tags, checksums };
-        self.store_version(&bucket.name, &route, ticket, content, stored, conditions).await
+        self.store_version(bucket, route, ticket, content, stored, conditions).await
     }
 
     /// Makes a new current version, as one compare-and-set with its conditions.
@@ -93,6 +122,13 @@ impl Objects {
             Err(WriteRefusal::Refused(error)) => Err(error),
         }
     }
+}
+
+/// A body that has arrived, and what is stored beside it.
+struct DescribedBody {
+    received: ReceivedBody,
+    attributes: Attributes,
+    tags: ObjectTags,
 }
 
 /// The content of a new version beside the place of its bytes.

@@ -18,3 +18,6 @@ pub(super) struct Bodies {
     /// Whether a body whose client sent another checksum goes without its MD5.
     pub(super) fast_etags: bool,
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,7 +6,8 @@
 //! ```
 //!
 //! `receive` returns when the last byte has arrived and was judged against what the client
-//! announced; the last syncs are then still under way, beside the register's prepare.
+//! announced; the last syncs are then still under way, beside the register's prepare. `receive_expecting`
+//! takes a body whose length shows only at its end.
 //!
 //! A transform of stored bytes belongs into [`StoredBytes::push`], behind the length. The digests of a body
 //! in files then have to be taken in front of it, as those of all other bodies are: they are of the bytes
@@ -15,22 +16,26 @@
 use std::sync::Arc;
 
 use bytes::{Bytes, BytesMut};
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 
 use sherd_core::limits;
 use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::Bodies;
+use super::source::{Source, upload_of};
 use crate::cluster::KeyRoute;
 use crate::object::digest::{DigestValues, Digests};
 use crate::object::error::{BodyError, Error, Invalid, Result};
+use crate::object::limits::EXCESS_BYTES_MAX;
 use crate::object::request::{BodyStream, ExpectedChecksum, Upload};
 use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
 
 /// A body whose bytes have all arrived and are what the client announced.
 #[derive(Debug)]
 pub(in crate::object) struct ReceivedBody {
+    /// Its bytes.
+    pub(in crate::object) size: u64,
     digests: DigestValues,
     bytes: ArrivedBody,
 }
@@ -111,6 +116,9 @@ impl ReceivedBody {
     }
 }
 
+/// Zeros in the place of bytes that did not come.
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 /// Where the bytes of a body go while they arrive.
 enum StoredBytes {
     Inline(BytesMut),
@@ -172,22 +180,37 @@ impl Sink {
         self.stored.push(bytes).await
     }
 
-    /// Ends the body. Where `judge` finds it wrong nothing of it stays.
-    async fn end(self, judge: impl FnOnce(&DigestValues) -> Result<()>) -> Result<ReceivedBody> {
+    /// Ends a body of `size` bytes. Where `judge` finds it wrong nothing of it stays.
+    async fn end(self, size: u64, judge: impl FnOnce(&DigestValues) -> Result<()>) -> Result<ReceivedBody> {
         let Self { digests, stored } = self;
         match digests {
             BodyDigests::InLine(digests) => {
                 let digests = digests.finish();
                 judge(&digests)?;
-                Ok(ReceivedBody { digests, bytes: stored.end().await? })
+                Ok(ReceivedBody { size, digests, bytes: stored.end().await? })
             }
             BodyDigests::Beside(beside) => {
                 let bytes = stored.end().await?;
                 let digests = beside.0.lock().take().expect("taken once").finish();
                 judge(&digests)?;
-                Ok(ReceivedBody { digests, bytes })
+                Ok(ReceivedBody { size, digests, bytes })
             }
         }
+    }
+
+    /// Ends a body that lacks `missing` bytes of what it was laid out for, with zeros in their place: to be
+    /// read back, and never named.
+    async fn end_padded(mut self, missing: u64) -> Result<StoredBody> {
+        let mut missing = missing;
+        while missing > 0 {
+            let zeros = usize::try_from(missing).map_or(ZEROS.len(), |missing| missing.min(ZEROS.len()));
+            self.stored.push(Bytes::from_static(&ZEROS[..zeros])).await?;
+            missing -= zeros as u64;
+        }
+        Ok(match self.stored.end().await? {
+            ArrivedBody::Inline(bytes) => StoredBody::Inline(bytes),
+            ArrivedBody::Coded(syncing) => StoredBody::Coded(syncing.durable().await?),
+        })
     }
 }
 
@@ -201,19 +224,68 @@ impl Bodies {
         extra: Option<ChecksumAlgorithm>,
     ) -> Result<ReceivedBody> {
         let Upload { size, body, md5, checksum } = upload;
+        let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
+        let sink = self.sink(route, size, md5.is_some(), announced, extra).await?;
+        let (sink, came) = fill(sink, body, size, 0).await?;
+        if came.laid < size {
+            return Err(BodyError::Length { expected: size, got: came.laid }.into());
+        }
+        sink.end(size, |digests| judge(digests, md5, checksum)).await
+    }
+
+    /// Takes in a body of about `upload.size` bytes, as [`Self::receive`] does. That is its length in most
+    /// cases, and it is laid out for that. A body that ends earlier, or up to [`EXCESS_BYTES_MAX`] bytes
+    /// later, lies as one of another length: it is read back and written once more. Only the end of the
+    /// stream ends the body.
+    pub(in crate::object) async fn receive_expecting(
+        &self,
+        route: &KeyRoute,
+        upload: Upload,
+        extra: Option<ChecksumAlgorithm>,
+    ) -> Result<ReceivedBody> {
+        let Upload { size: expected, body, md5, checksum } = upload;
+        let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
+        let sink = self.sink(route, expected, md5.is_some(), announced, extra).await?;
+        let (sink, came) = fill(sink, body, expected, EXCESS_BYTES_MAX).await?;
+        let ArrivedLength { laid, excess } = came;
+        let size = laid + excess.len() as u64;
+        if size == expected || (size < expected && matches!(sink.stored, StoredBytes::Inline(_))) {
+            return sink.end(size, |digests| judge(digests, md5, checksum)).await;
+        }
+        let other = sink.end_padded(expected - laid).await?;
+        let source = match &other {
+            StoredBody::Inline(bytes) => Source::Inline(bytes.clone()),
+            StoredBody::Coded(staged) => Source::Data(staged.data()),
+        };
+        let body = upload_of(self.read(route.key(), source, 0..laid)?);
+        let body = body.chain(stream::once(async move { Ok(excess.freeze()) })).boxed();
+        let received = self.receive(route, Upload { size, body, md5, checksum }, extra).await;
+        // Not before: data that is dropped without a name is removed.
+        drop(other);
+        received
+    }
+
+    /// Opens the place for a body of `size` bytes with its digests.
+    async fn sink(
+        &self,
+        route: &KeyRoute,
+        size: u64,
+        has_md5: bool,
+        announced: Option<ChecksumAlgorithm>,
+        extra: Option<ChecksumAlgorithm>,
+    ) -> Result<Sink> {
         if size > limits::PUT_BYTES_MAX {
             return Err(Invalid::TooLarge { size, max: limits::PUT_BYTES_MAX }.into());
         }
-        let announced = checksum.as_ref().map(ExpectedChecksum::algorithm);
         let mut digests =
             Digests::new(announced.into_iter().chain(extra.filter(|extra| Some(*extra) != announced)));
         let placement = self.stripes.placement(&route.set, size);
         let is_part = route.key().part.is_some();
         let is_coded = size > 0 && (matches!(placement, Placement::Coded(_)) || is_part);
-        if self.fast_etags && is_coded && announced.is_some() && md5.is_none() {
+        if self.fast_etags && is_coded && announced.is_some() && !has_md5 {
             digests = digests.without_md5();
         }
-        let sink = match placement {
+        Ok(match placement {
             _ if size == 0 => {
                 Sink { digests: BodyDigests::InLine(digests), stored: StoredBytes::Inline(BytesMut::new()) }
             }
@@ -232,8 +304,7 @@ impl Bodies {
                 let writer = writer.watched(Arc::clone(&beside) as Arc<_>);
                 Sink { digests: BodyDigests::Beside(beside), stored: StoredBytes::Coded(Box::new(writer)) }
             }
-        };
-        fill(sink, body, size).await?.end(|digests| judge(digests, md5, checksum)).await
+        })
     }
 }
 
@@ -241,18 +312,38 @@ fn capacity(size: u64) -> usize {
     usize::try_from(size).expect("an inline object fits memory")
 }
 
-/// Moves the body into the sink; more bytes than announced are an error at once, fewer at the end.
-async fn fill(mut sink: Sink, mut body: BodyStream, size: u64) -> Result<Sink> {
-    let mut got = 0_u64;
+/// How many bytes of a body arrived.
+struct ArrivedLength {
+    /// Bytes in the sink.
+    laid: u64,
+    /// Bytes behind those for which the sink was opened.
+    excess: BytesMut,
+}
+
+/// Moves the first `size` bytes of a body into the sink. More than `excess_max` bytes behind them are an
+/// error at once.
+async fn fill(
+    mut sink: Sink,
+    mut body: BodyStream,
+    size: u64,
+    excess_max: usize,
+) -> Result<(Sink, ArrivedLength)> {
+    let (mut laid, mut excess) = (0_u64, BytesMut::new());
     while let Some(bytes) = body.next().await {
-        let bytes = bytes.map_err(of_stream)?;
-        got = got.saturating_add(bytes.len() as u64);
-        if got > size {
-            return Err(BodyError::Length { expected: size, got }.into());
+        let mut bytes = bytes.map_err(of_stream)?;
+        let left = usize::try_from(size - laid).unwrap_or(usize::MAX);
+        if bytes.len() > left {
+            let behind = bytes.split_off(left);
+            if excess.len() + behind.len() > excess_max {
+                let got = size.saturating_add((excess.len() + behind.len()) as u64);
+                return Err(BodyError::Length { expected: size, got }.into());
+            }
+            excess.extend_from_slice(&behind);
         }
+        laid += bytes.len() as u64;
         sink.push(bytes).await?;
     }
-    if got == size { Ok(sink) } else { Err(BodyError::Length { expected: size, got }.into()) }
+    Ok((sink, ArrivedLength { laid, excess }))
 }
 
 /// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its
