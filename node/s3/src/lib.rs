@@ -18,6 +18,7 @@ mod body;
 pub mod error;
 mod gateway;
 mod header;
+mod location;
 mod names;
 pub mod operations;
 mod owner;

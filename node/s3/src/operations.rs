@@ -15,7 +15,7 @@ use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
 use super::multipart;
 use super::object::{
-    copy_object, delete_object, get_object, head_object, object_attributes, put_object, tagging,
+    copy_object, delete_object, get_object, head_object, object_attributes, post_object, put_object, tagging,
 };
 use super::protocol::address::Level;
 use super::protocol::code::Code;
@@ -36,6 +36,8 @@ pub enum BodyUse {
     Xml,
     /// The object's bytes, streamed.
     Object,
+    /// A form: its fields first, then the object's bytes as its file, streamed.
+    Form,
 }
 
 /// The kind of resource that an operation works on, as policies name it.
@@ -45,7 +47,7 @@ pub enum ResourceKind {
     Service,
     /// The bucket of the address.
     Bucket,
-    /// The object of the address.
+    /// The object of the address, or the one that a form names.
     Object,
     /// Each key that the document lists.
     EachKey,
@@ -308,6 +310,7 @@ table! {
     DeletePublicAccessBlock: DELETE Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:PutBucketPublicAccessBlock" Bucket -, Request => configuration::delete;
     DeleteBucket: DELETE Bucket - [] &[], None, OWNER, "s3:DeleteBucket" Bucket -, Request => bucket::delete;
     DeleteObjects: POST Bucket - ["delete"] &[], Xml, DELETE_MANY, "s3:DeleteObject" EachKey view, Request => delete_object::delete_many;
+    PostObject: POST Bucket - [] &[], Form, PUT, "s3:PutObject" Object view, Request => post_object::post;
     ListParts: GET Object - ["uploadId"] LIST_PARTS, None, PAYER, "s3:ListMultipartUploadParts" Object view, Request => multipart::list_parts;
     GetObjectAttributes: GET Object - ["attributes"] VERSION, None, ATTRIBUTES, "s3:GetObjectAttributes" Object view, Request => object_attributes::get;
     GetObjectAcl: GET Object - ["acl"] VERSION, None, PAYER, "s3:GetObjectAcl" Object view, Request => configuration::object_acl;
@@ -555,15 +558,7 @@ pub fn classify(
             return Err(unserved.map_or_else(|| NoOperation::lacks_parameter(name), NoOperation::Unserved));
         }
     }
-    let Some(row) = matching else {
-        // A POST to a bucket is a form upload, which AWS has.
-        let form = level == Level::Bucket && *method == Method::POST;
-        return Err(if form {
-            NoOperation::lacks_operation("PostObject")
-        } else {
-            NoOperation::MethodNotAllowed
-        });
-    };
+    let row = matching.ok_or(NoOperation::MethodNotAllowed)?;
     check_values(row, level, query)?;
     Ok(row.operation)
 }
@@ -681,7 +676,7 @@ mod tests {
         ] {
             assert_eq!(named(method, level, ""), Err(NoOperation::MethodNotAllowed), "{method} {level:?}");
         }
-        assert_eq!(lacks("POST", Level::Bucket, ""), "PostObject");
+        assert_eq!(named("POST", Level::Bucket, ""), Ok(Operation::PostObject));
         assert_eq!(lacks("GET", Level::Service, "x-id=ListDirectoryBuckets"), "ListDirectoryBuckets");
         assert!(matches!(
             named("GET", Level::Bucket, "list-type=3"),

@@ -12,6 +12,7 @@ pub(crate) mod balancer;
 pub(crate) mod chain;
 pub(crate) mod cluster;
 pub(crate) mod data;
+pub(crate) mod form;
 pub(crate) mod mounts;
 pub(crate) mod raw;
 pub(crate) mod record;

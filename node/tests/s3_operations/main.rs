@@ -16,6 +16,7 @@ mod copy;
 mod cors;
 mod delete;
 mod etag;
+mod form;
 mod keys;
 mod letter;
 mod listing;

@@ -135,7 +135,7 @@ impl Memory {
         self.record(operation, &request);
         let (bucket, key) = (request.target.bucket_name().to_owned(), request.target.key().to_owned());
         match operation {
-            Operation::PutObject => {
+            Operation::PutObject | Operation::PostObject => {
                 let stored = self.read(&request.headers, request.payload).await?;
                 self.store(&bucket, &key, stored);
                 Ok(answer::empty(StatusCode::OK, HeaderMap::new()))

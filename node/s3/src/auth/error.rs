@@ -10,6 +10,8 @@ pub enum Place {
     Header,
     /// In the query of a presigned URL.
     Query,
+    /// In a field of a form.
+    Form,
 }
 
 /// The malformed part.
@@ -94,6 +96,22 @@ pub enum AuthError {
         /// Where.
         place: Place,
         /// What.
+        reason: MalformedAuth,
+    },
+    /// A form lacks a field of its signature.
+    #[error("the form has no field {name}")]
+    MissingFormField {
+        /// The field.
+        name: &'static str,
+    },
+    /// A field of a form's signature is not well formed, or for another day, region or service.
+    #[error("the field {name} is malformed: {reason:?}")]
+    FormField {
+        /// The field.
+        name: &'static str,
+        /// Its value.
+        value: Box<str>,
+        /// Its fault.
         reason: MalformedAuth,
     },
     /// A SigV2 URL lacks one of its three parameters, or has one twice.

@@ -1,7 +1,8 @@
 //! Callers: access keys, their secrets, and the proof that a request was made with one.
 //!
 //! SigV4 in full, as AWS publishes it: the `Authorization` header, presigned URLs, signed frames of
-//! aws-chunked bodies and signed trailers; SigV2 in presigned URLs alone. Nothing here reads a body: a
+//! aws-chunked bodies, signed trailers and forms; SigV2 in presigned URLs and forms alone. Nothing here reads
+//! a body: a
 //! request that is not who it says it is costs its sender a header and us one hash. Secrets have no
 //! `Display`, and their `Debug` says nothing.
 
@@ -10,8 +11,10 @@ pub mod authorization;
 pub mod canonical;
 pub mod credential_scope;
 pub mod error;
+pub mod form;
 mod limits;
 pub mod payload;
+pub mod post_policy;
 pub mod presigned;
 pub mod presigned_v2;
 pub mod signing_key;

@@ -68,15 +68,18 @@ struct Lookers;
 impl Lookers {
     async fn look(operation: Operation, request: Request<'_>) -> Outcome<Response> {
         match operation {
-            Operation::PutObject => {
+            Operation::PutObject | Operation::PostObject => {
+                let is_form = operation == Operation::PostObject;
                 let mut upload = request.payload.into_upload();
                 let mut received = 0;
                 while let Some(bytes) = upload.body.next().await {
                     let Ok(bytes) = bytes else { return Ok(answer::empty(StatusCode::OK, HeaderMap::new())) };
                     received += bytes.len() as u64;
-                    assert!(received <= upload.size, "more bytes than were announced");
+                    // The line end behind a form may be missing.
+                    let max = upload.size + if is_form { 2 } else { 0 };
+                    assert!(received <= max, "more bytes than were announced");
                 }
-                assert_eq!(received, upload.size, "a body that ends well is whole");
+                assert!(is_form || received == upload.size, "a body that ends well is whole");
             }
             Operation::DeleteObjects => {
                 let batch =

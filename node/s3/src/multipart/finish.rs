@@ -5,8 +5,7 @@
 use std::io::Write;
 use std::mem;
 
-use http::header::{HOST, HeaderMap, HeaderValue};
-use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC};
 use s3s::dto::CompleteMultipartUploadOutput;
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 use sherd_core::record::Checksum;
@@ -19,7 +18,7 @@ use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{
     body, gateway::Gateway, header::checksum, header::checksum_elements, header::conditions,
-    header::document, header::typed, names,
+    header::document, header::typed, location, names,
 };
 use sherd_store::object::CompleteUpload;
 
@@ -42,8 +41,8 @@ pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome
         size: size.map(object_size).transpose()?,
         conditions: conditions::of_write(&headers)?.in_call(call),
     };
-    let location =
-        location(scheme(gateway, &headers), &headers, name.bucket.name().as_str(), name.key.as_str());
+    let (bucket, key) = (name.bucket.name().as_str(), name.key.as_str());
+    let location = location::of_object(gateway, &headers, bucket, key, PATH);
     let written = gateway.objects.complete_upload(complete).await?;
     let behind = CompleteMultipartUploadOutput {
         key: Some(name.key.to_string()),
@@ -85,22 +84,6 @@ fn object_size(size: i64) -> Result<u64, Refusal> {
         .map_err(|_| Refusal::says(Code::InvalidRequest, "Value for x-amz-mp-object-size header is invalid."))
 }
 
-/// How the client reached us: a proxy that ends its TLS says so, and changes no more than this answer by it.
-fn scheme(gateway: &Gateway, headers: &HeaderMap) -> &'static str {
-    let forwarded = headers.get("x-forwarded-proto").map(HeaderValue::as_bytes);
-    if gateway.is_tls || forwarded == Some(b"https") { "https" } else { "http" }
-}
-
-/// Where the object is, by the name under which the client reached us.
-fn location(scheme: &str, headers: &HeaderMap, bucket: &str, key: &str) -> String {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-    let origin = host.map(|host| format!("{scheme}://{host}")).unwrap_or_default();
-    // A client that named the bucket by host finds it there, without a path.
-    let by_host = host.and_then(|host| host.strip_prefix(bucket)).is_some_and(|rest| rest.starts_with('.'));
-    let key = utf8_percent_encode(key, PATH);
-    if by_host { format!("{origin}/{key}") } else { format!("{origin}/{bucket}/{key}") }
-}
-
 #[cfg(test)]
 mod tests {
     use s3s::dto::ChecksumType;
@@ -126,18 +109,6 @@ mod tests {
         let checksums = [Checksum { algorithm: ChecksumAlgorithm::Crc32, composite_of: Some(1), value }];
         let result = CompletionResult { bucket: "b".to_owned(), checksums: &checksums, behind: behind() };
         assert_eq!(answer::text(&result), answer::text(&whole));
-    }
-
-    #[test]
-    fn the_location_is_where_the_client_finds_the_object() {
-        let at = |scheme, host| {
-            let mut headers = HeaderMap::new();
-            headers.insert(HOST, HeaderValue::from_static(host));
-            location(scheme, &headers, "bucket", "a b/c")
-        };
-        assert_eq!(at("http", "s3.example.com:9000"), "http://s3.example.com:9000/bucket/a%20b/c");
-        assert_eq!(at("https", "bucket.s3.example.com"), "https://bucket.s3.example.com/a%20b/c");
-        assert_eq!(location("http", &HeaderMap::new(), "bucket", "k"), "/bucket/k");
     }
 
     #[test]

@@ -5,5 +5,6 @@ pub(crate) mod delete_object;
 pub(crate) mod get_object;
 pub(crate) mod head_object;
 pub(crate) mod object_attributes;
+pub(crate) mod post_object;
 pub(crate) mod put_object;
 pub(crate) mod tagging;

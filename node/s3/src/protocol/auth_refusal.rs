@@ -2,6 +2,7 @@
 
 use crate::auth::amz_date::AmzDate;
 use crate::auth::error::{AuthError, MalformedAuth, Mismatch, Place};
+use crate::auth::post_policy::PolicyError;
 
 use super::code::Code;
 use super::refusal::Refusal;
@@ -25,6 +26,8 @@ impl From<AuthError> for Refusal {
             }
             AuthError::Token => Self::new(Code::InvalidToken),
             AuthError::Malformed { place, reason } => malformed(place, reason),
+            AuthError::MissingFormField { name } => missing_field(name),
+            AuthError::FormField { name, value, reason } => malformed_field(name, &value, reason),
             AuthError::MissingV2Parameters => Self::says(
                 Code::AccessDenied,
                 "Query-string authentication requires the Signature, Expires and AWSAccessKeyId parameters",
@@ -102,12 +105,44 @@ fn mismatched(mismatch: Mismatch) -> Refusal {
     }
 }
 
+/// Says that a form lacks a field in front of its file.
+pub(super) fn missing_field(name: &'static str) -> Refusal {
+    let message = format!(
+        "Bucket POST must contain a field named '{name}'.  If it is specified, please check the order of the fields."
+    );
+    Refusal::says(Code::InvalidArgument, message).with("ArgumentName", name).with("ArgumentValue", "")
+}
+
+/// Says what is wrong with a field of a form's signature.
+fn malformed_field(name: &'static str, value: &str, reason: MalformedAuth) -> Refusal {
+    let refusal = match reason {
+        MalformedAuth::Date => {
+            Refusal::says(Code::InvalidArgument, "X-Amz-Date must be formated via ISO8601 Long format")
+        }
+        reason => malformed(Place::Form, reason),
+    };
+    refusal.with("ArgumentName", name).with("ArgumentValue", value)
+}
+
+impl From<PolicyError> for Refusal {
+    fn from(error: PolicyError) -> Self {
+        let code = match &error {
+            PolicyError::Document(_) => Code::InvalidPolicyDocument,
+            PolicyError::Expired | PolicyError::ConditionFailed { .. } | PolicyError::ExtraFields { .. } => {
+                Code::AccessDenied
+            }
+        };
+        Self::says(code, error.to_string())
+    }
+}
+
 fn malformed(place: Place, reason: MalformedAuth) -> Refusal {
     let (code, start) = match place {
         Place::Header => (Code::AuthorizationHeaderMalformed, "The authorization header is malformed; "),
         Place::Query => {
             (Code::AuthorizationQueryParametersError, "Error parsing the X-Amz-Credential parameter; ")
         }
+        Place::Form => (Code::InvalidArgument, ""),
     };
     let says = |text: &str| Refusal::says(code, format!("{start}{text}"));
     match reason {
@@ -115,7 +150,7 @@ fn malformed(place: Place, reason: MalformedAuth) -> Refusal {
             Place::Header => says(
                 "the authorization header requires three components: Credential, SignedHeaders, and Signature.",
             ),
-            Place::Query => Refusal::says(
+            Place::Query | Place::Form => Refusal::says(
                 code,
                 "Query-string authentication version 4 requires the X-Amz-Algorithm, X-Amz-Credential, \
                  X-Amz-Signature, X-Amz-Date, X-Amz-SignedHeaders, and X-Amz-Expires parameters.",

@@ -139,8 +139,10 @@ fn check_asked(
     if matches!(operation, Operation::CreateMultipartUpload | Operation::CopyObject) {
         return Ok(());
     }
-    let carries =
-        matches!(operation, Operation::PutObject | Operation::UploadPart | Operation::DeleteObjects);
+    let carries = matches!(
+        operation,
+        Operation::PutObject | Operation::PostObject | Operation::UploadPart | Operation::DeleteObjects
+    );
     let found = declared.header.or(declared.trailer);
     match found {
         None if carries => Err(Refusal::says(

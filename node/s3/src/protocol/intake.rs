@@ -6,15 +6,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures::StreamExt as _;
-use http::header::{CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderValue};
+use http::header::{CONTENT_LENGTH, HOST, HeaderValue};
 use http::request::Parts;
-use http::{HeaderMap, Method, Uri, Version};
+use http::{HeaderMap, Uri, Version};
 use http_body::Body as HttpBody;
-use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX, PUT_BYTES_MAX};
+use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
 use sherd_core::md5::Md5;
 use sherd_core::record::ChecksumAlgorithm;
 use sherd_core::register::call::ClientCall;
@@ -30,19 +28,19 @@ use sherd_store::machine::budget::Share;
 use sherd_store::observe::metrics::ApiName;
 use sherd_store::observe::trace;
 
-use super::address::{Address, BadAddress, Level};
+use super::address::{Address, BadAddress};
+use super::admitted::{AdmittedRequest, DECODED_LENGTH, check_length, declared_length, declared_md5};
 use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
 use super::checksum::{self, DeclaredChecksum};
 use super::code::Code;
 use super::feature;
 use super::inner::Inner;
-use super::limits::{Limits, UNWANTED_BYTES_MAX};
+use super::limits::Limits;
 use super::query::Query;
 use super::refusal::Refusal;
 use super::{hoisted, xml};
 
-const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 /// The SHA-256 of nothing.
 const EMPTY_SHA256: [u8; 32] = [
     0xe3, 0xb0, 0xc4, 0x42, 0x98, 0xfc, 0x1c, 0x14, 0x9a, 0xfb, 0xf4, 0xc8, 0x99, 0x6f, 0xb9, 0x24, 0x27,
@@ -54,25 +52,6 @@ pub(super) struct AddressedRequest<B> {
     pub(super) parts: Parts,
     pub(super) address: Result<Address, BadAddress>,
     pub(super) body: B,
-}
-
-/// A request that was admitted, and where to look for what became of its body.
-pub(super) struct AdmittedRequest<'a> {
-    pub(super) headers: HeaderMap,
-    pub(super) operation: Operation,
-    pub(super) address: Address,
-    pub(super) query: Query<'a>,
-    pub(super) caller: Caller,
-    /// The call that it is a sending of, where its signature vouches for that.
-    pub(super) call: Option<ClientCall>,
-    pub(super) checksum: DeclaredChecksum,
-    pub(super) md5: Option<[u8; 16]>,
-    /// Bytes of its body, without frames.
-    pub(super) length: u64,
-    pub(super) body: RequestBody,
-    pub(super) outcome: Option<Arc<BodyOutcome>>,
-    /// Room for its document, or its list.
-    pub(super) room: Option<Share>,
 }
 
 /// A body as it was taken in.
@@ -116,10 +95,6 @@ impl Inner {
         let query = self.check_head(&parts, uri)?;
         let address = address?;
         let level = address.level;
-        if is_form_upload(&parts, level, &query) {
-            // Its signature is a field of the form: by its head it would only be denied.
-            return Err(NoOperation::lacks_operation("PostObject").into());
-        }
         let copies = hoisted::contains(&parts.headers, &query, "x-amz-copy-source");
         let classified = match unserved::by_address(&parts.method, &address) {
             Some(operation) => Err(NoOperation::Unserved(operation)),
@@ -127,6 +102,10 @@ impl Inner {
         };
         if let Ok(operation) = &classified {
             *named = ApiName(operation.name());
+        }
+        if matches!(classified, Ok(Operation::PostObject)) {
+            // Its signature is a field of the form: by its head it would only be denied.
+            return self.admit_form(&parts, body, query, address).await;
         }
         let VerifiedRequest { caller, payload, frames, call_id } =
             self.verifier.verify(&parts, &query, address.host_bucket.as_deref())?;
@@ -165,6 +144,7 @@ impl Inner {
             md5,
             length,
             body,
+            form: None,
             outcome,
             room,
         })
@@ -293,53 +273,6 @@ fn has_body(headers: &HeaderMap) -> bool {
     length.is_some_and(|length| length != "0")
 }
 
-/// The length of the body without its frames; nothing when none is declared.
-fn declared_length(headers: &HeaderMap, is_framed: bool) -> Result<Option<u64>, Refusal> {
-    if is_framed && !headers.contains_key(DECODED_LENGTH) {
-        return Err(Refusal::new(Code::MissingContentLength));
-    }
-    let value = if is_framed { headers.get(DECODED_LENGTH) } else { headers.get(CONTENT_LENGTH) };
-    let Some(value) = value else { return Ok(None) };
-    // `+5` is a number to Rust and none to HTTP.
-    let digits = value.to_str().ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
-    digits.and_then(|digits| digits.parse().ok()).map(Some).ok_or_else(|| {
-        let name = if is_framed { DECODED_LENGTH } else { "content-length" };
-        Refusal::says(Code::InvalidArgument, "The length is not a number").with("ArgumentName", name)
-    })
-}
-
-fn check_length(length: u64, operation: Operation, limits: &Limits) -> Result<(), Refusal> {
-    let body_use = operation.body_use();
-    let (max, code) = match body_use {
-        BodyUse::Object => (PUT_BYTES_MAX, Code::EntityTooLarge),
-        BodyUse::Xml => {
-            let max = limits.xml_bytes_max.min(operation.document_bytes_max());
-            (max, Code::MaxMessageLengthExceeded)
-        }
-        BodyUse::None => (UNWANTED_BYTES_MAX, Code::MaxMessageLengthExceeded),
-    };
-    if length <= max {
-        return Ok(());
-    }
-    let (proposed, allowed) = match body_use {
-        BodyUse::Object => ("ProposedSize", "MaxSizeAllowed"),
-        BodyUse::Xml | BodyUse::None => ("MessageLength", "MaxMessageLengthBytes"),
-    };
-    Err(Refusal::new(code).with(proposed, length.to_string()).with(allowed, max.to_string()))
-}
-
-fn declared_md5(headers: &HeaderMap) -> Result<Option<[u8; 16]>, Refusal> {
-    let Some(value) = headers.get("content-md5") else { return Ok(None) };
-    let mut digest = [0; 18];
-    match STANDARD.decode_slice(value.as_bytes(), &mut digest) {
-        Ok(16) => Ok(digest.first_chunk().copied()),
-        _ => {
-            Err(Refusal::new(Code::InvalidDigest)
-                .with("Content-MD5", String::from_utf8_lossy(value.as_bytes())))
-        }
-    }
-}
-
 /// Checks a collected document against every digest that came with it.
 fn check_document(
     headers: &HeaderMap,
@@ -409,17 +342,4 @@ fn call_of(
 ) -> Option<ClientCall> {
     let id = headers.get(call_id?).filter(|id| operation.takes_conditions() && !id.is_empty())?;
     Some(ClientCall::new(caller.access_key(), operation.name(), id.as_bytes()))
-}
-
-/// Whether a request uploads an object with a form, as browsers do: a POST to a bucket.
-fn is_form_upload(parts: &Parts, level: Level, query: &Query<'_>) -> bool {
-    level == Level::Bucket && is_form(parts) && !query.has("delete")
-}
-
-/// Whether a request is a POST of a form.
-fn is_form(parts: &Parts) -> bool {
-    const FORM: &[u8] = b"multipart/form-data";
-    let content_type = parts.headers.get(CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
-    let start = content_type.and_then(|value| value.get(..FORM.len()));
-    parts.method == Method::POST && start.is_some_and(|start| start.eq_ignore_ascii_case(FORM))
 }

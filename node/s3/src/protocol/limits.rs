@@ -72,3 +72,10 @@ pub(super) const CORS_LOOKUPS_MAX: usize = 32;
 pub(super) const CORS_LOOKUP_PATIENCE: Duration = Duration::from_secs(5);
 /// Headers that a preflight may ask for: as many as [`Limits::header_count_max`] lets its request have.
 pub(super) const CORS_HEADERS_MAX: usize = 100;
+/// Bytes of a boundary (RFC 2046, section 5.1.1).
+pub(super) const BOUNDARY_BYTES_MAX: usize = 70;
+/// Bytes of a form before its file, boundaries and heads of parts among them: 20 KB (AWS, "HTML form
+/// fields").
+pub(super) const FORM_FIELDS_BYTES_MAX: usize = 20 << 10;
+/// Bytes of a form behind its file, which mean nothing: a button and some fields are far shorter.
+pub(super) const FORM_REST_BYTES_MAX: u64 = 1 << 20;

@@ -8,6 +8,7 @@
 
 pub(crate) mod acl;
 pub mod address;
+mod admitted;
 mod auth_refusal;
 pub mod aws_chunked;
 pub mod body;
@@ -16,6 +17,8 @@ pub mod code;
 pub mod context;
 mod cors;
 pub mod feature;
+pub mod form;
+mod form_intake;
 mod hoisted;
 mod inner;
 mod intake;

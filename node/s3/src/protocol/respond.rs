@@ -11,7 +11,8 @@ use super::body::BodyError;
 use super::checksum;
 use super::code::Code;
 use super::context::RequestId;
-use super::limits::FRAME_BYTES_MIN;
+use super::form::FormError;
+use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, FRAME_BYTES_MIN};
 use super::refusal::{Refusal, Side, element};
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
@@ -110,7 +111,28 @@ impl From<&BodyError> for Refusal {
                 .with("ClientComputedContentSHA256", hex::encode(declared))
                 .with("S3ComputedContentSHA256", hex::encode(computed)),
             BodyError::Framing(error) => framing(*error),
+            BodyError::Form(error) => form(*error),
         }
+    }
+}
+
+fn form(error: FormError) -> Refusal {
+    match error {
+        FormError::Malformed => Refusal::new(Code::MalformedPOSTRequest),
+        FormError::FieldsTooLong => Refusal::new(Code::MaxPostPreDataLengthExceeded)
+            .with("MaxPostPreDataLengthBytes", FORM_FIELDS_BYTES_MAX.to_string()),
+        FormError::FileCount { count } => Refusal::new(Code::IncorrectNumberOfFilesInPostRequest)
+            .with("ArgumentName", "file")
+            .with("ArgumentValue", count.to_string()),
+        FormError::RestTooLong { bytes } => Refusal::new(Code::MaxMessageLengthExceeded)
+            .with("MessageLength", bytes.to_string())
+            .with("MaxMessageLengthBytes", FORM_REST_BYTES_MAX.to_string()),
+        FormError::FileTooSmall { size, min } => Refusal::new(Code::EntityTooSmall)
+            .with("ProposedSize", size.to_string())
+            .with("MinSizeAllowed", min.to_string()),
+        FormError::FileTooLarge { size, max } => Refusal::new(Code::EntityTooLarge)
+            .with("ProposedSize", size.to_string())
+            .with("MaxSizeAllowed", max.to_string()),
     }
 }
 

@@ -11,11 +11,12 @@ use s3s::Body;
 use sherd_core::id::ObjectKey;
 
 use super::address::{Address, BadAddress, Level};
+use super::admitted::AdmittedRequest;
 use super::body::TransportError;
 use super::code::Code;
 use super::context::{RequestId, Trailers};
 use super::inner::Inner;
-use super::intake::{AddressedRequest, AdmittedRequest};
+use super::intake::AddressedRequest;
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
 use crate::access::{Access, Facts, Resource};
@@ -211,6 +212,7 @@ impl Inner {
                 body: admitted.body,
                 trailers: Trailers(admitted.outcome),
             },
+            form: admitted.form,
         })
     }
 

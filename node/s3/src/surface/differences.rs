@@ -12,7 +12,7 @@ pub(super) struct Difference {
 }
 
 /// Operations that write an object, or begin to.
-const WRITES: &[&str] = &["CopyObject", "CreateMultipartUpload", "PutObject"];
+const WRITES: &[&str] = &["CopyObject", "CreateMultipartUpload", "PostObject", "PutObject"];
 /// Lists of keys.
 const LISTS: &[&str] = &["ListObjectVersions", "ListObjects", "ListObjectsV2"];
 
@@ -25,7 +25,7 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         test: "pages_end_after_enough_deleted_keys_and_lead_to_what_is_behind_them",
     },
     Difference {
-        of: &["CreateMultipartUpload", "PutObject", "CopyObject"],
+        of: WRITES,
         here: "a new key with a NUL character is InvalidURI",
         aws: "it is stored",
         why: "XML cannot write it, so that lists with it break clients",
@@ -150,5 +150,34 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         aws: "it is ignored",
         why: "to ignore it would be to answer 200 for what was not stored",
         test: "headers_for_features_that_are_lacking_are_not_implemented",
+    },
+    Difference {
+        of: &["PostObject"],
+        here: "a form without a signature is AccessDenied",
+        aws: "it is taken where the bucket may be written by everyone",
+        why: "the access keys of the cluster decide every access",
+        test: "a_form_that_is_not_signed_well_is_refused",
+    },
+    Difference {
+        of: &["PostObject"],
+        here: "where the file has no name, nothing stands in the place of `${filename}`, as AWS's page says",
+        aws: "the variable stays as it is",
+        why: "an object with such a name helps no one",
+        test: "the_name_of_the_file_stands_for_its_variable",
+    },
+    Difference {
+        of: &["PostObject"],
+        here: "more than 1 MiB behind the file is MaxMessageLengthExceeded, another file there \
+               IncorrectNumberOfFilesInPostRequest, and so is a form without a file",
+        aws: "all behind the file is ignored; a form without a file is InvalidArgument with the same message",
+        why: "a form has one file, and its list of codes has this one for it",
+        test: "a_body_that_is_no_form_is_refused",
+    },
+    Difference {
+        of: &["PostObject"],
+        here: "a field `tagging` is 501 NotImplemented",
+        aws: "it is a document with the tags of the object",
+        why: "objects have no tags",
+        test: "fields_are_held_to_the_rules_of_the_headers_that_they_are",
     },
 ];

@@ -109,7 +109,7 @@ pub struct TlsSettings {
 #[serde(deny_unknown_fields, default)]
 pub struct AuthSettings {
     /// Whether URLs presigned with Signature Version 2 are taken, as boto3 and the AWS command line make them
-    /// in us-east-1 [default: true]
+    /// in us-east-1, and forms signed with it [default: true]
     #[arg(
         id = "auth_sigv2_presigned",
         long = "auth-sigv2-presigned",

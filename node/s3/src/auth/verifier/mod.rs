@@ -1,5 +1,5 @@
 //! Verifies that a request was signed by the key it names, from its head alone. The string that
-//! SigV2 signs is in `presigned_v2`.
+//! SigV2 signs is in `presigned_v2`; the signature of a form, which is in its body, in `form`.
 //!
 //! ```text
 //! query or header -> scope -> clock -> secret -> canonical request -> signature
@@ -55,6 +55,13 @@ pub struct VerifiedRequest {
     /// The header that has the id of the client's call, where the signature covers one. One that
     /// it does not cover could have been put there on the way.
     pub call_id: Option<&'static str>,
+}
+
+/// The signing key of a scope.
+pub(super) struct ScopeKey {
+    pub(super) key: SigningKey,
+    /// Whether it is not kept.
+    is_new: bool,
 }
 
 /// Headers that name a client's call over all times that it is sent: what the client chose itself, and what
@@ -239,28 +246,60 @@ impl Verifier {
         Ok(VerifiedRequest { caller: Caller::new(&url.access_key), payload, frames: None, call_id: None })
     }
 
-    fn secret(&self, access_key: &str) -> Result<Secret, AuthError> {
+    /// The secret of an access key.
+    pub(super) fn secret(&self, access_key: &str) -> Result<Secret, AuthError> {
         let secret = self.credentials.secret(access_key);
         secret.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
     }
 
-    /// Checks what the signature is for: this day, region, service.
-    fn check_scope(&self, claim: &Claim<'_>) -> Result<(), AuthError> {
-        let scope = &claim.credential;
-        let reason = if scope.terminator != "aws4_request" {
+    /// Whether SigV2 is taken where S3 takes it.
+    pub(super) const fn takes_sigv2(&self) -> bool {
+        self.sigv2_presigned
+    }
+
+    /// Our time.
+    pub(crate) fn now_ms(&self) -> u64 {
+        self.clock.wall_ms()
+    }
+
+    /// The key of a scope: a kept one, or a new one.
+    pub(super) fn signing_key(&self, scope: &CredentialScope<'_>, secret: &Secret) -> ScopeKey {
+        match self.keys.get(scope.access_key, secret, scope.day, scope.region) {
+            Some(key) => ScopeKey { key, is_new: false },
+            None => ScopeKey {
+                key: SigningKey::derive(secret, scope.day, scope.region, scope.service),
+                is_new: true,
+            },
+        }
+    }
+
+    /// Keeps a key that has just verified a signature.
+    pub(super) fn keep(&self, scope: &CredentialScope<'_>, secret: &Secret, key: &ScopeKey) {
+        if key.is_new {
+            self.keys.put(scope.access_key, secret, scope.day, scope.region, &key.key);
+        }
+    }
+
+    /// The fault of a scope that is not for this day, region and service.
+    pub(super) fn scope_fault(&self, scope: &CredentialScope<'_>, date: &AmzDate) -> Option<MalformedAuth> {
+        Some(if scope.terminator != "aws4_request" {
             MalformedAuth::Terminator { given: scope.terminator.into() }
         } else if scope.service != "s3" {
             MalformedAuth::Service { given: scope.service.into() }
         } else if scope.region != &*self.region && scope.region != FALLBACK_REGION {
             MalformedAuth::Region { given: scope.region.into(), expected: self.region.clone() }
-        } else if scope.day != claim.date.day() {
-            MalformedAuth::ScopeDay { scope: scope.day.into(), request: claim.date.day().into() }
-        } else if !are_header_names(claim.signed_headers) {
-            MalformedAuth::SignedHeaders
+        } else if scope.day != date.day() {
+            MalformedAuth::ScopeDay { scope: scope.day.into(), request: date.day().into() }
         } else {
-            return Ok(());
-        };
-        Err(AuthError::Malformed { place: claim.place, reason })
+            return None;
+        })
+    }
+
+    fn check_scope(&self, claim: &Claim<'_>) -> Result<(), AuthError> {
+        let are_names = are_header_names(claim.signed_headers);
+        let fault = self.scope_fault(&claim.credential, &claim.date);
+        let fault = fault.or((!are_names).then_some(MalformedAuth::SignedHeaders));
+        fault.map_or(Ok(()), |reason| Err(AuthError::Malformed { place: claim.place, reason }))
     }
 
     fn check_signature(
@@ -276,18 +315,12 @@ impl Verifier {
         let payload = if claim.place == Place::Query { payload } else { Ok(payload?) };
         let Claim { credential, date, .. } = claim;
         let secret = self.secret(credential.access_key)?;
-        let kept = self.keys.get(credential.access_key, &secret, credential.day, credential.region);
-        let fresh = kept.is_none();
-        let key = kept.unwrap_or_else(|| {
-            SigningKey::derive(&secret, credential.day, credential.region, credential.service)
-        });
-        let signature = compare(head, query, claim, &key)?;
+        let key = self.signing_key(credential, &secret);
+        let signature = compare(head, query, claim, &key.key)?;
         let payload = payload?;
-        if fresh {
-            self.keys.put(credential.access_key, &secret, credential.day, credential.region, &key);
-        }
+        self.keep(credential, &secret, &key);
         let frames = matches!(payload, PayloadForm::SignedFrames { .. })
-            .then(|| FrameSigner::new(key, date, credential.scope, signature));
+            .then(|| FrameSigner::new(key.key, date, credential.scope, signature));
         let call_id = call_id(&head.headers);
         Ok(VerifiedRequest { caller: Caller::new(credential.access_key), payload, frames, call_id })
     }

@@ -18,6 +18,9 @@ use sha2::{Digest as _, Sha256};
 use tokio::time::{Instant, Sleep};
 
 use super::aws_chunked::{ChunkedFraming, Decoder, FramingError, TrailerChecksum};
+use super::form::FormError;
+
+pub mod form_file;
 
 /// Any error of the transport below.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
@@ -44,6 +47,9 @@ pub enum BodyError {
     /// Its framing is wrong.
     #[error(transparent)]
     Framing(#[from] FramingError),
+    /// It is a form, and not one that can be taken.
+    #[error(transparent)]
+    Form(#[from] FormError),
     /// Its SHA-256 is not the declared one.
     #[error("the body's sha256 is not the declared one")]
     Digest {
@@ -74,6 +80,12 @@ impl BodyOutcome {
     /// Why the body failed, if it did.
     pub fn fault(&self) -> Option<&BodyError> {
         self.fault.get()
+    }
+
+    /// Keeps the first reason why the body failed.
+    fn fail(&self, error: &BodyError) {
+        // Set once: what fails behind the first fault is its consequence.
+        let _ = self.fault.set(error.clone());
     }
 
     /// The checksum from the trailer; there once the body has ended.
@@ -154,6 +166,13 @@ where
     /// The body's outcome, complete once the body has ended.
     pub fn outcome(&self) -> Arc<BodyOutcome> {
         Arc::clone(&self.outcome)
+    }
+
+    /// The next bytes; `None` at the end.
+    async fn next_bytes(&mut self) -> Result<Option<Bytes>, BodyError> {
+        let next = std::future::poll_fn(|cx| Pin::new(&mut *self).poll_frame(cx)).await.transpose()?;
+        // Every frame is of data.
+        Ok(next.map(|frame| frame.into_data().unwrap_or_default()))
     }
 
     fn poll_checked(&mut self, cx: &mut Context<'_>) -> Poll<Result<Option<Bytes>, BodyError>> {
@@ -304,8 +323,7 @@ where
             Ok(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Ok(None) => Poll::Ready(None),
             Err(error) => {
-                // Set once: a body with a fault is not polled below again.
-                let _ = this.outcome.fault.set(error.clone());
+                this.outcome.fail(&error);
                 Poll::Ready(Some(Err(error)))
             }
         }
@@ -361,18 +379,11 @@ where
 {
     let mut first = Bytes::new();
     let mut rest = Vec::new();
-    loop {
-        match std::future::poll_fn(|cx| Pin::new(&mut body).poll_frame(cx)).await {
-            None => break,
-            Some(Err(error)) => return Err(error),
-            Some(Ok(frame)) => {
-                let Ok(bytes) = frame.into_data() else { continue };
-                if first.is_empty() {
-                    first = bytes;
-                } else {
-                    rest.extend_from_slice(&bytes);
-                }
-            }
+    while let Some(bytes) = body.next_bytes().await? {
+        if first.is_empty() {
+            first = bytes;
+        } else {
+            rest.extend_from_slice(&bytes);
         }
     }
     let bytes = if rest.is_empty() { first } else { Bytes::from([&first[..], &rest].concat()) };

@@ -3,7 +3,7 @@
 use bytes::{Bytes, BytesMut};
 use futures::StreamExt as _;
 use sherd_core::md5::Md5;
-use sherd_core::record::Attributes;
+use sherd_core::record::{Attributes, ObjectTags};
 
 use crate::object::{
     BodyError, Error, ObjectName, ObjectRead, Objects, PutRequest, ReadConditions, ReadRequest, Result, Span,
@@ -18,7 +18,8 @@ fn name() -> ObjectName {
 async fn put(objects: &Objects, expected: u64, upload: Upload) -> Result<WriteOutcome> {
     let upload = Upload { size: expected, ..upload };
     let (attributes, conditions) = (Attributes::default(), WriteConditions::default());
-    objects.put_expecting(PutRequest { name: name(), attributes, conditions, upload }).await
+    let tags = ObjectTags::default();
+    objects.put_expecting(PutRequest { name: name(), attributes, tags, conditions, upload }).await
 }
 
 async fn get(objects: &Objects) -> (u64, Bytes) {

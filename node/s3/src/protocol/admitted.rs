@@ -1,0 +1,100 @@
+//! A request that was admitted, with a form or without, and the claims of its head about its body.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderMap;
+use http::header::CONTENT_LENGTH;
+use sherd_core::limits::PUT_BYTES_MAX;
+use sherd_core::register::call::ClientCall;
+use sherd_store::machine::budget::Share;
+
+use crate::auth::Caller;
+use crate::operations::{BodyUse, Operation};
+use crate::request::RequestBody;
+
+use super::address::Address;
+use super::body::BodyOutcome;
+use super::checksum::DeclaredChecksum;
+use super::code::Code;
+use super::form::success::SuccessAction;
+use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, Limits, UNWANTED_BYTES_MAX};
+use super::query::Query;
+use super::refusal::Refusal;
+
+/// The header with the length of a body without its frames.
+pub(super) const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
+
+/// A request that was admitted, and where to look for what became of its body.
+pub(super) struct AdmittedRequest<'a> {
+    pub(super) headers: HeaderMap,
+    pub(super) operation: Operation,
+    pub(super) address: Address,
+    pub(super) query: Query<'a>,
+    pub(super) caller: Caller,
+    /// The call that it is a sending of, where its signature vouches for that.
+    pub(super) call: Option<ClientCall>,
+    pub(super) checksum: DeclaredChecksum,
+    pub(super) md5: Option<[u8; 16]>,
+    /// Bytes of its body, without frames.
+    pub(super) length: u64,
+    pub(super) body: RequestBody,
+    /// The answer that it asks for, where it is a form.
+    pub(super) form: Option<Box<SuccessAction>>,
+    pub(super) outcome: Option<Arc<BodyOutcome>>,
+    /// Room for its document, or its list.
+    pub(super) room: Option<Share>,
+}
+
+/// The length of the body without its frames; nothing when none is declared.
+pub(super) fn declared_length(headers: &HeaderMap, is_framed: bool) -> Result<Option<u64>, Refusal> {
+    if is_framed && !headers.contains_key(DECODED_LENGTH) {
+        return Err(Refusal::new(Code::MissingContentLength));
+    }
+    let value = if is_framed { headers.get(DECODED_LENGTH) } else { headers.get(CONTENT_LENGTH) };
+    let Some(value) = value else { return Ok(None) };
+    // `+5` is a number to Rust and none to HTTP.
+    let digits = value.to_str().ok().filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+    digits.and_then(|digits| digits.parse().ok()).map(Some).ok_or_else(|| {
+        let name = if is_framed { DECODED_LENGTH } else { "content-length" };
+        Refusal::says(Code::InvalidArgument, "The length is not a number").with("ArgumentName", name)
+    })
+}
+
+/// Refuses a body that is longer than those of its kind may be.
+pub(super) fn check_length(length: u64, operation: Operation, limits: &Limits) -> Result<(), Refusal> {
+    let body_use = operation.body_use();
+    let (max, code) = match body_use {
+        BodyUse::Object => (PUT_BYTES_MAX, Code::EntityTooLarge),
+        BodyUse::Form => {
+            (PUT_BYTES_MAX + FORM_FIELDS_BYTES_MAX as u64 + FORM_REST_BYTES_MAX, Code::EntityTooLarge)
+        }
+        BodyUse::Xml => {
+            let max = limits.xml_bytes_max.min(operation.document_bytes_max());
+            (max, Code::MaxMessageLengthExceeded)
+        }
+        BodyUse::None => (UNWANTED_BYTES_MAX, Code::MaxMessageLengthExceeded),
+    };
+    if length <= max {
+        return Ok(());
+    }
+    let (proposed, allowed) = match body_use {
+        BodyUse::Object | BodyUse::Form => ("ProposedSize", "MaxSizeAllowed"),
+        BodyUse::Xml | BodyUse::None => ("MessageLength", "MaxMessageLengthBytes"),
+    };
+    Err(Refusal::new(code).with(proposed, length.to_string()).with(allowed, max.to_string()))
+}
+
+/// The MD5 that a head declares.
+pub(super) fn declared_md5(headers: &HeaderMap) -> Result<Option<[u8; 16]>, Refusal> {
+    let Some(value) = headers.get("content-md5") else { return Ok(None) };
+    let mut digest = [0; 18];
+    match STANDARD.decode_slice(value.as_bytes(), &mut digest) {
+        Ok(16) => Ok(digest.first_chunk().copied()),
+        _ => {
+            Err(Refusal::new(Code::InvalidDigest)
+                .with("Content-MD5", String::from_utf8_lossy(value.as_bytes())))
+        }
+    }
+}

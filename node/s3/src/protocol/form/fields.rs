@@ -1,0 +1,164 @@
+//! The fields of a form: their values by name, and the headers of a PUT that they stand for.
+
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+
+use crate::header::attributes;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+
+/// The variable that stands for the name of the file.
+const FILENAME: &str = "${filename}";
+/// Fields that carry the signature, and say nothing about the object.
+const OF_SIGNATURE: [&str; 5] =
+    ["x-amz-algorithm", "x-amz-credential", "x-amz-date", "x-amz-signature", "x-amz-security-token"];
+/// Headers of a copy: a form uploads.
+const OF_COPY: &str = "x-amz-copy-source";
+
+/// A field.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Field {
+    /// Its name, as it was sent.
+    pub name: String,
+    /// Its value; where several fields have the name, all of their values, separated by commas.
+    pub value: String,
+}
+
+/// The fields before the file, in the order in which they came. Their names have no case.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct FormFields(Vec<Field>);
+
+impl FormFields {
+    /// Adds a field. Another value of a name that is there is joined to it.
+    pub fn push(&mut self, name: String, value: &str) {
+        match self.0.iter_mut().find(|field| field.name.eq_ignore_ascii_case(&name)) {
+            Some(field) => field.value.extend([",", value]),
+            None => self.0.push(Field { name, value: value.to_owned() }),
+        }
+    }
+
+    /// The value of a field.
+    pub fn get(&self, name: &str) -> Option<&str> {
+        self.all()
+            .iter()
+            .find(|field| field.name.eq_ignore_ascii_case(name))
+            .map(|field| field.value.as_str())
+    }
+
+    /// All fields.
+    pub fn all(&self) -> &[Field] {
+        &self.0
+    }
+
+    /// Puts the name of the file in the place of its variable, in every field: what stands behind the last
+    /// slash or backslash of the name that was sent, and nothing where none was sent.
+    pub fn expand(&mut self, filename: Option<&str>) {
+        let name = filename.and_then(|path| path.rsplit(['/', '\\']).next()).unwrap_or_default();
+        for field in self.0.iter_mut().filter(|field| field.value.contains(FILENAME)) {
+            field.value = field.value.replace(FILENAME, name);
+        }
+    }
+
+    /// The headers of a PUT that the fields stand for.
+    ///
+    /// # Errors
+    /// InvalidArgument for a field that no header can carry, NotImplemented for the source of a copy.
+    pub fn headers(&self) -> Result<HeaderMap, Refusal> {
+        let mut headers = HeaderMap::new();
+        for Field { name, value } in self.all() {
+            let lower = name.to_ascii_lowercase();
+            let header = match lower.as_str() {
+                // S3 wants the checksum that a form says it has, as it does of an SDK.
+                "x-amz-checksum-algorithm" => "x-amz-sdk-checksum-algorithm",
+                "acl" => "x-amz-acl",
+                "content-md5" => "content-md5",
+                name if name.starts_with(OF_COPY) => {
+                    return Err(Refusal::new(Code::NotImplemented).with("Header", name));
+                }
+                name if OF_SIGNATURE.contains(&name) => continue,
+                name if name.starts_with("x-amz-")
+                    || attributes::SYSTEM.iter().any(|known| known == name) =>
+                {
+                    name
+                }
+                _ => continue,
+            };
+            let unusable = || Refusal::bad_argument("The value of a form field is not valid", name, value);
+            let header = HeaderName::from_bytes(header.as_bytes()).map_err(|_| unusable())?;
+            let value = HeaderValue::from_bytes(value.trim().as_bytes()).map_err(|_| unusable())?;
+            headers.insert(header, value);
+        }
+        Ok(headers)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fields(pairs: &[(&str, &str)]) -> FormFields {
+        let mut fields = FormFields::default();
+        for (name, value) in pairs {
+            fields.push((*name).to_owned(), value);
+        }
+        fields
+    }
+
+    #[test]
+    fn names_have_no_case_and_values_of_one_name_are_joined() {
+        let fields = fields(&[("Key", "a"), ("x-amz-meta-tag", "Ninja"), ("X-Amz-Meta-Tag", "Stallman")]);
+        assert_eq!(fields.get("kEY"), Some("a"));
+        assert_eq!(fields.get("x-amz-meta-tag"), Some("Ninja,Stallman"));
+        assert_eq!((fields.get("acl"), fields.all().len()), (None, 2));
+    }
+
+    #[test]
+    fn the_name_of_the_file_is_the_end_of_its_path() {
+        for (filename, key) in [
+            (Some("photo.jpg"), "user/photo.jpg"),
+            (Some("C:\\Program Files\\directory1\\file.txt"), "user/file.txt"),
+            (Some("/home/a\\b/c d.txt"), "user/c d.txt"),
+            (Some("folder/"), "user/"),
+            (Some(""), "user/"),
+            (None, "user/"),
+        ] {
+            let mut fields =
+                fields(&[("key", "user/${filename}"), ("x-amz-meta-a", "${filename}${filename}")]);
+            fields.expand(filename);
+            assert_eq!(fields.get("key"), Some(key), "{filename:?}");
+        }
+    }
+
+    #[test]
+    fn fields_stand_for_headers() {
+        let form = fields(&[
+            ("key", "k"),
+            ("ACL", "private"),
+            ("content-TYPE", "image/png"),
+            ("X-Amz-Meta-Colour", " blue "),
+            ("x-amz-date", "20151229T000000Z"),
+            ("success_action_status", "201"),
+            ("x-amz-checksum-algorithm", "SHA256"),
+            ("x-ignore-me", "1"),
+        ]);
+        let headers = form.headers().expect("headers");
+        let mut names: Vec<_> =
+            headers.iter().map(|(name, value)| (name.as_str(), value.as_bytes())).collect();
+        names.sort_unstable();
+        assert_eq!(
+            names,
+            [
+                ("content-type", &b"image/png"[..]),
+                ("x-amz-acl", b"private"),
+                ("x-amz-meta-colour", b"blue"),
+                ("x-amz-sdk-checksum-algorithm", b"SHA256"),
+            ]
+        );
+        for (name, value, code) in [
+            ("x-amz-meta-a", "line\nline", Code::InvalidArgument),
+            ("x-amz-meta-a b", "v", Code::InvalidArgument),
+            ("x-amz-copy-source", "/b/k", Code::NotImplemented),
+        ] {
+            assert_eq!(fields(&[(name, value)]).headers().expect_err(name).code, code);
+        }
+    }
+}

@@ -1,0 +1,216 @@
+//! Admits a form that a browser uploads. Its signature, its policy and the headers of its object are fields
+//! in its body, which is read up to the file first.
+//!
+//! ```text
+//! head -> fields, at most 20 KB -> signature -> policy -> headers of a PUT -> the file, streamed
+//! ```
+//! A client that waits for `100 Continue` gets it before its signature is verified: the head has none.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http::HeaderMap;
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName};
+use http::request::Parts;
+use http_body::Body as HttpBody;
+use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
+use sherd_store::observe::trace;
+
+use super::address::{Address, BadAddress, Level};
+use super::admitted::{AdmittedRequest, check_length, declared_length, declared_md5};
+use super::auth_refusal::missing_field;
+use super::body::form_file::FormBody;
+use super::body::{BodyArrival, BodyError, CheckedBody, TransportError};
+use super::code::Code;
+use super::feature;
+use super::form::FormError;
+use super::form::fields::FormFields;
+use super::form::parser::Delimiter;
+use super::form::success::SuccessAction;
+use super::inner::Inner;
+use super::limits::FORM_REST_BYTES_MAX;
+use super::query::Query;
+use super::refusal::Refusal;
+use crate::auth::error::AuthError;
+use crate::auth::post_policy::PostPolicy;
+use crate::operations::Operation;
+use crate::request::RequestBody;
+
+/// The end of a form behind its last delimiter.
+const END: &[u8] = b"--\r\n";
+/// The type of a form.
+const FORM: &[u8] = b"multipart/form-data";
+/// Headers that a proxy or the client sets, and that the answer needs.
+const OF_HEAD: [HeaderName; 2] = [HOST, HeaderName::from_static("x-forwarded-proto")];
+/// Headers of the request that would say something of the object, which its fields do.
+const OF_OBJECT: [&str; 6] =
+    ["x-amz-acl", "x-amz-meta-", "x-amz-checksum-", "x-amz-storage-class", "x-amz-tagging", "content-md5"];
+
+impl Inner {
+    /// Admits or refuses a form.
+    pub(super) async fn admit_form<'a, B>(
+        &self,
+        head: &Parts,
+        body: B,
+        query: Query<'a>,
+        address: Address,
+    ) -> Result<AdmittedRequest<'a>, Refusal>
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
+        let operation = Operation::PostObject;
+        trace::name_operation(operation.name());
+        tracing::Span::current().record("operation", operation.name());
+        let delimiter = delimiter_of(&head.headers)?;
+        let length = declared_length(&head.headers, false)?;
+        let length = length.ok_or_else(|| Refusal::new(Code::MissingContentLength))?;
+        check_length(length, operation, &self.limits)?;
+        let end_bytes = (delimiter.length() + END.len()) as u64;
+        let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts);
+        let outcome = body.outcome();
+        let fields =
+            tokio::time::timeout(self.limits.document_whole, FormBody::new(body, delimiter).fields());
+        let read = fields.await.unwrap_or(Err(BodyError::Slow));
+        let (start, file) = read.map_err(|error| Refusal::from(&error))?;
+        let fields = &start.fields;
+        let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
+        let signed = self.verifier.verify_form(fields).map_err(refused)?;
+        if head.headers.contains_key(AUTHORIZATION) {
+            return Err(AuthError::TwoMechanisms.into());
+        }
+        let policy = PostPolicy::parse(signed.policy)?;
+        let named: Vec<(&str, &str)> = std::iter::once(("bucket", address.bucket.as_str()))
+            .chain(fields.all().iter().map(|field| (field.name.as_str(), field.value.as_str())))
+            .collect();
+        let sizes = policy.judge(self.verifier.now_ms(), &named)?;
+        let headers = headers_of(&head.headers, fields)?;
+        let checksum = feature::check(&headers, operation, false)?;
+        let md5 = declared_md5(&headers)?;
+        if fields.get("tagging").is_some() {
+            return Err(Refusal::new(Code::NotImplemented).with("Field", "tagging"));
+        }
+        // Bytes of the file if nothing but the end of the form follows it.
+        let expected = length.saturating_sub(start.prelude_bytes + end_bytes);
+        let max = (*sizes.end()).min(PUT_BYTES_MAX);
+        if expected.saturating_sub(FORM_REST_BYTES_MAX) > max {
+            let error = FormError::FileTooLarge { size: expected, max };
+            return Err(Refusal::from(&BodyError::from(error)));
+        }
+        let file = file.bounded(*sizes.start()..=max, expected);
+        let address = Address { level: Level::Object, key: checked_key(key)?, ..address };
+        trace::name_bucket(&address.bucket);
+        Ok(AdmittedRequest {
+            headers,
+            operation,
+            address,
+            query,
+            caller: signed.caller,
+            call: None,
+            checksum,
+            md5,
+            length: expected.min(max),
+            body: RequestBody::Stream(file.boxed()),
+            form: Some(Box::new(SuccessAction::of(fields))),
+            outcome: Some(Arc::clone(&outcome)),
+            room: None,
+        })
+    }
+}
+
+/// The delimiter of the parts of a form.
+fn delimiter_of(headers: &HeaderMap) -> Result<Delimiter, Refusal> {
+    let content_type = headers.get(CONTENT_TYPE).map(|value| value.as_bytes().trim_ascii_start());
+    let content_type = content_type.unwrap_or_default();
+    let is_form = content_type.get(..FORM.len()).is_some_and(|start| start.eq_ignore_ascii_case(FORM));
+    if !is_form {
+        return Err(Refusal::new(Code::PreconditionFailed)
+            .with("Condition", "Bucket POST must be of the enclosure-type multipart/form-data"));
+    }
+    Delimiter::of(content_type).map_err(|_| Refusal::new(Code::MalformedPOSTRequest))
+}
+
+/// Why a signature is refused. The string that S3 signed stands in the answer twice: as text and as bytes.
+fn refused(error: AuthError) -> Refusal {
+    let bytes = match &error {
+        AuthError::SignatureMismatch(mismatch) => Some(
+            mismatch.string_to_sign.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().join(" "),
+        ),
+        _ => None,
+    };
+    let refusal = Refusal::from(error);
+    match bytes {
+        Some(bytes) => refusal.with("StringToSignBytes", bytes),
+        None => refusal,
+    }
+}
+
+/// The key that an object may have.
+fn checked_key(key: &str) -> Result<String, Refusal> {
+    match key.len() {
+        0 => Err(Refusal::bad_argument("User key must have a length greater than 0.", "key", "")),
+        bytes if bytes > KEY_BYTES_MAX => Err(BadAddress::KeyTooLong { bytes }.into()),
+        _ => Ok(key.to_owned()),
+    }
+}
+
+/// The headers of the object: those that the fields stand for. The request's own say nothing of it.
+fn headers_of(head: &HeaderMap, fields: &FormFields) -> Result<HeaderMap, Refusal> {
+    let mut headers = fields.headers()?;
+    feature::check(head, Operation::PostObject, false)?;
+    for (name, value) in head {
+        let is_of_object = OF_OBJECT.iter().any(|start| name.as_str().starts_with(start));
+        if is_of_object && headers.get(name) != Some(value) {
+            return Err(Refusal::says(
+                Code::InvalidRequest,
+                "Conflicting values provided in HTTP headers and POST form fields.",
+            ));
+        }
+    }
+    for name in OF_HEAD {
+        if let Some(value) = head.get(&name) {
+            headers.insert(name, value.clone());
+        }
+    }
+    Ok(headers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_of_the_request_may_not_say_more_than_the_fields() {
+        let head = |name: &'static str, value: &'static str| {
+            HeaderMap::from_iter([(HeaderName::from_static(name), value.parse().expect("a value"))])
+        };
+        let mut fields = FormFields::default();
+        fields.push("X-Amz-Meta-A".to_owned(), "1");
+        for (name, value) in [
+            ("host", "s3.test"),
+            ("content-type", "multipart/form-data"),
+            ("x-amz-meta-a", "1"),
+            ("x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
+        ] {
+            let headers = headers_of(&head(name, value), &fields).expect(name);
+            assert_eq!(headers.get("x-amz-meta-a").expect("the field"), "1");
+            assert!(!headers.contains_key(CONTENT_TYPE));
+        }
+        for (name, value, code) in [
+            ("x-amz-meta-a", "2", Code::InvalidRequest),
+            ("x-amz-meta-b", "2", Code::InvalidRequest),
+            ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==", Code::InvalidRequest),
+            ("x-amz-server-side-encryption", "AES256", Code::NotImplemented),
+        ] {
+            assert_eq!(headers_of(&head(name, value), &fields).expect_err(name).code, code);
+        }
+    }
+
+    #[test]
+    fn a_key_has_a_length() {
+        assert_eq!(checked_key("a").expect("a key"), "a");
+        assert_eq!(checked_key("").expect_err("none").code, Code::InvalidArgument);
+        assert_eq!(checked_key(&"k".repeat(1025)).expect_err("long").code, Code::KeyTooLongError);
+    }
+}
