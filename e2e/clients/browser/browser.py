@@ -24,7 +24,7 @@ from botocore.config import Config
 from steps import end, refused, same, step
 
 PROGRAMS = ["chromium", "chromium-headless-shell", "google-chrome"]
-STEPS = ["put by fetch", "without a rule", "error by fetch"]
+STEPS = ["form", "form by fetch", "put by fetch", "without a rule", "error by fetch"]
 here = os.path.dirname(os.path.abspath(__file__))
 # By default boto3 signs URLs and forms by Signature Version 2, which python/client.py sends.
 s3 = boto3.client("s3", endpoint_url=os.environ["SHERD_ENDPOINT"], config=Config(signature_version="s3v4"))
@@ -65,13 +65,20 @@ def signed(operation, key, name=bucket, **parameters):
     return s3.generate_presigned_url(operation, Params={"Bucket": name, "Key": key, **parameters})
 
 
+def form(key, **fields):
+    conditions = [{field: value} for field, value in fields.items()]
+    conditions += [["content-length-range", 1, 10], ["starts-with", "$Content-Type", "text/"]]
+    post = s3.generate_presigned_post(bucket, key, Fields=fields | {"Content-Type": "text/plain"}, Conditions=conditions)
+    return {"url": post["url"], "fields": post["fields"]}
+
+
 def create(origin):
     for name in (bucket, other):
         s3.create_bucket(Bucket=name)
     s3.put_object(Bucket=other, Key="small", Body=b"small")
     rule = {
         "AllowedOrigins": [origin],
-        "AllowedMethods": ["GET", "HEAD", "PUT"],
+        "AllowedMethods": ["GET", "HEAD", "PUT", "POST"],
         "AllowedHeaders": ["content-type", "x-amz-meta-*"],
         "ExposeHeaders": ["ETag", "x-amz-meta-sent"],
         "MaxAgeSeconds": 300,
@@ -80,6 +87,8 @@ def create(origin):
     given.update(
         bucket=bucket,
         etag=f'"{md5(b"small").hexdigest()}"',
+        redirected=form("redirected/${filename}", success_action_redirect=f"{origin}/stored"),
+        created=form("created/${filename}", success_action_status="201"),
         put=signed("put_object", "put", ContentType="text/plain", Metadata={"sent": "by a page"}),
         get=signed("get_object", "put"),
         head=signed("head_object", "put"),
@@ -100,7 +109,7 @@ def outcome(browser, name):
 def stored():
     """The store holds what the page has sent, and nothing else."""
     keys = [found["Key"] for found in s3.list_objects_v2(Bucket=bucket)["Contents"]]
-    same(keys, ["put"])
+    same(keys, ["created/a b.txt", "put", "redirected/ü 1.txt"])
     for key in keys:
         found = s3.get_object(Bucket=bucket, Key=key)
         same((found["Body"].read(), found["ContentType"]), (b"small", "text/plain"))

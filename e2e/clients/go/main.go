@@ -460,6 +460,7 @@ func main() {
 	step("presigned get", presignedGet)
 	step("presigned head", presignedHead)
 	step("presigned put", presignedPut)
+	step("presigned post", presignedPost)
 	step("delete", deleteObjects)
 	step("delete bucket", func() error {
 		_, err := client.DeleteBucket(ctx, &s3.DeleteBucketInput{Bucket: bucket})

@@ -211,6 +211,28 @@ await step("presigned put", async () => {
   same(await get("presigned"), small);
 });
 
+await step("presigned post", async () => {
+  const { url, fields } = await createPresignedPost(s3, {
+    Bucket,
+    Key: "posted/${filename}",
+    Conditions: [["content-length-range", 1, 10]],
+    Fields: { success_action_status: "201", "x-amz-meta-sent": "by a form" },
+  });
+  const post = (bytes, name, status) => {
+    const body = new FormData();
+    Object.entries(fields).forEach(([field, value]) => body.append(field, value));
+    body.append("file", new Blob([bytes]), name);
+    return http("POST", url, { body, status });
+  };
+  const made = await post(small, "small.txt", 201);
+  assert.match(made.bytes.toString(), /<Key>posted\/small\.txt<\/Key>/);
+  same(await get("posted/small.txt"), small);
+  const { Metadata } = await s3.send(new HeadObjectCommand({ Bucket, Key: "posted/small.txt" }));
+  assert.deepEqual(Metadata, { sent: "by a form" });
+  const over = await post(Buffer.alloc(11), "large.txt", 400);
+  assert.match(over.bytes.toString(), /<Code>EntityTooLarge<\/Code>/);
+});
+
 await step("delete", async () => {
   await s3.send(new DeleteObjectCommand({ Bucket, Key: "small" }));
   const { Contents } = await s3.send(new ListObjectsV2Command({ Bucket }));

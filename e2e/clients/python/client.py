@@ -11,7 +11,7 @@ from base64 import b64encode
 
 import boto3
 
-from steps import end, http, refused, same, step, tag_set, tags
+from steps import end, form, http, refused, same, step, tag_set, tags
 
 s3 = boto3.client("s3", endpoint_url=os.environ["SHERD_ENDPOINT"])
 bucket = f"python-{uuid.uuid4()}"
@@ -145,6 +145,18 @@ def presigned_put():
     same(get("presigned"), small)
 
 
+def presigned_post():
+    fields = {"success_action_status": "201", "x-amz-meta-sent": "by a form"}
+    conditions = [{field: value} for field, value in fields.items()] + [["content-length-range", 1, 10]]
+    post = s3.generate_presigned_post(bucket, "posted/${filename}", Fields=fields, Conditions=conditions)
+    kind, body = form(post["fields"], small, "small.txt")
+    same(b"<Key>posted/small.txt</Key>" in http("POST", post["url"], body, {"Content-Type": kind}, 201)[1], True)
+    found = s3.get_object(Bucket=bucket, Key="posted/small.txt")
+    same((found["Body"].read(), found["Metadata"]), (small, {"sent": "by a form"}))
+    kind, body = form(post["fields"], b"eleven byte", "large.txt")
+    same(b"<Code>EntityTooLarge</Code>" in http("POST", post["url"], body, {"Content-Type": kind}, 400)[1], True)
+
+
 def delete():
     s3.delete_object(Bucket=bucket, Key="small")
     keys = [found["Key"] for found in s3.list_objects_v2(Bucket=bucket)["Contents"]]
@@ -168,6 +180,7 @@ step("cors", cors)
 step("presigned get", presigned_get)
 step("presigned head", presigned_head)
 step("presigned put", presigned_put)
+step("presigned post", presigned_post)
 step("delete", delete)
 step("delete bucket", lambda: s3.delete_bucket(Bucket=bucket))
 end()
