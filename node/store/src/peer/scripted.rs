@@ -14,8 +14,8 @@ use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, BucketId, Incarnation, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
 use sherd_core::message::{
-    self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, ShardFileHeader, ShardRange, Target,
-    ValueLimit,
+    self, Answer, Control, LeaseAnswer, ListPage, ReaderLeases, RowPage, RowScan, ShardFileHeader,
+    ShardRange, Target, ValueLimit,
 };
 use sherd_core::register::recover::Guarantees;
 use sherd_core::register::seal::StoredSeals;
@@ -68,6 +68,8 @@ pub(crate) struct ScriptedPeer {
     /// With the bucket that they are behind.
     pub(crate) seals: CallScript<Option<BucketId>, Answer<Vec<StoredSeals>>>,
     pub(crate) positions: CallScript<(), Answerer>,
+    /// Scans of rows for upkeep.
+    pub(crate) rows: CallScript<RowScan, Answer<RowPage>>,
     /// The hints of commits that were sent, with whether the row is everywhere.
     pub(crate) commits: Mutex<Vec<(VolumeId, Ballot, bool)>>,
     /// Hints of commits do not come.
@@ -107,6 +109,7 @@ impl ScriptedPeer {
             notes: Mutex::default(),
             seals: Mutex::default(),
             positions: Mutex::default(),
+            rows: Mutex::default(),
             commits: Mutex::default(),
             drops_commits: AtomicBool::new(false),
             full: Mutex::default(),
@@ -200,6 +203,9 @@ impl Peer for ScriptedPeer {
             }
             Upkeep(UpkeepCall::Seals { after, .. }) => {
                 self.play(&self.seals, (volume, *after), || self.volumes.ask(volume, call))
+            }
+            Register(RegisterCall::Rows { scan, .. }) => {
+                self.play(&self.rows, (volume, scan.clone()), || self.volumes.ask(volume, call))
             }
             Upkeep(UpkeepCall::Position {}) => {
                 self.play(&self.positions, (volume, ()), || self.volumes.ask(volume, call))

@@ -7,8 +7,8 @@
 //! ```
 //! An entry is proposed at most an hour after its document was written, and clocks are set back by a day at
 //! most. An accept that is older than the register's new ballot is refused by A volumes. So a document that
-//! the register does not name then is named by none later. Where P volumes of each set show no bucket of its
-//! id, the bucket is gone: ids are never used again.
+//! the register does not name then is named by none later. Where P volumes of each set listed all names, and
+//! no register of these holds a bucket of its id, the bucket is gone: ids are never used again.
 
 use std::collections::BTreeMap;
 
@@ -19,6 +19,7 @@ use sherd_core::message::RowScan;
 use sherd_core::record::{Bucket, BucketPhase, State};
 
 use super::rows::{BucketRows, add_other_nodes, buckets_on};
+use super::seals::named_nowhere;
 use crate::peer::VolumeRoute;
 use crate::register::{Failure, Proposal, Writer};
 use crate::upkeep::deps::Deps;
@@ -64,13 +65,16 @@ impl DocumentSweeper {
         if !add_other_nodes(&self.deps, &mut buckets, |set| set.quorums().prepare()).await {
             return;
         }
+        // A bucket whose rows cannot be read is not seen, and its register names the document still.
+        let unseen = old.values().map(|(bucket, _)| *bucket).filter(|id| !buckets.by_id.contains_key(id));
+        let gone = named_nowhere(&self.deps, &unseen.collect::<Vec<_>>(), &buckets).await;
         for (name, (bucket, generation)) in old {
             self.deps.throttle.take(ROW_COST_BYTES).await;
-            let is_named = match buckets.by_id.get(&bucket) {
-                Some(row) => self.is_named(row.name.clone(), bucket, generation).await,
-                None => Ok(false),
+            let is_leftover = match buckets.by_id.get(&bucket) {
+                Some(row) => self.is_named(row.name.clone(), bucket, generation).await == Ok(false),
+                None => gone.contains(&bucket),
             };
-            if is_named == Ok(false) {
+            if is_leftover {
                 self.remove(&RegisterKey::bucket(name)).await;
             }
         }
@@ -117,7 +121,9 @@ impl DocumentSweeper {
         };
         let names_it = entries.iter().any(|entry| match ConfigEntry::decode(entry.bytes.clone()) {
             Ok(ConfigEntry::Document { generation: named, .. }) => named == generation,
-            Ok(ConfigEntry::Inline(_)) | Err(_) => false,
+            Ok(ConfigEntry::Inline(_)) => false,
+            // A form of a later release may name it.
+            Err(_) => true,
         });
         Ok(id == bucket && phase != BucketPhase::Deleted && names_it)
     }

@@ -59,19 +59,25 @@ pub(super) async fn judge_held_seals(deps: &Deps, held: &HeldSeals, rows: &mut B
 
 /// Makes the seals final whose buckets no register names any more.
 async fn judge_nameless_seals(deps: &Deps, nameless: &[BucketId], rows: &BucketRows) {
+    for bucket in named_nowhere(deps, nameless, rows).await {
+        tracing::info!(?bucket, "deleted bucket had seals that its deletion left behind");
+        tell_every_volume(deps, &Control::SealForEver { bucket }).await;
+    }
+}
+
+/// Those of these buckets that no register names, as far as the rows tell of all names. Each was named once.
+pub(super) async fn named_nowhere(deps: &Deps, buckets: &[BucketId], rows: &BucketRows) -> Vec<BucketId> {
     let sets = deps.cluster.sets();
     let told: Vec<Vec<Reply<()>>> = sets.iter().map(|set| rows.told_by(set)).collect();
     let answers: Vec<NameAnswers<'_>> =
         sets.iter().zip(&told).map(|(set, told)| NameAnswers { quorums: set.quorums(), told }).collect();
-    let have_told = tell_all_names(&answers, &deps.registers.known_lives());
-    // A register that cannot be read may be the one: the next look asks again.
-    let named = if have_told { buckets_named(deps, &rows.names).await.ok() } else { None };
-    let Some(named) = named else { return };
-    let lives = deps.registers.known_lives();
-    for bucket in nameless.iter().copied().filter(|id| is_nowhere(*id, &answers, &named, &lives)) {
-        tracing::info!(?bucket, "deleted bucket had seals that its deletion left behind");
-        tell_every_volume(deps, &Control::SealForEver { bucket }).await;
+    if buckets.is_empty() || !tell_all_names(&answers, &deps.registers.known_lives()) {
+        return Vec::new();
     }
+    // A register that cannot be read may be the one: the next look asks again.
+    let Ok(named) = buckets_named(deps, &rows.names).await else { return Vec::new() };
+    let lives = deps.registers.known_lives();
+    buckets.iter().copied().filter(|id| is_nowhere(*id, &answers, &named, &lives)).collect()
 }
 
 /// Removes or makes final what the bucket's own register says of its seals; `false` where it says nothing, as
