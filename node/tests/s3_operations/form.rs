@@ -397,7 +397,8 @@ async fn a_body_that_is_no_form_is_refused() {
         [format!("{:x}\r\n", chunked.bytes().len()).as_bytes(), &chunked.bytes(), b"\r\n0\r\n\r\n"].concat();
     let answer = chunked.send_bytes(&body).await;
     assert_eq!((answer.status, answer.element("Code")), (411, Some("MissingContentLength")));
-    let behind = form().behind(&vec![b'x'; 2 << 20]).v4(None).send().await;
+    let long = [&b"\r\n"[..], &b"x".repeat(2 << 20)].concat();
+    let behind = form().behind(&long).v4(None).send().await;
     assert_eq!((behind.status, behind.element("Code")), (400, Some("MaxMessageLengthExceeded")));
     assert!(is_empty(&client).await);
 }
@@ -526,6 +527,24 @@ async fn a_client_that_waits_for_the_continuation_gets_it() {
     connection.write_all(&form.bytes()).await.expect("the body");
     assert_eq!(read_answer(&mut connection).await.status, 204);
     assert_eq!(get(&client, "k").await, b"v");
+}
+
+#[tokio::test]
+async fn a_file_with_its_boundary_inside_a_line_is_not_stored_up_to_there() {
+    let (node, client) = a_bucket().await;
+    let file = format!("one\r\n--{BOUNDARY}x\r\n\r\ntwo");
+    let answer = Form::new(&node, BUCKET, "k", file).v4(None).send().await;
+    assert_eq!((answer.status, answer.refusal().1.as_str()), (400, "MalformedPOSTRequest"));
+    assert!(is_empty(&client).await);
+}
+
+#[tokio::test]
+async fn a_long_name_in_many_places_makes_no_long_answer() {
+    let (node, _client) = a_bucket().await;
+    let form = Form::new(&node, BUCKET, "k", "v").filename(Some(&"n".repeat(9_000))).v4(None);
+    let answer = form.forged("policy", Some(&"${filename}".repeat(900))).send().await;
+    assert_eq!((answer.status, answer.refusal().1.as_str()), (400, "MaxPostPreDataLengthExceeded"));
+    assert!(answer.body.len() < FIELDS_MAX, "{} bytes", answer.body.len());
 }
 
 #[tokio::test]

@@ -19,3 +19,5 @@ pub use text::header_text;
 
 #[cfg(test)]
 pub(crate) use body::{CHECKSUM, framed, framing};
+#[cfg(test)]
+pub(crate) use request::PROTOCOL;

@@ -134,7 +134,8 @@ static VIEW: LazyLock<BucketView> = LazyLock::new(|| {
     }
 });
 
-static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
+/// The layer, with operations that look at what they get.
+pub(crate) static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
     let config = Config {
         region: "us-east-1".to_owned(),
         domains: vec!["s3.test".to_owned()],

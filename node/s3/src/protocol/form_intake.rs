@@ -70,9 +70,12 @@ impl Inner {
         let end_bytes = (delimiter.length() + END.len()) as u64;
         let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts);
         let outcome = body.outcome();
+        // None waits: it would hold the place of another request meanwhile.
+        let place = self.arriving_forms.try_acquire().map_err(|_| Refusal::new(Code::SlowDown))?;
         let fields =
             tokio::time::timeout(self.limits.document_whole, FormBody::new(body, delimiter).fields());
         let read = fields.await.unwrap_or(Err(BodyError::Slow));
+        drop(place);
         let (start, file) = read.map_err(|error| Refusal::from(&error))?;
         let fields = &start.fields;
         let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
@@ -178,7 +181,34 @@ fn headers_of(head: &HeaderMap, fields: &FormFields) -> Result<HeaderMap, Refusa
 
 #[cfg(test)]
 mod tests {
+    use futures::stream;
+    use http_body_util::StreamBody;
+
+    use super::super::limits::FORMS_ARRIVING_MAX;
     use super::*;
+    use crate::fuzzing::PROTOCOL;
+
+    /// A form of which no byte comes.
+    fn begun() -> http::Request<impl HttpBody<Data = Bytes, Error = TransportError> + Unpin + Send + Sync> {
+        let request = http::Request::post("http://s3.test/bucket").header(HOST, "s3.test");
+        let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=b");
+        let bytes = stream::pending::<Result<http_body::Frame<Bytes>, TransportError>>();
+        request.header("content-length", "1000").body(StreamBody::new(bytes)).expect("a request")
+    }
+
+    #[tokio::test]
+    async fn forms_that_begin_and_go_no_further_take_few_places() {
+        let mut waiting = Vec::new();
+        for _ in 0..FORMS_ARRIVING_MAX {
+            let mut form = Box::pin(PROTOCOL.call(begun()));
+            assert!(futures::poll!(&mut form).is_pending());
+            waiting.push(form);
+        }
+        let (_, answer) = PROTOCOL.call(begun()).await;
+        assert_eq!(answer.status(), http::StatusCode::SERVICE_UNAVAILABLE);
+        drop(waiting.pop());
+        assert!(futures::poll!(Box::pin(PROTOCOL.call(begun()))).is_pending());
+    }
 
     #[test]
     fn headers_of_the_request_may_not_say_more_than_the_fields() {

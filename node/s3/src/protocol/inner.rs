@@ -5,12 +5,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use http::HeaderValue;
 use sherd_core::env::Clock;
+use tokio::sync::Semaphore;
 
 use super::body::BodyTimeouts;
 use super::context::RequestId;
 use super::cors::CorsLookup;
 use super::lacking::LackingFeatures;
-use super::limits::Limits;
+use super::limits::{FORMS_ARRIVING_MAX, Limits};
 use super::room::XmlRoom;
 use crate::access::Authorizer;
 use crate::auth::Credentials;
@@ -49,6 +50,8 @@ pub(super) struct Inner {
     pub(super) lacking: LackingFeatures,
     pub(super) xml_room: XmlRoom,
     pub(super) cors: CorsLookup,
+    /// Places of forms whose fields arrive.
+    pub(super) arriving_forms: Semaphore,
     request_number: AtomicU64,
 }
 
@@ -70,6 +73,7 @@ impl Inner {
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
             cors: CorsLookup::default(),
+            arriving_forms: Semaphore::new(FORMS_ARRIVING_MAX),
             verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
             authorizer: Authorizer::default(),
             operations,

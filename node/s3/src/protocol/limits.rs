@@ -77,5 +77,9 @@ pub(super) const BOUNDARY_BYTES_MAX: usize = 70;
 /// Bytes of a form before its file, boundaries and heads of parts among them: 20 KB (AWS, "HTML form
 /// fields").
 pub(super) const FORM_FIELDS_BYTES_MAX: usize = 20 << 10;
+/// Forms whose fields arrive at one time. No signature vouches for a form before they are there, and each
+/// holds the place of a request: more than browsers need, whose fields come at once, and a quarter of all
+/// places.
+pub(super) const FORMS_ARRIVING_MAX: usize = 128;
 /// Bytes of a form behind its file, which mean nothing: a button and some fields are far shorter.
 pub(super) const FORM_REST_BYTES_MAX: u64 = 1 << 20;

@@ -2,8 +2,10 @@
 
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 
+use super::FormError;
 use crate::header::attributes;
 use crate::protocol::code::Code;
+use crate::protocol::limits::FORM_FIELDS_BYTES_MAX;
 use crate::protocol::refusal::Refusal;
 
 /// The variable that stands for the name of the file.
@@ -51,11 +53,24 @@ impl FormFields {
 
     /// Puts the name of the file in the place of its variable, in every field: what stands behind the last
     /// slash or backslash of the name that was sent, and nothing where none was sent.
-    pub fn expand(&mut self, filename: Option<&str>) {
+    ///
+    /// # Errors
+    /// [`FormError::FieldsTooLong`] where the values become longer than fields may be: a long name in the
+    /// place of many variables takes far more bytes than came.
+    pub fn expand(&mut self, filename: Option<&str>) -> Result<(), FormError> {
         let name = filename.and_then(|path| path.rsplit(['/', '\\']).next()).unwrap_or_default();
-        for field in self.0.iter_mut().filter(|field| field.value.contains(FILENAME)) {
-            field.value = field.value.replace(FILENAME, name);
+        let mut bytes = 0;
+        for Field { name: _, value } in &mut self.0 {
+            let variables = value.matches(FILENAME).count();
+            bytes += value.len() - variables * FILENAME.len() + variables * name.len();
+            if bytes > FORM_FIELDS_BYTES_MAX {
+                return Err(FormError::FieldsTooLong);
+            }
+            if variables > 0 {
+                *value = value.replace(FILENAME, name);
+            }
         }
+        Ok(())
     }
 
     /// The headers of a PUT that the fields stand for.
@@ -123,9 +138,20 @@ mod tests {
         ] {
             let mut fields =
                 fields(&[("key", "user/${filename}"), ("x-amz-meta-a", "${filename}${filename}")]);
-            fields.expand(filename);
+            fields.expand(filename).expect("short");
             assert_eq!(fields.get("key"), Some(key), "{filename:?}");
         }
+    }
+
+    #[test]
+    fn a_long_name_in_many_places_is_too_long() {
+        let variables = |count| fields(&[("policy", &*FILENAME.repeat(count)), ("key", "k")]);
+        let most = (FORM_FIELDS_BYTES_MAX - 1) / 100;
+        let mut whole = variables(most);
+        assert_eq!(whole.expand(Some(&"n".repeat(100))), Ok(()));
+        assert_eq!(whole.get("policy").map(str::len), Some(most * 100));
+        assert_eq!(variables(most + 1).expand(Some(&"n".repeat(100))), Err(FormError::FieldsTooLong));
+        assert_eq!(variables(900).expand(Some(&"n".repeat(10_000))), Err(FormError::FieldsTooLong));
     }
 
     #[test]

@@ -79,7 +79,7 @@ impl Prelude {
                 PreludeStep::File(filename) => filename,
             };
             let mut fields = std::mem::take(&mut self.fields);
-            fields.expand(filename.as_deref());
+            fields.expand(filename.as_deref())?;
             let prelude_bytes = (self.at - LINE_END.len()) as u64;
             let first = self.buffer.split_off(self.at).freeze();
             self.buffer = BytesMut::new();

@@ -1,4 +1,5 @@
-//! The part of a form behind its file. It means nothing, but for a second file, which is refused.
+//! The part of a form behind its file. It means nothing, but for a second file, which is refused, as is a
+//! boundary that goes on: then it is not one, and the file was not whole.
 
 use bytes::{Bytes, BytesMut};
 
@@ -33,7 +34,7 @@ impl Tail {
     /// Takes the next bytes.
     ///
     /// # Errors
-    /// [`FormError`] for too many of them, and for another file.
+    /// [`FormError`] for too many of them, for another file, and for a boundary whose line goes on.
     pub fn take(&mut self, bytes: Bytes) -> Result<(), FormError> {
         self.bytes += bytes.len() as u64;
         if self.bytes > FORM_REST_BYTES_MAX {
@@ -44,36 +45,57 @@ impl Tail {
             match &mut self.place {
                 Place::Over => return Ok(()),
                 Place::Head(head) => {
-                    head.extend_from_slice(&bytes);
-                    let end = memchr::memmem::find(head, b"\r\n\r\n");
-                    if head.starts_with(b"--") || (end.is_none() && head.len() > FORM_FIELDS_BYTES_MAX) {
+                    // Copied only where it comes in pieces: a frame may have very many short parts.
+                    let behind = if head.is_empty() {
+                        std::mem::take(&mut bytes)
+                    } else {
+                        head.extend_from_slice(&std::mem::take(&mut bytes));
+                        head.split().freeze()
+                    };
+                    let is_last = ends_boundary(&behind)?;
+                    let end = memchr::memmem::find(&behind, b"\r\n\r\n");
+                    if is_last || (end.is_none() && behind.len() > FORM_FIELDS_BYTES_MAX) {
                         self.place = Place::Over;
                         return Ok(());
                     }
-                    let Some(end) = end else { return Ok(()) };
-                    let part = head.split_off(end + 4).freeze();
-                    let head = head.trim_ascii();
+                    let Some(end) = end else {
+                        *head = BytesMut::from(behind);
+                        return Ok(());
+                    };
+                    let head = behind.get(..end).unwrap_or_default().trim_ascii();
                     if PartHead::parse(head).is_ok_and(|head| head.is_file()) {
                         return Err(FormError::FileCount { count: 2 });
                     }
+                    let part = behind.slice(end + 4..);
                     self.place = Place::Part(PartScanner::new(self.delimiter.clone(), part));
                 }
-                Place::Part(scanner) => {
-                    match scanner.step() {
-                        PartStep::NeedMore if bytes.is_empty() => return Ok(()),
-                        PartStep::NeedMore => scanner.feed(std::mem::take(&mut bytes)),
-                        PartStep::Data(_) => {}
-                        PartStep::End(behind) => {
-                            bytes = behind;
-                            self.place = Place::Head(BytesMut::new());
-                        }
+                Place::Part(scanner) => match scanner.step() {
+                    PartStep::NeedMore if bytes.is_empty() => return Ok(()),
+                    PartStep::NeedMore => scanner.feed(std::mem::take(&mut bytes)),
+                    PartStep::Data(_) => {}
+                    PartStep::End(behind) => {
+                        bytes = behind;
+                        self.place = Place::Head(BytesMut::new());
                     }
-                    continue;
-                }
+                },
             }
-            bytes = Bytes::new();
         }
     }
+}
+
+/// Whether the boundary in front of these bytes is the last one, as far as they show that.
+///
+/// # Errors
+/// [`FormError::Malformed`] where its line goes on. So a file that has the boundary inside one of its lines
+/// is not stored up to there.
+fn ends_boundary(behind: &[u8]) -> Result<bool, FormError> {
+    if behind.starts_with(b"--") {
+        return Ok(true);
+    }
+    let blanks = behind.iter().take_while(|byte| matches!(byte, b' ' | b'\t')).count();
+    let rest = behind.get(blanks..).unwrap_or_default();
+    let goes_on = !rest.starts_with(b"\r\n") && !matches!(rest, b"" | b"\r" | b"-");
+    if goes_on { Err(FormError::Malformed) } else { Ok(false) }
 }
 
 #[cfg(test)]
@@ -94,7 +116,8 @@ mod tests {
                 "--\r\n".to_owned(),
                 format!("{field}--\r\n"),
                 format!("{field}{field}--\r\n{file}"),
-                "no form at all".to_owned(),
+                " \t\r\n".to_owned(),
+                String::new(),
                 "\r\nno head\r\n\r\n".to_owned(),
             ] {
                 assert_eq!(taken(&ignored, step), Ok(()), "{ignored}");
@@ -103,6 +126,10 @@ mod tests {
                 [format!("{file}--\r\n"), format!("{field}{file}"), format!("{field}{field}{file}")]
             {
                 assert_eq!(taken(&refused, step), Err(FormError::FileCount { count: 2 }), "{refused}");
+            }
+            // The file goes on: its boundary is the beginning of a longer line in it.
+            for longer in ["oundary of another form", "2\r\n\r\n", " -\r\n", "-x"] {
+                assert_eq!(taken(longer, step), Err(FormError::Malformed), "{longer}");
             }
         }
     }
