@@ -35,7 +35,7 @@ const SETTLED: Duration = Duration::from_secs(2);
 /// Delay that a node which stops may cause to a request under way.
 const COST: Duration = Duration::from_secs(2);
 /// Delay that it causes to a deletion of a bucket, which waits until its view there is too old (I-20).
-const VIEW_COST: Duration = Duration::from_secs(7);
+const VIEW_COST: Duration = Duration::from_millis(2_500);
 /// Delay that it may cause to a later one.
 const LATER_COST: Duration = Duration::from_millis(50);
 

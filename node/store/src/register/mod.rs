@@ -262,11 +262,6 @@ impl Registers {
         &self.inner.tasks
     }
 
-    /// How long the volumes may take for one round.
-    pub(crate) fn round_patience(&self) -> Duration {
-        self.inner.timeouts.round
-    }
-
     fn now(&self) -> Timestamp {
         Timestamp::from_ms(self.inner.clock.wall().wall_ms())
     }

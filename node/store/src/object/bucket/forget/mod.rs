@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! commit -> this node forgets -> calls to all others at once -> each answered: done
-//!                                                     -> not: 2 s and a round after the commit
+//!                                                     -> not: 2.5 s after the commit
 //! ```
 //! A node that was not reached, or lacks the call, takes no view that was read before the commit after
 //! these 2 s: a view is as old as the beginning of its read. Guards I-20.
@@ -18,7 +18,7 @@ use sherd_core::id::ObjectKey;
 
 use super::look_up::BucketRegisters;
 use crate::cluster::asker::{AskError, Gateways};
-use crate::object::limits::{BUCKET_VIEW_PERIOD, FORGET_CALLS_MAX, FORGET_PAUSE};
+use crate::object::limits::{BUCKET_VIEW_PERIOD, FORGET_CALLS_MAX, FORGET_MARGIN, FORGET_PAUSE};
 
 /// The nodes that remember views of buckets, this one and the others. Cheap to clone.
 #[derive(Debug, Clone)]
@@ -36,7 +36,7 @@ impl ViewForgetting {
     /// Has every node forget its view of a bucket that was just changed. Returns when no node takes a view
     /// from before any more.
     pub(super) async fn everywhere(&self, bucket: &ObjectKey) {
-        let until = Instant::now() + BUCKET_VIEW_PERIOD + self.under.registers.round_patience();
+        let until = Instant::now() + BUCKET_VIEW_PERIOD + FORGET_MARGIN;
         self.under.views.forget(bucket);
         let Some(others) = &self.others else { return };
         let told = others.names().into_iter().map(|node| async move {
