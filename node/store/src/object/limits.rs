@@ -23,8 +23,8 @@ pub(super) const BUCKET_VIEW_BYTES: u64 = BUCKET_VIEWS_BYTES_MAX / 10_000;
 pub(super) const BUCKET_VIEW_PARTS: usize = 16;
 /// Calls to other nodes that have them forget a bucket, at one time.
 pub(super) const FORGET_CALLS_MAX: usize = 1024;
-/// How long a change of a bucket waits beyond [`BUCKET_VIEW_PERIOD`] for a node that did not say that it forgot.
-/// No view from before the change is young enough by then; this is for clocks that run apart by a fifth.
+/// How long a change of a bucket waits beyond [`BUCKET_VIEW_PERIOD`] for a node that did not say that it
+/// forgot. No view from before the change is young enough by then; this is for clocks that do not run alike.
 pub(super) const FORGET_MARGIN: Duration = Duration::from_millis(500);
 /// Pause before a node that was not reached is asked again to forget a bucket.
 pub(super) const FORGET_PAUSE: Duration = Duration::from_millis(100);
