@@ -12,7 +12,7 @@ use sherd_core::register::call::ClientCall;
 use super::access::Access;
 use super::protocol::checksum::{self, DeclaredChecksum};
 use super::protocol::context::{RequestId, Trailers};
-use super::protocol::form::success::SuccessAction;
+use super::protocol::form::request::FormRequest;
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
 use sherd_store::object::{BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload};
@@ -172,8 +172,8 @@ pub struct Request<'a> {
     pub access: Access,
     /// Its body.
     pub payload: Payload,
-    /// The answer that it asks for, where it is a form.
-    pub form: Option<Box<SuccessAction>>,
+    /// Its fields without a header of their own, where it is a form.
+    pub form: Option<Box<FormRequest>>,
 }
 
 impl Request<'_> {

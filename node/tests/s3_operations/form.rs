@@ -5,6 +5,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use md5::{Digest as _, Md5};
 use sha2::Sha256;
+use sherd_core::limits::OBJECT_TAGS_MAX;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use super::*;
@@ -403,6 +404,44 @@ async fn a_body_that_is_no_form_is_refused() {
     assert!(is_empty(&client).await);
 }
 
+/// A document of tags.
+fn document(tags: &[(&str, &str)]) -> String {
+    let tag = |(key, value)| format!("<Tag><Key>{key}</Key><Value>{value}</Value></Tag>");
+    let tags: String = tags.iter().copied().map(tag).collect();
+    format!("<Tagging><TagSet>{tags}</TagSet></Tagging>")
+}
+
+#[tokio::test]
+async fn a_form_gives_its_object_tags() {
+    let (node, client) = a_bucket().await;
+    let form = || Form::new(&node, BUCKET, "k", "v");
+    let names: Vec<String> = (0..=OBJECT_TAGS_MAX).map(|number| number.to_string()).collect();
+    let all: Vec<(&str, &str)> = names.iter().map(|name| (name.as_str(), "v")).collect();
+    let too_many = form().field("tagging", &document(&all)).v4(None).send().await;
+    assert_eq!(too_many.refusal(), refusal(400, "BadRequest", "Object tags cannot be greater than 10"));
+    let two = document(&[("colour", "blue"), ("a b", "")]);
+    let denied =
+        |message: &str| refusal(403, "AccessDenied", &format!("Invalid according to Policy: {message}"));
+    let extra = form().extra("tagging", &two).v4(None).send().await;
+    assert_eq!(extra.refusal(), denied("Extra input fields: tagging"));
+    let condition = format!("{{\"tagging\": \"{two}\"}}");
+    let other = form().extra("tagging", &document(&[])).condition(&condition).v4(None).send().await;
+    assert_eq!(other.status, 403, "other tags than those that were signed: {other:?}");
+    assert!(is_empty(&client).await, "nothing is stored of what was refused");
+    let most = all.get(1..).expect("one less");
+    for (tagging, count) in [(document(most), Some(10)), (document(&[]), None), (two, Some(2))] {
+        let tagged = form().extra("tagging", &tagging);
+        let answer = tagged.condition(&format!("{{\"tagging\": \"{tagging}\"}}")).v4(None).send().await;
+        assert_eq!(answer.status, 204, "{tagging}: {answer:?}");
+        assert_eq!(head(&client, "k").await.tag_count(), count, "{tagging}");
+    }
+    let tags = client.get_object_tagging().bucket(BUCKET).key("k").send().await.expect("tags");
+    let tags: Vec<_> = tags.tag_set().iter().map(|tag| (tag.key(), tag.value())).collect();
+    assert_eq!(tags, [("colour", "blue"), ("a b", "")]);
+    assert_eq!(form().v4(None).send().await.status, 204);
+    assert_eq!(head(&client, "k").await.tag_count(), None, "without the field the object has none");
+}
+
 #[tokio::test]
 async fn fields_are_held_to_the_rules_of_the_headers_that_they_are() {
     let (node, client) = a_bucket().await;
@@ -422,7 +461,12 @@ async fn fields_are_held_to_the_rules_of_the_headers_that_they_are() {
         ("x-amz-something-new", "1", 501, "NotImplemented"),
         ("x-amz-storage-class", "GLACIER", 400, "InvalidStorageClass"),
         ("acl", "public-read", 400, "AccessControlListNotSupported"),
-        ("tagging", "<Tagging/>", 501, "NotImplemented"),
+        ("x-amz-tagging", "a=b", 501, "NotImplemented"),
+        ("tagging", "a=b", 400, "MalformedXML"),
+        ("tagging", "<Tagging/>", 400, "MalformedXML"),
+        ("tagging", &document(&[("a", "b")]).repeat(2), 400, "MalformedXML"),
+        ("tagging", &document(&[("a", "b"), ("a", "c")]), 400, "InvalidTag"),
+        ("tagging", &document(&[("aws:a", "b")]), 400, "InvalidTag"),
     ] {
         assert_eq!(answered(name, value).await, is(status, code), "{name}: {value}");
     }

@@ -15,7 +15,6 @@ use sherd_core::record::{ObjectTags, Tag};
 use crate::access::{Access, Facts, Resource, WRITE_TAGS};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
-#[cfg(any(test, fuzzing))]
 use crate::protocol::xml;
 use sherd_store::object::ObjectName;
 
@@ -57,7 +56,28 @@ pub(crate) fn permitted(
     access: &Access,
     name: &ObjectName,
 ) -> Result<ObjectTags, Refusal> {
-    let tags = of_header(headers)?;
+    may_be_given(of_header(headers)?, headers, access, name)
+}
+
+/// The tags in the field `tagging` of a form, whose caller may give them; without the field none.
+///
+/// # Errors
+/// As [`of_field`]; AccessDenied where the caller may not.
+pub(crate) fn permitted_by_form(
+    field: Option<&str>,
+    headers: &HeaderMap,
+    access: &Access,
+    name: &ObjectName,
+) -> Result<ObjectTags, Refusal> {
+    may_be_given(of_field(field.unwrap_or_default())?, headers, access, name)
+}
+
+fn may_be_given(
+    tags: ObjectTags,
+    headers: &HeaderMap,
+    access: &Access,
+    name: &ObjectName,
+) -> Result<ObjectTags, Refusal> {
     if !tags.is_empty() {
         access.check(WRITE_TAGS, Resource::of(name), Facts { headers })?;
     }
@@ -148,7 +168,6 @@ pub(crate) fn tags_of(list: &mut Deserializer<'_>) -> DeResult<Vec<GivenTag>> {
 ///
 /// # Errors
 /// As [`of_document`].
-#[cfg(any(test, fuzzing))]
 pub(crate) fn of_field(text: &str) -> Result<ObjectTags, Refusal> {
     if text.trim().is_empty() {
         return Ok(ObjectTags::default());
@@ -313,7 +332,17 @@ mod tests {
         };
         assert_eq!(code("a=b", &name), Err(Code::AccessDenied));
         assert_eq!(code("", &name), Ok(0));
-        assert_eq!(code("a=b", &crate::names::object("bucket", "other").expect("a name")), Ok(1));
+        let other = crate::names::object("bucket", "other").expect("a name");
+        assert_eq!(code("a=b", &other), Ok(1));
+        let by_form = |field, name: &ObjectName| {
+            let tags = permitted_by_form(field, &HeaderMap::new(), &access, name);
+            tags.map(|tags| tags.count()).map_err(|refusal| refusal.code)
+        };
+        let one = "<Tagging><TagSet><Tag><Key>a</Key><Value>b</Value></Tag></TagSet></Tagging>";
+        assert_eq!(by_form(Some(one), &name), Err(Code::AccessDenied));
+        assert_eq!(by_form(None, &name), Ok(0));
+        assert_eq!(by_form(Some("<Tagging><TagSet/></Tagging>"), &name), Ok(0));
+        assert_eq!(by_form(Some(one), &other), Ok(1));
     }
 
     #[test]

@@ -21,7 +21,8 @@ pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     let name = names::made(target.object())?;
     let (bucket, key) = (name.bucket.name().as_str().to_owned(), name.key.as_str().to_owned());
     let location = location::of_object(gateway, &headers, &bucket, &key, KEY);
-    let tags = tagging::permitted(&headers, &access, &name)?;
+    let field = form.as_deref().and_then(|form| form.tagging.as_deref());
+    let tags = tagging::permitted_by_form(field, &headers, &access, &name)?;
     let attributes = attributes::of_request(&headers)?;
     let (conditions, upload) = (WriteConditions::default(), payload.into_upload());
     let written =
@@ -31,7 +32,7 @@ pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     let kind = written.checksums.first().map(Checksum::kind);
     checksum::add_headers(&written.checksums, kind, &mut headers);
     let stored = StoredObject { location, bucket, key, etag: written.etag };
-    answered(form.as_deref(), &stored, headers)
+    answered(form.as_deref().map(|form| &form.action), &stored, headers)
 }
 
 /// The object as the answer names it.

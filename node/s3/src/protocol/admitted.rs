@@ -18,7 +18,7 @@ use super::address::Address;
 use super::body::BodyOutcome;
 use super::checksum::DeclaredChecksum;
 use super::code::Code;
-use super::form::success::SuccessAction;
+use super::form::request::FormRequest;
 use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, Limits, UNWANTED_BYTES_MAX};
 use super::query::Query;
 use super::refusal::Refusal;
@@ -40,8 +40,8 @@ pub(super) struct AdmittedRequest<'a> {
     /// Bytes of its body, without frames.
     pub(super) length: u64,
     pub(super) body: RequestBody,
-    /// The answer that it asks for, where it is a form.
-    pub(super) form: Option<Box<SuccessAction>>,
+    /// Its fields without a header of their own, where it is a form.
+    pub(super) form: Option<Box<FormRequest>>,
     pub(super) outcome: Option<Arc<BodyOutcome>>,
     /// Room for its document, or its list.
     pub(super) room: Option<Share>,

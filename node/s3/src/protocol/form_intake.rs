@@ -27,7 +27,7 @@ use super::feature;
 use super::form::FormError;
 use super::form::fields::FormFields;
 use super::form::parser::Delimiter;
-use super::form::success::SuccessAction;
+use super::form::request::FormRequest;
 use super::inner::Inner;
 use super::limits::FORM_REST_BYTES_MAX;
 use super::query::Query;
@@ -91,9 +91,6 @@ impl Inner {
         let headers = headers_of(&head.headers, fields)?;
         let checksum = feature::check(&headers, operation, false)?;
         let md5 = declared_md5(&headers)?;
-        if fields.get("tagging").is_some() {
-            return Err(Refusal::new(Code::NotImplemented).with("Field", "tagging"));
-        }
         // Bytes of the file if nothing but the end of the form follows it.
         let expected = length.saturating_sub(start.prelude_bytes + end_bytes);
         let max = (*sizes.end()).min(PUT_BYTES_MAX);
@@ -115,7 +112,7 @@ impl Inner {
             md5,
             length: expected.min(max),
             body: RequestBody::Stream(file.boxed()),
-            form: Some(Box::new(SuccessAction::of(fields))),
+            form: Some(Box::new(FormRequest::of(fields))),
             outcome: Some(Arc::clone(&outcome)),
             room: None,
         })

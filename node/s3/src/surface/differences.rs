@@ -175,9 +175,9 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         of: &["PostObject"],
-        here: "a field `tagging` is 501 NotImplemented",
-        aws: "it is a document with the tags of the object",
-        why: "objects have no tags",
+        here: "a field `x-amz-tagging` is 501 NotImplemented",
+        aws: "it is not documented for forms; clients report that it is ignored",
+        why: "the object would lack the tags that were asked for; the field `tagging` has them",
         test: "fields_are_held_to_the_rules_of_the_headers_that_they_are",
     },
 ];

@@ -4,6 +4,7 @@
 pub mod fields;
 pub mod parser;
 pub mod prelude;
+pub mod request;
 pub mod success;
 pub mod tail;
 
