@@ -1,10 +1,10 @@
-//! Any bytes in the place of a framed body, of a text in a request, of a setting, or of cross-origin rules;
-//! the first byte says which.
+//! Any bytes in the place of a framed body, of a text in a request, of a setting, of cross-origin rules,
+//! or of a form; the first byte says which.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
 use sherd_node::process::config::fuzzing::setting_text;
-use sherd_s3::fuzzing::{cross_origin, framed_body, header_text};
+use sherd_s3::fuzzing::{cross_origin, form, framed_body, header_text};
 
 fuzz_target!(|data: &[u8]| {
     match data.split_first() {
@@ -12,6 +12,7 @@ fuzz_target!(|data: &[u8]| {
         Some((1, rest)) => header_text(rest),
         Some((2, rest)) => setting_text(rest),
         Some((3, rest)) => cross_origin(rest),
+        Some((4, rest)) => form(rest),
         _ => {}
     }
 });

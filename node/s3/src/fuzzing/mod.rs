@@ -6,6 +6,7 @@
 
 mod body;
 mod cors;
+mod form;
 mod request;
 mod text;
 
@@ -14,6 +15,7 @@ mod tests;
 
 pub use body::framed_body;
 pub use cors::cross_origin;
+pub use form::form;
 pub use request::request;
 pub use text::header_text;
 

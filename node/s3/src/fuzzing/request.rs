@@ -15,7 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::{self, BoxFuture, Either};
 use futures::{FutureExt as _, StreamExt as _};
-use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, HeaderMap, HeaderName, HeaderValue};
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, CONTENT_TYPE, HOST, HeaderMap, HeaderName, HeaderValue};
 use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use sha2::{Digest as _, Sha256};
@@ -33,7 +33,7 @@ use crate::auth::payload::PayloadForm;
 use crate::auth::signing_key::SigningKey;
 use crate::auth::{Secret, StaticCredentials};
 use crate::error::Outcome;
-use crate::header::document;
+use crate::header::{document, tagging};
 use crate::operations::{BucketLookup, Operation, Operations};
 use crate::protocol::code::Code;
 use crate::protocol::query::Query;
@@ -45,6 +45,8 @@ use crate::{multipart, object::delete_object};
 use super::cors::cross_origin;
 
 const SECRET: &str = "secret-of-nobody";
+/// The type of a form.
+const FORM: &[u8] = b"multipart/form-data";
 const DATE: &str = "20130524T000000Z";
 const SCOPE: &str = "20130524/us-east-1/s3/aws4_request";
 
@@ -70,6 +72,10 @@ impl Lookers {
         match operation {
             Operation::PutObject | Operation::PostObject => {
                 let is_form = operation == Operation::PostObject;
+                assert_eq!(request.form.is_some(), is_form);
+                if let Some(tagging) = request.form.as_deref().and_then(|form| form.tagging.as_deref()) {
+                    tagging::of_field(tagging)?;
+                }
                 let mut upload = request.payload.into_upload();
                 let mut received = 0;
                 while let Some(bytes) = upload.body.next().await {
@@ -154,8 +160,8 @@ static RUNTIME: LazyLock<tokio::runtime::Runtime> = LazyLock::new(|| {
     built.expect("a runtime without threads needs nothing")
 });
 
-/// One request, see the head of this file. One without a signature of its own is signed. The status of
-/// its answer; `None` where the text is no request.
+/// One request, see the head of this file. One without a signature of its own is signed, unless it is a
+/// form. The status of its answer; `None` where the text is no request.
 pub fn request(input: &[u8]) -> Option<StatusCode> {
     let request = parsed(input)?;
     let is_head = request.method() == Method::HEAD;
@@ -197,7 +203,11 @@ fn parsed(input: &[u8]) -> Option<http::Request<Full<Bytes>>> {
         request.headers_mut().insert(CONTENT_LENGTH, HeaderValue::from(body.len()));
     }
     let presigned = uri.query().is_some_and(|query| query.contains("X-Amz-Signature"));
-    let wants_signature = !presigned && !request.headers().contains_key(AUTHORIZATION);
+    // A form has its signature in its fields.
+    let is_form = method == Method::POST
+        && uri.query().is_none()
+        && request.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(FORM));
+    let wants_signature = !presigned && !is_form && !request.headers().contains_key(AUTHORIZATION);
     (*request.method_mut(), *request.uri_mut()) = (method, uri);
     if wants_signature {
         sign(&mut request);

@@ -30,6 +30,7 @@ fn every_seed_of_a_request_is_answered() {
         | "delete_many"
         | "delete_sections"
         | "put_cors"
+        | "post_form"
         | "preflight_allowed" => 200,
         "put_signed_frames" | "presigned" | "bad_header" | "preflight" => 403,
         _ => 501,
@@ -51,6 +52,7 @@ fn every_seed_of_a_text_keeps_its_promise() {
             header_text(rest);
             framed_body(rest);
             cross_origin(rest);
+            form(rest);
         }
     }
 }
@@ -70,6 +72,28 @@ proptest! {
     fn any_text_keeps_its_promise(bytes in proptest::collection::vec(any::<u8>(), 0..80), text in "\\PC{0,60}") {
         header_text(&bytes);
         header_text(text.as_bytes());
+    }
+
+    #[test]
+    fn any_form_is_read_the_same_in_any_pieces(
+        cut: u8,
+        parts in proptest::collection::vec(
+            ("key|Key|tagging|acl|x-amz-meta-a|Content-Type|file|x-ignore-a", "[ -~\r\n\u{e9}]{0,12}"),
+            0..5,
+        ),
+        conditions in proptest::collection::vec("\\[\"(starts-with|eq)\", \"\\$(key|tagging|acl|file|bucket)\", \"[a-z]?\"\\]", 0..5),
+    ) {
+        let part = |(name, value): &(String, String)| {
+            format!("--b\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n{value}\r\n")
+        };
+        let body: String = parts.iter().map(part).collect();
+        let policy = format!(
+            "{{\"expiration\": \"2033-01-01T00:00:00Z\", \"conditions\": [{{\"bucket\": \"bucket\"}}, {}]}}",
+            conditions.join(", ")
+        );
+        let policy = policy.replace(", ]", "]");
+        let input = format!("{body}--b--\r\n\0{policy}");
+        form(&[&[cut][..], input.as_bytes()].concat());
     }
 
     #[test]
