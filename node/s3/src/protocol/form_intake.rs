@@ -46,6 +46,8 @@ const OF_HEAD: [HeaderName; 2] = [HOST, HeaderName::from_static("x-forwarded-pro
 /// Headers of the request that would say something of the object, which its fields do.
 const OF_OBJECT: [&str; 6] =
     ["x-amz-acl", "x-amz-meta-", "x-amz-checksum-", "x-amz-storage-class", "x-amz-tagging", "content-md5"];
+/// Headers, and fields of their names, that would change what a PUT does and that forms do not have.
+const OF_OTHER_WRITES: [&str; 3] = ["if-match", "if-none-match", "x-amz-copy-source"];
 
 impl Inner {
     /// Admits or refuses a form.
@@ -157,6 +159,10 @@ fn checked_key(key: &str) -> Result<String, Refusal> {
 
 /// The headers of the object: those that the fields stand for. The request's own say nothing of it.
 fn headers_of(head: &HeaderMap, fields: &FormFields) -> Result<HeaderMap, Refusal> {
+    let is_given = |name: &str| head.contains_key(name) || fields.get(name).is_some();
+    if let Some(name) = OF_OTHER_WRITES.into_iter().find(|name| is_given(name)) {
+        return Err(Refusal::new(Code::NotImplemented).with("Header", name));
+    }
     let mut headers = fields.headers()?;
     feature::check(head, Operation::PostObject, false)?;
     for (name, value) in head {
@@ -229,9 +235,16 @@ mod tests {
             ("x-amz-meta-b", "2", Code::InvalidRequest),
             ("content-md5", "1B2M2Y8AsgTpgAmY7PhCfg==", Code::InvalidRequest),
             ("x-amz-server-side-encryption", "AES256", Code::NotImplemented),
+            ("if-match", "\"e\"", Code::NotImplemented),
+            ("if-none-match", "*", Code::NotImplemented),
+            ("x-amz-copy-source", "/bucket/k", Code::NotImplemented),
         ] {
             assert_eq!(headers_of(&head(name, value), &fields).expect_err(name).code, code);
         }
+        fields.push("If-None-Match".to_owned(), "*");
+        let refused =
+            headers_of(&HeaderMap::new(), &fields).expect_err("a condition that nothing would judge");
+        assert_eq!(refused.code, Code::NotImplemented);
     }
 
     #[test]
