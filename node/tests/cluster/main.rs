@@ -22,6 +22,7 @@ mod contention;
 mod cors;
 mod crowds;
 mod emptied;
+mod forms;
 mod intruders;
 mod links;
 mod lists;
