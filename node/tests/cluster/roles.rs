@@ -19,7 +19,8 @@ const FILES: [&str; 4] = [
 /// The roles of a method.
 fn roles(service: &str, method: &str) -> &'static [Role] {
     match (service, method) {
-        ("RegisterService" | "ShardService" | "UpkeepService", _) | ("AdminService", "Form") => &[Role::Node],
+        ("RegisterService" | "ShardService" | "UpkeepService", _)
+        | ("AdminService", "Form" | "ForgetBucket") => &[Role::Node],
         ("AdminService", "Ping" | "Topology" | "Status") => &Role::ALL,
         ("AdminService", "ReplaceVolume" | "Vouch") => &[Role::Operator, Role::Admin],
         other => panic!("no role of this test may call {other:?}"),
