@@ -132,7 +132,7 @@ impl Pair {
 
     /// As [`Self::unconnected`], with the ages at which the client and the server end connections.
     async fn of_age(cluster: ClusterId, role: Role, ages: [Duration; 2]) -> Self {
-        let directories = Directories::new(1);
+        let directories = Directories::new(1).without_syncs();
         let volumes = directories.start().await.volumes();
         let volume = volumes.all()[0].id();
         let local = LocalPeer::new(volumes.clone());

@@ -61,7 +61,7 @@ use sherd_volume::disk::Disk;
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::error::OpenError;
 use sherd_volume::index::lsm::IndexCache;
-use sherd_volume::options::Options;
+use sherd_volume::options::{Durability, Options};
 
 use super::deps::Deps;
 use super::workers::Workers;
@@ -98,6 +98,7 @@ pub struct Directories {
     vouch_after: Option<Duration>,
     leases: LeaseTerms,
     geometry: GeometryRequest,
+    durability: Durability,
 }
 
 /// The machine's clock, which a test can set ahead.
@@ -164,7 +165,16 @@ impl Directories {
             // Nothing was read before the nodes of a test.
             leases: LeaseTerms { unknown: Duration::ZERO, ..LeaseTerms::default() },
             geometry: GeometryRequest::default(),
+            durability: Durability::Fsync,
         }
+    }
+
+    /// Volumes answer before their disk has synced: for a test of something else, which a busy disk would make
+    /// late.
+    #[must_use]
+    pub fn without_syncs(mut self) -> Self {
+        self.durability = Durability::None;
+        self
     }
 
     /// Nodes that have an empty directory wait for its disk.
@@ -233,6 +243,7 @@ impl Directories {
             spare_segments: 0,
             ballast_bytes: 0,
             reserve_bytes: 0,
+            durability: self.durability,
             ..Options::default()
         };
         let volumes = Volumes::start(&VolumesConfig {
@@ -313,7 +324,7 @@ fn build_over(
     let proposer = ProposerId(rng.next_u64());
     let (damage, reports) = Damage::channel();
     let report_counts = Arc::clone(damage.counts());
-    let metrics = Arc::new(Metrics::new(sherd_volume::options::Durability::Fsync));
+    let metrics = Arc::new(Metrics::new(Durability::Fsync));
     let registers = Registers::new(RegistersConfig {
         cluster: Arc::clone(&cluster),
         clock: Arc::clone(&clock),
