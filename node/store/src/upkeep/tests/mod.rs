@@ -169,7 +169,7 @@ impl Directories {
         }
     }
 
-    /// Volumes answer before their disk has synced: for a test of something else, which a busy disk would make
+    /// Volumes answer before their disk has synced: for tests of something else, which a busy disk makes
     /// late.
     #[must_use]
     pub fn without_syncs(mut self) -> Self {

@@ -176,6 +176,8 @@ struct SlowMerge {
     entries: MemoryIndex,
     merging: Arc<parking_lot::Mutex<()>>,
     has_begun: Arc<AtomicBool>,
+    /// Whether this one merges: another volume may still be opening its own, which counts it.
+    is_merging: AtomicBool,
 }
 
 impl Index for SlowMerge {
@@ -205,12 +207,13 @@ impl Index for SlowMerge {
         self.entries.flush()
     }
     fn compact(&self) -> Result<bool, IndexError> {
+        self.is_merging.store(true, Ordering::SeqCst);
         self.has_begun.store(true, Ordering::SeqCst);
         drop(self.merging.lock());
         Ok(false)
     }
     fn unmerged(&self) -> usize {
-        if self.has_begun.load(Ordering::SeqCst) {
+        if self.is_merging.load(Ordering::SeqCst) {
             drop(self.merging.lock());
         }
         0
@@ -223,7 +226,8 @@ struct SlowlyMerged(Arc<parking_lot::Mutex<()>>, Arc<AtomicBool>);
 impl IndexSource for SlowlyMerged {
     fn open(&mut self) -> Result<Arc<dyn Index>, IndexError> {
         let (merging, has_begun) = (Arc::clone(&self.0), Arc::clone(&self.1));
-        Ok(Arc::new(SlowMerge { entries: MemoryIndex::new(), merging, has_begun }))
+        let is_merging = AtomicBool::new(false);
+        Ok(Arc::new(SlowMerge { entries: MemoryIndex::new(), merging, has_begun, is_merging }))
     }
 
     fn reset(&mut self) -> Result<Arc<dyn Index>, IndexError> {
