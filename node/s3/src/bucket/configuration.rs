@@ -1,10 +1,10 @@
 //! Reads of what a bucket or an object can be configured with, answered as AWS answers for "none".
 //!
-//! Nothing of it can be set here yet: writes of it are not implemented. Tags can be set; they have rooms of
-//! their own. But nearly every tool asks before it does anything else, and takes an answer other than AWS's
-//! for a failure. Where AWS has an empty answer, that is given; where AWS has an error that says "none", that
-//! error. Deletions are answered as AWS answers them where nothing is there, with 204: tools that clean up
-//! send them blindly.
+//! These configurations cannot be set: writes are refused. Those that can, tags and cross-origin rules, are
+//! in `tags` and `cors`. Nearly every tool asks for them before it does anything else, and takes an answer
+//! other than AWS's for a failure. Where AWS has an empty answer, that is given; where it has an error that
+//! says "none", that error. Deletions are answered as by AWS where nothing is there, with 204: tools
+//! that clean up send them blindly.
 
 use s3s::dto::{
     GetBucketAccelerateConfigurationOutput, GetBucketAclOutput, GetBucketLoggingOutput,
