@@ -55,7 +55,7 @@ impl Objects {
                     RowAnswer::MovedOn => continue,
                     // Volumes that were not asked may hold a later row: a write finds it. Once is enough.
                     RowAnswer::Corrupt if !is_finished => {
-                        self.inner.under.registers.finish_at(&route).await?;
+                        Box::pin(self.inner.under.registers.finish_at(&route)).await?;
                         is_finished = true;
                         continue;
                     }

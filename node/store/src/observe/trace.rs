@@ -188,12 +188,19 @@ pub fn current_id() -> u64 {
 /// Adds the time that `work` takes to a phase of this task's request, also where it is dropped before it is
 /// done.
 pub async fn timed<F: Future>(phase: Phase, work: F) -> F::Output {
-    let _timer = PhaseTimer { phase, begun: Instant::now() };
+    let _timer = timer(phase);
     work.await
 }
 
+/// As [`timed`], of what its caller does until the timer is dropped. A future that is handed to a function
+/// lies twice in that function's own, so large ones are awaited beside a timer.
+pub fn timer(phase: Phase) -> PhaseTimer {
+    PhaseTimer { phase, begun: Instant::now() }
+}
+
 /// Adds the time of its life to a phase of the request of the task that drops it.
-struct PhaseTimer {
+#[derive(Debug)]
+pub struct PhaseTimer {
     phase: Phase,
     begun: Instant,
 }

@@ -308,7 +308,8 @@ impl Registers {
     ///
     /// That others do not have it says nothing: a write that was cut short is on few volumes.
     pub(crate) async fn inline(&self, route: &KeyRoute, found: &QuorumRow) -> RowAnswer<Bytes> {
-        trace::timed(Phase::Register, self.found_inline(route, found)).await
+        let _timer = trace::timer(Phase::Register);
+        self.found_inline(route, found).await
     }
 
     async fn found_inline(&self, route: &KeyRoute, found: &QuorumRow) -> RowAnswer<Bytes> {

@@ -37,7 +37,8 @@ impl Registers {
 
     /// As [`Self::read`], where the key's route is at hand.
     pub(crate) async fn read_at(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
-        trace::timed(Phase::Register, self.read_committed(route)).await
+        let _timer = trace::timer(Phase::Register);
+        self.read_committed(route).await
     }
 
     async fn read_committed(&self, route: &KeyRoute) -> Result<Option<QuorumRow>, Failure> {
@@ -52,7 +53,8 @@ impl Registers {
                 ReadOutcome::Absent => return Ok(None),
                 ReadOutcome::MovedOn if Instant::now() < deadline => {}
                 ReadOutcome::MovedOn => return Err(Failure::Unavailable),
-                ReadOutcome::Unfinished => return self.finish_at(route).await,
+                // Rare and large: in memory of its own, as every read of a register would be that large.
+                ReadOutcome::Unfinished => return Box::pin(self.finish_at(route)).await,
             }
         }
     }

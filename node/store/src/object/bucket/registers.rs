@@ -36,7 +36,11 @@ impl BucketRegisters {
     /// The view of the bucket of a request: the one that the request has, or one that is looked up now.
     pub(in crate::object) async fn view(&self, bucket: &BucketRef) -> Result<BucketView> {
         match bucket {
-            BucketRef::Named(name) => Ok(self.look_up(name).await?),
+            BucketRef::Named(name) => match self.remembered(name) {
+                Some(view) => Ok(view),
+                // In memory of its own: every request that has its view would be that large.
+                None => Ok(Box::pin(self.look_up(name)).await?),
+            },
             BucketRef::Viewed(view) => Ok(view.clone()),
             BucketRef::Failed { error, .. } => Err((*error).into()),
         }
@@ -62,7 +66,7 @@ impl BucketRegisters {
         for _ in 0..SEALED_TRIES {
             let route = self.route_in(&bucket, name.key.clone());
             match self.registers.read_at(&route).await {
-                Err(Failure::Sealed) => bucket = self.unsealed(&bucket).await?,
+                Err(Failure::Sealed) => bucket = Box::pin(self.unsealed(&bucket)).await?,
                 found => return Ok((route, found?.map(QuorumRow::for_reading))),
             }
         }
