@@ -104,8 +104,8 @@ impl Inner {
             *named = ApiName(operation.name());
         }
         if matches!(classified, Ok(Operation::PostObject)) {
-            // Its signature is a field of the form: by its head it would only be denied. In memory of its own:
-            // the future of every other request is as small as without forms.
+            // Its signature is a field of the form: by its head it would only be denied. It has memory of its
+            // own, so that the future of every other request is as small as without forms.
             return Box::pin(self.admit_form(&parts, body, query, address)).await;
         }
         let VerifiedRequest { caller, payload, frames, call_id } =
