@@ -10,8 +10,6 @@ pub(super) const REGION_DEFAULT: &str = "us-east-1";
 pub struct Gateway {
     pub(super) objects: Objects,
     pub(super) region: String,
-    /// Whether clients reach it over TLS.
-    pub(super) is_tls: bool,
 }
 
 impl std::fmt::Debug for Gateway {
@@ -21,8 +19,8 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// Serves `objects` as a region, over TLS or in clear text.
-    pub fn new(objects: Objects, region: impl Into<String>, is_tls: bool) -> Self {
-        Self { objects, region: region.into(), is_tls }
+    /// Serves `objects` as a region.
+    pub fn new(objects: Objects, region: impl Into<String>) -> Self {
+        Self { objects, region: region.into() }
     }
 }

@@ -23,6 +23,7 @@ mod names;
 pub mod operations;
 mod owner;
 pub mod request;
+pub mod source;
 #[cfg(test)]
 mod surface;
 pub mod unserved;
@@ -49,7 +50,7 @@ impl Gateway {
         credentials: Arc<dyn Credentials>,
         clock: Arc<dyn Clock>,
     ) -> Protocol {
-        let gateway = Self::new(objects, config.region.clone(), config.is_tls);
+        let gateway = Self::new(objects, config.region.clone());
         Protocol::new(config, credentials, clock, Arc::new(gateway))
     }
 }

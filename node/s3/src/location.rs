@@ -1,26 +1,19 @@
 //! The address of an object, by the name under which its client reached us.
 
-use http::header::{HOST, HeaderMap, HeaderValue};
+use http::header::{HOST, HeaderMap};
 use percent_encoding::{AsciiSet, utf8_percent_encode};
 
-use crate::gateway::Gateway;
+use crate::source::Source;
 
 /// The address of an object, of whose key the characters in `escaped` are.
 pub(crate) fn of_object(
-    gateway: &Gateway,
+    source: Source,
     headers: &HeaderMap,
     bucket: &str,
     key: &str,
     escaped: &'static AsciiSet,
 ) -> String {
-    address(scheme(gateway, headers), headers, bucket, key, escaped)
-}
-
-/// The scheme by which the client reached us. A proxy that ends its TLS names it in a header, which changes
-/// this answer alone.
-fn scheme(gateway: &Gateway, headers: &HeaderMap) -> &'static str {
-    let forwarded = headers.get("x-forwarded-proto").map(HeaderValue::as_bytes);
-    if gateway.is_tls || forwarded == Some(b"https") { "https" } else { "http" }
+    address(if source.is_secure { "https" } else { "http" }, headers, bucket, key, escaped)
 }
 
 fn address(scheme: &str, headers: &HeaderMap, bucket: &str, key: &str, escaped: &'static AsciiSet) -> String {
@@ -34,6 +27,7 @@ fn address(scheme: &str, headers: &HeaderMap, bucket: &str, key: &str, escaped: 
 
 #[cfg(test)]
 mod tests {
+    use http::HeaderValue;
     use percent_encoding::NON_ALPHANUMERIC;
 
     use super::*;

@@ -15,6 +15,7 @@ use super::protocol::context::{RequestId, Trailers};
 use super::protocol::form::request::FormRequest;
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
+use super::source::Source;
 use sherd_store::object::{BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload};
 
 /// The bucket or object that a request addresses.
@@ -166,6 +167,8 @@ pub struct Request<'a> {
     pub query: Query<'a>,
     /// Its headers, and those that a presigned URL carries in its query.
     pub headers: HeaderMap,
+    /// The place that it came from.
+    pub source: Source,
     /// The call that it is a sending of, where its signature vouches for that.
     pub call: Option<ClientCall>,
     /// The rights of its caller.

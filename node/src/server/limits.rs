@@ -41,6 +41,8 @@ pub(crate) const QUEUE_WAIT: Duration = Duration::from_secs(5);
 /// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has
 /// gone.
 pub(crate) const AHEAD_BYTES_MAX: usize = 512;
+/// Proxies between a client and us whose addresses are read: more than two or three are a mistake.
+pub(crate) const PROXIES_MAX: usize = 32;
 /// Probes and a few scrapers: more connections than that are a mistake.
 pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
 /// Scrapes of one second that are made; further ones get the last. One costs 0.2 ms, so these take 2 % of a

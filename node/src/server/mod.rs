@@ -17,6 +17,7 @@ mod client_stream;
 mod request_body;
 mod accept_failures;
 mod reserve_descriptors;
+mod source;
 mod transport;
 
 use std::convert::Infallible;
@@ -49,6 +50,7 @@ use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
 pub use self::shutdown::{Life, on_signals};
+pub use self::source::TrustedProxies;
 use self::transport::{Deadlines, Transport};
 use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
 use sherd_net::tls::{ConnectionPlaces, ServedCertificate};
@@ -77,6 +79,7 @@ pub struct Listener {
     name: &'static str,
     address: SocketAddr,
     certificate: Option<ServedCertificate>,
+    proxies: TrustedProxies,
 }
 
 impl Listener {
@@ -88,13 +91,19 @@ impl Listener {
         let error = |source| ListenError { listener: name, address, source };
         let tcp = TcpListener::bind(address).await.map_err(error)?;
         let address = tcp.local_addr().map_err(error)?;
-        Ok(Self { tcp, name, address, certificate: None })
+        Ok(Self { tcp, name, address, certificate: None, proxies: TrustedProxies::default() })
     }
 
     /// Speaks TLS with this certificate.
     #[must_use]
     pub fn with_certificate(self, certificate: ServedCertificate) -> Self {
         Self { certificate: Some(certificate), ..self }
+    }
+
+    /// Takes the word of these proxies on who their clients are.
+    #[must_use]
+    pub fn with_trusted_proxies(self, proxies: TrustedProxies) -> Self {
+        Self { proxies, ..self }
     }
 
     /// The address with its real port.
@@ -124,14 +133,11 @@ pub struct ListenerLimits {
     pub answer_timeout: Option<Duration>,
 }
 
-/// The client's address, among the extensions of every request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct ClientAddress(pub SocketAddr);
-
 type BodyError = Box<dyn std::error::Error + Send + Sync>;
 
 /// Serves until `life` ends; returns when the last connection is closed.
 ///
+/// Every request has its [`Source`](sherd_s3::source::Source) among its extensions.
 /// Connections whose clients read slowly give up when `reclaim` asks for their buffers, or a [`Reclaim`]
 /// among the extensions of their answer, which then holds others. `service` answers every request, errors
 /// included: what it has no answer for is a connection that closes.
@@ -148,7 +154,8 @@ pub async fn serve<S, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let Listener { tcp, name, address, certificate } = listener;
+    let Listener { tcp, name, address, certificate, proxies } = listener;
+    let is_tls = certificate.is_some();
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, allowed.connections_max)));
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
@@ -171,6 +178,7 @@ pub async fn serve<S, F, B>(
         let exchange = Exchange::new(place);
         let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
         let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
+        let proxies = proxies.clone();
         let (open, body) = (traffic.connections.clone(), BodyState::default());
         let held = HeldBuffers::new(reclaim.clone());
         let (spares, lingers, traffic) = (Arc::clone(&spares), Arc::clone(&lingers), traffic.clone());
@@ -194,6 +202,11 @@ pub async fn serve<S, F, B>(
                             Some(stream) => Transport::tls(stream, body, exchange.clone(), deadlines),
                         },
                     },
+                };
+                let service = |mut request: Request<RequestBody>| {
+                    let source = proxies.source(client.ip(), is_tls, request.headers());
+                    request.extensions_mut().insert(source);
+                    service(request)
                 };
                 connection(transport, held, &open, client, allowed, &life, service).await;
             };
@@ -274,8 +287,7 @@ async fn connection<S, F, B>(
 {
     let (body_state, exchange) = (transport.body.clone(), transport.exchange.clone());
     let io = TokioIo::new(transport);
-    let answer = service_fn(|mut request: Request<Incoming>| {
-        request.extensions_mut().insert(ClientAddress(client));
+    let answer = service_fn(|request: Request<Incoming>| {
         let request = request.map(|body| RequestBody::new(body, body_state.clone()));
         let answer = exchange.begin(&request).then(|| service(request));
         let (body_state, held, exchange) = (&body_state, &held, &exchange);

@@ -592,9 +592,12 @@ async fn a_long_name_in_many_places_makes_no_long_answer() {
 }
 
 #[tokio::test]
-async fn the_address_is_that_by_which_a_proxy_was_reached() {
-    let (node, _client) = a_bucket().await;
-    let form = Form::new(&node, BUCKET, "k", "v").header("x-forwarded-proto: https").v4(None);
-    let host = node.endpoint.trim_start_matches("http://");
-    assert_eq!(form.send().await.header("location"), Some(&*format!("https://{host}/{BUCKET}/k")));
+async fn the_address_is_that_by_which_a_trusted_proxy_was_reached() {
+    for (lines, scheme) in [("", "http"), ("trusted_proxies = \"127.0.0.0/8\"\n", "https")] {
+        let node = empty().serve(lines).start().await;
+        node.client().create_bucket().bucket(BUCKET).send().await.expect("a new bucket");
+        let form = Form::new(&node, BUCKET, "k", "v").header("x-forwarded-proto: https").v4(None);
+        let host = node.endpoint.trim_start_matches("http://");
+        assert_eq!(form.send().await.header("location"), Some(&*format!("{scheme}://{host}/{BUCKET}/k")));
+    }
 }

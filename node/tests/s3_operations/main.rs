@@ -40,7 +40,7 @@ use aws_sdk_s3::Client;
 use aws_sdk_s3::config::http::HttpResponse;
 use aws_sdk_s3::error::{ProvideErrorMetadata, SdkError};
 use aws_sdk_s3::primitives::ByteStream;
-use harness::{Node, node};
+use harness::{Node, empty, node};
 
 /// The bucket of nearly every test.
 const BUCKET: &str = "bucket";

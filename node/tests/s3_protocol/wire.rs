@@ -68,7 +68,6 @@ pub(crate) fn protocol(clock: TestClock, limits: Limits, memory: Memory) -> Prot
         host_id: "node-0".to_owned(),
         request_id_seed: 7,
         sigv2_presigned: true,
-        is_tls: false,
         limits,
     };
     let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));

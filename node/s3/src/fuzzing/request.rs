@@ -148,7 +148,6 @@ pub(crate) static PROTOCOL: LazyLock<Protocol> = LazyLock::new(|| {
         host_id: "node".to_owned(),
         request_id_seed: 1,
         sigv2_presigned: true,
-        is_tls: false,
         limits: Limits::default(),
     };
     let credentials = StaticCredentials::single("AKID", Secret::new(SECRET));

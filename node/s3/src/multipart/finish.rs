@@ -28,7 +28,7 @@ const PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_')
 pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let size = typed::number(&request.headers, "x-amz-mp-object-size")?;
     let upload = request.text("uploadId").unwrap_or_default();
-    let Request { target, headers, call, mut payload, .. } = request;
+    let Request { target, headers, source, call, mut payload, .. } = request;
     let declared = mem::take(&mut payload.checksum);
     let parts = listed_parts(document::of(&payload.into_document().ok_or_else(malformed)?)?)?;
     let name = target.object();
@@ -42,7 +42,7 @@ pub(crate) async fn complete(gateway: &Gateway, request: Request<'_>) -> Outcome
         conditions: conditions::of_write(&headers)?.in_call(call),
     };
     let (bucket, key) = (name.bucket.name().as_str(), name.key.as_str());
-    let location = location::of_object(gateway, &headers, bucket, key, PATH);
+    let location = location::of_object(source, &headers, bucket, key, PATH);
     let written = gateway.objects.complete_upload(complete).await?;
     let behind = CompleteMultipartUploadOutput {
         key: Some(name.key.to_string()),

@@ -17,10 +17,10 @@ use sherd_store::object::{PutRequest, WriteConditions};
 const KEY: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 pub(crate) async fn post(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let Request { target, headers, access, payload, form, .. } = request;
+    let Request { target, headers, source, access, payload, form, .. } = request;
     let name = names::made(target.object())?;
     let (bucket, key) = (name.bucket.name().as_str().to_owned(), name.key.as_str().to_owned());
-    let location = location::of_object(gateway, &headers, &bucket, &key, KEY);
+    let location = location::of_object(source, &headers, &bucket, &key, KEY);
     let field = form.as_deref().and_then(|form| form.tagging.as_deref());
     let tags = tagging::permitted_by_form(field, &headers, &access, &name)?;
     let attributes = attributes::of_request(&headers)?;

@@ -13,6 +13,7 @@ use sherd_store::machine::budget::Share;
 use crate::auth::Caller;
 use crate::operations::{BodyUse, Operation};
 use crate::request::RequestBody;
+use crate::source::Source;
 
 use super::address::Address;
 use super::body::BodyOutcome;
@@ -29,6 +30,7 @@ pub(super) const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 /// A request that was admitted, and where to look for what became of its body.
 pub(super) struct AdmittedRequest<'a> {
     pub(super) headers: HeaderMap,
+    pub(super) source: Source,
     pub(super) operation: Operation,
     pub(super) address: Address,
     pub(super) query: Query<'a>,

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use futures::StreamExt as _;
 use http::HeaderMap;
-use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderName};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST};
 use http::request::Parts;
 use http_body::Body as HttpBody;
 use sherd_core::limits::{KEY_BYTES_MAX, PUT_BYTES_MAX};
@@ -36,13 +36,12 @@ use crate::auth::error::AuthError;
 use crate::auth::post_policy::PostPolicy;
 use crate::operations::Operation;
 use crate::request::RequestBody;
+use crate::source::Source;
 
 /// The end of a form behind its last delimiter.
 const END: &[u8] = b"--\r\n";
 /// The type of a form.
 const FORM: &[u8] = b"multipart/form-data";
-/// Headers that a proxy or the client sets, and that the answer needs.
-const OF_HEAD: [HeaderName; 2] = [HOST, HeaderName::from_static("x-forwarded-proto")];
 /// Headers of the request that would say something of the object, which its fields do.
 const OF_OBJECT: [&str; 6] =
     ["x-amz-acl", "x-amz-meta-", "x-amz-checksum-", "x-amz-storage-class", "x-amz-tagging", "content-md5"];
@@ -105,6 +104,7 @@ impl Inner {
         trace::name_bucket(&address.bucket);
         Ok(AdmittedRequest {
             headers,
+            source: Source::of(&head.extensions),
             operation,
             address,
             query,
@@ -174,10 +174,9 @@ fn headers_of(head: &HeaderMap, fields: &FormFields) -> Result<HeaderMap, Refusa
             ));
         }
     }
-    for name in OF_HEAD {
-        if let Some(value) = head.get(&name) {
-            headers.insert(name, value.clone());
-        }
+    // The answer names the object by the host that was asked.
+    if let Some(host) = head.get(HOST) {
+        headers.insert(HOST, host.clone());
     }
     Ok(headers)
 }
@@ -185,6 +184,7 @@ fn headers_of(head: &HeaderMap, fields: &FormFields) -> Result<HeaderMap, Refusa
 #[cfg(test)]
 mod tests {
     use futures::stream;
+    use http::HeaderName;
     use http_body_util::StreamBody;
 
     use super::super::limits::FORMS_ARRIVING_MAX;

@@ -31,8 +31,6 @@ pub struct Config {
     pub request_id_seed: u64,
     /// Whether URLs that are presigned with Signature Version 2 are taken.
     pub sigv2_presigned: bool,
-    /// Whether clients reach the layer over TLS.
-    pub is_tls: bool,
     /// Limits of a request.
     pub limits: Limits,
 }
@@ -63,7 +61,7 @@ impl Inner {
         clock: Arc<dyn Clock>,
         operations: Arc<dyn Operations>,
     ) -> Self {
-        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, is_tls: _, limits } = config;
+        let Config { region, domains, host_id, request_id_seed, sigv2_presigned, limits } = config;
         let visible: String = host_id.chars().filter(char::is_ascii_graphic).collect();
         Self {
             domains,

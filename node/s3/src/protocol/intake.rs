@@ -23,6 +23,7 @@ use crate::auth::payload::PayloadForm;
 use crate::auth::verifier::VerifiedRequest;
 use crate::operations::{BodyUse, NoOperation, Operation, classify};
 use crate::request::RequestBody;
+use crate::source::Source;
 use crate::unserved;
 use sherd_store::machine::budget::Share;
 use sherd_store::observe::metrics::ApiName;
@@ -135,6 +136,7 @@ impl Inner {
         let call = call_of(&parts.headers, call_id, &caller, operation);
         let (checksum, room) = (head.checksum, document_room.or(list_room));
         Ok(AdmittedRequest {
+            source: Source::of(&parts.extensions),
             headers: parts.headers,
             operation,
             address,

@@ -184,7 +184,7 @@ impl Inner {
         target: Target,
         id: RequestId,
     ) -> Result<Request<'a>, Refusal> {
-        let AdmittedRequest { headers, operation, query, caller, call, .. } = admitted;
+        let AdmittedRequest { headers, source, operation, query, caller, call, .. } = admitted;
         let row = operation.row();
         let access = Access::new(self.authorizer.clone(), caller);
         let resource = match row.resource {
@@ -203,6 +203,7 @@ impl Inner {
             target,
             query,
             headers,
+            source,
             call,
             access,
             payload: Payload {

@@ -84,6 +84,12 @@ pub enum InvalidValue {
         /// As written.
         name: String,
     },
+    /// No network of addresses.
+    #[error("{text:?} is no network of addresses, as 10.0.0.0/8 or fd00::/8, and no address")]
+    Network {
+        /// As written.
+        text: String,
+    },
     /// Two listeners on one address.
     #[error("{address} is the address of the {other} listener too")]
     SameAddress {

@@ -6,6 +6,8 @@ pub(crate) const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
 pub(crate) const LABEL_BYTES_MAX: usize = 63;
 /// The longest DNS name (RFC 1035).
 pub(crate) const HOST_BYTES_MAX: usize = 253;
+/// Networks of trusted proxies: each request from a proxy is compared with all, up to 33 times.
+pub(crate) const PROXY_NETWORKS_MAX: usize = 256;
 /// Volumes of one node at most; a machine with more disks than this is not built, a typing
 /// mistake in a range is.
 pub(crate) const VOLUMES_MAX: usize = 1024;

@@ -21,6 +21,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use ipnet::IpNet;
 use sherd_core::limits::{
     ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS, RELEASE_GRACE_MS_MIN,
 };
@@ -29,12 +30,13 @@ use sherd_volume::options::Durability;
 
 use self::credentials::Credentials;
 use self::error::{ConfigError, InvalidValue};
+use self::limits::PROXY_NETWORKS_MAX;
 use self::nodes::ClusterConfig;
 use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
 use self::source::Sources;
 use crate::log::{Log, LogFormat, parse_level};
-use crate::server::ListenerLimits;
 use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
+use crate::server::{ListenerLimits, TrustedProxies};
 use sherd_net::tls::CertificateFiles;
 use sherd_store::machine::quantity::{ByteSize, Period};
 
@@ -70,6 +72,8 @@ pub struct Config {
     pub region: String,
     /// Domains whose subdomains name buckets.
     pub domains: Vec<String>,
+    /// The proxies whose word on their clients is taken.
+    pub trusted_proxies: TrustedProxies,
     /// The root credentials.
     pub credentials: Credentials,
     /// Whether URLs presigned with Signature Version 2 are taken.
@@ -165,6 +169,7 @@ impl Config {
             node_listen,
             region,
             domains,
+            trusted_proxies,
             credentials_file,
             durability,
             etag,
@@ -194,6 +199,7 @@ impl Config {
         judge.addresses(listen, admin_listen, cluster.as_ref())?;
         let region = judge.region(region)?;
         let domains = judge.domains(domains.unwrap_or_default().0)?;
+        let trusted_proxies = judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?;
         let credentials = credentials.map_or_else(|| root_credentials(credentials_file), Ok)?;
 
         Ok(Self {
@@ -206,6 +212,7 @@ impl Config {
             cluster,
             region,
             domains,
+            trusted_proxies,
             credentials,
             sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
             durability: durability.map_or(Durability::Fsync, Durability::from),
@@ -423,6 +430,20 @@ impl Judge<'_> {
             Some(name) => Err(self.refuse("domains", InvalidValue::Domain { name: name.clone() })),
             None => Ok(domains),
         }
+    }
+
+    /// Networks as `10.0.0.0/8`, and single addresses.
+    fn trusted_proxies(&self, written: &[String]) -> Result<TrustedProxies, ConfigError> {
+        if written.len() > PROXY_NETWORKS_MAX {
+            let (value, max) = (written.len().to_string(), PROXY_NETWORKS_MAX.to_string());
+            let why = InvalidValue::Range { value, min: "0".to_owned(), max };
+            return Err(self.refuse("trusted_proxies", why));
+        }
+        let network = |text: &String| {
+            let network = text.parse::<IpNet>().or_else(|_| text.parse::<IpAddr>().map(IpNet::from));
+            network.map_err(|_| self.refuse("trusted_proxies", InvalidValue::Network { text: text.clone() }))
+        };
+        Ok(TrustedProxies::new(written.iter().map(network).collect::<Result<Vec<_>, _>>()?))
     }
 
     fn limits(&self, limits: &LimitSettings) -> Result<Limits, ConfigError> {

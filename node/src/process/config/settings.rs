@@ -43,6 +43,10 @@ pub struct Settings {
     /// Domains whose subdomains name buckets, separated by commas [default: none, path style only]
     #[arg(long, env = "SHERD_DOMAINS", value_name = "NAMES")]
     pub domains: Option<WordList>,
+    /// Networks of proxies whose X-Forwarded-For and X-Forwarded-Proto are believed, separated by commas:
+    /// 10.0.0.0/8,fd00::/8 [default: none]
+    #[arg(long, env = "SHERD_TRUSTED_PROXIES", value_name = "NETWORKS")]
+    pub trusted_proxies: Option<WordList>,
     /// File with AWS_ACCESS_KEY_ID=... and AWS_SECRET_ACCESS_KEY=..., closed to others
     #[arg(long, env = "SHERD_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
@@ -296,6 +300,7 @@ impl Settings {
             node_listen: self.node_listen.or(lower.node_listen),
             region: self.region.or(lower.region),
             domains: self.domains.or(lower.domains),
+            trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
             credentials_file: self.credentials_file.or(lower.credentials_file),
             durability: self.durability.or(lower.durability),
             etag: self.etag.or(lower.etag),

@@ -69,6 +69,7 @@ fn every_key_can_be_written() {
         node_listen = "127.0.0.1:9100"
         region = "eu-central-1"
         domains = ["s3.example.com"]
+        trusted_proxies = ["10.0.0.0/8", "fd00::1"]
         durability = "none"
         etag = "fast"
         inline_max = "16KiB"
@@ -123,6 +124,8 @@ fn every_key_can_be_written() {
     assert!(tls.cert.is_absolute() && tls.cert.ends_with("pki/s3.crt"), "{tls:?}");
     assert_eq!(tls.key.to_str(), Some("/pki/s3.key"));
     assert_eq!(config.domains, ["s3.example.com"]);
+    let proxies = ["10.0.0.0/8", "fd00::1/128"].map(|text| text.parse().expect("a network"));
+    assert_eq!(config.trusted_proxies, TrustedProxies::new(proxies));
     assert_eq!((config.durability, config.etag), (Durability::None, EtagForm::Fast));
     assert_eq!((config.inline_bytes_max, config.pack_bytes_max), (16 << 10, 64 << 10));
     assert_eq!((config.buffer_bytes_max, config.index_cache_bytes), (1 << 30, 8 << 20));
@@ -193,6 +196,10 @@ fn a_value_out_of_range_is_refused_with_its_place_and_bounds() {
         ("parity = 4", "DIR/sherd.toml:2: parity: 4 parity shards in a set of 4 volumes leave no data shard"),
         ("region = \"EU West\"", "DIR/sherd.toml:2: region: \"EU West\" is not a region"),
         ("domains = \"a..b\"", "DIR/sherd.toml:2: domains: \"a..b\" is not a domain name"),
+        (
+            "trusted_proxies = \"10.0.0.0/8,proxy\"",
+            "DIR/sherd.toml:2: trusted_proxies: \"proxy\" is no network of addresses",
+        ),
         (
             "admin_listen = \"127.0.0.1:9000\"",
             "DIR/sherd.toml:2: admin_listen: 127.0.0.1:9000 is the address of the S3 listener too",

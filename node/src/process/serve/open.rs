@@ -194,7 +194,6 @@ pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn
         host_id: format!("{:016x}", rng.next_u64()),
         request_id_seed: rng.next_u64(),
         sigv2_presigned: config.sigv2_presigned,
-        is_tls: config.tls.is_some(),
         limits,
     };
     Gateway::serve(store.objects().clone(), protocol, Arc::new(credentials), clock)

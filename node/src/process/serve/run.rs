@@ -106,7 +106,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     let health = Arc::new(Health::opening(config.durability, config.upkeep.release_grace));
     let (told, admin_life) = (Life::new(), Life::new());
     let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
-    let s3 = Listener::bind("S3", config.listen).await?;
+    let s3 = Listener::bind("S3", config.listen).await?.with_trusted_proxies(config.trusted_proxies.clone());
     let admin = Listener::bind("admin", config.admin_listen).await?;
     let addresses =
         Addresses { s3: s3.address(), tls: certificate.is_some(), admin: admin.address(), node: None };
