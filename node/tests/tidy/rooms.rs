@@ -15,7 +15,7 @@ struct House {
     rooms: &'static [&'static str],
 }
 
-const HOUSES: [House; 5] = [
+const HOUSES: [House; 6] = [
     House { src: "node/src/", rooms: &["process", "server", "health", "log"] },
     House { src: "node/net/src/", rooms: &["rpc", "links", "grpc", "wire", "tls"] },
     House {
@@ -51,6 +51,29 @@ const HOUSES: [House; 5] = [
             "buffer",
             "histogram",
             "sync",
+            "limits",
+        ],
+    },
+    House {
+        src: "node/policy/src/",
+        rooms: &[
+            "rights",
+            "identity",
+            "policy",
+            "public",
+            "statement",
+            "condition",
+            "resource",
+            "principal",
+            "arn",
+            "action",
+            "pattern",
+            "caller",
+            "facts",
+            "key",
+            "json",
+            "form",
+            "malformed",
             "limits",
         ],
     },

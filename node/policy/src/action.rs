@@ -1,0 +1,291 @@
+//! The actions of S3, what each is about, and patterns of actions.
+
+use super::pattern::{Glob, Pattern, TextForm};
+
+/// The kind of resource that an action is decided for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ActionTarget {
+    /// The account: all buckets.
+    Account,
+    /// A bucket.
+    Bucket,
+    /// An object, or one that may be made.
+    Object,
+    /// A kind of resource that is not here: access points, jobs, grants.
+    Other,
+}
+
+use ActionTarget::{Account, Bucket, Object, Other};
+
+/// All actions of S3 behind their `s3:`, sorted.
+const ACTIONS: &[(&str, ActionTarget)] = &[
+    ("AbortMultipartUpload", Object),
+    ("AssociateAccessGrantsIdentityCenter", Other),
+    ("BypassGovernanceRetention", Object),
+    ("CreateAccessGrant", Other),
+    ("CreateAccessGrantsInstance", Other),
+    ("CreateAccessGrantsLocation", Other),
+    ("CreateAccessPoint", Other),
+    ("CreateAccessPointForObjectLambda", Other),
+    ("CreateBucket", Bucket),
+    ("CreateBucketMetadataTableConfiguration", Bucket),
+    ("CreateJob", Account),
+    ("CreateMultiRegionAccessPoint", Other),
+    ("CreateStorageLensGroup", Account),
+    ("DeleteAccessGrant", Other),
+    ("DeleteAccessGrantsInstance", Other),
+    ("DeleteAccessGrantsInstanceResourcePolicy", Other),
+    ("DeleteAccessGrantsLocation", Other),
+    ("DeleteAccessPoint", Other),
+    ("DeleteAccessPointForObjectLambda", Other),
+    ("DeleteAccessPointPolicy", Other),
+    ("DeleteAccessPointPolicyForObjectLambda", Other),
+    ("DeleteBucket", Bucket),
+    ("DeleteBucketMetadataTableConfiguration", Bucket),
+    ("DeleteBucketPolicy", Bucket),
+    ("DeleteBucketWebsite", Bucket),
+    ("DeleteJobTagging", Other),
+    ("DeleteMultiRegionAccessPoint", Other),
+    ("DeleteObject", Object),
+    ("DeleteObjectTagging", Object),
+    ("DeleteObjectVersion", Object),
+    ("DeleteObjectVersionTagging", Object),
+    ("DeleteStorageLensConfiguration", Other),
+    ("DeleteStorageLensConfigurationTagging", Other),
+    ("DeleteStorageLensGroup", Other),
+    ("DescribeJob", Other),
+    ("DescribeMultiRegionAccessPointOperation", Other),
+    ("DissociateAccessGrantsIdentityCenter", Other),
+    ("GetAccelerateConfiguration", Bucket),
+    ("GetAccessGrant", Other),
+    ("GetAccessGrantsInstance", Other),
+    ("GetAccessGrantsInstanceForPrefix", Other),
+    ("GetAccessGrantsInstanceResourcePolicy", Other),
+    ("GetAccessGrantsLocation", Other),
+    ("GetAccessPoint", Account),
+    ("GetAccessPointConfigurationForObjectLambda", Other),
+    ("GetAccessPointForObjectLambda", Other),
+    ("GetAccessPointPolicy", Other),
+    ("GetAccessPointPolicyForObjectLambda", Other),
+    ("GetAccessPointPolicyStatus", Other),
+    ("GetAccessPointPolicyStatusForObjectLambda", Other),
+    ("GetAccountPublicAccessBlock", Account),
+    ("GetAnalyticsConfiguration", Bucket),
+    ("GetBucketAbac", Bucket),
+    ("GetBucketAcl", Bucket),
+    ("GetBucketCORS", Bucket),
+    ("GetBucketLocation", Bucket),
+    ("GetBucketLogging", Bucket),
+    ("GetBucketMetadataTableConfiguration", Bucket),
+    ("GetBucketNotification", Bucket),
+    ("GetBucketObjectLockConfiguration", Bucket),
+    ("GetBucketOwnershipControls", Bucket),
+    ("GetBucketPolicy", Bucket),
+    ("GetBucketPolicyStatus", Bucket),
+    ("GetBucketPublicAccessBlock", Bucket),
+    ("GetBucketRequestPayment", Bucket),
+    ("GetBucketTagging", Bucket),
+    ("GetBucketVersioning", Bucket),
+    ("GetBucketWebsite", Bucket),
+    ("GetDataAccess", Other),
+    ("GetEncryptionConfiguration", Bucket),
+    ("GetIntelligentTieringConfiguration", Bucket),
+    ("GetInventoryConfiguration", Bucket),
+    ("GetJobTagging", Other),
+    ("GetLifecycleConfiguration", Bucket),
+    ("GetMetricsConfiguration", Bucket),
+    ("GetMultiRegionAccessPoint", Other),
+    ("GetMultiRegionAccessPointPolicy", Other),
+    ("GetMultiRegionAccessPointPolicyStatus", Other),
+    ("GetMultiRegionAccessPointRoutes", Other),
+    ("GetObject", Object),
+    ("GetObjectAcl", Object),
+    ("GetObjectAttributes", Object),
+    ("GetObjectLegalHold", Object),
+    ("GetObjectRetention", Object),
+    ("GetObjectTagging", Object),
+    ("GetObjectTorrent", Object),
+    ("GetObjectVersion", Object),
+    ("GetObjectVersionAcl", Object),
+    ("GetObjectVersionAttributes", Object),
+    ("GetObjectVersionForReplication", Object),
+    ("GetObjectVersionTagging", Object),
+    ("GetObjectVersionTorrent", Object),
+    ("GetReplicationConfiguration", Bucket),
+    ("GetStorageLensConfiguration", Other),
+    ("GetStorageLensConfigurationTagging", Other),
+    ("GetStorageLensDashboard", Other),
+    ("GetStorageLensGroup", Other),
+    ("InitiateReplication", Object),
+    ("ListAccessGrants", Other),
+    ("ListAccessGrantsInstances", Account),
+    ("ListAccessGrantsLocations", Other),
+    ("ListAccessPoints", Account),
+    ("ListAccessPointsForObjectLambda", Account),
+    ("ListAllMyBuckets", Account),
+    ("ListBucket", Bucket),
+    ("ListBucketMultipartUploads", Bucket),
+    ("ListBucketVersions", Bucket),
+    ("ListCallerAccessGrants", Other),
+    ("ListJobs", Account),
+    ("ListMultiRegionAccessPoints", Account),
+    ("ListMultipartUploadParts", Object),
+    ("ListStorageLensConfigurations", Account),
+    ("ListStorageLensGroups", Account),
+    ("ListTagsForResource", Bucket),
+    ("ObjectOwnerOverrideToBucketOwner", Object),
+    ("PauseReplication", Bucket),
+    ("PutAccelerateConfiguration", Bucket),
+    ("PutAccessGrantsInstanceResourcePolicy", Other),
+    ("PutAccessPointConfigurationForObjectLambda", Other),
+    ("PutAccessPointPolicy", Other),
+    ("PutAccessPointPolicyForObjectLambda", Other),
+    ("PutAccessPointPublicAccessBlock", Account),
+    ("PutAccountPublicAccessBlock", Account),
+    ("PutAnalyticsConfiguration", Bucket),
+    ("PutBucketAbac", Bucket),
+    ("PutBucketAcl", Bucket),
+    ("PutBucketCORS", Bucket),
+    ("PutBucketLogging", Bucket),
+    ("PutBucketNotification", Bucket),
+    ("PutBucketObjectLockConfiguration", Bucket),
+    ("PutBucketOwnershipControls", Bucket),
+    ("PutBucketPolicy", Bucket),
+    ("PutBucketPublicAccessBlock", Bucket),
+    ("PutBucketRequestPayment", Bucket),
+    ("PutBucketTagging", Bucket),
+    ("PutBucketVersioning", Bucket),
+    ("PutBucketWebsite", Bucket),
+    ("PutEncryptionConfiguration", Bucket),
+    ("PutIntelligentTieringConfiguration", Bucket),
+    ("PutInventoryConfiguration", Bucket),
+    ("PutJobTagging", Other),
+    ("PutLifecycleConfiguration", Bucket),
+    ("PutMetricsConfiguration", Bucket),
+    ("PutMultiRegionAccessPointPolicy", Other),
+    ("PutObject", Object),
+    ("PutObjectAcl", Object),
+    ("PutObjectLegalHold", Object),
+    ("PutObjectRetention", Object),
+    ("PutObjectTagging", Object),
+    ("PutObjectVersionAcl", Object),
+    ("PutObjectVersionTagging", Object),
+    ("PutReplicationConfiguration", Bucket),
+    ("PutStorageLensConfiguration", Other),
+    ("PutStorageLensConfigurationTagging", Other),
+    ("ReplicateDelete", Object),
+    ("ReplicateObject", Object),
+    ("ReplicateTags", Object),
+    ("RestoreObject", Object),
+    ("SubmitMultiRegionAccessPointRoutes", Other),
+    ("TagResource", Bucket),
+    ("UntagResource", Bucket),
+    ("UpdateAccessGrantsLocation", Other),
+    ("UpdateBucketMetadataInventoryTableConfiguration", Bucket),
+    ("UpdateBucketMetadataJournalTableConfiguration", Bucket),
+    ("UpdateJobPriority", Other),
+    ("UpdateJobStatus", Other),
+    ("UpdateObjectEncryption", Object),
+    ("UpdateStorageLensGroup", Other),
+];
+
+/// How many actions there are.
+pub(crate) const ACTIONS_LEN: usize = ACTIONS.len();
+
+const WORDS: usize = ACTIONS.len().div_ceil(64);
+
+/// The actions of S3, each with its `s3:` left out, and what each is about.
+pub fn s3_actions() -> impl Iterator<Item = (&'static str, ActionTarget)> {
+    ACTIONS.iter().copied()
+}
+
+/// The place of an action in the table; none if it is not S3's.
+pub(crate) fn index_of(action: &str) -> Option<usize> {
+    let name = action.strip_prefix("s3:")?;
+    ACTIONS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()
+}
+
+/// The name of the action at a place, without its `s3:`.
+pub(crate) fn name_of(index: usize) -> &'static str {
+    ACTIONS.get(index).map_or("", |(name, _)| *name)
+}
+
+/// The kind of resource of the action at a place.
+pub(crate) fn target_of(index: usize) -> ActionTarget {
+    ACTIONS.get(index).map_or(Other, |(_, target)| *target)
+}
+
+/// Some actions of S3.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct ActionSet([u64; WORDS]);
+
+impl ActionSet {
+    pub(crate) fn has(&self, index: usize) -> bool {
+        self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.iter().all(|word| *word == 0)
+    }
+
+    pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + '_ {
+        (0..ACTIONS.len()).filter(|&index| self.has(index))
+    }
+
+    fn add(&mut self, index: usize) {
+        if let Some(word) = self.0.get_mut(index / 64) {
+            *word |= 1 << (index % 64);
+        }
+    }
+}
+
+/// One text of `Action`: `*`, `s3:Get*`, `iam:CreateUser`.
+#[derive(Debug, Clone)]
+pub(crate) struct ActionPattern {
+    /// In lower case: actions are compared without regard to case.
+    glob: Glob,
+    /// The actions of S3 that it matches.
+    pub(crate) of_s3: ActionSet,
+}
+
+impl ActionPattern {
+    pub(crate) fn parse(text: &str) -> Self {
+        let reading = TextForm { wildcards: true, variables: false };
+        let pattern = Pattern::parse(&text.to_ascii_lowercase(), reading);
+        let glob = pattern.fixed().cloned().unwrap_or_else(Glob::any);
+        let mut of_s3 = ActionSet::default();
+        for (index, (name, _)) in ACTIONS.iter().enumerate() {
+            if glob.matches(&format!("s3:{}", name.to_ascii_lowercase())) {
+                of_s3.add(index);
+            }
+        }
+        Self { glob, of_s3 }
+    }
+}
+
+/// `Action` or `NotAction`.
+#[derive(Debug, Clone)]
+pub(crate) struct ActionTest {
+    pub(crate) is_negated: bool,
+    pub(crate) patterns: Vec<ActionPattern>,
+    /// The actions of S3 that it matches.
+    pub(crate) of_s3: ActionSet,
+}
+
+impl ActionTest {
+    pub(crate) fn new(patterns: Vec<ActionPattern>, is_negated: bool) -> Self {
+        let mut of_s3 = ActionSet::default();
+        for index in 0..ACTIONS.len() {
+            if patterns.iter().any(|pattern| pattern.of_s3.has(index)) != is_negated {
+                of_s3.add(index);
+            }
+        }
+        Self { is_negated, patterns, of_s3 }
+    }
+
+    /// Whether it matches an action that is in no table.
+    pub(crate) fn matches(&self, action: &str) -> bool {
+        let action = action.to_ascii_lowercase();
+        self.patterns.iter().any(|pattern| pattern.glob.matches(&action)) != self.is_negated
+    }
+}

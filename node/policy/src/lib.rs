@@ -1,0 +1,40 @@
+//! Policies: who may do what, decided from documents and facts.
+//!
+//! Pure: documents in, verdicts out. A [`Policy`] is checked and parsed once; [`Rights`] are compiled once
+//! for an identity and a bucket, and decide each request from [`Facts`] that the caller gives. One account
+//! owns everything ([`ACCOUNT`]). Decisions and the words of errors are those that AWS documents.
+//!
+//! Modules stand in reading order: names first, then the elements of a statement, then the document, then the
+//! decision.
+
+#![cfg_attr(not(test), warn(clippy::disallowed_methods))]
+
+pub mod limits;
+mod malformed;
+mod form;
+mod json;
+mod key;
+mod facts;
+mod caller;
+mod pattern;
+mod action;
+mod arn;
+mod principal;
+mod resource;
+mod condition;
+mod statement;
+mod public;
+mod policy;
+mod identity;
+mod rights;
+
+pub use action::{ActionTarget, s3_actions};
+pub use caller::{ACCOUNT, CANONICAL_ID, ROOT_ARN};
+pub use facts::{Facts, Values};
+pub use form::PolicyForm;
+pub use identity::{Identity, UserIdentity};
+pub use key::KeyName;
+pub use malformed::MalformedPolicy;
+pub use policy::Policy;
+pub use resource::Resource;
+pub use rights::{BucketRules, Rights, Verdict};

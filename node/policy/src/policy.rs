@@ -1,0 +1,96 @@
+//! A policy: a document, checked and parsed once.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use super::form::PolicyForm;
+use super::json::{self, Json};
+use super::limits::DOCUMENT_BYTES_MAX;
+use super::malformed::{Fault, MalformedPolicy};
+use super::principal::PrincipalTest;
+use super::statement::Statement;
+
+/// A policy, checked and parsed.
+#[derive(Debug)]
+pub struct Policy {
+    document: String,
+    statements: Vec<Arc<Statement>>,
+    is_public: bool,
+}
+
+impl Policy {
+    /// Checks and parses a document.
+    ///
+    /// # Errors
+    /// In AWS's words, why the document is refused.
+    pub fn parse(json: &[u8], form: PolicyForm<'_>) -> Result<Self, MalformedPolicy> {
+        Self::read(json, form).map_err(|fault| MalformedPolicy { fault, is_of_bucket: form.is_bucket() })
+    }
+
+    fn read(bytes: &[u8], form: PolicyForm<'_>) -> Result<Self, Fault> {
+        if bytes.len() > DOCUMENT_BYTES_MAX {
+            return Err(Fault::Syntax);
+        }
+        let document = std::str::from_utf8(bytes).map_err(|_| Fault::Json)?.to_owned();
+        let Some(Json::Object(members)) = bytes.starts_with(b"{").then(|| json::parse(bytes)).flatten()
+        else {
+            return Err(Fault::Json);
+        };
+        if let Some((name, _)) =
+            members.iter().find(|(name, _)| !["Version", "Id", "Statement"].contains(&name.as_str()))
+        {
+            return Err(Fault::UnknownField(name.clone()));
+        }
+        let get = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+        if get("Id").is_some_and(|id| id.as_text().is_none()) {
+            return Err(Fault::Syntax);
+        }
+        let is_2012 = match get("Version") {
+            None => false,
+            Some(version) => match version.as_text() {
+                Some("2012-10-17") => true,
+                Some("2008-10-17") => false,
+                _ => return Err(Fault::Version),
+            },
+        };
+        if form == PolicyForm::Managed && !is_2012 {
+            return Err(Fault::VersionTooOld);
+        }
+        let texts = match get("Statement").ok_or(Fault::NoStatement)? {
+            Json::List(elements) if elements.is_empty() => return Err(Fault::NoStatement),
+            Json::List(elements) => elements.iter().collect(),
+            one => vec![one],
+        };
+        let mut sids = HashSet::new();
+        let statements: Result<Vec<_>, _> = texts
+            .into_iter()
+            .map(|json| Statement::parse(json, form, is_2012, &mut sids).map(Arc::new))
+            .collect();
+        let statements = statements?;
+        let is_public = super::public::is_public(&statements);
+        Ok(Self { document, statements, is_public })
+    }
+
+    /// The text that it was parsed from.
+    pub fn document(&self) -> &str {
+        &self.document
+    }
+
+    /// Whether it grants access to the public, as S3 defines it ("The meaning of public").
+    pub fn is_public(&self) -> bool {
+        self.is_public
+    }
+
+    /// The ARNs of users that it names as principals: S3 refuses a policy that names one that does not exist,
+    /// with "Invalid principal in policy". Some may stand twice.
+    pub fn users(&self) -> impl Iterator<Item = &str> {
+        self.statements
+            .iter()
+            .filter_map(|statement| statement.principals.as_ref())
+            .flat_map(PrincipalTest::users)
+    }
+
+    pub(crate) fn statements(&self) -> &[Arc<Statement>] {
+        &self.statements
+    }
+}

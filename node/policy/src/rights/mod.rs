@@ -1,0 +1,267 @@
+//! The rights of one identity in one bucket, compiled once: statements that can never match are left out,
+//! the identity's own values are filled in, and an action that no condition can touch has its verdict in a
+//! table.
+//!
+//! ```text
+//! any Deny matches                          -> DeniedExplicitly
+//! else the root, or any Allow matches       -> Allowed
+//! else                                      -> DeniedImplicitly
+//! ```
+
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use super::action::{ACTIONS_LEN, ActionSet, index_of};
+use super::caller::Caller;
+use super::condition::{Condition, FoldedCondition};
+use super::facts::Facts;
+use super::identity::Identity;
+use super::key::{ConditionKey, KeyName};
+use super::pattern::Context;
+use super::policy::Policy;
+use super::resource::{BucketResources, Resource};
+use super::statement::{Effect, Statement};
+
+/// A bucket's own rules of access.
+#[derive(Debug, Clone, Default)]
+pub struct BucketRules {
+    /// The bucket.
+    pub name: String,
+    /// Its policy.
+    pub policy: Option<Arc<Policy>>,
+    /// Whether a public policy grants nothing to callers without a signature (`RestrictPublicBuckets` of the
+    /// bucket or of the account).
+    pub restrict_public_buckets: bool,
+}
+
+/// A decision.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// A statement allows it and no statement denies it.
+    Allowed,
+    /// A statement denies it.
+    DeniedExplicitly,
+    /// No statement allows it.
+    DeniedImplicitly,
+}
+
+/// The rights of an identity in one bucket, or, without one, all that its own policies grant.
+#[derive(Debug)]
+pub struct Rights {
+    identity: Arc<Identity>,
+    scope: Scope,
+}
+
+#[derive(Debug)]
+enum Scope {
+    Bucket(BucketRights),
+    /// Every statement of the identity.
+    Everything(Vec<Arc<Statement>>),
+}
+
+#[derive(Debug)]
+struct BucketRights {
+    bucket: String,
+    /// Those that deny first.
+    statements: Vec<BoundStatement>,
+    /// The verdict of each action for the bucket, and for every object of it, where all requests have one.
+    settled: Box<[SettledVerdicts]>,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct SettledVerdicts {
+    bucket: Option<Verdict>,
+    object: Option<Verdict>,
+}
+
+/// A statement for one identity and one bucket.
+#[derive(Debug)]
+struct BoundStatement {
+    effect: Effect,
+    actions: ActionSet,
+    resources: BucketResources,
+    conditions: Vec<Condition>,
+    whole: Arc<Statement>,
+}
+
+/// The root may always see and replace a bucket's policy, or it could lock itself out.
+const OF_ROOT: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
+
+impl Rights {
+    /// Compiles the rights of an identity in a bucket; without a bucket, for actions that are about none that
+    /// exists.
+    pub fn new(identity: &Arc<Identity>, bucket: Option<&BucketRules>) -> Self {
+        let own = match &**identity {
+            Identity::User(user) => &*user.policies,
+            Identity::Root | Identity::Anonymous => &[],
+        };
+        let own = own.iter().flat_map(|policy| policy.statements());
+        let scope = match bucket {
+            None => Scope::Everything(own.cloned().collect()),
+            Some(rules) => Scope::Bucket(BucketRights::new(identity.caller(), rules, own)),
+        };
+        Self { identity: Arc::clone(identity), scope }
+    }
+
+    /// Decides a request. An action is named as AWS does (`s3:GetObject`); a resource of another bucket than
+    /// the rights are of is denied.
+    pub fn decide(&self, action: &'static str, resource: Resource<'_>, facts: &dyn Facts) -> Verdict {
+        let context = Context { caller: self.identity.caller(), facts };
+        let is_root = context.caller == Caller::Root;
+        match &self.scope {
+            Scope::Everything(statements) => {
+                let matching = |statement: &&Arc<Statement>| {
+                    statement.actions.matches(action)
+                        && statement.resources.matches(action, resource, context)
+                        && statement.conditions.iter().all(|condition| condition.holds(context))
+                };
+                verdict(is_root, statements.iter().filter(matching).map(|statement| statement.effect))
+            }
+            Scope::Bucket(rights) => {
+                if is_root && OF_ROOT.contains(&action) {
+                    return Verdict::Allowed;
+                }
+                rights.decide(action, resource, context)
+            }
+        }
+    }
+
+    /// Whether the verdict of an action may depend on a condition key. A value that is dear to find out, such
+    /// as the tags of an object before it is read, is not needed otherwise.
+    pub fn asks(&self, action: &'static str, name: KeyName) -> bool {
+        let is_asked = |key: &ConditionKey| key.name == name;
+        match &self.scope {
+            Scope::Everything(statements) => {
+                statements.iter().filter(|statement| statement.actions.matches(action)).any(|statement| {
+                    let conditions = statement.conditions.iter().flat_map(Condition::keys);
+                    conditions.chain(statement.resources.keys()).any(is_asked)
+                })
+            }
+            Scope::Bucket(rights) => rights
+                .statements
+                .iter()
+                .filter(|statement| statement.is_of_action(action, index_of(action)))
+                .any(|statement| {
+                    let conditions = statement.conditions.iter().flat_map(Condition::keys);
+                    conditions.chain(statement.resources.keys()).any(is_asked)
+                }),
+        }
+    }
+}
+
+/// The verdict of the statements that match.
+fn verdict(is_root: bool, effects: impl Iterator<Item = Effect>) -> Verdict {
+    let mut is_allowed = is_root;
+    for effect in effects {
+        match effect {
+            Effect::Deny => return Verdict::DeniedExplicitly,
+            Effect::Allow => is_allowed = true,
+        }
+    }
+    if is_allowed { Verdict::Allowed } else { Verdict::DeniedImplicitly }
+}
+
+impl BucketRights {
+    fn new<'a>(
+        caller: Caller<'_>,
+        rules: &'a BucketRules,
+        own: impl Iterator<Item = &'a Arc<Statement>>,
+    ) -> Self {
+        let policy = rules.policy.as_deref();
+        // The account's own users are not the public: only callers without a signature lose what it grants.
+        let is_restricted = caller == Caller::Anonymous
+            && rules.restrict_public_buckets
+            && policy.is_some_and(Policy::is_public);
+        let shared = policy.map(Policy::statements).unwrap_or_default();
+        let shared = shared
+            .iter()
+            .filter(|statement| statement.is_about(caller))
+            .filter(|statement| !is_restricted || statement.effect == Effect::Deny);
+        let mut statements: Vec<_> = own
+            .chain(shared)
+            .filter_map(|statement| BoundStatement::new(statement, &rules.name, caller))
+            .collect();
+        statements.sort_by_key(|statement| statement.effect);
+        let is_root = caller == Caller::Root;
+        let settled =
+            (0..ACTIONS_LEN).map(|index| SettledVerdicts::new(index, &statements, is_root)).collect();
+        Self { bucket: rules.name.clone(), statements, settled }
+    }
+
+    fn decide(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> Verdict {
+        let index = index_of(action);
+        let settled = index.and_then(|index| self.settled.get(index)).copied().unwrap_or_default();
+        let (bucket, settled) = match resource {
+            Resource::Bucket(bucket) => (bucket, settled.bucket),
+            Resource::Object(bucket, _) => (bucket, settled.object),
+            Resource::Service | Resource::Iam(_) => return Verdict::DeniedImplicitly,
+        };
+        if bucket != self.bucket {
+            return Verdict::DeniedImplicitly;
+        }
+        if let Some(verdict) = settled {
+            return verdict;
+        }
+        let matching = |statement: &&BoundStatement| {
+            statement.is_of_action(action, index)
+                && statement.resources.matches(resource, context)
+                && statement.conditions.iter().all(|condition| condition.holds(context))
+        };
+        let is_root = context.caller == Caller::Root;
+        verdict(is_root, self.statements.iter().filter(matching).map(|statement| statement.effect))
+    }
+}
+
+impl BoundStatement {
+    /// None if the statement can match nothing.
+    fn new(whole: &Arc<Statement>, bucket: &str, caller: Caller<'_>) -> Option<Self> {
+        let resources = whole.resources.for_bucket(bucket, caller);
+        if resources.matches_bucket() == Some(false) && resources.matches_all_objects() == Some(false) {
+            return None;
+        }
+        let mut conditions = Vec::new();
+        for condition in &whole.conditions {
+            match condition.for_caller(caller) {
+                FoldedCondition::Settled(true) => {}
+                FoldedCondition::Settled(false) => return None,
+                FoldedCondition::Open(condition) => conditions.push(condition),
+            }
+        }
+        let (effect, actions) = (whole.effect, whole.actions.of_s3);
+        Some(Self { effect, actions, resources, conditions, whole: Arc::clone(whole) })
+    }
+
+    fn is_of_action(&self, action: &str, index: Option<usize>) -> bool {
+        match index {
+            Some(index) => self.actions.has(index),
+            None => self.whole.actions.matches(action),
+        }
+    }
+}
+
+impl SettledVerdicts {
+    fn new(index: usize, statements: &[BoundStatement], is_root: bool) -> Self {
+        let of_action = || statements.iter().filter(|statement| statement.actions.has(index));
+        let settle = |matches: &dyn Fn(&BoundStatement) -> Option<bool>| {
+            let mut effects = Vec::new();
+            let mut is_open = false;
+            for statement in of_action() {
+                match matches(statement) {
+                    Some(false) => {}
+                    Some(true) if statement.conditions.is_empty() => effects.push(statement.effect),
+                    _ if statement.effect == Effect::Deny => return None,
+                    _ => is_open = true,
+                }
+            }
+            let verdict = verdict(is_root, effects.into_iter());
+            // An open statement can only allow, which changes nothing where another one does.
+            (!is_open || verdict != Verdict::DeniedImplicitly).then_some(verdict)
+        };
+        Self {
+            bucket: settle(&|statement| statement.resources.matches_bucket()),
+            object: settle(&|statement| statement.resources.matches_all_objects()),
+        }
+    }
+}

@@ -1,0 +1,3 @@
+//! Decisions over documents, as the store and the S3 surface ask for them.
+
+mod examples;

@@ -1,0 +1,241 @@
+//! One statement of a policy: its elements, read and checked, and whether it is about a request.
+
+use std::collections::HashSet;
+
+use super::action::{ActionPattern, ActionTarget, ActionTest, name_of, target_of};
+use super::arn::ArnPattern;
+use super::caller::Caller;
+use super::condition::Condition;
+use super::form::PolicyForm;
+use super::json::Json;
+use super::malformed::Fault;
+use super::pattern::Pattern;
+use super::principal::PrincipalTest;
+use super::resource::ResourceTest;
+
+/// The effect of a statement that matches.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Effect {
+    Deny,
+    Allow,
+}
+
+/// A statement.
+#[derive(Debug)]
+pub(crate) struct Statement {
+    pub(crate) effect: Effect,
+    /// None in a policy of an identity: it is about the identity that has it.
+    pub(crate) principals: Option<PrincipalTest>,
+    pub(crate) actions: ActionTest,
+    pub(crate) resources: ResourceTest,
+    pub(crate) conditions: Vec<Condition>,
+}
+
+const ELEMENTS: [&str; 9] = [
+    "Sid",
+    "Effect",
+    "Principal",
+    "NotPrincipal",
+    "Action",
+    "NotAction",
+    "Resource",
+    "NotResource",
+    "Condition",
+];
+
+impl Statement {
+    /// Whether it is about an identity.
+    pub(crate) fn is_about(&self, caller: Caller<'_>) -> bool {
+        match (&self.principals, self.effect) {
+            (None, _) => true,
+            (Some(principals), Effect::Allow) => principals.allows(caller),
+            (Some(principals), Effect::Deny) => principals.denies(caller),
+        }
+    }
+
+    pub(crate) fn parse(
+        json: &Json,
+        form: PolicyForm<'_>,
+        variables: bool,
+        sids: &mut HashSet<String>,
+    ) -> Result<Self, Fault> {
+        let Json::Object(members) = json else { return Err(Fault::Syntax) };
+        if let Some((name, _)) = members.iter().find(|(name, _)| !ELEMENTS.contains(&name.as_str())) {
+            return Err(Fault::UnknownField(name.clone()));
+        }
+        let get = |wanted: &str| members.iter().find(|(name, _)| name == wanted).map(|(_, value)| value);
+        let elements = Elements { get: &get, form };
+        if let Some(sid) = get("Sid") {
+            elements.check_sid(sid, sids)?;
+        }
+        let effect = match get("Effect").ok_or(Fault::MissingEffect)? {
+            Json::Text(text) if text == "Allow" => Effect::Allow,
+            Json::Text(text) if text == "Deny" => Effect::Deny,
+            Json::Text(text) => return Err(Fault::Effect(text.clone())),
+            _ => return Err(Fault::Syntax),
+        };
+        let principals = elements.principals(effect)?;
+        let actions = elements.actions()?;
+        let resources = elements.resources(effect, variables)?;
+        elements.check_targets(&actions, &resources)?;
+        let conditions = match get("Condition") {
+            Some(json) => Condition::parse_all(json, variables)?,
+            None => vec![],
+        };
+        let statement = Self { effect, principals, actions, resources, conditions };
+        elements.check_conditions(&statement)?;
+        Ok(statement)
+    }
+}
+
+/// The elements of a statement, and the form that they have to have.
+struct Elements<'a> {
+    get: &'a dyn Fn(&str) -> Option<&'a Json>,
+    form: PolicyForm<'a>,
+}
+
+impl<'a> Elements<'a> {
+    fn check_sid(&self, sid: &Json, sids: &mut HashSet<String>) -> Result<(), Fault> {
+        let sid = sid.as_text().ok_or(Fault::Syntax)?;
+        if !self.form.is_bucket() && !sid.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            return Err(Fault::SidForm);
+        }
+        if !sid.is_empty() && !sids.insert(sid.to_owned()) {
+            return Err(Fault::SidTwice);
+        }
+        Ok(())
+    }
+
+    /// An element or its `Not` form; an error if both are there.
+    fn either(&self, plain: &str, negated: &str) -> Result<Option<(&'a Json, bool)>, Fault> {
+        match ((self.get)(plain), (self.get)(negated)) {
+            (Some(_), Some(_)) => Err(Fault::Syntax),
+            (Some(json), None) => Ok(Some((json, false))),
+            (None, Some(json)) => Ok(Some((json, true))),
+            (None, None) => Ok(None),
+        }
+    }
+
+    fn principals(&self, effect: Effect) -> Result<Option<PrincipalTest>, Fault> {
+        match (self.either("Principal", "NotPrincipal")?, self.form.is_bucket()) {
+            (None, false) => Ok(None),
+            (None, true) => Err(Fault::MissingPrincipal),
+            (Some(_), false) => Err(Fault::PrincipalOfIdentity),
+            (Some((_, true)), true) if effect == Effect::Allow => Err(Fault::AllowNotPrincipal),
+            (Some((json, is_negated)), true) => PrincipalTest::parse(json, is_negated).map(Some),
+        }
+    }
+
+    fn actions(&self) -> Result<ActionTest, Fault> {
+        let (json, is_negated) = self.either("Action", "NotAction")?.ok_or(Fault::MissingAction)?;
+        let texts = json.texts().ok_or(Fault::Syntax)?;
+        if texts.is_empty() {
+            return Err(Fault::MissingAction);
+        }
+        let mut patterns = Vec::with_capacity(texts.len());
+        for text in texts {
+            check_action(text)?;
+            patterns.push(ActionPattern::parse(text));
+        }
+        if self.form.is_bucket() && patterns.iter().any(|pattern| pattern.of_s3.is_empty()) {
+            return Err(Fault::Action);
+        }
+        Ok(ActionTest::new(patterns, is_negated))
+    }
+
+    fn resources(&self, effect: Effect, variables: bool) -> Result<ResourceTest, Fault> {
+        let (json, is_negated) = self.either("Resource", "NotResource")?.ok_or(Fault::MissingResource)?;
+        let texts = json.texts().ok_or(Fault::Syntax)?;
+        if texts.is_empty() {
+            return Err(Fault::MissingResource);
+        }
+        let mut patterns = Vec::with_capacity(texts.len());
+        for text in texts {
+            match self.form {
+                PolicyForm::Bucket { name } => check_bucket_resource(text, name)?,
+                PolicyForm::Identity | PolicyForm::Managed => check_identity_resource(text)?,
+            }
+            patterns.push(ArnPattern::parse(text, variables));
+        }
+        Ok(ResourceTest { is_negated, patterns, when_unknown: effect == Effect::Deny })
+    }
+
+    /// Each text of `Action` needs a resource that an action of it is about, in a bucket's policy.
+    fn check_targets(&self, actions: &ActionTest, resources: &ResourceTest) -> Result<(), Fault> {
+        let PolicyForm::Bucket { name } = self.form else { return Ok(()) };
+        if actions.is_negated || resources.is_negated {
+            return Ok(());
+        }
+        let tails: Vec<_> = resources.patterns.iter().filter_map(ArnPattern::of_s3).collect();
+        let prefixes = || tails.iter().map(Pattern::prefix);
+        let has_bucket =
+            prefixes().any(|(prefix, is_whole)| prefix == name || !is_whole && name.starts_with(prefix));
+        let has_object = prefixes()
+            .any(|(prefix, is_whole)| prefix.len() > name.len() || !is_whole && name.starts_with(prefix));
+        let has = |target| match target {
+            ActionTarget::Bucket => has_bucket,
+            ActionTarget::Object => has_object,
+            ActionTarget::Account | ActionTarget::Other => false,
+        };
+        let applies = |pattern: &ActionPattern| pattern.of_s3.indices().any(|index| has(target_of(index)));
+        if actions.patterns.iter().all(applies) { Ok(()) } else { Err(Fault::ActionOfNoResource) }
+    }
+
+    fn check_conditions(&self, statement: &Statement) -> Result<(), Fault> {
+        for condition in &statement.conditions {
+            let is_good = match self.form {
+                PolicyForm::Bucket { .. } => condition.key.is_of_s3(),
+                PolicyForm::Identity | PolicyForm::Managed => condition.key.text.contains(':'),
+            };
+            if !is_good {
+                return Err(Fault::ConditionKey);
+            }
+            let Some(names) = condition.key.actions().filter(|_| self.form.is_bucket()) else { continue };
+            let has_key = |pattern: &ActionPattern| {
+                pattern.of_s3.indices().any(|index| names.contains(&name_of(index)))
+            };
+            if !statement.actions.is_negated && !statement.actions.patterns.iter().all(has_key) {
+                return Err(Fault::ConditionOfNoAction);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn check_action(text: &str) -> Result<(), Fault> {
+    if text == "*" {
+        return Ok(());
+    }
+    let (vendor, name) = text.split_once(':').ok_or(Fault::ActionWithoutVendor)?;
+    let is_vendor = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    if vendor.is_empty() || !vendor.bytes().all(is_vendor) {
+        return Err(Fault::ActionVendor(vendor.to_owned()));
+    }
+    let is_name = |byte: u8| byte.is_ascii_alphanumeric() || b"*?-_".contains(&byte);
+    if name.is_empty() || !name.bytes().all(is_name) {
+        return Err(Fault::Action);
+    }
+    Ok(())
+}
+
+/// A bucket's policy names the bucket and what is in it.
+fn check_bucket_resource(text: &str, bucket: &str) -> Result<(), Fault> {
+    let rest = text.strip_prefix("arn:aws:s3:::").and_then(|tail| tail.strip_prefix(bucket));
+    match rest {
+        Some(rest) if rest.is_empty() || rest.starts_with(['/', '*']) => Ok(()),
+        _ => Err(Fault::Resource),
+    }
+}
+
+fn check_identity_resource(text: &str) -> Result<(), Fault> {
+    if text == "*" {
+        return Ok(());
+    }
+    let Some(rest) = text.strip_prefix("arn:") else { return Err(Fault::ResourceForm(text.to_owned())) };
+    let partition = rest.split(':').next().unwrap_or_default();
+    if !partition.starts_with("aws") && !partition.contains(['*', '?', '$']) {
+        let (partition, resource) = (partition.to_owned(), text.to_owned());
+        return Err(Fault::ResourcePartition { partition, resource });
+    }
+    Ok(())
+}
