@@ -57,8 +57,21 @@ pub const LIST_BOUND_BYTES_MAX: usize = 64 << 10;
 pub const REASON_BYTES_MAX: usize = 1024;
 /// Milliseconds that a caller waits at most: a shard of 5 GiB is verified in less.
 pub const TIMEOUT_MS_MAX: u32 = 10 * 60 * 1000;
+/// Bytes of the body of an HTTP request that travels in a call, and of that of its answer: the longest
+/// document that S3 takes or gives is shorter, but for objects, and those are not read over this way.
+pub const CALL_BODY_BYTES_MAX: usize = 1 << 20;
+/// Bytes of its path and query: what S3 takes.
+pub const CALL_URI_BYTES_MAX: usize = 16 << 10;
+/// Headers of it, and of its answer.
+pub const CALL_HEADERS_MAX: usize = 128;
+/// Bytes of all their names and values.
+pub const CALL_HEADER_BYTES_MAX: usize = 64 << 10;
 
 const _: () = {
+    assert!(
+        CALL_BODY_BYTES_MAX + CALL_HEADER_BYTES_MAX + CALL_URI_BYTES_MAX + (64 << 10) < MESSAGE_BYTES_MAX,
+        "a message holds the longest request"
+    );
     assert!(WIRE_VERSION > 0, "0 is what a message without a sender has");
     assert!(
         limits::VALUE_BYTES_MAX + limits::INLINE_BYTES_MAX as usize + (64 << 10) < MESSAGE_BYTES_MAX,

@@ -31,6 +31,7 @@ mod nodes;
 mod paused;
 mod readers;
 mod renewal;
+mod requests;
 mod restarts;
 mod roles;
 mod slow;

@@ -22,7 +22,7 @@ fn roles(service: &str, method: &str) -> &'static [Role] {
         ("RegisterService" | "ShardService" | "UpkeepService", _)
         | ("AdminService", "Form" | "ForgetBucket") => &[Role::Node],
         ("AdminService", "Ping" | "Topology" | "Status") => &Role::ALL,
-        ("AdminService", "ReplaceVolume" | "Vouch") => &[Role::Operator, Role::Admin],
+        ("AdminService", "ReplaceVolume" | "Vouch" | "Call") => &[Role::Operator, Role::Admin],
         other => panic!("no role of this test may call {other:?}"),
     }
 }

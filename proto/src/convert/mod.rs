@@ -11,6 +11,7 @@ pub mod admin;
 pub mod answer;
 pub mod call;
 pub mod control;
+pub mod http_call;
 pub mod page;
 pub mod register;
 pub mod shard;
@@ -60,6 +61,9 @@ pub enum FieldFault {
     /// It is absent, or of a kind that this version does not have.
     #[error("missing")]
     Missing,
+    /// It is not of the form that it must have.
+    #[error("malformed")]
+    Malformed,
     /// It has another number of bytes than it must.
     #[error("{bytes} bytes instead of {expected}")]
     Length {

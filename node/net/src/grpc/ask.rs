@@ -1,14 +1,19 @@
-//! One question to a node over a connection of its own, which ends with the answer.
+//! Questions to a node over a connection of their own: its status, and HTTP requests of the root user.
 
 use std::io;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use http::{Request, Response};
 use hyper_util::rt::TokioIo;
 use parking_lot::Mutex;
 use sherd_core::id::ClusterId;
-use sherd_proto::limits::{MESSAGE_BYTES_MAX, WIRE_VERSION};
+use sherd_proto::convert::ConvertError;
+use sherd_proto::convert::http_call::{HttpService, reply_from_wire, request_to_wire};
+use sherd_proto::limits::MESSAGE_BYTES_MAX;
+use sherd_proto::sender::sender;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
-use sherd_proto::v1::{Sender, StatusReply, StatusRequest};
+use sherd_proto::v1::{StatusReply, StatusRequest};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tonic::transport::{Channel, Endpoint};
 use tower::service_fn;
@@ -25,12 +30,63 @@ where
 {
     let channel = over(stream).await?;
     let mut client = AdminServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
-    let sender = Some(Sender { wire: WIRE_VERSION, cluster: cluster.0.to_vec().into(), epoch: 0 });
-    let reply = client.status(StatusRequest { sender }).await;
-    reply.map(tonic::Response::into_inner).map_err(|status| match std::error::Error::source(&status) {
+    let reply = client.status(StatusRequest { sender: Some(sender(cluster, None)) }).await;
+    reply.map(tonic::Response::into_inner).map_err(|status| words(&status))
+}
+
+/// Sends HTTP requests to a node, which answers them as the root user's.
+#[derive(Debug, Clone)]
+pub struct RequestClient {
+    client: AdminServiceClient<Channel>,
+    cluster: ClusterId,
+}
+
+/// A request was not answered.
+#[derive(Debug, thiserror::Error)]
+pub enum RequestError {
+    /// It, or its answer, is longer than a call carries, or the answer is malformed.
+    #[error(transparent)]
+    Message(#[from] ConvertError),
+    /// The node refused the call, or the connection ended: whether the request was done is unknown.
+    #[error("{0}")]
+    Call(String),
+}
+
+impl RequestClient {
+    /// Speaks with the node at the other end of a verified connection.
+    ///
+    /// # Errors
+    /// [`RequestError::Call`] when the connection ended.
+    pub async fn over<S>(stream: S, cluster: ClusterId) -> Result<Self, RequestError>
+    where
+        S: AsyncRead + AsyncWrite + Send + Unpin + 'static,
+    {
+        let channel = over(stream).await.map_err(RequestError::Call)?;
+        let client = AdminServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
+        Ok(Self { client, cluster })
+    }
+
+    /// Sends a request: path and query, headers, body. It has no deadline but the node's, a minute.
+    ///
+    /// # Errors
+    /// [`RequestError`] where no answer came. An answer may be a refusal of the service.
+    pub async fn send(
+        &mut self,
+        service: HttpService,
+        request: Request<Bytes>,
+    ) -> Result<Response<Bytes>, RequestError> {
+        let request = request_to_wire(sender(self.cluster, None), service, request)?;
+        let reply = self.client.call(request).await.map_err(|status| RequestError::Call(words(&status)))?;
+        Ok(reply_from_wire(reply.into_inner())?)
+    }
+}
+
+/// Why a call failed, the outermost cause first.
+fn words(status: &tonic::Status) -> String {
+    match std::error::Error::source(status) {
         Some(source) => error_chain(source),
         None => status.message().to_owned(),
-    })
+    }
 }
 
 /// Opens a channel over the one connection that there is.

@@ -22,7 +22,7 @@ use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
 use sherd_proto::v1::Addressed;
 
-pub use self::ask::ask_status;
+pub use self::ask::{RequestClient, RequestError, ask_status};
 pub use self::connection::Connection;
 pub use self::limits::LINK_CONNECTIONS_MAX;
 pub use self::link::{Link, LinkConfig};

@@ -15,15 +15,18 @@ use sherd_core::topology::Topology;
 use sherd_core::topology::formation::FormAnswer;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::admin::volume_ids_to_wire;
+use sherd_proto::convert::http_call::reply_to_wire;
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
-    ForgetBucketReply, ForgetBucketRequest, FormReply, FormRequest, OrderReply, PingReply, PingRequest,
-    Sender, StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder, form_reply,
+    CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, FormReply, FormRequest, OrderReply,
+    PingReply, PingRequest, Sender, StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder,
+    form_reply,
 };
 use tonic::service::Routes;
 
 use super::error;
+use super::requests::RequestSlot;
 use crate::tls::{ConnectedPeer, PeerIdentity};
 use sherd_store::cluster::formation::FormationAnswers;
 use sherd_store::cluster::membership::Membership;
@@ -62,6 +65,8 @@ pub struct AdminRpc {
     pub maker: String,
     /// The process.
     pub desk: Arc<dyn NodeDesk>,
+    /// Where the desk is that answers HTTP requests that come as calls.
+    pub requests: RequestSlot,
 }
 
 impl AdminRpc {
@@ -188,5 +193,16 @@ impl AdminService for AdminRpc {
         let bucket = ObjectKey::new(bucket).map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.desk.forget_bucket(&bucket);
         Ok(Response::new(ForgetBucketReply {}))
+    }
+
+    async fn call(&self, request: Request<CallRequest>) -> Result<Response<CallReply>, Status> {
+        let by = caller(&request)?;
+        let mut call = request.into_inner();
+        self.check(call.sender.take())?;
+        let reply = self.requests.answer(call, &by).await?;
+        let reply = reply_to_wire(self.sender(), reply).map_err(|error| {
+            Status::resource_exhausted(format!("the answer is too long for a call: {error}"))
+        })?;
+        Ok(Response::new(reply))
     }
 }

@@ -38,6 +38,11 @@ pub(super) const REPLY_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL 
 pub(super) const SWEEP_EVERY: Duration = Duration::from_millis(500);
 /// After a connection could not be accepted: descriptors come back when others end.
 pub(super) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// HTTP requests that come as calls, under way at one time: an operator sends one after the other for each of
+/// its objects. Each has two bodies of a mebibyte at most.
+pub(super) const REQUESTS_MAX: usize = 16;
+/// How long one of them waits for its turn and its answer.
+pub(super) const REQUEST_TIMEOUT: Duration = Duration::from_mins(1);
 /// How long connections may go on after they were asked to end, since this node stops.
 pub(super) const SHUTDOWN_MAX: Duration = Duration::from_secs(5);
 

@@ -11,7 +11,7 @@ const NODE: &[Role] = &[Role::Node];
 const ORDERS: &[Role] = &[Role::Operator, Role::Admin];
 const ALL: &[Role] = &[Role::Node, Role::Operator, Role::Admin];
 
-const METHODS: [(&str, &[Role]); 13] = [
+const METHODS: [(&str, &[Role]); 14] = [
     ("/sherd.v1.RegisterService/Calls", NODE),
     ("/sherd.v1.ShardService/Calls", NODE),
     ("/sherd.v1.ShardService/Put", NODE),
@@ -25,6 +25,7 @@ const METHODS: [(&str, &[Role]); 13] = [
     ("/sherd.v1.AdminService/ForgetBucket", NODE),
     ("/sherd.v1.AdminService/ReplaceVolume", ORDERS),
     ("/sherd.v1.AdminService/Vouch", ORDERS),
+    ("/sherd.v1.AdminService/Call", ORDERS),
 ];
 
 /// Judges whether the peer may call the method at `path`; `nodes` are the names of the configured ones.

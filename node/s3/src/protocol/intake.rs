@@ -48,8 +48,18 @@ const EMPTY_SHA256: [u8; 32] = [
     0xae, 0x41, 0xe4, 0x64, 0x9b, 0x93, 0x4c, 0xa4, 0x95, 0x99, 0x1b, 0x78, 0x52, 0xb8, 0x55,
 ];
 
+/// The proof of the sender of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Proof {
+    /// Its signature, which is to be verified.
+    Signature,
+    /// The certificate of the connection that it came over, which was verified: it is the root user's.
+    RootCertificate,
+}
+
 /// A request whose address was read, before anything of it is judged.
 pub(super) struct AddressedRequest<B> {
+    pub(super) proof: Proof,
     pub(super) parts: Parts,
     pub(super) address: Result<Address, BadAddress>,
     pub(super) body: B,
@@ -92,7 +102,7 @@ impl Inner {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
-        let AddressedRequest { mut parts, address, body } = request;
+        let AddressedRequest { proof, mut parts, address, body } = request;
         let query = self.check_head(&parts, uri)?;
         let address = address?;
         let level = address.level;
@@ -109,8 +119,11 @@ impl Inner {
             // own, so that the future of every other request is as small as without forms.
             return Box::pin(self.admit_form(&parts, body, query, address)).await;
         }
-        let VerifiedRequest { caller, payload, frames, call_id } =
-            self.verifier.verify(&parts, &query, address.host_bucket.as_deref())?;
+        let verified = match proof {
+            Proof::Signature => self.verifier.verify(&parts, &query, address.host_bucket.as_deref())?,
+            Proof::RootCertificate => VerifiedRequest::of_root(),
+        };
+        let VerifiedRequest { caller, payload, frames, call_id } = verified;
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
         // A caller without a signature does not learn what is served.

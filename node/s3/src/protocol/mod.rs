@@ -40,6 +40,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use http_body::Body as HttpBody;
+use http_body_util::Full;
 use s3s::Body;
 use sherd_core::env::Clock;
 use tracing::Instrument as _;
@@ -52,6 +53,7 @@ use sherd_store::observe::trace;
 use address::Address;
 use body::TransportError;
 use inner::Inner;
+use intake::Proof;
 
 pub use inner::Config;
 pub use limits::Limits;
@@ -94,6 +96,20 @@ impl Protocol {
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
         B::Error: Into<TransportError>,
     {
+        self.answer(request, Proof::Signature).await
+    }
+
+    /// Answers a request as the root user's, without a signature. Its caller has proven who sends it: no
+    /// listener of S3 calls this.
+    pub async fn call_as_root(&self, request: Request<Full<Bytes>>) -> Response<Body> {
+        self.answer(request, Proof::RootCertificate).await.1
+    }
+
+    async fn answer<B>(&self, request: Request<B>, proof: Proof) -> (ApiName, Response<Body>)
+    where
+        B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
+        B::Error: Into<TransportError>,
+    {
         let request_id = self.inner.next_request_id();
         trace::identify(request_id.number());
         let span = tracing::info_span!(
@@ -103,7 +119,7 @@ impl Protocol {
             path = request.uri().path(),
             operation = tracing::field::Empty,
         );
-        self.inner.answer(request, request_id).instrument(span).await
+        self.inner.answer(request, request_id, proof).instrument(span).await
     }
 }
 

@@ -16,7 +16,7 @@ use super::body::TransportError;
 use super::code::Code;
 use super::context::{RequestId, Trailers};
 use super::inner::Inner;
-use super::intake::AddressedRequest;
+use super::intake::{AddressedRequest, Proof};
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
 use crate::access::{Access, Facts, Resource};
@@ -38,6 +38,7 @@ impl Inner {
         &self,
         request: http::Request<B>,
         request_id: RequestId,
+        proof: Proof,
     ) -> (ApiName, Response<Body>)
     where
         B: HttpBody<Data = Bytes> + Unpin + Send + Sync + 'static,
@@ -57,7 +58,7 @@ impl Inner {
             Some(origin) => Box::pin(self.cors.cross_origin(operations, origin, &parts, &address)).await,
             None => None,
         };
-        let request = AddressedRequest { parts, address, body };
+        let request = AddressedRequest { proof, parts, address, body };
         let (api, mut response) = self.serve(request, &uri, &asked).await;
         if let Some(cors) = cors {
             cors.add_to(response.headers_mut());

@@ -31,7 +31,7 @@ use crate::process::serve::store::Store;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
 use sherd_net::links::{PeerLinks, PeerLinksConfig};
-use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, NodeDesk, RpcNode};
+use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, RequestDesk, RequestSlot, RpcNode};
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use sherd_store::cluster::asker::{Asker, Gateways};
 use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
@@ -83,6 +83,7 @@ pub struct ClusterNode {
     links: PeerLinks,
     remote: RemoteVolumes,
     volumes: LocalSlot,
+    requests: RequestSlot,
     membership: Arc<Membership>,
     reporter: Arc<NodeReporter>,
     answers: FormationAnswers,
@@ -140,15 +141,15 @@ impl ClusterNode {
         let age = ConnectionAge::of_at_most(cluster.reconnect_after);
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
-        let volumes = LocalSlot::default();
+        let (volumes, requests) = (LocalSlot::default(), RequestSlot::default());
         let services = rpc::volume_services(&served(config, cluster.id, &volumes), &metrics.rpc, &stop);
-        let desk: Arc<dyn NodeDesk> = Arc::<NodeReporter>::clone(&reporter);
         let admin = AdminRpc {
             cluster: cluster.id,
             membership: Arc::clone(&membership),
             formation: answers.clone(),
             maker: nodes[0].name.clone(),
-            desk,
+            desk: Arc::<NodeReporter>::clone(&reporter),
+            requests: requests.clone(),
         };
         let services = admin.add_to(services);
         let names = nodes.iter().map(|node| node.name.clone()).collect();
@@ -164,6 +165,7 @@ impl ClusterNode {
             links,
             remote,
             volumes,
+            requests,
             membership,
             reporter,
             answers,
@@ -235,6 +237,16 @@ impl ClusterNode {
         self.volumes.fill(store.local_peer());
         self.reporter.serve(store);
         tracing::info!(cluster = %self.cluster, node = %self.address, "serving peers");
+    }
+
+    /// Answers HTTP requests of operators and admins that come as calls.
+    pub fn answer_requests(&self, desk: Arc<dyn RequestDesk>) {
+        self.requests.fill(desk);
+    }
+
+    /// Answers no HTTP request of operators and admins any more: the store is about to be closed.
+    pub fn end_requests(&self) {
+        self.requests.empty();
     }
 
     /// Answers no peer any more, and ends what reaches them.

@@ -25,6 +25,7 @@ use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
+use crate::process::serve::root_desk::RootDesk;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_s3::Gateway;
@@ -116,6 +117,9 @@ pub async fn open(
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let pages = protocol.clone();
+    if let Some(node) = &node {
+        node.answer_requests(Arc::new(RootDesk::new(protocol.clone())));
+    }
     Ok(OpenStore {
         allow_page: Arc::new(move |head, headers| pages.allow_page(head, headers)),
         service: move |request| -> BoxFuture<'static, _> {
@@ -128,6 +132,9 @@ pub async fn open(
         reclaim,
         close: Box::new(move || {
             Box::pin(async move {
+                if let Some(node) = &node {
+                    node.end_requests();
+                }
                 store.close().await;
                 // Last: until then its volumes answer what the others began.
                 if let Some(node) = node {
