@@ -22,7 +22,8 @@ use sherd_node::process::serve::store::{Machine, Store, StoreConfig};
 use sherd_store::machine::host::TaskHost;
 use sherd_store::object::{
     CompleteUpload, CreateUpload, Error, EtagMatch, ListEntry, ListRequest, ListedPart, MissingResource,
-    ObjectName, Objects, PartName, PutRequest, ReadConditions, ReadRequest, Span, Upload, WriteConditions,
+    NewBucket, ObjectName, Objects, PartName, PutRequest, ReadConditions, ReadRequest, Span, Upload,
+    WriteConditions,
 };
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::stripe::Thresholds;
@@ -284,7 +285,7 @@ async fn all_online(store: &Store) {
 
 async fn write_and_race(world: &mut World, store: Store) {
     let objects = store.objects();
-    objects.create_bucket(key_of("bucket"), String::new(), Vec::new()).await.expect("created");
+    objects.create_bucket(key_of("bucket"), NewBucket::default()).await.expect("created");
     for (key, length) in
         [("inline", 1000), ("folder/packed", 300_000), ("folder/striped", 3 << 20), ("empty", 0)]
     {

@@ -10,7 +10,9 @@ use futures::future::{self, BoxFuture, Either, Ready};
 use http::Method;
 
 use super::answer::Response;
-use super::bucket::{self, configuration, cors, list_objects, list_versions, settings, tags};
+use super::bucket::{
+    self, configuration, cors, list_objects, list_versions, ownership, public_access, settings, tags,
+};
 use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
 use super::multipart;
@@ -279,13 +281,13 @@ table! {
     GetBucketWebsite: GET Bucket - ["website"] &[], None, OWNER, "s3:GetBucketWebsite" Bucket -, Request => configuration::website;
     GetBucketEncryption: GET Bucket - ["encryption"] &[], None, OWNER, "s3:GetEncryptionConfiguration" Bucket -, Request => configuration::encryption;
     GetBucketReplication: GET Bucket - ["replication"] &[], None, OWNER, "s3:GetReplicationConfiguration" Bucket -, Request => configuration::replication;
-    GetPublicAccessBlock: GET Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:GetBucketPublicAccessBlock" Bucket -, Request => configuration::public_access_block;
+    GetPublicAccessBlock: GET Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:GetBucketPublicAccessBlock" Bucket -, Request => public_access::get;
     GetObjectLockConfiguration: GET Bucket - ["object-lock"] &[], None, OWNER, "s3:GetBucketObjectLockConfiguration" Bucket -, Request => configuration::object_lock;
     GetBucketLogging: GET Bucket - ["logging"] &[], None, OWNER, "s3:GetBucketLogging" Bucket -, Request => configuration::logging;
     GetBucketNotificationConfiguration: GET Bucket - ["notification"] &[], None, OWNER, "s3:GetBucketNotification" Bucket -, Request => configuration::notification;
     GetBucketAccelerateConfiguration: GET Bucket - ["accelerate"] &[], None, PAYER, "s3:GetAccelerateConfiguration" Bucket -, Request => configuration::acceleration;
     GetBucketRequestPayment: GET Bucket - ["requestPayment"] &[], None, OWNER, "s3:GetBucketRequestPayment" Bucket -, Request => configuration::request_payment;
-    GetBucketOwnershipControls: GET Bucket - ["ownershipControls"] &[], None, OWNER, "s3:GetBucketOwnershipControls" Bucket -, Request => configuration::ownership_controls;
+    GetBucketOwnershipControls: GET Bucket - ["ownershipControls"] &[], None, OWNER, "s3:GetBucketOwnershipControls" Bucket -, Request => ownership::get;
     GetBucketAcl: GET Bucket - ["acl"] &[], None, OWNER, "s3:GetBucketAcl" Bucket -, Request => configuration::acl;
     ListMultipartUploads: GET Bucket - ["uploads"] LIST_UPLOADS, None, PAYER, "s3:ListBucketMultipartUploads" Bucket view, Request => multipart::list_uploads;
     ListObjectVersions: GET Bucket - ["versions"] LIST_VERSIONS, None, PAYER, "s3:ListBucketVersions" Bucket view, Request => list_versions::list;
@@ -294,7 +296,8 @@ table! {
     HeadBucket: HEAD Bucket - [] &[], None, OWNER, "s3:ListBucket" Bucket -, Request => bucket::head;
     PutBucketTagging: PUT Bucket - ["tagging"] &[], Xml, TAGS, "s3:PutBucketTagging" Bucket -, Request => tags::put;
     PutBucketAcl: PUT Bucket - ["acl"] &[], Xml, ACL, "s3:PutBucketAcl" Bucket -, Request => settings::put_bucket_acl;
-    PutBucketOwnershipControls: PUT Bucket - ["ownershipControls"] &[], Xml, TAGS, "s3:PutBucketOwnershipControls" Bucket -, Request => settings::put_ownership_controls;
+    PutBucketOwnershipControls: PUT Bucket - ["ownershipControls"] &[], Xml, TAGS, "s3:PutBucketOwnershipControls" Bucket -, Request => ownership::put;
+    PutPublicAccessBlock: PUT Bucket - ["publicAccessBlock"] &[], Xml, TAGS, "s3:PutBucketPublicAccessBlock" Bucket -, Request => public_access::put;
     PutBucketRequestPayment: PUT Bucket - ["requestPayment"] &[], Xml, TAGS, "s3:PutBucketRequestPayment" Bucket -, Request => settings::put_request_payment;
     PutBucketAccelerateConfiguration: PUT Bucket - ["accelerate"] &[], Xml, TAGS, "s3:PutAccelerateConfiguration" Bucket -, Request => settings::put_acceleration;
     PutBucketCors: PUT Bucket - ["cors"] &[], Xml, TAGS, "s3:PutBucketCORS" Bucket -, Request => cors::put;
@@ -306,8 +309,8 @@ table! {
     DeleteBucketWebsite: DELETE Bucket - ["website"] &[], None, OWNER, "s3:DeleteBucketWebsite" Bucket -, Request => configuration::delete;
     DeleteBucketEncryption: DELETE Bucket - ["encryption"] &[], None, OWNER, "s3:PutEncryptionConfiguration" Bucket -, Request => configuration::delete;
     DeleteBucketReplication: DELETE Bucket - ["replication"] &[], None, OWNER, "s3:PutReplicationConfiguration" Bucket -, Request => configuration::delete;
-    DeleteBucketOwnershipControls: DELETE Bucket - ["ownershipControls"] &[], None, OWNER, "s3:PutBucketOwnershipControls" Bucket -, Request => configuration::delete;
-    DeletePublicAccessBlock: DELETE Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:PutBucketPublicAccessBlock" Bucket -, Request => configuration::delete;
+    DeleteBucketOwnershipControls: DELETE Bucket - ["ownershipControls"] &[], None, OWNER, "s3:PutBucketOwnershipControls" Bucket -, Request => ownership::delete;
+    DeletePublicAccessBlock: DELETE Bucket - ["publicAccessBlock"] &[], None, OWNER, "s3:PutBucketPublicAccessBlock" Bucket -, Request => public_access::delete;
     DeleteBucket: DELETE Bucket - [] &[], None, OWNER, "s3:DeleteBucket" Bucket -, Request => bucket::delete;
     DeleteObjects: POST Bucket - ["delete"] &[], Xml, DELETE_MANY, "s3:DeleteObject" EachKey view, Request => delete_object::delete_many;
     PostObject: POST Bucket - [] &[], Form, PUT, "s3:PutObject" Object view, Request => post_object::post;

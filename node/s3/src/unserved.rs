@@ -100,7 +100,6 @@ table! {
     PutBucketVersioning: PUT Bucket ["versioning"], "an object has one version";
     PutBucketWebsite: PUT Bucket ["website"], "no bucket is a website";
     PutObjectLockConfiguration: PUT Bucket ["object-lock"], why::LOCK;
-    PutPublicAccessBlock: PUT Bucket ["publicAccessBlock"], why::ACCESS;
     UpdateBucketMetadataAnnotationTableConfiguration: PUT Bucket ["metadataAnnotationTable"], why::METADATA;
     UpdateBucketMetadataInventoryTableConfiguration: PUT Bucket ["metadataInventoryTable"], why::METADATA;
     UpdateBucketMetadataJournalTableConfiguration: PUT Bucket ["metadataJournalTable"], why::METADATA;

@@ -26,7 +26,6 @@ async fn configurations_that_a_bucket_lacks_are_not_found() {
         (none!(client, get_bucket_website), "NoSuchWebsiteConfiguration"),
         (none!(client, get_bucket_encryption), "ServerSideEncryptionConfigurationNotFoundError"),
         (none!(client, get_bucket_replication), "ReplicationConfigurationNotFoundError"),
-        (none!(client, get_public_access_block), "NoSuchPublicAccessBlockConfiguration"),
         (none!(client, get_object_lock_configuration), "ObjectLockConfigurationNotFoundError"),
     ];
     for (refusal, expected) in refusals {

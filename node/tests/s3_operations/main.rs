@@ -25,6 +25,7 @@ mod multipart;
 mod multipart_checksums;
 mod multipart_listing;
 mod object;
+mod public_access;
 mod read;
 mod restart;
 mod settings;

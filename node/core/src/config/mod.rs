@@ -10,6 +10,8 @@
 
 mod entry;
 pub mod cors;
+pub mod public_access;
+pub mod ownership;
 
 pub use entry::{ConfigEntry, Generation};
 
@@ -20,6 +22,8 @@ use bytes::Bytes;
 use crate::codec::DecodeError;
 use crate::record::Entries;
 use cors::Cors;
+use ownership::OwnershipControls;
+use public_access::PublicAccessBlock;
 
 /// A kind as it was read: its type, or why its bytes are not one.
 type ParsedKind<T> = Result<Arc<T>, DecodeError>;
@@ -118,6 +122,8 @@ macro_rules! kinds {
 
 kinds! {
     1 Cors cors: "Which pages of other origins a browser lets use the bucket.",
+    3 PublicAccessBlock public_access_block: "Which public access is refused, although a policy allows it.",
+    4 OwnershipControls ownership_controls: "The ownership controls that were put or deleted.",
 }
 
 impl ConfigKind {

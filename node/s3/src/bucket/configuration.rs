@@ -1,7 +1,6 @@
 //! Reads of what a bucket or an object can be configured with, answered as AWS answers for "none".
 //!
-//! These configurations cannot be set: writes are refused. Those that can, tags and cross-origin rules, are
-//! in `tags` and `cors`. Nearly every tool asks for them before it does anything else, and takes an answer
+//! These configurations cannot be set: writes are refused. Those that can are in files of their own. Nearly every tool asks for them before it does anything else, and takes an answer
 //! other than AWS's for a failure. Where AWS has an empty answer, that is given; where it has an error that
 //! says "none", that error. Deletions are answered as by AWS where nothing is there, with 204: tools
 //! that clean up send them blindly.
@@ -9,7 +8,7 @@
 use s3s::dto::{
     GetBucketAccelerateConfigurationOutput, GetBucketAclOutput, GetBucketLoggingOutput,
     GetBucketNotificationConfigurationOutput, GetBucketRequestPaymentOutput, GetBucketVersioningOutput,
-    GetObjectAclOutput, ObjectOwnership, OwnershipControls, OwnershipControlsRule, Payer,
+    GetObjectAclOutput, Payer,
 };
 
 use crate::answer::{self, Response};
@@ -40,7 +39,6 @@ refused! {
     website = NoSuchWebsiteConfiguration;
     encryption = ServerSideEncryptionConfigurationNotFoundError;
     replication = ReplicationConfigurationNotFoundError;
-    public_access_block = NoSuchPublicAccessBlockConfiguration;
     object_lock = ObjectLockConfigurationNotFoundError;
 }
 
@@ -62,20 +60,13 @@ answered! {
     notification = GetBucketNotificationConfigurationOutput::default();
     acceleration = GetBucketAccelerateConfigurationOutput::default();
     request_payment = GetBucketRequestPaymentOutput { payer: Some(Payer::from_static(Payer::BUCKET_OWNER)) };
-    ownership_controls = owner_enforced();
     acl = GetBucketAclOutput { grants: Some(vec![owner::full_control()]), owner: Some(owner::owner()) };
 }
 
-/// Deletes a configuration of any kind: nothing can be configured yet.
+/// Deletes a configuration that cannot be set.
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     gateway.objects.head_bucket(request.target.bucket_key()).await?;
     Ok(answer::no_content())
-}
-
-/// Access control lists decide nothing: what a new bucket of AWS's has, and what every bucket has here.
-fn owner_enforced() -> OwnershipControls {
-    let object_ownership = ObjectOwnership::from_static(ObjectOwnership::BUCKET_OWNER_ENFORCED);
-    OwnershipControls { rules: vec![OwnershipControlsRule { object_ownership }] }
 }
 
 pub(crate) async fn object_acl(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -10,6 +10,8 @@ mod limits;
 pub(crate) mod listing;
 pub(crate) mod list_objects;
 pub(crate) mod list_versions;
+pub(crate) mod ownership;
+pub(crate) mod public_access;
 pub(crate) mod settings;
 pub(crate) mod tags;
 pub(crate) mod token;
@@ -32,7 +34,8 @@ use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, gateway::REGION_DEFAULT, names, owner};
-use sherd_store::object::{BucketInfo, BucketPage, Error};
+use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_store::object::{BucketInfo, BucketPage, Error, NewBucket};
 
 const BUCKET_ARN: HeaderName = HeaderName::from_static("x-amz-bucket-arn");
 
@@ -92,7 +95,10 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     }
     let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
     let location = location_of(&gateway.region, constraint)?;
-    match gateway.objects.create_bucket(name.clone(), location, tags).await {
+    // As on AWS since April 2023.
+    let public_access_block = Some(PublicAccessBlock::ALL);
+    let new = NewBucket { location, tags, public_access_block };
+    match gateway.objects.create_bucket(name.clone(), new).await {
         Ok(()) => {}
         Err(Error::BucketAlreadyOwnedByYou) if gateway.region == REGION_DEFAULT => {}
         Err(error) => return Err(error.into()),

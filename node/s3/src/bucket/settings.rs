@@ -1,10 +1,8 @@
-//! Settings of which every bucket has the same value: access control lists, ownership, payment and
-//! acceleration. A write of that value is answered 200 and stores nothing; one of another value is refused.
+//! Settings of which every bucket has the same value: access control lists, payment and acceleration. A write of that value is answered 200 and stores nothing; one of another value is refused.
 
 use http::{HeaderMap, StatusCode};
 use s3s::dto::{
-    AccelerateConfiguration, BucketAccelerateStatus, ObjectOwnership, OwnershipControls, Payer, Permission,
-    RequestPaymentConfiguration,
+    AccelerateConfiguration, BucketAccelerateStatus, Payer, Permission, RequestPaymentConfiguration,
 };
 use s3s::xml::{DeError, DeResult, Deserialize, DeserializeContent, Deserializer};
 
@@ -32,19 +30,6 @@ pub(crate) async fn put_object_acl(gateway: &Gateway, request: Request<'_>) -> O
     check_acl(&headers, payload)?;
     let version = null_version.then_some((VERSION_ID, NULL));
     Ok(answer::empty(StatusCode::OK, version.into_iter().collect()))
-}
-
-pub(crate) async fn put_ownership_controls(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let controls: OwnershipControls = document::required(request.payload.into_document())?;
-    gateway.objects.head_bucket(request.target.bucket_key()).await?;
-    let [rule] = controls.rules.as_slice() else { return Err(Refusal::new(Code::MalformedXML).into()) };
-    match rule.object_ownership.as_str() {
-        ObjectOwnership::BUCKET_OWNER_ENFORCED => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
-        ObjectOwnership::BUCKET_OWNER_PREFERRED | ObjectOwnership::OBJECT_WRITER => {
-            Err(Refusal::new(Code::AccessControlListNotSupported).into())
-        }
-        _ => Err(Refusal::new(Code::MalformedXML).into()),
-    }
 }
 
 pub(crate) async fn put_request_payment(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -104,6 +104,7 @@ codes! {
     NotModified NOT_MODIFIED "Not Modified",
     ObjectLockConfigurationNotFoundError NOT_FOUND "Object Lock configuration does not exist for this bucket",
     OperationAborted CONFLICT "A conflicting conditional operation is currently in progress against this resource. Please try again.",
+    OwnershipControlsNotFoundError NOT_FOUND "The bucket ownership controls were not found",
     PreconditionFailed PRECONDITION_FAILED "At least one of the pre-conditions you specified did not hold",
     ReplicationConfigurationNotFoundError NOT_FOUND "The replication configuration was not found",
     RequestHeaderSectionTooLarge BAD_REQUEST "Your request header section exceeds the maximum allowed size.",

@@ -82,11 +82,11 @@ pub(super) const DIFFERENCES: &[Difference] = &[
         test: "ownership_stays_with_the_owner_of_the_bucket",
     },
     Difference {
-        of: &["DeleteBucketOwnershipControls", "GetBucketOwnershipControls"],
-        here: "a deletion changes nothing: the ownership stays `BucketOwnerEnforced`",
-        aws: "the bucket has no ownership controls then",
+        of: &["DeleteBucketOwnershipControls"],
+        here: "access control lists stay without effect and unsupported once the controls are deleted",
+        aws: "the bucket has lists again then, as with `ObjectWriter`",
         why: "as above",
-        test: "deleting_an_absent_configuration_succeeds",
+        test: "deleted_ownership_controls_are_not_found_until_they_are_put",
     },
     Difference {
         of: &["PutBucketRequestPayment"],

@@ -51,9 +51,9 @@ pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableR
 pub use request::{
     BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,
     DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads, ListedPart,
-    ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo, PartName, PartPage,
-    PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage, WriteConditions,
-    WriteOutcome,
+    NewBucket, ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo, PartName,
+    PartPage, PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage,
+    WriteConditions, WriteOutcome,
 };
 pub use view::{BucketRef, BucketView, LookupError};
 
@@ -166,8 +166,8 @@ impl Objects {
     ///
     /// # Errors
     /// [`Error::BucketAlreadyOwnedByYou`] when it is there; any of [`Error`].
-    pub async fn create_bucket(&self, name: ObjectKey, location: String, tags: Vec<Tag>) -> Result<()> {
-        self.inner.buckets.create(name, location, tags).await
+    pub async fn create_bucket(&self, name: ObjectKey, new: NewBucket) -> Result<()> {
+        self.inner.buckets.create(name, new).await
     }
 
     /// Reads what a bucket is.

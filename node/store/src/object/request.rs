@@ -4,9 +4,11 @@ use bytes::Bytes;
 use futures::stream::BoxStream;
 use std::ops::Range;
 
+use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_core::config::{ConfigEntry, ConfigValue};
 use sherd_core::id::{ObjectKey, UploadId};
 use sherd_core::record::{
-    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Content,
+    Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Content, Entries,
     ObjectTags, Tag, Version,
 };
 use sherd_core::register::call::ClientCall;
@@ -327,6 +329,29 @@ pub struct ListPage {
     pub entries: Vec<ListEntry>,
     /// The `after` of the next page; `None` on the last.
     pub next: Option<String>,
+}
+
+/// The properties that a bucket is created with.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct NewBucket {
+    /// Where it says it is; empty for the default region.
+    pub location: String,
+    /// Its tags, in the order in which they were given.
+    pub tags: Vec<Tag>,
+    /// Its public access block; `None` for a bucket without one.
+    pub public_access_block: Option<PublicAccessBlock>,
+}
+
+impl NewBucket {
+    /// The entries of its record.
+    pub(super) fn entries(&self) -> Entries {
+        let mut entries = Entries::default();
+        if let Some(block) = self.public_access_block {
+            let value = ConfigValue::from(block);
+            entries.set(value.kind().number(), ConfigEntry::Inline(value.encode()).encode());
+        }
+        entries
+    }
 }
 
 /// A bucket as S3 shows it.

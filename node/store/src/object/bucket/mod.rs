@@ -11,11 +11,11 @@ use std::time::Duration;
 
 use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
-use sherd_core::record::{Bucket, BucketPhase, Entries, State, Tag};
+use sherd_core::record::{Bucket, BucketPhase, State, Tag};
 
 use super::error::{Error, MissingResource, Result};
 use super::limits::{DELETION_PAGE_PATIENCE, SEAL_PATIENCE};
-use super::request::BucketInfo;
+use super::request::{BucketInfo, NewBucket};
 use super::task::to_the_end;
 use crate::cluster::KeyRoute;
 use crate::register::{Proposal, Writer};
@@ -75,7 +75,7 @@ impl Buckets {
     }
 
     /// Creates a bucket. Where its name was never used, no node has a view to forget.
-    pub(super) async fn create(&self, name: ObjectKey, location: String, tags: Vec<Tag>) -> Result<()> {
+    pub(super) async fn create(&self, name: ObjectKey, new: NewBucket) -> Result<()> {
         let created_ms = self.clock.wall().wall_ms();
         let id = BucketId(self.rng.next_id());
         let was_used = Arc::new(AtomicBool::new(false));
@@ -86,10 +86,10 @@ impl Buckets {
                 None => Ok(proposal(Bucket {
                     id,
                     created_ms,
-                    location: location.clone(),
+                    location: new.location.clone(),
                     phase: BucketPhase::Active,
-                    tags: tags.clone(),
-                    entries: Entries::default(),
+                    tags: new.tags.clone(),
+                    entries: new.entries(),
                 })),
                 Some(BucketPhase::Active) => Err(Error::BucketAlreadyOwnedByYou),
                 Some(BucketPhase::Deleting { .. } | BucketPhase::Deleted) => Err(Error::BucketBusy),

@@ -14,8 +14,8 @@ use sherd_core::register::{CommitHint, Positions};
 
 use super::*;
 use crate::object::{
-    BucketRef, BucketView, ListRequest, ObjectName, Objects, PutRequest, ReadConditions, ReadRequest, Span,
-    WriteConditions,
+    BucketRef, BucketView, ListRequest, NewBucket, ObjectName, Objects, PutRequest, ReadConditions,
+    ReadRequest, Span, WriteConditions,
 };
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
@@ -48,7 +48,7 @@ async fn a_put_that_races_the_deletion_of_its_bucket_is_told_nothing_wrong() {
     let node = directories.start().await;
     for round in 0..ROUNDS {
         let bucket = key_of(&format!("bucket-{round}"));
-        node.objects().create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
+        node.objects().create_bucket(bucket.clone(), NewBucket::default()).await.expect("created");
         let names = ["a", "b", "c"].map(|key| ObjectName { bucket: bucket.clone().into(), key: key_of(key) });
         let puts = join_all(names.iter().map(|name| put(&node, name)));
         let deletion = async {
@@ -96,7 +96,7 @@ async fn a_write_is_told_that_its_bucket_is_gone_only_where_no_volume_took_it() 
     let node = directories.start().await;
     for sealed_count in [4, 3] {
         let (objects, bucket) = (node.objects(), key_of(&format!("bucket-{sealed_count}")));
-        objects.create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
+        objects.create_bucket(bucket.clone(), NewBucket::default()).await.expect("created");
         let id = objects.bucket(&bucket).await.expect("there").id;
         let route = node.route(&RegisterKey::object(id, key_of("a")));
         let (elsewhere, name) = (objects.clone(), bucket.clone());
@@ -129,7 +129,7 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     let (objects, bucket) = (node.objects(), key_of("bucket"));
-    objects.create_bucket(bucket.clone(), String::new(), Vec::new()).await.expect("created");
+    objects.create_bucket(bucket.clone(), NewBucket::default()).await.expect("created");
     let view = objects.bucket(&bucket).await.expect("it is there");
     let list = || {
         let (prefix, delimiter, after) = (String::new(), None, None);
@@ -220,7 +220,7 @@ async fn a_bucket_is_created_when_the_deletion_of_the_former_has_ended() {
     let node = directories.start().await;
     for _ in 0..ROUNDS / 4 {
         node.create_bucket().await;
-        let created = node.objects().create_bucket(key_of("bucket"), String::new(), Vec::new());
+        let created = node.objects().create_bucket(key_of("bucket"), NewBucket::default());
         let (deleted, created) = tokio::join!(node.objects().delete_bucket(key_of("bucket")), created);
         deleted.expect("nothing is in it");
         match created {

@@ -11,6 +11,7 @@ use sherd_core::record::{
 };
 
 use super::{Directories, Node, key_of};
+use crate::object::NewBucket;
 use crate::peer::scripted::{Fate, says};
 use crate::register::{Proposal, RegisterTimeouts, Writer};
 
@@ -62,7 +63,7 @@ async fn a_document_that_no_bucket_names_is_removed_when_no_writer_can_name_it_a
     node.create_bucket().await;
     // As names beside those of documents.
     for name in ["config", "config-a", "config.a", "configa"] {
-        node.objects().create_bucket(key_of(name), String::new(), Vec::new()).await.expect("created");
+        node.objects().create_bucket(key_of(name), NewBucket::default()).await.expect("created");
     }
     let (long, named) = set_long(&node).await;
     let bucket = node.objects().bucket(&key_of("bucket")).await.expect("there");

@@ -19,7 +19,7 @@ use sherd_volume::buffer::{BufferPool, PoolLimits};
 use super::{Ahead, DEADLINE, Node, at_once, build, build_over, key_of, name, upload};
 use crate::cluster::KeyRoute;
 use crate::cluster::damage::Report;
-use crate::object::{Objects, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
+use crate::object::{NewBucket, Objects, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
 use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers};
@@ -36,7 +36,7 @@ impl Node {
     /// Creates the bucket `bucket`.
     pub async fn create_bucket(&self) {
         self.objects
-            .create_bucket(key_of("bucket"), String::new(), Vec::new())
+            .create_bucket(key_of("bucket"), NewBucket::default())
             .await
             .expect("a bucket is created");
     }

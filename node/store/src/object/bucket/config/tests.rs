@@ -2,11 +2,12 @@
 
 use sherd_core::config::ConfigKind;
 use sherd_core::config::cors::{Cors, CorsRule};
+use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::record::Entries;
 
 use super::*;
 use crate::object::error::{Error, MissingResource};
-use crate::object::{BucketInfo, Objects};
+use crate::object::{BucketInfo, NewBucket, Objects};
 use crate::upkeep::tests::{Directories, key_of};
 
 fn cors(origin: &str) -> Cors {
@@ -48,7 +49,13 @@ async fn a_configuration_leaves_the_rest_of_the_record_as_it_is() {
     let node = directories.start().await;
     let (objects, bucket) = (node.objects(), || key_of("bucket"));
     let tags = vec![sherd_core::record::Tag { key: "team".to_owned(), value: "blue".to_owned() }];
-    objects.create_bucket(bucket(), "eu-west-1".to_owned(), tags.clone()).await.expect("created");
+    let new = NewBucket {
+        location: "eu-west-1".to_owned(),
+        tags: tags.clone(),
+        public_access_block: Some(PublicAccessBlock::ALL),
+    };
+    let entries = new.entries();
+    objects.create_bucket(bucket(), new).await.expect("created");
     // As a later release leaves it.
     let route = objects.inner.buckets.route(bucket());
     let unknown = move |state: Option<&State>| {
@@ -60,9 +67,14 @@ async fn a_configuration_leaves_the_rest_of_the_record_as_it_is() {
     objects.inner.buckets.change(&route, unknown).await.expect("changed");
     objects.set_config(bucket(), cors("https://a.example")).await.expect("set");
     objects.remove_config(bucket(), ConfigKind::Cors).await.expect("removed");
-    let mut entries = Entries::default();
+    let mut entries = entries;
     entries.set(0xff00, Bytes::from_static(b"a later kind"));
-    assert_eq!(objects.config(&bucket()).await.expect("readable").entries(), &entries);
+    let config = objects.config(&bucket()).await.expect("readable");
+    assert_eq!(config.entries(), &entries);
+    assert_eq!(
+        config.public_access_block().expect("decodes").map(|held| **held),
+        Some(PublicAccessBlock::ALL)
+    );
     let BucketInfo { location, tags: kept, .. } = objects.head_bucket(bucket()).await.expect("there");
     assert_eq!((location.as_str(), kept), ("eu-west-1", tags));
     node.close().await;

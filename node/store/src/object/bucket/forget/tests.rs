@@ -13,12 +13,12 @@ use sherd_core::config::cors::{Cors, CorsRule};
 use sherd_core::message;
 
 use super::*;
-use crate::object::Objects;
 use crate::object::bucket::Buckets;
 use crate::object::bucket::cache::LookupUnderWay;
 use crate::object::error::{Error, UnavailableReason};
 use crate::object::limits::BUCKET_REFRESH_AFTER;
 use crate::object::view::LookupError;
+use crate::object::{NewBucket, Objects};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, key_of};
@@ -115,7 +115,7 @@ async fn every_change_is_seen_by_the_next_request_through_each_node() {
     let before = id(&gateways[0]).expect("just read");
     buckets.delete(key_of("bucket")).await.expect("it is empty");
     assert!(gateways.iter().all(|gateway| id(gateway).is_none()));
-    buckets.create(key_of("bucket"), String::new(), Vec::new()).await.expect("created");
+    buckets.create(key_of("bucket"), NewBucket::default()).await.expect("created");
     for gateway in &gateways {
         assert_eq!(origin(gateway.objects()).await, None);
         assert_ne!(id(gateway), Some(before));
