@@ -65,7 +65,7 @@ async fn deleted_ownership_controls_are_not_found_until_they_are_put() {
         assert_eq!(code(read().await), is(404, "OwnershipControlsNotFoundError"));
     }
     let refused = client.put_object().bucket(BUCKET).key("k").grant_read("id=1").send().await;
-    assert_eq!(code(refused), is(400, "AccessControlListNotSupported"), "there are no lists all the same");
+    assert_eq!(code(refused), is(400, "AccessControlListNotSupported"), "lists stay without effect");
     let enforced = ObjectOwnership::BucketOwnerEnforced;
     let rule = OwnershipControlsRule::builder().object_ownership(enforced).build().expect("a rule");
     let controls = OwnershipControls::builder().rules(rule).build().expect("rules");

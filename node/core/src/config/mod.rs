@@ -10,6 +10,7 @@
 
 mod entry;
 pub mod cors;
+pub mod policy;
 pub mod public_access;
 pub mod ownership;
 
@@ -23,6 +24,7 @@ use crate::codec::DecodeError;
 use crate::record::Entries;
 use cors::Cors;
 use ownership::OwnershipControls;
+use policy::BucketPolicy;
 use public_access::PublicAccessBlock;
 
 /// A kind as it was read: its type, or why its bytes are not one.
@@ -122,6 +124,7 @@ macro_rules! kinds {
 
 kinds! {
     1 Cors cors: "Which pages of other origins a browser lets use the bucket.",
+    2 BucketPolicy policy: "Who may do what to the bucket and its objects.",
     3 PublicAccessBlock public_access_block: "Which public access is refused, although a policy allows it.",
     4 OwnershipControls ownership_controls: "The ownership controls that were put or deleted.",
 }

@@ -4,7 +4,7 @@
 //! ```text
 //! controls := version u8 = 1, u8: 0 deleted, 1 BucketOwnerEnforced
 //! ```
-//! They decide no access: there are no access control lists, whichever is stored.
+//! They decide no access: Sherd has no access control lists, with either.
 
 use bytes::Bytes;
 

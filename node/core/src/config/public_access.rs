@@ -18,9 +18,9 @@ const VERSION: u8 = 1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum PublicAccessSetting {
-    /// Access control lists that give access to everyone are refused. There are no such lists here.
+    /// Access control lists that give access to everyone are refused. Sherd has no such lists.
     BlockPublicAcls = 1,
-    /// Access control lists that give access to everyone count for nothing. There are no such lists here.
+    /// Access control lists that give access to everyone count for nothing. Sherd has no such lists.
     IgnorePublicAcls = 2,
     /// A bucket policy that is public is refused when it is put.
     BlockPublicPolicy = 4,

@@ -1,4 +1,5 @@
-//! Settings of which every bucket has the same value: access control lists, payment and acceleration. A write of that value is answered 200 and stores nothing; one of another value is refused.
+//! Settings of which every bucket has the same value: access control lists, payment and acceleration. A write
+//! of that value is answered 200 and stores nothing; one of another value is refused.
 
 use http::{HeaderMap, StatusCode};
 use s3s::dto::{
