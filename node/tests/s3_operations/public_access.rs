@@ -31,7 +31,7 @@ async fn a_new_bucket_blocks_all_public_access() {
         put(settings).await.expect("a change");
         assert_eq!(shown().await, Some(block(settings)));
     }
-    // What is not named is off.
+    // A setting that is not named is off.
     let some = PublicAccessBlockConfiguration::builder().restrict_public_buckets(true).build();
     let put_some = client.put_public_access_block().bucket(BUCKET);
     put_some.public_access_block_configuration(some).send().await.expect("a change");

@@ -1,10 +1,9 @@
 //! Reads of what a bucket or an object can be configured with, answered as AWS answers for "none".
 //!
 //! These configurations cannot be set: writes are refused. Those that can are in files of their own. Nearly
-//! every tool asks for them before it does anything else, and takes an answer
-//! other than AWS's for a failure. Where AWS has an empty answer, that is given; where it has an error that
-//! says "none", that error. Deletions are answered as by AWS where nothing is there, with 204: tools
-//! that clean up send them blindly.
+//! every tool asks for them before it does anything else, and takes an answer other than AWS's for a failure.
+//! Where AWS has an empty answer, that is given; where it has an error that says "none", that error.
+//! Deletions are answered as by AWS where nothing is there, with 204: tools that clean up send them blindly.
 
 use s3s::dto::{
     GetBucketAccelerateConfigurationOutput, GetBucketAclOutput, GetBucketLoggingOutput,
