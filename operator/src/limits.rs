@@ -14,6 +14,25 @@ pub const NODES_ASKED_MAX: usize = 16;
 pub const NODE_ANSWER_TIME_MAX: Duration = Duration::from_secs(5);
 /// Bytes of a node's answer: 64 nodes of 32 volumes with paths and reasons are below 1 MiB.
 pub const NODE_ANSWER_BYTES_MAX: usize = 8 << 20;
+/// Nodes of a cluster that one request of S3 or IAM is sent to, one after the other, until one answers.
+pub const CALL_NODES_MAX: usize = 3;
+/// How long a node may take to answer a request of S3 or IAM: a change of either waits up to 2.5 s for other
+/// nodes.
+pub const CALL_TIME_MAX: Duration = Duration::from_secs(8);
+/// Bytes of an answer to a request of S3 or IAM, whose bodies are at most 1 MiB.
+pub const CALL_BYTES_MAX: usize = 2 << 20;
+/// Depth of a document of S3 or IAM; none that is asked for has more than six levels.
+pub const XML_DEPTH_MAX: usize = 32;
+/// How soon a Bucket or BucketUser is looked at again that is as asked: drift is put back this often.
+pub const RESYNC_ACCESS: Duration = Duration::from_mins(5);
+/// How soon a Bucket or BucketUser is looked at again that is not.
+pub const RESYNC_ACCESS_UNSETTLED: Duration = Duration::from_secs(10);
+/// How long a former key works after its Secret has another one, where a BucketUser says nothing.
+pub const ROTATION_OVERLAP: Duration = Duration::from_hours(1);
+/// The longest time that a BucketUser may say.
+pub const ROTATION_OVERLAP_MAX: Duration = Duration::from_hours(30 * 24);
+/// Characters of a user's name and the dot in it: IAM takes 64.
+pub const USER_NAME_MAX: usize = 64;
 /// How soon a cluster is looked at again that is not what it should be.
 pub const RESYNC_UNSETTLED: Duration = Duration::from_secs(5);
 /// How soon a cluster is looked at again that is: what nodes say reaches the status this way.

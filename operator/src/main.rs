@@ -1,4 +1,4 @@
-//! The operator's process: `run` leads or waits to lead, `crd` prints the resource definition.
+//! The operator's process: `run` leads or waits to lead, `crd` prints the resource definitions.
 //!
 //! SIGTERM ends it in order: no new reconcile, running ones end, the lease is given back. A lost lease
 //! ends the process with code 1, and Kubernetes starts it again as a candidate.
@@ -12,11 +12,11 @@ use clap::{Parser, Subcommand};
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, CustomResourceExt as _};
-use sherd_operator::api::StorageCluster;
+use sherd_operator::api::{Bucket, BucketUser, StorageCluster};
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::plan::DefaultImage;
-use sherd_operator::reconcile::{Context, TlsStatusSource};
+use sherd_operator::reconcile::{Context, TlsNodes};
 use sherd_operator::{controller, limits, listener};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -34,9 +34,9 @@ struct Arguments {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Makes StorageClusters true until it is stopped.
+    /// Makes StorageClusters, Buckets and BucketUsers true until it is stopped.
     Run(RunArguments),
-    /// Prints the resource definition of StorageCluster.
+    /// Prints the resource definitions.
     Crd,
 }
 
@@ -89,7 +89,7 @@ fn main() -> ExitCode {
     // A second call cannot happen; one provider serves Kubernetes and nodes.
     let _ = rustls::crypto::ring::default_provider().install_default();
     let ended = match Arguments::parse().command {
-        Command::Crd => print_definition(),
+        Command::Crd => print_definitions(),
         Command::Run(arguments) => {
             start_log();
             let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().worker_threads(2).build();
@@ -105,8 +105,11 @@ fn main() -> ExitCode {
     }
 }
 
-fn print_definition() -> Result<(), StartError> {
-    print!("{}", serde_saphyr::to_string(&StorageCluster::crd())?);
+fn print_definitions() -> Result<(), StartError> {
+    for (at, definition) in [StorageCluster::crd(), Bucket::crd(), BucketUser::crd()].iter().enumerate() {
+        let separator = if at == 0 { "" } else { "---\n" };
+        print!("{separator}{}", serde_saphyr::to_string(definition)?);
+    }
     Ok(())
 }
 
@@ -157,6 +160,7 @@ async fn lead(
     metrics.leads(true);
     let reporter = Reporter { controller: "sherd-operator".into(), instance: Some(identity) };
     let installation = format!("{lease_namespace}/{lease_name}");
+    let nodes = Arc::new(TlsNodes::default());
     let context = Context {
         namespaces: NamespaceLeases::new(client.clone(), &installation, Timestamp::now),
         recorder: Recorder::new(client.clone(), reporter),
@@ -165,7 +169,8 @@ async fn lead(
             repository: arguments.node_repository.clone(),
             tag: arguments.node_tag.clone(),
         },
-        nodes: Arc::new(TlsStatusSource::default()),
+        nodes: Arc::clone(&nodes) as _,
+        calls: nodes,
         metrics: metrics.clone(),
         now: Timestamp::now,
     };

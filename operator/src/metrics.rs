@@ -27,7 +27,8 @@ pub struct Metrics {
     clusters: Arc<Mutex<BTreeSet<(String, String)>>>,
 }
 
-const CONTROLLER: &str = "storagecluster";
+/// The kinds that are reconciled.
+const CONTROLLERS: [&str; 3] = ["storagecluster", "bucket", "bucketuser"];
 
 impl Metrics {
     /// Declares every metric.
@@ -79,8 +80,10 @@ impl Metrics {
         metrics.registry.register(Box::new(metrics.leader.clone()))?;
         metrics.registry.register(Box::new(metrics.conditions.clone()))?;
         metrics.registry.register(Box::new(metrics.expiry.clone()))?;
-        for result in ["ok", "error"] {
-            metrics.reconciles.with_label_values(&[CONTROLLER, result]).reset();
+        for controller in CONTROLLERS {
+            for result in ["ok", "error"] {
+                metrics.reconciles.with_label_values(&[controller, result]).reset();
+            }
         }
         Ok(metrics)
     }
@@ -90,14 +93,14 @@ impl Metrics {
         self.active.inc();
     }
 
-    /// Counts a reconcile that ended; `failure` is its category.
-    pub fn end(&self, seconds: f64, failure: Option<&str>) {
+    /// Counts a reconcile of a kind that ended; `failure` is its category.
+    pub fn end(&self, controller: &str, seconds: f64, failure: Option<&str>) {
         self.active.dec();
-        self.durations.with_label_values(&[CONTROLLER]).observe(seconds);
+        self.durations.with_label_values(&[controller]).observe(seconds);
         let result = if failure.is_some() { "error" } else { "ok" };
-        self.reconciles.with_label_values(&[CONTROLLER, result]).inc();
+        self.reconciles.with_label_values(&[controller, result]).inc();
         if let Some(category) = failure {
-            self.errors.with_label_values(&[CONTROLLER, category]).inc();
+            self.errors.with_label_values(&[controller, category]).inc();
         }
     }
 

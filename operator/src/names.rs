@@ -7,6 +7,19 @@ use sherd_core::id::ClusterId;
 
 /// The manager of fields of children in server-side apply.
 pub const FIELD_MANAGER: &str = "sherd-operator";
+/// The label of a Secret that names the BucketUser whose key it holds.
+pub const BUCKET_USER_LABEL: &str = "sherd.dev/bucket-user";
+/// The annotation of a BucketUser whose change asks for another key; of a Secret, the text that its key was
+/// made for.
+pub const ROTATE_ANNOTATION: &str = "sherd.dev/rotate";
+/// The annotation of a BucketUser's Secret with a digest of its key, which shows an edit of either.
+pub const KEY_DIGEST_ANNOTATION: &str = "sherd.dev/key-digest";
+/// The finalizer of Buckets that are deleted with their bucket.
+pub const BUCKET_FINALIZER: &str = "sherd.dev/bucket";
+/// The finalizer of BucketUsers.
+pub const USER_FINALIZER: &str = "sherd.dev/bucket-user";
+/// The tag of a bucket that names the Bucket which has it, as `namespace/name`.
+pub const BUCKET_TAG: &str = "sherd.dev/bucket";
 /// The manager of fields of the status.
 pub const STATUS_FIELD_MANAGER: &str = "sherd-operator-status";
 /// The label that names a child's cluster.
@@ -43,6 +56,9 @@ pub const CA_CERTIFICATE: &str = "ca.crt";
 pub const CA_KEY: &str = "ca.key";
 /// Keys of the CA's Secret.
 pub const CA_CLUSTER_ID: &str = "cluster-id";
+
+/// The key of the Secret with the master key, and its file in a pod.
+pub const MASTER_KEY: &str = "master.key";
 
 /// The names of one cluster's children.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -87,6 +103,11 @@ impl Names {
     /// Returns the Secret with the CA and its key.
     pub fn authority(&self) -> String {
         format!("{}-ca", self.cluster)
+    }
+
+    /// Returns the Secret with the master key, under which nodes keep the secrets of access keys.
+    pub fn master_key(&self) -> String {
+        format!("{}-master-key", self.cluster)
     }
 
     /// Returns the Secret with the certificates of a pool's nodes.

@@ -1,13 +1,22 @@
-//! The `StorageCluster` resource: what a user asks for and what the operator reports.
+//! The resources `StorageCluster`, `Bucket` and `BucketUser`: what a user asks for and what the operator
+//! reports.
 //!
 //! Field rules live here as CEL, so that the API server refuses a contradiction before it is stored;
 //! `validate` repeats them with the same messages for objects that were stored under an older schema.
-//! `sherd-operator crd` prints the resource definition, and a test compares it with the chart's copy.
+//! `sherd-operator crd` prints the resource definitions, and a test compares them with the chart's copies.
 
 mod pool;
 mod settings;
 mod status;
+mod access;
+mod bucket;
+mod bucket_user;
 
+pub use access::{AccessCondition, AccessReason, BucketUserSettings, ClusterReference, Tags, lists};
+pub use bucket::{Bucket, BucketPart, BucketSpec, BucketStatus, CorsRule, PublicAccessBlock, ReclaimPolicy};
+pub use bucket_user::{
+    Access, BucketGrant, BucketReference, BucketUser, BucketUserSpec, BucketUserStatus, FormerKey, Rotation,
+};
 pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
 pub use settings::{
     Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
@@ -43,6 +52,24 @@ pub mod message {
     pub const CLAIM_KEPT: &str = "volumeClaimTemplate is immutable: growing volumes comes later";
     /// The operator sets some variables.
     pub const ENVIRONMENT: &str = "extraEnv must not set a variable that the operator sets itself";
+    /// A Bucket's name is part of a tag's value, and the bucket's name where it names none.
+    pub const BUCKET_OBJECT_NAME: &str =
+        "metadata.name must be at most 63 characters, and at least 3 where spec.name is absent";
+    /// Another name is another bucket.
+    pub const BUCKET_NAME_KEPT: &str = "spec.name is immutable";
+    /// Another cluster has another bucket and another user.
+    pub const CLUSTER_KEPT: &str = "spec.cluster is immutable";
+    /// The operator marks its buckets with such a tag.
+    pub const RESERVED_TAG: &str = "no key of spec.tags may begin with sherd.dev/";
+    /// The operator removes no Secret.
+    pub const SECRET_NAME_KEPT: &str = "spec.secretName is immutable";
+    /// A right is to one bucket.
+    pub const ONE_BUCKET: &str = "a right names a bucket either by name or by bucketRef";
+    /// IAM takes names of users of up to 64 characters.
+    pub const USER_NAME: &str =
+        "the namespace and metadata.name of a BucketUser must together be at most 63 characters";
+    /// A document is an object, or a text with JSON.
+    pub const DOCUMENT: &str = "spec.policy must be an object or a text with a JSON object";
 }
 
 /// An S3-compatible object store: its nodes, their volumes and how it is reached.
@@ -102,6 +129,14 @@ pub struct StorageClusterSpec {
     /// Stops every change by the operator; the status is still reported.
     #[serde(default)]
     pub paused: bool,
+    /// Namespaces beside this one whose Buckets and BucketUsers may name this cluster. `*` means all that the
+    /// operator watches.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 256), inner(length(min = 1, max = 63)))]
+    pub bucket_namespaces: Vec<String>,
+    /// Rights of the BucketUsers of other namespaces.
+    #[serde(default)]
+    pub bucket_users: BucketUserSettings,
 }
 
 /// Survival of the data when the object is deleted.

@@ -189,7 +189,7 @@ impl Default for NetworkPolicySettings {
 
 /// A variable of the node's container.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[x_kube(validation = Rule::new("!self.name.startsWith('SHERD_CLUSTER_') && !(self.name in ['POD_NAME', 'SHERD_CONFIG', 'SHERD_VOLUMES', 'SHERD_LISTEN', 'SHERD_ADMIN_LISTEN', 'SHERD_NODE_LISTEN', 'SHERD_PARITY', 'SHERD_CREDENTIALS_FILE', 'SHERD_ACCESS_KEY_ID', 'SHERD_SECRET_ACCESS_KEY'])").message(message::ENVIRONMENT))]
+#[x_kube(validation = Rule::new("!self.name.startsWith('SHERD_CLUSTER_') && !(self.name in ['POD_NAME', 'SHERD_CONFIG', 'SHERD_VOLUMES', 'SHERD_LISTEN', 'SHERD_ADMIN_LISTEN', 'SHERD_NODE_LISTEN', 'SHERD_PARITY', 'SHERD_CREDENTIALS_FILE', 'SHERD_MASTER_KEY_FILE', 'SHERD_ACCESS_KEY_ID', 'SHERD_SECRET_ACCESS_KEY'])").message(message::ENVIRONMENT))]
 pub struct EnvironmentVariable {
     /// The variable's name.
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
@@ -201,7 +201,7 @@ pub struct EnvironmentVariable {
 
 impl EnvironmentVariable {
     /// Variables that the operator sets, beside all that begin with `SHERD_CLUSTER_`.
-    pub const RESERVED: [&'static str; 10] = [
+    pub const RESERVED: [&'static str; 11] = [
         "POD_NAME",
         "SHERD_CONFIG",
         "SHERD_VOLUMES",
@@ -210,6 +210,7 @@ impl EnvironmentVariable {
         "SHERD_NODE_LISTEN",
         "SHERD_PARITY",
         "SHERD_CREDENTIALS_FILE",
+        "SHERD_MASTER_KEY_FILE",
         "SHERD_ACCESS_KEY_ID",
         "SHERD_SECRET_ACCESS_KEY",
     ];

@@ -30,6 +30,7 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
     }
     let mut children = vec![
         named::<Secret>(names.certificates(pool)),
+        named::<Secret>(names.master_key()),
         named::<ServiceAccount>(names.node()),
         named::<ConfigMap>(names.config()),
         named::<Service>(names.headless_service()),

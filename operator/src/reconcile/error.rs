@@ -46,7 +46,7 @@ pub enum ReconcileError {
 }
 
 impl ReconcileError {
-    pub(super) fn api(operation: &'static str, kind: Cow<'_, str>, name: &str, source: kube::Error) -> Self {
+    pub(crate) fn api(operation: &'static str, kind: Cow<'_, str>, name: &str, source: kube::Error) -> Self {
         Self::Api { operation, kind: kind.into_owned(), name: name.to_owned(), source: Box::new(source) }
     }
 

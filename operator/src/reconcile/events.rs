@@ -1,46 +1,49 @@
-//! Events of a cluster: one for each condition whose status or reason changed, and none while all stays
+//! Events of an object: one for each condition whose status or reason changed, and none while all stays
 //! as it is. An event that cannot be published is logged and not retried: the status says the same.
 
+use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
-use kube::Resource as _;
 use kube::runtime::events::{Event, EventType, Recorder};
 
-use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+use crate::api::{ConditionType, Reason};
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
 
-/// Publishes what changed between the last status and the new one, for as long as
+/// Publishes what changed between the last conditions and the next, for as long as
 /// [`limits::EVENTS_TIME_MAX`]: the status is what is relied on, and it is written before.
-pub(super) async fn publish(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
-    let published = publish_all(recorder, cluster, judged);
+pub(crate) async fn publish(
+    recorder: &Recorder,
+    reference: &ObjectReference,
+    last: &[Condition],
+    next: &[Condition],
+    is_bad: fn(&Condition) -> bool,
+) {
+    let published = async {
+        for condition in transitions(last, next) {
+            let event = Event {
+                type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
+                reason: condition.reason.clone(),
+                note: Some(note(&format!("{}={}: {}", condition.type_, condition.status, condition.message))),
+                action: condition.type_.clone(),
+                secondary: None,
+            };
+            send(recorder, reference, &event).await;
+        }
+    };
     if tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await.is_err() {
         tracing::warn!("publish events: no answer in time");
     }
 }
 
-async fn publish_all(recorder: &Recorder, cluster: &StorageCluster, judged: &ClusterStatus) {
-    let last = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    for condition in transitions(last, &judged.conditions) {
-        let event = Event {
-            type_: if is_bad(condition) { EventType::Warning } else { EventType::Normal },
-            reason: condition.reason.clone(),
-            note: Some(note(&format!("{}={}: {}", condition.type_, condition.status, condition.message))),
-            action: condition.type_.clone(),
-            secondary: None,
-        };
-        send(recorder, cluster, &event).await;
-    }
-}
-
 /// Publishes that another installation of the operator works on this namespace.
-pub(super) async fn publish_foreign(
+pub(crate) async fn publish_foreign(
     recorder: &Recorder,
-    cluster: &StorageCluster,
+    reference: &ObjectReference,
     namespace: &str,
     other: &str,
 ) {
     let text = format!(
-        "operator {other} works on namespace {namespace} (Lease {NAMESPACE_LEASE}): this one leaves its clusters alone; uninstall one of the two or give them different watchNamespaces"
+        "operator {other} works on namespace {namespace} (Lease {NAMESPACE_LEASE}): this one leaves its objects alone; uninstall one of the two or give them different watchNamespaces"
     );
     let event = Event {
         type_: EventType::Warning,
@@ -49,12 +52,12 @@ pub(super) async fn publish_foreign(
         action: "Reconcile".to_owned(),
         secondary: None,
     };
-    send(recorder, cluster, &event).await;
+    send(recorder, reference, &event).await;
 }
 
 /// Publishes that the lease which says which operator manages the namespace could not be read. Another
 /// installation may own the status, so it is not written.
-pub(crate) async fn publish_unclaimed(recorder: &Recorder, cluster: &StorageCluster, error: &str) {
+pub(crate) async fn publish_unclaimed(recorder: &Recorder, reference: &ObjectReference, error: &str) {
     let event = Event {
         type_: EventType::Warning,
         reason: Reason::NotObserved.as_str().to_owned(),
@@ -62,12 +65,11 @@ pub(crate) async fn publish_unclaimed(recorder: &Recorder, cluster: &StorageClus
         action: "Reconcile".to_owned(),
         secondary: None,
     };
-    send(recorder, cluster, &event).await;
+    send(recorder, reference, &event).await;
 }
 
-async fn send(recorder: &Recorder, cluster: &StorageCluster, event: &Event) {
-    let reference = cluster.object_ref(&());
-    let published = recorder.publish(event, &reference);
+async fn send(recorder: &Recorder, reference: &ObjectReference, event: &Event) {
+    let published = recorder.publish(event, reference);
     match tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => tracing::warn!(%error, reason = event.reason, "publish an event"),
@@ -93,8 +95,8 @@ pub(super) fn transitions<'a>(last: &[Condition], next: &'a [Condition]) -> Vec<
     next.iter().filter(changed).collect()
 }
 
-/// Whether a person should look.
-fn is_bad(condition: &Condition) -> bool {
+/// Whether a person should look at a cluster.
+pub(super) fn is_bad(condition: &Condition) -> bool {
     let named = |types: &[ConditionType]| types.iter().any(|one| one.as_str() == condition.type_);
     let forms =
         condition.reason == Reason::Forming.as_str() || condition.reason == Reason::PodsNotReady.as_str();

@@ -23,6 +23,7 @@ use sherd_trust::{Authority, CertificateFacts, PeerIdentity, Role};
 use super::error::MaterialError;
 use super::plan::{AuthorityPlan, CredentialsPlan, Plan};
 use crate::limits;
+use crate::secret_text::{MasterKey, SecretText};
 
 /// The contents of the Secrets that a plan asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,18 +36,10 @@ pub struct Material {
     pub authority_key: SecretText,
     /// The root credentials, where the operator derives them.
     pub credentials: Option<RootCredentials>,
+    /// The master key.
+    pub master_key: MasterKey,
     /// Keys of the certificates' Secret with their texts.
     pub certificates: BTreeMap<String, SecretText>,
-}
-
-/// A text that is not shown.
-#[derive(Clone, PartialEq, Eq)]
-pub struct SecretText(pub String);
-
-impl std::fmt::Debug for SecretText {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("SecretText")
-    }
 }
 
 /// The root credentials of a cluster.
@@ -119,6 +112,7 @@ pub(super) fn material(
         authority_certificate: authority.certificate().to_owned(),
         authority_key: SecretText(authority.key()),
         credentials,
+        master_key: plan.master_key.clone().unwrap_or_else(|| derive_master_key(authority)),
         certificates,
     };
     Ok(IssuedMaterial { material, first_expiry_s: expiries.into_iter().min() })
@@ -173,16 +167,23 @@ fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Du
 /// so the credentials add no power to it; and a Secret that is deleted or edited comes back as it was.
 fn derive_credentials(authority: &Authority) -> RootCredentials {
     const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    let derive = |purpose: &str| {
-        let mut mac =
-            Hmac::<Sha256>::new_from_slice(authority.key().as_bytes()).expect("any length is a key");
-        mac.update(format!("sherd root credentials {purpose} {}", authority.cluster()).as_bytes());
-        mac.finalize().into_bytes()
-    };
-    let id: String =
-        derive("id").iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
-    let secret = URL_SAFE_NO_PAD.encode(derive("secret"));
+    let id = derive(authority, "root credentials id");
+    let id: String = id.iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
+    let secret = URL_SAFE_NO_PAD.encode(derive(authority, "root credentials secret"));
     RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: SecretText(secret) }
+}
+
+/// Derives the master key of a cluster that has none, so that one whose Secret is deleted comes back as it
+/// was.
+fn derive_master_key(authority: &Authority) -> MasterKey {
+    MasterKey(derive(authority, "master key"))
+}
+
+/// 32 bytes of which nothing shows without the CA's key.
+fn derive(authority: &Authority, purpose: &str) -> [u8; 32] {
+    let mut mac = Hmac::<Sha256>::new_from_slice(authority.key().as_bytes()).expect("any length is a key");
+    mac.update(format!("sherd {purpose} {}", authority.cluster()).as_bytes());
+    mac.finalize().into_bytes().into()
 }
 
 #[cfg(test)]
@@ -199,6 +200,7 @@ mod tests {
             pull_secrets: vec![],
             authority: AuthorityPlan::Make,
             credentials: CredentialsPlan::Derive,
+            master_key: None,
             pods: vec!["demo-pool-0-0".to_owned(), "demo-pool-0-1".to_owned()],
             certificates,
         }

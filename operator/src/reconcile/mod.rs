@@ -17,6 +17,7 @@
 //! request is retried with growing waits.
 
 mod error;
+pub(crate) mod condition;
 pub mod children;
 pub mod observe;
 pub mod validate;
@@ -31,12 +32,14 @@ mod events;
 use std::sync::Arc;
 use std::time::Duration;
 
+use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::Recorder;
 use kube::{Client, Resource as _, ResourceExt as _};
 use sherd_trust::Authority;
 
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
 use crate::names::{self, Names};
@@ -46,8 +49,8 @@ use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
 
 pub use error::{MaterialError, ReconcileError};
-pub(crate) use events::{note, publish_unclaimed};
-pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsStatusSource};
+pub(crate) use events::{note, publish, publish_foreign, publish_unclaimed};
+pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsNodes};
 
 /// Clients, clock and settings that all reconciles share.
 pub struct Context {
@@ -57,6 +60,8 @@ pub struct Context {
     pub default_image: DefaultImage,
     /// How nodes are asked.
     pub nodes: Arc<dyn StatusSource>,
+    /// How requests of S3 and IAM are sent to them.
+    pub calls: Arc<dyn StoreCalls>,
     /// Where events are published.
     pub recorder: Recorder,
     /// Whether a namespace's clusters are this installation's.
@@ -100,7 +105,8 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         NamespaceClaim::Own(turn) => turn,
         NamespaceClaim::Foreign(other) => {
             // The other operator writes the status.
-            events::publish_foreign(&context.recorder, cluster, &names.namespace, &other).await;
+            let reference = cluster.object_ref(&());
+            publish_foreign(&context.recorder, &reference, &names.namespace, &other).await;
             return Ok(cluster.status.clone().unwrap_or_default());
         }
     };
@@ -132,9 +138,22 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         now: timestamp,
     });
     context.metrics.conditions(&names.namespace, &names.cluster, &judged.conditions);
-    status::write(&context.client, cluster, &judged).await?;
-    events::publish(&context.recorder, cluster, &judged).await;
+    publish_status(context, cluster, &judged).await?;
     attempt.failure.map_or(Ok(judged), Err)
+}
+
+/// Writes what was judged, and publishes what changed.
+async fn publish_status(
+    context: &Context,
+    cluster: &StorageCluster,
+    judged: &ClusterStatus,
+) -> Result<(), ReconcileError> {
+    let last = cluster.status.as_ref();
+    condition::write(&context.client, cluster, last, judged).await?;
+    let last = last.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let reference = cluster.object_ref(&());
+    events::publish(&context.recorder, &reference, last, &judged.conditions, events::is_bad).await;
+    Ok(())
 }
 
 async fn change(
@@ -189,8 +208,7 @@ pub async fn report_unobserved(
         &cluster.name_any(),
         &judged.conditions,
     );
-    status::write(&context.client, cluster, &judged).await?;
-    events::publish(&context.recorder, cluster, &judged).await;
+    publish_status(context, cluster, &judged).await?;
     Ok(())
 }
 
@@ -232,7 +250,12 @@ async fn execute(
 
 /// The CA of the observed Secret, with which nodes can be asked though nothing is changed.
 fn known_authority(observed: &ObservedCluster) -> Option<Arc<Authority>> {
-    let data = observed.authority.as_ref()?.data.as_ref()?;
+    authority_of(observed.authority.as_ref()?)
+}
+
+/// The CA that a Secret holds.
+pub(crate) fn authority_of(secret: &Secret) -> Option<Arc<Authority>> {
+    let data = secret.data.as_ref()?;
     let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();
     let authority = Authority::load(text(names::CA_CERTIFICATE)?, text(names::CA_KEY)?).ok()?;
     Some(Arc::new(authority))

@@ -1,5 +1,5 @@
-//! Asks the nodes of a cluster for their status, over mTLS with a certificate of the operator's own that
-//! lives for a day and stays in memory. Each node has five seconds, connection included.
+//! Asks the nodes of a cluster for their status, and sends them requests of S3 and IAM, over mTLS with a
+//! certificate of the operator's own that lives for a day and stays in memory.
 //!
 //! The name in a node's certificate is what the operator expects at that address, so another process
 //! that answers there is refused by the verification of the certificate.
@@ -16,14 +16,17 @@ use rustls::RootCertStore;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use sherd_core::id::ClusterId;
+use sherd_proto::convert::http_call::{reply_from_wire, request_to_wire};
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::{Sender, StatusReply, StatusRequest};
 use sherd_trust::{Authority, AuthorityKeyDigest, Role};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
-use tonic::transport::{Endpoint, Uri};
+use tokio_rustls::client::TlsStream;
+use tonic::transport::{Channel, Endpoint, Uri};
 
+use crate::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
 use crate::limits;
 use crate::names::{Names, certificate_name};
 
@@ -77,19 +80,22 @@ pub(super) async fn ask_all(
 
 /// Asks over mTLS.
 #[derive(Default)]
-pub struct TlsStatusSource {
+pub struct TlsNodes {
     /// The operator's certificates, by the key of the CA that they are issued under: made again at half their
     /// life.
     connectors: Mutex<HashMap<AuthorityKeyDigest, (Duration, TlsConnector)>>,
+    /// Connections that requests of S3 and IAM are sent on, by the CA's key and the node's address. One that
+    /// breaks is made again by the next request on it; each ends with the certificate that it was made with.
+    channels: Mutex<HashMap<(AuthorityKeyDigest, String), (Duration, Channel)>>,
 }
 
-impl std::fmt::Debug for TlsStatusSource {
+impl std::fmt::Debug for TlsNodes {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("TlsStatusSource")
+        f.write_str("TlsNodes")
     }
 }
 
-impl StatusSource for TlsStatusSource {
+impl StatusSource for TlsNodes {
     fn ask(
         &self,
         authority: &Arc<Authority>,
@@ -101,7 +107,7 @@ impl StatusSource for TlsStatusSource {
     }
 }
 
-impl TlsStatusSource {
+impl TlsNodes {
     fn connector(&self, authority: &Authority, now: Duration) -> Result<TlsConnector, String> {
         let key = authority.key_digest();
         let mut connectors = self.connectors.lock();
@@ -114,6 +120,52 @@ impl TlsStatusSource {
         connectors.insert(key, (now, connector.clone()));
         Ok(connector)
     }
+
+    /// The connection to a node, which is made when it is first used.
+    fn channel(&self, authority: &Authority, route: CallRoute, now: Duration) -> Result<Channel, String> {
+        let CallRoute { pod, address } = route;
+        let key = (authority.key_digest(), address.clone());
+        let connector = self.connector(authority, now)?;
+        let mut channels = self.channels.lock();
+        channels.retain(|_, (made, _)| now < *made + limits::OPERATOR_CERTIFICATE_RENEWED);
+        if let Some((_, channel)) = channels.get(&key) {
+            return Ok(channel.clone());
+        }
+        let server = server_name(&pod, authority.cluster())?;
+        let endpoint = endpoint().keep_alive_while_idle(false);
+        let channel = endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
+            dial(connector.clone(), address.clone(), server.clone())
+        }));
+        channels.insert(key, (now, channel.clone()));
+        Ok(channel)
+    }
+}
+
+impl StoreCalls for TlsNodes {
+    fn call(
+        &self,
+        authority: &Arc<Authority>,
+        route: CallRoute,
+        call: StoreCall,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<StoreAnswer, String>> {
+        let (channel, cluster) = (self.channel(authority, route, now), authority.cluster());
+        Box::pin(async move { send(channel?, cluster, call).await })
+    }
+}
+
+async fn send(channel: Channel, cluster: ClusterId, call: StoreCall) -> Result<StoreAnswer, String> {
+    let StoreCall { service, method, uri, headers, body } = call;
+    let mut request = http::Request::builder().method(method).uri(uri);
+    for (name, value) in headers {
+        request = request.header(name, value);
+    }
+    let request = request.body(body).map_err(|error| error.to_string())?;
+    let request = request_to_wire(sender(cluster), service, request).map_err(|error| error.to_string())?;
+    let mut client = AdminServiceClient::new(channel).max_decoding_message_size(limits::CALL_BYTES_MAX);
+    let reply = client.call(request).await.map_err(|status| refused(&status))?;
+    let reply = reply_from_wire(reply.into_inner()).map_err(|error| error.to_string())?;
+    Ok(StoreAnswer { status: reply.status().as_u16(), body: reply.into_body() })
 }
 
 fn connect_with(
@@ -138,24 +190,41 @@ fn connect_with(
 
 async fn ask(connector: TlsConnector, question: NodeQuestion) -> Result<StatusReply, String> {
     let NodeQuestion { pod, address, cluster } = question;
-    let server = ServerName::try_from(certificate_name(&pod, cluster)).map_err(|error| error.to_string())?;
-    let dial = tower::service_fn(move |_: Uri| {
-        let (connector, address, server) = (connector.clone(), address.clone(), server.clone());
-        async move {
-            let stream = TcpStream::connect(address).await?;
-            stream.set_nodelay(true)?;
-            Ok::<_, std::io::Error>(TokioIo::new(connector.connect(server, stream).await?))
-        }
-    });
-    let endpoint = Endpoint::from_static("http://node.sherd").connect_timeout(limits::NODE_ANSWER_TIME_MAX);
-    let channel = endpoint.connect_with_connector(dial).await.map_err(|error| causes(&error))?;
+    let server = server_name(&pod, cluster)?;
+    let connect = tower::service_fn(move |_: Uri| dial(connector.clone(), address.clone(), server.clone()));
+    let channel = endpoint().connect_with_connector(connect).await.map_err(|error| causes(&error))?;
     let mut client =
         AdminServiceClient::new(channel).max_decoding_message_size(limits::NODE_ANSWER_BYTES_MAX);
-    let sender = Sender { wire: WIRE_VERSION, cluster: cluster.0.to_vec().into(), epoch: 0 };
-    let reply = client.status(StatusRequest { sender: Some(sender) }).await;
-    reply
-        .map(tonic::Response::into_inner)
-        .map_err(|status| format!("{}: {}", status.code(), status.message()))
+    let reply = client.status(StatusRequest { sender: Some(sender(cluster)) }).await;
+    reply.map(tonic::Response::into_inner).map_err(|status| refused(&status))
+}
+
+fn server_name(pod: &str, cluster: ClusterId) -> Result<ServerName<'static>, String> {
+    ServerName::try_from(certificate_name(pod, cluster)).map_err(|error| error.to_string())
+}
+
+async fn dial(
+    connector: TlsConnector,
+    address: String,
+    server: ServerName<'static>,
+) -> Result<TokioIo<TlsStream<TcpStream>>, std::io::Error> {
+    let stream = TcpStream::connect(address).await?;
+    stream.set_nodelay(true)?;
+    Ok(TokioIo::new(connector.connect(server, stream).await?))
+}
+
+fn endpoint() -> Endpoint {
+    Endpoint::from_static("http://node.sherd").connect_timeout(limits::NODE_ANSWER_TIME_MAX)
+}
+
+fn sender(cluster: ClusterId) -> Sender {
+    Sender { wire: WIRE_VERSION, cluster: cluster.0.to_vec().into(), epoch: 0 }
+}
+
+fn refused(status: &tonic::Status) -> String {
+    let text = format!("{}: {}", status.code(), status.message());
+    // A connection that broke says only "transport error"; its cause is below.
+    std::error::Error::source(status).map_or(text.clone(), |cause| format!("{text}: {}", causes(cause)))
 }
 
 /// An error with all its causes, since the outermost says only "transport error".

@@ -21,6 +21,8 @@ pub struct ObservedCluster {
     pub authority: Option<Secret>,
     /// The Secret with the root credentials: the user's, or the operator's own.
     pub credentials: Option<Secret>,
+    /// The Secret with the master key.
+    pub master_key: Option<Secret>,
     /// The Secret with the certificates of the pool's nodes.
     pub certificates: Option<Secret>,
     /// The pool's StatefulSet.
@@ -72,12 +74,24 @@ pub(super) async fn observe(
     let credentials = cluster.spec.credentials.as_ref().map(|given| given.secret_ref.name.clone());
     let credentials = credentials.unwrap_or_else(|| names.credentials());
     let (authority_name, certificates_name) = (names.authority(), names.certificates(&pool.name));
+    let master_key_name = names.master_key();
     let set_name = names.pool(&pool.name);
     let children = child_names(names, cluster, &pool.name);
     let owners = children.iter().map(|(resource, name)| owner(client, cluster, names, resource, name));
-    let (authority, credentials, certificates, stateful_set, pods, found, owners, storage_class_missing) = tokio::try_join!(
+    let (
+        authority,
+        credentials,
+        master_key,
+        certificates,
+        stateful_set,
+        pods,
+        found,
+        owners,
+        storage_class_missing,
+    ) = tokio::try_join!(
         get(&secrets, &authority_name),
         get(&secrets, &credentials),
+        get(&secrets, &master_key_name),
         get(&secrets, &certificates_name),
         get(&sets, &set_name),
         list(&pods, &of_nodes),
@@ -101,6 +115,7 @@ pub(super) async fn observe(
     Ok(ObservedCluster {
         authority,
         credentials,
+        master_key,
         certificates,
         stateful_set,
         pods,

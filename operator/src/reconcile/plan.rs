@@ -15,6 +15,7 @@ use super::observe::{ForeignObject, ObservedCluster};
 use super::validate::ValidCluster;
 use crate::api::{Image, PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
+use crate::secret_text::MasterKey;
 
 /// The image of a cluster whose specification and status name none.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,6 +67,8 @@ pub struct Plan {
     pub authority: AuthorityPlan,
     /// The root credentials.
     pub credentials: CredentialsPlan,
+    /// The master key that is there. It is never replaced: what nodes keep under it could not be read again.
+    pub master_key: Option<MasterKey>,
     /// The pods that need certificates.
     pub pods: Vec<String>,
     /// Certificates and keys that are there, by key of the Secret; they are judged before they stay.
@@ -114,6 +117,7 @@ pub fn plan(
         pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
         authority: plan_authority(cluster, names, observed)?,
         credentials: plan_credentials(cluster, observed)?,
+        master_key: plan_master_key(names, observed)?,
         pods: names.pods(&valid.pool().name, valid.pool().nodes),
         certificates: observed.certificates.as_ref().map(texts).unwrap_or_default(),
     })
@@ -269,6 +273,21 @@ fn plan_credentials(
         return Err(blocked(Reason::SecretMalformed, message));
     }
     Ok(CredentialsPlan::Provided { secret })
+}
+
+fn plan_master_key(names: &Names, observed: &ObservedCluster) -> Result<Option<MasterKey>, Blockage> {
+    let Some(found) = &observed.master_key else { return Ok(None) };
+    let bytes = found.data.as_ref().and_then(|data| data.get(names::MASTER_KEY));
+    let key = bytes.and_then(|ByteString(bytes)| <[u8; 32]>::try_from(bytes.as_slice()).ok());
+    let malformed = || {
+        let message = format!(
+            "Secret {}: {} must hold 32 bytes: restore the Secret, or delete it: one that the operator made comes back with the same bytes",
+            names.master_key(),
+            names::MASTER_KEY
+        );
+        Blockage { part: BlockedPart::Credentials, reason: Reason::SecretMalformed, message }
+    };
+    key.map(MasterKey).map(Some).ok_or_else(malformed)
 }
 
 /// The texts of a Secret, without values that are not UTF-8.

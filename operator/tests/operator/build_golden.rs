@@ -16,10 +16,11 @@ use sherd_operator::api::StorageCluster;
 use sherd_operator::names::Names;
 use sherd_operator::reconcile::build::children;
 use sherd_operator::reconcile::children::{Child, child_names};
-use sherd_operator::reconcile::material::{Material, RootCredentials, SecretText};
+use sherd_operator::reconcile::material::{Material, RootCredentials};
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{DefaultImage, plan};
 use sherd_operator::reconcile::validate::validate;
+use sherd_operator::secret_text::{MasterKey, SecretText};
 
 fn minimal() -> Value {
     json!({
@@ -104,6 +105,7 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         authority_certificate: "authority".to_owned(),
         authority_key: SecretText("authority's key".to_owned()),
         credentials: derived,
+        master_key: MasterKey([7; 32]),
         certificates,
     };
     children(&valid, &plan, &material)
@@ -221,7 +223,7 @@ fn find<'a>(children: &'a [Child], kind: &str, name: &str) -> &'a Value {
 #[test]
 fn what_data_needs_has_no_owner_and_all_else_has_one() {
     for child in built(minimal(), &ObservedCluster::default()) {
-        let kept = ["demo-ca", "demo-root-credentials"].contains(&child.name.as_str());
+        let kept = ["demo-ca", "demo-root-credentials", "demo-master-key"].contains(&child.name.as_str());
         let owners = child.object["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
         assert_eq!(owners, usize::from(!kept), "{} {}", child.resource.kind, child.name);
     }

@@ -223,7 +223,7 @@ fn the_examples_are_accepted() {
 }
 
 /// Paths of `before` that `after` lacks or changes.
-fn missing(before: &Value, after: &Value) -> Vec<String> {
+pub(crate) fn missing(before: &Value, after: &Value) -> Vec<String> {
     match (before, after) {
         (Value::Object(before), Value::Object(after)) => {
             let below = |(key, value): (&String, &Value)| {

@@ -2,7 +2,7 @@
 //! planned and issued. The same input gives the same bytes, so that applying twice changes nothing.
 //!
 //! Children of the Kubernetes cluster's own are garbage with their StorageCluster; the Secrets that
-//! data needs (CA, credentials) and the claims carry no owner and outlive it.
+//! data needs (CA, credentials, master key) and the claims carry no owner and outlive it.
 
 mod parts;
 mod secrets;
@@ -31,6 +31,7 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     if let Some(credentials) = &material.credentials {
         children.push(parts.kept::<Secret>(&names.credentials(), secrets::credentials(credentials)));
     }
+    children.push(parts.kept::<Secret>(&names.master_key(), secrets::master_key(&parts)));
     children.push(parts.owned::<Secret>(&names.certificates(pool), secrets::certificates(&parts)));
     children
         .push(parts.owned::<ServiceAccount>(&names.node(), json!({"automountServiceAccountToken": false})));

@@ -1,5 +1,5 @@
-//! The Secrets: the CA with its key, the root credentials, and the certificates of a pool, which its
-//! pods mount whole; the CA's key is never mounted.
+//! The Secrets: the CA with its key, the root credentials, the master key, and the certificates of a pool,
+//! which its pods mount whole; the CA's key is never mounted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use super::parts::ChildParts;
 use crate::names;
-use crate::reconcile::material::{RootCredentials, SecretText};
+use crate::reconcile::material::RootCredentials;
+use crate::secret_text::{MasterKey, SecretText};
 
 /// The CA with its key and the cluster's id.
 pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
@@ -26,6 +27,12 @@ pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
 pub(super) fn credentials(credentials: &RootCredentials) -> Value {
     let RootCredentials { access_key_id, secret_access_key: SecretText(secret) } = credentials;
     data("Opaque", [(names::ACCESS_KEY, access_key_id.as_str()), (names::SECRET_KEY, secret.as_str())])
+}
+
+/// The master key, as the file that pods mount.
+pub(super) fn master_key(parts: &ChildParts<'_>) -> Value {
+    let MasterKey(bytes) = &parts.material.master_key;
+    json!({"type": "Opaque", "data": {names::MASTER_KEY: STANDARD.encode(bytes)}})
 }
 
 /// The CA's certificate, and certificate and key of each pod.

@@ -87,6 +87,7 @@ fn template(parts: &ChildParts<'_>, toml: &str) -> Value {
             {"name": "config", "configMap": {"name": parts.valid.names().config()}},
             // The process reads them as its group; others cannot, which the node insists on.
             {"name": "certs", "secret": {"secretName": parts.valid.names().certificates(&pool.name), "defaultMode": 0o440}},
+            {"name": "master-key", "secret": {"secretName": parts.valid.names().master_key(), "defaultMode": 0o440}},
         ],
     });
     place(parts, &mut spec);
@@ -130,6 +131,7 @@ fn container(parts: &ChildParts<'_>) -> Value {
     let mut mounts = vec![
         json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true}),
         json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
+        json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}),
     ];
     let volumes = 1..=pool.volumes_per_node;
     mounts.extend(
@@ -172,6 +174,9 @@ fn environment(parts: &ChildParts<'_>) -> Value {
         json!({"name": "SHERD_CLUSTER_NODE", "value": "$(POD_NAME)"}),
         json!({"name": "SHERD_CLUSTER_CERT", "value": "/certs/$(POD_NAME).crt"}),
         json!({"name": "SHERD_CLUSTER_KEY", "value": "/certs/$(POD_NAME).key"}),
+        // As a variable and not in the file, which a node of an older build reads, too, when its container is
+        // started again: it would refuse a key that it does not know.
+        json!({"name": "SHERD_MASTER_KEY_FILE", "value": format!("/master-key/{}", names::MASTER_KEY)}),
         json!({"name": "SHERD_ACCESS_KEY_ID", "valueFrom": from_secret(names::ACCESS_KEY)}),
         json!({"name": "SHERD_SECRET_ACCESS_KEY", "valueFrom": from_secret(names::SECRET_KEY)}),
     ];

@@ -1,6 +1,5 @@
 //! Judges a cluster: turns the observed objects and the nodes' answers into conditions, each with a fixed
-//! reason and a message that names the pods, sets or Secrets concerned. A plain function over values, and the
-//! one call that writes the result.
+//! reason and a message that names the pods, sets or Secrets concerned. A plain function over values.
 
 mod counts;
 mod pod_failure;
@@ -8,24 +7,22 @@ mod pod_failure;
 use std::collections::BTreeSet;
 
 use k8s_openapi::api::core::v1::Pod;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Patch, PatchParams};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
-use serde_json::json;
+use kube::{Resource as _, ResourceExt as _};
 use sherd_proto::v1::{SetStatus, StatusReply};
 use sherd_trust::Authority;
 
 use counts::{absent, count, is_online, ready_pods, versions};
 use pod_failure::PodFailure;
 
-use super::error::ReconcileError;
+use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::limits;
-use crate::names::{Names, STATUS_FIELD_MANAGER};
+use crate::names::Names;
 
 /// How far a reconcile came.
 #[derive(Debug, Clone, PartialEq)]
@@ -73,10 +70,6 @@ struct ConditionVerdict {
     reason: Reason,
     message: String,
 }
-
-const TRUE: &str = "True";
-const FALSE: &str = "False";
-const UNKNOWN: &str = "Unknown";
 
 /// Judges a cluster: returns its conditions and counts.
 pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
@@ -140,29 +133,18 @@ impl ConditionVerdict {
     }
 }
 
-/// The condition as it is written: its time is the last one's while its status stays.
+/// The condition as it is written.
 fn dated(verdict: &ConditionVerdict, cluster: &StorageCluster, now: Timestamp) -> Condition {
     let ConditionVerdict { condition, status, reason, message } = verdict;
-    let last = cluster.status.iter().flat_map(|status| &status.conditions);
-    let last = last.into_iter().find(|last| last.type_ == condition.as_str());
-    let since = last.filter(|last| last.status == *status).map(|last| last.last_transition_time.clone());
-    // A failure's text may differ with each try (a port, a time). Each change of the status begins a
-    // reconcile, which would come before its wait is over; so what failed at the same object keeps its first
-    // text.
-    let same = last.filter(|last| {
-        let failed = [Reason::ApplyFailed, Reason::ApplyRejected, Reason::NotObserved].contains(reason);
-        let at = |text: &str| text.split(": ").next().map(str::to_owned);
-        failed && last.reason == reason.as_str() && at(&last.message) == at(message)
-    });
-    let message = same.map_or(message, |last| &last.message);
-    Condition {
-        type_: condition.as_str().to_owned(),
-        status: (*status).to_owned(),
-        reason: reason.as_str().to_owned(),
-        message: message.chars().take(limits::MESSAGE_CHARACTERS_MAX).collect(),
-        last_transition_time: since.unwrap_or(Time(now)),
-        observed_generation: cluster.meta().generation,
-    }
+    let last = cluster.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let text = ConditionText {
+        type_: condition.as_str(),
+        status,
+        reason: reason.as_str(),
+        message,
+        keeps_message: [Reason::ApplyFailed, Reason::ApplyRejected, Reason::NotObserved].contains(reason),
+    };
+    condition::dated(last, cluster.meta().generation, now, text)
 }
 
 /// The verdicts on the specification and on the Secrets that it names.
@@ -526,39 +508,5 @@ fn listed(names: &[&str]) -> String {
         (true, _) => "none".to_owned(),
         (false, 0) => shown,
         (false, more) => format!("{shown} and {more} more"),
-    }
-}
-
-/// Writes a status, where it differs from the one that is there.
-///
-/// # Errors
-/// [`ReconcileError::Api`].
-pub(super) async fn write(
-    client: &Client,
-    cluster: &StorageCluster,
-    status: &ClusterStatus,
-) -> Result<(), ReconcileError> {
-    if cluster.status.as_ref() == Some(status) {
-        return Ok(());
-    }
-    let namespace = cluster.namespace().unwrap_or_default();
-    let api: Api<StorageCluster> = Api::namespaced(client.clone(), &namespace);
-    let name = cluster.name_any();
-    let patch = json!({
-        "apiVersion": StorageCluster::api_version(&()),
-        "kind": StorageCluster::kind(&()),
-        // Bound to the object that was judged: its successor of the same name, or a later state, gets its own
-        // verdict.
-        "metadata": {"uid": cluster.uid(), "resourceVersion": cluster.resource_version()},
-        "status": status,
-    });
-    let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
-    match api.patch_status(&name, &params, &Patch::Apply(patch)).await {
-        Ok(_) => Ok(()),
-        // It was deleted or changed meanwhile; a change begins a reconcile.
-        Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => Ok(()),
-        Err(source) => {
-            Err(ReconcileError::api("write the status of", "StorageCluster".into(), &name, source))
-        }
     }
 }

@@ -4,7 +4,7 @@
 mod faults;
 mod lease;
 mod owners;
-mod server;
+pub(crate) mod server;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,18 +25,20 @@ use sherd_trust::Authority;
 use tokio_util::sync::CancellationToken;
 
 use self::server::{ApiServer, Fault};
+use crate::scripted_store::store::ScriptedStore;
 
 const CLUSTER: &str = "/apis/sherd.dev/v1alpha1/namespaces/storage/storageclusters/demo";
 const STATEFUL_SET: &str = "/apis/apps/v1/namespaces/storage/statefulsets/demo-pool-0";
 const AUTHORITY: &str = "/api/v1/namespaces/storage/secrets/demo-ca";
 const CREDENTIALS: &str = "/api/v1/namespaces/storage/secrets/demo-root-credentials";
+const MASTER_KEY: &str = "/api/v1/namespaces/storage/secrets/demo-master-key";
 const CERTIFICATES: &str = "/api/v1/namespaces/storage/secrets/demo-pool-0-certificates";
 const CONFIG: &str = "/api/v1/namespaces/storage/configmaps/demo-config";
 const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/storage/networkpolicies/demo-node";
 const CLAIM: &str = "/api/v1/namespaces/storage/persistentvolumeclaims/v1-demo-pool-0-0";
 
 /// Nodes that answer that all is well.
-struct WellNodes;
+pub(crate) struct WellNodes;
 
 impl StatusSource for WellNodes {
     fn ask(
@@ -78,6 +80,7 @@ fn context(server: &ApiServer) -> Context {
         client: server.client(),
         default_image: DefaultImage { repository: "sherd-node".to_owned(), tag: "1".to_owned() },
         nodes: Arc::new(WellNodes),
+        calls: Arc::new(ScriptedStore::default()),
         recorder: Recorder::new(
             server.client(),
             Reporter { controller: "sherd-operator".into(), instance: None },
@@ -172,7 +175,7 @@ async fn a_first_reconcile_makes_every_child_and_a_second_changes_nothing() {
     let server = a_cluster();
     let status = step(&server).await.expect("reconciled");
     says(&status, ConditionType::Ready, "False", "Forming");
-    for path in [STATEFUL_SET, AUTHORITY, CREDENTIALS, CERTIFICATES, CONFIG, POLICY] {
+    for path in [STATEFUL_SET, AUTHORITY, CREDENTIALS, MASTER_KEY, CERTIFICATES, CONFIG, POLICY] {
         assert!(server.get(path).is_some(), "{path}");
     }
     assert!(events(&server).contains(&"Forming".to_owned()), "{:?}", events(&server));
@@ -210,6 +213,33 @@ async fn a_child_that_is_deleted_or_edited_comes_back() {
     step(&server).await.expect("reconciled");
     assert_eq!(server.get(CONFIG).expect("mended")["data"], config["data"]);
     assert_eq!(server.get(CREDENTIALS).expect("mended")["data"], credentials["data"]);
+}
+
+/// Under another master key nodes could not open the secrets that they keep.
+#[tokio::test]
+async fn a_master_key_comes_back_as_it_was_and_is_never_replaced() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    let made = server.get(MASTER_KEY).expect("made")["data"].clone();
+    let bytes = base64::Engine::decode(
+        &base64::engine::general_purpose::STANDARD,
+        made["master.key"].as_str().expect("text"),
+    );
+    assert_eq!(bytes.expect("base64").len(), 32);
+    server.delete(MASTER_KEY);
+    step(&server).await.expect("reconciled");
+    assert_eq!(server.get(MASTER_KEY).expect("back")["data"], made);
+    // One that a person brought, or that was made under another CA, is kept.
+    let theirs = json!({"master.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="});
+    let mut secret = server.get(MASTER_KEY).expect("there");
+    secret["data"] = theirs.clone();
+    server.put(MASTER_KEY, secret.clone());
+    step(&server).await.expect("reconciled");
+    assert_eq!(server.get(MASTER_KEY).expect("kept")["data"], theirs);
+    secret["data"] = json!({"master.key": "c2hvcnQ="});
+    server.put(MASTER_KEY, secret);
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CredentialsReady, "False", "SecretMalformed");
 }
 
 /// A second CA would part the cluster from its volumes.

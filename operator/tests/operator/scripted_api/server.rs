@@ -147,8 +147,11 @@ impl State {
         let selected = |object: &Value| {
             let mut rules = selector.iter().flat_map(|selector| selector.split(','));
             rules.all(|rule| {
-                let (label, value) = rule.split_once('=').expect("label=value");
-                object["metadata"]["labels"][label] == *value
+                let labels = &object["metadata"]["labels"];
+                match rule.split_once('=') {
+                    Some((label, value)) => labels[label] == *value,
+                    None => !labels[rule].is_null(),
+                }
             })
         };
         let below = format!("{path}/");
@@ -188,6 +191,13 @@ impl State {
             merge(&mut object, body);
         }
         if last.as_ref() == Some(&object) {
+            return success(&object);
+        }
+        let metadata = &object["metadata"];
+        let is_let_go = metadata["finalizers"].as_array().is_some_and(Vec::is_empty);
+        if is_let_go && !metadata["deletionTimestamp"].is_null() {
+            self.objects.remove(at);
+            self.changes.push((Method::DELETE, at.to_owned()));
             return success(&object);
         }
         self.store(&Method::PATCH, at, &mut object)

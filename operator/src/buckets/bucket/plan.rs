@@ -1,0 +1,143 @@
+//! Decides whose a bucket is, and what of it is set. Plain functions over values.
+
+use crate::api::{AccessReason, BucketPart, CorsRule, PublicAccessBlock, Tags};
+use crate::buckets::document::PolicyDocument;
+use crate::buckets::validate::ValidBucket;
+use crate::names::BUCKET_TAG;
+use kube::ResourceExt as _;
+
+/// The configuration of a bucket that is there. A part that the specification does not name is not read.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct ObservedBucket {
+    /// All tags.
+    pub tags: Tags,
+    /// The policy's text.
+    pub policy: Option<String>,
+    /// The limits of what a policy may open.
+    pub public_access_block: Option<PublicAccessBlock>,
+    /// The rules of cross-origin access.
+    pub cors: Option<Vec<CorsRule>>,
+}
+
+/// One change of a bucket's configuration.
+#[derive(Debug, Clone, PartialEq)]
+pub enum BucketStep {
+    /// Replaces all tags.
+    PutTags(Tags),
+    /// Sets the limits of what a policy may open.
+    PutPublicAccessBlock(PublicAccessBlock),
+    /// Sets the policy.
+    PutPolicy(PolicyDocument),
+    /// Removes the policy.
+    DeletePolicy,
+    /// Sets the rules of cross-origin access.
+    PutCors(Vec<CorsRule>),
+    /// Removes the rules of cross-origin access.
+    DeleteCors,
+}
+
+/// Why a bucket that is there is not this object's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForeignBucket {
+    /// Why.
+    pub reason: AccessReason,
+    /// In words.
+    pub message: String,
+}
+
+/// The text that marks a Bucket's bucket.
+pub fn mark(valid: &ValidBucket<'_>) -> String {
+    format!("{}/{}", valid.bucket.namespace().unwrap_or_default(), valid.bucket.name_any())
+}
+
+/// Whether a bucket with these tags is this object's: by the mark, or by the last status where the mark was
+/// removed.
+pub fn is_ours(valid: &ValidBucket<'_>, tags: &Tags) -> bool {
+    match tags.get(BUCKET_TAG) {
+        Some(found) => *found == mark(valid),
+        None => {
+            valid.bucket.status.as_ref().is_some_and(|status| status.bucket.as_ref() == Some(&valid.name))
+        }
+    }
+}
+
+/// Judges whether a bucket may be this object's. `other_is_there` says whether the Bucket exists that another
+/// mark names; `any_bucket` whether this namespace may take any bucket.
+///
+/// # Errors
+/// [`ForeignBucket`].
+pub fn claim(
+    valid: &ValidBucket<'_>,
+    tags: &Tags,
+    other_is_there: bool,
+    any_bucket: bool,
+) -> Result<(), ForeignBucket> {
+    if is_ours(valid, tags) {
+        return Ok(());
+    }
+    let name = &valid.name;
+    let foreign = |reason, message| Err(ForeignBucket { reason, message });
+    let other = tags.get(BUCKET_TAG);
+    if let Some(other) = other
+        && other_is_there
+    {
+        return foreign(AccessReason::BucketTaken, format!("bucket {name} is that of Bucket {other}"));
+    }
+    if !valid.bucket.spec.adopt {
+        let left = other.map(|other| format!(", left by Bucket {other}")).unwrap_or_default();
+        let message = format!("bucket {name} is there already{left}: spec.adopt takes it over");
+        return foreign(AccessReason::BucketExists, message);
+    }
+    let namespace = valid.bucket.namespace().unwrap_or_default();
+    let of_namespace = other.and_then(|other| other.split_once('/')).is_some_and(|(of, _)| of == namespace);
+    if any_bucket || of_namespace {
+        return Ok(());
+    }
+    let message = format!(
+        "bucket {name} was not made by a Bucket of namespace {namespace}, and the StorageCluster does not list it in spec.bucketUsers.anyBucket"
+    );
+    foreign(AccessReason::AdoptionNotAllowed, message)
+}
+
+/// Decides what of a bucket is set. A part that the specification does not name is left as it is, unless the
+/// last status says that it once named it: then it is undone.
+pub fn steps(valid: &ValidBucket<'_>, observed: &ObservedBucket) -> Vec<BucketStep> {
+    let ObservedBucket { tags, policy, public_access_block, cors } = observed;
+    let spec = &valid.bucket.spec;
+    let last = valid.bucket.status.clone().unwrap_or_default();
+    let was_named = |part: BucketPart| last.applied.contains(&part);
+    let mut steps = Vec::new();
+    let wanted = wanted_tags(valid, tags, &last.tag_keys);
+    if wanted != *tags {
+        steps.push(BucketStep::PutTags(wanted));
+    }
+    // Before the policy, which it may forbid or permit.
+    let block = spec
+        .public_access_block
+        .or_else(|| was_named(BucketPart::PublicAccessBlock).then(PublicAccessBlock::default));
+    if let Some(block) = block.filter(|block| public_access_block.as_ref() != Some(block)) {
+        steps.push(BucketStep::PutPublicAccessBlock(block));
+    }
+    match &valid.policy {
+        Some(wanted) if !policy.as_ref().is_some_and(|found| wanted.is(found)) => {
+            steps.push(BucketStep::PutPolicy(wanted.clone()));
+        }
+        None if was_named(BucketPart::Policy) => steps.push(BucketStep::DeletePolicy),
+        Some(_) | None => {}
+    }
+    match &spec.cors {
+        Some(wanted) if cors.as_ref() != Some(wanted) => steps.push(BucketStep::PutCors(wanted.clone())),
+        None if was_named(BucketPart::Cors) => steps.push(BucketStep::DeleteCors),
+        Some(_) | None => {}
+    }
+    steps
+}
+
+/// The bucket's tags with those of the specification and the mark, without those that it named before.
+pub fn wanted_tags(valid: &ValidBucket<'_>, tags: &Tags, named_before: &[String]) -> Tags {
+    let mut wanted = tags.clone();
+    wanted.retain(|key, _| !named_before.contains(key));
+    wanted.extend(valid.bucket.spec.tags.clone());
+    wanted.insert(BUCKET_TAG.to_owned(), mark(valid));
+    wanted
+}

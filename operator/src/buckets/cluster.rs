@@ -1,0 +1,116 @@
+//! Finds the StorageCluster of a Bucket or BucketUser: whether it is there, whether this namespace may use
+//! it, and its CA and nodes.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Pod, Secret};
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
+
+use crate::api::{AccessReason, StorageCluster, lists};
+use crate::calls::ClusterCalls;
+use crate::limits;
+use crate::names::Names;
+use crate::reconcile::{Context, ReconcileError, authority_of};
+
+/// A StorageCluster whose nodes can be asked.
+#[derive(Debug)]
+pub(super) struct UsableCluster {
+    pub(super) calls: ClusterCalls,
+    /// Where S3 is reached within the Kubernetes cluster.
+    pub(super) endpoint: String,
+    /// The region that requests are signed for.
+    pub(super) region: String,
+    /// Whether the asking namespace may name any bucket.
+    pub(super) any_bucket: bool,
+}
+
+/// Why a StorageCluster cannot be used.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Unusable {
+    pub(super) reason: AccessReason,
+    pub(super) message: String,
+}
+
+/// A StorageCluster as a namespace finds it.
+#[derive(Debug)]
+pub(super) enum FoundCluster {
+    Usable(Box<UsableCluster>),
+    Unusable(Unusable),
+    /// It is not there: nothing of it is left to be set or removed.
+    Gone(Unusable),
+}
+
+/// Finds a cluster for an object of `namespace`. One that is being deleted is let go of where the cluster no
+/// longer lists its namespace, too: the lists are about what may be made.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn find(
+    context: &Context,
+    name: &str,
+    cluster_namespace: &str,
+    namespace: &str,
+    is_deleted: bool,
+) -> Result<FoundCluster, ReconcileError> {
+    let unusable = |reason, message: String| FoundCluster::Unusable(Unusable { reason, message });
+    let clusters: Api<StorageCluster> = Api::namespaced(context.client.clone(), cluster_namespace);
+    let cluster = match clusters.get_opt(name).await {
+        Ok(Some(cluster)) => cluster,
+        Ok(None) => {
+            let message = format!("StorageCluster {name} is not in namespace {cluster_namespace}");
+            return Ok(FoundCluster::Gone(Unusable { reason: AccessReason::ClusterMissing, message }));
+        }
+        // A namespace that the operator does not watch is not its to look into.
+        Err(kube::Error::Api(status)) if status.code == 403 && cluster_namespace != namespace => {
+            let message = format!("the operator does not watch namespace {cluster_namespace} of the cluster");
+            return Ok(unusable(AccessReason::ClusterMissing, message));
+        }
+        Err(source) => return Err(ReconcileError::api("read", "StorageCluster".into(), name, source)),
+    };
+    let is_own = cluster_namespace == namespace;
+    if !is_own && !is_deleted && !lists(&cluster.spec.bucket_namespaces, namespace) {
+        let message = format!(
+            "StorageCluster {name} in namespace {cluster_namespace} does not list {namespace} in spec.bucketNamespaces"
+        );
+        return Ok(unusable(AccessReason::NamespaceNotAllowed, message));
+    }
+    let names = Names::new(name, cluster_namespace);
+    let secrets: Api<Secret> = Api::namespaced(context.client.clone(), cluster_namespace);
+    let secret = names.authority();
+    let found = secrets.get_opt(&secret).await;
+    let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &secret, source))?;
+    let Some(authority) = found.as_ref().and_then(authority_of) else {
+        let message = format!("StorageCluster {name} has no CA yet: Secret {secret}");
+        return Ok(unusable(AccessReason::ClusterNotReady, message));
+    };
+    let pods = serving_pods(context, &names).await?;
+    if pods.is_empty() {
+        let message = format!("no pod of StorageCluster {name} serves");
+        return Ok(unusable(AccessReason::ClusterNotReady, message));
+    }
+    let now = Duration::from_secs(u64::try_from((context.now)().as_second()).unwrap_or(0));
+    let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), authority, &names, pods, now);
+    Ok(FoundCluster::Usable(Box::new(UsableCluster {
+        calls,
+        endpoint: names.endpoint(),
+        region: cluster.spec.config.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
+        any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
+    })))
+}
+
+/// The pods of a cluster that pass their readiness probe.
+async fn serving_pods(context: &Context, names: &Names) -> Result<Vec<String>, ReconcileError> {
+    let pods: Api<Pod> = Api::namespaced(context.client.clone(), &names.namespace);
+    let selector: Vec<String> =
+        names.selector().iter().map(|(key, value)| format!("{key}={value}")).collect();
+    let params = ListParams::default().labels(&selector.join(",")).limit(limits::LIST_MAX);
+    let listed = pods.list(&params).await;
+    let listed =
+        listed.map_err(|source| ReconcileError::api("list", "Pod".into(), "of the cluster", source))?;
+    let is_ready = |pod: &&Pod| {
+        let conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+        conditions.into_iter().any(|condition| condition.type_ == "Ready" && condition.status == "True")
+    };
+    Ok(listed.items.iter().filter(is_ready).map(ResourceExt::name_any).collect())
+}

@@ -1,0 +1,87 @@
+//! Decides which keys of a user stay, go and are made. A plain function over values, so that a reconcile that
+//! was cut anywhere is gone on with:
+//!
+//! ```text
+//! CreateAccessKey -> cut: the key is in no Secret: it is removed, and another one is made
+//!   Secret        -> cut: the Secret's key is not the status': the status' key is the former one
+//!   status        -> the former key works until its end, and is disabled and removed then
+//! ```
+//!
+//! The Secret says which key it holds and for which text of the annotation that was made.
+
+use std::time::Duration;
+
+use crate::api::{BucketUserStatus, FormerKey};
+use crate::calls::iam::ListedKey;
+
+/// The key that a Secret holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SecretKey {
+    /// The key's id.
+    pub id: String,
+    /// The text of the annotation that it was made for.
+    pub asked: Option<String>,
+}
+
+/// Everything that a plan reads.
+#[derive(Debug, Clone, Copy)]
+pub struct KeyFacts<'a> {
+    /// The user's keys in the cluster.
+    pub keys: &'a [ListedKey],
+    /// The key of the Secret, where that is whole.
+    pub secret: Option<&'a SecretKey>,
+    /// The last status.
+    pub status: &'a BucketUserStatus,
+    /// The text of the annotation that asks for another key.
+    pub rotate: Option<&'a str>,
+    /// How long a former key works.
+    pub overlap: Duration,
+    /// The time, in seconds since the Unix epoch.
+    pub now_s: i64,
+}
+
+/// The decisions of a plan, in the order in which they are carried out.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct KeyPlan {
+    /// Keys that are disabled and removed.
+    pub remove: Vec<String>,
+    /// Whether a key is made and written to the Secret.
+    pub make: bool,
+    /// The key that works on beside the Secret's.
+    pub former: Option<FormerKey>,
+}
+
+/// Decides. A user has two keys at most, so that another one takes the place of a former one that works yet.
+pub fn plan(facts: &KeyFacts<'_>) -> KeyPlan {
+    let KeyFacts { keys, secret, status, rotate, overlap, now_s } = *facts;
+    let ends_at = now_s.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
+    let replaced = |id: &str| FormerKey { access_key_id: id.to_owned(), ends_at };
+    let works = |id: &str| keys.iter().any(|key| key.id == id && key.active);
+    let held = secret.filter(|secret| works(&secret.id));
+    let last = status.access_key_id.as_deref().filter(|id| works(id));
+    let known_former = status.former_key.clone().filter(|former| works(&former.access_key_id));
+    let asked = |held: &SecretKey| rotate.is_some() && held.asked.as_deref() != rotate;
+    let (make, former) = match held {
+        Some(held) if asked(held) => (true, Some(replaced(&held.id))),
+        Some(held) => {
+            let others = || keys.iter().map(|key| key.id.as_str()).find(|id| *id != held.id && works(id));
+            let former = match (&status.access_key_id, last) {
+                // The Secret was written, and the status was not.
+                (Some(_), Some(last)) if last != held.id => Some(replaced(last)),
+                (Some(_), _) => known_former.filter(|former| former.access_key_id != held.id),
+                // A status that was lost says of no key whether it is in use.
+                (None, _) => others().map(replaced),
+            };
+            (false, former)
+        }
+        // The Secret was lost: its key may be in use, and cannot be read back.
+        None => (true, last.map(replaced).or(known_former)),
+    };
+    let former = former.filter(|former| make || former.ends_at > now_s);
+    let stays = |id: &str| {
+        held.is_some_and(|held| held.id == id)
+            || former.as_ref().is_some_and(|former| former.access_key_id == id)
+    };
+    let remove = keys.iter().map(|key| key.id.clone()).filter(|id| !stays(id)).collect();
+    KeyPlan { remove, make, former }
+}

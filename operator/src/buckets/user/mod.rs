@@ -1,0 +1,388 @@
+//! One reconcile of a BucketUser.
+//!
+//! ```text
+//! grants    the buckets that it may use
+//! user      CreateUser `namespace.name` below the path /kubernetes/namespace/, or NameTaken
+//! policies  PutUserPolicy where they differ; what it may no longer have is taken away first
+//! keys      as `keys` plans: remove, make, write the Secret
+//! deleted   keys, policies, user; the Secret is garbage with its owner
+//! ```
+
+mod grants;
+pub mod keys;
+pub mod secret;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{Patch, PatchParams, ValidationDirective};
+use kube::{Api, Resource as _, ResourceExt as _};
+
+use super::cluster::{FoundCluster, UsableCluster};
+use super::document::{self, PolicyDocument};
+use super::report::{Verdict, conditions, is_bad};
+use super::validate::{self, ValidUser};
+use super::{NextLook, cluster, finalizer, is_ours};
+use crate::api::{AccessCondition, AccessReason, BucketUser, BucketUserStatus, FormerKey};
+use crate::calls::iam::{self, AccessKey};
+use crate::calls::{CallError, Refusal};
+use crate::names::{FIELD_MANAGER, ROTATE_ANNOTATION, USER_FINALIZER};
+use crate::reconcile::condition::{self, TRUE};
+use crate::reconcile::{Context, ReconcileError, publish};
+use grants::Grants;
+use keys::{KeyFacts, KeyPlan};
+use secret::SecretPlace;
+
+/// The inline policy of the rights to buckets.
+const RIGHTS: &str = "buckets";
+/// The inline policy of the specification.
+const DOCUMENT: &str = "policy";
+
+/// The report on a BucketUser.
+#[derive(Debug, Default)]
+struct UserReport {
+    verdicts: Vec<Verdict>,
+    buckets: Vec<String>,
+    access_key_id: Option<String>,
+    former_key: Option<FormerKey>,
+}
+
+/// Makes a BucketUser true as far as it can be.
+///
+/// # Errors
+/// [`ReconcileError`] when it is to be tried again.
+pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook, ReconcileError> {
+    let namespace = user.namespace().unwrap_or_default();
+    let is_deleted = user.meta().deletion_timestamp.is_some();
+    let is_kept = user.finalizers().iter().any(|found| found == USER_FINALIZER);
+    if is_deleted && !is_kept {
+        return Ok(NextLook::OnChange);
+    }
+    if !is_ours(context, &namespace, &user.object_ref(&()), is_deleted).await? {
+        return Ok(NextLook::of(true));
+    }
+    if is_deleted {
+        return release(context, user).await;
+    }
+    let valid = match validate::user(user) {
+        Ok(valid) => valid,
+        Err(messages) => {
+            let verdict =
+                Verdict::bad(AccessCondition::Ready, AccessReason::SpecInvalid, messages.join("; "));
+            return refuse(context, user, verdict).await;
+        }
+    };
+    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
+    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, false).await? {
+        FoundCluster::Usable(usable) => usable,
+        FoundCluster::Unusable(unusable) | FoundCluster::Gone(unusable) => {
+            return refuse(context, user, Verdict::unusable(AccessCondition::Ready, &unusable)).await;
+        }
+    };
+    // Before the user is made: it must not be left when its object goes.
+    let Some(kept) = finalizer::set(&context.client, user, USER_FINALIZER, true).await? else {
+        return Ok(NextLook::OnChange);
+    };
+    let valid = ValidUser { user: &kept, ..valid };
+    let report = match Box::pin(synchronise(context, &valid, &usable)).await? {
+        Ok(report) => report,
+        Err(error) => {
+            return refuse(context, &kept, Verdict::failed(AccessCondition::Ready, &error)).await;
+        }
+    };
+    let settled = report.verdicts.iter().any(|one| one.condition == AccessCondition::Ready && one.holds());
+    let ends_at = report.former_key.as_ref().map(|former| former.ends_at);
+    write(context, &kept, report).await?;
+    Ok(next_look(settled, ends_at, (context.now)().as_second()))
+}
+
+/// The next look, which is not later than the end of a former key.
+fn next_look(settled: bool, ends_at: Option<i64>, now_s: i64) -> NextLook {
+    let ends_in = ends_at.map(|at| Duration::from_secs(u64::try_from(at.saturating_sub(now_s)).unwrap_or(0)));
+    match (NextLook::of(settled), ends_in) {
+        (NextLook::After(regular), Some(ends_in)) => {
+            NextLook::After(regular.min(ends_in.max(Duration::from_secs(1))))
+        }
+        (look, _) => look,
+    }
+}
+
+/// Reports why nothing was changed; what was reported of keys and buckets stays.
+async fn refuse(context: &Context, user: &BucketUser, verdict: Verdict) -> Result<NextLook, ReconcileError> {
+    let last = user.status.clone().unwrap_or_default();
+    let report = UserReport {
+        verdicts: vec![verdict, Verdict::not_deleted()],
+        buckets: last.buckets,
+        access_key_id: last.access_key_id,
+        former_key: last.former_key,
+    };
+    write(context, user, report).await?;
+    Ok(NextLook::of(false))
+}
+
+/// Makes the user, its policies and its keys as they should be.
+async fn synchronise(
+    context: &Context,
+    valid: &ValidUser<'_>,
+    usable: &UsableCluster,
+) -> Result<Result<UserReport, CallError>, ReconcileError> {
+    let grants = grants::resolve(context, valid.user, usable.any_bucket).await?;
+    let ready = AccessCondition::Ready;
+    let user = valid.user.user_name();
+    match ensure_user(valid.user, usable).await {
+        Ok(None) => {}
+        Ok(Some(path)) => {
+            let message = format!("user {user} is there with the path {path} and not this object's");
+            let verdicts =
+                vec![Verdict::bad(ready, AccessReason::NameTaken, message), Verdict::not_deleted()];
+            return Ok(Ok(UserReport { verdicts, ..UserReport::default() }));
+        }
+        Err(error) => return Ok(Err(error)),
+    }
+    let policy = match ensure_policies(valid, usable, &grants).await {
+        Ok(verdict) => verdict,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (key, access_key_id, former_key) = match Box::pin(ensure_key(context, valid, usable, &grants)).await?
+    {
+        Ok(ensured) => ensured,
+        Err(error) => return Ok(Err(error)),
+    };
+    let verdict = match &grants.refused {
+        _ if !policy.holds() => Verdict::bad(ready, policy.reason, policy.message.clone()),
+        _ if !key.holds() => Verdict::bad(ready, key.reason, key.message.clone()),
+        Some((reason, message)) => Verdict::bad(ready, *reason, message.clone()),
+        None => {
+            let message = format!("user {user} is as asked for; Secret {}", valid.user.secret_name());
+            Verdict::good(ready, AccessReason::AsAsked, message)
+        }
+    };
+    Ok(Ok(UserReport {
+        verdicts: vec![verdict, policy, key, Verdict::not_deleted()],
+        buckets: grants.rights.into_iter().map(|right| right.bucket).collect(),
+        access_key_id,
+        former_key,
+    }))
+}
+
+/// Makes the user where it is not there; returns the path of one that is another's.
+async fn ensure_user(user: &BucketUser, usable: &UsableCluster) -> Result<Option<String>, CallError> {
+    let (name, path) = (user.user_name(), user.user_path());
+    let found = if let Some(found) = iam::user_path(&usable.calls, &name).await? {
+        found
+    } else {
+        iam::create_user(&usable.calls, &name, &path).await?;
+        // Another may have made one of that name meanwhile.
+        iam::user_path(&usable.calls, &name).await?.ok_or(CallError::Malformed("CreateUser"))?
+    };
+    Ok((found != path).then_some(found))
+}
+
+/// Sets the two policies where they differ. A document that goes beyond the user's buckets is not sent, and
+/// one of before is taken away: the buckets may have become fewer.
+async fn ensure_policies(
+    valid: &ValidUser<'_>,
+    usable: &UsableCluster,
+    grants: &Grants,
+) -> Result<Verdict, CallError> {
+    let user = valid.user.user_name();
+    let condition = AccessCondition::PolicyApplied;
+    let (document, out_of_bounds) = match &valid.policy {
+        Some(policy) if !usable.any_bucket => match bounded(policy, grants) {
+            Ok(policy) => (Some(policy), None),
+            Err(why) => (None, Some(why)),
+        },
+        policy => (policy.clone(), None),
+    };
+    let mut refused = None;
+    for (name, wanted) in [(RIGHTS, document::of_rights(&grants.rights)), (DOCUMENT, document)] {
+        match ensure_policy(usable, &user, name, wanted.as_ref()).await {
+            Ok(()) => {}
+            Err(CallError::Refused(refusal)) if !refusal.is_transient() => refused = Some(refusal),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(match (out_of_bounds, refused) {
+        (Some(why), _) => {
+            Verdict::bad(condition, AccessReason::PolicyOutOfBounds, format!("spec.policy: {why}"))
+        }
+        (None, Some(Refusal { code, message, .. })) => {
+            let malformed = ["MalformedPolicyDocument", "MalformedPolicy"].contains(&code.as_str());
+            let reason = if malformed { AccessReason::MalformedPolicy } else { AccessReason::PolicyRefused };
+            Verdict::bad(condition, reason, format!("{code}: {message}"))
+        }
+        (None, None) => Verdict::good(condition, AccessReason::AsAsked, "the policies are in force"),
+    })
+}
+
+/// A policy that grants nothing beyond the user's buckets, in the form in which that was judged.
+fn bounded(policy: &PolicyDocument, grants: &Grants) -> Result<PolicyDocument, String> {
+    let policy = policy.canonical().ok_or_else(|| "it is no JSON".to_owned())?;
+    let buckets: Vec<&str> = grants.rights.iter().map(|right| right.bucket.as_str()).collect();
+    if let Some(content) = &policy.content {
+        document::within(content, &buckets)?;
+    }
+    Ok(policy)
+}
+
+async fn ensure_policy(
+    usable: &UsableCluster,
+    user: &str,
+    name: &str,
+    wanted: Option<&PolicyDocument>,
+) -> Result<(), CallError> {
+    let found = iam::policy(&usable.calls, user, name).await?;
+    match (wanted, found) {
+        (Some(wanted), Some(found)) if wanted.is(&found) => Ok(()),
+        (Some(wanted), _) => iam::put_policy(&usable.calls, user, name, &wanted.text).await,
+        (None, Some(_)) => iam::delete_policy(&usable.calls, user, name).await,
+        (None, None) => Ok(()),
+    }
+}
+
+type EnsuredKey = (Verdict, Option<String>, Option<FormerKey>);
+
+/// Makes the Secret hold a key that works.
+async fn ensure_key(
+    context: &Context,
+    valid: &ValidUser<'_>,
+    usable: &UsableCluster,
+    grants: &Grants,
+) -> Result<Result<EnsuredKey, CallError>, ReconcileError> {
+    let user = valid.user;
+    let condition = AccessCondition::KeyReady;
+    let name = user.secret_name();
+    let api: Api<Secret> = Api::namespaced(context.client.clone(), &user.namespace().unwrap_or_default());
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &name, source))?;
+    let last = user.status.clone().unwrap_or_default();
+    if found.as_ref().is_some_and(|found| !secret::is_ours(user, found)) {
+        let message = format!("Secret {name} is there and not this object's: delete it, or name another one");
+        let verdict = Verdict::bad(condition, AccessReason::NameTaken, message);
+        return Ok(Ok((verdict, last.access_key_id, last.former_key)));
+    }
+    let held = found.as_ref().and_then(secret::read);
+    let rotate = user.annotations().get(ROTATE_ANNOTATION).map(String::as_str);
+    let changed = async {
+        let keys = iam::keys(&usable.calls, &user.user_name()).await?;
+        let plan = keys::plan(&KeyFacts {
+            keys: &keys,
+            secret: held.as_ref().map(|(key, _)| key),
+            status: &last,
+            rotate,
+            overlap: valid.overlap,
+            now_s: (context.now)().as_second(),
+        });
+        let made = change_keys(usable, &user.user_name(), &plan).await?;
+        Ok::<_, CallError>((plan, made))
+    };
+    let (KeyPlan { remove: _, make: _, former }, made) = match changed.await {
+        Ok(changed) => changed,
+        Err(error) => return Ok(Err(error)),
+    };
+    let (key, asked) = match (made, held) {
+        (Some(made), _) => (made, rotate.map(str::to_owned)),
+        (None, Some((facts, key))) => (key, facts.asked),
+        (None, None) => return Ok(Err(CallError::Malformed("CreateAccessKey"))),
+    };
+    let place = SecretPlace {
+        endpoint: &usable.endpoint,
+        region: &usable.region,
+        bucket: grants.rights.first().map(|right| right.bucket.as_str()),
+    };
+    let object = secret::build(user, &key, asked.as_deref(), place);
+    let params = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        // A Secret that was not there may have been made by a person since: that gives a conflict.
+        force: found.is_some(),
+        ..PatchParams::apply(FIELD_MANAGER)
+    };
+    let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
+    applied.map_err(|source| ReconcileError::api("apply", "Secret".into(), &name, source))?;
+    let (reason, message) = match &former {
+        Some(former) => {
+            (AccessReason::Rotating, format!("key {} works until its overlap ends", former.access_key_id))
+        }
+        None => (AccessReason::AsAsked, format!("Secret {name} holds the key")),
+    };
+    Ok(Ok((Verdict::good(condition, reason, message), Some(key.id), former)))
+}
+
+async fn change_keys(
+    usable: &UsableCluster,
+    user: &str,
+    plan: &KeyPlan,
+) -> Result<Option<AccessKey>, CallError> {
+    for key in &plan.remove {
+        iam::remove_key(&usable.calls, user, key).await?;
+    }
+    if plan.make { iam::create_key(&usable.calls, user).await.map(Some) } else { Ok(None) }
+}
+
+/// Lets an object go that is being deleted, with its user.
+async fn release(context: &Context, user: &BucketUser) -> Result<NextLook, ReconcileError> {
+    if let Some((reason, message)) = deletion_blocked(context, user).await? {
+        let blocked = Verdict { condition: AccessCondition::DeletionBlocked, status: TRUE, reason, message };
+        let deleting =
+            Verdict::bad(AccessCondition::Ready, AccessReason::Deleting, "the object is being deleted");
+        let last = user.status.clone().unwrap_or_default();
+        let report = UserReport {
+            verdicts: vec![deleting, blocked],
+            buckets: last.buckets,
+            access_key_id: last.access_key_id,
+            former_key: last.former_key,
+        };
+        write(context, user, report).await?;
+        return Ok(NextLook::of(false));
+    }
+    finalizer::set(&context.client, user, USER_FINALIZER, false).await?;
+    Ok(NextLook::OnChange)
+}
+
+/// Deletes the user; returns what keeps it.
+async fn deletion_blocked(
+    context: &Context,
+    user: &BucketUser,
+) -> Result<Option<(AccessReason, String)>, ReconcileError> {
+    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
+    let namespace = user.namespace().unwrap_or_default();
+    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, true).await? {
+        FoundCluster::Usable(usable) => usable,
+        FoundCluster::Unusable(unusable) => return Ok(Some((unusable.reason, unusable.message))),
+        // The user is with the cluster's volumes. Nothing could delete it, and a namespace would stay for
+        // ever.
+        FoundCluster::Gone(_) => return Ok(None),
+    };
+    let deleted = async {
+        match iam::user_path(&usable.calls, &user.user_name()).await? {
+            Some(path) if path == user.user_path() => {
+                iam::delete_user(&usable.calls, &user.user_name()).await
+            }
+            Some(_) | None => Ok(()),
+        }
+    };
+    Ok(deleted.await.err().map(|error| {
+        let verdict = Verdict::failed(AccessCondition::DeletionBlocked, &error);
+        (verdict.reason, verdict.message)
+    }))
+}
+
+async fn write(context: &Context, user: &BucketUser, report: UserReport) -> Result<(), ReconcileError> {
+    let UserReport { verdicts, buckets, access_key_id, former_key } = report;
+    let last = user.status.as_ref();
+    let before = last.map(|status| status.conditions.as_slice()).unwrap_or_default();
+    let generation = user.meta().generation;
+    let types = AccessCondition::OF_USER;
+    let status = BucketUserStatus {
+        observed_generation: generation,
+        conditions: conditions(&types, &verdicts, before, generation, (context.now)()),
+        user: Some(user.user_name()),
+        secret: Some(user.secret_name()),
+        buckets,
+        access_key_id,
+        former_key,
+    };
+    condition::write(&context.client, user, last, &status).await?;
+    publish(&context.recorder, &user.object_ref(&()), before, &status.conditions, is_bad).await;
+    Ok(())
+}

@@ -1,0 +1,109 @@
+//! The rules of Buckets and BucketUsers, once more in Rust: objects that were stored under an older schema,
+//! or past a disabled one, come here. The messages are those of the resource definitions.
+
+use std::time::Duration;
+
+use kube::ResourceExt as _;
+
+use super::document::PolicyDocument;
+use crate::api::{Bucket, BucketUser, lists, message};
+use crate::limits;
+
+/// A Bucket that breaks no rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidBucket<'a> {
+    /// The object.
+    pub bucket: &'a Bucket,
+    /// The name of its bucket.
+    pub name: String,
+    /// Its policy.
+    pub policy: Option<PolicyDocument>,
+}
+
+/// A BucketUser that breaks no rule.
+#[derive(Debug, Clone, PartialEq)]
+pub struct ValidUser<'a> {
+    /// The object.
+    pub user: &'a BucketUser,
+    /// Its policy.
+    pub policy: Option<PolicyDocument>,
+    /// How long a former key works.
+    pub overlap: Duration,
+}
+
+/// Judges a Bucket.
+///
+/// # Errors
+/// The messages of the rules that are broken, at least one.
+pub fn bucket(bucket: &Bucket) -> Result<ValidBucket<'_>, Vec<String>> {
+    let mut broken = Vec::new();
+    let (object, name) = (bucket.name_any(), bucket.bucket_name());
+    if object.len() > 63 || (bucket.spec.name.is_none() && object.len() < 3) {
+        broken.push(message::BUCKET_OBJECT_NAME.to_owned());
+    }
+    if !is_bucket_name(&name) {
+        broken.push(format!(
+            "the bucket's name {name:?} must be 3 to 63 lower-case letters, digits, '-' and '.', and begin and end with a letter or digit"
+        ));
+    }
+    if bucket.spec.tags.keys().any(|key| key.starts_with("sherd.dev/")) {
+        broken.push(message::RESERVED_TAG.to_owned());
+    }
+    let policy = read_policy(bucket.spec.policy.as_ref(), &mut broken);
+    if broken.is_empty() { Ok(ValidBucket { bucket, name, policy }) } else { Err(broken) }
+}
+
+/// Judges a BucketUser.
+///
+/// # Errors
+/// The messages of the rules that are broken, at least one.
+pub fn user(user: &BucketUser) -> Result<ValidUser<'_>, Vec<String>> {
+    let mut broken = Vec::new();
+    if user.user_name().len() > limits::USER_NAME_MAX {
+        broken.push(message::USER_NAME.to_owned());
+    }
+    if user.spec.buckets.iter().any(|grant| grant.name.is_some() == grant.bucket_ref.is_some()) {
+        broken.push(message::ONE_BUCKET.to_owned());
+    }
+    for name in user.spec.buckets.iter().filter_map(|grant| grant.name.as_ref()) {
+        if !is_bucket_name(name) {
+            broken.push(format!("{name:?} is no name of a bucket"));
+        }
+    }
+    let overlap = match &user.spec.rotation.overlap {
+        None => Some(limits::ROTATION_OVERLAP),
+        Some(text) => {
+            humantime::parse_duration(text).ok().filter(|time| *time <= limits::ROTATION_OVERLAP_MAX)
+        }
+    };
+    if overlap.is_none() {
+        broken.push("rotation.overlap must be a time from 0s to 30days".to_owned());
+    }
+    let policy = read_policy(user.spec.policy.as_ref(), &mut broken);
+    match overlap {
+        Some(overlap) if broken.is_empty() => Ok(ValidUser { user, policy, overlap }),
+        _ => Err(broken),
+    }
+}
+
+/// Whether a text is safe in a path, a resource and a policy; the store has further rules.
+fn is_bucket_name(name: &str) -> bool {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+    let bytes = name.as_bytes();
+    (3..=63).contains(&bytes.len())
+        && bytes.iter().all(|byte| is_plain(*byte) || b".-".contains(byte))
+        && [bytes.first(), bytes.last()].iter().all(|end| end.is_some_and(|byte| is_plain(*byte)))
+}
+
+fn read_policy(value: Option<&serde_json::Value>, broken: &mut Vec<String>) -> Option<PolicyDocument> {
+    let read = PolicyDocument::read(value?);
+    if read.is_none() {
+        broken.push(message::DOCUMENT.to_owned());
+    }
+    read
+}
+
+/// Whether a Bucket may be referred to from another namespace.
+pub(super) fn allows(bucket: &Bucket, namespace: &str) -> bool {
+    bucket.namespace().as_deref() == Some(namespace) || lists(&bucket.spec.allowed_namespaces, namespace)
+}

@@ -1,0 +1,198 @@
+//! The requests of IAM that a BucketUser needs: forms of its query API.
+
+use bytes::Bytes;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sherd_proto::convert::http_call::HttpService;
+
+use super::xml::{self, Element};
+use super::{CallError, ClusterCalls, StoreCall, absent};
+use crate::secret_text::SecretText;
+
+/// The version of the API that every request names.
+const VERSION: &str = "2010-05-08";
+const NO_SUCH_ENTITY: &str = "NoSuchEntity";
+
+/// A key of a user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedKey {
+    /// The key's id.
+    pub id: String,
+    /// Whether requests may be signed with it.
+    pub active: bool,
+}
+
+/// A key with its secret, which no later request shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessKey {
+    /// The key's id.
+    pub id: String,
+    /// Its secret.
+    pub secret: SecretText,
+}
+
+async fn send(
+    calls: &ClusterCalls,
+    action: &'static str,
+    parameters: &[(&str, &str)],
+) -> Result<Bytes, CallError> {
+    let encode = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
+    let all = [("Action", action), ("Version", VERSION)].into_iter().chain(parameters.iter().copied());
+    let body: Vec<String> = all.map(|(name, value)| format!("{name}={}", encode(value))).collect();
+    let call = StoreCall {
+        service: HttpService::Iam,
+        method: "POST",
+        uri: "/".to_owned(),
+        headers: vec![("content-type", "application/x-www-form-urlencoded; charset=utf-8".to_owned())],
+        body: body.join("&").into(),
+    };
+    calls.send(call).await
+}
+
+async fn read(
+    calls: &ClusterCalls,
+    action: &'static str,
+    parameters: &[(&str, &str)],
+) -> Result<Element, CallError> {
+    let body = send(calls, action, parameters).await?;
+    xml::parse(&body).ok_or(CallError::Malformed(action))
+}
+
+/// Returns the path of a user, or nothing where it is not there.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn user_path(calls: &ClusterCalls, user: &str) -> Result<Option<String>, CallError> {
+    let found = absent(read(calls, "GetUser", &[("UserName", user)]).await, NO_SUCH_ENTITY)?;
+    let path = |root: Element| {
+        let user = root.find("User").ok_or(CallError::Malformed("GetUser"))?;
+        Ok(user.text_of("Path").unwrap_or("/").to_owned())
+    };
+    found.map(path).transpose()
+}
+
+/// Makes a user.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn create_user(calls: &ClusterCalls, user: &str, path: &str) -> Result<(), CallError> {
+    let created = send(calls, "CreateUser", &[("UserName", user), ("Path", path)]).await;
+    // Of two answers to one request the second may be this; whose it is shows when it is read again.
+    absent(created, "EntityAlreadyExists").map(|_| ())
+}
+
+/// Returns a user's keys.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn keys(calls: &ClusterCalls, user: &str) -> Result<Vec<ListedKey>, CallError> {
+    let root = read(calls, "ListAccessKeys", &[("UserName", user)]).await?;
+    let listed = root.find("AccessKeyMetadata").ok_or(CallError::Malformed("ListAccessKeys"))?;
+    let key = |member: &Element| {
+        let id = member.text_of("AccessKeyId")?.to_owned();
+        Some(ListedKey { id, active: member.text_of("Status") == Some("Active") })
+    };
+    let keys: Option<Vec<ListedKey>> = listed.all("member").map(key).collect();
+    keys.ok_or(CallError::Malformed("ListAccessKeys"))
+}
+
+/// Makes a key.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn create_key(calls: &ClusterCalls, user: &str) -> Result<AccessKey, CallError> {
+    let root = read(calls, "CreateAccessKey", &[("UserName", user)]).await?;
+    let made = || {
+        let key = root.find("AccessKey")?;
+        let (id, secret) = (key.text_of("AccessKeyId")?, key.text_of("SecretAccessKey")?);
+        Some(AccessKey { id: id.to_owned(), secret: SecretText(secret.to_owned()) })
+    };
+    made().ok_or(CallError::Malformed("CreateAccessKey"))
+}
+
+/// Disables a key and removes it; one that is not there counts as removed. It is disabled first, so that it
+/// does not work on where its removal fails.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn remove_key(calls: &ClusterCalls, user: &str, key: &str) -> Result<(), CallError> {
+    let of_key = [("UserName", user), ("AccessKeyId", key)];
+    let disabled = send(calls, "UpdateAccessKey", &[of_key[0], of_key[1], ("Status", "Inactive")]).await;
+    absent(disabled, NO_SUCH_ENTITY)?;
+    absent(send(calls, "DeleteAccessKey", &of_key).await, NO_SUCH_ENTITY).map(|_| ())
+}
+
+/// Returns the text of a user's inline policy.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn policy(calls: &ClusterCalls, user: &str, policy: &str) -> Result<Option<String>, CallError> {
+    let of_policy = [("UserName", user), ("PolicyName", policy)];
+    let found = absent(read(calls, "GetUserPolicy", &of_policy).await, NO_SUCH_ENTITY)?;
+    let text = |root: Element| {
+        let document = root.find("PolicyDocument").ok_or(CallError::Malformed("GetUserPolicy"))?;
+        let decoded = percent_decode_str(&document.text).decode_utf8();
+        decoded.map(String::from).map_err(|_| CallError::Malformed("GetUserPolicy"))
+    };
+    found.map(text).transpose()
+}
+
+/// Writes a user's inline policy.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn put_policy(
+    calls: &ClusterCalls,
+    user: &str,
+    policy: &str,
+    document: &str,
+) -> Result<(), CallError> {
+    let of_policy = [("UserName", user), ("PolicyName", policy), ("PolicyDocument", document)];
+    send(calls, "PutUserPolicy", &of_policy).await.map(|_| ())
+}
+
+/// Removes a user's inline policy; one that is not there counts as removed.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn delete_policy(calls: &ClusterCalls, user: &str, policy: &str) -> Result<(), CallError> {
+    let of_policy = [("UserName", user), ("PolicyName", policy)];
+    absent(send(calls, "DeleteUserPolicy", &of_policy).await, NO_SUCH_ENTITY).map(|_| ())
+}
+
+/// The belongings of a user, which must be gone before it can be deleted: the request that lists, the element
+/// of a name in its answer, the request that removes one, and the parameter that names it.
+const BELONGINGS: [(&str, &str, &str, &str); 4] = [
+    ("ListAccessKeys", "AccessKeyId", "DeleteAccessKey", "AccessKeyId"),
+    ("ListUserPolicies", "member", "DeleteUserPolicy", "PolicyName"),
+    ("ListAttachedUserPolicies", "PolicyArn", "DetachUserPolicy", "PolicyArn"),
+    ("ListGroupsForUser", "GroupName", "RemoveUserFromGroup", "GroupName"),
+];
+
+/// Deletes a user with its keys, policies and memberships; one that is not there counts as deleted.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn delete_user(calls: &ClusterCalls, user: &str) -> Result<(), CallError> {
+    for (list, element, remove, parameter) in BELONGINGS {
+        let Some(root) = absent(read(calls, list, &[("UserName", user)]).await, NO_SUCH_ENTITY)? else {
+            return Ok(());
+        };
+        let mut names = Vec::new();
+        leaves(&root, element, &mut names);
+        for name in names {
+            let removed = send(calls, remove, &[("UserName", user), (parameter, &name)]).await;
+            absent(removed, NO_SUCH_ENTITY)?;
+        }
+    }
+    absent(send(calls, "DeleteUser", &[("UserName", user)]).await, NO_SUCH_ENTITY).map(|_| ())
+}
+
+/// Collects the texts of the elements of this name that have no elements below them.
+fn leaves(element: &Element, name: &str, found: &mut Vec<String>) {
+    if element.name == name && element.children.is_empty() {
+        found.push(element.text.clone());
+    }
+    for child in &element.children {
+        leaves(child, name, found);
+    }
+}

@@ -1,0 +1,172 @@
+//! Requests of S3 and IAM that the operator sends to the nodes of a cluster, as root and over mTLS: what is
+//! asked, the answer, and the typed requests of buckets ([`s3`]) and users ([`iam`]).
+//!
+//! A request goes to the nodes one after the other until one answers, so each must be harmless to repeat: one
+//! whose answer was lost may have been carried out.
+
+pub mod xml;
+pub mod s3;
+pub mod iam;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use sherd_proto::convert::http_call::HttpService;
+use sherd_trust::Authority;
+
+use crate::limits;
+use crate::names::Names;
+
+/// One HTTP request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StoreCall {
+    /// The service.
+    pub service: HttpService,
+    /// The method.
+    pub method: &'static str,
+    /// Path and query.
+    pub uri: String,
+    /// Headers.
+    pub headers: Vec<(&'static str, String)>,
+    /// The body.
+    pub body: Bytes,
+}
+
+/// The answer to one request.
+#[derive(Clone, PartialEq, Eq)]
+pub struct StoreAnswer {
+    /// HTTP's status.
+    pub status: u16,
+    /// The body.
+    pub body: Bytes,
+}
+
+impl std::fmt::Debug for StoreAnswer {
+    /// Leaves the body out: it may hold a new key's secret.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("StoreAnswer").field("status", &self.status).finish_non_exhaustive()
+    }
+}
+
+/// A node that a request is sent to.
+#[derive(Debug, Clone)]
+pub struct CallRoute {
+    /// The pod of the node.
+    pub pod: String,
+    /// Host and port.
+    pub address: String,
+}
+
+/// The means to send a request: mTLS, or a script in tests.
+pub trait StoreCalls: Send + Sync {
+    /// Sends one request to one node; the error says in words why it got none.
+    fn call(
+        &self,
+        authority: &Arc<Authority>,
+        route: CallRoute,
+        call: StoreCall,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<StoreAnswer, String>>;
+}
+
+/// Why a request did not succeed.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CallError {
+    /// No node answered.
+    #[error("no node answers the operator: {0}")]
+    Silent(String),
+    /// The service refused it.
+    #[error(transparent)]
+    Refused(Refusal),
+    /// The answer is not what the service gives.
+    #[error("the answer to {0} cannot be read")]
+    Malformed(&'static str),
+}
+
+/// A refusal with the service's own code and words.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct Refusal {
+    /// HTTP's status.
+    pub status: u16,
+    /// The code.
+    pub code: String,
+    /// The words.
+    pub message: String,
+}
+
+/// The nodes of a cluster as they are asked.
+#[derive(Clone)]
+pub struct ClusterCalls {
+    calls: Arc<dyn StoreCalls>,
+    authority: Arc<Authority>,
+    routes: Vec<CallRoute>,
+    now: Duration,
+}
+
+impl std::fmt::Debug for ClusterCalls {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ClusterCalls").field("routes", &self.routes).finish_non_exhaustive()
+    }
+}
+
+impl ClusterCalls {
+    /// Returns the calls to the nodes of a cluster's pods.
+    pub fn new(
+        calls: Arc<dyn StoreCalls>,
+        authority: Arc<Authority>,
+        names: &Names,
+        pods: Vec<String>,
+        now: Duration,
+    ) -> Self {
+        let route = |pod: String| CallRoute { address: names.node_address(&pod), pod };
+        Self { calls, authority, routes: pods.into_iter().map(route).collect(), now }
+    }
+
+    /// Sends a request to the first node that answers, and returns the body of a success.
+    ///
+    /// # Errors
+    /// [`CallError::Silent`] and [`CallError::Refused`].
+    pub async fn send(&self, call: StoreCall) -> Result<Bytes, CallError> {
+        let mut silence = "no pod of the cluster serves".to_owned();
+        for route in self.routes.iter().take(limits::CALL_NODES_MAX) {
+            let pod = route.pod.clone();
+            let sent = self.calls.call(&self.authority, route.clone(), call.clone(), self.now);
+            match tokio::time::timeout(limits::CALL_TIME_MAX, sent).await {
+                Ok(Ok(answer)) if (200..300).contains(&answer.status) => return Ok(answer.body),
+                Ok(Ok(answer)) => return Err(CallError::Refused(refusal(&answer))),
+                Ok(Err(error)) => silence = format!("{pod}: {error}"),
+                Err(_) => silence = format!("{pod}: no answer within {:?}", limits::CALL_TIME_MAX),
+            }
+        }
+        Err(CallError::Silent(silence))
+    }
+}
+
+fn refusal(answer: &StoreAnswer) -> Refusal {
+    let parsed = xml::parse(&answer.body);
+    let text = |name: &str| parsed.as_ref().and_then(|root| root.find(name)).map(|found| found.text.clone());
+    Refusal {
+        status: answer.status,
+        code: text("Code").unwrap_or_else(|| format!("HTTP {}", answer.status)),
+        message: text("Message").unwrap_or_else(|| "without words".to_owned()),
+    }
+}
+
+impl Refusal {
+    /// Whether the store could not serve the request, so that a later one may succeed.
+    pub fn is_transient(&self) -> bool {
+        self.status >= 500 || self.status == 429 || self.code == "OperationAborted"
+    }
+}
+
+/// Turns the refusal with this code into nothing.
+fn absent<T>(result: Result<T, CallError>, code: &str) -> Result<Option<T>, CallError> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(CallError::Refused(refusal)) if refusal.code == code => Ok(None),
+        Err(error) => Err(error),
+    }
+}

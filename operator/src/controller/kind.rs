@@ -1,0 +1,135 @@
+//! The kinds of objects that are reconciled: what begins a reconcile beside a change of the object, what one
+//! is, and how a failure that it could not report itself is reported.
+
+use std::future::Future;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::Resource;
+use kube::api::PartialObjectMeta;
+use kube::runtime::controller::{Action, Controller};
+use kube::runtime::reflector::ObjectRef;
+use kube::runtime::watcher;
+
+use super::scope::{GuardedObject, Scope, WatchedKind, jittered};
+use crate::api::{Bucket, BucketUser, StorageCluster};
+use crate::buckets::{self, NextLook};
+use crate::limits;
+use crate::names::{BUCKET_USER_LABEL, CLUSTER_LABEL};
+use crate::reconcile::{
+    Context, ReconcileError, is_settled, publish_unclaimed, reconcile, report_unobserved,
+};
+
+/// A kind of objects that is reconciled.
+pub(super) trait ReconciledKind: WatchedKind {
+    /// The name in metrics and log lines.
+    const CONTROLLER: &'static str;
+
+    /// Adds what begins a reconcile.
+    fn watch(scope: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>>;
+
+    /// Reconciles one object, and returns when it is looked at again.
+    fn step(&self, context: &Context) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+
+    /// Reports a failure; it `lasts` where earlier reconciles failed, too, or the API server refuses.
+    fn report(
+        &self,
+        context: &Context,
+        error: &ReconcileError,
+        lasts: bool,
+    ) -> impl Future<Output = ()> + Send;
+}
+
+impl ReconciledKind for StorageCluster {
+    const CONTROLLER: &'static str = "storagecluster";
+
+    fn watch(scope: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>> {
+        // The label names the cluster, so that children without an owner trigger a reconcile, too.
+        let controller = scope.watch_labelled::<Self, Secret>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, ServiceAccount>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, ConfigMap>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, Service>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, NetworkPolicy>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, PodDisruptionBudget>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, StatefulSet>(controller, CLUSTER_LABEL);
+        let controller = scope.watch_labelled::<Self, Pod>(controller, CLUSTER_LABEL);
+        scope.watch_labelled::<Self, PersistentVolumeClaim>(controller, CLUSTER_LABEL)
+    }
+
+    async fn step(&self, context: &Context) -> Result<Action, ReconcileError> {
+        let status = reconcile(context, self).await?;
+        let wait = if is_settled(&status) { limits::RESYNC_SETTLED } else { limits::RESYNC_UNSETTLED };
+        Ok(Action::requeue(jittered(wait)))
+    }
+
+    async fn report(&self, context: &Context, error: &ReconcileError, lasts: bool) {
+        if let ReconcileError::NamespaceLease { .. } = error
+            && lasts
+        {
+            publish_unclaimed(&context.recorder, &self.object_ref(&()), &error.to_string()).await;
+        }
+        if !error.is_unreported() || !lasts {
+            return;
+        }
+        let reported = report_unobserved(context, self, error);
+        match tokio::time::timeout(limits::REQUEST_TIME_MAX, reported).await {
+            Ok(Ok(())) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "report a cluster that cannot be looked at"),
+            Err(_) => tracing::warn!("report a cluster that cannot be looked at: no answer"),
+        }
+    }
+}
+
+impl ReconciledKind for Bucket {
+    const CONTROLLER: &'static str = "bucket";
+
+    fn watch(_: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>> {
+        controller
+    }
+
+    async fn step(&self, context: &Context) -> Result<Action, ReconcileError> {
+        Ok(action(buckets::bucket::reconcile(context, self).await?))
+    }
+
+    async fn report(&self, context: &Context, error: &ReconcileError, lasts: bool) {
+        if lasts {
+            publish_unclaimed(&context.recorder, &self.object_ref(&()), &error.to_string()).await;
+        }
+    }
+}
+
+impl ReconciledKind for BucketUser {
+    const CONTROLLER: &'static str = "bucketuser";
+
+    fn watch(scope: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>> {
+        let controller = scope.watch_labelled::<Self, Secret>(controller, BUCKET_USER_LABEL);
+        // A Bucket that gets its bucket, is shared otherwise or goes changes the rights of the users that
+        // name it.
+        let users = controller.store();
+        controller.watches(scope.api::<PartialObjectMeta<Bucket>>(), watcher::Config::default(), move |_| {
+            let refers =
+                |user: &GuardedObject<Self>| user.0.as_ref().is_ok_and(|user| !user.spec.buckets.is_empty());
+            let users = users.state().into_iter().filter(|user| refers(user));
+            users.map(|user| ObjectRef::from_obj(user.as_ref())).collect::<Vec<_>>()
+        })
+    }
+
+    async fn step(&self, context: &Context) -> Result<Action, ReconcileError> {
+        Ok(action(buckets::user::reconcile(context, self).await?))
+    }
+
+    async fn report(&self, context: &Context, error: &ReconcileError, lasts: bool) {
+        if lasts {
+            publish_unclaimed(&context.recorder, &self.object_ref(&()), &error.to_string()).await;
+        }
+    }
+}
+
+fn action(look: NextLook) -> Action {
+    match look {
+        NextLook::OnChange => Action::await_change(),
+        NextLook::After(time) => Action::requeue(jittered(time)),
+    }
+}

@@ -1,0 +1,21 @@
+//! Texts and keys that are not shown, so that no log line and no message has them.
+
+/// A text that is not shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SecretText(pub String);
+
+impl std::fmt::Debug for SecretText {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("SecretText")
+    }
+}
+
+/// The key under which nodes keep the secrets of access keys.
+#[derive(Clone, PartialEq, Eq)]
+pub struct MasterKey(pub [u8; 32]);
+
+impl std::fmt::Debug for MasterKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("MasterKey")
+    }
+}

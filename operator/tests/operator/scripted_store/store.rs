@@ -1,0 +1,307 @@
+//! A cluster in memory that answers requests of S3 and IAM: buckets with their configuration, users with
+//! their policies and keys, and faults by script.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures::future::BoxFuture;
+use parking_lot::Mutex;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sherd_operator::calls::xml::{self, branch, leaf};
+use sherd_operator::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
+use sherd_proto::convert::http_call::HttpService;
+use sherd_trust::Authority;
+
+/// A bucket; configurations are the documents as they were put.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ScriptedBucket {
+    pub(crate) tags: BTreeMap<String, String>,
+    /// By the name of the query's parameter.
+    pub(crate) documents: BTreeMap<String, String>,
+    pub(crate) objects: usize,
+}
+
+/// A user.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct ScriptedUser {
+    pub(crate) path: String,
+    pub(crate) policies: BTreeMap<String, String>,
+    /// Ids, and whether they are active.
+    pub(crate) keys: Vec<(String, bool)>,
+    pub(crate) groups: Vec<String>,
+}
+
+/// How a request is answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum StoreFault {
+    /// With this status, code and message.
+    Refused(u16, &'static str, &'static str),
+    /// It is carried out, and the answer is lost.
+    Lost,
+    /// It is not carried out.
+    Silent,
+}
+
+#[derive(Debug, Default)]
+pub(crate) struct StoreState {
+    pub(crate) buckets: BTreeMap<String, ScriptedBucket>,
+    pub(crate) users: BTreeMap<String, ScriptedUser>,
+    keys_made: usize,
+    /// Method and URI, or the action.
+    pub(crate) calls: Vec<String>,
+    /// The part of a request's name that a fault is for.
+    pub(crate) faults: Vec<(String, StoreFault)>,
+    /// The number of the request whose answer is lost.
+    pub(crate) lost_at: Option<usize>,
+}
+
+/// The cluster; clones share its state.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct ScriptedStore {
+    pub(crate) state: Arc<Mutex<StoreState>>,
+}
+
+impl ScriptedStore {
+    pub(crate) fn bucket(&self, name: &str) -> Option<ScriptedBucket> {
+        self.state.lock().buckets.get(name).cloned()
+    }
+
+    pub(crate) fn user(&self, name: &str) -> Option<ScriptedUser> {
+        self.state.lock().users.get(name).cloned()
+    }
+
+    pub(crate) fn fail(&self, part: &str, fault: StoreFault) {
+        self.state.lock().faults.push((part.to_owned(), fault));
+    }
+
+    pub(crate) fn mend(&self) {
+        let mut state = self.state.lock();
+        state.faults.clear();
+        state.lost_at = None;
+    }
+
+    /// The requests since the last call that were no reads.
+    pub(crate) fn take_changes(&self) -> Vec<String> {
+        let calls = std::mem::take(&mut self.state.lock().calls);
+        let reads = |call: &String| ["GET ", "Get", "List"].iter().any(|read| call.starts_with(read));
+        calls.into_iter().filter(|call| !reads(call)).collect()
+    }
+}
+
+impl StoreCalls for ScriptedStore {
+    fn call(
+        &self,
+        _: &Arc<Authority>,
+        route: CallRoute,
+        call: StoreCall,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<StoreAnswer, String>> {
+        assert!(route.address.ends_with(".demo-nodes.storage.svc:9100"), "{route:?}");
+        let mut state = self.state.lock();
+        let form = form(&call);
+        let name = match call.service {
+            HttpService::S3 => format!("{} {}", call.method, call.uri),
+            HttpService::Iam => form["Action"].clone(),
+        };
+        let at = state.calls.len();
+        state.calls.push(name.clone());
+        let fault = state.faults.iter().find(|(part, _)| name.contains(part)).map(|(_, fault)| fault.clone());
+        let fault = if state.lost_at == Some(at) { Some(StoreFault::Lost) } else { fault };
+        let carried_out = |state: &mut StoreState| match call.service {
+            HttpService::S3 => state.s3(&call),
+            HttpService::Iam => state.iam(&form),
+        };
+        let answer = match fault {
+            Some(StoreFault::Refused(status, code, message)) => Ok(refused(status, code, message)),
+            Some(StoreFault::Silent) => Err("no route".to_owned()),
+            Some(StoreFault::Lost) => {
+                carried_out(&mut state);
+                Err("the connection broke".to_owned())
+            }
+            None => Ok(carried_out(&mut state)),
+        };
+        Box::pin(std::future::ready(answer))
+    }
+}
+
+fn form(call: &StoreCall) -> BTreeMap<String, String> {
+    let text = String::from_utf8_lossy(&call.body).into_owned();
+    let decoded = |text: &str| percent_decode_str(text).decode_utf8_lossy().into_owned();
+    let pairs = text.split('&').filter_map(|pair| pair.split_once('='));
+    pairs.map(|(name, value)| (name.to_owned(), decoded(value))).collect()
+}
+
+fn refused(status: u16, code: &str, message: &str) -> StoreAnswer {
+    let error = branch("Error", [leaf("Code", code), leaf("Message", message)]);
+    StoreAnswer { status, body: error.into() }
+}
+
+fn success(body: String) -> StoreAnswer {
+    StoreAnswer { status: 200, body: body.into() }
+}
+
+fn tags_of(body: &[u8], list: &str) -> BTreeMap<String, String> {
+    let root = xml::parse(body).expect("a document");
+    let list = root.find(list).expect("tags");
+    let pair = |tag: &xml::Element| {
+        (tag.text_of("Key").expect("a key").to_owned(), tag.text_of("Value").expect("a value").to_owned())
+    };
+    list.all("Tag").map(pair).collect()
+}
+
+impl StoreState {
+    fn s3(&mut self, call: &StoreCall) -> StoreAnswer {
+        let (path, query) = call.uri.split_once('?').unwrap_or((&call.uri, ""));
+        let name = path.trim_start_matches('/');
+        if (call.method, query) == ("PUT", "") {
+            let tags = tags_of(&call.body, "Tags");
+            self.buckets
+                .entry(name.to_owned())
+                .or_insert_with(|| ScriptedBucket { tags, ..ScriptedBucket::default() });
+            return success(String::new());
+        }
+        let Some(bucket) = self.buckets.get_mut(name) else {
+            return refused(404, "NoSuchBucket", "The specified bucket does not exist");
+        };
+        match (call.method, query) {
+            ("DELETE", "") if bucket.objects > 0 => {
+                refused(409, "BucketNotEmpty", "The bucket you tried to delete is not empty")
+            }
+            ("DELETE", "") => {
+                self.buckets.remove(name);
+                success(String::new())
+            }
+            ("GET", "tagging") if bucket.tags.is_empty() => {
+                refused(404, "NoSuchTagSet", "The TagSet does not exist")
+            }
+            ("GET", "tagging") => {
+                let tags = bucket.tags.iter();
+                let tags = tags.map(|(key, value)| branch("Tag", [leaf("Key", key), leaf("Value", value)]));
+                success(branch("Tagging", [branch("TagSet", tags)]))
+            }
+            ("PUT", "tagging") => {
+                bucket.tags = tags_of(&call.body, "TagSet");
+                success(String::new())
+            }
+            ("GET", kind) => {
+                let code = match kind {
+                    "policy" => "NoSuchBucketPolicy",
+                    "cors" => "NoSuchCORSConfiguration",
+                    "publicAccessBlock" => "NoSuchPublicAccessBlockConfiguration",
+                    kind => panic!("{kind} is not scripted"),
+                };
+                let found = bucket.documents.get(kind).cloned();
+                found.map_or_else(|| refused(404, code, "not configured"), success)
+            }
+            ("PUT", kind) => {
+                let document = String::from_utf8(call.body.to_vec()).expect("text");
+                if kind == "policy" && document.contains("Nonsense") {
+                    return refused(400, "MalformedPolicy", "Policy has invalid action");
+                }
+                bucket.documents.insert(kind.to_owned(), document);
+                success(String::new())
+            }
+            ("DELETE", kind) => {
+                bucket.documents.remove(kind);
+                success(String::new())
+            }
+            (method, query) => panic!("{method} {query} is not scripted"),
+        }
+    }
+
+    fn iam(&mut self, form: &BTreeMap<String, String>) -> StoreAnswer {
+        let part = |name: &str| form.get(name).cloned().unwrap_or_default();
+        let (action, name) = (part("Action"), part("UserName"));
+        assert_eq!(part("Version"), "2010-05-08");
+        if action == "CreateUser" {
+            if self.users.contains_key(&name) {
+                return refused(409, "EntityAlreadyExists", "it exists");
+            }
+            self.users.insert(name, ScriptedUser { path: part("Path"), ..ScriptedUser::default() });
+            return success(String::new());
+        }
+        let made = format!("AKIA{:016}", self.keys_made + 1);
+        let Some(user) = self.users.get_mut(&name) else {
+            return refused(404, "NoSuchEntity", "no such user");
+        };
+        let key = part("AccessKeyId");
+        match action.as_str() {
+            "GetUser" => success(branch("R", [branch("User", [leaf("Path", &user.path)])])),
+            "ListAccessKeys" => {
+                let member = |(id, active): &(String, bool)| {
+                    let status = if *active { "Active" } else { "Inactive" };
+                    branch("member", [leaf("AccessKeyId", id), leaf("Status", status)])
+                };
+                success(branch("R", [branch("AccessKeyMetadata", user.keys.iter().map(member))]))
+            }
+            "CreateAccessKey" if user.keys.len() >= 2 => refused(409, "LimitExceeded", "two keys"),
+            "CreateAccessKey" => {
+                self.keys_made += 1;
+                user.keys.push((made.clone(), true));
+                let secret = format!("secret of {made}");
+                success(branch(
+                    "R",
+                    [branch("AccessKey", [leaf("AccessKeyId", &made), leaf("SecretAccessKey", &secret)])],
+                ))
+            }
+            "UpdateAccessKey" => {
+                for (id, active) in &mut user.keys {
+                    *active = *active && *id != key;
+                }
+                success(String::new())
+            }
+            "DeleteAccessKey" => {
+                user.keys.retain(|(id, _)| *id != key);
+                success(String::new())
+            }
+            "ListAttachedUserPolicies" => success(branch("R", [branch("AttachedPolicies", [])])),
+            "ListGroupsForUser" => {
+                let groups = user.groups.iter().map(|name| branch("member", [leaf("GroupName", name)]));
+                success(branch("R", [branch("Groups", groups)]))
+            }
+            "RemoveUserFromGroup" => {
+                user.groups.retain(|group| *group != part("GroupName"));
+                success(String::new())
+            }
+            "DeleteUser" if !(user.keys.is_empty() && user.policies.is_empty() && user.groups.is_empty()) => {
+                refused(409, "DeleteConflict", "it has keys, policies or groups")
+            }
+            "DeleteUser" => {
+                self.users.remove(&name);
+                success(String::new())
+            }
+            _ => user.policy(&action, part("PolicyName"), part("PolicyDocument")),
+        }
+    }
+}
+
+impl ScriptedUser {
+    fn policy(&mut self, action: &str, policy: String, document: String) -> StoreAnswer {
+        match action {
+            "GetUserPolicy" => {
+                let Some(document) = self.policies.get(&policy) else {
+                    return refused(404, "NoSuchEntity", "no such policy");
+                };
+                let encoded = utf8_percent_encode(document, NON_ALPHANUMERIC).to_string();
+                success(branch("R", [leaf("PolicyDocument", &encoded)]))
+            }
+            "PutUserPolicy" if document.contains("Nonsense") => {
+                refused(400, "MalformedPolicyDocument", "Syntax errors in policy.")
+            }
+            "PutUserPolicy" => {
+                self.policies.insert(policy, document);
+                success(String::new())
+            }
+            "DeleteUserPolicy" => {
+                self.policies.remove(&policy);
+                success(String::new())
+            }
+            "ListUserPolicies" => {
+                let names = self.policies.keys().map(|name| leaf("member", name));
+                success(branch("R", [branch("PolicyNames", names)]))
+            }
+            action => panic!("{action} is not scripted"),
+        }
+    }
+}
