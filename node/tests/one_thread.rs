@@ -168,6 +168,7 @@ impl World {
             thresholds: Thresholds::default(),
             fast_etags: false,
             buffer_bytes_max: 64 << 20,
+            master_key: None,
             upkeep: Settings {
                 adopt_after: Duration::from_secs(5),
                 release_grace: GRACE,

@@ -21,6 +21,7 @@ pub mod stripe;
 pub mod erasure;
 pub mod record;
 pub mod config;
+pub mod iam;
 pub mod release;
 pub mod heal;
 pub mod register;

@@ -54,6 +54,43 @@ pub const CONFIG_BYTES_MAX: usize = 128 << 10;
 /// How long after its document was written an entry may be proposed that names it: an hour, many times what a
 /// change takes. Documents that no entry names are removed at [`ORPHAN_AGE_MS`].
 pub const CONFIG_WRITE_MS_MAX: u64 = 3600 * 1000;
+/// Characters of a user's name (AWS, "IAM and AWS STS quotas", as are the next ones).
+pub const IAM_USER_NAME_CHARS_MAX: usize = 64;
+/// Characters of a group's name.
+pub const IAM_GROUP_NAME_CHARS_MAX: usize = 128;
+/// Characters of a policy's name, managed or inline.
+pub const IAM_POLICY_NAME_CHARS_MAX: usize = 128;
+/// Characters of a path.
+pub const IAM_PATH_CHARS_MAX: usize = 512;
+/// Characters of a managed policy's description.
+pub const IAM_DESCRIPTION_CHARS_MAX: usize = 1000;
+/// Tags of a user or a managed policy.
+pub const IAM_TAGS_MAX: usize = 50;
+/// Access keys of a user.
+pub const IAM_USER_KEYS_MAX: usize = 2;
+/// Groups that a user is in.
+pub const IAM_GROUPS_MAX: usize = 10;
+/// Managed policies that are attached to a user, or to a group.
+pub const IAM_ATTACHED_MAX: usize = 10;
+/// Versions of a managed policy.
+pub const IAM_POLICY_VERSIONS_MAX: usize = 5;
+/// Characters of all inline policies of a user. White space is not counted.
+pub const IAM_USER_POLICY_CHARS_MAX: usize = 2_048;
+/// Characters of all inline policies of a group. White space is not counted.
+pub const IAM_GROUP_POLICY_CHARS_MAX: usize = 5_120;
+/// Characters of a managed policy. White space is not counted.
+pub const IAM_MANAGED_POLICY_CHARS_MAX: usize = 6_144;
+/// Bytes of one document with its white space (AWS, "PutUserPolicy": 131,072 characters).
+pub const IAM_DOCUMENT_BYTES_MAX: usize = 128 << 10;
+/// Inline policies of a user or a group: the shortest document that allows something has over 50 characters,
+/// so a group has room for fewer.
+pub const IAM_INLINE_MAX: usize = 128;
+/// Bytes of one record: a managed policy of five versions of the longest document, with room.
+pub const IAM_RECORD_BYTES_MAX: usize = 1 << 20;
+/// Bytes of a key's sealed secret: 40 and a tag of 16, with room for longer ones.
+pub const IAM_SECRET_BYTES_MAX: usize = 256;
+/// Bytes of a service's or a region's name in a key's last use.
+pub const IAM_USE_TEXT_BYTES_MAX: usize = 64;
 /// Keys on one page of a listing (AWS, "ListObjectsV2").
 pub const LIST_KEYS_MAX: u32 = 1000;
 /// Keys in one DeleteObjects (AWS, "DeleteObjects").
@@ -275,6 +312,10 @@ const _: () = {
     assert!(
         ENTRIES_MAX * (CONFIG_INLINE_BYTES_MAX + 1) <= ENTRIES_BYTES_MAX,
         "a bucket has room for every kind of configuration"
+    );
+    assert!(
+        IAM_POLICY_VERSIONS_MAX * IAM_DOCUMENT_BYTES_MAX + (64 << 10) <= IAM_RECORD_BYTES_MAX,
+        "a managed policy of the longest documents fits a record"
     );
     assert!(RELEASE_DATA_MAX <= u8::MAX as usize, "a note counts its data in a byte");
     assert!(

@@ -177,6 +177,8 @@ pub struct NodeReport {
     pub volumes: Vec<VolumeReport>,
     /// Reports of damage and MRF entries of its logs that wait to be healed.
     pub reports_waiting: u64,
+    /// Names its master key; zeros where it has none.
+    pub master_key_digest: Option<Digest>,
 }
 
 impl NodeReport {
@@ -193,6 +195,7 @@ impl NodeReport {
             is_stopping: false,
             volumes: Vec::new(),
             reports_waiting: 0,
+            master_key_digest: None,
         }
     }
 }

@@ -18,7 +18,7 @@ use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::admin::volume_ids_from_wire;
 use sherd_proto::v1::{
-    ForgetBucketRequest, FormReply, FormRequest, PingRequest, TopologyRequest, form_reply,
+    ForgetBucketRequest, ForgetIamRequest, FormReply, FormRequest, PingRequest, TopologyRequest, form_reply,
 };
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -161,5 +161,11 @@ impl Gateways for PeerLinks {
         let bucket = Bytes::copy_from_slice(bucket.as_bytes());
         let request = ForgetBucketRequest { sender: Some(sender), bucket };
         client.forget_bucket(request).await.map(drop).map_err(|status| failed(&status))
+    }
+
+    async fn forget_iam(&self, node: &str) -> Result<(), AskError> {
+        let (mut client, sender) = self.client(node)?;
+        let request = ForgetIamRequest { sender: Some(sender) };
+        client.forget_iam(request).await.map(drop).map_err(|status| failed(&status))
     }
 }

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //! upkeep     heals, recoveries, scrubbing, releases
+//! iam        users, groups, keys and policies, and how a key is looked up
 //! object     the verbs of the store
+//! views      what requests remember of registers, for two seconds
 //! register   rounds over a key's set
 //! stripe     data cut, encoded, spread, read and rebuilt
 //! cluster    the topology in force, membership, damage reported, data pinned
@@ -17,6 +19,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 pub mod cluster;
+pub mod iam;
 pub mod machine;
 pub mod object;
 pub mod observe;
@@ -26,4 +29,5 @@ pub mod stripe;
 #[cfg(any(test, feature = "testing"))]
 pub mod testing;
 pub mod upkeep;
+mod views;
 pub mod volumes;

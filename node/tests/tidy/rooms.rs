@@ -21,8 +21,8 @@ const HOUSES: [House; 6] = [
     House {
         src: "node/store/src/",
         rooms: &[
-            "testing", "upkeep", "object", "register", "stripe", "cluster", "peer", "volumes", "observe",
-            "machine",
+            "testing", "upkeep", "iam", "object", "views", "register", "stripe", "cluster", "peer",
+            "volumes", "observe", "machine",
         ],
     },
     House {
@@ -85,6 +85,7 @@ const HOUSES: [House; 6] = [
             "register",
             "heal",
             "release",
+            "iam",
             "config",
             "record",
             "stripe",

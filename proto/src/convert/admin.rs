@@ -155,6 +155,7 @@ impl Wire for NodeReport {
             is_stopping,
             volumes,
             reports_waiting,
+            master_key_digest,
         } = self;
         let digest = |digest: &Digest| Bytes::copy_from_slice(digest);
         let digest_or_none = |of: &Option<Digest>| of.as_ref().map(digest).unwrap_or_default();
@@ -169,6 +170,7 @@ impl Wire for NodeReport {
             stopping: *is_stopping,
             volumes: list_to_wire(volumes),
             reports_waiting: *reports_waiting,
+            master_key_digest: digest_or_none(master_key_digest),
         }
     }
 
@@ -184,6 +186,7 @@ impl Wire for NodeReport {
             stopping,
             volumes,
             reports_waiting,
+            master_key_digest,
         } = message;
         let volumes = volumes.into_iter().take(NODE_VOLUMES_MAX);
         // All or none: a part of them would be compared as if it were all.
@@ -199,6 +202,7 @@ impl Wire for NodeReport {
             is_stopping: stopping,
             volumes: volumes.filter_map(|volume| VolumeReport::from_wire(volume).ok()).collect(),
             reports_waiting,
+            master_key_digest: digest_if_known(&master_key_digest),
         })
     }
 }

@@ -19,9 +19,9 @@ use sherd_proto::convert::http_call::reply_to_wire;
 use sherd_proto::limits::WIRE_VERSION;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
-    CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, FormReply, FormRequest, OrderReply,
-    PingReply, PingRequest, Sender, StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder,
-    form_reply,
+    CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, ForgetIamReply, ForgetIamRequest,
+    FormReply, FormRequest, OrderReply, PingReply, PingRequest, Sender, StatusReply, StatusRequest,
+    TopologyReply, TopologyRequest, VolumeOrder, form_reply,
 };
 use tonic::service::Routes;
 
@@ -44,6 +44,9 @@ pub trait NodeDesk: Debug + Send + Sync {
 
     /// Forgets the view of a bucket that was changed through another node. Does not wait.
     fn forget_bucket(&self, bucket: &ObjectKey);
+
+    /// Forgets all views of access keys, as a record of IAM was changed through another node. Does not wait.
+    fn forget_iam(&self);
 
     /// Lets a volume of this node vote that too few of its peers confirm.
     ///
@@ -193,6 +196,15 @@ impl AdminService for AdminRpc {
         let bucket = ObjectKey::new(bucket).map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.desk.forget_bucket(&bucket);
         Ok(Response::new(ForgetBucketReply {}))
+    }
+
+    async fn forget_iam(
+        &self,
+        request: Request<ForgetIamRequest>,
+    ) -> Result<Response<ForgetIamReply>, Status> {
+        self.check(request.into_inner().sender)?;
+        self.desk.forget_iam();
+        Ok(Response::new(ForgetIamReply {}))
     }
 
     async fn call(&self, request: Request<CallRequest>) -> Result<Response<CallReply>, Status> {

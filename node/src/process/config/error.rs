@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sherd_core::topology::FormError;
 
 use super::credentials::InvalidCredentials;
+use super::master_key::InvalidMasterKey;
 use super::nodes::InvalidCluster;
 use super::origin::Origin;
 use super::volumes::InvalidVolumes;
@@ -43,6 +44,9 @@ pub enum ConfigError {
     /// Usable credentials are missing.
     #[error(transparent)]
     Credentials(#[from] InvalidCredentials),
+    /// The file of the master key cannot be used.
+    #[error("master_key_file: {0}")]
+    MasterKey(#[from] InvalidMasterKey),
     /// The data directory of `dev` cannot be made.
     #[error("create {path}: {source}")]
     CreateDirectory {

@@ -6,6 +6,8 @@
 
 pub mod nodes;
 pub mod credentials;
+pub mod master_key;
+pub mod private_file;
 pub mod error;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
@@ -38,6 +40,7 @@ use crate::log::{Log, LogFormat, parse_level};
 use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
 use crate::server::{ListenerLimits, TrustedProxies};
 use sherd_net::tls::CertificateFiles;
+use sherd_store::iam::MasterKey;
 use sherd_store::machine::quantity::{ByteSize, Period};
 
 /// The port of the S3 listener where none is given.
@@ -47,8 +50,8 @@ pub const ADMIN_PORT: u16 = 9200;
 /// The region where none is given: the one that clients sign for by default.
 pub const REGION: &str = "us-east-1";
 
-/// Permission bits that a file of credentials may have: the group may read and write, as mounted
-/// Secrets need it; others nothing.
+/// Permission bits that a file of credentials or of the master key may have: the group may read and write,
+/// as mounted Secrets need it; others nothing.
 const CREDENTIALS_MODE: u32 = 0o660;
 
 /// The whole configuration of a node. Valid as a whole.
@@ -76,6 +79,8 @@ pub struct Config {
     pub trusted_proxies: TrustedProxies,
     /// The root credentials.
     pub credentials: Credentials,
+    /// The key under which secrets of access keys are kept.
+    pub master_key: Option<MasterKey>,
     /// Whether URLs presigned with Signature Version 2 are taken.
     pub sigv2_presigned: bool,
     /// When a write is answered.
@@ -171,6 +176,7 @@ impl Config {
             domains,
             trusted_proxies,
             credentials_file,
+            master_key_file,
             durability,
             etag,
             inline_max,
@@ -201,6 +207,8 @@ impl Config {
         let domains = judge.domains(domains.unwrap_or_default().0)?;
         let trusted_proxies = judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?;
         let credentials = credentials.map_or_else(|| root_credentials(credentials_file), Ok)?;
+        let master_key =
+            master_key_file.map(|path| master_key::from_file(&path, CREDENTIALS_MODE)).transpose()?;
 
         Ok(Self {
             volumes,
@@ -214,6 +222,7 @@ impl Config {
             domains,
             trusted_proxies,
             credentials,
+            master_key,
             sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
             durability: durability.map_or(Durability::Fsync, Durability::from),
             etag: etag.unwrap_or(EtagForm::Md5),
@@ -225,13 +234,7 @@ impl Config {
             upkeep: judge.upkeep(&upkeep)?,
             vouch: false,
             log: judge.log(log)?,
-            shutdown_delay: judge.period(
-                "shutdown_delay",
-                shutdown_delay,
-                seconds(0),
-                seconds(0),
-                seconds(300),
-            )?,
+            shutdown_delay: judge.shutdown_delay(shutdown_delay)?,
             shutdown_timeout: judge.shutdown_timeout(shutdown_timeout)?,
         })
     }
@@ -342,6 +345,10 @@ impl Judge<'_> {
         max: Period,
     ) -> Result<Duration, ConfigError> {
         Ok(self.within(key, value.unwrap_or(default), min, max)?.0)
+    }
+
+    fn shutdown_delay(&self, value: Option<Period>) -> Result<Duration, ConfigError> {
+        self.period("shutdown_delay", value, seconds(0), seconds(0), seconds(300))
     }
 
     fn shutdown_timeout(&self, value: Option<Period>) -> Result<Duration, ConfigError> {

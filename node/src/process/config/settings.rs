@@ -50,6 +50,10 @@ pub struct Settings {
     /// File with AWS_ACCESS_KEY_ID=... and AWS_SECRET_ACCESS_KEY=..., closed to others
     #[arg(long, env = "SHERD_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
+    /// File of the 32 bytes under which secrets of access keys are kept, closed to others; the same on every
+    /// node [default: none, users and keys cannot be made]
+    #[arg(long, env = "SHERD_MASTER_KEY_FILE", value_name = "FILE")]
+    pub master_key_file: Option<PathBuf>,
     /// Whether a write is on stable storage when it is answered [default: fsync]
     #[arg(long, env = "SHERD_DURABILITY", value_name = "MODE")]
     pub durability: Option<Durability>,
@@ -302,6 +306,7 @@ impl Settings {
             domains: self.domains.or(lower.domains),
             trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
             credentials_file: self.credentials_file.or(lower.credentials_file),
+            master_key_file: self.master_key_file.or(lower.master_key_file),
             durability: self.durability.or(lower.durability),
             etag: self.etag.or(lower.etag),
             inline_max: self.inline_max.or(lower.inline_max),

@@ -13,7 +13,6 @@ mod ports;
 pub mod supervisor;
 
 use std::fmt::Write as _;
-use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -25,14 +24,16 @@ use crate::process::config::credentials::{Credentials, InvalidCredentials};
 use crate::process::config::error::ConfigError;
 use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
 use crate::process::config::source::Sources;
-use crate::process::config::{Config, REGION};
+use crate::process::config::{Config, REGION, master_key};
 use sherd_store::machine::quantity::Period;
 
 /// Volumes of the only node, where no number is given: 2+2.
 const VOLUMES: u16 = 4;
 /// The file of the key pair in the directory.
 const CREDENTIALS: &str = "credentials.env";
-/// Only the owner may read it.
+/// The file of the master key in the directory.
+const MASTER_KEY: &str = "master.key";
+/// Only the owner may read them.
 const CREDENTIALS_MODE: u32 = 0o600;
 
 /// A node to try out, and how to talk to it.
@@ -58,8 +59,11 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
     }
     let credentials_file = dir.join(CREDENTIALS);
     let credentials = find_or_make_credentials(&credentials_file, rng)?;
+    let master_key_file = absolute.join(MASTER_KEY);
+    master_key::find_or_make(&master_key_file, CREDENTIALS_MODE, rng)?;
     let settings = Settings {
         volumes: Some(WordList(paths)),
+        master_key_file: Some(master_key_file),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
         // A user may remove a volume to see it come back.
@@ -79,7 +83,7 @@ fn make_directory(path: &Path) -> Result<PathBuf, ConfigError> {
 
 fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, InvalidCredentials> {
     match Credentials::from_file(path, CREDENTIALS_MODE) {
-        Err(InvalidCredentials::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+        Err(InvalidCredentials::File(error)) if error.is_missing() => {
             let made = Credentials::random(rng);
             made.write_new(path)?;
             Ok(made)
@@ -135,6 +139,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
+    use crate::process::config::private_file::PrivateFileError;
     use crate::process::config::settings::LogSettings;
     use sherd_store::machine::system::SystemRng;
 
@@ -172,7 +177,13 @@ mod tests {
         std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o644)).expect("my own file");
         let error = start(dir.path(), 1).expect_err("open to others");
         assert!(
-            matches!(error, ConfigError::Credentials(InvalidCredentials::Mode { mode: 0o644, .. })),
+            matches!(
+                error,
+                ConfigError::Credentials(InvalidCredentials::File(PrivateFileError::Mode {
+                    mode: 0o644,
+                    ..
+                }))
+            ),
             "{error}"
         );
     }

@@ -28,14 +28,17 @@ use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, Role};
 
 use super::ports::{self, NodePorts, PortError};
-use super::{CREDENTIALS, example, find_or_make_credentials, for_shell, make_directory, reachable};
+use super::{
+    CREDENTIALS, CREDENTIALS_MODE, MASTER_KEY, example, find_or_make_credentials, for_shell, make_directory,
+    reachable,
+};
 use crate::log::{Log, LogFormat};
 use crate::process::cli::DevArgs;
-use crate::process::config::Config;
 use crate::process::config::credentials::{Credentials, InvalidCredentials};
 use crate::process::config::error::ConfigError;
 use crate::process::config::settings::{LogSettings, Settings};
 use crate::process::config::source::Sources;
+use crate::process::config::{Config, master_key};
 
 /// Volumes of each node, where no number is given.
 const VOLUMES: u16 = 1;
@@ -124,6 +127,8 @@ pub fn prepare(
     let absolute = make_directory(&dir)?;
     let credentials_file = absolute.join(CREDENTIALS);
     let credentials = find_or_make_credentials(&credentials_file, rng)?;
+    let master_key_file = absolute.join(MASTER_KEY);
+    master_key::find_or_make(&master_key_file, CREDENTIALS_MODE, rng).map_err(ConfigError::from)?;
     let ports = ports::choose(count.into(), listen, admin_listen, node_listen)?;
     let nodes: Vec<_> = (1..)
         .zip(ports)
@@ -135,7 +140,8 @@ pub fn prepare(
     for node in &nodes {
         make_directory(&node.directory)?;
         node.make_volumes()?;
-        let text = node.file(&nodes, cluster, &credentials_file, &pki, &log)?;
+        let secrets = SecretFiles { credentials: &credentials_file, master_key: &master_key_file };
+        let text = node.file(&nodes, cluster, secrets, &pki, &log)?;
         replace(&node.config, text.as_bytes(), PUBLIC)?;
         log_of_nodes = Some(judge(&node.config, credentials.clone())?.log);
     }
@@ -183,7 +189,7 @@ impl DevNode {
         &self,
         nodes: &[Self],
         cluster: ClusterId,
-        credentials_file: &Path,
+        secrets: SecretFiles<'_>,
         pki: &Pki,
         log: &LogSettings,
     ) -> Result<String, DevError> {
@@ -193,7 +199,8 @@ impl DevNode {
             listen: self.ports.s3.to_string(),
             admin_listen: self.ports.admin.to_string(),
             node_listen: self.ports.node.to_string(),
-            credentials_file: text(credentials_file)?,
+            credentials_file: text(secrets.credentials)?,
+            master_key_file: text(secrets.master_key)?,
             shutdown_timeout: SHUTDOWN_TIMEOUT,
             cluster: ClusterTable {
                 id: cluster.to_string(),
@@ -224,6 +231,13 @@ impl DevNode {
     }
 }
 
+/// The files of secrets, which all nodes share.
+#[derive(Debug, Clone, Copy)]
+struct SecretFiles<'a> {
+    credentials: &'a Path,
+    master_key: &'a Path,
+}
+
 /// `sherd.toml` of a node.
 #[derive(Serialize)]
 struct NodeFile<'a> {
@@ -232,6 +246,7 @@ struct NodeFile<'a> {
     admin_listen: String,
     node_listen: String,
     credentials_file: String,
+    master_key_file: String,
     shutdown_timeout: &'static str,
     cluster: ClusterTable<'a>,
     upkeep: UpkeepTable,

@@ -36,6 +36,7 @@ use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use sherd_store::cluster::asker::{Asker, Gateways};
 use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
 use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipConfig};
+use sherd_store::iam::MasterKey;
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::remote::RemoteVolumes;
@@ -286,6 +287,7 @@ fn identity(config: &Config, cluster: &ClusterConfig, rng: &dyn Rng) -> NodeRepo
     NodeReport {
         config_digest: Some(config.digest()),
         credentials_proof: Some(credentials_proof(&config.credentials, cluster.id)),
+        master_key_digest: Some(config.master_key.as_ref().map_or([0; 32], MasterKey::digest)),
         ..node_identity(cluster.own().name.clone(), rng)
     }
 }

@@ -187,6 +187,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
             vouch_after: config.vouch.then_some(Duration::from_millis(VOUCH_AFTER_MS)),
             ..Settings::default()
         },
+        master_key: config.master_key.clone(),
     }
 }
 

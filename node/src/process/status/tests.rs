@@ -6,8 +6,9 @@ use sherd_core::env::Clock as _;
 use sherd_core::id::ClusterId;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
-    CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, FormReply, FormRequest, OrderReply,
-    PingReply, PingRequest, StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder,
+    CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, ForgetIamReply, ForgetIamRequest,
+    FormReply, FormRequest, OrderReply, PingReply, PingRequest, StatusReply, StatusRequest, TopologyReply,
+    TopologyRequest, VolumeOrder,
 };
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, PeerIdentity, Role};
@@ -55,6 +56,10 @@ impl AdminService for AnsweringNode {
     }
 
     async fn call(&self, _: Request<CallRequest>) -> Result<Response<CallReply>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn forget_iam(&self, _: Request<ForgetIamRequest>) -> Result<Response<ForgetIamReply>, Status> {
         Err(Status::unimplemented(""))
     }
 

@@ -46,7 +46,7 @@ pub trait Asker: Debug + Send + Sync {
     async fn form(&self, node: &str, attempt: u64) -> Result<NodeFormAnswer, AskError>;
 }
 
-/// The other nodes of the cluster, as gateways that remember views of buckets.
+/// The other nodes of the cluster, as gateways that remember views of buckets and access keys.
 #[async_trait::async_trait]
 pub trait Gateways: Debug + Send + Sync {
     /// Their configured names.
@@ -55,4 +55,8 @@ pub trait Gateways: Debug + Send + Sync {
     /// Has a node forget its view of a bucket. Returns when no request that begins later takes one that was
     /// read before.
     async fn forget_bucket(&self, node: &str, bucket: &ObjectKey) -> Result<(), AskError>;
+
+    /// Has a node forget all its views of access keys, and the account's. Returns as
+    /// [`Self::forget_bucket`] does.
+    async fn forget_iam(&self, node: &str) -> Result<(), AskError>;
 }

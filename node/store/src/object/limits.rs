@@ -7,27 +7,10 @@ use std::time::Duration;
 pub(super) const SCAN_PATIENCE: Duration = Duration::from_secs(15);
 /// How long a page of the parts of an upload is waited for, before another volume is asked too. They are few.
 pub(super) const SCAN_HEDGE: Duration = Duration::from_millis(500);
-/// How long a view of a bucket may be remembered, from the beginning of its register's read. "No such bucket"
-/// never is.
-pub(super) const BUCKET_VIEW_PERIOD: Duration = Duration::from_secs(2);
-/// Age of a view from which on a request that takes it has it refreshed: the register may take a second.
-pub(super) const BUCKET_REFRESH_AFTER: Duration = Duration::from_secs(1);
-/// Views that are refreshed at one time: 10,000 of them a second where a read takes a few milliseconds.
-pub(super) const BUCKET_REFRESHES_MAX: usize = 64;
 /// Bytes that all remembered views count for; those that were asked for longest ago go first.
 pub(super) const BUCKET_VIEWS_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that a view counts for beside its configuration: of views without one 10,000 are remembered.
 pub(super) const BUCKET_VIEW_BYTES: u64 = BUCKET_VIEWS_BYTES_MAX / 10_000;
-/// Parts of the names of buckets: a read under way fills nothing where a bucket of its part was forgotten
-/// meanwhile. A view of up to 1 MiB fits in one.
-pub(super) const BUCKET_VIEW_PARTS: usize = 16;
-/// Calls to other nodes that have them forget a bucket, at one time.
-pub(super) const FORGET_CALLS_MAX: usize = 1024;
-/// How long a change of a bucket waits beyond [`BUCKET_VIEW_PERIOD`] for a node that did not say that it
-/// forgot. No view from before the change is young enough by then; this is for clocks that do not run alike.
-pub(super) const FORGET_MARGIN: Duration = Duration::from_millis(500);
-/// Pause before a node that was not reached is asked again to forget a bucket.
-pub(super) const FORGET_PAUSE: Duration = Duration::from_millis(100);
 /// Times that a request is tried again because its bucket was sealed and opened meanwhile.
 pub(super) const SEALED_TRIES: usize = 16;
 /// How long a request waits for a deletion of its bucket to end or to be undone.

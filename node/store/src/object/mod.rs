@@ -14,6 +14,7 @@ mod list;
 mod multipart;
 mod bucket;
 mod body;
+pub(crate) mod documents;
 mod condition;
 pub mod digest;
 mod task;
@@ -38,9 +39,9 @@ use crate::stripe::Stripes;
 
 use body::Bodies;
 use bucket::Buckets;
-use bucket::documents::Documents;
 use bucket::forget::ViewForgetting;
 use bucket::look_up::BucketRegisters;
+use documents::Documents;
 use list::Listings;
 use multipart::{PartOrigin, Uploads};
 
@@ -130,8 +131,24 @@ impl Objects {
         self.inner.release_grace
     }
 
-    fn now_ms(&self) -> u64 {
+    pub(crate) fn now_ms(&self) -> u64 {
         self.inner.clock.wall().wall_ms()
+    }
+
+    /// The documents of the system namespace.
+    pub(crate) fn documents(&self) -> &Documents {
+        &self.inner.under.documents
+    }
+
+    /// Lists names of documents that begin with `prefix` and come behind `after`; and where the next page
+    /// begins.
+    pub(crate) async fn document_names(
+        &self,
+        prefix: &str,
+        after: Option<String>,
+        max: usize,
+    ) -> Result<(Vec<ObjectKey>, Option<String>)> {
+        self.inner.listings.documents(prefix, after, max).await
     }
 
     /// A bucket as a request sees it: out of the views of the last two seconds, or out of its register.

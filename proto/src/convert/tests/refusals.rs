@@ -425,6 +425,7 @@ fn a_digest_of_another_length_is_as_if_it_were_not_sent_but_for_the_topologys() 
     let later = v1::NodeState {
         config_digest: short(),
         credentials_proof: long(),
+        master_key_digest: short(),
         trusted_cas: vec![digest(), long()],
         reports_waiting: 3,
         ..report.clone()
@@ -470,6 +471,7 @@ fn what_a_node_reports_comes_back() {
         is_stopping: true,
         volumes: standings.map(|standing| volume(9, standing)).to_vec(),
         reports_waiting: 8,
+        master_key_digest: Some([6; 32]),
         ..NodeReport::of("n1".to_owned(), ProcessId([7; 16]))
     };
     assert_eq!(NodeReport::from_wire(report.to_wire()), Ok(report));

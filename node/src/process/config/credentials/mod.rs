@@ -4,14 +4,12 @@
 //! `KEY=VALUE` lines that a shell can source too; `dev` makes such a file once. A [`Secret`] prints
 //! as dots, so no log line, error or debug output carries one.
 
-#![expect(clippy::disallowed_methods, reason = "the credentials file is read before there is a volume")]
-
 use std::fmt;
-use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::process::config::limits::CREDENTIALS_BYTES_MAX;
+use crate::process::config::private_file::{self, PrivateFileError};
 use base64::Engine as _;
 use sherd_core::env::Rng;
 
@@ -64,26 +62,9 @@ pub enum InvalidCredentials {
         /// The variable that is not set.
         missing: &'static str,
     },
-    /// The file cannot be read or written.
-    #[error("{op} {path}: {source}")]
-    Io {
-        /// The action that failed.
-        op: &'static str,
-        /// The file, or its directory.
-        path: PathBuf,
-        /// Why not.
-        source: io::Error,
-    },
-    /// Others may read the file.
-    #[error("{path} has mode {mode:04o}: allowed is {allowed:04o} at most (chmod {allowed:o} {path})", path = path.display())]
-    Mode {
-        /// The file.
-        path: PathBuf,
-        /// Its permission bits.
-        mode: u32,
-        /// The widest that is accepted.
-        allowed: u32,
-    },
+    /// The file cannot be read or written, or is open to others.
+    #[error(transparent)]
+    File(#[from] PrivateFileError),
     /// A line is not `KEY=VALUE`, or names a key twice or one that is not known.
     #[error("{path}:{line}: expected {ACCESS_KEY_LINE}=... and {SECRET_KEY_LINE}=..., once each", path = path.display())]
     Line {
@@ -141,14 +122,11 @@ impl Credentials {
     /// # Errors
     /// [`InvalidCredentials`] when it cannot be read, is open to others, or is malformed.
     pub fn from_file(path: &Path, allowed_mode: u32) -> Result<Self, InvalidCredentials> {
-        let io = |op| move |source| InvalidCredentials::Io { op, path: path.to_owned(), source };
-        let file = std::fs::File::open(path).map_err(io("open"))?;
-        // Of the open file, not of the path, which may name another file by then.
-        let mode = file.metadata().map_err(io("stat"))?.mode() & 0o777;
-        if mode & !allowed_mode != 0 {
-            return Err(InvalidCredentials::Mode { path: path.to_owned(), mode, allowed: allowed_mode });
-        }
-        let text = io::read_to_string(io::Read::take(file, CREDENTIALS_BYTES_MAX)).map_err(io("read"))?;
+        let bytes = private_file::read(path, allowed_mode, CREDENTIALS_BYTES_MAX)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let source = io::Error::from(io::ErrorKind::InvalidData);
+            PrivateFileError::Io { op: "read", path: path.to_owned(), source }
+        })?;
         Self::parse(&text, path)
     }
 
@@ -194,29 +172,12 @@ impl Credentials {
         Self::new(access_key_id, secret).expect("20 letters and digits, 40 visible characters")
     }
 
-    /// Writes the pair to a new file of mode 0600: under another name, synced, renamed, the
-    /// directory synced. A crash leaves the whole file or none.
+    /// Writes the pair to a new file of mode 0600. A crash leaves the whole file or none.
     ///
     /// # Errors
-    /// [`InvalidCredentials::Io`] says which step failed.
+    /// [`InvalidCredentials::File`] says which step failed.
     pub fn write_new(&self, path: &Path) -> Result<(), InvalidCredentials> {
-        let io = |op| move |source| InvalidCredentials::Io { op, path: path.to_owned(), source };
-        let new = path.with_extension("new");
-        // Left by a crash before the rename; it was never in use.
-        match std::fs::remove_file(&new) {
-            Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                return Err(io("remove the unfinished")(source));
-            }
-            _ => {}
-        }
-        let open = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&new);
-        let mut file = open.map_err(io("create"))?;
-        file.write_all(self.lines().as_bytes()).map_err(io("write"))?;
-        file.sync_all().map_err(io("sync"))?;
-        std::fs::rename(&new, path).map_err(io("rename to"))?;
-        let directory =
-            path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        std::fs::File::open(directory).and_then(|dir| dir.sync_all()).map_err(io("sync the directory of"))
+        Ok(private_file::write_new(path, self.lines().as_bytes())?)
     }
 }
 

@@ -30,7 +30,7 @@ fn a_file_of_two_lines_gives_the_pair_and_keeps_equal_signs() {
 fn a_file_that_others_may_read_is_refused() {
     let dir = temporary();
     let error = Credentials::from_file(&file(&dir, GOOD, 0o640), 0o600).expect_err("the group may read");
-    assert!(matches!(error, InvalidCredentials::Mode { mode: 0o640, .. }));
+    assert!(matches!(error, InvalidCredentials::File(PrivateFileError::Mode { mode: 0o640, .. })));
     assert!(error.to_string().contains("mode 0640"));
     Credentials::from_file(&file(&dir, GOOD, 0o440), 0o660).expect("a group is fine where that is allowed");
     assert!(Credentials::from_file(&file(&dir, GOOD, 0o444), 0o660).is_err());

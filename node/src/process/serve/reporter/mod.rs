@@ -349,6 +349,13 @@ impl NodeDesk for NodeReporter {
         }
     }
 
+    fn forget_iam(&self) {
+        // As with buckets.
+        if let Some(store) = self.stage.read().store() {
+            store.iam().forget();
+        }
+    }
+
     fn vouch(&self, volume: VolumeId) -> Result<(), String> {
         self.open_store()?.vouch(volume)
     }

@@ -29,6 +29,7 @@ use sherd_store::cluster::asker::Gateways;
 use sherd_store::cluster::damage::{Damage, ReportCounts, Reports};
 use sherd_store::cluster::deletions::Deletions;
 use sherd_store::cluster::pins::Pins;
+use sherd_store::iam::{Iam, IamConfig, MasterKey};
 use sherd_store::machine::heap::Heap;
 use sherd_store::machine::host::{Host, ThreadHost};
 use sherd_store::machine::reclaim::Reclaim;
@@ -60,6 +61,8 @@ pub struct StoreConfig {
     pub buffer_bytes_max: usize,
     /// Background work.
     pub upkeep: Settings,
+    /// The key under which secrets of access keys are kept, where the node has one.
+    pub master_key: Option<MasterKey>,
 }
 
 /// The machine under a store, or a simulation of one. The store touches nothing else.
@@ -147,7 +150,7 @@ pub enum StoreError {
 /// An open store. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Store {
-    objects: Objects,
+    verbs: Verbs,
     cluster: Arc<Cluster>,
     volumes: Volumes,
     upkeep: Arc<Upkeep>,
@@ -158,6 +161,22 @@ pub struct Store {
     wall: Arc<dyn Clock>,
     tasks: TaskTracker,
     stop: CancellationToken,
+}
+
+/// The parts of the store that requests use.
+#[derive(Debug, Clone)]
+struct Verbs {
+    objects: Objects,
+    iam: Iam,
+}
+
+impl Verbs {
+    fn new(config: ObjectsConfig, master_key: Option<MasterKey>) -> Self {
+        let (rng, others) = (Arc::clone(&config.rng), config.others.clone());
+        let objects = Objects::new(config);
+        let iam = Iam::new(IamConfig { objects: objects.clone(), rng, master_key, others });
+        Self { objects, iam }
+    }
 }
 
 impl Store {
@@ -174,7 +193,7 @@ impl Store {
         place: Option<ClusterPlace>,
     ) -> Result<Self, StoreError> {
         let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
-        let StoreConfig { buffer_bytes_max, upkeep, .. } = config;
+        let StoreConfig { buffer_bytes_max, upkeep, master_key, .. } = config;
         let Machine { disk, index, clock, rng, host } = machine;
         let is_alone = place.is_none();
         let alone = |disk| {
@@ -223,6 +242,7 @@ impl Store {
                 thresholds,
                 fast_etags,
                 upkeep,
+                master_key,
             },
             metrics,
         );
@@ -238,7 +258,7 @@ impl Store {
     /// Puts the layers together; nothing runs yet.
     fn assemble(parts: StoreParts, metrics: &Arc<Metrics>) -> (Self, Reports) {
         let StoreParts { volumes, digests, cluster, gateways, clock, rng, pool, .. } = parts;
-        let StoreParts { thresholds, fast_etags, upkeep, .. } = parts;
+        let StoreParts { thresholds, fast_etags, upkeep, master_key, .. } = parts;
         let wall = Arc::clone(&clock);
         let births = Arc::new(HybridClock::new(Arc::clone(&clock)));
         let clock = Arc::new(HybridClock::new(clock));
@@ -287,7 +307,7 @@ impl Store {
             report_counts: Arc::clone(&counts),
             settings: upkeep,
         });
-        let objects = Objects::new(ObjectsConfig {
+        let verbs = ObjectsConfig {
             cluster: Arc::clone(&cluster),
             registers,
             stripes,
@@ -298,18 +318,21 @@ impl Store {
             release_grace,
             deletion_patience: DeletionPatience::default(),
             others: gateways,
-        });
+        };
+        let verbs = Verbs::new(verbs, master_key);
         let upkeep = Arc::new(upkeep);
         let stop = CancellationToken::new();
-        (
-            Self { objects, cluster, volumes, upkeep, reports: counts, pool, reclaim, wall, tasks, stop },
-            reports,
-        )
+        (Self { verbs, cluster, volumes, upkeep, reports: counts, pool, reclaim, wall, tasks, stop }, reports)
     }
 
     /// The verbs.
     pub const fn objects(&self) -> &Objects {
-        &self.objects
+        &self.verbs.objects
+    }
+
+    /// Identity and access management.
+    pub const fn iam(&self) -> &Iam {
+        &self.verbs.iam
     }
 
     /// How reads that wait ask slow connections for their buffers.
@@ -376,6 +399,7 @@ struct StoreParts {
     thresholds: Thresholds,
     fast_etags: bool,
     upkeep: Settings,
+    master_key: Option<MasterKey>,
 }
 
 #[cfg(test)]
@@ -400,6 +424,7 @@ pub(crate) mod tests {
             fast_etags: false,
             buffer_bytes_max: 64 << 20,
             upkeep: Settings::default(),
+            master_key: None,
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
         let opened = Store::open(config, Machine::real(4 << 20), &metrics, None);

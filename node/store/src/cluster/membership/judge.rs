@@ -3,6 +3,9 @@
 use sherd_core::checksum::Digest;
 use sherd_core::report::NodeReport;
 
+/// The digest of a node without a master key, as it is shown.
+const NO_MASTER_KEY: &str = "0000000000000000";
+
 /// How another node differs from this one where all should be equal.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PeerProblem {
@@ -17,6 +20,14 @@ pub enum PeerProblem {
     /// The root credentials.
     #[error("other root credentials than here")]
     Credentials,
+    /// The master keys, under which secrets of access keys are kept.
+    #[error("another master key than here: {other}, here {own}")]
+    MasterKey {
+        /// Here.
+        own: String,
+        /// There.
+        other: String,
+    },
     /// The trusted certificate authorities.
     #[error("other trusted certificate authorities than here: {other}, here {own}")]
     Trust {
@@ -43,6 +54,10 @@ pub fn judge(own: &NodeReport, other: &NodeReport) -> Vec<PeerProblem> {
     }
     if differing(own.credentials_proof, other.credentials_proof).is_some() {
         problems.push(PeerProblem::Credentials);
+    }
+    if let Some((own, other)) = differing(own.master_key_digest, other.master_key_digest) {
+        let named = |shown: String| if shown == NO_MASTER_KEY { "none".to_owned() } else { shown };
+        problems.push(PeerProblem::MasterKey { own: named(own), other: named(other) });
     }
     let (own_cas, other_cas) = (authorities(own), authorities(other));
     if own_cas != other_cas && !own_cas.is_empty() && !other_cas.is_empty() {
@@ -82,6 +97,7 @@ mod tests {
             config_digest: Some([1; 32]),
             credentials_proof: Some([2; 32]),
             topology_digest: Some([3; 32]),
+            master_key_digest: Some([6; 32]),
             trusted_cas: vec![[4; 32], [5; 32]],
             ..NodeReport::of("n1".to_owned(), ProcessId([1; 16]))
         }
@@ -92,6 +108,7 @@ mod tests {
         let mut other = report();
         other.trusted_cas.reverse();
         other.topology_digest = None;
+        other.master_key_digest = None;
         assert_eq!(judge(&report(), &other), []);
     }
 
@@ -101,6 +118,7 @@ mod tests {
             config_digest: Some([0x11; 32]),
             credentials_proof: Some([0x22; 32]),
             topology_digest: Some([0x33; 32]),
+            master_key_digest: Some([0; 32]),
             trusted_cas: vec![[0x44; 32]],
             ..report()
         };
@@ -110,6 +128,7 @@ mod tests {
             assert!(said.contains(word), "{word}: {said}");
         }
         assert!(said.contains("3333333333333333, here 0303030303030303"), "{said}");
+        assert!(said.contains("another master key than here: none, here 0606060606060606"), "{said}");
         assert!(said.contains("credentials") && !said.contains("2222") && !said.contains("0202"), "{said}");
     }
 }

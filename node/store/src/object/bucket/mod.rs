@@ -22,11 +22,9 @@ use crate::register::{Proposal, Writer};
 use forget::ViewForgetting;
 use look_up::{BucketRegisters, living_in};
 
-mod cache;
 pub(super) mod look_up;
 mod registers;
 pub(super) mod forget;
-pub(super) mod documents;
 mod config;
 mod deletion;
 

@@ -138,7 +138,7 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
     assert!(list().await.is_ok_and(|page| page.entries.is_empty()));
     objects.delete_bucket(bucket.clone()).await.expect("deleted");
     let views = &objects.inner.under.views;
-    views.fill(views.start(&view.name), view);
+    views.fill(views.start(&view.name), &view.name.clone(), view);
     let listed = list().await;
     assert!(matches!(listed, Err(Error::Missing(MissingResource::Bucket))), "{listed:?}");
     node.close().await;

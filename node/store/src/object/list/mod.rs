@@ -135,16 +135,32 @@ impl Listings {
         Ok(all.into_iter().skip(behind.map_or(0, |at| at + 1)).collect())
     }
 
-    /// Lists buckets by name: those that begin with `prefix` and come behind `after`.
+    /// Lists names of documents: those that begin with `prefix` and come behind `after`. The second value is
+    /// where the next page begins.
+    pub(super) async fn documents(
+        &self,
+        prefix: &str,
+        after: Option<String>,
+        max: usize,
+    ) -> Result<(Vec<ObjectKey>, Option<String>)> {
+        let walk = self.names(query(prefix, None, after, shows_object, max + 1), name_entry).await?;
+        Ok(page(walk, max, |stopped| stopped, |last| last.as_str().to_owned()))
+    }
+
+    /// Lists buckets by name: those that begin with `prefix` and come behind `after`. Documents of the system
+    /// have a slash in their names: they are passed as the two common prefixes that they have.
     pub(super) async fn buckets(&self, prefix: &str, after: Option<&str>, max: u32) -> Result<BucketPage> {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(10_000);
+        if prefix.contains('/') {
+            return Ok(BucketPage { buckets: Vec::new(), next: None });
+        }
         let after = after.map(str::to_owned);
         // Clients that ask for all buckets in one page know of no next one: the walk never stops before its
         // end.
         let query = Query {
             hidden_max: usize::MAX,
             passed_max: u64::MAX,
-            ..query(prefix, None, after, shows_bucket, max.saturating_add(1))
+            ..query(prefix, Some("/"), after, shows_bucket_or_document, max.saturating_add(1))
         };
         let walk = self.names(query, bucket_entry).await?;
         let (buckets, next) = page(walk, max, |stopped| stopped, |last| last.name.as_str().to_owned());
@@ -311,6 +327,13 @@ fn upload_entries(shown: ListedName) -> Vec<UploadEntry> {
     }
 }
 
+fn name_entry(shown: ListedName) -> Option<ObjectKey> {
+    match shown {
+        ListedName::Key(key, _) => Some(key),
+        ListedName::Prefix(_) => None,
+    }
+}
+
 fn bucket_entry(shown: ListedName) -> Option<BucketInfo> {
     match shown {
         ListedName::Key(name, Value { state: State::Bucket(bucket), .. }) => {
@@ -325,9 +348,10 @@ fn shows_object(value: &Value) -> bool {
     matches!(&value.state, State::Object(object) if object.current().is_some())
 }
 
-/// Values that show as buckets.
-fn shows_bucket(value: &Value) -> bool {
-    matches!(&value.state, State::Bucket(bucket) if bucket.phase != BucketPhase::Deleted)
+/// Values that show as buckets, or below the common prefixes of documents.
+fn shows_bucket_or_document(value: &Value) -> bool {
+    let is_bucket = matches!(&value.state, State::Bucket(bucket) if bucket.phase != BucketPhase::Deleted);
+    is_bucket || shows_object(value)
 }
 
 /// Values that show as keys with open uploads.

@@ -19,9 +19,9 @@ use sherd_core::id::{BucketId, ChangeId, ObjectKey};
 use sherd_core::limits::{CONFIG_BYTES_MAX, CONFIG_INLINE_BYTES_MAX, CONFIG_WRITE_MS_MAX};
 use sherd_core::record::{Bucket, BucketPhase, Entries, State};
 
-use super::documents::generation_of;
 use super::{Buckets, active_in, proposal};
 use crate::cluster::KeyRoute;
+use crate::object::documents::{DocumentRefusal, Documents};
 use crate::object::error::{Error, Invalid, Result};
 use crate::object::limits::CONFIG_TRIES;
 use crate::object::task::to_the_end;
@@ -79,7 +79,7 @@ impl Buckets {
         {
             for &kind in ConfigKind::ALL {
                 let entry = bucket.entries.get(kind.number());
-                self.under.documents.remove_named(id, kind, entry).await;
+                remove_named(&self.under.documents, id, kind, entry).await;
             }
         }
     }
@@ -117,7 +117,7 @@ impl Buckets {
             };
             match self.change_entry(name, change).await {
                 Ok(()) => {
-                    let removed = self.under.documents.remove_named(bucket.id, kind, named);
+                    let removed = remove_named(&self.under.documents, bucket.id, kind, named);
                     join(self.forgetting.everywhere(name), removed).await;
                     return Ok(());
                 }
@@ -188,6 +188,23 @@ impl EntryChange {
             None => entries.remove(self.kind.number()),
         }
         entries
+    }
+}
+
+/// The document that an entry names.
+fn generation_of(entry: Option<&Bytes>) -> Option<Generation> {
+    match ConfigEntry::decode(entry?.clone()) {
+        Ok(ConfigEntry::Document { generation, .. }) => Some(generation),
+        Ok(ConfigEntry::Inline(_)) | Err(_) => None,
+    }
+}
+
+/// Removes the document that an entry names, where it names one. Where this fails, its age removes it.
+async fn remove_named(documents: &Documents, bucket: BucketId, kind: ConfigKind, entry: Option<&Bytes>) {
+    let Some(generation) = generation_of(entry) else { return };
+    let register = generation.register(bucket, kind);
+    if let Err(DocumentRefusal::Failed(error)) = documents.remove(&register, None).await {
+        tracing::debug!(?register, %error, "a replaced document is left for now");
     }
 }
 

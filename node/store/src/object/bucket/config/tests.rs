@@ -184,7 +184,7 @@ async fn a_named_document_that_is_gone_is_neither_an_old_nor_an_empty_configurat
     objects.set_config(bucket(), long_cors("https://b.example", 2 << 10)).await.expect("set");
     let stored = objects.inner.under.stored(&bucket()).await.expect("there");
     let entry = stored.entries.get(ConfigKind::Cors.number());
-    objects.inner.under.documents.remove_named(stored.id, ConfigKind::Cors, entry).await;
+    super::remove_named(&objects.inner.under.documents, stored.id, ConfigKind::Cors, entry).await;
     let is_unavailable =
         |error| matches!(error, Error::Unavailable(crate::object::error::UnavailableReason::Quorum));
     assert!(objects.bucket(&bucket()).await.is_err_and(is_unavailable));

@@ -5,23 +5,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt;
+use futures::future::join_all;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use sherd_core::config::ConfigKind;
 use sherd_core::config::cors::{Cors, CorsRule};
 use sherd_core::message;
 
 use super::*;
+use crate::cluster::asker::AskError;
 use crate::object::bucket::Buckets;
-use crate::object::bucket::cache::LookupUnderWay;
 use crate::object::error::{Error, UnavailableReason};
-use crate::object::limits::BUCKET_REFRESH_AFTER;
 use crate::object::view::LookupError;
 use crate::object::{NewBucket, Objects};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::tests::{DEADLINE, Directories, Node, key_of};
+use crate::views::LookupUnderWay;
+use crate::views::limits::{FORGET_MARGIN, FORGET_PAUSE, REFRESH_AFTER, VIEW_PERIOD};
 
 /// The reaction of a node to the call.
 #[derive(Debug, Clone)]
@@ -68,6 +71,10 @@ impl Gateways for Others {
         }
         self.told.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    async fn forget_iam(&self, _: &str) -> Result<(), AskError> {
+        unreachable!("buckets are changed here")
     }
 }
 
@@ -136,8 +143,8 @@ async fn who_does_not_say_that_it_forgot_is_waited_for_until_its_view_is_too_old
         (vec![], Duration::ZERO),
         (vec![Reaction::Forgets(objects()), Reaction::Forgets(objects())], Duration::ZERO),
         (vec![Reaction::Forgets(objects()), Reaction::Returns(objects())], FORGET_PAUSE),
-        (vec![Reaction::Refuses, Reaction::Forgets(objects())], BUCKET_VIEW_PERIOD + FORGET_MARGIN),
-        (vec![Reaction::Forgets(objects()), Reaction::Silent], BUCKET_VIEW_PERIOD + FORGET_MARGIN),
+        (vec![Reaction::Refuses, Reaction::Forgets(objects())], VIEW_PERIOD + FORGET_MARGIN),
+        (vec![Reaction::Forgets(objects()), Reaction::Silent], VIEW_PERIOD + FORGET_MARGIN),
     ] {
         let (others, begun) = (Others::of(reactions.clone()), Instant::now());
         forgetting(&node, &others).everywhere(&key_of("bucket")).await;
@@ -254,7 +261,7 @@ async fn a_view_is_refreshed_behind_a_request_that_finds_it_a_second_old() {
     let changed = node.objects().set_config(key_of("bucket"), cors("https://a.example")).await;
     changed.expect("changed");
     tokio::time::pause();
-    tokio::time::advance(BUCKET_REFRESH_AFTER).await;
+    tokio::time::advance(REFRESH_AFTER).await;
     let first = gateway.objects().remembered_bucket(&key_of("bucket")).expect("young enough");
     assert_eq!(first.config.cors(), Ok(None), "the request does not wait");
     tokio::time::resume();

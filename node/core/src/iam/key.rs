@@ -1,0 +1,135 @@
+//! An access key: its user, its status, its secret wrapped by the master key; and when it was last used.
+//!
+//! ```text
+//! key  := version u8 = 1, id text, user EntityRef, status u8 (1 active, 2 inactive), created ms u64,
+//!         fingerprint 8, nonce 12, secret blob (sealed, its tag of 16 bytes behind it)
+//! use  := version u8 = 1, used ms u64, service text, region text
+//! ```
+
+use std::fmt;
+
+use bytes::Bytes;
+
+use super::name::AccessKeyId;
+use super::reference::{EntityRef, read_key_id};
+use super::{VERSION, begin};
+use crate::codec::{DecodeError, Writer};
+use crate::limits::{IAM_SECRET_BYTES_MAX, IAM_USE_TEXT_BYTES_MAX};
+
+/// Whether a key may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum KeyStatus {
+    /// It may.
+    Active = 1,
+    /// It may not, until it is made active again.
+    Inactive = 2,
+}
+
+/// A secret under the master key: AES-256-GCM with the key's id as additional data.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WrappedSecret {
+    /// Names the master key.
+    pub fingerprint: [u8; 8],
+    /// Drawn for this secret alone.
+    pub nonce: [u8; 12],
+    /// The sealed secret, with its tag.
+    pub sealed: Bytes,
+}
+
+impl fmt::Debug for WrappedSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "WrappedSecret({})", hex::encode(self.fingerprint))
+    }
+}
+
+/// An access key. It is good where it is active, its user is there with this id, and the user's record lists
+/// it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyRecord {
+    /// Its id.
+    pub id: AccessKeyId,
+    /// Its user.
+    pub user: EntityRef,
+    /// Whether it may be used.
+    pub status: KeyStatus,
+    /// When it was made, in milliseconds since the Unix epoch.
+    pub created_ms: u64,
+    /// Its secret.
+    pub secret: WrappedSecret,
+}
+
+impl KeyRecord {
+    /// Its stored bytes.
+    pub fn encode(&self) -> Bytes {
+        let Self { id, user, status, created_ms, secret } = self;
+        let WrappedSecret { fingerprint, nonce, sealed } = secret;
+        let mut writer = Writer::new();
+        writer.u8(VERSION).blob(id.as_str().as_bytes());
+        user.write(&mut writer);
+        writer.u8(*status as u8).u64(*created_ms).raw(fingerprint).raw(nonce).blob(sealed);
+        writer.finish()
+    }
+
+    /// From its stored bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] where they have another form.
+    pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = begin(bytes, "access key")?;
+        let id = read_key_id(&mut reader)?;
+        let user = EntityRef::read(&mut reader)?;
+        let status = match reader.u8("key status")? {
+            1 => KeyStatus::Active,
+            2 => KeyStatus::Inactive,
+            _ => return Err(DecodeError::Invalid { field: "key status" }),
+        };
+        let created_ms = reader.u64("creation")?;
+        let secret = WrappedSecret {
+            fingerprint: reader.array("fingerprint")?,
+            nonce: reader.array("nonce")?,
+            sealed: reader.blob("secret")?,
+        };
+        reader.finish("access key")?;
+        if secret.sealed.len() > IAM_SECRET_BYTES_MAX {
+            return Err(DecodeError::Invalid { field: "secret" });
+        }
+        Ok(Self { id, user, status, created_ms, secret })
+    }
+}
+
+/// When a key was last used, and for what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUse {
+    /// In milliseconds since the Unix epoch.
+    pub used_ms: u64,
+    /// The service, as the signature names it.
+    pub service: String,
+    /// The region, as the signature names it.
+    pub region: String,
+}
+
+impl KeyUse {
+    /// Its stored bytes.
+    pub fn encode(&self) -> Bytes {
+        let Self { used_ms, service, region } = self;
+        let mut writer = Writer::new();
+        writer.u8(VERSION).u64(*used_ms).blob(service.as_bytes()).blob(region.as_bytes());
+        writer.finish()
+    }
+
+    /// From its stored bytes.
+    ///
+    /// # Errors
+    /// [`DecodeError`] where they have another form.
+    pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
+        let mut reader = begin(bytes, "key use")?;
+        let (used_ms, service) = (reader.u64("time of use")?, reader.text("service")?);
+        let region = reader.text("region")?;
+        reader.finish("key use")?;
+        if service.len().max(region.len()) > IAM_USE_TEXT_BYTES_MAX {
+            return Err(DecodeError::Invalid { field: "key use" });
+        }
+        Ok(Self { used_ms, service, region })
+    }
+}

@@ -1,0 +1,68 @@
+//! Records of identity and access management: users, groups, access keys, managed policies, the
+//! account, and when a key was last used.
+//!
+//! Each is a register of the system namespace, `iam/<kind>/<name in lower case>`, with its record as the body
+//! of an object. A record begins with the version of its form. Records name each other by name and id
+//! ([`EntityRef`]): a record that was deleted and made again under its name has another id, so what named the
+//! former one names nothing. `docs/disk-format.md` draws them. No bucket has a slash in its name.
+
+#![deny(clippy::indexing_slicing)]
+
+mod name;
+mod reference;
+mod key;
+mod principal;
+mod policy;
+mod account;
+
+pub use account::Account;
+pub use key::{KeyRecord, KeyStatus, KeyUse, WrappedSecret};
+pub use name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path, check_policy_name};
+pub use policy::{ManagedPolicy, PolicyVersion};
+pub use principal::{GroupRecord, InlinePolicy, PolicySet, UserRecord};
+pub use reference::EntityRef;
+
+use bytes::Bytes;
+
+use crate::codec::{DecodeError, Reader, Writer};
+use crate::limits::{IAM_RECORD_BYTES_MAX, IAM_TAGS_MAX};
+use crate::record::Tag;
+
+/// The number of the one account: 12 digits, as AWS's are.
+pub const ACCOUNT: &str = "000000000001";
+
+/// The first part of the names of all registers of IAM.
+pub const REGISTERS: &str = "iam/";
+
+/// The version of the stored form of every record.
+const VERSION: u8 = 1;
+
+/// Begins to read a record: its size and its version.
+fn begin(bytes: Bytes, field: &'static str) -> Result<Reader, DecodeError> {
+    if bytes.len() > IAM_RECORD_BYTES_MAX {
+        return Err(DecodeError::Invalid { field });
+    }
+    let mut reader = Reader::new(bytes);
+    match reader.u8(field)? {
+        VERSION => Ok(reader),
+        version => Err(DecodeError::Version { field, version }),
+    }
+}
+
+fn write_tags(writer: &mut Writer, tags: &[Tag]) {
+    writer.count(tags.len());
+    for Tag { key, value } in tags {
+        writer.blob(key.as_bytes()).blob(value.as_bytes());
+    }
+}
+
+fn read_tags(reader: &mut Reader) -> Result<Vec<Tag>, DecodeError> {
+    let count = reader.count(8, "tags")?;
+    if count > IAM_TAGS_MAX {
+        return Err(DecodeError::Invalid { field: "tags" });
+    }
+    (0..count).map(|_| Ok(Tag { key: reader.text("tag key")?, value: reader.text("tag value")? })).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,201 @@
+//! Each record's golden bytes, and bytes that do not decode.
+
+use super::*;
+use crate::config::public_access::PublicAccessBlock;
+
+/// Draws zeros: every letter is A.
+#[derive(Debug)]
+struct Zeros;
+
+impl crate::env::Rng for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+/// Text as it is stored.
+fn text(text: &str) -> String {
+    let length = u32::try_from(text.len()).expect("short").to_le_bytes();
+    format!("{}{}", hex::encode(length), hex::encode(text))
+}
+
+fn reference(kind: EntityKind, name: &str) -> EntityRef {
+    EntityRef { name: name.to_owned(), id: EntityId::draw(kind, &Zeros) }
+}
+
+fn user() -> UserRecord {
+    UserRecord {
+        id: EntityId::draw(EntityKind::User, &Zeros),
+        name: "Ada".to_owned(),
+        path: "/a/".to_owned(),
+        created_ms: 0x0102,
+        tags: vec![Tag { key: "k".to_owned(), value: "v".to_owned() }],
+        policies: PolicySet {
+            inline: vec![InlinePolicy { name: "i".to_owned(), document: "{}".to_owned() }],
+            attached: vec![reference(EntityKind::Policy, "p")],
+        },
+        groups: vec![reference(EntityKind::Group, "g")],
+        keys: vec![AccessKeyId::draw(&Zeros)],
+    }
+}
+
+fn named(id: &str, name: &str) -> String {
+    [text(id), text(name), text("/a/"), "0201000000000000".to_owned()].concat()
+}
+
+/// Checks the golden bytes, that they come back, and that no other length of them does.
+fn holds<R: PartialEq + std::fmt::Debug>(
+    record: &R,
+    encode: impl Fn(&R) -> Bytes,
+    decode: impl Fn(Bytes) -> Result<R, DecodeError>,
+    golden: &str,
+) {
+    let bytes = encode(record);
+    assert_eq!(hex::encode(&bytes), golden);
+    assert_eq!(decode(bytes.clone()).as_ref(), Ok(record));
+    for length in 0..bytes.len() {
+        assert!(decode(bytes.slice(..length)).is_err(), "cut at {length}");
+    }
+    let longer = Bytes::from([&bytes[..], &[0]].concat());
+    assert!(decode(longer).is_err());
+    let mut later = bytes.to_vec();
+    later.splice(..1, [2]);
+    let later = Bytes::from(later);
+    assert!(matches!(decode(later), Err(DecodeError::Version { version: 2, .. })));
+}
+
+#[test]
+fn a_user_is_these_bytes() {
+    let (user, one) = (user(), "01000000");
+    let golden = [
+        "01".to_owned(),
+        named("AIDAAAAAAAAAAAAAAAAAA", "Ada"),
+        [one, &text("k"), &text("v")].concat(),
+        [one, &text("i"), &text("{}")].concat(),
+        [one, &text("p"), &text("ANPAAAAAAAAAAAAAAAAAA")].concat(),
+        [one, &text("g"), &text("AGPAAAAAAAAAAAAAAAAAA")].concat(),
+        [one, &text("AKIAAAAAAAAAAAAAAAAA")].concat(),
+    ];
+    holds(&user, UserRecord::encode, UserRecord::decode, &golden.concat());
+    assert_eq!(user.arn(), "arn:aws:iam::000000000001:user/a/Ada");
+}
+
+#[test]
+fn a_group_is_these_bytes() {
+    let UserRecord { path, created_ms, policies, .. } = user();
+    let id = EntityId::draw(EntityKind::Group, &Zeros);
+    let group = GroupRecord { id, name: "Ops".to_owned(), path, created_ms, policies };
+    let golden = [
+        "01".to_owned(),
+        named("AGPAAAAAAAAAAAAAAAAAA", "Ops"),
+        ["01000000", &text("i"), &text("{}")].concat(),
+        ["01000000", &text("p"), &text("ANPAAAAAAAAAAAAAAAAAA")].concat(),
+    ];
+    holds(&group, GroupRecord::encode, GroupRecord::decode, &golden.concat());
+}
+
+#[test]
+fn a_managed_policy_is_these_bytes() {
+    let policy = ManagedPolicy {
+        id: EntityId::draw(EntityKind::Policy, &Zeros),
+        name: "Read".to_owned(),
+        path: "/a/".to_owned(),
+        created_ms: 0x0102,
+        description: "d".to_owned(),
+        updated_ms: 3,
+        tags: Vec::new(),
+        default: 2,
+        last: 4,
+        versions: vec![PolicyVersion { number: 2, created_ms: 5, document: "{}".to_owned() }],
+    };
+    let golden = [
+        "01".to_owned(),
+        named("ANPAAAAAAAAAAAAAAAAAA", "Read"),
+        [&text("d"), "0300000000000000", "00000000"].concat(),
+        "02000000 04000000 01000000 02000000 0500000000000000".replace(' ', ""),
+        text("{}"),
+    ];
+    holds(&policy, ManagedPolicy::encode, ManagedPolicy::decode, &golden.concat());
+    let without = ManagedPolicy { default: 3, ..policy };
+    assert!(ManagedPolicy::decode(without.encode()).is_err(), "its default is none of its versions");
+}
+
+#[test]
+fn a_key_is_these_bytes_and_shows_nothing_of_its_secret() {
+    let sealed = Bytes::from_static(b"sealed bytes");
+    let key = KeyRecord {
+        id: AccessKeyId::draw(&Zeros),
+        user: reference(EntityKind::User, "Ada"),
+        status: KeyStatus::Inactive,
+        created_ms: 0x0102,
+        secret: WrappedSecret { fingerprint: [7; 8], nonce: [8; 12], sealed: sealed.clone() },
+    };
+    let golden = [
+        ["01", &text("AKIAAAAAAAAAAAAAAAAA"), &text("Ada"), &text("AIDAAAAAAAAAAAAAAAAAA")].concat(),
+        "02 0201000000000000 0707070707070707 080808080808080808080808".replace(' ', ""),
+        text("sealed bytes"),
+    ];
+    holds(&key, KeyRecord::encode, KeyRecord::decode, &golden.concat());
+    let shown = format!("{key:?}");
+    assert!(shown.contains("0707070707070707") && !shown.contains("sealed bytes"), "{shown}");
+    let secret = WrappedSecret { sealed: vec![0; IAM_RECORD_BYTES_MAX / 2].into(), ..key.secret.clone() };
+    assert!(KeyRecord::decode(KeyRecord { secret, ..key }.encode()).is_err());
+}
+
+#[test]
+fn the_account_and_a_use_are_these_bytes() {
+    let block = |block| Account { public_access_block: block };
+    holds(&block(None), Account::encode, Account::decode, "0100000000");
+    holds(&block(Some(PublicAccessBlock::ALL)), Account::encode, Account::decode, "0102000000010f");
+    let used = KeyUse { used_ms: 9, service: "s3".to_owned(), region: "r".to_owned() };
+    let golden = ["01", "0900000000000000", &text("s3"), &text("r")].concat();
+    holds(&used, KeyUse::encode, KeyUse::decode, &golden);
+}
+
+#[test]
+fn records_past_their_limits_are_refused() {
+    let many = |count: usize| (0..count).map(|_| reference(EntityKind::Group, "g")).collect::<Vec<_>>();
+    let keys = |count: usize| vec![AccessKeyId::draw(&Zeros); count];
+    assert!(UserRecord::decode(UserRecord { groups: many(10), ..user() }.encode()).is_ok());
+    assert!(UserRecord::decode(UserRecord { groups: many(11), ..user() }.encode()).is_err());
+    assert!(UserRecord::decode(UserRecord { keys: keys(3), ..user() }.encode()).is_err());
+    let inline = InlinePolicy { name: "i".to_owned(), document: " ".repeat(IAM_RECORD_BYTES_MAX) };
+    let policies = PolicySet { inline: vec![inline], attached: Vec::new() };
+    assert!(UserRecord::decode(UserRecord { policies, ..user() }.encode()).is_err());
+    for (name, path) in [("", "/"), ("a/b", "/"), ("a", ""), ("a", "/a"), ("a", "//")] {
+        let user = UserRecord { name: name.to_owned(), path: path.to_owned(), ..user() };
+        assert!(UserRecord::decode(user.encode()).is_err(), "{name:?} {path:?}");
+    }
+}
+
+#[test]
+fn names_keep_their_case_and_share_a_register() {
+    let register = |kind: EntityKind, name: &str| kind.register(name).map(|key| key.key.to_string());
+    assert_eq!(register(EntityKind::User, "Ada"), Ok("iam/user/ada".to_owned()));
+    assert_eq!(register(EntityKind::Group, "ADA"), register(EntityKind::Group, "ada"));
+    assert_eq!(register(EntityKind::Policy, "a_+=,.@-Z9"), Ok("iam/policy/a_+=,.@-z9".to_owned()));
+    assert!(register(EntityKind::User, &"u".repeat(64)).is_ok());
+    assert!(register(EntityKind::User, &"u".repeat(65)).is_err());
+    assert!(register(EntityKind::Group, &"g".repeat(128)).is_ok());
+    for bad in ["", "a/b", "a b", "\u{e4}", "a*"] {
+        assert!(register(EntityKind::User, bad).is_err(), "{bad:?}");
+    }
+    for (path, is_good) in [("/", true), ("/a/b/", true), ("a/", false), ("/a", false), ("/ /", false)] {
+        assert_eq!(check_path(path).is_ok(), is_good, "{path:?}");
+    }
+    assert!(check_path(&format!("/{}/", "p".repeat(510))).is_ok());
+    assert!(check_path(&format!("/{}/", "p".repeat(511))).is_err());
+}
+
+#[test]
+fn no_other_text_is_a_keys_id() {
+    let id = AccessKeyId::draw(&Zeros);
+    assert_eq!(AccessKeyId::parse("AKIAAAAAAAAAAAAAAAAA"), Some(id));
+    assert_eq!(id.register().key.as_str(), "iam/key/akiaaaaaaaaaaaaaaaaa");
+    assert_eq!(id.register_of_use().key.as_str(), "iam/use/akiaaaaaaaaaaaaaaaaa");
+    for other in ["", "AKIA", "akiaaaaaaaaaaaaaaaaa", "AKIAAAAAAAAAAAAAAAA1", "AKIAAAAAAAAAAAAAAAAAA", "root"]
+    {
+        assert_eq!(AccessKeyId::parse(other), None, "{other}");
+    }
+    assert!(EntityId::parse("AKIAAAAAAAAAAAAAAAAAA".to_owned()).is_err(), "of no entity");
+}

@@ -1,0 +1,246 @@
+//! Why a call of IAM failed, in AWS's words where it has some.
+
+use sherd_core::codec::DecodeError;
+use sherd_core::iam::{EntityKind, InvalidEntity};
+use sherd_policy::MalformedPolicy;
+
+use super::fingerprint::Fingerprint;
+use crate::object;
+use crate::register::Failure;
+
+/// The result of IAM's calls.
+pub type Result<T> = std::result::Result<T, IamError>;
+
+/// A call failed. Nothing changed, unless [`IamError::may_have_changed`].
+#[derive(Debug, thiserror::Error)]
+pub enum IamError {
+    /// The named entity is not there (`NoSuchEntity`).
+    #[error(transparent)]
+    NoSuchEntity(#[from] MissingEntity),
+    /// The name is taken (`EntityAlreadyExists`).
+    #[error("{} with name {name} already exists.", .kind.title())]
+    EntityAlreadyExists {
+        /// Of which kind.
+        kind: EntityKind,
+        /// The name.
+        name: String,
+    },
+    /// Something is left that must go first (`DeleteConflict`).
+    #[error(transparent)]
+    DeleteConflict(#[from] DeleteConflict),
+    /// A quota of AWS (`LimitExceeded`).
+    #[error(transparent)]
+    LimitExceeded(#[from] LimitExceeded),
+    /// Others changed the same record again and again (`ConcurrentModification`): try again.
+    #[error(
+        "The request was rejected because multiple requests to change this object were submitted simultaneously."
+    )]
+    ConcurrentModification,
+    /// A name or a path breaks its rules (`ValidationError`).
+    #[error("{field}: {source}")]
+    Invalid {
+        /// The parameter.
+        field: &'static str,
+        /// Which rule.
+        source: InvalidEntity,
+    },
+    /// A tag breaks AWS's rules (`InvalidInput`).
+    #[error("a tag has a key of 1 to 128 and a value of at most 256 characters, and no key is there twice")]
+    InvalidTag,
+    /// A description is too long (`ValidationError`).
+    #[error("a description has at most {} characters", sherd_core::limits::IAM_DESCRIPTION_CHARS_MAX)]
+    Description,
+    /// A policy document has another form (`MalformedPolicyDocument`).
+    #[error(transparent)]
+    MalformedPolicy(#[from] MalformedPolicy),
+    /// This node was started without a master key: no secret can be kept.
+    #[error("this node has no master key, under which secrets are kept: set master_key_file")]
+    NoMasterKey,
+    /// Records could not be read.
+    #[error(transparent)]
+    Read(#[from] IamReadError),
+    /// A record could not be written.
+    #[error(transparent)]
+    Write(#[from] object::Error),
+}
+
+impl IamError {
+    /// Whether something may have changed although the call failed.
+    pub const fn may_have_changed(&self) -> bool {
+        match self {
+            Self::NoSuchEntity(_)
+            | Self::EntityAlreadyExists { .. }
+            | Self::DeleteConflict(_)
+            | Self::LimitExceeded(_)
+            | Self::ConcurrentModification
+            | Self::Invalid { .. }
+            | Self::InvalidTag
+            | Self::Description
+            | Self::MalformedPolicy(_)
+            | Self::NoMasterKey => false,
+            Self::Read(_) | Self::Write(_) => true,
+        }
+    }
+}
+
+impl From<Failure> for IamError {
+    fn from(failure: Failure) -> Self {
+        Self::Read(failure.into())
+    }
+}
+
+/// Why an access key, or another record, could not be read. It is not "unknown": the caller is to try again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IamReadError {
+    /// A register could not be read.
+    #[error(transparent)]
+    Register(#[from] Failure),
+    /// Each read took two seconds, or a change came between.
+    #[error("records changed during each read, or took two seconds")]
+    Changing,
+    /// A record does not decode.
+    #[error("the record {register}: {source}")]
+    Undecodable {
+        /// Its register.
+        register: String,
+        /// Why.
+        source: DecodeError,
+    },
+    /// A policy that was stored does not parse.
+    #[error("the stored policy {name}: {reason}")]
+    MalformedPolicy {
+        /// Its name.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// The secret was wrapped under another master key than this node's.
+    #[error("the secret of this access key is kept under the master key {wrapped}; this node has {own}")]
+    OtherMasterKey {
+        /// Names the one that it was wrapped under.
+        wrapped: Fingerprint,
+        /// Names this node's.
+        own: Fingerprint,
+    },
+    /// This node was started without a master key.
+    #[error("this node has no master key: the secret of this access key is kept under {wrapped}")]
+    NoMasterKey {
+        /// Names the one that it was wrapped under.
+        wrapped: Fingerprint,
+    },
+    /// The secret is not what was wrapped.
+    #[error("the secret of this access key does not open under its master key")]
+    DamagedSecret,
+}
+
+/// The entity that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MissingEntity {
+    /// A user or a group.
+    #[error("The {} with name {name} cannot be found.", .kind.word())]
+    Named {
+        /// Of which kind.
+        kind: EntityKind,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A managed policy.
+    #[error("Policy {name} does not exist or is not attachable.")]
+    Policy {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A version of a managed policy.
+    #[error("Policy version v{number} does not exist.")]
+    PolicyVersion {
+        /// Which one.
+        number: u32,
+    },
+    /// An inline policy.
+    #[error("The {} policy with name {name} cannot be found.", .owner.word())]
+    InlinePolicy {
+        /// The kind of its owner.
+        owner: EntityKind,
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A managed policy that is not attached.
+    #[error("Policy {name} was not found.")]
+    Attachment {
+        /// The name that was asked for.
+        name: String,
+    },
+    /// A user that is not in the group.
+    #[error("The user with name {user} cannot be found in group {group}.")]
+    Member {
+        /// The user.
+        user: String,
+        /// The group.
+        group: String,
+    },
+    /// An access key.
+    #[error("The Access Key with id {id} cannot be found.")]
+    Key {
+        /// The id that was asked for.
+        id: String,
+    },
+}
+
+/// A part of an entity that must go before the entity can.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum DeleteConflict {
+    /// A user's access keys.
+    #[error("Cannot delete entity, must delete access keys first.")]
+    AccessKeys,
+    /// Inline policies.
+    #[error("Cannot delete entity, must delete policies first.")]
+    InlinePolicies,
+    /// Attached policies.
+    #[error("Cannot delete entity, must detach all policies first.")]
+    AttachedPolicies,
+    /// A user's groups.
+    #[error("Cannot delete entity, must remove users from group first.")]
+    Memberships,
+    /// A group's users.
+    #[error("Cannot delete entity, must remove users from group first.")]
+    Members,
+    /// A managed policy that is attached.
+    #[error("Cannot delete a policy attached to entities.")]
+    Attached,
+    /// A managed policy of several versions.
+    #[error(
+        "This policy has more than one version. Before you delete a policy, you must delete the policy's versions. The default version is deleted with the policy."
+    )]
+    Versions,
+    /// The version in force.
+    #[error("Cannot delete the default version of a policy.")]
+    DefaultVersion,
+}
+
+/// A quota.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LimitExceeded {
+    /// A number of entities.
+    #[error("Cannot exceed quota for {quota}: {max}")]
+    Quota {
+        /// The quota's name, as AWS has it.
+        quota: &'static str,
+        /// How many there may be.
+        max: usize,
+    },
+    /// The inline policies of a user or a group are too long together.
+    #[error("Maximum policy size of {max} bytes exceeded for {} {name}", .owner.word())]
+    PolicySize {
+        /// The kind of the owner.
+        owner: EntityKind,
+        /// Its name.
+        name: String,
+        /// Characters that they may have.
+        max: usize,
+    },
+    /// A managed policy has as many versions as it may.
+    #[error(
+        "A managed policy can have up to 5 versions. Before you create a new version, you must delete an existing version."
+    )]
+    PolicyVersions,
+}

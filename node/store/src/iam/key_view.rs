@@ -1,0 +1,267 @@
+//! An access key as a request needs it: its secret, its user, and all policies of the user and its groups,
+//! composed from their records.
+//!
+//! ```text
+//! key -> its user, where it has this id and lists the key -> groups -> inline and attached policies
+//! ```
+//! A record that is named and is not there, or has another id, gives nothing. One that cannot be read, or
+//! does not decode, fails the whole: a policy that denies must not be left out.
+
+use std::fmt;
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
+
+use sherd_core::iam::{
+    AccessKeyId, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, KeyStatus, ManagedPolicy,
+    PolicySet, UserRecord,
+};
+use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
+
+use super::error::IamReadError;
+use super::fingerprint::Fingerprint;
+use super::limits::{PARSED_BYTES, PARSED_BYTES_MAX, VIEW_BYTES};
+use super::master_key::{KeySecret, MasterKey};
+use super::records::{FoundRecord, Record, Records};
+
+type Result<T> = std::result::Result<T, IamReadError>;
+
+/// A good access key, as it was at most two seconds ago.
+pub struct KeyView {
+    /// The key's id.
+    pub access_key: AccessKeyId,
+    /// The key's secret.
+    pub secret: KeySecret,
+    /// The user's name, as it is capitalised.
+    pub user_name: String,
+    /// The user's id.
+    pub user_id: EntityId,
+    /// The user, with all policies that apply to it. The same one as in the view before, where no record
+    /// changed.
+    pub identity: Arc<Identity>,
+    /// The hash of all records that it was composed of.
+    source: [u8; 32],
+    weight: u64,
+}
+
+impl KeyView {
+    pub(super) const fn weight(&self) -> u64 {
+        self.weight
+    }
+}
+
+impl fmt::Debug for KeyView {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeyView({}, {})", self.access_key, self.user_name)
+    }
+}
+
+/// The answer to an access key.
+#[derive(Debug, Clone)]
+pub enum KeyLookup {
+    /// It is good.
+    Known(Arc<KeyView>),
+    /// It is not there, not active, or its user has it no more.
+    Unknown,
+}
+
+impl KeyLookup {
+    /// The view of a good key.
+    pub fn view(self) -> Option<Arc<KeyView>> {
+        match self {
+            Self::Known(view) => Some(view),
+            Self::Unknown => None,
+        }
+    }
+}
+
+/// Composes views. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Composer {
+    pub(super) records: Records,
+    pub(super) master_key: Option<MasterKey>,
+    parsed: Arc<ParsedPolicies>,
+}
+
+/// The hash of the records of a view, in the order in which they are read.
+struct Source {
+    hasher: blake3::Hasher,
+    weight: u64,
+}
+
+impl Source {
+    fn add<R>(&mut self, found: &FoundRecord<R>) {
+        let bytes = &found.document.bytes;
+        self.hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
+        self.weight += 2 * bytes.len() as u64;
+    }
+}
+
+impl Composer {
+    pub(super) fn new(records: Records, master_key: Option<MasterKey>) -> Self {
+        Self { records, master_key, parsed: Arc::default() }
+    }
+
+    /// Reads the records of a key, and composes them unless they are as they were `before`.
+    pub(super) async fn compose(&self, id: AccessKeyId, before: Option<KeyLookup>) -> Result<KeyLookup> {
+        let mut source = Source { hasher: blake3::Hasher::new(), weight: VIEW_BYTES };
+        let Some(key) = self.records.read::<KeyRecord>(id.register()).await? else {
+            return Ok(KeyLookup::Unknown);
+        };
+        source.add(&key);
+        let key = key.record;
+        let user = self.entity::<UserRecord>(EntityKind::User, &key.user).await?;
+        let Some(user) = user.filter(|user| user.record.keys.contains(&id)) else {
+            return Ok(KeyLookup::Unknown);
+        };
+        if key.status != KeyStatus::Active || key.id != id {
+            return Ok(KeyLookup::Unknown);
+        }
+        source.add(&user);
+        let user = user.record;
+        let groups = user.groups.iter().map(|group| self.entity::<GroupRecord>(EntityKind::Group, group));
+        let groups: Vec<_> = try_join_all(groups).await?.into_iter().flatten().collect();
+        for group in &groups {
+            source.add(group);
+        }
+        let sets: Vec<&PolicySet> = std::iter::once(&user.policies)
+            .chain(groups.iter().map(|group| &group.record.policies))
+            .collect();
+        let managed = self.managed(&sets).await?;
+        for policy in &managed {
+            source.add(policy);
+        }
+        let digest = *source.hasher.finalize().as_bytes();
+        if let Some(KeyLookup::Known(before)) = before.filter(|before| before.is_of(digest)) {
+            return Ok(KeyLookup::Known(before));
+        }
+        let secret = self.unwrap(&key)?;
+        let identity = self.identity(&user, &sets, &managed)?;
+        Ok(KeyLookup::Known(Arc::new(KeyView {
+            access_key: id,
+            secret,
+            user_name: user.name.clone(),
+            user_id: user.id.clone(),
+            identity: Arc::new(identity),
+            source: digest,
+            weight: source.weight,
+        })))
+    }
+
+    /// The managed policies that are attached to any of these, each once.
+    async fn managed(&self, sets: &[&PolicySet]) -> Result<Vec<FoundRecord<ManagedPolicy>>> {
+        let mut named: Vec<&EntityRef> = sets.iter().flat_map(|set| &set.attached).collect();
+        named.sort_by(|one, other| one.id.cmp(&other.id));
+        named.dedup_by(|one, other| one.id == other.id);
+        let reads = named.into_iter().map(|named| self.entity::<ManagedPolicy>(EntityKind::Policy, named));
+        Ok(try_join_all(reads).await?.into_iter().flatten().collect())
+    }
+
+    fn identity(
+        &self,
+        user: &UserRecord,
+        sets: &[&PolicySet],
+        managed: &[FoundRecord<ManagedPolicy>],
+    ) -> Result<Identity> {
+        let inline = sets.iter().flat_map(|set| &set.inline).map(|policy| (&policy.name, &policy.document));
+        let managed = managed.iter().filter_map(|found| {
+            let version = found.record.default_version()?;
+            Some((&found.record.name, &version.document))
+        });
+        let policies = inline
+            .chain(managed)
+            .map(|(name, document)| self.parsed.parse(name, document))
+            .collect::<Result<Vec<_>>>()?;
+        Ok(Identity::User(UserIdentity {
+            arn: user.arn(),
+            name: user.name.clone(),
+            id: user.id.to_string(),
+            tags: user.tags.iter().map(|tag| (tag.key.clone(), tag.value.clone())).collect(),
+            policies,
+        }))
+    }
+
+    fn unwrap(&self, key: &KeyRecord) -> Result<KeySecret> {
+        match &self.master_key {
+            Some(master_key) => master_key.unwrap(key.id, &key.secret),
+            None => Err(IamReadError::NoMasterKey { wrapped: Fingerprint(key.secret.fingerprint) }),
+        }
+    }
+
+    /// The record that is named, where it is there with this id.
+    async fn entity<R: Record + EntityRecord>(
+        &self,
+        kind: EntityKind,
+        named: &EntityRef,
+    ) -> Result<Option<FoundRecord<R>>> {
+        let Ok(register) = kind.register(&named.name) else { return Ok(None) };
+        let found = self.records.read::<R>(register).await?;
+        Ok(found.filter(|found| *found.record.id() == named.id))
+    }
+}
+
+impl KeyLookup {
+    fn is_of(&self, source: [u8; 32]) -> bool {
+        matches!(self, Self::Known(view) if view.source == source)
+    }
+}
+
+/// A record with an id.
+pub(super) trait EntityRecord {
+    fn id(&self) -> &EntityId;
+}
+
+macro_rules! identified {
+    ($($record:ty),+) => {
+        $(impl EntityRecord for $record {
+            fn id(&self) -> &EntityId {
+                &self.id
+            }
+        })+
+    };
+}
+
+identified!(UserRecord, GroupRecord, ManagedPolicy);
+
+/// Policies as they were parsed, by the hash of their documents: users share them.
+#[derive(Debug)]
+struct ParsedPolicies(Cache<[u8; 32], Arc<Policy>, PolicyWeight>);
+
+#[derive(Debug, Clone)]
+struct PolicyWeight;
+
+impl Weighter<[u8; 32], Arc<Policy>> for PolicyWeight {
+    fn weight(&self, _hash: &[u8; 32], policy: &Arc<Policy>) -> u64 {
+        PARSED_BYTES + 2 * policy.document().len() as u64
+    }
+}
+
+impl Default for ParsedPolicies {
+    fn default() -> Self {
+        let options = OptionsBuilder::new()
+            .shards(1)
+            .estimated_items_capacity(1 << 10)
+            .weight_capacity(PARSED_BYTES_MAX)
+            .build()
+            .expect("both capacities are given");
+        let (hasher, lifecycle) = (DefaultHashBuilder::default(), DefaultLifecycle::default());
+        Self(Cache::with_options(options, PolicyWeight, hasher, lifecycle))
+    }
+}
+
+impl ParsedPolicies {
+    fn parse(&self, name: &str, document: &str) -> Result<Arc<Policy>> {
+        let hash = *blake3::hash(document.as_bytes()).as_bytes();
+        if let Some(parsed) = self.0.get(&hash) {
+            return Ok(parsed);
+        }
+        let parsed = Policy::parse(document.as_bytes(), PolicyForm::Identity).map_err(|malformed| {
+            IamReadError::MalformedPolicy { name: name.to_owned(), reason: malformed.to_string() }
+        })?;
+        let parsed = Arc::new(parsed);
+        self.0.insert(hash, Arc::clone(&parsed));
+        Ok(parsed)
+    }
+}

@@ -1,0 +1,30 @@
+//! Limits of IAM's registers and views.
+
+use std::time::Duration;
+
+/// Times that a change is tried again because another one of its record came between.
+pub(super) const CHANGE_TRIES: usize = 16;
+/// Times that a view is read again because a change came between, at most.
+pub(super) const COMPOSE_TRIES: usize = 32;
+/// How long a request waits for a view that changes come between, at most: two periods of a view.
+pub(super) const COMPOSE_WAIT: Duration = Duration::from_secs(4);
+/// How long an unknown key is remembered, from the beginning of its read.
+pub(super) const UNKNOWN_PERIOD: Duration = Duration::from_secs(1);
+/// Bytes that all remembered views count for.
+pub(super) const VIEWS_BYTES_MAX: u64 = 16 << 20;
+/// Bytes that a view counts for beside its policies: of unknown keys 16,000 are remembered.
+pub(super) const VIEW_BYTES: u64 = 1 << 10;
+/// Bytes that parsed policies count for, each twice its document: a thousand of the longest common ones.
+pub(super) const PARSED_BYTES_MAX: u64 = 16 << 20;
+/// Bytes that a parsed policy counts for beside its document.
+pub(super) const PARSED_BYTES: u64 = 1 << 10;
+/// Records that a listing reads at one time.
+pub(super) const READS_AT_ONCE: usize = 16;
+/// Names that one page of a listing looks at, at most.
+pub(super) const LISTED_NAMES_MAX: usize = 1_000;
+/// Keys whose last use a node remembers, at most.
+pub(super) const USES_MAX: usize = 10_000;
+/// How often the last use of a key is written, in milliseconds.
+pub(super) const USE_EVERY_MS: u64 = 15 * 60 * 1000;
+/// Writes of last uses at one time: a use that finds no place is noted by a later one.
+pub(super) const USE_WRITES_MAX: usize = 16;

@@ -1,0 +1,241 @@
+//! Identity and access management: users, groups, access keys and policies, and how a request's key is looked
+//! up.
+//!
+//! ```text
+//! s3, iam's API -> remembered_key, look_up_key -> views: composed of records, at most 2 s old
+//! iam's API     -> users, groups, keys, policies -> records: one compare-and-set each -> all nodes forget
+//! ```
+//! [`Iam`] names all calls. Each change is decided by one compare-and-set of one record: what a crash leaves
+//! between two records gives nothing, as records name each other by ids that are never given twice.
+
+mod error;
+mod limits;
+mod fingerprint;
+mod master_key;
+mod records;
+mod key_view;
+mod views;
+mod uses;
+mod users;
+mod groups;
+mod keys;
+mod policies;
+
+pub use error::{DeleteConflict, IamError, IamReadError, LimitExceeded, MissingEntity, Result};
+pub use fingerprint::Fingerprint;
+pub use key_view::{KeyLookup, KeyView};
+pub use keys::{KeyOwner, NewKey};
+pub use master_key::{KeySecret, MasterKey};
+pub use policies::{NewPolicy, PolicyOwner};
+pub use records::Page;
+pub use users::NewUser;
+
+use std::sync::Arc;
+
+use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_core::env::Rng;
+use sherd_core::iam::{AccessKeyId, Account, EntityKind, EntityRef, check_path};
+use sherd_core::id::RegisterKey;
+use sherd_core::limits::{IAM_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
+use sherd_core::record::Tag;
+
+use crate::cluster::asker::Gateways;
+use crate::object::Objects;
+use crate::observe::trace;
+use crate::views::{self as view_cache, ChangedViews, ForgetCalls};
+use key_view::{Composer, EntityRecord};
+use records::{Record, Records, Step};
+use uses::KeyUses;
+use views::{IamName, IamView, IamViews};
+
+/// Parts that IAM is built from.
+#[derive(Debug)]
+pub struct IamConfig {
+    /// The store that keeps the records.
+    pub objects: Objects,
+    /// Where ids, secrets and nonces are drawn.
+    pub rng: Arc<dyn Rng>,
+    /// The key under which secrets are kept; without one no user or key can be made, and none can sign.
+    pub master_key: Option<MasterKey>,
+    /// The other nodes, which may remember views; `None` of a node alone.
+    pub others: Option<Arc<dyn Gateways>>,
+}
+
+/// Identity and access management, as every request of this process uses it. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Iam {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    records: Records,
+    views: IamViews,
+    calls: ForgetCalls,
+    uses: KeyUses,
+    rng: Arc<dyn Rng>,
+}
+
+impl Iam {
+    /// Builds it.
+    pub fn new(config: IamConfig) -> Self {
+        let IamConfig { objects, rng, master_key, others } = config;
+        let records = Records { objects };
+        let views = IamViews::new(Composer::new(records.clone(), master_key));
+        let (calls, uses) = (ForgetCalls::new(others), KeyUses::new(records.clone()));
+        Self { inner: Arc::new(Inner { records, views, calls, uses, rng }) }
+    }
+
+    /// The view of an access key, where it was read in the last two seconds. Reads no register and allocates
+    /// nothing.
+    pub fn remembered_key(&self, access_key: &str) -> Option<KeyLookup> {
+        match AccessKeyId::parse(access_key) {
+            Some(id) => view_cache::remembered(&self.inner.views, &IamName::Key(id)).and_then(IamView::key),
+            None => Some(KeyLookup::Unknown),
+        }
+    }
+
+    /// Looks an access key up: out of what is remembered, or out of its records. `None` where it is not good.
+    ///
+    /// # Errors
+    /// [`IamReadError`] where that cannot be said now: to be answered by 503, and not as an unknown key.
+    pub async fn look_up_key(
+        &self,
+        access_key: &str,
+    ) -> std::result::Result<Option<Arc<KeyView>>, IamReadError> {
+        let Some(id) = AccessKeyId::parse(access_key) else { return Ok(None) };
+        let view = view_cache::look_up(&self.inner.views, &IamName::Key(id)).await?;
+        Ok(view.key().and_then(KeyLookup::view))
+    }
+
+    /// Forgets all views, as another node has changed a record: later requests read the records, and reads
+    /// that are under way fill no view.
+    pub fn forget(&self) {
+        self.inner.views.cache.forget_all();
+    }
+
+    /// Notes that a good key was used by a request to a service in a region. Written now and then.
+    pub fn note_use(&self, key: &KeyView, service: &str, region: &str) {
+        self.inner.uses.note(key.access_key, service, region);
+    }
+
+    /// The account, where it was read in the last two seconds. Reads no register.
+    pub fn remembered_account(&self) -> Option<Account> {
+        match view_cache::remembered(&self.inner.views, &IamName::Account) {
+            Some(IamView::Account(account)) => Some(account),
+            Some(IamView::Key(_)) | None => None,
+        }
+    }
+
+    /// The account, as it was at most two seconds ago.
+    ///
+    /// # Errors
+    /// [`IamReadError`] where that cannot be said now.
+    pub async fn account_view(&self) -> std::result::Result<Account, IamReadError> {
+        match view_cache::look_up(&self.inner.views, &IamName::Account).await? {
+            IamView::Account(account) => Ok(account),
+            IamView::Key(_) => Ok(Account::default()),
+        }
+    }
+
+    /// Sets the account's public access block, or removes it.
+    ///
+    /// # Errors
+    /// Any of [`IamError`] of reading and writing.
+    pub async fn set_account_public_access_block(&self, block: Option<PublicAccessBlock>) -> Result<()> {
+        let records = self.inner.records.clone();
+        self.change("account", async move {
+            let set = |_: Option<Account>| Ok((Step::Put(Account { public_access_block: block }), ()));
+            records.change(&Account::register(), set).await
+        })
+        .await
+    }
+
+    /// Whether this node has a master key.
+    fn require_master_key(&self) -> Result<&MasterKey> {
+        self.inner.views.composer.master_key.as_ref().ok_or(IamError::NoMasterKey)
+    }
+
+    /// Makes a change, and returns when it is in force through every node. It goes on although its request is
+    /// dropped.
+    async fn change<R: Send + 'static>(
+        &self,
+        what: &'static str,
+        work: impl Future<Output = Result<R>> + Send + 'static,
+    ) -> Result<R> {
+        let iam = self.clone();
+        let change = async move {
+            let changed = work.await;
+            if changed.as_ref().err().is_none_or(IamError::may_have_changed) {
+                iam.inner.calls.everywhere(ChangedViews::Iam, || iam.forget()).await;
+            }
+            changed
+        };
+        let tasks = self.inner.records.objects.documents().registers().tasks();
+        match tasks.spawn(trace::inherited(change)).await {
+            Ok(changed) => changed,
+            Err(error) => Err(crate::object::Error::Internal { what: format!("{what}: {error}") }.into()),
+        }
+    }
+}
+
+/// The record of an entity.
+async fn entity<R: Record>(records: &Records, kind: EntityKind, name: &str) -> Result<R> {
+    let found = records.read::<R>(kind_register(kind, name)?).await?;
+    Ok(found.ok_or_else(|| missing(kind, name))?.record)
+}
+
+/// Those of these that are there still.
+async fn living<R: Record + EntityRecord>(
+    records: &Records,
+    kind: EntityKind,
+    refs: &[EntityRef],
+) -> Result<Vec<EntityRef>> {
+    let mut living = Vec::new();
+    for named in refs {
+        let found = records.read::<R>(kind_register(kind, &named.name)?).await?;
+        if found.is_some_and(|found| *found.record.id() == named.id) {
+            living.push(named.clone());
+        }
+    }
+    Ok(living)
+}
+
+fn kind_register(kind: EntityKind, name: &str) -> Result<RegisterKey> {
+    let field = match kind {
+        EntityKind::User => "userName",
+        EntityKind::Group => "groupName",
+        EntityKind::Policy => "policyName",
+    };
+    kind.register(name).map_err(|source| IamError::Invalid { field, source })
+}
+
+fn missing(kind: EntityKind, name: &str) -> MissingEntity {
+    let name = name.to_owned();
+    match kind {
+        EntityKind::User | EntityKind::Group => MissingEntity::Named { kind, name },
+        EntityKind::Policy => MissingEntity::Policy { name },
+    }
+}
+
+fn checked_path(path: &str) -> Result<()> {
+    check_path(path).map_err(|source| IamError::Invalid { field: "path", source })
+}
+
+fn checked_tags(tags: &[Tag]) -> Result<()> {
+    if tags.len() > IAM_TAGS_MAX {
+        return Err(LimitExceeded::Quota { quota: "TagsPerResource", max: IAM_TAGS_MAX }.into());
+    }
+    let is_good = |tag: &Tag| {
+        (1..=TAG_KEY_CHARS_MAX).contains(&tag.key.chars().count())
+            && tag.value.chars().count() <= TAG_VALUE_CHARS_MAX
+    };
+    let is_twice = |at: usize, tag: &Tag| {
+        tags.iter().take(at).any(|other| other.key.to_lowercase() == tag.key.to_lowercase())
+    };
+    let are_good = tags.iter().enumerate().all(|(at, tag)| is_good(tag) && !is_twice(at, tag));
+    if are_good { Ok(()) } else { Err(IamError::InvalidTag) }
+}
+
+#[cfg(test)]
+mod tests;

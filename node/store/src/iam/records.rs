@@ -1,0 +1,195 @@
+//! IAM's records as documents: read, listed, and changed by compare-and-set of the record that was read.
+
+use futures::{StreamExt, TryStreamExt, stream};
+
+use bytes::Bytes;
+
+use sherd_core::codec::DecodeError;
+use sherd_core::iam::{Account, EntityKind, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, UserRecord};
+use sherd_core::id::{ObjectKey, RegisterKey};
+
+use super::error::{IamError, IamReadError, Result};
+use super::limits::{CHANGE_TRIES, LISTED_NAMES_MAX, READS_AT_ONCE};
+use crate::object::Objects;
+use crate::object::documents::{Document, DocumentRefusal};
+
+/// A record with its stored form.
+pub(super) trait Record: Clone + Send + Sync + 'static {
+    fn to_bytes(&self) -> Bytes;
+    fn from_bytes(bytes: Bytes) -> std::result::Result<Self, DecodeError>;
+}
+
+macro_rules! records {
+    ($($record:ty),+) => {
+        $(impl Record for $record {
+            fn to_bytes(&self) -> Bytes {
+                self.encode()
+            }
+
+            fn from_bytes(bytes: Bytes) -> std::result::Result<Self, DecodeError> {
+                Self::decode(bytes)
+            }
+        })+
+    };
+}
+
+records!(UserRecord, GroupRecord, ManagedPolicy, KeyRecord, KeyUse, Account);
+
+/// A record as it was read.
+#[derive(Debug, Clone)]
+pub(super) struct FoundRecord<R> {
+    pub(super) record: R,
+    pub(super) document: Document,
+}
+
+/// The next state of a register.
+pub(super) enum Step<R> {
+    Put(R),
+    Remove,
+    Keep,
+}
+
+/// One page of a listing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Page<R> {
+    /// Its records, by name without regard to case.
+    pub records: Vec<R>,
+    /// The marker of the next page, where there may be more. A page may be short and still have a next one.
+    pub next: Option<String>,
+}
+
+/// All records. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct Records {
+    pub(super) objects: Objects,
+}
+
+impl Records {
+    pub(super) async fn read<R: Record>(
+        &self,
+        register: RegisterKey,
+    ) -> std::result::Result<Option<FoundRecord<R>>, IamReadError> {
+        let name = register.key.clone();
+        let Some(document) = self.objects.documents().read(register).await? else { return Ok(None) };
+        match R::from_bytes(document.bytes.clone()) {
+            Ok(record) => Ok(Some(FoundRecord { record, document })),
+            Err(source) => Err(IamReadError::Undecodable { register: name.to_string(), source }),
+        }
+    }
+
+    /// Changes a record as `decide` says of what is there, again where another change came between.
+    pub(super) async fn change<R: Record, T: Send>(
+        &self,
+        register: &RegisterKey,
+        mut decide: impl FnMut(Option<R>) -> Result<(Step<R>, T)> + Send,
+    ) -> Result<T> {
+        self.change_by(register, |found| std::future::ready(decide(found))).await
+    }
+
+    /// As [`Self::change`], where the decision reads other records.
+    pub(super) async fn change_by<R: Record, T: Send, D>(
+        &self,
+        register: &RegisterKey,
+        mut decide: impl FnMut(Option<R>) -> D + Send,
+    ) -> Result<T>
+    where
+        D: Future<Output = Result<(Step<R>, T)>> + Send,
+    {
+        for _ in 0..CHANGE_TRIES {
+            let found = self.read::<R>(register.clone()).await?;
+            let (record, before) = found.map(|found| (found.record, found.document.body)).unzip();
+            let (step, outcome) = decide(record).await?;
+            let documents = self.objects.documents();
+            let changed = match step {
+                Step::Put(record) => {
+                    let bytes = record.to_bytes();
+                    documents.replace(register.clone(), before, bytes, self.objects.now_ms()).await
+                }
+                Step::Remove if before.is_some() => documents.remove(register, before).await,
+                Step::Remove | Step::Keep => Ok(()),
+            };
+            match changed {
+                Ok(()) => return Ok(outcome),
+                Err(DocumentRefusal::Conflict) => {}
+                Err(DocumentRefusal::Failed(error)) => return Err(error.into()),
+            }
+        }
+        Err(IamError::ConcurrentModification)
+    }
+
+    /// Removes a record that nothing can use any more. Where this fails, it is left, and gives nothing.
+    pub(super) async fn clear(&self, register: &RegisterKey) {
+        if let Err(DocumentRefusal::Failed(error)) = self.objects.documents().remove(register, None).await {
+            tracing::debug!(?register, %error, "a record of IAM that gives nothing is left");
+        }
+    }
+
+    /// Lists the records that `keep` takes, of the names behind `marker`.
+    pub(super) async fn list<R: Record>(
+        &self,
+        kind: EntityKind,
+        marker: Option<&str>,
+        max: usize,
+        keep: impl Fn(&R) -> bool + Send + Sync,
+    ) -> Result<Page<R>> {
+        let prefix = kind.registers();
+        let after = marker.map(|marker| format!("{prefix}{}", marker.to_ascii_lowercase()));
+        let (names, stopped) = self.objects.document_names(prefix, after, LISTED_NAMES_MAX).await?;
+        let read = |name: ObjectKey| async move {
+            Ok::<_, IamReadError>((self.read::<R>(RegisterKey::bucket(name.clone())).await?, name))
+        };
+        let mut reads = stream::iter(names).map(read).buffered(READS_AT_ONCE);
+        let mut page = Page { records: Vec::new(), next: None };
+        let mut last = None;
+        while let Some((found, name)) = reads.try_next().await? {
+            if let Some(found) = found.filter(|found| keep(&found.record)) {
+                if page.records.len() >= max {
+                    page.next = last;
+                    return Ok(page);
+                }
+                page.records.push(found.record);
+            }
+            last = marker_of(prefix, name.as_str());
+        }
+        page.next = stopped.and_then(|stopped| marker_of(prefix, &stopped));
+        Ok(page)
+    }
+
+    /// All records of a kind that `keep` takes.
+    pub(super) async fn all<R: Record>(
+        &self,
+        kind: EntityKind,
+        keep: impl Fn(&R) -> bool + Send + Sync,
+    ) -> Result<Vec<R>> {
+        let (mut all, mut marker) = (Vec::new(), None);
+        loop {
+            let page = self.list::<R>(kind, marker.as_deref(), LISTED_NAMES_MAX, &keep).await?;
+            all.extend(page.records);
+            match page.next {
+                Some(next) => marker = Some(next),
+                None => return Ok(all),
+            }
+        }
+    }
+
+    /// Whether `is` holds of any record of a kind.
+    pub(super) async fn any<R: Record>(
+        &self,
+        kind: EntityKind,
+        is: impl Fn(&R) -> bool + Send + Sync,
+    ) -> Result<bool> {
+        let mut marker = None;
+        loop {
+            let page = self.list::<R>(kind, marker.as_deref(), 1, &is).await?;
+            match page.next {
+                _ if !page.records.is_empty() => return Ok(true),
+                Some(next) => marker = Some(next),
+                None => return Ok(false),
+            }
+        }
+    }
+}
+
+fn marker_of(prefix: &str, name: &str) -> Option<String> {
+    name.strip_prefix(prefix).map(str::to_owned)
+}

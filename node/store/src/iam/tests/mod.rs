@@ -1,0 +1,1 @@
+//! IAM through one node and through several.

@@ -1,0 +1,118 @@
+//! Views of access keys and of the account, as requests take them.
+//!
+//! A view of a key is composed of several records. A change forgets all views at once on every node before it
+//! returns, and a view is composed again where a forget came between its first read and its last, or where
+//! that took two seconds. So a view shows at most one change in part, and that one had not returned when the
+//! view's read began. Guards I-21.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
+use tokio_util::task::TaskTracker;
+
+use sherd_core::iam::{AccessKeyId, Account};
+
+use super::error::IamReadError;
+use super::key_view::{Composer, KeyLookup};
+use super::limits::{COMPOSE_TRIES, COMPOSE_WAIT, UNKNOWN_PERIOD, VIEW_BYTES, VIEWS_BYTES_MAX};
+use crate::views::limits::VIEW_PERIOD;
+use crate::views::{LookupStart, ViewCache, ViewSource};
+
+/// Names a view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum IamName {
+    Key(AccessKeyId),
+    Account,
+}
+
+/// A view.
+#[derive(Debug, Clone)]
+pub(super) enum IamView {
+    Key(KeyLookup),
+    Account(Account),
+}
+
+/// The views of one node. Cheap to clone.
+#[derive(Debug, Clone)]
+pub(super) struct IamViews {
+    pub(super) composer: Composer,
+    pub(super) cache: Arc<ViewCache<Self>>,
+    tasks: TaskTracker,
+}
+
+impl IamViews {
+    pub(super) fn new(composer: Composer) -> Self {
+        let tasks = composer.records.objects.documents().registers().tasks().clone();
+        Self { composer, cache: Arc::new(ViewCache::with_bytes(VIEWS_BYTES_MAX, VIEW_BYTES)), tasks }
+    }
+
+    async fn read_once(&self, name: &IamName) -> Result<IamView, IamReadError> {
+        match name {
+            IamName::Key(id) => {
+                let before = self.cache.last(name).and_then(IamView::key);
+                Ok(IamView::Key(self.composer.compose(*id, before).await?))
+            }
+            IamName::Account => {
+                let found = self.composer.records.read::<Account>(Account::register()).await?;
+                Ok(IamView::Account(found.map(|found| found.record).unwrap_or_default()))
+            }
+        }
+    }
+}
+
+impl IamView {
+    pub(super) fn key(self) -> Option<KeyLookup> {
+        match self {
+            Self::Key(key) => Some(key),
+            Self::Account(_) => None,
+        }
+    }
+}
+
+impl ViewSource for IamViews {
+    type Name = IamName;
+    type View = IamView;
+    type Error = IamReadError;
+
+    fn weight(view: &IamView) -> u64 {
+        match view {
+            IamView::Key(KeyLookup::Known(view)) => view.weight(),
+            IamView::Key(KeyLookup::Unknown) | IamView::Account(_) => VIEW_BYTES,
+        }
+    }
+
+    fn period(view: &IamView) -> Duration {
+        match view {
+            IamView::Key(KeyLookup::Unknown) => UNKNOWN_PERIOD,
+            IamView::Key(KeyLookup::Known(_)) | IamView::Account(_) => VIEW_PERIOD,
+        }
+    }
+
+    fn views(&self) -> &Arc<ViewCache<Self>> {
+        &self.cache
+    }
+
+    fn tasks(&self) -> &TaskTracker {
+        &self.tasks
+    }
+
+    async fn read_view(&self, name: &IamName, first: LookupStart) -> Result<IamView, IamReadError> {
+        let (mut start, until) = (first, Instant::now() + COMPOSE_WAIT);
+        for _ in 0..COMPOSE_TRIES {
+            let read = timeout_at(start.ends_at(), self.read_once(name)).await;
+            if let Ok(read) = read {
+                let view = read?;
+                if self.cache.is_valid(name, start) {
+                    self.cache.fill(start, name, view.clone());
+                    return Ok(view);
+                }
+            }
+            if Instant::now() >= until {
+                break;
+            }
+            start = self.cache.start(name);
+        }
+        Err(IamReadError::Changing)
+    }
+}
