@@ -27,7 +27,8 @@ use super::request::Request;
 use super::unserved::{self, UnservedOperation};
 use sherd_core::id::ObjectKey;
 use sherd_core::limits::CORS_XML_BYTES_MAX;
-use sherd_store::object::BucketRef;
+use sherd_core::record::Tag;
+use sherd_store::object::{self as store, BucketRef, ObjectName};
 
 /// How the body of a request is taken in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -70,6 +71,9 @@ pub trait Operations: Send + Sync {
     /// Runs the operation of a request that was admitted.
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>>;
 
+    /// The tags of an object, where a policy asks for them.
+    fn tags<'a>(&'a self, name: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>>;
+
     /// How long the space of deleted objects stays taken.
     fn release_grace(&self) -> Duration;
 }
@@ -84,6 +88,10 @@ impl Operations for Gateway {
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
         (operation.row().handler)(self, request)
+    }
+
+    fn tags<'a>(&'a self, name: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>> {
+        Box::pin(self.objects.tags(name))
     }
 
     fn release_grace(&self) -> Duration {

@@ -80,6 +80,7 @@ fn of_configuration() -> Vec<(&'static str, Asking)> {
         ("PutBucketAcl", Asking::new("PUT", "/bucket?acl").header("x-amz-acl", "private")),
         ("PutObjectAcl", Asking::new("PUT", "/bucket/k?acl&versionId=null").header("x-amz-acl", "private")),
         ("PutBucketOwnershipControls", Asking::new("PUT", "/bucket?ownershipControls").body(b"<O/>")),
+        ("PutPublicAccessBlock", Asking::new("PUT", "/bucket?publicAccessBlock").body(b"<P/>")),
         ("PutBucketRequestPayment", Asking::new("PUT", "/bucket?requestPayment").body(b"<R/>")),
         ("PutBucketAccelerateConfiguration", Asking::new("PUT", "/bucket?accelerate").body(b"<A/>")),
         (
@@ -338,10 +339,27 @@ async fn headers_in_a_presigned_query_are_headers() {
 #[tokio::test]
 async fn anonymous_requests_are_denied() {
     let server = Server::start().await;
-    for target in ["/", "/bucket", "/bucket/k", "/bucket?policy"] {
+    for target in ["/", "/bucket", "/bucket/k", "/bucket?policy", "/bucket?abac", "/nowhere?abac"] {
         let bytes = Asking::new("GET", target).bare(None);
         assert_eq!(refused(&server, &bytes).await, code(403, "AccessDenied"), "{target}");
     }
+    for target in ["/nowhere", "/nowhere/k", "/nowhere?policy"] {
+        let bytes = Asking::new("GET", target).bare(None);
+        assert_eq!(refused(&server, &bytes).await, code(404, "NoSuchBucket"), "{target}");
+    }
+    // Before what is asked of the object, and before any byte of a body.
+    let put = |header, value| Asking::new("PUT", "/bucket/k").body(b"abc").unsigned(header, value);
+    for (header, value) in
+        [("x-amz-server-side-encryption", "AES256"), ("content-md5", "nonsense"), ("expect", "100-continue")]
+    {
+        let answer = server.exchange(&put(header, value).bare(None)).await;
+        assert_eq!(answer.refusal(), code(403, "AccessDenied"), "{header}");
+    }
+    let frames = put("x-amz-content-sha256", "STREAMING-AWS4-HMAC-SHA256-PAYLOAD");
+    assert_eq!(server.exchange(&frames.bare(None)).await.refusal(), code(403, "AccessDenied"));
+    let delete = Asking::new("POST", "/bucket?delete").body(b"no document");
+    assert_eq!(server.exchange(&delete.bare(None)).await.refusal(), code(403, "AccessDenied"));
+    assert!(server.memory.calls().is_empty());
 }
 
 #[tokio::test]

@@ -149,13 +149,14 @@ async fn a_bucket_is_looked_up_once_by_requests_that_were_believed() {
     server.send(&Asking::new("GET", "/bucket/k")).await;
     server.send(&Asking::new("GET", "/other?list-type=2")).await;
     assert_eq!(server.memory.looked_up(), ["bucket", "other"]);
-    // Refused before; without a bucket; and what works on the bucket's register itself.
+    // An anonymous caller is judged by the bucket. A request without one, or for a new one, looks up none.
+    // One that works on the bucket's register itself is judged by a view, too.
     let denied = server.exchange(&Asking::new("GET", "/bucket/k").bare(None)).await;
     let unnamed = server.send(&Asking::new("GET", "/Bad/k")).await;
     assert_eq!((denied.status, unnamed.status), (403, 400));
-    for (method, target) in [("GET", "/"), ("HEAD", "/bucket"), ("PUT", "/bucket"), ("DELETE", "/bucket")] {
+    for (method, target) in [("GET", "/"), ("PUT", "/new"), ("HEAD", "/b-1"), ("DELETE", "/b-2")] {
         server.send(&Asking::new(method, target)).await;
     }
-    server.send(&Asking::new("GET", "/bucket?tagging")).await;
-    assert_eq!(server.memory.looked_up(), ["bucket", "other"]);
+    server.send(&Asking::new("GET", "/b-3?tagging")).await;
+    assert_eq!(server.memory.looked_up(), ["bucket", "other", "bucket", "b-1", "b-2", "b-3"]);
 }

@@ -19,7 +19,7 @@ use s3s::xml::{Deserialize, Deserializer};
 use sherd_core::config::cors::Cors;
 use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
 use sherd_core::id::{BucketId, ObjectKey};
-use sherd_core::record::Entries;
+use sherd_core::record::{Entries, Tag};
 use tokio::sync::watch;
 
 use crate::record::Recording;
@@ -30,7 +30,7 @@ use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;
 use sherd_s3::request::{Payload, Request, RequestBody};
-use sherd_store::object::{BucketRef, BucketView};
+use sherd_store::object::{self as store, BucketRef, BucketView, LookupError, ObjectName};
 
 /// An object as it arrived.
 #[derive(Debug, Clone, Default)]
@@ -99,13 +99,8 @@ impl Memory {
             let value = ConfigValue::from(rules);
             entries.set(value.kind().number(), ConfigEntry::Inline(value.encode()).encode());
         }
-        let view = BucketView {
-            name: ObjectKey::new(bucket.to_owned()).expect("a name"),
-            id: BucketId([1; 16]),
-            created_ms: 1,
-            config: Arc::new(BucketConfig::of(&entries, None, &[])),
-        };
-        self.state.lock().views.insert(bucket.to_owned(), view);
+        let name = ObjectKey::new(bucket.to_owned()).expect("a name");
+        self.state.lock().views.insert(bucket.to_owned(), view(name, &entries));
     }
 
     /// The headers that the last operation saw, and the checksum that they declare.
@@ -232,17 +227,34 @@ impl Operations for Memory {
     fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
         let mut state = self.state.lock();
         state.looked_up.push(name.as_str().to_owned());
-        let view = state.views.get(name.as_str()).cloned();
-        Either::Left(future::ready(view.map_or_else(|| name.into(), BucketRef::from)))
+        let found = match state.views.get(name.as_str()) {
+            Some(view) => view.clone().into(),
+            None if name.as_str() == NOWHERE => BucketRef::Failed { name, error: LookupError::Missing },
+            None => view(name, &Entries::default()).into(),
+        };
+        Either::Left(future::ready(found))
     }
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
         self.serve(operation, request).boxed()
     }
 
+    fn tags<'a>(&'a self, _: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>> {
+        future::ready(Ok(Vec::new())).boxed()
+    }
+
     fn release_grace(&self) -> Duration {
         Duration::ZERO
     }
+}
+
+/// The bucket that is missing.
+const NOWHERE: &str = "nowhere";
+
+/// A bucket with a configuration.
+fn view(name: ObjectKey, entries: &Entries) -> BucketView {
+    let config = Arc::new(BucketConfig::of(entries, None, &[]));
+    BucketView { name, id: BucketId([1; 16]), created_ms: 1, config }
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

@@ -3,6 +3,8 @@
 //! `protocol::refusal` turns these into codes and XML. An answer may repeat text that its client sent, and
 //! never one that the server computed from a secret.
 
+use super::KeysUnavailable;
+
 /// Where the malformed thing stood; it decides the error code.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
@@ -179,6 +181,9 @@ pub enum AuthError {
         /// The access key.
         access_key: Box<str>,
     },
+    /// The access key cannot be looked up now.
+    #[error(transparent)]
+    KeysUnavailable(KeysUnavailable),
     /// The signature is wrong.
     #[error("the signature does not match")]
     SignatureMismatch(Box<Mismatch>),

@@ -15,47 +15,48 @@ use subtle::ConstantTimeEq as _;
 
 use crate::protocol::form::fields::FormFields;
 
-use super::Caller;
 use super::amz_date::AmzDate;
 use super::authorization::ALGORITHM;
 use super::credential_scope::CredentialScope;
 use super::error::{AuthError, MalformedAuth, Mismatch};
 use super::limits::{FORM_SECONDS_MAX, SKEW_MS_MAX};
 use super::verifier::Verifier;
+use super::{AuthType, Caller, SignatureFacts};
 
 /// The fields of SigV4, as S3 spells them in errors.
 const V4: [&str; 4] = ["X-Amz-Algorithm", "X-Amz-Credential", "X-Amz-Signature", "X-Amz-Date"];
 /// The fields of SigV2.
 const V2: [&str; 2] = ["AWSAccessKeyId", "Signature"];
 
-/// The policy of a form, which its caller signed.
+/// The caller of a form, and the policy that it signed.
 #[derive(Debug)]
-pub struct SignedPolicy<'a> {
+pub struct VerifiedForm<'a> {
     /// The caller.
     pub caller: Caller,
-    /// The policy, in base64.
-    pub policy: &'a str,
+    /// The policy, in base64; an anonymous caller has none.
+    pub policy: Option<&'a str>,
 }
 
 impl Verifier {
     /// Verifies a form by its fields.
     ///
     /// # Errors
-    /// [`AuthError`] with the reason; `Anonymous` for a form that is not signed.
-    pub fn verify_form<'a>(&self, fields: &'a FormFields) -> Result<SignedPolicy<'a>, AuthError> {
+    /// [`AuthError`] with the reason; `Anonymous` for a form with a policy that is not signed.
+    pub async fn verify_form<'a>(&self, fields: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
         let has = |names: &[&str]| names.iter().any(|name| fields.get(name).is_some());
         let has_token = has(&["x-amz-security-token"]);
         match (has(&V4), has(&V2)) {
-            (false, false) => Err(AuthError::Anonymous),
+            (false, false) if has(&["policy"]) => Err(AuthError::Anonymous),
+            (false, false) => Ok(VerifiedForm { caller: Caller::anonymous(), policy: None }),
             (true, true) => Err(AuthError::TwoMechanisms),
             _ if has_token => Err(AuthError::Token),
-            (true, false) => self.verify_form_v4(fields),
+            (true, false) => self.verify_form_v4(fields).await,
             (false, true) if !self.takes_sigv2() => Err(AuthError::UnsupportedMechanism),
-            (false, true) => self.verify_form_v2(fields),
+            (false, true) => self.verify_form_v2(fields).await,
         }
     }
 
-    fn verify_form_v4<'a>(&self, fields: &'a FormFields) -> Result<SignedPolicy<'a>, AuthError> {
+    async fn verify_form_v4<'a>(&self, fields: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
         let [algorithm, credential, signature, date] = V4.map(|name| required(fields, name));
         let (algorithm, credential, signature, date) = (algorithm?, credential?, signature?, date?);
         let policy = required(fields, "Policy")?;
@@ -71,28 +72,31 @@ impl Verifier {
             return Err(refused("X-Amz-Credential", credential, reason));
         }
         self.check_form_time(&date)?;
-        let secret = self.secret(scope.access_key)?;
-        let key = self.signing_key(&scope, &secret);
+        let credential = self.credential(scope.access_key).await?;
+        let key = self.signing_key(&scope, &credential.secret);
         if !key.key.sign(&[policy.as_bytes()]).matches(signature.as_bytes()) {
             return Err(mismatch(scope.access_key, policy, signature));
         }
-        self.keep(&scope, &secret, &key);
-        Ok(SignedPolicy { caller: Caller::new(scope.access_key), policy })
+        self.keep(&scope, &credential.secret, &key);
+        let signature =
+            SignatureFacts { auth_type: AuthType::Form, signed_ms: Some(date.as_ms()), is_v4: true };
+        Ok(VerifiedForm { caller: Caller::new(&credential, signature), policy: Some(policy) })
     }
 
-    fn verify_form_v2<'a>(&self, fields: &'a FormFields) -> Result<SignedPolicy<'a>, AuthError> {
+    async fn verify_form_v2<'a>(&self, fields: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
         let [access_key, signature] = V2.map(|name| required(fields, name));
         let (access_key, signature) = (access_key?, signature?);
         let policy = required(fields, "Policy")?;
-        let secret = self.secret(access_key)?;
-        let key = Hmac::<Sha1>::new_from_slice(secret.expose().as_bytes())
+        let credential = self.credential(access_key).await?;
+        let key = Hmac::<Sha1>::new_from_slice(credential.secret.expose().as_bytes())
             .expect("HMAC takes keys of every length");
         let computed = key.chain_update(policy).finalize().into_bytes();
         let sent = STANDARD.decode(signature).unwrap_or_default();
         if !bool::from(computed.as_slice().ct_eq(&sent)) {
             return Err(mismatch(access_key, policy, signature));
         }
-        Ok(SignedPolicy { caller: Caller::new(access_key), policy })
+        let signature = SignatureFacts { auth_type: AuthType::Form, signed_ms: None, is_v4: false };
+        Ok(VerifiedForm { caller: Caller::new(&credential, signature), policy: Some(policy) })
     }
 
     /// Checks that a form was signed lately: a signing key is good for seven days.
@@ -126,7 +130,9 @@ fn mismatch(access_key: &str, policy: &str, signature: &str) -> AuthError {
 mod tests {
     use std::sync::Arc;
 
+    use futures::FutureExt as _;
     use sherd_core::env::Clock;
+    use sherd_policy::Identity;
 
     use super::*;
     use crate::auth::{Secret, StaticCredentials};
@@ -156,6 +162,10 @@ mod tests {
         Verifier::new("us-west-2", credentials, Arc::new(SetClock(now_ms))).with_sigv2_presigned(true)
     }
 
+    fn verified<'a>(verifier: &Verifier, form: &'a FormFields) -> Result<VerifiedForm<'a>, AuthError> {
+        verifier.verify_form(form).now_or_never().expect("a static key takes no wait")
+    }
+
     /// AWS's form, with one field changed, or without it.
     fn form(name: &str, changed: Option<&str>) -> FormFields {
         let mut fields = FormFields::default();
@@ -182,11 +192,11 @@ mod tests {
             let verifier = verifier(now_ms);
             for _with_a_kept_key in 0..2 {
                 let form = form("", None);
-                let signed = verifier.verify_form(&form).expect("AWS's own example");
-                assert_eq!((signed.caller.access_key(), signed.policy), (KEY, POLICY));
+                let signed = verified(&verifier, &form).expect("AWS's own example");
+                assert_eq!((signed.caller.access_key(), signed.policy), (KEY, Some(POLICY)));
             }
         }
-        let refused = |now_ms| verifier(now_ms).verify_form(&form("", None)).expect_err("another time");
+        let refused = |now_ms| verified(&verifier(now_ms), &form("", None)).expect_err("another time");
         assert_eq!(refused(SIGNED_MS - SKEW_MS_MAX - 1000), AuthError::NotYetValid);
         assert!(matches!(refused(SIGNED_MS + week_ms + 1), AuthError::Expired { .. }));
     }
@@ -194,7 +204,7 @@ mod tests {
     #[test]
     fn every_field_of_a_signature_is_checked() {
         fn refused(name: &str, changed: Option<&str>) -> AuthError {
-            verifier(SIGNED_MS).verify_form(&form(name, changed)).expect_err(name)
+            verified(&verifier(SIGNED_MS), &form(name, changed)).expect_err(name)
         }
         for name in V4.into_iter().chain(["Policy"]) {
             assert_eq!(refused(name, None), AuthError::MissingFormField { name });
@@ -244,8 +254,8 @@ mod tests {
             Hmac::<Sha1>::new_from_slice(b"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY").expect("any length");
         let signature = STANDARD.encode(key.chain_update(POLICY).finalize().into_bytes());
         let verifier = verifier(SIGNED_MS);
-        assert_eq!(verifier.verify_form(&form(&signature, KEY)).expect("signed").policy, POLICY);
-        let refused = |verifier: &Verifier, form: &FormFields| verifier.verify_form(form).expect_err("wrong");
+        assert_eq!(verified(&verifier, &form(&signature, KEY)).expect("signed").policy, Some(POLICY));
+        let refused = |verifier: &Verifier, form: &FormFields| verified(verifier, form).expect_err("wrong");
         assert!(matches!(refused(&verifier, &form("AAAA", KEY)), AuthError::SignatureMismatch(_)));
         assert!(matches!(refused(&verifier, &form("", KEY)), AuthError::SignatureMismatch(_)));
         assert!(matches!(refused(&verifier, &form(&signature, "OTHER")), AuthError::UnknownAccessKey { .. }));
@@ -253,6 +263,9 @@ mod tests {
         both.push("x-amz-algorithm".to_owned(), "AWS4-HMAC-SHA256");
         assert_eq!(refused(&verifier, &both), AuthError::TwoMechanisms);
         let mut unsigned = FormFields::default();
+        let anonymous = verified(&verifier, &unsigned).expect("an anonymous caller");
+        assert_eq!((anonymous.caller.access_key(), anonymous.policy), ("", None));
+        assert!(matches!(**anonymous.caller.identity(), Identity::Anonymous));
         unsigned.push("policy".to_owned(), POLICY);
         assert_eq!(refused(&verifier, &unsigned), AuthError::Anonymous);
         unsigned.push("AWSAccessKeyId".to_owned(), KEY);

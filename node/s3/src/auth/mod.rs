@@ -22,8 +22,10 @@ pub mod verifier;
 
 use std::collections::HashMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
+use futures::future::{self, BoxFuture, Either, Ready};
+use sherd_policy::Identity;
 use subtle::ConstantTimeEq as _;
 
 /// The secret half of a pair of access keys. Cheap to clone; compared in constant time.
@@ -56,64 +58,132 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Gives the secret of every access key. Asked once per request, on the request's own thread, so
-/// it answers from memory.
-pub trait Credentials: Send + Sync + fmt::Debug {
-    /// Returns the secret of `access_key`, or nothing for an unknown key.
-    fn secret(&self, access_key: &str) -> Option<Secret>;
+/// An access key that is good: its secret, and whom it belongs to. Cheap to clone.
+#[derive(Debug, Clone)]
+pub struct Credential {
+    /// The key's id.
+    pub access_key: Arc<str>,
+    /// Its secret.
+    pub secret: Secret,
+    /// Whom it belongs to, with all that says what they may do.
+    pub identity: Arc<Identity>,
 }
 
-/// Access keys that were given at the start and stay.
+/// An access key cannot be looked up now. The same request may succeed later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("access keys cannot be looked up")]
+pub struct KeysUnavailable;
+
+/// The look-up of an access key; `None` for one that is unknown, inactive or deleted.
+pub type KeyLookup<'a> = Either<Ready<KeyAnswer>, BoxFuture<'a, KeyAnswer>>;
+
+/// The answer of a look-up of an access key.
+pub type KeyAnswer = Result<Option<Credential>, KeysUnavailable>;
+
+/// Gives what is known of an access key. Asked once per request, before its signature is computed.
+pub trait Credentials: Send + Sync + fmt::Debug {
+    /// Looks `access_key` up: at once, and without an allocation, where it is remembered.
+    fn credential<'a>(&'a self, access_key: &'a str) -> KeyLookup<'a>;
+}
+
+/// Access keys that were given at the start and stay: root's.
 #[derive(Debug, Default)]
 pub struct StaticCredentials {
-    secrets: HashMap<Box<str>, Secret>,
+    keys: HashMap<Arc<str>, Credential>,
 }
 
 impl StaticCredentials {
     /// Makes a set with one pair.
     pub fn single(access_key: &str, secret: Secret) -> Self {
-        Self::from_iter([(access_key, secret)])
+        let (access_key, identity) = (Arc::from(access_key), Arc::new(Identity::Root));
+        Self::from_iter([Credential { access_key, secret, identity }])
+    }
+
+    /// Returns what `access_key` is, or nothing for an unknown key.
+    pub fn get(&self, access_key: &str) -> Option<&Credential> {
+        self.keys.get(access_key)
     }
 }
 
-impl<'a> FromIterator<(&'a str, Secret)> for StaticCredentials {
-    fn from_iter<T: IntoIterator<Item = (&'a str, Secret)>>(pairs: T) -> Self {
-        Self { secrets: pairs.into_iter().map(|(key, secret)| (key.into(), secret)).collect() }
+impl FromIterator<Credential> for StaticCredentials {
+    fn from_iter<T: IntoIterator<Item = Credential>>(keys: T) -> Self {
+        Self { keys: keys.into_iter().map(|key| (Arc::clone(&key.access_key), key)).collect() }
     }
 }
 
 impl Credentials for StaticCredentials {
-    fn secret(&self, access_key: &str) -> Option<Secret> {
-        self.secrets.get(access_key).cloned()
+    fn credential<'a>(&'a self, access_key: &'a str) -> KeyLookup<'a> {
+        Either::Left(future::ready(Ok(self.get(access_key).cloned())))
     }
 }
 
-/// Whom an access key belongs to.
+/// The way in which a request shows who makes it, as policies name it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Principal {
-    /// The owner of everything.
-    Root,
+pub enum AuthType {
+    /// In its `Authorization` header.
+    Header,
+    /// In the query of a presigned URL.
+    Query,
+    /// In the fields of a form.
+    Form,
 }
 
-/// The caller of a request, proven by its signature. Only the verifier makes one.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// The signature of a request, as policies name it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SignatureFacts {
+    /// Where it stands.
+    pub auth_type: AuthType,
+    /// When it was made, in milliseconds since the Unix epoch; SigV2 does not say it.
+    pub signed_ms: Option<u64>,
+    /// Whether it is one of SigV4.
+    pub is_v4: bool,
+}
+
+/// The caller of a request, proven by its signature or its certificate, or anonymous. Only the verifier makes
+/// one. Cheap to clone.
+#[derive(Debug, Clone)]
 pub struct Caller {
-    access_key: Box<str>,
+    identity: Arc<Identity>,
+    signed: Option<(Arc<str>, SignatureFacts)>,
 }
 
 impl Caller {
-    pub(crate) fn new(access_key: &str) -> Self {
-        Self { access_key: access_key.into() }
+    /// The caller that signed with a key.
+    pub(crate) fn new(credential: &Credential, signature: SignatureFacts) -> Self {
+        let Credential { access_key, secret: _, identity } = credential;
+        Self { identity: Arc::clone(identity), signed: Some((Arc::clone(access_key), signature)) }
     }
 
-    /// Whom the access key belongs to: every key is root's.
-    pub fn principal(&self) -> Principal {
-        Principal::Root
+    /// The caller of requests that are not signed.
+    pub(crate) fn anonymous() -> Self {
+        static ANONYMOUS: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::Anonymous));
+        Self { identity: Arc::clone(&ANONYMOUS), signed: None }
     }
 
-    /// The access key that signed the request.
+    /// Root, as something else than a signature shows.
+    pub(crate) fn root() -> Self {
+        static ROOT: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::Root));
+        Self { identity: Arc::clone(&ROOT), signed: None }
+    }
+
+    /// Whom the access key belongs to.
+    pub fn identity(&self) -> &Arc<Identity> {
+        &self.identity
+    }
+
+    /// Whether it is a caller without a signature.
+    pub fn is_anonymous(&self) -> bool {
+        matches!(*self.identity, Identity::Anonymous)
+    }
+
+    /// The access key that signed the request; empty where none did.
     pub fn access_key(&self) -> &str {
-        &self.access_key
+        self.signed.as_ref().map_or("", |(access_key, _)| access_key)
+    }
+
+    /// The signature of the request, where it has one.
+    pub fn signature(&self) -> Option<SignatureFacts> {
+        self.signed.as_ref().map(|(_, signature)| *signature)
     }
 }
 
@@ -124,9 +194,9 @@ mod tests {
     #[test]
     fn a_secret_never_prints() {
         let keys = StaticCredentials::single("AKID", Secret::new("wJalrXUtnFEMI"));
-        let printed = format!("{keys:?} {:?}", keys.secret("AKID"));
+        let printed = format!("{keys:?} {:?}", keys.get("AKID"));
         assert!(printed.contains("AKID"));
         assert!(!printed.contains("wJalr"));
-        assert!(keys.secret("other").is_none());
+        assert!(keys.get("other").is_none());
     }
 }

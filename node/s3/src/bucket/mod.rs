@@ -25,6 +25,7 @@ use s3s::dto::{
 };
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 
+use crate::access::facts::{DocumentFacts, Facts};
 use crate::answer::{self, NAMESPACE, Response};
 use crate::bucket::limits::{BUCKETS_AT_ONCE, BUCKETS_MAX};
 use crate::bucket::token::ListingKind;
@@ -35,6 +36,7 @@ use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, gateway::REGION_DEFAULT, names, owner};
 use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_policy::Resource;
 use sherd_store::object::{BucketInfo, BucketPage, Error, NewBucket};
 
 const BUCKET_ARN: HeaderName = HeaderName::from_static("x-amz-bucket-arn");
@@ -95,6 +97,10 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     }
     let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
     let location = location_of(&gateway.region, constraint)?;
+    let facts =
+        Facts::of(&request.headers).with_document(DocumentFacts::Location(constraint.unwrap_or_default()));
+    let mut access = request.access;
+    access.settle(Resource::Bucket(name.as_str()), facts)?;
     // As on AWS since April 2023.
     let public_access_block = Some(PublicAccessBlock::ALL);
     let new = NewBucket { location, tags, public_access_block };

@@ -106,6 +106,11 @@ pub(super) fn logged(release_grace: Duration, request_id: RequestId, error: Erro
     to_s3(error, release_grace)
 }
 
+/// The store's error as S3 says it, where no operation ran.
+pub(super) fn refusal(error: Error, release_grace: Duration) -> Refusal {
+    to_s3(error, release_grace)
+}
+
 /// The store's error as S3 says it; `release_grace` is how long the space of deleted objects stays taken.
 fn to_s3(error: Error, release_grace: Duration) -> Refusal {
     match error {

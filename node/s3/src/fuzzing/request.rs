@@ -24,8 +24,8 @@ use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
 use sherd_core::env::Clock;
 use sherd_core::id::{BucketId, ObjectKey};
 use sherd_core::limits::{DELETE_KEYS_MAX, PARTS_MAX};
-use sherd_core::record::Entries;
-use sherd_store::object::{BucketRef, BucketView};
+use sherd_core::record::{Entries, Tag};
+use sherd_store::object::{self as store, BucketRef, BucketView, ObjectName};
 
 use crate::answer::{self, Response};
 use crate::auth::canonical::{CanonicalRequest, PathForm};
@@ -114,6 +114,10 @@ impl Operations for Lookers {
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
         Self::look(operation, request).boxed()
+    }
+
+    fn tags<'a>(&'a self, _: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>> {
+        future::ready(Ok(Vec::new())).boxed()
     }
 
     fn release_grace(&self) -> Duration {

@@ -12,7 +12,8 @@ use s3s::xml::{DeError, DeResult, Deserializer};
 use sherd_core::limits::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::{ObjectTags, Tag};
 
-use crate::access::{Access, Facts, Resource, WRITE_TAGS};
+use crate::access::facts::Facts;
+use crate::access::{self, Access, WRITE_TAGS};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::protocol::xml;
@@ -79,7 +80,7 @@ fn may_be_given(
     name: &ObjectName,
 ) -> Result<ObjectTags, Refusal> {
     if !tags.is_empty() {
-        access.check(WRITE_TAGS, Resource::of(name), Facts { headers })?;
+        access.check(WRITE_TAGS, access::object(name), Facts::of(headers))?;
     }
     Ok(tags)
 }
@@ -325,7 +326,7 @@ mod tests {
     #[test]
     fn a_write_with_tags_needs_the_right_to_give_them() {
         let name = crate::names::object("bucket", "key").expect("a name");
-        let access = Access::denying(WRITE_TAGS, name.clone());
+        let access = Access::denying(WRITE_TAGS, &name);
         let code = |text: &'static str, name: &ObjectName| {
             let headers = HeaderMap::from_iter([(NAME, HeaderValue::from_static(text))]);
             permitted(&headers, &access, name).map(|tags| tags.count()).map_err(|refusal| refusal.code)

@@ -26,18 +26,19 @@ pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 pub(crate) async fn upload_copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let source = copy_source::readable(&request.headers, &request.access)?;
+    let readable = copy_source::readable(gateway, &request.headers, &request.access).await?;
+    let source = &readable.source;
     let number = request.parameter("partNumber")?.unwrap_or_default();
     let upload = request.text("uploadId").unwrap_or_default();
     let Request { target, headers, .. } = request;
     let range = headers.get("x-amz-copy-source-range").filter(|range| !range.is_empty());
     let copy = CopyPart {
         part: part_name(target.object(), &upload, number)?,
-        source: source.name,
+        source: source.name.clone(),
         span: range::copy_span(range.map(HeaderValue::as_bytes))?,
         source_conditions: conditions::of_copy_source(&headers)?,
     };
-    let written = gateway.objects.copy_part(copy).await?;
+    let written = gateway.objects.copy_part(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
     if source.null_version {
         response.headers_mut().insert(copy_source::VERSION_ID, NULL);

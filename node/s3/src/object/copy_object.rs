@@ -4,10 +4,12 @@ use http::HeaderMap;
 use s3s::dto::CopyObjectResult;
 use sherd_core::record::{Attributes, ObjectTags};
 
-use crate::access::{Access, Facts, READ_TAGS, Resource, WRITE_TAGS};
+use crate::access::facts::Facts;
+use crate::access::{self, Access, READ_TAGS, WRITE_TAGS, of_version};
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
 use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
+use crate::header::copy_source::ReadableSource;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
@@ -19,16 +21,17 @@ use sherd_store::object::{CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let Request { target, headers, call, access, .. } = request;
-    let source = copy_source::readable(&headers, &access)?;
+    let readable = copy_source::readable(gateway, &headers, &access).await?;
+    let source = &readable.source;
     let target = names::made(target.object())?;
     let tags = match new_tags(&headers, &access, &target)? {
-        None if !may_copy_tags(&headers, &access, &source.name, &target) => {
-            Some(without_tags(gateway, &source.name).await?)
+        None if !may_copy_tags(&headers, &readable, &access, &target) => {
+            Some(without_tags(gateway, &readable).await?)
         }
         tags => tags,
     };
     let copy = CopyRequest {
-        source: source.name,
+        source: source.name.clone(),
         source_conditions: conditions::of_copy_source(&headers)?,
         tags,
         target,
@@ -36,7 +39,7 @@ pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
         attributes: new_attributes(&headers)?,
         checksum: checksum::algorithm_header(&headers)?,
     };
-    let written = gateway.objects.copy(copy).await?;
+    let written = gateway.objects.copy(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
     if source.null_version {
         response.headers_mut().insert(copy_source::VERSION_ID, NULL);
@@ -74,15 +77,23 @@ fn new_tags(
 }
 
 /// Whether the caller may read the tags of the source and give them to the copy.
-fn may_copy_tags(headers: &HeaderMap, access: &Access, source: &ObjectName, target: &ObjectName) -> bool {
-    let may = |action, name| access.check(action, Resource::of(name), Facts { headers }).is_ok();
-    may(READ_TAGS, source) && may(WRITE_TAGS, target)
+fn may_copy_tags(
+    headers: &HeaderMap,
+    readable: &ReadableSource,
+    access: &Access,
+    target: &ObjectName,
+) -> bool {
+    let ReadableSource { source, access: of_source } = readable;
+    let read = of_version(READ_TAGS, source.null_version);
+    of_source.check(read, access::object(&source.name), Facts::of(headers)).is_ok()
+        && access.check(WRITE_TAGS, access::object(target), Facts::of(headers)).is_ok()
 }
 
 /// The tags of a copy whose caller may copy none: those of a source without tags. Tags that the source gets
 /// meanwhile are not copied.
-async fn without_tags(gateway: &Gateway, source: &ObjectName) -> Outcome<ObjectTags> {
-    if gateway.objects.tags(source).await?.is_empty() {
+async fn without_tags(gateway: &Gateway, readable: &ReadableSource) -> Outcome<ObjectTags> {
+    let tags = gateway.objects.tags(&readable.source.name).await;
+    if tags.map_err(|error| readable.shown(error))?.is_empty() {
         Ok(ObjectTags::default())
     } else {
         Err(Refusal::new(Code::AccessDenied).into())
@@ -105,6 +116,7 @@ mod tests {
     use http::HeaderValue;
 
     use super::*;
+    use crate::header::copy_source::CopySource;
 
     fn headers(directive: Option<&'static str>) -> HeaderMap {
         let mut headers = HeaderMap::new();
@@ -128,13 +140,16 @@ mod tests {
     #[test]
     fn tags_are_copied_unless_they_are_replaced() {
         let (source, target) = (names::object("bucket", "a").unwrap(), names::object("bucket", "b").unwrap());
-        let root = Access::denying("s3:Nothing", source.clone());
+        let other = names::object("bucket", "other").unwrap();
+        let root = Access::denying(READ_TAGS, &other);
         let tags = |pairs: &[(&'static str, &'static str)], access: &Access| {
             let mut headers = HeaderMap::new();
             for (name, value) in pairs {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
-            let may_copy = may_copy_tags(&headers, access, &source, &target);
+            let copied = CopySource { name: source.clone(), null_version: false };
+            let readable = ReadableSource { source: copied, access: access.clone() };
+            let may_copy = may_copy_tags(&headers, &readable, access, &target);
             let tags = new_tags(&headers, access, &target).map_err(|refusal| refusal.code);
             (tags.map(|tags| tags.map(|tags| tags.count())), may_copy)
         };
@@ -149,8 +164,8 @@ mod tests {
             tags(&[(directive, "REPLACE"), ("x-amz-tagging", "a=1&a=2")], &root).0,
             Err(Code::InvalidArgument)
         );
-        let no_reader = Access::denying(READ_TAGS, source.clone());
-        let no_writer = Access::denying(WRITE_TAGS, target.clone());
+        let no_reader = Access::denying(READ_TAGS, &source);
+        let no_writer = Access::denying(WRITE_TAGS, &target);
         assert_eq!(tags(&[], &no_reader), (Ok(None), false));
         assert_eq!(tags(&[], &no_writer), (Ok(None), false));
         assert_eq!(tags(&[(directive, "REPLACE"), given], &no_writer).0, Err(Code::AccessDenied));

@@ -5,18 +5,21 @@
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 
+use http::HeaderMap;
 use s3s::dto::{Delete, DeleteObjectsOutput, DeletedObject, Error as KeyError, ObjectIdentifier};
 use sherd_core::id::ObjectKey;
 use sherd_core::limits::DELETE_KEYS_MAX;
 
-use crate::access::{DELETE_OBJECT, Facts, Resource};
+use crate::access::facts::Facts;
+use crate::access::{Access, DELETE_OBJECT, READ_OBJECT, of_version};
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::error::{Outcome, logged};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, header::conditions, header::document, header::typed, names};
-use sherd_store::object::WriteConditions;
+use sherd_policy::Resource;
+use sherd_store::object::{EtagMatch, WriteConditions};
 
 /// Header by which a request deletes locked objects too; nothing is locked.
 const BYPASS: &str = "x-amz-bypass-governance-retention";
@@ -40,10 +43,7 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
     let delete: Delete = document::required(payload.into_document())?;
     let quiet = delete.quiet.unwrap_or_default();
     let bucket = target.bucket();
-    let permitted = |key: &ObjectKey| {
-        let resource = Resource::Object(bucket.name().as_str(), key.as_str());
-        access.check(DELETE_OBJECT, resource, Facts { headers: &headers })
-    };
+    let permitted = |key: &KeyDelete<'_>| key.check(bucket.name(), &headers, &access);
     let Batch { keys, null_versions, mut errors } = Batch::asked(delete)?.only(permitted);
     let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
     let outcomes = gateway.objects.delete_many(bucket, keys).await?;
@@ -65,6 +65,31 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
         errors: (!errors.is_empty()).then_some(errors),
         ..DeleteObjectsOutput::default()
     })
+}
+
+/// The deletion of one key, as its rights are asked for.
+struct KeyDelete<'a> {
+    key: &'a ObjectKey,
+    conditions: &'a WriteConditions,
+    null_version: bool,
+}
+
+impl KeyDelete<'_> {
+    /// Checks that the caller may delete the key, and read it where an entity tag is compared.
+    fn check(&self, bucket: &ObjectKey, headers: &HeaderMap, access: &Access) -> Result<(), Refusal> {
+        let guard = self.conditions.if_match.as_ref().map(|guard| match guard {
+            EtagMatch::Any => "*",
+            EtagMatch::OneOf(etags) => etags.first().map_or("", String::as_str),
+        });
+        let version = self.null_version.then_some("null");
+        let facts = Facts::of(headers).with_version(version).with_guard(guard);
+        let resource = Resource::Object(bucket.as_str(), self.key.as_str());
+        access.check(of_version(DELETE_OBJECT, self.null_version), resource, facts)?;
+        if guard.is_some_and(|guard| guard != "*") {
+            access.check(of_version(READ_OBJECT, self.null_version), resource, facts)?;
+        }
+        Ok(())
+    }
 }
 
 /// A list of keys, taken apart.
@@ -93,14 +118,13 @@ impl Batch {
     }
 
     /// Those of the keys that `permitted` lets pass; what it says of each other is an error.
-    fn only(mut self, permitted: impl Fn(&ObjectKey) -> Result<(), Refusal>) -> Self {
+    fn only(mut self, permitted: impl Fn(&KeyDelete<'_>) -> Result<(), Refusal>) -> Self {
         let Self { keys, null_versions, errors } = &mut self;
-        keys.retain(|(key, _)| match permitted(key) {
-            Ok(()) => true,
-            Err(refusal) => {
-                errors.push(said(key.as_str().to_owned(), version_of(null_versions, key), &refusal));
-                false
-            }
+        keys.retain(|(key, conditions)| {
+            let null_version = null_versions.get(key).copied().unwrap_or_default();
+            let Err(refusal) = permitted(&KeyDelete { key, conditions, null_version }) else { return true };
+            errors.push(said(key.as_str().to_owned(), version_of(null_versions, key), &refusal));
+            false
         });
         self
     }
@@ -173,7 +197,6 @@ mod tests {
     use s3s::dto::ETag;
 
     use super::*;
-    use crate::access::Access;
 
     fn listed(key: &str) -> ObjectIdentifier {
         ObjectIdentifier {
@@ -216,12 +239,10 @@ mod tests {
 
     #[test]
     fn a_key_that_its_caller_may_not_delete_fails_by_itself() {
-        let access = Access::denying(DELETE_OBJECT, names::object("bucket", "kept").unwrap());
+        let access = Access::denying("s3:DeleteObjectVersion", &names::object("bucket", "kept").unwrap());
         let headers = http::HeaderMap::new();
-        let permitted = |key: &ObjectKey| {
-            let resource = Resource::Object("bucket", key.as_str());
-            access.check(DELETE_OBJECT, resource, Facts { headers: &headers })
-        };
+        let bucket = ObjectKey::new("bucket").unwrap();
+        let permitted = |key: &KeyDelete<'_>| key.check(&bucket, &headers, &access);
         let null = ObjectIdentifier { version_id: Some("null".into()), ..listed("kept") };
         let batch = Batch::of(vec![listed("a"), null, listed("b")]).only(permitted);
         let keys: Vec<&str> = batch.keys.iter().map(|(key, _)| key.as_str()).collect();

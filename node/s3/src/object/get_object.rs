@@ -12,7 +12,8 @@ use http::header::{
 use s3s::Body;
 use s3s::dto::{Timestamp, TimestampFormat};
 
-use crate::access::{Access, Facts, READ_TAGS, Resource};
+use crate::access::facts::Facts;
+use crate::access::{self, Access, READ_OBJECT, READ_TAGS, of_version};
 use crate::answer::{NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::header::if_range::{self, Validator};
@@ -136,8 +137,15 @@ impl GetRequest {
         let (span, found) = read.map_err(|error| with_overrides(error, &overrides))?;
         let (info, range) = about(&found);
         let mut described = describe(wanted, span, info, range, first, overrides);
-        let may_read_tags =
-            || access.check(READ_TAGS, Resource::of(&name), Facts { headers: &headers }).is_ok();
+        let facts = Facts::of(&headers).with_version(wanted.version.then_some("null"));
+        if access.depends_on_tags() {
+            // Those of the version that was read: another than the one that was judged may be there by now.
+            let tags = info.tags.decode().map_err(|_| Refusal::new(Code::InternalError))?;
+            let action = of_version(READ_OBJECT, wanted.version);
+            access.check(action, access::object(&name), facts.with_existing_tags(&tags))?;
+        }
+        let action = of_version(READ_TAGS, wanted.version);
+        let may_read_tags = || access.check(action, access::object(&name), facts).is_ok();
         if !info.tags.is_empty() && may_read_tags() {
             described.0.insert(TAGGING_COUNT, HeaderValue::from(u16::from(info.tags.count())));
         }

@@ -4,10 +4,14 @@ use http::{HeaderMap, StatusCode};
 use s3s::dto::GetObjectTaggingOutput;
 use sherd_core::record::ObjectTags;
 
+use crate::access;
+use crate::access::facts::{AwaitedFacts, DocumentFacts, Facts};
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::gateway::Gateway;
 use crate::header::tagging;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -20,9 +24,17 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, payload, .. } = request;
+    let Request { target, headers, mut access, payload, .. } = request;
     let tags = tagging::of_document(payload.into_document())?;
-    gateway.objects.set_tags(&target.object(), tags).await?;
+    let name = target.object();
+    if access.awaited() != AwaitedFacts::Nothing {
+        let given = tags.decode().map_err(|_| Refusal::new(Code::InternalError))?;
+        let existing = gateway.objects.tags(&name).await?;
+        let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
+        let facts = facts.with_existing_tags(&existing).with_document(DocumentFacts::Tags(&given));
+        access.settle(access::object(&name), facts)?;
+    }
+    gateway.objects.set_tags(&name, tags).await?;
     Ok(of_version(answer::empty(StatusCode::OK, HeaderMap::new()), null_version))
 }
 

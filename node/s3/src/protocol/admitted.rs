@@ -10,12 +10,10 @@ use sherd_core::limits::PUT_BYTES_MAX;
 use sherd_core::register::call::ClientCall;
 use sherd_store::machine::budget::Share;
 
-use crate::auth::Caller;
+use crate::access::Access;
 use crate::operations::{BodyUse, Operation};
-use crate::request::RequestBody;
-use crate::source::Source;
+use crate::request::{RequestBody, Target};
 
-use super::address::Address;
 use super::body::BodyOutcome;
 use super::checksum::DeclaredChecksum;
 use super::code::Code;
@@ -30,11 +28,12 @@ pub(super) const DECODED_LENGTH: &str = "x-amz-decoded-content-length";
 /// A request that was admitted, and where to look for what became of its body.
 pub(super) struct AdmittedRequest<'a> {
     pub(super) headers: HeaderMap,
-    pub(super) source: Source,
     pub(super) operation: Operation,
-    pub(super) address: Address,
+    /// The bucket or object that it addresses, or what is wrong with the name.
+    pub(super) target: Result<Target, Refusal>,
     pub(super) query: Query<'a>,
-    pub(super) caller: Caller,
+    /// The rights of its caller, which cover the operation.
+    pub(super) access: Access,
     /// The call that it is a sending of, where its signature vouches for that.
     pub(super) call: Option<ClientCall>,
     pub(super) checksum: DeclaredChecksum,

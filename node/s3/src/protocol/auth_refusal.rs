@@ -1,5 +1,7 @@
 //! The one match from why a request is not believed to what S3 answers.
 
+use http::header::{HeaderValue, RETRY_AFTER};
+
 use crate::auth::amz_date::AmzDate;
 use crate::auth::error::{AuthError, MalformedAuth, Mismatch, Place};
 use crate::auth::post_policy::PolicyError;
@@ -52,14 +54,7 @@ impl From<AuthError> for Refusal {
                 Code::InvalidRequest,
                 "Missing required header for this request: x-amz-content-sha256",
             ),
-            AuthError::InvalidPayloadHash { given } => Self::says(
-                Code::InvalidArgument,
-                "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, \
-                 STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid \
-                 sha256 value.",
-            )
-            .with("ArgumentName", "x-amz-content-sha256")
-            .with("ArgumentValue", given),
+            AuthError::InvalidPayloadHash { given } => invalid_payload_hash(given),
             AuthError::HeadersNotSigned { names } => Self::says(
                 Code::AccessDenied,
                 "There were headers present in the request which were not signed",
@@ -76,10 +71,31 @@ impl From<AuthError> for Refusal {
             AuthError::UnknownAccessKey { access_key } => {
                 Self::new(Code::InvalidAccessKeyId).with("AWSAccessKeyId", access_key)
             }
+            AuthError::KeysUnavailable(_) => unavailable(),
             AuthError::SignatureMismatch(mismatch) => mismatched(*mismatch),
             AuthError::BadUri => Self::new(Code::InvalidURI),
         }
     }
+}
+
+/// The key or the policies that decide cannot be read now; a later try may succeed.
+pub(super) fn unavailable() -> Refusal {
+    let refusal = Refusal::says(
+        Code::ServiceUnavailable,
+        "The access key or the policies of the request cannot be read. Please try again.",
+    );
+    refusal.with_header(RETRY_AFTER, HeaderValue::from_static("1"))
+}
+
+fn invalid_payload_hash(given: Box<str>) -> Refusal {
+    Refusal::says(
+        Code::InvalidArgument,
+        "x-amz-content-sha256 must be UNSIGNED-PAYLOAD, STREAMING-UNSIGNED-PAYLOAD-TRAILER, \
+         STREAMING-AWS4-HMAC-SHA256-PAYLOAD, STREAMING-AWS4-HMAC-SHA256-PAYLOAD-TRAILER or a valid sha256 \
+         value.",
+    )
+    .with("ArgumentName", "x-amz-content-sha256")
+    .with("ArgumentValue", given)
 }
 
 fn expired(expires_seconds: Option<u64>, ended_ms: u64, server_ms: u64) -> Refusal {

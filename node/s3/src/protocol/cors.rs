@@ -36,7 +36,7 @@ const TRUE: HeaderValue = HeaderValue::from_static("true");
 const VARIES: HeaderValue =
     HeaderValue::from_static("Origin, Access-Control-Request-Headers, Access-Control-Request-Method");
 
-/// Looks buckets up for cross-origin requests.
+/// Looks buckets up for callers who may be any stranger: cross-origin requests and anonymous ones.
 #[derive(Debug)]
 pub(super) struct CorsLookup {
     reads: Semaphore,
@@ -68,15 +68,20 @@ impl Default for CorsLookup {
 impl CorsLookup {
     /// The rules of the bucket that a request addresses.
     async fn rules(&self, operations: &dyn Operations, bucket: &str) -> Result<Arc<Cors>, NoRules> {
-        let found = match operations.bucket(name_of(bucket).ok_or(NoRules::NoBucket)?) {
-            Either::Left(remembered) => remembered.await,
+        let name = name_of(bucket).ok_or(NoRules::NoBucket)?;
+        rules_of(&self.bucket(operations, name).await.ok_or(NoRules::Unavailable)?)
+    }
+
+    /// Looks up the bucket of a stranger's request; `None` where too many wait for their look-ups.
+    pub(super) async fn bucket(&self, operations: &dyn Operations, name: ObjectKey) -> Option<BucketRef> {
+        match operations.bucket(name) {
+            Either::Left(remembered) => Some(remembered.await),
             Either::Right(read) => {
                 let permit = tokio::time::timeout(CORS_LOOKUP_PATIENCE, self.reads.acquire()).await;
-                let _permit = permit.map_err(|_| NoRules::Unavailable)?;
-                read.await
+                let _permit = permit.ok()?.ok()?;
+                Some(read.await)
             }
-        };
-        rules_of(&found)
+        }
     }
 
     /// The headers that every answer to a request from an origin gets; `None` where no rule allows it. S3

@@ -6,6 +6,7 @@
 //! ```
 //! A client that waits for `100 Continue` gets it before its signature is verified: the head has none.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -20,6 +21,7 @@ use sherd_store::observe::trace;
 use super::address::{Address, BadAddress, Level};
 use super::admitted::{AdmittedRequest, check_length, declared_length, declared_md5};
 use super::auth_refusal::missing_field;
+use super::authorize::{AskedOperation, target_of};
 use super::body::form_file::FormBody;
 use super::body::{BodyArrival, BodyError, CheckedBody, TransportError};
 use super::code::Code;
@@ -33,6 +35,7 @@ use super::limits::FORM_REST_BYTES_MAX;
 use super::query::Query;
 use super::refusal::Refusal;
 use crate::auth::error::AuthError;
+use crate::auth::form::VerifiedForm;
 use crate::auth::post_policy::PostPolicy;
 use crate::operations::Operation;
 use crate::request::RequestBody;
@@ -80,16 +83,23 @@ impl Inner {
         let (start, file) = read.map_err(|error| Refusal::from(&error))?;
         let fields = &start.fields;
         let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
-        let signed = self.verifier.verify_form(fields).map_err(refused)?;
+        let VerifiedForm { caller, policy } = self.verifier.verify_form(fields).await.map_err(refused)?;
         if head.headers.contains_key(AUTHORIZATION) {
             return Err(AuthError::TwoMechanisms.into());
         }
-        let policy = PostPolicy::parse(signed.policy)?;
-        let named: Vec<(&str, &str)> = std::iter::once(("bucket", address.bucket.as_str()))
-            .chain(fields.all().iter().map(|field| (field.name.as_str(), field.value.as_str())))
-            .collect();
-        let sizes = policy.judge(self.verifier.now_ms(), &named)?;
+        let sizes = match policy {
+            Some(policy) => self.judge_policy(policy, &address.bucket, fields)?,
+            None => 0..=PUT_BYTES_MAX,
+        };
+        trace::name_bucket(&address.bucket);
         let headers = headers_of(&head.headers, fields)?;
+        let key = checked_key(key);
+        let mut target = key
+            .clone()
+            .and_then(|key| target_of(&headers, &mut Address { level: Level::Object, key, ..address }));
+        let source = Source::of(&head.extensions);
+        let asked = AskedOperation { operation, headers: &headers, query: &query, source };
+        let access = self.authorize(caller, asked, &mut target).await?;
         let checksum = feature::check(&headers, operation, false)?;
         let md5 = declared_md5(&headers)?;
         // Bytes of the file if nothing but the end of the form follows it.
@@ -100,15 +110,13 @@ impl Inner {
             return Err(Refusal::from(&BodyError::from(error)));
         }
         let file = file.bounded(*sizes.start()..=max, expected);
-        let address = Address { level: Level::Object, key: checked_key(key)?, ..address };
-        trace::name_bucket(&address.bucket);
+        key?;
         Ok(AdmittedRequest {
             headers,
-            source: Source::of(&head.extensions),
             operation,
-            address,
+            target,
             query,
-            caller: signed.caller,
+            access,
             call: None,
             checksum,
             md5,
@@ -118,6 +126,19 @@ impl Inner {
             outcome: Some(Arc::clone(&outcome)),
             room: None,
         })
+    }
+
+    /// The sizes that a form's policy allows its file.
+    fn judge_policy(
+        &self,
+        policy: &str,
+        bucket: &str,
+        fields: &FormFields,
+    ) -> Result<RangeInclusive<u64>, Refusal> {
+        let named: Vec<(&str, &str)> = std::iter::once(("bucket", bucket))
+            .chain(fields.all().iter().map(|field| (field.name.as_str(), field.value.as_str())))
+            .collect();
+        Ok(PostPolicy::parse(policy)?.judge(self.verifier.now_ms(), &named)?)
     }
 }
 

@@ -31,6 +31,7 @@ use sherd_store::observe::trace;
 
 use super::address::{Address, BadAddress};
 use super::admitted::{AdmittedRequest, DECODED_LENGTH, check_length, declared_length, declared_md5};
+use super::authorize::{AskedOperation, target_of};
 use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
 use super::checksum::{self, DeclaredChecksum};
@@ -104,7 +105,7 @@ impl Inner {
     {
         let AddressedRequest { proof, mut parts, address, body } = request;
         let query = self.check_head(&parts, uri)?;
-        let address = address?;
+        let mut address = address?;
         let level = address.level;
         let copies = hoisted::contains(&parts.headers, &query, "x-amz-copy-source");
         let classified = match unserved::by_address(&parts.method, &address) {
@@ -120,14 +121,13 @@ impl Inner {
             return Box::pin(self.admit_form(&parts, body, query, address)).await;
         }
         let verified = match proof {
-            Proof::Signature => self.verifier.verify(&parts, &query, address.host_bucket.as_deref())?,
+            Proof::Signature => self.verifier.verify(&parts, &query, address.host_bucket.as_deref()).await?,
             Proof::RootCertificate => VerifiedRequest::of_root(),
         };
         let VerifiedRequest { caller, payload, frames, call_id } = verified;
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
-        // A caller without a signature does not learn what is served.
-        let operation = classified?;
+        let operation = served(classified, &caller)?;
         trace::name_operation(operation.name());
         tracing::Span::current().record("operation", operation.name());
         if operation.body_use() == BodyUse::Object && has_body(&parts.headers) {
@@ -135,6 +135,15 @@ impl Inner {
                 parts.headers.remove(name);
             }
         }
+        trace::name_bucket(&address.bucket);
+        let mut target = target_of(&parts.headers, &mut address);
+        let asked = AskedOperation {
+            operation,
+            headers: &parts.headers,
+            query: &query,
+            source: Source::of(&parts.extensions),
+        };
+        let access = self.authorize(caller, asked, &mut target).await?;
         let checksum = feature::check(&parts.headers, operation, payload.has_trailer())?;
         let framing = payload.is_framed().then(|| ChunkedFraming {
             signer: frames,
@@ -145,16 +154,14 @@ impl Inner {
         let taken = self.take_body(&parts.headers, body, &head, framing).await?;
         let IntakeBody { body, outcome, room: document_room, length, md5 } = taken;
         let list_room = self.xml_room.for_list(operation, &query).await?;
-        trace::name_bucket(&address.bucket);
-        let call = call_of(&parts.headers, call_id, &caller, operation);
+        let call = call_of(&parts.headers, call_id, access.caller(), operation);
         let (checksum, room) = (head.checksum, document_room.or(list_room));
         Ok(AdmittedRequest {
-            source: Source::of(&parts.extensions),
             headers: parts.headers,
             operation,
-            address,
+            target,
             query,
-            caller,
+            access,
             call,
             checksum,
             md5,
@@ -253,6 +260,14 @@ impl Inner {
         let body = RequestBody::Document(readable);
         Ok(IntakeBody { body, outcome: Some(outcome), room: Some(room), length, md5: digest })
     }
+}
+
+/// The operation of a request. A caller without a signature does not learn what is served.
+fn served(classified: Result<Operation, NoOperation>, caller: &Caller) -> Result<Operation, Refusal> {
+    if classified.is_err() && caller.is_anonymous() {
+        return Err(AuthError::Anonymous.into());
+    }
+    Ok(classified?)
 }
 
 fn check_size(parts: &Parts, limits: &Limits) -> Result<(), Refusal> {

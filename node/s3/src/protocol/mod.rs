@@ -1,15 +1,17 @@
 //! The layer between the wire and the operations.
 //!
 //! ```text
-//! hyper -> limits -> CORS preflight -> signature -> operation, features -> body -> access -> operation
+//! hyper -> limits -> CORS preflight -> signature -> operation -> access, features -> body -> operation
 //! client <- ids, one error form, body faults named <--------------------------------------------'
 //! ```
 //! A request is limited, believed, named and unframed before an operation reads it.
 
 pub(crate) mod acl;
+mod actions;
 pub mod address;
 mod admitted;
 mod auth_refusal;
+mod authorize;
 pub mod aws_chunked;
 pub mod body;
 pub mod checksum;

@@ -1,16 +1,14 @@
 //! Runs a request: admits it, hands it to what its row names, and completes the answer.
 
-use std::mem;
-
 use bytes::Bytes;
-use http::header::{CONNECTION, EXPECT, HOST, ORIGIN};
+use http::header::{CONNECTION, EXPECT, ORIGIN};
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri};
 use http_body::Body as HttpBody;
 use s3s::Body;
-use sherd_core::id::ObjectKey;
 
-use super::address::{Address, BadAddress, Level};
+use super::actions;
+use super::address::{Address, BadAddress};
 use super::admitted::AdmittedRequest;
 use super::body::TransportError;
 use super::code::Code;
@@ -19,13 +17,12 @@ use super::inner::Inner;
 use super::intake::{AddressedRequest, Proof};
 use super::refusal::{Refusal, Side};
 use super::respond::RespondContext;
-use crate::access::{Access, Facts, Resource};
-use crate::error;
+use crate::access::facts::AwaitedFacts;
+use crate::answer;
+use crate::error::{self, Failure, Outcome};
 use crate::header::typed;
-use crate::names;
-use crate::operations::{Operation, ResourceKind};
-use crate::request::{Payload, Request, Target};
-use sherd_store::object::ObjectName;
+use crate::operations::{BodyUse, Operation};
+use crate::request::{Payload, Request};
 use sherd_store::observe::metrics::ApiName;
 
 /// The region of a bucket. An SDK that signed for another region looks for it, and signs again: in the answer
@@ -133,19 +130,12 @@ impl Inner {
     async fn perform(&self, mut admitted: AdmittedRequest<'_>, asked: &RespondContext<'_>) -> Response<Body> {
         let operation = admitted.operation;
         let (outcome, room) = (admitted.outcome.clone(), admitted.room.take());
-        let accepted = match target_of(&mut admitted) {
-            Ok(target) => {
-                let target = self.look_up(operation, target).await;
-                self.accept(admitted, target, asked.request_id)
-            }
-            Err(refusal) => Err(refusal),
-        };
-        let answer = match accepted {
+        let answer = match self.accept(admitted, asked.request_id).await {
             // An object's bucket is missed before what is asked of the object is judged.
             Ok(request) if request.target.is_in_missing_bucket() => {
                 Err(Refusal::new(Code::NoSuchBucket).into())
             }
-            Ok(request) => self.operations.run(operation, request).await,
+            Ok(request) => self.run(operation, request).await,
             Err(refusal) => Err(refusal.into()),
         };
         // A fault of the body is answered before any result of the operation.
@@ -169,34 +159,32 @@ impl Inner {
         response
     }
 
-    /// Looks up the bucket of a request, where its operation sees the bucket in a view: access and the verbs
-    /// of the store take the one that is found here.
-    async fn look_up(&self, operation: Operation, mut target: Target) -> Target {
-        if let Some(bucket) = target.bucket_mut().filter(|_| operation.row().has_view) {
-            *bucket = self.operations.bucket(bucket.name().clone()).await;
+    /// Runs an operation. One that waits for the tags of its object is judged by them first. Only a caller
+    /// who may list the bucket is shown that a key is missing.
+    async fn run(&self, operation: Operation, mut request: Request<'_>) -> Outcome<answer::Response> {
+        if request.access.is_unlimited() || !actions::is_of_existing_object(operation) {
+            return self.operations.run(operation, request).await;
         }
-        target
+        // PutObjectTagging is judged where its document is read.
+        let waits = request.access.awaited() == AwaitedFacts::Tags;
+        if waits && operation != Operation::PutObjectTagging {
+            Box::pin(self.settle(operation, &mut request)).await?;
+        }
+        let (access, bucket) = (request.access.clone(), request.target.bucket_name().to_owned());
+        match self.operations.run(operation, request).await {
+            Err(Failure::Store(error)) => Err(access.shown(&bucket, error)?.into()),
+            answered => answered,
+        }
     }
 
-    /// Makes the request that an operation reads: checks its rights, and headers allowed once.
-    fn accept<'a>(
-        &self,
-        admitted: AdmittedRequest<'a>,
-        target: Target,
-        id: RequestId,
-    ) -> Result<Request<'a>, Refusal> {
-        let AdmittedRequest { headers, source, operation, query, caller, call, .. } = admitted;
-        let row = operation.row();
-        let access = Access::new(self.authorizer.clone(), caller);
-        let resource = match row.resource {
-            ResourceKind::Service => Some(Resource::Service),
-            ResourceKind::Bucket => Some(Resource::Bucket(target.bucket_name())),
-            ResourceKind::Object => Some(Resource::Object(target.bucket_name(), target.key())),
-            // The operation asks for each.
-            ResourceKind::EachKey => None,
-        };
-        if let Some(resource) = resource {
-            access.check(row.action, resource, Facts { headers: &headers })?;
+    /// Makes the request that an operation reads: checks headers allowed once. A view of its bucket that was
+    /// there before a document arrived may be too old.
+    async fn accept<'a>(&self, admitted: AdmittedRequest<'a>, id: RequestId) -> Result<Request<'a>, Refusal> {
+        let AdmittedRequest { headers, operation, target, query, access, call, .. } = admitted;
+        let (row, mut target) = (operation.row(), target?);
+        let is_late = row.has_view && operation.body_use() == BodyUse::Xml;
+        if let Some(bucket) = target.bucket_mut().filter(|_| is_late) {
+            *bucket = self.operations.bucket(bucket.name().clone()).await;
         }
         check_once(&headers, row.once)?;
         Ok(Request {
@@ -204,7 +192,7 @@ impl Inner {
             target,
             query,
             headers,
-            source,
+            source: access.source(),
             call,
             access,
             payload: Payload {
@@ -229,29 +217,6 @@ impl Inner {
             tracing::debug!(status = status.as_u16(), code, "answered");
         }
     }
-}
-
-/// The bucket or object that a request addresses, by a name that it may have. The address gives its text up.
-fn target_of(admitted: &mut AdmittedRequest<'_>) -> Result<Target, Refusal> {
-    let AdmittedRequest { headers, address, .. } = admitted;
-    if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
-        return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
-    }
-    if address.level == Level::Service {
-        return Ok(Target::Service);
-    }
-    if !names::may_be_bucket(&address.bucket) {
-        return Err(Refusal::new(Code::InvalidBucketName));
-    }
-    let bucket = mem::take(&mut address.bucket);
-    let bucket = ObjectKey::new(bucket).map_err(|_| Refusal::new(Code::InvalidBucketName))?;
-    Ok(match address.level {
-        Level::Service | Level::Bucket => Target::Bucket(bucket.into()),
-        Level::Object => {
-            let key = names::key(mem::take(&mut address.key))?;
-            Target::Object(ObjectName { bucket: bucket.into(), key })
-        }
-    })
 }
 
 /// Refuses a request in which a header is there twice that is allowed once, or is not text.

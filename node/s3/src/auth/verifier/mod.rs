@@ -28,7 +28,7 @@ use super::payload::PayloadForm;
 use super::presigned::{PresignedQuery, SIGNATURE};
 use super::presigned_v2::{self, PresignedV2};
 use super::signing_key::{KeyCache, Signature, SigningKey};
-use super::{Caller, Credentials, Secret};
+use super::{AuthType, Caller, Credential, Credentials, Secret, SignatureFacts};
 
 /// The region every SDK falls back to; accepted beside the configured one.
 const FALLBACK_REGION: &str = "us-east-1";
@@ -60,7 +60,7 @@ pub struct VerifiedRequest {
 impl VerifiedRequest {
     /// A request without a signature that is known to be the root user's.
     pub(crate) fn of_root() -> Self {
-        Self { caller: Caller::new(""), payload: PayloadForm::Unsigned, frames: None, call_id: None }
+        Self { caller: Caller::root(), payload: PayloadForm::Unsigned, frames: None, call_id: None }
     }
 }
 
@@ -155,7 +155,7 @@ impl Verifier {
     ///
     /// # Errors
     /// [`AuthError`] with the reason; none of them is worth a retry of the same request.
-    pub fn verify(
+    pub async fn verify(
         &self,
         head: &Parts,
         query: &Query<'_>,
@@ -177,12 +177,12 @@ impl Verifier {
             return Err(AuthError::Token);
         }
         if presigned_v2 {
-            return self.verify_presigned_v2(head, query, host_bucket);
+            return self.verify_presigned_v2(head, query, host_bucket).await;
         }
         if presigned {
-            return self.verify_presigned(head, query);
+            return self.verify_presigned(head, query).await;
         }
-        let Some(header) = header else { return Err(AuthError::Anonymous) };
+        let Some(header) = header else { return anonymous(head) };
         let header = header.to_str().map_err(|_| AuthError::UnsupportedAuthorization)?;
         let authorization = Authorization::parse(header)?;
         let date = request_date(head)?;
@@ -201,10 +201,10 @@ impl Verifier {
         if date.as_ms().abs_diff(server_ms) > SKEW_MS_MAX {
             return Err(AuthError::Skewed { request_ms: date.as_ms(), server_ms, skew_ms_max: SKEW_MS_MAX });
         }
-        self.check_signature(head, query, &claim)
+        self.check_signature(head, query, &claim).await
     }
 
-    fn verify_presigned(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
+    async fn verify_presigned(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
         let url = PresignedQuery::parse(query)?;
         let malformed = AuthError::Malformed { place: Place::Query, reason: MalformedAuth::Credential };
         let credential = CredentialScope::parse(&url.credential).ok_or(malformed)?;
@@ -236,10 +236,10 @@ impl Verifier {
             let expires_seconds = Some(url.expires_seconds);
             return Err(AuthError::Expired { expires_seconds, ended_ms, server_ms });
         }
-        self.check_signature(head, query, &claim)
+        self.check_signature(head, query, &claim).await
     }
 
-    fn verify_presigned_v2(
+    async fn verify_presigned_v2(
         &self,
         head: &Parts,
         query: &Query<'_>,
@@ -248,15 +248,21 @@ impl Verifier {
         let url = PresignedV2::parse(&head.method, query)?;
         url.check_time(self.clock.wall_ms())?;
         let payload = PresignedV2::payload(head, query)?;
-        let secret = self.secret(&url.access_key)?;
-        url.check_signature(head, query, host_bucket, &secret)?;
-        Ok(VerifiedRequest { caller: Caller::new(&url.access_key), payload, frames: None, call_id: None })
+        let credential = self.credential(&url.access_key).await?;
+        url.check_signature(head, query, host_bucket, &credential.secret)?;
+        let signature = SignatureFacts { auth_type: AuthType::Query, signed_ms: None, is_v4: false };
+        Ok(VerifiedRequest {
+            caller: Caller::new(&credential, signature),
+            payload,
+            frames: None,
+            call_id: None,
+        })
     }
 
-    /// The secret of an access key.
-    pub(super) fn secret(&self, access_key: &str) -> Result<Secret, AuthError> {
-        let secret = self.credentials.secret(access_key);
-        secret.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
+    /// Looks up an access key. One that is remembered takes no wait and no allocation.
+    pub(super) async fn credential(&self, access_key: &str) -> Result<Credential, AuthError> {
+        let found = self.credentials.credential(access_key).await.map_err(AuthError::KeysUnavailable)?;
+        found.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
     }
 
     /// Whether SigV2 is taken where S3 takes it.
@@ -309,7 +315,7 @@ impl Verifier {
         fault.map_or(Ok(()), |reason| Err(AuthError::Malformed { place: claim.place, reason }))
     }
 
-    fn check_signature(
+    async fn check_signature(
         &self,
         head: &Parts,
         query: &Query<'_>,
@@ -320,17 +326,34 @@ impl Verifier {
             .ok_or_else(|| AuthError::InvalidPayloadHash { given: claim.payload.into() });
         // A URL that is signed over another payload is answered by its signature.
         let payload = if claim.place == Place::Query { payload } else { Ok(payload?) };
-        let Claim { credential, date, .. } = claim;
-        let secret = self.secret(credential.access_key)?;
-        let key = self.signing_key(credential, &secret);
+        let Claim { credential: scope, date, .. } = claim;
+        let credential = self.credential(scope.access_key).await?;
+        let key = self.signing_key(scope, &credential.secret);
         let signature = compare(head, query, claim, &key.key)?;
         let payload = payload?;
-        self.keep(credential, &secret, &key);
+        self.keep(scope, &credential.secret, &key);
         let frames = matches!(payload, PayloadForm::SignedFrames { .. })
-            .then(|| FrameSigner::new(key.key, date, credential.scope, signature));
+            .then(|| FrameSigner::new(key.key, date, scope.scope, signature));
         let call_id = call_id(&head.headers);
-        Ok(VerifiedRequest { caller: Caller::new(credential.access_key), payload, frames, call_id })
+        let auth_type = if claim.place == Place::Query { AuthType::Query } else { AuthType::Header };
+        let facts = SignatureFacts { auth_type, signed_ms: Some(date.as_ms()), is_v4: true };
+        Ok(VerifiedRequest { caller: Caller::new(&credential, facts), payload, frames, call_id })
     }
+}
+
+/// A request without a signature. Its body is as it says, or not covered; signed frames need a key.
+fn anonymous(head: &Parts) -> Result<VerifiedRequest, AuthError> {
+    let payload = match head.headers.get("x-amz-content-sha256") {
+        Some(given) => {
+            let given = String::from_utf8_lossy(given.as_bytes());
+            PayloadForm::parse(&given).ok_or_else(|| AuthError::InvalidPayloadHash { given: given.into() })?
+        }
+        None => PayloadForm::Unsigned,
+    };
+    if matches!(payload, PayloadForm::SignedFrames { .. }) {
+        return Err(AuthError::Anonymous);
+    }
+    Ok(VerifiedRequest { caller: Caller::anonymous(), payload, frames: None, call_id: None })
 }
 
 /// Computes the signature and compares it. A path that is not written canonically is tried as it

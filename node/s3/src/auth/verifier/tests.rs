@@ -1,5 +1,7 @@
 //! The examples that AWS publishes for S3, and one refusal after the other.
 
+use futures::FutureExt as _;
+
 use super::*;
 use crate::auth::{Secret, StaticCredentials};
 
@@ -40,9 +42,14 @@ fn authorization(signed: &str, signature: &str) -> String {
     )
 }
 
+/// The result of a verification by keys that take no wait.
+fn now<T>(verified: impl Future<Output = T>) -> T {
+    verified.now_or_never().expect("a static key takes no wait")
+}
+
 fn verify(verifier: &Verifier, head: &Parts) -> Result<VerifiedRequest, AuthError> {
     let query = Query::parse(head.uri.query()).expect("a query");
-    verifier.verify(head, &query, None)
+    now(verifier.verify(head, &query, None))
 }
 
 /// A GET as in AWS's examples, with the header values given.
@@ -312,10 +319,58 @@ fn what_is_missing_is_named() {
         head.headers.remove(name);
         refused(&verifier, &head)
     };
-    assert_eq!(without("authorization"), AuthError::Anonymous);
     assert_eq!(without("x-amz-date"), AuthError::MissingDate);
     assert_eq!(without("x-amz-content-sha256"), AuthError::MissingPayloadHash);
     assert_eq!(without("host"), AuthError::MissingHost);
+}
+
+#[test]
+fn a_request_without_a_signature_is_anonymous() {
+    let verifier = verifier("us-east-1", EXAMPLE_MS);
+    let payload = |given: &str| {
+        let mut head = get(LIST, SIGNED, SIGNATURE_OF_LIST, &[]);
+        head.headers.remove("authorization");
+        head.headers.insert("x-amz-content-sha256", given.parse().expect("a value"));
+        verify(&verifier, &head).map(|request| {
+            assert!(request.caller.is_anonymous() && request.frames.is_none() && request.call_id.is_none());
+            request.payload
+        })
+    };
+    assert!(matches!(payload(EMPTY), Ok(PayloadForm::Sha256(_))));
+    assert_eq!(payload("UNSIGNED-PAYLOAD"), Ok(PayloadForm::Unsigned));
+    assert_eq!(payload("STREAMING-UNSIGNED-PAYLOAD-TRAILER"), Ok(PayloadForm::UnsignedFrames));
+    assert_eq!(payload("STREAMING-AWS4-HMAC-SHA256-PAYLOAD"), Err(AuthError::Anonymous));
+    assert!(matches!(payload("nonsense"), Err(AuthError::InvalidPayloadHash { .. })));
+    let bare = head("GET", "/k", &[("host", "examplebucket.s3.amazonaws.com")]);
+    let bare = verify(&verifier, &bare).expect("an anonymous request");
+    assert_eq!((bare.payload, bare.caller.access_key()), (PayloadForm::Unsigned, ""));
+}
+
+/// Keys that are not remembered: one is looked up, one cannot be.
+#[derive(Debug)]
+struct Elsewhere;
+
+impl Credentials for Elsewhere {
+    fn credential<'a>(&'a self, access_key: &'a str) -> crate::auth::KeyLookup<'a> {
+        futures::future::Either::Right(Box::pin(async move {
+            tokio::task::yield_now().await;
+            match access_key {
+                "AKIAIOSFODNN7EXAMPLE" => Err(crate::auth::KeysUnavailable),
+                _ => Ok(None),
+            }
+        }))
+    }
+}
+
+#[tokio::test]
+async fn a_key_is_looked_up_once_the_claims_are_sound() {
+    let verifier = Verifier::new("us-east-1", Arc::new(Elsewhere), Arc::new(At(EXAMPLE_MS)));
+    let mut head = get(LIST, SIGNED, SIGNATURE_OF_LIST, &[]);
+    let query = Query::parse(head.uri.query()).expect("a query");
+    let refused = verifier.verify(&head, &query, None).await.map(drop);
+    assert_eq!(refused, Err(AuthError::KeysUnavailable(crate::auth::KeysUnavailable)));
+    head.headers.remove("x-amz-date");
+    assert_eq!(verifier.verify(&head, &query, None).await.map(drop), Err(AuthError::MissingDate));
 }
 
 #[test]
@@ -347,12 +402,13 @@ fn signature_version_2_is_taken_in_the_query_where_it_is_allowed() {
     let query = Query::parse(url.uri.query()).expect("a query");
     let at = |ms| verifier("us-east-1", ms);
     let taken = at(1_175_139_620_000).with_sigv2_presigned(true);
-    let proof = taken.verify(&url, &query, Some("johnsmith")).expect("AWS's own example");
+    let proof = now(taken.verify(&url, &query, Some("johnsmith"))).expect("AWS's own example");
     assert_eq!((proof.caller.access_key(), proof.payload), ("AKIAIOSFODNN7EXAMPLE", PayloadForm::Unsigned));
     assert!(proof.frames.is_none());
-    let refused = at(1_175_139_620_000).verify(&url, &query, Some("johnsmith"));
+    let refused = now(at(1_175_139_620_000).verify(&url, &query, Some("johnsmith")));
     assert_eq!(refused.map(drop), Err(AuthError::UnsupportedMechanism));
-    let late = at(1_175_139_620_001).with_sigv2_presigned(true).verify(&url, &query, Some("johnsmith"));
+    let late = at(1_175_139_620_001).with_sigv2_presigned(true);
+    let late = now(late.verify(&url, &query, Some("johnsmith")));
     assert!(matches!(late, Err(AuthError::Expired { expires_seconds: None, .. })));
     let header = head(
         "GET",

@@ -1,0 +1,307 @@
+//! The facts of a request that conditions name. Each is computed where a condition asks for it alone.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+
+use http::header::{HeaderMap, IF_MATCH, IF_NONE_MATCH, REFERER, USER_AGENT};
+use percent_encoding::percent_decode_str;
+use sherd_core::record::Tag;
+use sherd_policy::{KeyName, Values};
+
+use crate::auth::amz_date::AmzDate;
+use crate::auth::payload::PayloadForm;
+use crate::auth::{AuthType, Caller};
+use crate::protocol::query::Query;
+use crate::source::Source;
+
+/// The thing that a decision waits for, as a condition asks for what it alone says. Later ones come after the
+/// earlier are there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum AwaitedFacts {
+    /// None: the decision is taken.
+    Nothing,
+    /// The document of the request.
+    Document,
+    /// The tags of the object.
+    Tags,
+}
+
+/// Which facts a request has by what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "a request may have any of these kinds of facts")]
+pub(crate) struct FactKinds {
+    /// Whether it lists, by a prefix and a delimiter.
+    pub(crate) lists: bool,
+    /// Whether it is one of those that write objects, and if so, whether it makes one.
+    pub(crate) creates: Option<bool>,
+    /// Whether its conditions guard a write.
+    pub(crate) guards: bool,
+    /// Whether it is about an object that is there, whose tags count.
+    pub(crate) has_existing_tags: bool,
+    /// Whether its document gives an object's tags, or a bucket's location.
+    pub(crate) has_document: bool,
+}
+
+/// The parts of a request that facts are made of.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Facts<'a> {
+    headers: &'a HeaderMap,
+    query: Option<&'a Query<'a>>,
+    kinds: FactKinds,
+    version: Option<&'a str>,
+    /// The entity tag that guards a write, where no header has it.
+    guard: Option<&'a str>,
+    existing_tags: Option<&'a [Tag]>,
+    document: Option<DocumentFacts<'a>>,
+}
+
+/// The facts in the document of a request.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum DocumentFacts<'a> {
+    /// The tags that an object gets.
+    Tags(&'a [Tag]),
+    /// The location of a new bucket; empty where it names none.
+    Location(&'a str),
+}
+
+impl<'a> Facts<'a> {
+    /// Those in headers alone.
+    pub(crate) const fn of(headers: &'a HeaderMap) -> Self {
+        let kinds = FactKinds {
+            lists: false,
+            creates: None,
+            guards: false,
+            has_existing_tags: false,
+            has_document: false,
+        };
+        Self { headers, query: None, kinds, version: None, guard: None, existing_tags: None, document: None }
+    }
+
+    /// Those in the whole head of a request.
+    pub(crate) const fn of_head(headers: &'a HeaderMap, query: &'a Query<'a>, kinds: FactKinds) -> Self {
+        Self { query: Some(query), kinds, ..Self::of(headers) }
+    }
+
+    /// The same about an object that is there, whose tags count.
+    pub(crate) const fn about_object(self) -> Self {
+        Self { kinds: FactKinds { has_existing_tags: true, ..self.kinds }, ..self }
+    }
+
+    /// The same about a version.
+    pub(crate) const fn with_version(self, version: Option<&'a str>) -> Self {
+        Self { version, ..self }
+    }
+
+    /// The same about a write that an entity tag guards, or that no condition does.
+    pub(crate) const fn with_guard(self, guard: Option<&'a str>) -> Self {
+        Self { guard, ..self }
+    }
+
+    /// The same about an object with these tags.
+    pub(crate) const fn with_existing_tags(self, tags: &'a [Tag]) -> Self {
+        Self { existing_tags: Some(tags), ..self }
+    }
+
+    /// The same with what the request's document says.
+    pub(crate) const fn with_document(self, document: DocumentFacts<'a>) -> Self {
+        Self { document: Some(document), ..self }
+    }
+
+    fn header(&self, name: impl http::header::AsHeaderName) -> Values<'a> {
+        let value = self.headers.get(name);
+        value.map_or(Values::Absent, |value| Values::One(String::from_utf8_lossy(value.as_bytes())))
+    }
+
+    fn parameter(&self, name: &str) -> Values<'_> {
+        self.query.and_then(|query| query.text(name)).map_or(Values::Absent, Values::One)
+    }
+
+    fn version_id(&self) -> Values<'_> {
+        self.version.map_or_else(|| self.parameter("versionId"), Values::from)
+    }
+
+    /// The source of a copy, `bucket/key`, without what is escaped in the header.
+    fn copy_source(&self) -> Values<'_> {
+        let Some(value) = self.headers.get("x-amz-copy-source") else { return Values::Absent };
+        let decoded = percent_decode_str(std::str::from_utf8(value.as_bytes()).unwrap_or_default());
+        let decoded = decoded.decode_utf8_lossy();
+        Values::from(decoded.strip_prefix('/').unwrap_or(&decoded).to_owned())
+    }
+
+    /// The tags that the request gives to an object, by its header or its document; `None` where the document
+    /// is not read yet.
+    fn request_tags(&self) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
+        match self.document {
+            Some(DocumentFacts::Tags(tags)) => {
+                Some(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
+            }
+            None if self.kinds.has_document => None,
+            Some(DocumentFacts::Location(_)) | None => {
+                let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
+                let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
+                let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
+                Some(pairs.map(|(key, value)| (form_text(key), form_text(value))).collect())
+            }
+        }
+    }
+}
+
+/// URL query text, in which a plus sign is a blank.
+fn form_text(text: &str) -> Cow<'_, str> {
+    let blanks = text.replace('+', " ");
+    percent_decode_str(&blanks).decode_utf8_lossy().into_owned().into()
+}
+
+/// The caller of a request, and where and when it came from there.
+#[derive(Debug, Clone)]
+pub(super) struct Origin {
+    pub(super) caller: Caller,
+    pub(super) source: Source,
+    /// When the request was admitted, in milliseconds since the Unix epoch.
+    pub(super) asked_ms: u64,
+}
+
+/// The facts of a request and of its caller, as a policy asks for them.
+pub(super) struct RequestFacts<'a> {
+    origin: &'a Origin,
+    region: &'a str,
+    parts: Facts<'a>,
+    awaited: Cell<AwaitedFacts>,
+}
+
+impl<'a> RequestFacts<'a> {
+    pub(super) const fn new(origin: &'a Origin, region: &'a str, parts: Facts<'a>) -> Self {
+        Self { origin, region, parts, awaited: Cell::new(AwaitedFacts::Nothing) }
+    }
+
+    /// The facts that were asked for and are not there yet: the decision may depend on them.
+    pub(super) const fn awaited(&self) -> AwaitedFacts {
+        self.awaited.get()
+    }
+
+    fn wait_for(&self, awaited: AwaitedFacts) -> Values<'_> {
+        self.awaited.set(self.awaited.get().max(awaited));
+        Values::Absent
+    }
+
+    fn existing_tag(&self, key: &str) -> Values<'_> {
+        match self.parts.existing_tags {
+            Some(tags) => tags
+                .iter()
+                .find(|tag| tag.key == key)
+                .map_or(Values::Absent, |tag| Values::from(tag.value.as_str())),
+            None if self.parts.kinds.has_existing_tags => self.wait_for(AwaitedFacts::Tags),
+            None => Values::Absent,
+        }
+    }
+
+    fn request_tag(&self, key: &str) -> Values<'_> {
+        let Some(tags) = self.parts.request_tags() else { return self.wait_for(AwaitedFacts::Document) };
+        let found = tags.into_iter().find(|(name, _)| name == key);
+        found.map_or(Values::Absent, |(_, value)| Values::One(value))
+    }
+
+    fn request_tag_keys(&self) -> Values<'_> {
+        let Some(tags) = self.parts.request_tags() else { return self.wait_for(AwaitedFacts::Document) };
+        if tags.is_empty() {
+            Values::Absent
+        } else {
+            Values::Many(tags.into_iter().map(|(key, _)| key).collect())
+        }
+    }
+
+    fn location(&self) -> Values<'_> {
+        match self.parts.document {
+            Some(DocumentFacts::Location("") | DocumentFacts::Tags(_)) => Values::Absent,
+            Some(DocumentFacts::Location(location)) => location.into(),
+            None if self.parts.kinds.has_document => self.wait_for(AwaitedFacts::Document),
+            None => Values::Absent,
+        }
+    }
+
+    fn auth_type(&self) -> Option<&'static str> {
+        Some(match self.origin.caller.signature()?.auth_type {
+            AuthType::Header => "REST-HEADER",
+            AuthType::Query => "REST-QUERY-STRING",
+            AuthType::Form => "POST",
+        })
+    }
+
+    /// The hash of the payload; a presigned URL that names none leaves it open.
+    fn content_sha256(&self) -> Values<'_> {
+        match self.parts.header("x-amz-content-sha256") {
+            Values::Absent if self.auth_type() == Some("REST-QUERY-STRING") => PayloadForm::UNSIGNED.into(),
+            given => given,
+        }
+    }
+
+    fn signature_age(&self) -> Option<String> {
+        let signed_ms = self.origin.caller.signature()?.signed_ms?;
+        Some(self.origin.asked_ms.saturating_sub(signed_ms).to_string())
+    }
+
+    fn signature_version(&self) -> Option<&'static str> {
+        let is_v4 = self.origin.caller.signature()?.is_v4;
+        Some(if is_v4 { "AWS4-HMAC-SHA256" } else { "AWS" })
+    }
+}
+
+/// The header that a key is about, for keys of which nothing else is known.
+const fn header_of(name: KeyName) -> Option<&'static str> {
+    Some(match name {
+        KeyName::Acl => "x-amz-acl",
+        KeyName::GrantFullControl => "x-amz-grant-full-control",
+        KeyName::GrantRead => "x-amz-grant-read",
+        KeyName::GrantReadAcp => "x-amz-grant-read-acp",
+        KeyName::GrantWrite => "x-amz-grant-write",
+        KeyName::GrantWriteAcp => "x-amz-grant-write-acp",
+        KeyName::MetadataDirective => "x-amz-metadata-directive",
+        KeyName::ObjectOwnership => "x-amz-object-ownership",
+        KeyName::Encryption => "x-amz-server-side-encryption",
+        KeyName::EncryptionKmsKey => "x-amz-server-side-encryption-aws-kms-key-id",
+        KeyName::EncryptionCustomerAlgorithm => "x-amz-server-side-encryption-customer-algorithm",
+        KeyName::StorageClass => "x-amz-storage-class",
+        KeyName::WebsiteRedirectLocation => "x-amz-website-redirect-location",
+        KeyName::ObjectLockLegalHold => "x-amz-object-lock-legal-hold",
+        KeyName::ObjectLockMode => "x-amz-object-lock-mode",
+        KeyName::ObjectLockRetainUntil => "x-amz-object-lock-retain-until-date",
+        _ => return None,
+    })
+}
+
+impl sherd_policy::Facts for RequestFacts<'_> {
+    fn values(&self, name: KeyName, tag: &str) -> Values<'_> {
+        let Self { origin, region, parts, .. } = self;
+        let kinds = parts.kinds;
+        match name {
+            KeyName::SourceIp => origin.source.address.to_string().into(),
+            KeyName::SecureTransport => Values::from(if origin.source.is_secure { "true" } else { "false" }),
+            KeyName::UserAgent => parts.header(USER_AGENT),
+            KeyName::Referer => parts.header(REFERER),
+            KeyName::CurrentTime => AmzDate::from_ms(origin.asked_ms).extended().into(),
+            KeyName::EpochTime => (origin.asked_ms / 1000).to_string().into(),
+            KeyName::RequestedRegion => Values::from(*region),
+            KeyName::Prefix if kinds.lists => parts.parameter("prefix"),
+            KeyName::Delimiter if kinds.lists => parts.parameter("delimiter"),
+            KeyName::MaxKeys if kinds.lists => parts.parameter("max-keys"),
+            KeyName::VersionId => parts.version_id(),
+            KeyName::ExistingObjectTag => self.existing_tag(tag),
+            KeyName::RequestObjectTag => self.request_tag(tag),
+            KeyName::RequestObjectTagKeys => self.request_tag_keys(),
+            KeyName::AuthType => self.auth_type().into(),
+            KeyName::SignatureAge => self.signature_age().into(),
+            KeyName::SignatureVersion => self.signature_version().into(),
+            KeyName::IfMatch if kinds.guards => parts.header(IF_MATCH),
+            KeyName::IfMatch => parts.guard.into(),
+            KeyName::IfNoneMatch if kinds.guards => parts.header(IF_NONE_MATCH),
+            KeyName::LocationConstraint => self.location(),
+            KeyName::ObjectCreationOperation => {
+                kinds.creates.map(|creates| if creates { "true" } else { "false" }).into()
+            }
+            KeyName::ContentSha256 => self.content_sha256(),
+            KeyName::CopySource => parts.copy_source(),
+            // Keys of the identity are never asked for here; all others no request has.
+            name => header_of(name).map_or(Values::Absent, |header| parts.header(header)),
+        }
+    }
+}

@@ -1,0 +1,298 @@
+//! Access control: the one place that decides whether a caller may do something.
+//!
+//! ```text
+//! actions of a request -> rights of its caller in the bucket (`rights`) -> verdict by facts (`facts`)
+//!     -> AccessDenied as AWS words it (`denial`)
+//! ```
+//! The protocol layer asks once a request is named, before its body (`protocol/authorize.rs`). A decision by
+//! the object's tags, or by the document, is taken where those are read, for callers alone whose policies
+//! name them.
+
+mod denial;
+pub(crate) mod facts;
+pub(crate) mod limits;
+mod rights;
+
+use std::sync::Arc;
+
+use http::HeaderMap;
+use sherd_policy::{Identity, Resource, Rights, Verdict};
+use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
+
+use super::auth::Caller;
+use super::protocol::refusal::Refusal;
+use super::source::Source;
+
+use facts::{AwaitedFacts, Facts, Origin, RequestFacts};
+use limits::ACTIONS_MAX;
+use rights::KeptRights;
+
+pub use rights::Authorizer;
+
+/// The action of a list of a bucket's keys. A caller without it does not learn which keys are missing.
+pub(crate) const LIST: &str = "s3:ListBucket";
+/// The action of a read of an object: what a copy does to its source.
+pub(crate) const READ_OBJECT: &str = "s3:GetObject";
+/// The action of the deletion of an object: what a batch does to each of its keys.
+pub(crate) const DELETE_OBJECT: &str = "s3:DeleteObject";
+/// The action of a read of an object's tags: what a copy that keeps them does to its source, and what a read
+/// of an object does that says how many there are.
+pub(crate) const READ_TAGS: &str = "s3:GetObjectTagging";
+/// The action of a change of an object's tags: what a write of an object does that brings some.
+pub(crate) const WRITE_TAGS: &str = "s3:PutObjectTagging";
+
+/// Actions that have a name of their own where the request names a version.
+const OF_VERSIONS: [(&str, &str); 8] = [
+    (READ_OBJECT, "s3:GetObjectVersion"),
+    (DELETE_OBJECT, "s3:DeleteObjectVersion"),
+    (READ_TAGS, "s3:GetObjectVersionTagging"),
+    (WRITE_TAGS, "s3:PutObjectVersionTagging"),
+    ("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging"),
+    ("s3:GetObjectAttributes", "s3:GetObjectVersionAttributes"),
+    ("s3:GetObjectAcl", "s3:GetObjectVersionAcl"),
+    ("s3:PutObjectAcl", "s3:PutObjectVersionAcl"),
+];
+
+/// An action in its form for a version, where one is named and the action has that form.
+pub(crate) fn of_version(action: &'static str, names_version: bool) -> &'static str {
+    let form = OF_VERSIONS.iter().find(|(plain, _)| names_version && *plain == action);
+    form.map_or(action, |(_, of_version)| of_version)
+}
+
+/// An object, as policies name it.
+pub(crate) fn object(name: &ObjectName) -> Resource<'_> {
+    Resource::Object(name.bucket.name().as_str(), name.key.as_str())
+}
+
+/// Why the rights in a bucket are not known.
+#[derive(Debug)]
+pub(crate) enum RightsError {
+    /// The bucket does not exist.
+    NoBucket,
+    /// The bucket cannot be read.
+    Store(Error),
+    /// The policy that is stored, or its public access block, cannot be decoded.
+    Undecodable,
+}
+
+/// The rights of the caller of one request, in the bucket that it works on.
+#[derive(Debug, Clone)]
+pub struct Access {
+    authorizer: Arc<Authorizer>,
+    origin: Origin,
+    /// Without rights the caller may do everything.
+    rights: Option<Arc<KeptRights>>,
+    /// The facts that the decision on the operation waits for, and the actions that wait.
+    awaited: AwaitedFacts,
+    pending: [Option<&'static str>; ACTIONS_MAX],
+    /// Whether the decision on the operation depends on the tags of its object.
+    depends_on_tags: bool,
+}
+
+impl Access {
+    /// Of a caller who may do everything, until rights in a bucket say otherwise.
+    pub(crate) const fn new(
+        authorizer: Arc<Authorizer>,
+        caller: Caller,
+        source: Source,
+        asked_ms: u64,
+    ) -> Self {
+        Self {
+            authorizer,
+            origin: Origin { caller, source, asked_ms },
+            rights: None,
+            awaited: AwaitedFacts::Nothing,
+            pending: [None; ACTIONS_MAX],
+            depends_on_tags: false,
+        }
+    }
+
+    /// The caller.
+    pub(crate) const fn caller(&self) -> &Caller {
+        &self.origin.caller
+    }
+
+    /// The place that the request came from.
+    pub(crate) const fn source(&self) -> Source {
+        self.origin.source
+    }
+
+    /// Whether it is root that asks.
+    pub(crate) fn is_roots(&self) -> bool {
+        matches!(**self.origin.caller.identity(), Identity::Root)
+    }
+
+    /// Whether the caller may do everything.
+    pub(crate) const fn is_unlimited(&self) -> bool {
+        self.rights.is_none()
+    }
+
+    /// The access of the same caller by its own policies alone.
+    pub(crate) fn in_no_bucket(self) -> Self {
+        let rights = (!self.is_roots()).then(|| self.authorizer.in_no_bucket(self.origin.caller.identity()));
+        Self { rights, ..self }
+    }
+
+    /// The access of the same caller in a bucket that was looked up.
+    ///
+    /// # Errors
+    /// [`RightsError`] where the rights in it are not known.
+    pub(crate) fn in_bucket(self, bucket: &BucketRef) -> Result<Self, RightsError> {
+        match bucket {
+            BucketRef::Viewed(view) => {
+                let rights =
+                    self.authorizer.in_bucket(self.origin.caller.identity(), view).map_err(|error| {
+                        tracing::error!(%error, bucket = %view.name, "who may use the bucket cannot be read");
+                        RightsError::Undecodable
+                    })?;
+                Ok(Self { rights, ..self })
+            }
+            BucketRef::Failed { error: error @ LookupError::Register(_), .. } => {
+                Err(RightsError::Store((*error).into()))
+            }
+            BucketRef::Failed { error: LookupError::Missing, .. } | BucketRef::Named(_) => {
+                Err(RightsError::NoBucket)
+            }
+        }
+    }
+
+    /// Judges an operation by all of its actions. Where the decision depends on facts that are not there yet,
+    /// [`Self::awaited`] names them, and [`Self::settle`] takes it.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn judge(
+        &mut self,
+        actions: [Option<&'static str>; ACTIONS_MAX],
+        resource: Resource<'_>,
+        facts: Facts<'_>,
+    ) -> Result<(), Refusal> {
+        self.awaited = AwaitedFacts::Nothing;
+        for (place, action) in actions.into_iter().enumerate() {
+            let Some(action) = action else { continue };
+            let awaited = self.check_awaiting(action, resource, facts)?;
+            self.awaited = self.awaited.max(awaited);
+            if let Some(pending) = self.pending.get_mut(place) {
+                *pending = (awaited != AwaitedFacts::Nothing).then_some(action);
+            }
+        }
+        self.depends_on_tags |= self.awaited == AwaitedFacts::Tags;
+        Ok(())
+    }
+
+    /// Judges the actions that wait, by more facts. Those that are still missing count as absent.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn settle(&mut self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
+        for action in std::mem::take(&mut self.pending).into_iter().flatten() {
+            self.check(action, resource, facts)?;
+        }
+        self.awaited = AwaitedFacts::Nothing;
+        Ok(())
+    }
+
+    /// The facts that the decision on the operation waits for.
+    pub(crate) const fn awaited(&self) -> AwaitedFacts {
+        self.awaited
+    }
+
+    /// Whether the decision on the operation depends on the tags of its object.
+    pub(crate) const fn depends_on_tags(&self) -> bool {
+        self.depends_on_tags
+    }
+
+    /// Whether no policy can give the caller anything in the bucket.
+    pub(crate) fn is_hopeless(&self) -> bool {
+        let is_anonymous = matches!(**self.origin.caller.identity(), Identity::Anonymous);
+        is_anonymous && self.rights.as_ref().is_some_and(|kept| !kept.has_bucket_policy)
+    }
+
+    /// Asks whether the caller may do `action` to `resource`. Facts that are not there count as absent.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn check(
+        &self,
+        action: &'static str,
+        resource: Resource<'_>,
+        facts: Facts<'_>,
+    ) -> Result<(), Refusal> {
+        let Some(kept) = &self.rights else { return Ok(()) };
+        let verdict = kept.rights.decide(action, resource, &self.facts(facts));
+        self.answer(action, resource, verdict, facts)
+    }
+
+    /// As [`Self::check`], but a decision that depends on facts which are not there yet is left open, and
+    /// they are named.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn check_awaiting(
+        &self,
+        action: &'static str,
+        resource: Resource<'_>,
+        facts: Facts<'_>,
+    ) -> Result<AwaitedFacts, Refusal> {
+        let Some(kept) = &self.rights else { return Ok(AwaitedFacts::Nothing) };
+        let request = self.facts(facts);
+        let verdict = kept.rights.decide(action, resource, &request);
+        match request.awaited() {
+            AwaitedFacts::Nothing => {
+                self.answer(action, resource, verdict, facts).map(|()| AwaitedFacts::Nothing)
+            }
+            awaited => Ok(awaited),
+        }
+    }
+
+    fn answer(
+        &self,
+        action: &'static str,
+        resource: Resource<'_>,
+        verdict: Verdict,
+        facts: Facts<'_>,
+    ) -> Result<(), Refusal> {
+        let identity = self.origin.caller.identity();
+        let decide = |rights: &Rights| rights.decide(action, resource, &self.facts(facts));
+        match verdict {
+            Verdict::Allowed => Ok(()),
+            Verdict::DeniedImplicitly => Err(denial::implicit(identity, action, resource)),
+            Verdict::DeniedExplicitly => {
+                let by_identity = decide(&self.authorizer.in_no_bucket(identity).rights) == verdict;
+                Err(denial::explicit(identity, action, resource, by_identity))
+            }
+        }
+    }
+
+    fn facts<'a>(&'a self, parts: Facts<'a>) -> RequestFacts<'a> {
+        RequestFacts::new(&self.origin, self.authorizer.region(), parts)
+    }
+
+    /// The error of an operation on an object, as the caller may see it. A caller who may not list the bucket
+    /// is not shown that a key is missing.
+    ///
+    /// # Errors
+    /// AccessDenied instead of the error.
+    pub(crate) fn shown(&self, bucket: &str, error: Error) -> Result<Error, Refusal> {
+        if self.rights.is_some() && matches!(error, Error::Missing(MissingResource::Key)) {
+            self.check(LIST, Resource::Bucket(bucket), Facts::of(&HeaderMap::new()))?;
+        }
+        Ok(error)
+    }
+}
+
+#[cfg(test)]
+impl Access {
+    /// That of a user who may do everything but one action on one object.
+    pub(crate) fn denying(action: &str, name: &ObjectName) -> Self {
+        let deny = format!("arn:aws:s3:::{}/{}", name.bucket, name.key);
+        let policy = format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Action":"*","Resource":"*"}},
+                {{"Effect":"Deny","Action":"{action}","Resource":"{deny}"}}]}}"#
+        );
+        tests::user(&[&policy]).in_no_bucket()
+    }
+}
+
+#[cfg(test)]
+mod tests;

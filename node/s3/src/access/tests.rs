@@ -1,0 +1,233 @@
+//! Decisions on requests of users, of anonymous callers and of root: a table of each, and the words of a
+//! refusal.
+
+use http::HeaderValue;
+use sherd_core::record::Tag;
+use sherd_policy::{Policy, PolicyForm, UserIdentity};
+
+use super::facts::{DocumentFacts, FactKinds};
+use super::*;
+use crate::auth::{AuthType, Credential, Secret, SignatureFacts};
+use crate::protocol::query::Query;
+
+/// 2015-10-21T07:28:00Z.
+const NOW_MS: u64 = 1_445_412_480_000;
+
+/// The access of a user with these policies, in no bucket yet.
+pub(super) fn user(policies: &[&str]) -> Access {
+    let parse = |text: &&str| {
+        let policy = Policy::parse(text.as_bytes(), PolicyForm::Identity);
+        Arc::new(policy.unwrap_or_else(|error| panic!("{error}: {text}")))
+    };
+    of_identity(Identity::User(UserIdentity {
+        arn: "arn:aws:iam::000000000001:user/app".to_owned(),
+        name: "app".to_owned(),
+        id: "AIDAAPP".to_owned(),
+        tags: vec![("team".to_owned(), "blue".to_owned())],
+        policies: policies.iter().map(parse).collect(),
+    }))
+}
+
+fn of_identity(identity: Identity) -> Access {
+    let signature =
+        SignatureFacts { auth_type: AuthType::Query, signed_ms: Some(NOW_MS - 5000), is_v4: true };
+    let (access_key, identity) = (Arc::from("AKIAAPP"), Arc::new(identity));
+    let credential = Credential { access_key, secret: Secret::new("secret"), identity };
+    let caller = match &*credential.identity {
+        Identity::Anonymous => Caller::anonymous(),
+        Identity::Root | Identity::User(_) => Caller::new(&credential, signature),
+    };
+    let source = Source { address: [192, 0, 2, 7].into(), is_secure: true };
+    Access::new(Arc::new(Authorizer::new("eu-west-1")), caller, source, NOW_MS)
+}
+
+fn statement(effect: &str, action: &str, resource: &str, condition: &str) -> String {
+    let condition = if condition.is_empty() { String::new() } else { format!(r#","Condition":{condition}"#) };
+    format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"{effect}","Action":"{action}","Resource":"{resource}"{condition}}}]}}"#
+    )
+}
+
+fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+    pairs.iter().map(|(name, value)| (name.parse().unwrap(), HeaderValue::from_static(value))).collect()
+}
+
+/// Whether a user whose policy is one statement may read `b/k`.
+fn may_read(action: &str, resource: &str, condition: &str, facts: Facts<'_>) -> bool {
+    let access = user(&[&statement("Allow", action, resource, condition)]).in_no_bucket();
+    access.check(READ_OBJECT, Resource::Object("b", "k"), facts).is_ok()
+}
+
+#[test]
+fn a_user_may_do_what_its_policies_allow_and_root_everything() {
+    let none = HeaderMap::new();
+    let facts = Facts::of(&none);
+    assert!(may_read("s3:GetObject", "arn:aws:s3:::b/*", "", facts));
+    assert!(may_read("s3:*", "*", "", facts));
+    assert!(!may_read("s3:PutObject", "arn:aws:s3:::b/*", "", facts));
+    assert!(!may_read("s3:GetObject", "arn:aws:s3:::c/*", "", facts));
+    assert!(!may_read("s3:GetObjectVersion", "*", "", facts), "that of a version is another action");
+    let root = of_identity(Identity::Root).in_no_bucket();
+    assert!(root.is_unlimited());
+    root.check("s3:ListAllMyBuckets", Resource::Service, facts).unwrap();
+    let stranger = of_identity(Identity::Anonymous).in_no_bucket();
+    assert!(stranger.is_hopeless());
+    stranger.check("s3:ListAllMyBuckets", Resource::Service, facts).unwrap_err();
+}
+
+#[test]
+fn a_refusal_says_who_may_not_do_what_and_why() {
+    let none = HeaderMap::new();
+    let says = |access: &Access, action, resource| {
+        access.check(action, resource, Facts::of(&none)).unwrap_err().message.into_owned()
+    };
+    let app = user(&[&statement("Deny", "s3:PutObject", "*", "")]).in_no_bucket();
+    assert_eq!(
+        says(&app, "s3:GetObject", Resource::Object("b", "a/k")),
+        "User: arn:aws:iam::000000000001:user/app is not authorized to perform: s3:GetObject on resource: \
+         \"arn:aws:s3:::b/a/k\" because no identity-based policy allows the s3:GetObject action"
+    );
+    assert_eq!(
+        says(&app, "s3:PutObject", Resource::Object("b", "k")),
+        "User: arn:aws:iam::000000000001:user/app is not authorized to perform: s3:PutObject on resource: \
+         \"arn:aws:s3:::b/k\" with an explicit deny in an identity-based policy"
+    );
+    assert_eq!(
+        says(&app, "s3:ListAllMyBuckets", Resource::Service),
+        "User: arn:aws:iam::000000000001:user/app is not authorized to perform: s3:ListAllMyBuckets because no \
+         identity-based policy allows the s3:ListAllMyBuckets action"
+    );
+    assert!(says(&app, LIST, Resource::Bucket("b")).contains("on resource: \"arn:aws:s3:::b\" because"));
+    let stranger = of_identity(Identity::Anonymous).in_no_bucket();
+    assert_eq!(says(&stranger, READ_OBJECT, Resource::Object("b", "k")), "Access Denied");
+}
+
+#[test]
+fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
+    let headers = headers(&[
+        ("user-agent", "app/1"),
+        ("referer", "https://a.example/"),
+        ("x-amz-acl", "private"),
+        ("x-amz-storage-class", "STANDARD"),
+        ("x-amz-metadata-directive", "COPY"),
+        ("x-amz-copy-source", "/src/a%20b"),
+        ("x-amz-tagging", "team=blue&a+b=c%2Bd"),
+        ("if-match", "*"),
+    ]);
+    let query = Query::parse(Some("prefix=a%2F&delimiter=%2F&max-keys=7&versionId=null")).unwrap();
+    let kinds = FactKinds { lists: true, creates: Some(true), guards: true, ..FactKinds::default() };
+    let facts = Facts::of_head(&headers, &query, kinds);
+    for (operator, key, value) in [
+        ("IpAddress", "aws:SourceIp", "192.0.2.0/24"),
+        ("Bool", "aws:SecureTransport", "true"),
+        ("DateLessThan", "aws:CurrentTime", "2015-10-21T07:28:01Z"),
+        ("NumericEquals", "aws:EpochTime", "1445412480"),
+        ("StringEquals", "aws:UserAgent", "app/1"),
+        ("StringLike", "aws:Referer", "https://a.example/*"),
+        ("StringEquals", "aws:RequestedRegion", "eu-west-1"),
+        ("StringEquals", "aws:username", "app"),
+        ("StringEquals", "aws:userid", "AIDAAPP"),
+        ("ArnLike", "aws:PrincipalArn", "arn:aws:iam::000000000001:user/*"),
+        ("StringEquals", "aws:PrincipalAccount", "000000000001"),
+        ("StringEquals", "aws:PrincipalType", "User"),
+        ("StringEquals", "aws:PrincipalTag/team", "blue"),
+        ("StringEquals", "s3:ResourceAccount", "000000000001"),
+        ("StringEquals", "s3:prefix", "a/"),
+        ("StringEquals", "s3:delimiter", "/"),
+        ("NumericLessThanEquals", "s3:max-keys", "7"),
+        ("StringEquals", "s3:VersionId", "null"),
+        ("StringEquals", "s3:x-amz-acl", "private"),
+        ("StringEquals", "s3:x-amz-storage-class", "STANDARD"),
+        ("StringEquals", "s3:x-amz-metadata-directive", "COPY"),
+        ("StringEquals", "s3:x-amz-copy-source", "src/a b"),
+        ("StringEquals", "s3:x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
+        ("StringEquals", "s3:RequestObjectTag/team", "blue"),
+        ("StringEquals", "s3:RequestObjectTag/a b", "c+d"),
+        ("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "a b"),
+        ("StringEquals", "s3:authType", "REST-QUERY-STRING"),
+        ("NumericEquals", "s3:signatureAge", "5000"),
+        ("StringEquals", "s3:signatureversion", "AWS4-HMAC-SHA256"),
+        ("StringEquals", "s3:if-match", "*"),
+        ("Bool", "s3:ObjectCreationOperation", "true"),
+    ] {
+        let condition = |value: &str| format!(r#"{{"{operator}":{{"{key}":"{value}"}}}}"#);
+        assert!(may_read("s3:GetObject", "*", &condition(value), facts), "{key} is {value}");
+        let other = match operator {
+            "IpAddress" => "198.51.100.0/24",
+            "Bool" => "false",
+            "DateLessThan" => "2015-10-21T07:27:59Z",
+            "NumericEquals" | "NumericLessThanEquals" => "6",
+            "ArnLike" => "arn:aws:iam::000000000001:user/other",
+            _ => "other",
+        };
+        assert!(!may_read("s3:GetObject", "*", &condition(other), facts), "{key} is not {other}");
+    }
+    for absent in
+        ["s3:if-none-match", "s3:LocationConstraint", "s3:ExistingObjectTag/team", "aws:RequestTag/a"]
+    {
+        let condition = format!(r#"{{"Null":{{"{absent}":"true"}}}}"#);
+        assert!(may_read("s3:GetObject", "*", &condition, facts), "{absent}");
+    }
+}
+
+#[test]
+fn a_decision_waits_for_the_tags_of_the_object_where_a_policy_names_them() {
+    let none = HeaderMap::new();
+    let facts = Facts::of(&none).about_object();
+    let object = Resource::Object("b", "k");
+    let tag = |value: &str| [Tag { key: "stage".to_owned(), value: value.to_owned() }];
+    let condition = r#"{"StringEquals":{"s3:ExistingObjectTag/stage":"open"}}"#;
+    let mut tagged = user(&[&statement("Allow", "s3:GetObject", "*", condition)]).in_no_bucket();
+    tagged.judge([Some(READ_OBJECT), None, None, None], object, facts).unwrap();
+    assert_eq!((tagged.awaited(), tagged.depends_on_tags()), (AwaitedFacts::Tags, true));
+    tagged.clone().settle(object, facts.with_existing_tags(&tag("open"))).unwrap();
+    tagged.clone().settle(object, facts.with_existing_tags(&tag("shut"))).unwrap_err();
+    tagged.settle(object, facts.with_existing_tags(&[])).unwrap_err();
+    let mut plain = user(&[&statement("Allow", "s3:GetObject", "*", "")]).in_no_bucket();
+    plain.judge([Some(READ_OBJECT), None, None, None], object, facts).unwrap();
+    assert_eq!((plain.awaited(), plain.depends_on_tags()), (AwaitedFacts::Nothing, false));
+    // A denial that no tag can lift waits for none.
+    let elsewhere = statement("Allow", "s3:GetObject", "arn:aws:s3:::c/*", condition);
+    let mut denied = user(&[&elsewhere]).in_no_bucket();
+    denied.judge([Some(READ_OBJECT), None, None, None], object, facts).unwrap_err();
+}
+
+#[test]
+fn a_decision_waits_for_the_document_that_gives_tags_or_a_location() {
+    let none = HeaderMap::new();
+    let kinds = FactKinds { has_document: true, ..FactKinds::default() };
+    let query = Query::default();
+    let facts = Facts::of_head(&none, &query, kinds);
+    let actions = |action| [Some(action), None, None, None];
+    let condition = r#"{"StringEquals":{"s3:RequestObjectTag/stage":"open"}}"#;
+    let mut access = user(&[&statement("Allow", "s3:PutObjectTagging", "*", condition)]).in_no_bucket();
+    let object = Resource::Object("b", "k");
+    access.judge(actions(WRITE_TAGS), object, facts).unwrap();
+    assert_eq!(access.awaited(), AwaitedFacts::Document);
+    let tag = |value: &str| [Tag { key: "stage".to_owned(), value: value.to_owned() }];
+    let (open, shut) = (tag("open"), tag("shut"));
+    access.clone().settle(object, facts.with_document(DocumentFacts::Tags(&open))).unwrap();
+    access.settle(object, facts.with_document(DocumentFacts::Tags(&shut))).unwrap_err();
+    let condition = r#"{"StringLike":{"s3:LocationConstraint":"eu-*"}}"#;
+    let mut access = user(&[&statement("Allow", "s3:CreateBucket", "*", condition)]).in_no_bucket();
+    let bucket = Resource::Bucket("b");
+    access.judge(actions("s3:CreateBucket"), bucket, facts).unwrap();
+    let said = |location| facts.with_document(DocumentFacts::Location(location));
+    access.clone().settle(bucket, said("eu-west-1")).unwrap();
+    access.clone().settle(bucket, said("us-west-2")).unwrap_err();
+    access.settle(bucket, said("")).unwrap_err();
+}
+
+#[test]
+fn a_missing_key_is_shown_to_a_caller_who_may_list_its_bucket() {
+    let missing = || Error::Missing(MissingResource::Key);
+    let reader = statement("Allow", "s3:GetObject", "*", "");
+    let lister = statement("Allow", "s3:ListBucket", "arn:aws:s3:::b", "");
+    let refusal = user(&[&reader]).in_no_bucket().shown("b", missing()).unwrap_err();
+    assert!(refusal.message.contains("s3:ListBucket on resource: \"arn:aws:s3:::b\""), "{}", refusal.message);
+    let access = user(&[&reader, &lister]).in_no_bucket();
+    assert!(matches!(access.shown("b", missing()), Ok(Error::Missing(MissingResource::Key))));
+    assert!(access.shown("c", missing()).is_err());
+    let upload = || Error::Missing(MissingResource::Upload);
+    assert!(user(&[&reader]).in_no_bucket().shown("b", upload()).is_ok());
+}

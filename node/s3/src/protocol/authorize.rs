@@ -1,0 +1,160 @@
+//! Authorizes a request, once its operation is named and before its body is taken.
+//!
+//! ```text
+//! signature -> target -> view of its bucket: NoSuchBucket -> rights of the caller -> AccessDenied -> headers
+//! ```
+//! Root is refused here by a bucket's policy alone. A fault of its target, and a missing bucket, are answered
+//! later, behind the faults of its headers and of its document.
+
+use std::mem;
+use std::sync::Arc;
+
+use http::HeaderMap;
+use http::header::HOST;
+use sherd_core::id::ObjectKey;
+use sherd_core::record::Tag;
+use sherd_store::object::{Error, MissingResource, ObjectName};
+
+use super::actions;
+use super::address::{Address, Level};
+use super::auth_refusal::unavailable;
+use super::code::Code;
+use super::inner::Inner;
+use super::query::Query;
+use super::refusal::Refusal;
+use crate::access::facts::Facts;
+use crate::access::{Access, RightsError};
+use crate::auth::Caller;
+use crate::error::{self, Failure};
+use crate::names;
+use crate::operations::Operation;
+use crate::request::{Request, Target};
+use crate::source::Source;
+
+/// A request that is to be authorized.
+pub(super) struct AskedOperation<'a> {
+    pub(super) operation: Operation,
+    pub(super) headers: &'a HeaderMap,
+    pub(super) query: &'a Query<'a>,
+    pub(super) source: Source,
+}
+
+impl AskedOperation<'_> {
+    fn facts(&self) -> Facts<'_> {
+        Facts::of_head(self.headers, self.query, actions::fact_kinds(self.operation))
+    }
+}
+
+impl Inner {
+    /// Authorizes a request. The target of an operation with a view of its bucket gets that view.
+    ///
+    /// # Errors
+    /// NoSuchBucket, AccessDenied, and 503 where what decides cannot be read.
+    pub(super) async fn authorize(
+        &self,
+        caller: Caller,
+        asked: AskedOperation<'_>,
+        target: &mut Result<Target, Refusal>,
+    ) -> Result<Access, Refusal> {
+        let operation = asked.operation;
+        let access = Access::new(Arc::clone(&self.authorizer), caller, asked.source, self.verifier.now_ms());
+        let is_roots = access.is_roots();
+        let target = match target {
+            Ok(target) => target,
+            Err(_) if is_roots => return Ok(access),
+            Err(refusal) => return Err(refusal.clone()),
+        };
+        let has_view = operation.row().has_view;
+        let rights = match target.bucket_mut() {
+            // A bucket's policy has no say in its creation, and never keeps root from the policy itself.
+            Some(_) if operation == Operation::CreateBucket => Ok(access.in_no_bucket()),
+            Some(_) if is_roots && is_of_policy(operation) => Ok(access),
+            Some(bucket) => {
+                let name = bucket.name().clone();
+                let found = if access.caller().is_anonymous() {
+                    let found = self.cors.bucket(self.operations.as_ref(), name).await;
+                    found.ok_or_else(|| Refusal::new(Code::SlowDown))?
+                } else {
+                    self.operations.bucket(name).await
+                };
+                let rights = access.clone().in_bucket(&found);
+                if has_view {
+                    *bucket = found;
+                }
+                match rights {
+                    // The operation fails by what its look-up found.
+                    Err(RightsError::NoBucket) if is_roots => Ok(access),
+                    Err(RightsError::Store(_)) if is_roots && has_view => Ok(access),
+                    rights => rights,
+                }
+            }
+            None => Ok(access.in_no_bucket()),
+        };
+        let mut access = rights.map_err(|error| self.unknown_rights(error))?;
+        if operation == Operation::DeleteObjects && access.is_hopeless() {
+            return Err(Refusal::new(Code::AccessDenied));
+        }
+        let resource = actions::resource_of(operation, target);
+        access.judge(actions::of(operation, asked.headers, asked.query), resource, asked.facts())?;
+        Ok(access)
+    }
+
+    /// Judges an operation by the tags of its object, where its decision waits for them.
+    ///
+    /// # Errors
+    /// AccessDenied, and what the read of the tags fails by.
+    pub(super) async fn settle(
+        &self,
+        operation: Operation,
+        request: &mut Request<'_>,
+    ) -> Result<(), Failure> {
+        let Request { target, query, headers, access, .. } = request;
+        let Target::Object(name) = &*target else { return Ok(()) };
+        let (tags, is_missing): (Vec<Tag>, _) = match self.operations.tags(name).await {
+            Ok(tags) => (tags, None),
+            Err(missing @ Error::Missing(MissingResource::Key)) => (Vec::new(), Some(missing)),
+            Err(error) => return Err(error.into()),
+        };
+        let facts = Facts::of_head(headers, query, actions::fact_kinds(operation));
+        access.settle(actions::resource_of(operation, target), facts.with_existing_tags(&tags))?;
+        match is_missing {
+            Some(missing) => Err(access.shown(target.bucket_name(), missing)?.into()),
+            None => Ok(()),
+        }
+    }
+
+    fn unknown_rights(&self, error: RightsError) -> Refusal {
+        match error {
+            RightsError::NoBucket => Refusal::new(Code::NoSuchBucket),
+            RightsError::Undecodable => unavailable(),
+            RightsError::Store(error) => error::refusal(error, self.operations.release_grace()),
+        }
+    }
+}
+
+/// The bucket or object that a request addresses, by a name that it may have. The address gives its text up.
+pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Target, Refusal> {
+    if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
+        return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
+    }
+    if address.level == Level::Service {
+        return Ok(Target::Service);
+    }
+    if !names::may_be_bucket(&address.bucket) {
+        return Err(Refusal::new(Code::InvalidBucketName));
+    }
+    let bucket = mem::take(&mut address.bucket);
+    let bucket = ObjectKey::new(bucket).map_err(|_| Refusal::new(Code::InvalidBucketName))?;
+    Ok(match address.level {
+        Level::Service | Level::Bucket => Target::Bucket(bucket.into()),
+        Level::Object => {
+            let key = names::key(mem::take(&mut address.key))?;
+            Target::Object(ObjectName { bucket: bucket.into(), key })
+        }
+    })
+}
+
+/// Whether an operation is one on the bucket's policy itself: no policy takes these from root.
+const fn is_of_policy(operation: Operation) -> bool {
+    matches!(operation, Operation::GetBucketPolicy | Operation::DeleteBucketPolicy)
+}
