@@ -158,7 +158,8 @@ fn refusal(answer: &StoreAnswer) -> Refusal {
 impl Refusal {
     /// Whether the store could not serve the request, so that a later one may succeed.
     pub fn is_transient(&self) -> bool {
-        self.status >= 500 || self.status == 429 || self.code == "OperationAborted"
+        let codes = ["OperationAborted", "ConcurrentModification", "Throttling"];
+        self.status >= 500 || self.status == 429 || codes.contains(&self.code.as_str())
     }
 }
 
