@@ -159,7 +159,8 @@ impl Refusal {
     /// Whether the store could not serve the request, so that a later one may succeed.
     pub fn is_transient(&self) -> bool {
         let codes = ["OperationAborted", "ConcurrentModification", "Throttling"];
-        self.status >= 500 || self.status == 429 || codes.contains(&self.code.as_str())
+        let unserved = self.status == 501;
+        (self.status >= 500 && !unserved) || self.status == 429 || codes.contains(&self.code.as_str())
     }
 }
 

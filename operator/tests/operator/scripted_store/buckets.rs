@@ -144,12 +144,19 @@ async fn a_refused_configuration_is_reported_and_the_rest_is_set() {
         "PUT /photos?cors",
         StoreFault::Refused(400, "InvalidRequest", "Found unsupported HTTP method"),
     );
-    store.fail("PUT /photos?policy", StoreFault::Refused(403, "AccessDenied", "Access Denied"));
+    store.fail("PUT /photos?policy", StoreFault::Refused(501, "NotImplemented", "not here"));
     step(&server, &store, PHOTOS).await.expect("reconciled");
     let message = says(&server, PHOTOS, READY, "False", "Refused");
     assert_eq!(message, "InvalidRequest: Found unsupported HTTP method");
     says(&server, PHOTOS, AccessCondition::PolicyApplied, "False", "PolicyRefused");
     assert!(store.bucket("photos").expect("made").documents.contains_key("publicAccessBlock"));
+    assert_eq!(server.get(PHOTOS).expect("there")["status"]["bucket"], "photos", "it is this object's");
+    store.mend();
+    // What passes by itself is tried again soon, and nothing of the last status is lost.
+    store.fail("PUT /photos?cors", StoreFault::Refused(503, "SlowDown", "Reduce your request rate"));
+    let look = step(&server, &store, PHOTOS).await.expect("reported");
+    assert_eq!(look, NextLook::After(Duration::from_secs(10)));
+    assert_eq!(server.get(PHOTOS).expect("there")["status"]["bucket"], "photos");
 }
 
 #[tokio::test]
