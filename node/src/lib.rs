@@ -4,6 +4,7 @@
 //! process    the parts of a process: arguments, configuration, where the rooms meet
 //! server     listeners, admission, ordered shutdown
 //! health     live, ready, and the reasons for not
+//! audit      lines about requests, and their writer
 //! log        lines of the log, and what none may carry
 //! ```
 //!
@@ -12,6 +13,7 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+pub mod audit;
 pub mod health;
 pub mod log;
 pub mod process;

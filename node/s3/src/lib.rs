@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod answer;
+pub mod audit;
 pub mod auth;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;

@@ -10,11 +10,13 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
+use bytes::Bytes;
 use http::{Method, Request};
 use http_body::{Body, Frame, SizeHint};
 
+use crate::audit::AnswerCount;
 use sherd_net::tls::ConnectionPlace;
 
 /// Lines of a head beside its headers: the request line and the empty one.
@@ -92,9 +94,9 @@ impl Exchange {
 
     /// The head of the answer is there. The place is kept until the answer's body is dropped and all of it
     /// sent.
-    pub(super) fn answer<B>(&self, body: B) -> AnswerBody<B> {
+    pub(super) fn answer<B>(&self, body: B, count: Option<AnswerCount>) -> AnswerBody<B> {
         self.go_to(ExchangeStage::Answer);
-        AnswerBody { body, exchange: self.clone() }
+        AnswerBody { body, exchange: self.clone(), count }
     }
 
     /// Nothing waits for the socket. `true` where that ends an answer: the connection waits for a head again.
@@ -123,6 +125,7 @@ impl Exchange {
 pub(super) struct AnswerBody<B> {
     body: B,
     exchange: Exchange,
+    count: Option<AnswerCount>,
 }
 
 impl<B> Drop for AnswerBody<B> {
@@ -131,7 +134,7 @@ impl<B> Drop for AnswerBody<B> {
     }
 }
 
-impl<B: Body + Unpin> Body for AnswerBody<B> {
+impl<B: Body<Data = Bytes> + Unpin> Body for AnswerBody<B> {
     type Data = B::Data;
     type Error = B::Error;
 
@@ -139,7 +142,11 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<B::Data>, B::Error>>> {
-        Pin::new(&mut self.body).poll_frame(cx)
+        let frame = ready!(Pin::new(&mut self.body).poll_frame(cx));
+        if let Some(count) = &mut self.count {
+            count.count(frame.as_ref());
+        }
+        Poll::Ready(frame)
     }
 
     fn is_end_stream(&self) -> bool {
@@ -155,7 +162,6 @@ impl<B: Body + Unpin> Body for AnswerBody<B> {
 mod tests {
     use std::net::{IpAddr, Ipv4Addr};
 
-    use bytes::Bytes;
     use http_body_util::Full;
 
     use super::*;
@@ -197,7 +203,7 @@ mod tests {
         let places = ConnectionPlaces::new(1);
         let exchange = Exchange::new(places.take(LOCAL));
         assert!(exchange.waits_for_head() && exchange.begin(&request(Method::GET, "")));
-        let answer = exchange.answer(Full::<Bytes>::from("text"));
+        let answer = exchange.answer(Full::<Bytes>::from("text"), None);
         assert!(!exchange.all_is_sent(), "its body is not read");
         drop(answer);
         let kept = places.take(LOCAL);

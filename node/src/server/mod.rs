@@ -51,7 +51,9 @@ pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
 pub use self::shutdown::{Life, on_signals};
 pub use self::source::TrustedProxies;
+use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
+use crate::audit::{AnswerCount, AuditLog};
 use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
 use sherd_net::tls::{ConnectionPlaces, ServedCertificate};
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
@@ -80,6 +82,7 @@ pub struct Listener {
     address: SocketAddr,
     certificate: Option<ServedCertificate>,
     proxies: TrustedProxies,
+    audit: Option<ListenerAudit>,
 }
 
 impl Listener {
@@ -91,7 +94,7 @@ impl Listener {
         let error = |source| ListenError { listener: name, address, source };
         let tcp = TcpListener::bind(address).await.map_err(error)?;
         let address = tcp.local_addr().map_err(error)?;
-        Ok(Self { tcp, name, address, certificate: None, proxies: TrustedProxies::default() })
+        Ok(Self { tcp, name, address, certificate: None, proxies: TrustedProxies::default(), audit: None })
     }
 
     /// Speaks TLS with this certificate.
@@ -104,6 +107,12 @@ impl Listener {
     #[must_use]
     pub fn with_trusted_proxies(self, proxies: TrustedProxies) -> Self {
         Self { proxies, ..self }
+    }
+
+    /// Writes a line about every request into an audit log, where there is one, as of `service`.
+    #[must_use]
+    pub fn with_audit(self, log: Option<AuditLog>, service: &'static str) -> Self {
+        Self { audit: log.map(|log| ListenerAudit { log, service }), ..self }
     }
 
     /// The address with its real port.
@@ -154,7 +163,7 @@ pub async fn serve<S, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let Listener { tcp, name, address, certificate, proxies } = listener;
+    let Listener { tcp, name, address, certificate, proxies, audit } = listener;
     let is_tls = certificate.is_some();
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, allowed.connections_max)));
@@ -178,7 +187,7 @@ pub async fn serve<S, F, B>(
         let exchange = Exchange::new(place);
         let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
         let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
-        let proxies = proxies.clone();
+        let peer = Peer { address: client, is_tls, proxies: proxies.clone(), audit: audit.clone() };
         let (open, body) = (traffic.connections.clone(), BodyState::default());
         let held = HeldBuffers::new(reclaim.clone());
         let (spares, lingers, traffic) = (Arc::clone(&spares), Arc::clone(&lingers), traffic.clone());
@@ -203,12 +212,7 @@ pub async fn serve<S, F, B>(
                         },
                     },
                 };
-                let service = |mut request: Request<RequestBody>| {
-                    let source = proxies.source(client.ip(), is_tls, request.headers());
-                    request.extensions_mut().insert(source);
-                    service(request)
-                };
-                connection(transport, held, &open, client, allowed, &life, service).await;
+                connection(transport, held, &open, &peer, allowed, &life, service).await;
             };
             // Cancel-safe: no request is under way on a connection whose place is lost.
             tokio::select! {
@@ -275,7 +279,7 @@ async fn connection<S, F, B>(
     transport: Transport,
     held: HeldBuffers,
     open: &IntGauge,
-    client: SocketAddr,
+    peer: &Peer,
     allowed: ListenerLimits,
     life: &Life,
     service: S,
@@ -287,9 +291,11 @@ async fn connection<S, F, B>(
 {
     let (body_state, exchange) = (transport.body.clone(), transport.exchange.clone());
     let io = TokioIo::new(transport);
-    let answer = service_fn(|request: Request<Incoming>| {
-        let request = request.map(|body| RequestBody::new(body, body_state.clone()));
-        let answer = exchange.begin(&request).then(|| service(request));
+    let answer = service_fn(|mut request: Request<Incoming>| {
+        let begins = exchange.begin(&request);
+        let record = if begins { peer.introduce(&mut request) } else { None };
+        let request = request.map(|body| RequestBody::new(body, body_state.clone(), record.clone()));
+        let answer = begins.then(|| service(request));
         let (body_state, held, exchange) = (&body_state, &held, &exchange);
         async move {
             let Some(answer) = answer else {
@@ -307,7 +313,8 @@ async fn connection<S, F, B>(
                 body_state.end();
                 response.headers_mut().insert(CONNECTION, HeaderValue::from_static("close"));
             }
-            Ok::<_, Infallible>(response.map(|body| exchange.answer(body)))
+            let count = record.map(|record| AnswerCount::begin(record, &response));
+            Ok::<_, Infallible>(response.map(|body| exchange.answer(body, count)))
         }
     });
     let mut builder = http1::Builder::new();
@@ -333,12 +340,12 @@ async fn connection<S, F, B>(
         tokio::select! {
             biased;
             ended = connection.as_mut() => ended,
-            () = life.out_of_patience() => return life.cut(client),
+            () = life.out_of_patience() => return life.cut(peer.address),
         }
     };
     if let Err(error) = ended {
         // Clients come and go, and slow ones are cut: an operator need not look at that.
-        tracing::debug!(%client, %error, "connection ended");
+        tracing::debug!(client = %peer.address, %error, "connection ended");
     }
 }
 

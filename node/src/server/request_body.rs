@@ -18,6 +18,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use crate::server::limits::HEAD_READ_BYTES;
+use sherd_s3::audit::record::AuditRecord;
 use sherd_store::observe::trace::{self, Phase};
 
 /// The state of the bodies of a connection's requests. Clones share it.
@@ -69,13 +70,14 @@ pub struct RequestBody {
     /// Since when its client lets it wait.
     waits_since: Option<Instant>,
     state: BodyState,
+    record: Option<AuditRecord>,
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, state: BodyState) -> Self {
+    pub(super) fn new(incoming: Incoming, state: BodyState, record: Option<AuditRecord>) -> Self {
         state.0.is_unread.store(false, Ordering::Release);
         state.0.is_under_way.store(!incoming.is_end_stream(), Ordering::Release);
-        Self { incoming, has_ended: false, waits_since: None, state }
+        Self { incoming, has_ended: false, waits_since: None, state, record }
     }
 }
 
@@ -112,6 +114,9 @@ impl Body for RequestBody {
         };
         self.count_wait();
         self.has_ended |= frame.is_none();
+        if let (Some(record), Some(Ok(frame))) = (&self.record, &frame) {
+            record.received(frame.data_ref().map_or(0, Bytes::len));
+        }
         Poll::Ready(frame)
     }
 

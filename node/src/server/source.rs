@@ -9,11 +9,13 @@
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Request};
 use ipnet::IpNet;
-use sherd_s3::source::Source;
 
+use crate::audit::AuditLog;
 use crate::server::limits::PROXIES_MAX;
+use sherd_s3::audit::record::AuditRecord;
+use sherd_s3::source::Source;
 
 const FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 const FORWARDED_PROTO: HeaderName = HeaderName::from_static("x-forwarded-proto");
@@ -56,6 +58,33 @@ impl TrustedProxies {
             first = Some(address);
         }
         first
+    }
+}
+
+/// The other side of a connection, as each request on it is introduced with.
+#[derive(Debug)]
+pub(super) struct Peer {
+    pub(super) address: SocketAddr,
+    /// Whether the connection has TLS.
+    pub(super) is_tls: bool,
+    pub(super) proxies: TrustedProxies,
+    pub(super) audit: Option<ListenerAudit>,
+}
+
+/// The audit log, and the name in it of what a listener serves.
+#[derive(Debug, Clone)]
+pub(super) struct ListenerAudit {
+    pub(super) log: AuditLog,
+    pub(super) service: &'static str,
+}
+
+impl Peer {
+    /// Adds the source of a request to its extensions, and its record, where there is an audit log.
+    pub(super) fn introduce<B>(&self, request: &mut Request<B>) -> Option<AuditRecord> {
+        let source = self.proxies.source(self.address.ip(), self.is_tls, request.headers());
+        request.extensions_mut().insert(source);
+        let ListenerAudit { log, service } = self.audit.as_ref()?;
+        Some(log.begin(service, source, None, request))
     }
 }
 

@@ -7,6 +7,7 @@
 mod harness;
 
 mod attributes;
+mod audit;
 mod bucket;
 mod checksum;
 mod checksum_algorithms;

@@ -16,7 +16,7 @@ struct House {
 }
 
 const HOUSES: [House; 6] = [
-    House { src: "node/src/", rooms: &["process", "server", "health", "log"] },
+    House { src: "node/src/", rooms: &["process", "server", "health", "audit", "log"] },
     House { src: "node/net/src/", rooms: &["rpc", "links", "grpc", "wire", "tls"] },
     House {
         src: "node/store/src/",

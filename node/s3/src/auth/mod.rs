@@ -176,6 +176,15 @@ impl Caller {
         matches!(*self.identity, Identity::Anonymous)
     }
 
+    /// The ARN of the user that it is, or of root; `anonymous` without a signature.
+    pub fn arn(&self) -> &str {
+        match &*self.identity {
+            Identity::Root => sherd_policy::ROOT_ARN,
+            Identity::User(user) => &user.arn,
+            Identity::Anonymous => "anonymous",
+        }
+    }
+
     /// The access key that signed the request; empty where none did.
     pub fn access_key(&self) -> &str {
         self.signed.as_ref().map_or("", |(access_key, _)| access_key)

@@ -20,6 +20,7 @@ use sherd_store::observe::trace;
 
 use super::address::{Address, BadAddress, Level};
 use super::admitted::{AdmittedRequest, check_length, declared_length, declared_md5};
+use super::audited;
 use super::auth_refusal::missing_field;
 use super::authorize::{AskedOperation, target_of};
 use super::body::form_file::FormBody;
@@ -83,7 +84,10 @@ impl Inner {
         let (start, file) = read.map_err(|error| Refusal::from(&error))?;
         let fields = &start.fields;
         let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
-        let VerifiedForm { caller, policy } = self.verifier.verify_form(fields).await.map_err(refused)?;
+        audited::name_key(&head.extensions, key);
+        let verified = self.verifier.verify_form(fields).await;
+        audited::name_caller(&head.extensions, verified.as_ref().map(|verified| &verified.caller));
+        let VerifiedForm { caller, policy } = verified.map_err(refused)?;
         if head.headers.contains_key(AUTHORIZATION) {
             return Err(AuthError::TwoMechanisms.into());
         }

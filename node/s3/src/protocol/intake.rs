@@ -31,6 +31,7 @@ use sherd_store::observe::trace;
 
 use super::address::{Address, BadAddress};
 use super::admitted::{AdmittedRequest, DECODED_LENGTH, check_length, declared_length, declared_md5};
+use super::audited;
 use super::authorize::{AskedOperation, target_of};
 use super::aws_chunked::ChunkedFraming;
 use super::body::{BodyArrival, BodyOutcome, CheckedBody, CollectedBody, TransportError, collect};
@@ -114,6 +115,7 @@ impl Inner {
         };
         if let Ok(operation) = &classified {
             *named = ApiName(operation.name());
+            audited::name_operation(&parts.extensions, *operation);
         }
         if matches!(classified, Ok(Operation::PostObject)) {
             // Its signature is a field of the form: by its head it would only be denied. It has memory of its
@@ -121,10 +123,11 @@ impl Inner {
             return Box::pin(self.admit_form(&parts, body, query, address)).await;
         }
         let verified = match proof {
-            Proof::Signature => self.verifier.verify(&parts, &query, address.host_bucket.as_deref()).await?,
-            Proof::RootCertificate => VerifiedRequest::of_root(),
+            Proof::Signature => self.verifier.verify(&parts, &query, address.host_bucket.as_deref()).await,
+            Proof::RootCertificate => Ok(VerifiedRequest::of_root()),
         };
-        let VerifiedRequest { caller, payload, frames, call_id } = verified;
+        audited::name_caller(&parts.extensions, verified.as_ref().map(|verified| &verified.caller));
+        let VerifiedRequest { caller, payload, frames, call_id } = verified?;
         let without_body = hoisted::empty_checksums(&parts.headers, &query);
         hoisted::hoist(&mut parts.headers, &query)?;
         let operation = served(classified, &caller)?;

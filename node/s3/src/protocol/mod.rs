@@ -10,6 +10,7 @@ pub(crate) mod acl;
 mod actions;
 pub mod address;
 mod admitted;
+mod audited;
 mod auth_refusal;
 mod authorize;
 pub mod aws_chunked;

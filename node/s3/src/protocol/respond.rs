@@ -14,6 +14,7 @@ use super::context::RequestId;
 use super::form::FormError;
 use super::limits::{FORM_FIELDS_BYTES_MAX, FORM_REST_BYTES_MAX, FRAME_BYTES_MIN};
 use super::refusal::{Refusal, Side, element};
+use crate::audit::record::AuditRecord;
 
 const REQUEST_ID: HeaderName = HeaderName::from_static("x-amz-request-id");
 const HOST_ID: HeaderName = HeaderName::from_static("x-amz-id-2");
@@ -29,11 +30,16 @@ pub(super) struct RespondContext<'a> {
     pub(super) host_id: &'a HeaderValue,
     pub(super) path: &'a str,
     pub(super) is_head: bool,
+    /// Its record, where there is an audit log.
+    pub(super) audit: Option<AuditRecord>,
 }
 
 impl RespondContext<'_> {
     /// Answers a refused request.
     pub(super) fn refuse(&self, refusal: &Refusal, side: Side) -> Response<Body> {
+        if let Some(audit) = &self.audit {
+            audit.fail(refusal.code.name());
+        }
         let mut xml = refusal.open(side);
         self.close(&mut xml);
         let mut response = Response::new(Body::from(xml));
@@ -167,7 +173,13 @@ mod tests {
     static HOST: HeaderValue = HeaderValue::from_static("node-0");
 
     fn asked(is_head: bool) -> RespondContext<'static> {
-        RespondContext { request_id: RequestId::from_u64(0xab), host_id: &HOST, path: "/b/<k>", is_head }
+        RespondContext {
+            request_id: RequestId::from_u64(0xab),
+            host_id: &HOST,
+            path: "/b/<k>",
+            is_head,
+            audit: None,
+        }
     }
 
     fn answer(status: u16, body: &'static str) -> Response<Body> {

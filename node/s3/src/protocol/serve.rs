@@ -10,6 +10,7 @@ use s3s::Body;
 use super::actions;
 use super::address::{Address, BadAddress};
 use super::admitted::AdmittedRequest;
+use super::audited;
 use super::body::TransportError;
 use super::code::Code;
 use super::context::{RequestId, Trailers};
@@ -44,8 +45,9 @@ impl Inner {
         let (parts, body) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
         let uri = parts.uri.clone();
-        let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head };
         let address = Address::of(&parts, &self.domains);
+        let audit = audited::begin(&parts, request_id, &address);
+        let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head, audit };
         if parts.method == Method::OPTIONS {
             return (ApiName::default(), Box::pin(self.answer_preflight(&parts, address, &asked)).await);
         }

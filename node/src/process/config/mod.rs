@@ -36,6 +36,7 @@ use self::limits::PROXY_NETWORKS_MAX;
 use self::nodes::ClusterConfig;
 use self::settings::{EtagForm, LimitSettings, LogSettings, Settings, TlsSettings, UpkeepSettings};
 use self::source::Sources;
+use crate::audit::AuditTarget;
 use crate::log::{Log, LogFormat, parse_level};
 use crate::server::limits::{HEAD_TIMEOUT, ROOMY_CONNECTIONS_MAX};
 use crate::server::{ListenerLimits, TrustedProxies};
@@ -77,6 +78,8 @@ pub struct Config {
     pub domains: Vec<String>,
     /// The proxies whose word on their clients is taken.
     pub trusted_proxies: TrustedProxies,
+    /// The place of the audit lines; `None` where none are written.
+    pub audit: Option<AuditTarget>,
     /// The root credentials.
     pub credentials: Credentials,
     /// The key under which secrets of access keys are kept.
@@ -175,6 +178,7 @@ impl Config {
             region,
             domains,
             trusted_proxies,
+            audit_log,
             credentials_file,
             master_key_file,
             durability,
@@ -221,6 +225,7 @@ impl Config {
             region,
             domains,
             trusted_proxies,
+            audit: audit_log.map(|path| judge.audit_log(path)).transpose()?,
             credentials,
             master_key,
             sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
@@ -407,16 +412,13 @@ impl Judge<'_> {
         Ok(())
     }
 
-    /// Makes the paths absolute: a relative one counts from where the process was started, which it leaves.
     fn tls(&self, tls: TlsSettings) -> Result<Option<CertificateFiles>, ConfigError> {
         let TlsSettings { cert, key } = tls;
         if cert.is_none() && key.is_none() {
             return Ok(None);
         }
         let absolute = |name, path: Option<PathBuf>| {
-            let path = path.ok_or_else(|| self.refuse(name, InvalidValue::HalfOfTls))?;
-            std::path::absolute(&path)
-                .map_err(|source| self.refuse(name, InvalidValue::Path { path, source }))
+            self.absolute(name, path.ok_or_else(|| self.refuse(name, InvalidValue::HalfOfTls))?)
         };
         Ok(Some(CertificateFiles { cert: absolute("tls.cert", cert)?, key: absolute("tls.key", key)? }))
     }
@@ -437,6 +439,18 @@ impl Judge<'_> {
             Some(name) => Err(self.refuse("domains", InvalidValue::Domain { name: name.clone() })),
             None => Ok(domains),
         }
+    }
+
+    fn audit_log(&self, path: PathBuf) -> Result<AuditTarget, ConfigError> {
+        if path.as_os_str() == "-" {
+            return Ok(AuditTarget::Stdout);
+        }
+        self.absolute("audit_log", path).map(AuditTarget::File)
+    }
+
+    /// Makes a path absolute: a relative one counts from where the process was started, which it leaves.
+    fn absolute(&self, key: &'static str, path: PathBuf) -> Result<PathBuf, ConfigError> {
+        std::path::absolute(&path).map_err(|source| self.refuse(key, InvalidValue::Path { path, source }))
     }
 
     /// Networks as `10.0.0.0/8`, and single addresses.

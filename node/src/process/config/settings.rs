@@ -47,6 +47,9 @@ pub struct Settings {
     /// 10.0.0.0/8,fd00::/8 [default: none]
     #[arg(long, env = "SHERD_TRUSTED_PROXIES", value_name = "NETWORKS")]
     pub trusted_proxies: Option<WordList>,
+    /// File that a line about every request is appended to, or - for standard output [default: none]
+    #[arg(long, env = "SHERD_AUDIT_LOG", value_name = "FILE", allow_hyphen_values = true)]
+    pub audit_log: Option<PathBuf>,
     /// File with AWS_ACCESS_KEY_ID=... and AWS_SECRET_ACCESS_KEY=..., closed to others
     #[arg(long, env = "SHERD_CREDENTIALS_FILE", value_name = "FILE")]
     pub credentials_file: Option<PathBuf>,
@@ -305,6 +308,7 @@ impl Settings {
             region: self.region.or(lower.region),
             domains: self.domains.or(lower.domains),
             trusted_proxies: self.trusted_proxies.or(lower.trusted_proxies),
+            audit_log: self.audit_log.or(lower.audit_log),
             credentials_file: self.credentials_file.or(lower.credentials_file),
             master_key_file: self.master_key_file.or(lower.master_key_file),
             durability: self.durability.or(lower.durability),

@@ -57,6 +57,11 @@ fn volumes_and_credentials_are_enough() {
     assert_eq!(config.pack_bytes_max, 256 << 10);
     assert_eq!(config.upkeep.release_grace, Duration::from_mins(10));
     assert_eq!(config.upkeep.adopt_after, Duration::from_mins(10));
+    assert_eq!((config.audit, config.trusted_proxies), (None, TrustedProxies::default()));
+    let stdout = Machine::new().resolve("audit_log = \"-\"").expect("valid");
+    assert_eq!(stdout.audit, Some(AuditTarget::Stdout));
+    let relative = Machine::new().resolve("audit_log = \"audit.log\"").expect("valid").audit;
+    assert!(matches!(relative, Some(AuditTarget::File(path)) if path.is_absolute()));
 }
 
 #[test]
@@ -69,6 +74,7 @@ fn every_key_can_be_written() {
         node_listen = "127.0.0.1:9100"
         region = "eu-central-1"
         domains = ["s3.example.com"]
+        audit_log = "/var/log/sherd/audit.log"
         trusted_proxies = ["10.0.0.0/8", "fd00::1"]
         durability = "none"
         etag = "fast"
@@ -124,6 +130,7 @@ fn every_key_can_be_written() {
     assert!(tls.cert.is_absolute() && tls.cert.ends_with("pki/s3.crt"), "{tls:?}");
     assert_eq!(tls.key.to_str(), Some("/pki/s3.key"));
     assert_eq!(config.domains, ["s3.example.com"]);
+    assert_eq!(config.audit, Some(AuditTarget::File("/var/log/sherd/audit.log".into())));
     let proxies = ["10.0.0.0/8", "fd00::1/128"].map(|text| text.parse().expect("a network"));
     assert_eq!(config.trusted_proxies, TrustedProxies::new(proxies));
     assert_eq!((config.durability, config.etag), (Durability::None, EtagForm::Fast));

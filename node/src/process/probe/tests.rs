@@ -94,8 +94,8 @@ fn verify(head: &str) {
     let (parts, ()) = request.body(()).expect("a request").into_parts();
     let credentials = Arc::new(StaticCredentials::single("root", Secret::new(SECRET)));
     let verifier = Verifier::new("eu-test-1", credentials, Arc::new(SystemClock::new()));
-    let verified = verifier.verify(&parts, &Query::default(), None).now_or_never();
-    verified.expect("a static key takes no wait").expect("signed");
+    let proven = verifier.verify(&parts, &Query::default(), None).now_or_never();
+    proven.expect("a static key takes no wait").expect("signed");
 }
 
 async fn run(answers: Vec<Answer>) -> (Result<(), ProbeError>, Vec<String>) {

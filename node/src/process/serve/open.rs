@@ -29,6 +29,7 @@ use crate::process::serve::root_desk::RootDesk;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_s3::Gateway;
+use sherd_s3::audit::ErrorCode;
 use sherd_s3::auth::{Secret, StaticCredentials};
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::{self, Protocol};
@@ -215,6 +216,7 @@ pub fn refuse(refusal: Refusal) -> Response<Full<Bytes>> {
     };
     let mut response = Response::new(Full::from(protocol::refusal::Refusal::new(code).document()));
     *response.status_mut() = code.status();
+    response.extensions_mut().insert(ErrorCode(code.name()));
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
     if refusal == Refusal::Overloaded {
         response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));

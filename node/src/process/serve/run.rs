@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use sherd_core::topology::FormationWarning;
 use sherd_volume::options::Durability;
+use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::audit::AuditLog;
 use crate::health::Health;
 use crate::process::config::Config;
 use crate::process::exit::Exit;
@@ -22,6 +24,7 @@ use crate::process::serve::open::{OpenError, open, refuse};
 use crate::server::admin::serve_admin;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
 use sherd_net::tls::{ServedCertificate, TrustError};
+use sherd_store::machine::system::SystemClock;
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::observe::trace::SlowRequests;
 
@@ -40,6 +43,9 @@ pub enum RunError {
     /// The volumes cannot be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The thread that writes audit lines cannot be made.
+    #[error("start the audit log: {0}")]
+    Audit(#[source] io::Error),
     /// Requests took longer than the shutdown timeout.
     #[error("{count} requests were cut at shutdown")]
     Unfinished {
@@ -52,7 +58,7 @@ impl RunError {
     /// The process' exit code.
     pub const fn exit(&self) -> Exit {
         match self {
-            Self::Runtime(_) => Exit::Failed,
+            Self::Runtime(_) | Self::Audit(_) => Exit::Failed,
             Self::Tls(_) => Exit::Refused,
             Self::Listen(_) => Exit::Listen,
             Self::Open(_) => Exit::Volumes,
@@ -112,6 +118,8 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
         Addresses { s3: s3.address(), tls: certificate.is_some(), admin: admin.address(), node: None };
 
     let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
+    let audit = start_audit(&config, &metrics, &tasks, &ended)?;
+    let s3 = s3.with_audit(audit.clone(), "s3");
     let s3 = match certificate {
         None => s3,
         Some(certificate) => {
@@ -127,6 +135,9 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
         serve_s3(&config, s3, &told, &metrics, &health, |node| announce(Addresses { node, ..addresses }))
             .await;
 
+    if let Some(audit) = audit {
+        audit.close().await;
+    }
     ended.cancel();
     admin_life.stop();
     admin_life.abort();
@@ -135,6 +146,32 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     }
     tracing::info!("stopped");
     result
+}
+
+/// Starts the audit log, where one is wanted. SIGHUP has its file opened again.
+fn start_audit(
+    config: &Config,
+    metrics: &Metrics,
+    tasks: &TaskTracker,
+    ended: &CancellationToken,
+) -> Result<Option<AuditLog>, RunError> {
+    let Some(target) = config.audit.clone() else { return Ok(None) };
+    let node = config.cluster.as_ref().map(|cluster| cluster.own().name.clone()).unwrap_or_default();
+    let mut hangups = signal(SignalKind::hangup()).map_err(RunError::Runtime)?;
+    let log = AuditLog::start(target, node, metrics.audit.clone(), Arc::new(SystemClock::new()))
+        .map_err(RunError::Audit)?;
+    let (reopened, ended) = (log.clone(), ended.clone());
+    tasks.spawn(async move {
+        // Cancel-safe: a signal that is not received at the end has no file to open.
+        while tokio::select! {
+            biased;
+            () = ended.cancelled() => false,
+            received = hangups.recv() => received.is_some(),
+        } {
+            reopened.reopen();
+        }
+    });
+    Ok(Some(log))
 }
 
 /// Opens the store, serves it until a signal stops the process, and closes it.

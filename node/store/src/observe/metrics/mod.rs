@@ -66,6 +66,8 @@ pub struct Metrics {
     pub buffer: BufferMetrics,
     /// Calls of other nodes.
     pub rpc: RpcMetrics,
+    /// The audit log.
+    pub audit: AuditMetrics,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -246,6 +248,24 @@ pub struct BufferMetrics {
     pub waits: IntCounter,
 }
 
+/// The audit log.
+#[derive(Debug, Clone)]
+pub struct AuditMetrics {
+    /// Lines written.
+    pub lines: IntCounter,
+    /// Lines that were dropped because they could not be written for too long.
+    pub dropped: IntCounter,
+    /// Tries to write that failed.
+    pub write_errors: IntCounter,
+}
+
+impl AuditMetrics {
+    /// Counters that no scrape shows.
+    pub fn unscraped() -> Self {
+        audit(&MetricDeclarer { registry: &Registry::new() })
+    }
+}
+
 impl Metrics {
     /// Declares everything, at zero.
     pub fn new(durability: Durability) -> Self {
@@ -258,7 +278,7 @@ impl Metrics {
         let (s3, register, shards) = (s3(&declare), register(&declare), shards(&declare));
         let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
         let (buffer, rpc) = (buffer(&declare), RpcMetrics::new(&declare));
-        let hooks = RwLock::default();
+        let (hooks, audit) = (RwLock::default(), audit(&declare));
         Self {
             registry,
             hooks,
@@ -274,6 +294,7 @@ impl Metrics {
             upkeep,
             buffer,
             rpc,
+            audit,
         }
     }
 
@@ -308,6 +329,15 @@ impl Metrics {
     /// A new set of metrics in an `Arc`, as the node's parts share it.
     pub fn shared(durability: Durability) -> Arc<Self> {
         Arc::new(Self::new(durability))
+    }
+}
+
+fn audit(declare: &MetricDeclarer<'_>) -> AuditMetrics {
+    AuditMetrics {
+        lines: declare.counter("sherd_audit_lines_total", "Audit lines written."),
+        dropped: declare.counter("sherd_audit_dropped_total", "Audit lines dropped because too many waited."),
+        write_errors: declare
+            .counter("sherd_audit_write_errors_total", "Tries to write audit lines that failed."),
     }
 }
 
