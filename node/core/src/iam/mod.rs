@@ -25,6 +25,7 @@ pub use reference::EntityRef;
 use bytes::Bytes;
 
 use crate::codec::{DecodeError, Reader, Writer};
+use crate::id::{BucketId, ObjectKey, RegisterKey};
 use crate::limits::{IAM_RECORD_BYTES_MAX, IAM_TAGS_MAX};
 use crate::record::Tag;
 
@@ -33,6 +34,19 @@ pub const ACCOUNT: &str = "000000000001";
 
 /// The first part of the names of all registers of IAM.
 pub const REGISTERS: &str = "iam/";
+
+/// A key behind all registers of IAM, and before all others that come behind them.
+///
+/// # Panics
+/// Never: the name is a key.
+pub fn behind_all() -> RegisterKey {
+    RegisterKey::bucket(ObjectKey::new(format!("{REGISTERS}\u{10ffff}")).expect("eight bytes"))
+}
+
+/// Whether a key is one of a register of IAM.
+pub fn is_register(key: &RegisterKey) -> bool {
+    key.bucket == BucketId::SYSTEM && key.part.is_none() && key.key.as_str().starts_with(REGISTERS)
+}
 
 /// The version of the stored form of every record.
 const VERSION: u8 = 1;

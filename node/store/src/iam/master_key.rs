@@ -149,4 +149,10 @@ mod tests {
         assert!(!shown.contains("0123456789abcdef") && !shown.contains(&**secret.expose()), "{shown}");
         assert!(!shown.contains(&hex::encode(&wrapped.sealed)), "{shown}");
     }
+
+    /// Pinned: records name their master key by it.
+    #[test]
+    fn a_fingerprint_is_these_bytes() {
+        assert_eq!(MasterKey::new(&[1; 32]).fingerprint().to_string(), "071fbb785372a96b");
+    }
 }

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use sherd_core::config::Generation;
+use sherd_core::iam;
 use sherd_core::id::{Ballot, BucketId, ObjectKey};
 use sherd_core::message::{RowScan, ScannedRow};
 use sherd_core::record::{Bucket, BucketPhase, State, Value};
@@ -37,7 +38,7 @@ impl BucketRows {
     }
 
     fn add(&mut self, row: ScannedRow) {
-        if Generation::of_register(&row.key).is_some() {
+        if Generation::of_register(&row.key).is_some() || iam::is_register(&row.key) {
             return;
         }
         self.names.insert(row.key.key.clone());
@@ -89,6 +90,8 @@ pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut B
         // Pages of two lives are no walk through, nor are those of one that still gets its rows.
         all_there &= from.votes && *life.get_or_insert(from.incarnation) == from.incarnation;
         let mut is_last = page.next.is_none();
+        // Records of IAM lie one behind the other: the rest of them is not read.
+        let ends_in_iam = page.rows.last().is_some_and(|row| iam::is_register(&row.key));
         for row in page.rows {
             // The system's own namespace comes first.
             if row.key.bucket != BucketId::SYSTEM || row.key.part.is_some() {
@@ -103,6 +106,57 @@ pub(super) async fn buckets_on(deps: &Deps, route: &VolumeRoute, buckets: &mut B
             buckets.told.extend(all_there.then_some(told));
             return all_there;
         }
-        after = page.next;
+        after = if ends_in_iam { Some(iam::behind_all()) } else { page.next };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt, stream};
+    use sherd_core::iam::Account;
+    use sherd_core::id::RegisterKey;
+
+    use super::*;
+    use crate::iam::{Iam, IamConfig, MasterKey, NewUser};
+    use crate::machine::system::SystemRng;
+    use crate::object::NewBucket;
+    use crate::upkeep::tests::{Directories, key_of};
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn records_of_iam_are_no_names_of_buckets_and_stay() {
+        let directories = Directories::new(4);
+        let node = directories.start().await;
+        let config = IamConfig {
+            objects: node.objects().clone(),
+            rng: std::sync::Arc::new(SystemRng),
+            master_key: Some(MasterKey::new(&[1; MasterKey::BYTES])),
+            others: None,
+        };
+        let iam = Iam::new(config);
+        let create = |n: usize| {
+            let user = NewUser { name: format!("u{n}"), path: "/".to_owned(), tags: Vec::new() };
+            iam.create_user(user)
+        };
+        let mut created = stream::iter(0..BUCKETS_PAGE + 3).map(create).buffer_unordered(32);
+        while let Some(created) = created.next().await {
+            created.expect("created");
+        }
+        drop(created);
+        iam.set_account_public_access_block(None).await.expect("set");
+        for name in ["a", "iam", "zz"] {
+            node.objects().create_bucket(key_of(name), NewBucket::default()).await.expect("created");
+            node.commit_everywhere(&RegisterKey::bucket(key_of(name))).await;
+        }
+        for route in node.workers.deps.cluster.sets().iter().flat_map(|set| &set.routes) {
+            let mut rows = BucketRows::default();
+            assert!(buckets_on(&node.workers.deps, route, &mut rows).await);
+            assert_eq!(rows.names.iter().map(ObjectKey::as_str).collect::<Vec<_>>(), ["a", "iam", "zz"]);
+            assert_eq!(rows.by_id.len(), 3);
+        }
+        node.workers.documents.look_for_leftovers().await;
+        assert!(iam.user("u0").await.is_ok());
+        let account = node.registers().read(&Account::register()).await.expect("readable");
+        assert!(account.is_some_and(|found| found.object().is_some()));
+        node.close().await;
     }
 }

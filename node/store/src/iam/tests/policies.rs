@@ -1,0 +1,108 @@
+//! Policies: versions, sizes, counts.
+
+use super::*;
+use crate::upkeep::tests::Directories;
+
+/// The document with white space that makes it longer.
+fn spaced(document: &str, spaces: usize) -> String {
+    format!("{document}{}", " ".repeat(spaces))
+}
+
+/// A document of this many characters.
+fn sized(chars: usize) -> String {
+    let (head, tail) = (
+        r#"{"Version":"2012-10-17","Id":""#,
+        r#"","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}"#,
+    );
+    format!("{head}{}{tail}", "i".repeat(chars - head.len() - tail.len()))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_default_version_of_a_managed_policy_is_in_force() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let key = user_with_key(&iam, "ada").await;
+    let made = iam.create_policy(policy_of("Read")).await.expect("created");
+    assert_eq!(made.arn(), "arn:aws:iam::000000000001:policy/Read");
+    iam.attach_policy(PolicyOwner::User("ada"), "read").await.expect("attached");
+    assert_eq!(judged_by(&iam, &key).await, Some(vec![ALLOW.to_owned()]));
+    let second = iam.create_policy_version("read", DENY.to_owned(), false).await.expect("added");
+    assert_eq!(second.number, 2);
+    assert_eq!(judged_by(&iam, &key).await, Some(vec![ALLOW.to_owned()]));
+    iam.set_default_policy_version("read", 2).await.expect("set");
+    assert_eq!(judged_by(&iam, &key).await, Some(vec![DENY.to_owned()]));
+    assert_eq!(conflict(iam.delete_policy_version("read", 2).await), DeleteConflict::DefaultVersion);
+    assert!(is_missing(&iam.set_default_policy_version("read", 9).await));
+    for number in 3..=5 {
+        let added = iam.create_policy_version("read", ALLOW.to_owned(), true).await.expect("added");
+        assert_eq!(added.number, number);
+    }
+    assert!(is_over_limit(&iam.create_policy_version("read", ALLOW.to_owned(), true).await));
+    iam.delete_policy_version("read", 1).await.expect("deleted");
+    let added = iam.create_policy_version("read", DENY.to_owned(), true).await.expect("added");
+    assert_eq!(added.number, 6, "no number is given twice");
+    assert_eq!(judged_by(&iam, &key).await, Some(vec![DENY.to_owned()]));
+    let (users, groups) = iam.entities_for_policy("read").await.expect("there");
+    assert_eq!((users.len(), groups.len()), (1, 0));
+    iam.detach_policy(PolicyOwner::User("ada"), "read").await.expect("detached");
+    assert_eq!(conflict(iam.delete_policy("read").await), DeleteConflict::Versions);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn documents_have_awss_sizes_and_white_space_does_not_count() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let key = user_with_key(&iam, "ada").await;
+    iam.create_group("ops".to_owned(), "/".to_owned()).await.expect("created");
+    let (user, group) = (PolicyOwner::User("ada"), PolicyOwner::Group("ops"));
+    for (owner, max) in [(user, 2_048), (group, 5_120)] {
+        let put = |name: &str, document| iam.put_inline_policy(owner, name.to_owned(), document);
+        put("a", spaced(&sized(max), 20_000)).await.expect("as long as may be");
+        put("A", sized(max)).await.expect("in its place");
+        assert!(is_over_limit(&put("b", ALLOW.to_owned()).await), "together too long");
+        assert!(is_over_limit(&put("a", sized(max + 1)).await));
+        put("a", sized(max - ALLOW.len())).await.expect("shorter");
+        put("b", ALLOW.to_owned()).await.expect("together as long as may be");
+    }
+    iam.add_user_to_group("ada", "ops").await.expect("added");
+    assert_eq!(judged_by(&iam, &key).await.map(|documents| documents.len()), Some(4));
+    let managed = |document| NewPolicy { document, ..policy_of("long") };
+    assert!(is_over_limit(&iam.create_policy(managed(sized(6_145))).await));
+    assert!(is_over_limit(&iam.create_policy(managed(spaced(ALLOW, 200_000))).await));
+    iam.create_policy(managed(spaced(&sized(6_144), 100_000))).await.expect("as long as may be");
+    iam.attach_policy(user, "long").await.expect("attached");
+    assert_eq!(judged_by(&iam, &key).await.map(|documents| documents.len()), Some(5));
+    for bad in ["", "{}", "[]", r#"{"Statement":[{"Effect":"Maybe"}]}"#] {
+        let refused = iam.put_inline_policy(user, "bad".to_owned(), bad.to_owned()).await;
+        assert!(matches!(refused, Err(IamError::MalformedPolicy(_))), "{bad}: {refused:?}");
+        let refused = iam.create_policy(NewPolicy { document: bad.to_owned(), ..policy_of("bad") }).await;
+        assert!(matches!(refused, Err(IamError::MalformedPolicy(_))), "{bad}: {refused:?}");
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ten_managed_policies_are_attached_at_most() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    iam.create_group("ops".to_owned(), "/".to_owned()).await.expect("created");
+    let group = PolicyOwner::Group("ops");
+    for n in 0..11 {
+        iam.create_policy(policy_of(&format!("p{n}"))).await.expect("created");
+        let attached = iam.attach_policy(group, &format!("p{n}")).await;
+        assert!(attached.is_ok() == (n < 10) && (n < 10 || is_over_limit(&attached)), "{n}: {attached:?}");
+    }
+    iam.attach_policy(group, "P9").await.expect("it is attached");
+    assert_eq!(iam.attached_policies(group).await.expect("there").len(), 10);
+    // A policy that went without the group being seen makes room.
+    iam.inner.records.clear(&EntityKind::Policy.register("p3").expect("a name")).await;
+    iam.attach_policy(group, "p10").await.expect("attached");
+    assert!(is_missing(&iam.attach_policy(group, "p3").await));
+    assert!(is_missing(&iam.attach_policy(PolicyOwner::Group("none"), "p1").await));
+    assert_eq!(conflict(iam.delete_group("ops").await), DeleteConflict::AttachedPolicies);
+    node.close().await;
+}

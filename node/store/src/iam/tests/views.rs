@@ -1,0 +1,241 @@
+//! Views of keys on several gateways to the same volumes, while one of them changes records.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::time::Instant;
+
+use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_core::iam::KeyStatus;
+use sherd_core::id::ObjectKey;
+use sherd_core::message;
+
+use super::*;
+use crate::cluster::asker::AskError;
+use crate::peer::scripted::{Fate, says};
+use crate::register::RegisterTimeouts;
+use crate::upkeep::tests::Directories;
+use crate::views::limits::{FORGET_MARGIN, VIEW_PERIOD};
+
+/// The other nodes: each forgets, or does not answer.
+#[derive(Debug, Default)]
+struct Others(Mutex<BTreeMap<String, Option<Iam>>>);
+
+impl Others {
+    fn of(nodes: impl IntoIterator<Item = Option<Iam>>) -> Arc<Self> {
+        Arc::new(Self(Mutex::new((2..).map(|n| format!("n{n}")).zip(nodes).collect())))
+    }
+}
+
+#[async_trait::async_trait]
+impl Gateways for Others {
+    fn names(&self) -> Vec<String> {
+        self.0.lock().keys().cloned().collect()
+    }
+
+    async fn forget_bucket(&self, _: &str, _: &ObjectKey) -> std::result::Result<(), AskError> {
+        unreachable!("no bucket is changed here")
+    }
+
+    async fn forget_iam(&self, node: &str) -> std::result::Result<(), AskError> {
+        let node = self.0.lock()[node].clone();
+        match node {
+            Some(iam) => iam.forget(),
+            None => std::future::pending().await,
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_change_of_iam_is_seen_by_the_next_request_through_each_node() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let gateways = [node.another_gateway(0), node.another_gateway(0), node.another_gateway(0)];
+    let others: Vec<Iam> = gateways.iter().map(|gateway| iam_of(gateway, None)).collect();
+    let iam = iam_of(&node, Some(Others::of(others.iter().cloned().map(Some))));
+    let key = user_with_key(&iam, "ada").await;
+    iam.create_policy(policy_of("read")).await.expect("created");
+    iam.create_group("ops".to_owned(), "/".to_owned()).await.expect("created");
+    let (user, group) = (PolicyOwner::User("ada"), PolicyOwner::Group("ops"));
+    let all_see = async |wanted: Option<Vec<&str>>| {
+        for other in others.iter().chain([&iam]) {
+            let seen = judged_by(other, &key).await;
+            assert_eq!(seen.as_ref().map(|seen| seen.iter().map(|text| &text[..]).collect()), wanted);
+        }
+    };
+    for _ in 0..5 {
+        all_see(Some(vec![])).await;
+        iam.attach_policy(user, "read").await.expect("attached");
+        all_see(Some(vec![ALLOW])).await;
+        iam.put_inline_policy(group, "deny".to_owned(), DENY.to_owned()).await.expect("put");
+        iam.add_user_to_group("ada", "ops").await.expect("added");
+        all_see(Some(vec![DENY, ALLOW])).await;
+        iam.create_policy_version("read", DENY.to_owned(), true).await.expect("added");
+        all_see(Some(vec![DENY, DENY])).await;
+        iam.set_default_policy_version("read", 1).await.expect("set");
+        iam.delete_inline_policy(group, "deny").await.expect("deleted");
+        all_see(Some(vec![ALLOW])).await;
+        let id = key.key.id.as_str();
+        iam.set_key_status("ada", id, KeyStatus::Inactive).await.expect("changed");
+        all_see(None).await;
+        iam.set_key_status("ada", id, KeyStatus::Active).await.expect("changed");
+        iam.remove_user_from_group("ada", "ops").await.expect("removed");
+        iam.detach_policy(user, "read").await.expect("detached");
+        let versions = iam.policy("read").await.expect("there").versions;
+        for version in versions.iter().filter(|version| version.number != 1) {
+            iam.delete_policy_version("read", version.number).await.expect("deleted");
+        }
+    }
+    // Each node remembers that a key is unknown, until it is made.
+    let another = iam.create_access_key("ada").await.expect("created");
+    all_see(Some(vec![])).await;
+    iam.delete_access_key("ada", another.key.id.as_str()).await.expect("deleted");
+    for other in &others {
+        assert_eq!(judged_by(other, &another).await, None, "revoked");
+        assert_eq!(other.account_view().await.expect("readable").public_access_block, None);
+    }
+    iam.set_account_public_access_block(Some(PublicAccessBlock::ALL)).await.expect("set");
+    for other in &others {
+        let account = other.account_view().await.expect("readable");
+        assert_eq!(account.public_access_block, Some(PublicAccessBlock::ALL));
+        assert_eq!(other.remembered_account(), Some(account));
+    }
+    for gateway in gateways {
+        gateway.close().await;
+    }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_change_of_iam_waits_for_a_node_that_does_not_answer_until_its_views_are_too_old() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let gateway = node.another_gateway(0);
+    let silent = iam_of(&gateway, None);
+    let key = user_with_key(&iam_of(&node, None), "ada").await;
+    assert!(judged_by(&silent, &key).await.is_some());
+    let iam = iam_of(&node, Some(Others::of([None])));
+    let begun = Instant::now();
+    iam.set_key_status("ada", key.key.id.as_str(), KeyStatus::Inactive).await.expect("changed");
+    assert!(begun.elapsed() >= VIEW_PERIOD + FORGET_MARGIN);
+    assert_eq!(judged_by(&silent, &key).await, None, "it read the records");
+    // A refusal changed nothing, and waits for no node.
+    let refused = iam.delete_user("none").await;
+    assert!(is_missing(&refused));
+    gateway.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_composed_read_that_a_change_came_between_is_made_again() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let other = iam_of(&gateway, None);
+    let iam = iam_of(&node, None);
+    let key = user_with_key(&iam, "ada").await;
+    iam.put_inline_policy(PolicyOwner::User("ada"), "p".to_owned(), ALLOW.to_owned()).await.expect("put");
+    // The change comes, and is forgotten, behind the first read of the first composition.
+    let (reads, forgetful) = (Arc::new(AtomicUsize::new(0)), other.clone());
+    let counted = Arc::clone(&reads);
+    says(&script.reads, move |_, _| {
+        if counted.fetch_add(1, Ordering::Relaxed) == 1 {
+            forgetful.forget();
+        }
+        Fate::Through
+    });
+    assert_eq!(judged_by(&other, &key).await, Some(vec![ALLOW.to_owned()]));
+    let twice = reads.swap(100, Ordering::Relaxed);
+    assert!(other.remembered_key(key.key.id.as_str()).is_some(), "the second one fills");
+    other.forget();
+    assert!(judged_by(&other, &key).await.is_some());
+    let once = reads.load(Ordering::Relaxed) - 100;
+    assert!(twice > once, "{twice} reads where a change came between, {once} where none did");
+    // Where changes come between each time, nothing that was mixed is answered.
+    let forgetful = other.clone();
+    says(&script.reads, move |_, _| {
+        forgetful.forget();
+        Fate::Through
+    });
+    other.forget();
+    let refused = other.look_up_key(key.key.id.as_str()).await;
+    assert_eq!(refused.err(), Some(IamReadError::Changing));
+    says(&script.reads, |_, _| Fate::Through);
+    gateway.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_is_cut_off_answers_no_request_by_an_old_view_of_a_key() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let short = RegisterTimeouts { operation: Duration::from_millis(10), ..RegisterTimeouts::default() };
+    let (gateway, script) = node.scripted_gateway(short);
+    let key = user_with_key(&iam_of(&node, None), "ada").await;
+    let other = iam_of(&gateway, None);
+    let id = key.key.id.as_str();
+    let found = async {
+        // Reads may be late where the machine is busy.
+        while other.look_up_key(id).await.is_err() {}
+    };
+    tokio::time::timeout(crate::upkeep::tests::DEADLINE, found).await.expect("read");
+    let lost = || Fate::Instead(Err(message::Error::Unreachable { reason: "cut off".to_owned() }));
+    says(&script.reads, move |_, _| lost());
+    other.inner.views.cache.forget_all();
+    let refused = other.look_up_key(id).await;
+    assert!(refused.is_err(), "{refused:?}");
+    assert!(other.remembered_key(id).is_none());
+    says(&script.reads, |_, _| Fate::Through);
+    gateway.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_key_is_read_once_in_a_second_and_what_is_no_id_never() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let (iam, reads) = (iam_of(&gateway, None), Arc::new(AtomicUsize::new(0)));
+    let counted = Arc::clone(&reads);
+    says(&script.reads, move |_, _| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Fate::Through
+    });
+    for other in ["", "AKIA", "root", "AKIAAAAAAAAAAAAAAAA1", &"A".repeat(10_000)] {
+        assert!(matches!(iam.remembered_key(other), Some(KeyLookup::Unknown)));
+        assert!(iam.look_up_key(other).await.expect("known to be none").is_none());
+    }
+    assert_eq!(reads.load(Ordering::Relaxed), 0);
+    let unknown = "AKIAAAAAAAAAAAAAAAAA";
+    assert!(iam.remembered_key(unknown).is_none());
+    // All of one moment, as a paused clock has it.
+    let found = futures::future::join_all((0..32).map(|_| iam.look_up_key(unknown))).await;
+    assert!(found.into_iter().all(|found| found.expect("readable").is_none()));
+    let once = reads.swap(0, Ordering::Relaxed);
+    assert!(once <= 5, "one read of one register, and hedges: {once}");
+    gateway.close().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_view_keeps_its_identity_while_no_record_changes() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let key = user_with_key(&iam, "ada").await;
+    let name = IamName::Key(key.key.id);
+    let start = iam.inner.views.cache.start(&name);
+    let read = crate::views::ViewSource::read_view(&iam.inner.views, &name, start).await;
+    let before = read.expect("readable").key().and_then(KeyLookup::view).expect("good");
+    let start = iam.inner.views.cache.start(&name);
+    let read = crate::views::ViewSource::read_view(&iam.inner.views, &name, start).await;
+    let after = read.expect("readable").key().and_then(KeyLookup::view).expect("good");
+    assert!(Arc::ptr_eq(&before.identity, &after.identity));
+    iam.tag_user("ada", vec![Tag { key: "k".to_owned(), value: "v".to_owned() }]).await.expect("tagged");
+    let changed = iam.look_up_key(key.key.id.as_str()).await.expect("readable").expect("good");
+    assert!(!Arc::ptr_eq(&before.identity, &changed.identity));
+    node.close().await;
+}
