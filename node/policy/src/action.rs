@@ -1,5 +1,7 @@
 //! The actions of S3, what each is about, and patterns of actions.
 
+use std::sync::LazyLock;
+
 use super::pattern::{Glob, Pattern, TextForm};
 
 /// The kind of resource that an action is decided for.
@@ -189,8 +191,9 @@ const ACTIONS: &[(&str, ActionTarget)] = &[
     ("UpdateStorageLensGroup", Other),
 ];
 
-/// How many actions there are.
-pub(crate) const ACTIONS_LEN: usize = ACTIONS.len();
+/// Their names in lower case, as patterns are compared with them.
+static LOWER_NAMES: LazyLock<Vec<String>> =
+    LazyLock::new(|| ACTIONS.iter().map(|(name, _)| name.to_ascii_lowercase()).collect());
 
 const WORDS: usize = ACTIONS.len().div_ceil(64);
 
@@ -199,10 +202,42 @@ pub fn s3_actions() -> impl Iterator<Item = (&'static str, ActionTarget)> {
     ACTIONS.iter().copied()
 }
 
+/// Places of a hash table of their names: a power of two, three times as many as actions.
+const SLOTS: usize = 512;
+
+/// The hash table of names: the place of an action in [`ACTIONS`] and one more; zero is empty.
+static SLOT_OF_NAME: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
+    let mut slots = [0; SLOTS];
+    for (place, (name, _)) in (1..).zip(ACTIONS) {
+        let mut slot = slot_of(name);
+        while slots[slot] != 0 {
+            slot = (slot + 1) % SLOTS;
+        }
+        slots[slot] = place;
+    }
+    slots
+});
+
+/// By its length, its first and its last 8 bytes: each decision looks up one name, so it has to be quick.
+fn slot_of(name: &str) -> usize {
+    let bytes = name.as_bytes();
+    let number = |chunk: Option<&[u8; 8]>| chunk.map_or(0, |chunk| u64::from_le_bytes(*chunk));
+    let mixed = number(bytes.first_chunk()) ^ number(bytes.last_chunk()).rotate_left(23) ^ bytes.len() as u64;
+    (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SLOTS
+}
+
 /// The place of an action in the table; none if it is not S3's.
 pub(crate) fn index_of(action: &str) -> Option<usize> {
     let name = action.strip_prefix("s3:")?;
-    ACTIONS.binary_search_by(|(known, _)| (*known).cmp(name)).ok()
+    let slots = &*SLOT_OF_NAME;
+    let mut slot = slot_of(name);
+    loop {
+        let index = usize::from(slots[slot]).checked_sub(1)?;
+        if ACTIONS[index].0 == name {
+            return Some(index);
+        }
+        slot = (slot + 1) % SLOTS;
+    }
 }
 
 /// The name of the action at a place, without its `s3:`.
@@ -222,6 +257,23 @@ pub(crate) struct ActionSet([u64; WORDS]);
 impl ActionSet {
     pub(crate) fn has(&self, index: usize) -> bool {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+
+    /// The actions of both.
+    pub(crate) fn or(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    /// Its actions that another lacks.
+    pub(crate) fn without(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & !other.0[word]))
+    }
+
+    /// All actions.
+    pub(crate) fn all() -> Self {
+        let mut all = Self::default();
+        (0..ACTIONS.len()).for_each(|index| all.add(index));
+        all
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -254,8 +306,9 @@ impl ActionPattern {
         let pattern = Pattern::parse(&text.to_ascii_lowercase(), reading);
         let glob = pattern.fixed().cloned().unwrap_or_else(Glob::any);
         let mut of_s3 = ActionSet::default();
-        for (index, (name, _)) in ACTIONS.iter().enumerate() {
-            if glob.matches(&format!("s3:{}", name.to_ascii_lowercase())) {
+        let names = glob.after("s3:");
+        for (index, name) in LOWER_NAMES.iter().enumerate() {
+            if names.iter().any(|glob| glob.matches(name)) {
                 of_s3.add(index);
             }
         }

@@ -53,10 +53,10 @@ fn binds(condition: &Condition) -> bool {
     }
 }
 
-/// Whether a network is small enough to be a fixed value, or private.
+/// Whether a network is small enough to be a fixed value. Private ones of AWS's exception all are.
 fn is_narrow(network: &IpNet) -> bool {
     match network {
-        IpNet::V4(network) => network.prefix_len() >= PUBLIC_IPV4_BITS || network.addr().is_private(),
+        IpNet::V4(network) => network.prefix_len() >= PUBLIC_IPV4_BITS,
         IpNet::V6(network) => network.prefix_len() >= PUBLIC_IPV6_BITS,
     }
 }

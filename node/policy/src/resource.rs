@@ -85,6 +85,12 @@ impl ResourceTest {
         if let Some(any) = found.keys.iter().find(|glob| glob.is_any()).cloned() {
             found.keys = vec![any];
         }
+        for glob in &found.keys {
+            match glob.prefix().as_bytes().first() {
+                Some(first) => found.first_bytes[usize::from(first >> 6)] |= 1 << (first & 63),
+                None => found.first_bytes = [u64::MAX; 4],
+            }
+        }
         found
     }
 }
@@ -102,6 +108,8 @@ pub(crate) struct BucketResources {
     bucket: bool,
     /// The keys that are listed.
     keys: Vec<Glob>,
+    /// The bytes that a listed key may begin with, a bit each.
+    first_bytes: [u64; 4],
     /// Patterns with variables that the request fills in.
     open: Vec<ArnPattern>,
 }
@@ -129,10 +137,15 @@ impl BucketResources {
         self.open.is_empty().then_some(self.unlisted)
     }
 
+    fn lists_key(&self, key: &str) -> bool {
+        let may_begin = |first: &u8| self.first_bytes[usize::from(first >> 6)] >> (first & 63) & 1 == 1;
+        key.as_bytes().first().is_none_or(may_begin) && self.keys.iter().any(|glob| glob.matches(key))
+    }
+
     pub(crate) fn matches(&self, resource: Resource<'_>, context: Context<'_>) -> bool {
         let is_listed = match resource {
             Resource::Bucket(_) => self.bucket,
-            Resource::Object(_, key) => self.keys.iter().any(|glob| glob.matches(key)),
+            Resource::Object(_, key) => self.lists_key(key),
             Resource::Service | Resource::Iam(_) => return false,
         };
         if let Some(settled) = self.settled(is_listed) {
@@ -140,10 +153,10 @@ impl BucketResources {
         }
         let arn = resource.arn("s3:").unwrap_or_default();
         let is_listed = self.open.iter().any(|pattern| pattern.matches(&arn, context));
-        if is_listed || !self.unlisted {
-            return is_listed != self.is_negated;
+        if is_listed {
+            return !self.is_negated;
         }
-        self.when_unknown || self.open.iter().all(|pattern| pattern.has_values(context))
+        self.unlisted && (self.when_unknown || self.open.iter().all(|pattern| pattern.has_values(context)))
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {

@@ -76,6 +76,9 @@ impl Condition {
         if let Operands::Null(wanted) = &self.operands {
             return wanted.contains(&is_absent);
         }
+        // For a set, an empty text is an empty set.
+        let is_absent = is_absent
+            || quantifier != Quantifier::One && matches!(&values, Values::One(value) if value.is_empty());
         if is_absent {
             return if_exists
                 || match quantifier {

@@ -7,6 +7,8 @@
 //! ```
 
 mod glob;
+#[cfg(test)]
+mod tests;
 
 use super::caller::Caller;
 use super::facts::{Facts, Values};
@@ -277,8 +279,16 @@ fn variable(text: &str) -> Option<(Piece, &str)> {
     if let Some(after) = rest.strip_prefix('}') {
         return (!key.text.is_empty()).then_some((Piece::Variable { key, default: None }, after));
     }
-    let quoted = rest.strip_prefix(',')?.trim_start_matches(' ').strip_prefix('\'')?;
-    let (default, after) = quoted.split_once('\'')?;
+    let mut rest = rest.strip_prefix(',')?.trim_start_matches(' ').strip_prefix('\'')?;
+    let mut default = String::new();
+    let after = loop {
+        let (text, after) = rest.split_once('\'')?;
+        default.push_str(text);
+        // Two quotes are one that is meant.
+        let Some(more) = after.strip_prefix('\'') else { break after };
+        default.push('\'');
+        rest = more;
+    };
     let after = after.trim_start_matches(' ').strip_prefix('}')?;
     Some((Piece::Variable { key, default: Some(default.into()) }, after))
 }

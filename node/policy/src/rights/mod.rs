@@ -13,7 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::action::{ACTIONS_LEN, ActionSet, index_of};
+use super::action::{ActionSet, index_of};
 use super::caller::Caller;
 use super::condition::{Condition, FoldedCondition};
 use super::facts::Facts;
@@ -66,14 +66,18 @@ struct BucketRights {
     bucket: String,
     /// Those that deny first.
     statements: Vec<BoundStatement>,
-    /// The verdict of each action for the bucket, and for every object of it, where all requests have one.
-    settled: Box<[SettledVerdicts]>,
+    /// The verdicts for the bucket that all requests have.
+    of_bucket: SettledVerdicts,
+    /// The verdicts that all requests for any object have.
+    of_objects: SettledVerdicts,
 }
 
+/// The actions with a verdict that neither a condition nor a variable nor a key can change.
 #[derive(Debug, Clone, Copy, Default)]
 struct SettledVerdicts {
-    bucket: Option<Verdict>,
-    object: Option<Verdict>,
+    denied: ActionSet,
+    allowed: ActionSet,
+    unmentioned: ActionSet,
 }
 
 /// A statement for one identity and one bucket.
@@ -183,25 +187,28 @@ impl BucketRights {
             .chain(shared)
             .filter_map(|statement| BoundStatement::new(statement, &rules.name, caller))
             .collect();
-        statements.sort_by_key(|statement| statement.effect);
+        // Of those that allow, the ones that are quick to judge and match much first: one of them is enough.
+        statements.sort_by_key(|statement| {
+            let is_whole = statement.resources.matches_all_objects() == Some(true);
+            (statement.effect, !is_whole, statement.conditions.len())
+        });
         let is_root = caller == Caller::Root;
-        let settled =
-            (0..ACTIONS_LEN).map(|index| SettledVerdicts::new(index, &statements, is_root)).collect();
-        Self { bucket: rules.name.clone(), statements, settled }
+        let of_bucket = SettledVerdicts::new(&statements, is_root, BucketResources::matches_bucket);
+        let of_objects = SettledVerdicts::new(&statements, is_root, BucketResources::matches_all_objects);
+        Self { bucket: rules.name.clone(), statements, of_bucket, of_objects }
     }
 
     fn decide(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> Verdict {
         let index = index_of(action);
-        let settled = index.and_then(|index| self.settled.get(index)).copied().unwrap_or_default();
         let (bucket, settled) = match resource {
-            Resource::Bucket(bucket) => (bucket, settled.bucket),
-            Resource::Object(bucket, _) => (bucket, settled.object),
+            Resource::Bucket(bucket) => (bucket, &self.of_bucket),
+            Resource::Object(bucket, _) => (bucket, &self.of_objects),
             Resource::Service | Resource::Iam(_) => return Verdict::DeniedImplicitly,
         };
         if bucket != self.bucket {
             return Verdict::DeniedImplicitly;
         }
-        if let Some(verdict) = settled {
+        if let Some(verdict) = index.and_then(|index| settled.get(index)) {
             return verdict;
         }
         let matching = |statement: &&BoundStatement| {
@@ -209,8 +216,13 @@ impl BucketRights {
                 && statement.resources.matches(resource, context)
                 && statement.conditions.iter().all(|condition| condition.holds(context))
         };
-        let is_root = context.caller == Caller::Root;
-        verdict(is_root, self.statements.iter().filter(matching).map(|statement| statement.effect))
+        // Those that deny stand first, so the first that matches has the verdict.
+        match self.statements.iter().find(matching).map(|statement| statement.effect) {
+            Some(Effect::Deny) => Verdict::DeniedExplicitly,
+            Some(Effect::Allow) => Verdict::Allowed,
+            None if context.caller == Caller::Root => Verdict::Allowed,
+            None => Verdict::DeniedImplicitly,
+        }
     }
 }
 
@@ -242,26 +254,43 @@ impl BoundStatement {
 }
 
 impl SettledVerdicts {
-    fn new(index: usize, statements: &[BoundStatement], is_root: bool) -> Self {
-        let of_action = || statements.iter().filter(|statement| statement.actions.has(index));
-        let settle = |matches: &dyn Fn(&BoundStatement) -> Option<bool>| {
-            let mut effects = Vec::new();
-            let mut is_open = false;
-            for statement in of_action() {
-                match matches(statement) {
-                    Some(false) => {}
-                    Some(true) if statement.conditions.is_empty() => effects.push(statement.effect),
-                    _ if statement.effect == Effect::Deny => return None,
-                    _ => is_open = true,
-                }
-            }
-            let verdict = verdict(is_root, effects.into_iter());
-            // An open statement can only allow, which changes nothing where another one does.
-            (!is_open || verdict != Verdict::DeniedImplicitly).then_some(verdict)
-        };
-        Self {
-            bucket: settle(&|statement| statement.resources.matches_bucket()),
-            object: settle(&|statement| statement.resources.matches_all_objects()),
+    fn new(
+        statements: &[BoundStatement],
+        is_root: bool,
+        matches: impl Fn(&BucketResources) -> Option<bool>,
+    ) -> Self {
+        let (mut denied, mut allowed) = (ActionSet::default(), ActionSet::default());
+        let (mut may_deny, mut may_allow) = (ActionSet::default(), ActionSet::default());
+        for statement in statements {
+            let is_certain = match matches(&statement.resources) {
+                Some(false) => continue,
+                Some(true) => statement.conditions.is_empty(),
+                None => false,
+            };
+            let set = match (statement.effect, is_certain) {
+                (Effect::Deny, true) => &mut denied,
+                (Effect::Deny, false) => &mut may_deny,
+                (Effect::Allow, true) => &mut allowed,
+                (Effect::Allow, false) => &mut may_allow,
+            };
+            *set = set.or(statement.actions);
+        }
+        if is_root {
+            allowed = ActionSet::all();
+        }
+        let unmentioned = ActionSet::all().without(denied.or(may_deny).or(allowed).or(may_allow));
+        Self { denied, allowed: allowed.without(denied.or(may_deny)), unmentioned }
+    }
+
+    fn get(&self, index: usize) -> Option<Verdict> {
+        if self.allowed.has(index) {
+            Some(Verdict::Allowed)
+        } else if self.denied.has(index) {
+            Some(Verdict::DeniedExplicitly)
+        } else if self.unmentioned.has(index) {
+            Some(Verdict::DeniedImplicitly)
+        } else {
+            None
         }
     }
 }

@@ -1,30 +1,12 @@
 //! Examples of AWS's documentation, and what they decide.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::{
-    BucketRules, Facts, Identity, KeyName, Policy, PolicyForm, Resource, Rights, UserIdentity, Values,
-    Verdict,
-};
-
-/// Facts by the whole name of a key.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct FactTable(pub(crate) HashMap<String, Vec<String>>);
-
-impl Facts for FactTable {
-    fn values(&self, name: KeyName, tag: &str) -> Values<'_> {
-        let key = if tag.is_empty() { name.text().to_owned() } else { format!("{}/{tag}", name.text()) };
-        match self.0.get(&key).map(Vec::as_slice) {
-            None => Values::Absent,
-            Some([one]) if !name.is_multivalued() => Values::from(one.as_str()),
-            Some(several) => Values::Many(several.iter().map(|value| value.as_str().into()).collect()),
-        }
-    }
-}
+use super::cases::FactTable;
+use crate::{BucketRules, Identity, Policy, PolicyForm, Resource, Rights, UserIdentity, Verdict};
 
 fn facts(facts: &[(&str, &str)]) -> FactTable {
-    FactTable(facts.iter().map(|(key, value)| ((*key).to_owned(), vec![(*value).to_owned()])).collect())
+    FactTable::of(facts)
 }
 
 fn user(name: &str, policies: &[&str]) -> Arc<Identity> {

@@ -1,3 +1,8 @@
-//! Decisions over documents, as the store and the S3 surface ask for them.
+//! Decisions over documents: AWS's examples, laws over random policies, another engine, and what one costs.
 
+mod cases;
+mod plain;
 mod examples;
+mod laws;
+mod other_engine;
+mod speed;
