@@ -221,7 +221,7 @@ static SLOT_OF_NAME: LazyLock<[u8; SLOTS]> = LazyLock::new(|| {
 /// By its length, its first and its last 8 bytes: each decision looks up one name, so it has to be quick.
 fn slot_of(name: &str) -> usize {
     let bytes = name.as_bytes();
-    let number = |chunk: Option<&[u8; 8]>| chunk.map_or(0, |chunk| u64::from_le_bytes(*chunk));
+    let number = |bytes: Option<&[u8; 8]>| bytes.map_or(0, |bytes| u64::from_le_bytes(*bytes));
     let mixed = number(bytes.first_chunk()) ^ number(bytes.last_chunk()).rotate_left(23) ^ bytes.len() as u64;
     (mixed.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 32) as usize % SLOTS
 }

@@ -9,6 +9,8 @@
 
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
+#[cfg(any(test, fuzzing))]
+pub mod fuzzing;
 pub mod limits;
 mod malformed;
 mod form;

@@ -19,6 +19,7 @@ pub(crate) enum Fault {
     Version,
     VersionTooOld,
     NoStatement,
+    EmptyStatement,
     Effect(String),
     MissingEffect,
     MissingPrincipal,
@@ -57,6 +58,7 @@ fn of_bucket(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         Fault::Syntax | Fault::SidForm | Fault::ConditionValue => "Invalid policy syntax.",
         Fault::Version | Fault::VersionTooOld => "The policy must contain a valid version string",
         Fault::NoStatement => "Missing required field Statement",
+        Fault::EmptyStatement => "Could not parse the policy: Statement is empty!",
         Fault::MissingEffect => "Missing required field Effect",
         Fault::MissingPrincipal => "Missing required field Principal",
         Fault::Principal | Fault::PrincipalOfIdentity => "Invalid principal in policy",
@@ -104,6 +106,7 @@ fn of_identity(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         | Fault::Syntax
         | Fault::UnknownField(_)
         | Fault::NoStatement
+        | Fault::EmptyStatement
         | Fault::Effect(_)
         | Fault::MissingEffect
         | Fault::Action

@@ -57,6 +57,7 @@ const HOUSES: [House; 6] = [
     House {
         src: "node/policy/src/",
         rooms: &[
+            "fuzzing",
             "rights",
             "identity",
             "policy",

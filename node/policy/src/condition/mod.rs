@@ -10,6 +10,8 @@
 mod operator;
 mod date;
 mod operand;
+#[cfg(test)]
+mod tests;
 
 use super::caller::Caller;
 use super::facts::Values;

@@ -1,5 +1,8 @@
 //! A policy: a document, checked and parsed once.
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -57,7 +60,7 @@ impl Policy {
             return Err(Fault::VersionTooOld);
         }
         let texts = match get("Statement").ok_or(Fault::NoStatement)? {
-            Json::List(elements) if elements.is_empty() => return Err(Fault::NoStatement),
+            Json::List(elements) if elements.is_empty() => return Err(Fault::EmptyStatement),
             Json::List(elements) => elements.iter().collect(),
             one => vec![one],
         };

@@ -91,7 +91,7 @@ struct BoundStatement {
 }
 
 /// The root may always see and replace a bucket's policy, or it could lock itself out.
-const OF_ROOT: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
+pub(crate) const OF_ROOT: [&str; 3] = ["s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:DeleteBucketPolicy"];
 
 impl Rights {
     /// Compiles the rights of an identity in a bucket; without a bucket, for actions that are about none that

@@ -1,5 +1,5 @@
-//! Random policies and requests, decided here and by `iam-rs`. Where both differ, AWS's text is the judge: each
-//! reason below has that text, and a difference without a reason fails the test.
+//! Random policies and requests, decided here and by `iam-rs`. Where both differ, AWS's text is the judge:
+//! each reason below has that text, and a difference without a reason fails the test.
 
 use iam_rs::{
     Arn, Context, ContextValue, Decision, IAMPolicy, IAMRequest, PolicyEvaluator, Principal, PrincipalId,
@@ -8,8 +8,11 @@ use iam_rs::{
 use super::cases::{Case, document};
 use crate::{Identity, KeyName, Verdict};
 
-/// Why both may differ over a case: the reason, and whether the case has it.
-const DIFFERENCES: &[(&str, fn(&Case) -> bool)] = &[
+/// A reason, and whether a case has it.
+type Difference = (&'static str, fn(&Case) -> bool);
+
+/// Why both may differ over a case.
+const DIFFERENCES: &[Difference] = &[
     (
         "a variable without a value is equal to nothing (IAM, \"Policy variables with no value\"); iam-rs puts an \
          empty text in its place, and in conditions compares the text of the variable itself",

@@ -2,11 +2,13 @@
 
 use crate::caller::Caller;
 use crate::facts::Facts;
+use crate::identity::Identity;
 use crate::pattern::Context;
+use crate::resource::Resource;
 use crate::rights::{BucketRules, OF_ROOT, Verdict};
 use crate::statement::Effect;
-use crate::{Identity, Resource};
 
+/// The verdict of all statements, each judged by itself.
 pub(crate) fn decide(
     identity: &Identity,
     rules: &BucketRules,

@@ -1,0 +1,228 @@
+//! Documents that are taken and refused, in AWS's words, and which are public.
+
+use crate::{Policy, PolicyForm};
+
+const BUCKET: PolicyForm<'_> = PolicyForm::Bucket { name: "data" };
+
+fn refusal(text: &str, form: PolicyForm<'_>) -> String {
+    match Policy::parse(text.as_bytes(), form) {
+        Ok(_) => "taken".to_owned(),
+        Err(error) => error.to_string(),
+    }
+}
+
+fn statement(elements: &str) -> String {
+    format!(r#"{{"Version": "2012-10-17", "Statement": [{{{elements}}}]}}"#)
+}
+
+const GOOD: &str =
+    r#""Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::data/*""#;
+
+/// The good statement with one element in place of the one that begins alike.
+fn with(element: &str) -> String {
+    let parts = [
+        r#""Effect": "Allow""#,
+        r#""Principal": "*""#,
+        r#""Action": "s3:GetObject""#,
+        r#""Resource": "arn:aws:s3:::data/*""#,
+    ];
+    let name = |text: &str| text.split(':').next().map(str::to_owned);
+    let kept = parts.iter().copied().filter(|part| name(part) != name(element));
+    let all: Vec<_> = kept.chain([element]).collect();
+    statement(&all.join(", "))
+}
+
+#[test]
+fn s3_refuses_a_bucket_policy_in_its_words() {
+    const JSON: &str = "Policies must be valid JSON and the first byte must be '{'";
+    const SYNTAX: &str = "Invalid policy syntax.";
+    const PRINCIPAL: &str = "Invalid principal in policy";
+    const ACTION: &str = "Policy has invalid action";
+    const RESOURCE: &str = "Policy has invalid resource";
+    const KEY: &str = "Policy has an invalid condition key";
+    const APPLIES: &str = "Action does not apply to any resource(s) in statement";
+    const CONDITIONS: &str = "Conditions do not apply to combination of actions and resources in statement";
+    let twice = format!(r#"{{"Statement": [{{"Sid": "a", {GOOD}}}, {{"Sid": "a", {GOOD}}}]}}"#);
+    let prefix = r#""Condition": {"StringEquals": {"s3:prefix": "a"}}"#;
+    let table: &[(&str, &str)] = &[
+        (&statement(GOOD), "taken"),
+        ("", JSON),
+        (" {}", JSON),
+        ("[]", JSON),
+        ("{\"Statement\": \u{feff}}", JSON),
+        (r#"{"Statement": [], "Statement": []}"#, JSON),
+        (r#"{"Statement": 1e999}"#, JSON),
+        ("{} x", JSON),
+        ("{}", "Missing required field Statement"),
+        (r#"{"Statement": []}"#, "Could not parse the policy: Statement is empty!"),
+        (r#"{"Statement": ["x"]}"#, SYNTAX),
+        (r#"{"Version": "2020-01-01", "Statement": []}"#, "The policy must contain a valid version string"),
+        (r#"{"Policy": 1, "Statement": []}"#, "Unknown field Policy"),
+        (r#"{"Id": 1, "Statement": []}"#, SYNTAX),
+        (&twice, "Statement IDs (SID) in a single policy must be unique."),
+        (&with(r#""Sid": 1"#), SYNTAX),
+        (&with(r#""Sid": "a b""#), "taken"),
+        (&with(r#""Comment": "x""#), "Unknown field Comment"),
+        (
+            &statement(r#""Principal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::data""#),
+            "Missing required field Effect",
+        ),
+        (&with(r#""Effect": "allow""#), "Invalid effect: allow"),
+        (
+            &statement(r#""Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::data""#),
+            "Missing required field Principal",
+        ),
+        (&with(r#""Principal": {}"#), PRINCIPAL),
+        (&with(r#""Principal": "bob""#), PRINCIPAL),
+        (&with(r#""Principal": {"AWS": []}"#), PRINCIPAL),
+        (&with(r#""Principal": {"AWS": "*"}"#), "taken"),
+        (&with(r#""Principal": {"AWS": ["000000000001", "arn:aws:iam::000000000001:user/a/b"]}"#), "taken"),
+        (&with(r#""Principal": {"AWS": "AIDA0123456789ABCDEF"}"#), "taken"),
+        (&with(r#""Principal": {"AWS": "arn:aws:iam::000000000001:user/*"}"#), PRINCIPAL),
+        (&with(r#""Principal": {"AWS": "arn:aws:iam::000000000001:group/a"}"#), PRINCIPAL),
+        (&with(r#""Principal": {"AWS": "arn:aws:iam::123456789012:root"}"#), PRINCIPAL),
+        (&with(r#""Principal": {"Service": "logging.s3.amazonaws.com"}"#), "taken"),
+        (&with(r#""Principal": {"Service": "logging"}"#), PRINCIPAL),
+        (&with(r#""Principal": {"Federated": "accounts.example.com"}"#), "taken"),
+        (&with(r#""Principal": {"CanonicalUser": "00"}"#), PRINCIPAL),
+        (&with(r#""Principal": {"Role": "x"}"#), PRINCIPAL),
+        (&with(r#""NotPrincipal": "*""#), SYNTAX),
+        (
+            &statement(
+                r#""Effect": "Allow", "NotPrincipal": "*", "Action": "s3:*", "Resource": "arn:aws:s3:::data""#,
+            ),
+            "Allow with NotPrincipal is not allowed.",
+        ),
+        (&with(r#""Action": "GetObject""#), ACTION),
+        (&with(r#""Action": "s3:Foo""#), ACTION),
+        (&with(r#""Action": ["s3:GetObject", "ec2:RunInstances"]"#), ACTION),
+        (&with(r#""Action": []"#), "Missing required field Action"),
+        (&with(r#""Action": 1"#), SYNTAX),
+        (&with(r#""Action": "*""#), "taken"),
+        (&with(r#""Action": "S3:GETOBJECT""#), "taken"),
+        (&with(r#""Action": "s3:ListBucket""#), APPLIES),
+        (&with(r#""Action": ["s3:GetObject", "s3:ListBucket"]"#), APPLIES),
+        (&with(r#""Action": "s3:ListAllMyBuckets""#), APPLIES),
+        (&with(r#""Action": "s3:*""#), "taken"),
+        (&with(r#""Resource": "arn:aws:s3:::data""#), APPLIES),
+        (&with(r#""Resource": "arn:aws:s3:::data*""#), "taken"),
+        (&with(r#""Resource": ["arn:aws:s3:::data", "arn:aws:s3:::data/a?${aws:username}"]"#), "taken"),
+        (&with(r#""Resource": "arn:aws:s3:::other/*""#), RESOURCE),
+        (&with(r#""Resource": "arn:aws:s3:::data2/*""#), RESOURCE),
+        (&with(r#""Resource": "*""#), RESOURCE),
+        (&with(r#""Resource": "data/*""#), RESOURCE),
+        (&with(r#""Resource": []"#), "Missing required field Resource"),
+        (&with(r#""Condition": {"StringIs": {"aws:Referer": "a"}}"#), "Invalid Condition type : StringIs"),
+        (&with(r#""Condition": {"StringEquals": {"s3:foo": "a"}}"#), KEY),
+        (&with(r#""Condition": {"StringEquals": {"aws:foo": "a"}}"#), KEY),
+        (&with(r#""Condition": {"StringEquals": {"aws:RequestTag": "a"}}"#), KEY),
+        (&with(r#""Condition": {"StringEquals": {"AWS:referer": "a"}}"#), "taken"),
+        (&with(r#""Condition": {"StringEquals": {"aws:SourceVpce": "vpce-1"}}"#), "taken"),
+        (&with(r#""Condition": {"NumericEquals": {"aws:Referer": "a"}}"#), SYNTAX),
+        (&with(r#""Condition": []"#), SYNTAX),
+        (&with(prefix), CONDITIONS),
+    ];
+    for (text, expected) in table {
+        assert_eq!(refusal(text, BUCKET), *expected, "{text}");
+    }
+}
+
+#[test]
+fn iam_refuses_a_policy_of_an_identity_in_its_words() {
+    const SYNTAX: &str = "Syntax errors in policy.";
+    const VENDOR: &str = "Actions/Conditions must be prefaced by a vendor, e.g., iam, sdb, ec2, etc.";
+    let own = |elements: &str| statement(&format!(r#""Effect": "Allow", {elements}"#));
+    let table: &[(&str, &str)] = &[
+        (&own(r#""Action": "*", "Resource": "*""#), "taken"),
+        (&own(r#""Action": "iam:Get*", "Resource": "arn:aws:iam::*:user/${aws:username}""#), "taken"),
+        (&own(r#""Action": "s3:*", "Resource": "arn:aws:s3"#), SYNTAX),
+        (&own(r#""Action": "s3:*", "Resource": "arn:aws:s3""#), "taken"),
+        ("", SYNTAX),
+        ("{}", SYNTAX),
+        (r#"{"Version": "2012", "Statement": []}"#, "The policy must contain a valid version string"),
+        (
+            &own(r#""Principal": "*", "Action": "s3:*", "Resource": "*""#),
+            "Policy document should not specify a principal.",
+        ),
+        (&own(r#""Resource": "*""#), "Policy statement must contain actions."),
+        (&own(r#""Action": "s3:*""#), "Policy statement must contain resources."),
+        (&own(r#""Action": "GetObject", "Resource": "*""#), VENDOR),
+        (&own(r#""Action": "s*:Get", "Resource": "*""#), "Vendor s* is not valid"),
+        (&own(r#""Action": "s3:", "Resource": "*""#), SYNTAX),
+        (&own(r#""Action": "s3:*", "Resource": "data""#), r#"Resource data must be in ARN format or "*"."#),
+        (
+            &own(r#""Action": "s3:*", "Resource": "arn:x:s3:::a""#),
+            r#"Partition "x" is not valid for resource "arn:x:s3:::a"."#,
+        ),
+        (&own(r#""Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"x": "true"}}"#), VENDOR),
+        (&own(r#""Action": "s3:*", "Resource": "*", "Condition": {"Bool": {"my:key": "true"}}"#), "taken"),
+        (&own(r#""Action": "s3:*", "NotAction": "s3:*", "Resource": "*""#), SYNTAX),
+        (
+            &own(r#""Sid": "a b", "Action": "s3:*", "Resource": "*""#),
+            "Statement IDs (SID) must be alpha-numeric. Check that your input satisfies the regular expression \
+             [0-9A-Za-z]*",
+        ),
+    ];
+    for (text, expected) in table {
+        assert_eq!(refusal(text, PolicyForm::Identity), *expected, "{text}");
+    }
+    let old = r#"{"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*"}}"#;
+    assert_eq!(refusal(old, PolicyForm::Identity), "taken", "an inline policy may be of 2008");
+    assert_eq!(refusal(old, PolicyForm::Managed), "Policy document must be version 2012-10-17 or greater.");
+}
+
+#[test]
+fn documents_are_bounded() {
+    let deep = format!("{{\"Statement\": {}{}}}", "[".repeat(50_000), "]".repeat(50_000));
+    assert!(Policy::parse(deep.as_bytes(), BUCKET).is_err());
+    let long = format!("{{\"Id\": \"{}\", \"Statement\": []}}", "x".repeat(200_000));
+    assert!(Policy::parse(long.as_bytes(), BUCKET).is_err());
+    let number = format!(r#""Condition": {{"NumericEquals": {{"s3:TlsVersion": {}}}}}"#, "9".repeat(1000));
+    assert!(Policy::parse(with(&number).as_bytes(), BUCKET).is_err());
+    assert!(Policy::parse(b"{\"Id\": \"\xff\", \"Statement\": []}", BUCKET).is_err());
+}
+
+#[test]
+fn a_policy_keeps_its_text_and_names_the_users_that_have_to_exist() {
+    let text = with(r#""Principal": {"AWS": ["arn:aws:iam::000000000001:user/a", "000000000001"]}"#);
+    let policy = Policy::parse(text.as_bytes(), BUCKET).expect("a policy");
+    assert_eq!(policy.document(), text);
+    assert_eq!(policy.users().collect::<Vec<_>>(), ["arn:aws:iam::000000000001:user/a"]);
+}
+
+#[test]
+fn a_policy_is_public_unless_all_that_it_allows_is_bound_to_fixed_values() {
+    let condition = |operator: &str, key: &str, value: &str| {
+        with(&format!(r#""Condition": {{"{operator}": {{"{key}": {value}}}}}"#))
+    };
+    let table = [
+        (statement(GOOD), true),
+        (with(r#""Principal": {"AWS": "*"}"#), true),
+        (with(r#""Principal": {"AWS": "000000000001"}"#), false),
+        (with(r#""Principal": {"Service": "logging.s3.amazonaws.com"}"#), false),
+        (with(r#""Effect": "Deny""#), false),
+        (condition("StringLike", "aws:SourceVpc", r#""vpc-*""#), true),
+        (condition("StringLike", "aws:SourceVpc", r#""vpc-91237329""#), false),
+        (condition("StringEquals", "aws:SourceVpc", r#"["vpc-91237329", "vpc-1"]"#), false),
+        (condition("StringEquals", "aws:SourceVpc", r#""${aws:PrincipalTag/vpc}""#), true),
+        (condition("StringNotEquals", "aws:SourceVpc", r#""vpc-1""#), true),
+        (condition("StringEqualsIfExists", "aws:SourceVpc", r#""vpc-1""#), true),
+        (condition("ForAllValues:StringEquals", "aws:PrincipalOrgPaths", r#""o-1/""#), true),
+        (condition("ForAnyValue:StringEquals", "aws:PrincipalOrgPaths", r#""o-1/""#), false),
+        (condition("StringEquals", "aws:PrincipalOrgID", r#""o-1""#), false),
+        (condition("StringEquals", "aws:Referer", r#""example.com""#), true),
+        (condition("StringLike", "aws:userid", r#""AROAEXAMPLEID:*""#), true),
+        (condition("ArnEquals", "aws:SourceArn", r#""arn:aws:s3:::other""#), false),
+        (condition("ArnLike", "aws:SourceArn", r#""arn:aws:s3:::*""#), true),
+        (condition("IpAddress", "aws:SourceIp", r#"["203.0.113.0/24", "10.0.0.0/8"]"#), false),
+        (condition("IpAddress", "aws:SourceIp", r#"["203.0.113.0/24", "0.0.0.0/0"]"#), true),
+        (condition("IpAddress", "aws:SourceIp", r#""2001:db8::/32""#), false),
+        (condition("IpAddress", "aws:SourceIp", r#""2001::/16""#), true),
+        (condition("NotIpAddress", "aws:SourceIp", r#""203.0.113.0/24""#), true),
+        (condition("Bool", "aws:SecureTransport", r#""true""#), true),
+    ];
+    for (text, expected) in table {
+        let policy = Policy::parse(text.as_bytes(), BUCKET).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert_eq!(policy.is_public(), expected, "{text}");
+    }
+}
