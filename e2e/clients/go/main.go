@@ -342,6 +342,49 @@ func cors() error {
 	return errors.Join(equal(found.CORSRules, rules), deleted, code("NoSuchCORSConfiguration", after))
 }
 
+func policy() error {
+	everyone := fmt.Sprintf(`{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Principal":"*",`+
+		`"Action":"s3:GetObject","Resource":"arn:aws:s3:::%s/*"}]}`, *bucket)
+	get := func() (*s3.GetBucketPolicyOutput, error) {
+		return client.GetBucketPolicy(ctx, &s3.GetBucketPolicyInput{Bucket: bucket})
+	}
+	put := func() error {
+		_, err := client.PutBucketPolicy(ctx, &s3.PutBucketPolicyInput{Bucket: bucket, Policy: &everyone})
+		return err
+	}
+	_, before := get()
+	blocked := put()
+	_, opened := client.DeletePublicAccessBlock(ctx, &s3.DeletePublicAccessBlockInput{Bucket: bucket})
+	_, absent := client.GetPublicAccessBlock(ctx, &s3.GetPublicAccessBlockInput{Bucket: bucket})
+	err := errors.Join(
+		code("NoSuchBucketPolicy", before), code("AccessDenied", blocked), opened,
+		code("NoSuchPublicAccessBlockConfiguration", absent), put(),
+	)
+	if err != nil {
+		return err
+	}
+	found, err := get()
+	if err != nil {
+		return err
+	}
+	status, err := client.GetBucketPolicyStatus(ctx, &s3.GetBucketPolicyStatusInput{Bucket: bucket})
+	if err != nil {
+		return err
+	}
+	_, closed := client.PutPublicAccessBlock(ctx, &s3.PutPublicAccessBlockInput{
+		Bucket: bucket,
+		PublicAccessBlockConfiguration: &types.PublicAccessBlockConfiguration{
+			BlockPublicPolicy: aws.Bool(true), RestrictPublicBuckets: aws.Bool(true),
+		},
+	})
+	_, deleted := client.DeleteBucketPolicy(ctx, &s3.DeleteBucketPolicyInput{Bucket: bucket})
+	_, after := get()
+	return errors.Join(
+		equal(*found.Policy, everyone), equal(*status.PolicyStatus.IsPublic, true), closed, deleted,
+		code("NoSuchBucketPolicy", after),
+	)
+}
+
 func presignedGet() error {
 	signed, err := s3.NewPresignClient(client).PresignGetObject(ctx, &s3.GetObjectInput{
 		Bucket: bucket, Key: aws.String("large"),
@@ -457,6 +500,7 @@ func main() {
 	step("tags", objectTags)
 	step("bucket tags", bucketTags)
 	step("cors", cors)
+	step("policy", policy)
 	step("presigned get", presignedGet)
 	step("presigned head", presignedHead)
 	step("presigned put", presignedPut)

@@ -10,20 +10,27 @@ import {
   CreateBucketCommand,
   DeleteBucketCommand,
   DeleteBucketCorsCommand,
+  DeleteBucketPolicyCommand,
   DeleteBucketTaggingCommand,
   DeleteObjectCommand,
   DeleteObjectTaggingCommand,
   DeleteObjectsCommand,
+  DeletePublicAccessBlockCommand,
   GetBucketCorsCommand,
+  GetBucketPolicyCommand,
+  GetBucketPolicyStatusCommand,
   GetBucketTaggingCommand,
   GetObjectCommand,
   GetObjectTaggingCommand,
+  GetPublicAccessBlockCommand,
   HeadObjectCommand,
   ListObjectsV2Command,
   PutBucketCorsCommand,
+  PutBucketPolicyCommand,
   PutBucketTaggingCommand,
   PutObjectCommand,
   PutObjectTaggingCommand,
+  PutPublicAccessBlockCommand,
   S3Client,
   paginateListObjectsV2,
 } from "@aws-sdk/client-s3";
@@ -193,6 +200,25 @@ await step("cors", async () => {
   assert.deepEqual((await s3.send(new GetBucketCorsCommand({ Bucket }))).CORSRules, [rule]);
   await s3.send(new DeleteBucketCorsCommand({ Bucket }));
   await refused("NoSuchCORSConfiguration", new GetBucketCorsCommand({ Bucket }));
+});
+
+await step("policy", async () => {
+  const Policy = JSON.stringify({
+    Version: "2012-10-17",
+    Statement: [{ Effect: "Allow", Principal: "*", Action: "s3:GetObject", Resource: `arn:aws:s3:::${Bucket}/*` }],
+  });
+  await refused("NoSuchBucketPolicy", new GetBucketPolicyCommand({ Bucket }));
+  await refused("AccessDenied", new PutBucketPolicyCommand({ Bucket, Policy }));
+  const block = await s3.send(new GetPublicAccessBlockCommand({ Bucket }));
+  await s3.send(new DeletePublicAccessBlockCommand({ Bucket }));
+  await refused("NoSuchPublicAccessBlockConfiguration", new GetPublicAccessBlockCommand({ Bucket }));
+  await s3.send(new PutBucketPolicyCommand({ Bucket, Policy }));
+  assert.equal((await s3.send(new GetBucketPolicyCommand({ Bucket }))).Policy, Policy);
+  assert.equal((await s3.send(new GetBucketPolicyStatusCommand({ Bucket }))).PolicyStatus.IsPublic, true);
+  const { PublicAccessBlockConfiguration } = block;
+  await s3.send(new PutPublicAccessBlockCommand({ Bucket, PublicAccessBlockConfiguration }));
+  await s3.send(new DeleteBucketPolicyCommand({ Bucket }));
+  await refused("NoSuchBucketPolicy", new GetBucketPolicyCommand({ Bucket }));
 });
 
 await step("presigned get", async () => {

@@ -3,6 +3,7 @@
 SHERD_ENDPOINT names the store; credentials and region come from the environment, as boto3 takes them.
 """
 
+import json
 import os
 import tempfile
 import uuid
@@ -10,8 +11,9 @@ import zlib
 from base64 import b64encode
 
 import boto3
+from botocore.config import Config
 
-from steps import end, form, http, refused, same, step, tag_set, tags
+from steps import SETTINGS, end, form, http, public, refused, same, step, tag_set, tags
 
 s3 = boto3.client("s3", endpoint_url=os.environ["SHERD_ENDPOINT"])
 bucket = f"python-{uuid.uuid4()}"
@@ -128,6 +130,47 @@ def cors():
     http("OPTIONS", url, headers=preflight, status=403)
 
 
+def policy():
+    name = {"Bucket": bucket}
+    everyone = json.dumps(public(bucket), indent=2)
+    refused("NoSuchBucketPolicy", lambda: s3.get_bucket_policy(**name))
+    block = s3.get_public_access_block(**name)["PublicAccessBlockConfiguration"]
+    same(set(block.values()), {True})
+    refused("AccessDenied", lambda: s3.put_bucket_policy(**name, Policy=everyone))
+    open_to_all = block | {"BlockPublicPolicy": False, "RestrictPublicBuckets": False}
+    s3.put_public_access_block(**name, PublicAccessBlockConfiguration=open_to_all)
+    same(s3.get_public_access_block(**name)["PublicAccessBlockConfiguration"], open_to_all)
+    url = f"{os.environ['SHERD_ENDPOINT']}/{bucket}/large"
+    http("GET", url, status=403)
+    s3.put_bucket_policy(**name, Policy=everyone)
+    same(s3.get_bucket_policy(**name)["Policy"], everyone)
+    same(s3.get_bucket_policy_status(**name)["PolicyStatus"], {"IsPublic": True})
+    same(http("GET", url)[1], large)
+    s3.put_public_access_block(**name, PublicAccessBlockConfiguration=block)
+    http("GET", url, status=403)
+    s3.delete_bucket_policy(**name)
+    refused("NoSuchBucketPolicy", lambda: s3.get_bucket_policy_status(**name))
+    s3.delete_public_access_block(**name)
+    refused("NoSuchPublicAccessBlockConfiguration", lambda: s3.get_public_access_block(**name))
+    s3.put_public_access_block(**name, PublicAccessBlockConfiguration=block)
+
+
+def account_block():
+    # An address has no place for the account's number in front.
+    control = boto3.client(
+        "s3control", endpoint_url=os.environ["SHERD_ENDPOINT"], config=Config(inject_host_prefix=False)
+    )
+    account = {"AccountId": "000000000001"}
+    missing = "NoSuchPublicAccessBlockConfiguration"
+    refused(missing, lambda: control.get_public_access_block(**account))
+    block = {name: name.startswith("Block") for name in SETTINGS}
+    control.put_public_access_block(**account, PublicAccessBlockConfiguration=block)
+    same(control.get_public_access_block(**account)["PublicAccessBlockConfiguration"], block)
+    refused("AccessDenied", lambda: control.get_public_access_block(AccountId="111122223333"))
+    control.delete_public_access_block(**account)
+    refused(missing, lambda: control.get_public_access_block(**account))
+
+
 def presigned_get():
     url = s3.generate_presigned_url("get_object", Params={"Bucket": bucket, "Key": "large"})
     same(http("GET", url)[1], large)
@@ -177,6 +220,8 @@ step("conditional put", conditional_put)
 step("tags", object_tagging)
 step("bucket tags", bucket_tagging)
 step("cors", cors)
+step("policy", policy)
+step("account's block", account_block)
 step("presigned get", presigned_get)
 step("presigned head", presigned_head)
 step("presigned put", presigned_put)

@@ -7,6 +7,8 @@ from urllib.parse import urlsplit
 from botocore.exceptions import ClientError
 
 failed = 0
+# The settings of a public access block.
+SETTINGS = ("BlockPublicAcls", "IgnorePublicAcls", "BlockPublicPolicy", "RestrictPublicBuckets")
 
 
 def step(name, work):
@@ -28,6 +30,13 @@ def end():
 def same(found, expected):
     if found != expected:
         raise AssertionError(f"found {str(found)[:400]}, expected {str(expected)[:400]}")
+
+
+def public(bucket):
+    """A policy that lets everyone read the objects of a bucket."""
+    resource = f"arn:aws:s3:::{bucket}/*"
+    statement = {"Sid": "All", "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": resource}
+    return {"Version": "2012-10-17", "Statement": [statement]}
 
 
 def refused(expected, work):

@@ -11,13 +11,14 @@ Credentials and region come from the environment, as boto3 takes them.
 """
 
 import itertools
+import json
 import os
 import uuid
 
 import boto3
 from botocore.exceptions import ClientError
 
-from steps import end, refused, same, step, tag_set, tags
+from steps import SETTINGS, end, public, refused, same, step, tag_set, tags
 
 nodes = itertools.cycle(
     boto3.client("s3", endpoint_url=endpoint) for endpoint in os.environ["SHERD_ENDPOINTS"].split()
@@ -135,6 +136,50 @@ def cors():
     is_read_back(new, tags=TAGS, cors=most)
 
 
+def write_policy(bucket, document):
+    """`aws_s3_bucket_policy`: it compares what it reads by its meaning."""
+    text = json.dumps(document)
+    call("put_bucket_policy", Bucket=bucket, Policy=text)
+    for _ in os.environ["SHERD_ENDPOINTS"].split():
+        same(json.loads(call("get_bucket_policy", Bucket=bucket)["Policy"]), document)
+
+
+def write_block(bucket, **settings):
+    """`aws_s3_bucket_public_access_block`"""
+    block = {name: settings.get(name, False) for name in SETTINGS}
+    call("put_public_access_block", Bucket=bucket, PublicAccessBlockConfiguration=block)
+    for _ in os.environ["SHERD_ENDPOINTS"].split():
+        same(call("get_public_access_block", Bucket=bucket)["PublicAccessBlockConfiguration"], block)
+
+
+def policy():
+    refused("AccessDenied", lambda: call("put_bucket_policy", Bucket=new, Policy=json.dumps(public(new))))
+    write_block(new, BlockPublicAcls=True, IgnorePublicAcls=True)
+    write_policy(new, public(new))
+    # Another statement, so that the policy is longer than what a bucket's record holds itself.
+    more = public(new)
+    more["Statement"] += [
+        {
+            "Sid": f"Deny{number}",
+            "Effect": "Deny",
+            "Principal": {"AWS": "*"},
+            "Action": ["s3:PutObject", "s3:DeleteObject"],
+            "Resource": f"arn:aws:s3:::{new}/{number}/*",
+            "Condition": {"Bool": {"aws:SecureTransport": "false"}},
+        }
+        for number in range(20)
+    ]
+    write_policy(new, more)
+    write_block(new, **dict.fromkeys(SETTINGS, True))
+    call("delete_bucket_policy", Bucket=new)
+    for _ in os.environ["SHERD_ENDPOINTS"].split():
+        refused("NoSuchBucketPolicy", lambda: call("get_bucket_policy", Bucket=new))
+    call("delete_public_access_block", Bucket=new)
+    missing = "NoSuchPublicAccessBlockConfiguration"
+    for _ in os.environ["SHERD_ENDPOINTS"].split():
+        refused(missing, lambda: call("get_public_access_block", Bucket=new))
+
+
 def bucket_tags():
     write_tags(old, {"Name": "another"})
     is_read_back(old, tags={"Name": "another"})
@@ -171,6 +216,7 @@ def destroy():
 
 step("create bucket", create)
 step("cors", cors)
+step("policy", policy)
 step("bucket tags", bucket_tags)
 step("tags", object_tags)
 step("delete bucket", destroy)

@@ -294,6 +294,24 @@ public final class Client {
     refused("NoSuchCORSConfiguration", () -> s3.getBucketCors(get -> get.bucket(BUCKET)));
   }
 
+  private static void policy() throws Exception {
+    var everyone =
+        "{\"Version\":\"2012-10-17\",\"Statement\":[{\"Effect\":\"Allow\",\"Principal\":\"*\","
+            + "\"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::" + BUCKET + "/*\"}]}";
+    refused("NoSuchBucketPolicy", () -> s3.getBucketPolicy(get -> get.bucket(BUCKET)));
+    refused("AccessDenied", () -> s3.putBucketPolicy(put -> put.bucket(BUCKET).policy(everyone)));
+    var block = s3.getPublicAccessBlock(get -> get.bucket(BUCKET)).publicAccessBlockConfiguration();
+    s3.deletePublicAccessBlock(delete -> delete.bucket(BUCKET));
+    refused(
+        "NoSuchPublicAccessBlockConfiguration", () -> s3.getPublicAccessBlock(get -> get.bucket(BUCKET)));
+    s3.putBucketPolicy(put -> put.bucket(BUCKET).policy(everyone));
+    equal(s3.getBucketPolicy(get -> get.bucket(BUCKET)).policy(), everyone);
+    equal(s3.getBucketPolicyStatus(get -> get.bucket(BUCKET)).policyStatus().isPublic(), true);
+    s3.putPublicAccessBlock(put -> put.bucket(BUCKET).publicAccessBlockConfiguration(block));
+    s3.deleteBucketPolicy(delete -> delete.bucket(BUCKET));
+    refused("NoSuchBucketPolicy", () -> s3.getBucketPolicy(get -> get.bucket(BUCKET)));
+  }
+
   private static void presignedGet() throws Exception {
     var signed =
         presigner.presignGetObject(
@@ -348,6 +366,7 @@ public final class Client {
     step("tags", Client::objectTags);
     step("bucket tags", Client::bucketTags);
     step("cors", Client::cors);
+    step("policy", Client::policy);
     step("presigned get", Client::presignedGet);
     step("presigned head", Client::presignedHead);
     step("presigned put", Client::presignedPut);
