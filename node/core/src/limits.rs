@@ -38,6 +38,10 @@ pub const CORS_RULES_MAX: usize = 100;
 pub const CORS_ID_CHARS_MAX: usize = 255;
 /// Bytes of the document of a CORS configuration (AWS, "PutBucketCors").
 pub const CORS_XML_BYTES_MAX: u64 = 64 << 10;
+/// Bytes of a bucket's policy without the white space between its tokens (AWS, "Bucket policies": 20 KB).
+pub const BUCKET_POLICY_BYTES_MAX: usize = sherd_policy::limits::BUCKET_POLICY_BYTES_MAX;
+/// Bytes of a bucket's policy as it is sent: white space is kept, and indents may be twice what they indent.
+pub const BUCKET_POLICY_TEXT_BYTES_MAX: u64 = 64 << 10;
 /// Entries of one record, of a bucket or a version: more kinds than S3's features need.
 pub const ENTRIES_MAX: usize = 32;
 /// Bytes of one entry: the tags of an object at their limits fit, each character in 4 bytes. A longer

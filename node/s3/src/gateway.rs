@@ -1,6 +1,7 @@
 //! The state that every operation works on.
 
 use sherd_core::id::ObjectKey;
+use sherd_store::iam::Iam;
 use sherd_store::object::{BucketRef, Objects};
 
 /// The region that S3 calls by no name.
@@ -10,6 +11,7 @@ pub(super) const REGION_DEFAULT: &str = "us-east-1";
 #[derive(Clone)]
 pub struct Gateway {
     pub(super) objects: Objects,
+    pub(super) iam: Iam,
     pub(super) region: String,
 }
 
@@ -20,9 +22,9 @@ impl std::fmt::Debug for Gateway {
 }
 
 impl Gateway {
-    /// Serves `objects` as a region.
-    pub fn new(objects: Objects, region: impl Into<String>) -> Self {
-        Self { objects, region: region.into() }
+    /// Serves `objects` and the account as a region.
+    pub fn new(objects: Objects, iam: Iam, region: impl Into<String>) -> Self {
+        Self { objects, iam, region: region.into() }
     }
 
     /// Looks up a bucket that a request names beside its own.

@@ -39,19 +39,21 @@ use sherd_core::env::Clock;
 
 use auth::Credentials;
 use protocol::{Config, Protocol};
+use sherd_store::iam::Iam;
 use sherd_store::object::Objects;
 
 pub use gateway::Gateway;
 
 impl Gateway {
-    /// Serves `objects` behind the protocol layer: the whole S3 surface of a node.
+    /// Serves `objects` and the account behind the protocol layer: the whole S3 surface of a node.
     pub fn serve(
         objects: Objects,
+        iam: Iam,
         config: Config,
         credentials: Arc<dyn Credentials>,
         clock: Arc<dyn Clock>,
     ) -> Protocol {
-        let gateway = Self::new(objects, config.region.clone());
+        let gateway = Self::new(objects, iam, config.region.clone());
         Protocol::new(config, credentials, clock, Arc::new(gateway))
     }
 }

@@ -11,7 +11,8 @@ use http::Method;
 
 use super::answer::Response;
 use super::bucket::{
-    self, configuration, cors, list_objects, list_versions, ownership, public_access, settings, tags,
+    self, account, configuration, cors, list_objects, list_versions, ownership, policy, public_access,
+    settings, tags,
 };
 use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
@@ -25,9 +26,12 @@ use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
 use super::request::Request;
 use super::unserved::{self, UnservedOperation};
+use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_core::iam::Account;
 use sherd_core::id::ObjectKey;
-use sherd_core::limits::CORS_XML_BYTES_MAX;
+use sherd_core::limits::{BUCKET_POLICY_TEXT_BYTES_MAX, CORS_XML_BYTES_MAX};
 use sherd_core::record::Tag;
+use sherd_store::iam::IamReadError;
 use sherd_store::object::{self as store, BucketRef, ObjectName};
 
 /// How the body of a request is taken in.
@@ -37,10 +41,19 @@ pub enum BodyUse {
     None,
     /// An XML document, collected and verified before the operation sees it.
     Xml,
+    /// A document of JSON, collected and verified like one of XML.
+    Json,
     /// The object's bytes, streamed.
     Object,
     /// A form: its fields first, then the object's bytes as its file, streamed.
     Form,
+}
+
+impl BodyUse {
+    /// Whether it is a document.
+    pub(crate) const fn is_document(self) -> bool {
+        matches!(self, Self::Xml | Self::Json)
+    }
 }
 
 /// The kind of resource that an operation works on, as policies name it.
@@ -62,11 +75,19 @@ type Handler = for<'a> fn(&'a Gateway, Request<'a>) -> BoxFuture<'a, Outcome<Res
 /// The look-up of a bucket: done where a view of it is remembered, which takes no allocation.
 pub type BucketLookup<'a> = Either<Ready<BucketRef>, BoxFuture<'a, BucketRef>>;
 
+/// The public access block of the account, as it was at most two seconds ago.
+type AccountBlock = Result<PublicAccessBlock, IamReadError>;
+/// The look-up of the account: done where it is remembered.
+pub type AccountBlockLookup<'a> = Either<Ready<AccountBlock>, BoxFuture<'a, AccountBlock>>;
+
 /// Runs operations: a gateway, or in tests what stands for one.
 pub trait Operations: Send + Sync {
     /// Looks up the bucket of a request, once for all that the request does. A failure is answered by the
     /// operation, where it needs the bucket.
     fn bucket(&self, name: ObjectKey) -> BucketLookup<'_>;
+
+    /// Looks up the public access block of the account.
+    fn account_block(&self) -> AccountBlockLookup<'_>;
 
     /// Runs the operation of a request that was admitted.
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>>;
@@ -83,6 +104,14 @@ impl Operations for Gateway {
         match self.objects.remembered_bucket(&name) {
             Some(view) => Either::Left(future::ready(view.into())),
             None => Either::Right(Box::pin(self.objects.bucket_of_request(name))),
+        }
+    }
+
+    fn account_block(&self) -> AccountBlockLookup<'_> {
+        let block = |account: Account| account.public_access_block.unwrap_or_default();
+        match self.iam.remembered_account() {
+            Some(account) => Either::Left(future::ready(Ok(block(account)))),
+            None => Either::Right(Box::pin(async move { Ok(block(self.iam.account_view().await?)) })),
         }
     }
 
@@ -209,12 +238,19 @@ const READ: &[&str] = &[
 
 const NOTHING: &[&str] = &[];
 const OWNER: &[&str] = &["x-amz-expected-bucket-owner"];
+const ACCOUNT: &[&str] = &["x-amz-account-id", "x-amz-checksum-algorithm", "content-md5"];
 const PAYER: &[&str] = &["x-amz-expected-bucket-owner", "x-amz-request-payer"];
 const READ_ONCE: &[&str] = &["x-amz-checksum-mode", "x-amz-expected-bucket-owner", "x-amz-request-payer"];
 const ATTRIBUTES: &[&str] =
     &["x-amz-expected-bucket-owner", "x-amz-max-parts", "x-amz-part-number-marker", "x-amz-request-payer"];
 const NEW_BUCKET: &[&str] = &["x-amz-acl", "x-amz-bucket-object-lock-enabled", "x-amz-object-ownership"];
 const TAGS: &[&str] = &["x-amz-checksum-algorithm", "content-md5", "x-amz-expected-bucket-owner"];
+const POLICY: &[&str] = &[
+    "x-amz-checksum-algorithm",
+    "x-amz-confirm-remove-self-bucket-access",
+    "content-md5",
+    "x-amz-expected-bucket-owner",
+];
 const ACL: &[&str] = &[
     "x-amz-acl",
     "x-amz-checksum-algorithm",
@@ -279,11 +315,14 @@ const DELETE_MANY: &[&str] = &[
 
 table! {
     ListBuckets: GET Service - [] LIST_BUCKETS, None, NOTHING, "s3:ListAllMyBuckets" Service -, Request => bucket::list;
+    GetAccountPublicAccessBlock: GET Account - [] &[], None, ACCOUNT, "s3:GetAccountPublicAccessBlock" Service -, Request => account::get_public_access_block;
+    PutAccountPublicAccessBlock: PUT Account - [] &[], Xml, ACCOUNT, "s3:PutAccountPublicAccessBlock" Service -, Request => account::put_public_access_block;
+    DeleteAccountPublicAccessBlock: DELETE Account - [] &[], None, ACCOUNT, "s3:PutAccountPublicAccessBlock" Service -, Request => account::delete_public_access_block;
     GetBucketLocation: GET Bucket - ["location"] &[], None, OWNER, "s3:GetBucketLocation" Bucket -, Request => bucket::location;
     GetBucketVersioning: GET Bucket - ["versioning"] &[], None, OWNER, "s3:GetBucketVersioning" Bucket -, Request => configuration::versioning;
     GetBucketTagging: GET Bucket - ["tagging"] &[], None, OWNER, "s3:GetBucketTagging" Bucket -, Request => tags::get;
-    GetBucketPolicy: GET Bucket - ["policy"] &[], None, OWNER, "s3:GetBucketPolicy" Bucket -, Request => configuration::policy;
-    GetBucketPolicyStatus: GET Bucket - ["policyStatus"] &[], None, OWNER, "s3:GetBucketPolicyStatus" Bucket -, Request => configuration::policy;
+    GetBucketPolicy: GET Bucket - ["policy"] &[], None, OWNER, "s3:GetBucketPolicy" Bucket -, Request => policy::get;
+    GetBucketPolicyStatus: GET Bucket - ["policyStatus"] &[], None, OWNER, "s3:GetBucketPolicyStatus" Bucket -, Request => policy::status;
     GetBucketCors: GET Bucket - ["cors"] &[], None, OWNER, "s3:GetBucketCORS" Bucket -, Request => cors::get;
     GetBucketLifecycleConfiguration: GET Bucket - ["lifecycle"] &[], None, OWNER, "s3:GetLifecycleConfiguration" Bucket -, Request => configuration::lifecycle;
     GetBucketWebsite: GET Bucket - ["website"] &[], None, OWNER, "s3:GetBucketWebsite" Bucket -, Request => configuration::website;
@@ -305,12 +344,13 @@ table! {
     PutBucketTagging: PUT Bucket - ["tagging"] &[], Xml, TAGS, "s3:PutBucketTagging" Bucket -, Request => tags::put;
     PutBucketAcl: PUT Bucket - ["acl"] &[], Xml, ACL, "s3:PutBucketAcl" Bucket -, Request => settings::put_bucket_acl;
     PutBucketOwnershipControls: PUT Bucket - ["ownershipControls"] &[], Xml, TAGS, "s3:PutBucketOwnershipControls" Bucket -, Request => ownership::put;
+    PutBucketPolicy: PUT Bucket - ["policy"] &[], Json, POLICY, "s3:PutBucketPolicy" Bucket -, Request => policy::put;
     PutPublicAccessBlock: PUT Bucket - ["publicAccessBlock"] &[], Xml, TAGS, "s3:PutBucketPublicAccessBlock" Bucket -, Request => public_access::put;
     PutBucketRequestPayment: PUT Bucket - ["requestPayment"] &[], Xml, TAGS, "s3:PutBucketRequestPayment" Bucket -, Request => settings::put_request_payment;
     PutBucketAccelerateConfiguration: PUT Bucket - ["accelerate"] &[], Xml, TAGS, "s3:PutAccelerateConfiguration" Bucket -, Request => settings::put_acceleration;
     PutBucketCors: PUT Bucket - ["cors"] &[], Xml, TAGS, "s3:PutBucketCORS" Bucket -, Request => cors::put;
     CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket -, Request => bucket::create;
-    DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket -, Request => configuration::delete;
+    DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket -, Request => policy::delete;
     DeleteBucketCors: DELETE Bucket - ["cors"] &[], None, OWNER, "s3:PutBucketCORS" Bucket -, Request => cors::delete;
     DeleteBucketLifecycle: DELETE Bucket - ["lifecycle"] &[], None, OWNER, "s3:PutLifecycleConfiguration" Bucket -, Request => configuration::delete;
     DeleteBucketTagging: DELETE Bucket - ["tagging"] &[], None, OWNER, "s3:PutBucketTagging" Bucket -, Request => tags::delete;
@@ -364,10 +404,16 @@ impl Operation {
         ["Get", "Head", "List"].iter().any(|verb| self.name().starts_with(verb))
     }
 
+    /// Whether it is one of S3 Control, on the account.
+    pub(crate) fn is_of_account(self) -> bool {
+        self.row().level == Level::Account
+    }
+
     /// Bytes of its document, where it has a bound of its own below that of all documents.
     pub const fn document_bytes_max(self) -> u64 {
         match self {
             Self::PutBucketCors => CORS_XML_BYTES_MAX,
+            Self::PutBucketPolicy => BUCKET_POLICY_TEXT_BYTES_MAX,
             _ => u64::MAX,
         }
     }

@@ -61,7 +61,6 @@ macro_rules! table {
 #[cfg(test)]
 mod why {
     pub(super) const ABAC: &str = "tags decide no access";
-    pub(super) const ACCESS: &str = "the access keys of the cluster decide every access";
     pub(super) const ANNOTATIONS: &str = "objects have tags and metadata, and no annotations";
     pub(super) const DIRECTORY: &str = "there are no directory buckets";
     pub(super) const ENCRYPTION: &str = "the server encrypts nothing";
@@ -95,7 +94,6 @@ table! {
     PutBucketLogging: PUT Bucket ["logging"], "no log is written to a bucket";
     PutBucketMetricsConfiguration: PUT Bucket ["metrics"], why::REPORTS;
     PutBucketNotificationConfiguration: PUT Bucket ["notification"], why::NOTIFICATION;
-    PutBucketPolicy: PUT Bucket ["policy"], why::ACCESS;
     PutBucketReplication: PUT Bucket ["replication"], "no bucket is copied to another place";
     PutBucketVersioning: PUT Bucket ["versioning"], "an object has one version";
     PutBucketWebsite: PUT Bucket ["website"], "no bucket is a website";

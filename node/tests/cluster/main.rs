@@ -14,6 +14,7 @@ mod load;
 
 mod wire;
 
+mod anonymous;
 mod asleep;
 mod chaos;
 mod conditions;

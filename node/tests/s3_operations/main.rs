@@ -26,6 +26,7 @@ mod multipart;
 mod multipart_checksums;
 mod multipart_listing;
 mod object;
+mod policy;
 mod public_access;
 mod read;
 mod restart;
@@ -34,6 +35,7 @@ mod surface;
 mod tagging;
 mod tls;
 mod versions;
+mod walk_through;
 mod wire;
 
 use std::fmt::Debug;

@@ -1,9 +1,11 @@
 //! Public access blocks and ownership controls: those of a new bucket, changed, deleted, refused.
 
+use aws_sdk_s3::primitives::SdkBody;
 use aws_sdk_s3::types::{
     ObjectOwnership, OwnershipControls, OwnershipControlsRule, PublicAccessBlockConfiguration,
 };
 
+use super::wire::RawAnswer;
 use super::*;
 
 /// A block with these settings: of lists, of lists ignored, of policies, of public buckets.
@@ -72,4 +74,94 @@ async fn deleted_ownership_controls_are_not_found_until_they_are_put() {
     let put = client.put_bucket_ownership_controls().bucket(BUCKET).ownership_controls(controls);
     put.send().await.expect("a change");
     assert_eq!(ownership().await, ObjectOwnership::BucketOwnerEnforced);
+}
+
+/// Asks S3 Control about the account's block, by a request of S3 that is turned into it before it is signed.
+/// The answer's status and document.
+async fn control(
+    client: &Client,
+    method: &'static str,
+    account: &'static str,
+    body: &'static str,
+) -> (u16, String) {
+    let answer = RawAnswer::default();
+    let request = client.delete_bucket_cors().bucket(BUCKET).customize().interceptor(answer.clone());
+    let request = request.mutate_request(move |request| {
+        request.set_method(method).expect("a method");
+        let origin = request.uri().split("/bucket").next().expect("an origin").to_owned();
+        request.set_uri(format!("{origin}/v20180820/configuration/publicAccessBlock")).expect("a path");
+        if !account.is_empty() {
+            request.headers_mut().insert("x-amz-account-id", account);
+        }
+        *request.body_mut() = SdkBody::from(body);
+        request.headers_mut().insert("content-length", body.len().to_string());
+    });
+    match request.send().await {
+        Ok(_) => answer.0.lock().expect("no holder panics").clone(),
+        Err(error) => {
+            let answer = error.into_raw();
+            let document = answer.body().bytes().unwrap_or_default();
+            (answer.status().as_u16(), String::from_utf8_lossy(document).into_owned())
+        }
+    }
+}
+
+const OWN: &str = "000000000001";
+const BLOCK: &str = "<PublicAccessBlockConfiguration xmlns=\"http://awss3control.amazonaws.com/doc/2018-08-20/\">\
+                     <BlockPublicPolicy>true</BlockPublicPolicy></PublicAccessBlockConfiguration>";
+
+#[tokio::test]
+async fn the_account_has_a_public_access_block_by_s3_control() {
+    let (_node, client) = a_bucket().await;
+    let missing = async || {
+        let (status, document) = control(&client, "GET", OWN, "").await;
+        assert_eq!(status, 404);
+        let code = "<ErrorResponse><Error><Code>NoSuchPublicAccessBlockConfiguration</Code>";
+        assert!(document.contains(code), "{document}");
+    };
+    missing().await;
+    assert_eq!(control(&client, "PUT", OWN, BLOCK).await.0, 200);
+    let (status, document) = control(&client, "GET", OWN, "").await;
+    assert_eq!(status, 200);
+    for part in [
+        "<PublicAccessBlockConfiguration xmlns=\"http://awss3control.amazonaws.com/doc/2018-08-20/\">",
+        "<BlockPublicPolicy>true</BlockPublicPolicy>",
+        "<RestrictPublicBuckets>false</RestrictPublicBuckets>",
+    ] {
+        assert!(document.contains(part), "{document}");
+    }
+    let (status, document) = control(&client, "PUT", OWN, "<Block/>").await;
+    assert_eq!(status, 400);
+    assert!(document.contains("<Code>MalformedXML</Code>"), "{document}");
+    for other in ["111122223333", "sherd"] {
+        let (status, document) = control(&client, "GET", other, "").await;
+        assert_eq!(status, 403);
+        assert!(document.contains("<Code>AccessDenied</Code>"), "{document}");
+    }
+    assert_eq!(control(&client, "POST", OWN, "").await.0, 405);
+    assert_eq!(control(&client, "DELETE", OWN, "").await.0, 204);
+    assert_eq!(control(&client, "DELETE", OWN, "").await.0, 204);
+    missing().await;
+}
+
+#[tokio::test]
+async fn the_block_of_the_account_counts_beside_that_of_the_bucket() {
+    let (_node, client) = a_bucket().await;
+    client.delete_public_access_block().bucket(BUCKET).send().await.expect("deleted");
+    let put = || client.put_bucket_policy().bucket(BUCKET).policy(super::policy::public(BUCKET)).send();
+    assert_eq!(control(&client, "PUT", OWN, BLOCK).await.0, 200);
+    assert_eq!(code(put().await), is(403, "AccessDenied"));
+    assert_eq!(control(&client, "DELETE", OWN, "").await.0, 204);
+    put().await.expect("a policy");
+}
+
+#[tokio::test]
+async fn an_object_may_have_the_path_of_s3_control() {
+    let (_node, client) = a_bucket().await;
+    client.create_bucket().bucket("v20180820").send().await.expect("a bucket");
+    let key = "configuration/publicAccessBlock";
+    client.put_object().bucket("v20180820").key(key).body(b"v".to_vec().into()).send().await.expect("stored");
+    let (status, body) = control(&client, "GET", "", "").await;
+    assert_eq!((status, body.as_str()), (200, "v"));
+    assert_eq!(control(&client, "GET", OWN, "").await.0, 404, "the account's, which has none");
 }

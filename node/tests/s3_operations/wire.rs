@@ -68,13 +68,13 @@ async fn a_head_of_a_range_is_206() {
     assert!(body.is_empty());
 }
 
-/// Keeps the XML of an answer.
+/// Keeps status and document of an answer.
 #[derive(Debug, Clone, Default)]
-struct Document(Arc<Mutex<String>>);
+pub(super) struct RawAnswer(pub(super) Arc<Mutex<(u16, String)>>);
 
-impl Intercept for Document {
+impl Intercept for RawAnswer {
     fn name(&self) -> &'static str {
-        "Document"
+        "RawAnswer"
     }
 
     fn read_after_deserialization(
@@ -84,8 +84,8 @@ impl Intercept for Document {
         _: &mut ConfigBag,
     ) -> Result<(), BoxError> {
         let bytes = context.response().body().bytes().unwrap_or_default();
-        let mut document = self.0.lock().expect("no holder panics");
-        std::str::from_utf8(bytes)?.clone_into(&mut document);
+        let status = context.response().status().as_u16();
+        *self.0.lock().expect("no holder panics") = (status, std::str::from_utf8(bytes)?.to_owned());
         Ok(())
     }
 }
@@ -94,21 +94,21 @@ impl Intercept for Document {
 async fn control_characters_in_keys_are_references_in_xml() {
     let (_node, client) = a_bucket().await;
     put(&client, "a\rb\u{1}", "v").await;
-    let document = Document::default();
+    let document = RawAnswer::default();
     let list = client.list_objects_v2().bucket(BUCKET).customize().interceptor(document.clone());
     // Not every parser takes a reference to a character that XML does not have.
     drop(list.send().await);
-    let document = document.0.lock().unwrap().clone();
+    let document = document.0.lock().unwrap().1.clone();
     assert!(document.contains("<Key>a&#xD;b&#x1;</Key>"), "{document}");
 }
 
 #[tokio::test]
 async fn the_location_of_a_bucket_in_us_east_1_is_empty() {
     let (_node, client) = a_bucket().await;
-    let document = Document::default();
+    let document = RawAnswer::default();
     let location = client.get_bucket_location().bucket(BUCKET).customize().interceptor(document.clone());
     location.send().await.unwrap();
-    let document = document.0.lock().unwrap().clone();
+    let document = document.0.lock().unwrap().1.clone();
     let root = document.split_once("?>").map_or(document.as_str(), |(_, root)| root).trim_start();
     assert!(root.starts_with("<LocationConstraint"), "{document}");
     assert!(!document.contains("us-east-1"), "{document}");

@@ -17,6 +17,7 @@ use s3s::dto::{
 };
 use s3s::xml::{Deserialize, Deserializer};
 use sherd_core::config::cors::Cors;
+use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
 use sherd_core::id::{BucketId, ObjectKey};
 use sherd_core::record::{Entries, Tag};
@@ -25,7 +26,7 @@ use tokio::sync::watch;
 use crate::record::Recording;
 use sherd_s3::answer::{self, Response};
 use sherd_s3::error::Outcome;
-use sherd_s3::operations::{BucketLookup, Operation, Operations};
+use sherd_s3::operations::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;
@@ -233,6 +234,10 @@ impl Operations for Memory {
             None => view(name, &Entries::default()).into(),
         };
         Either::Left(future::ready(found))
+    }
+
+    fn account_block(&self) -> AccountBlockLookup<'_> {
+        Either::Left(future::ready(Ok(PublicAccessBlock::NONE)))
     }
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {

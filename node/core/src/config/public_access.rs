@@ -45,6 +45,8 @@ pub struct PublicAccessBlock {
 }
 
 impl PublicAccessBlock {
+    /// All settings off.
+    pub const NONE: Self = Self { settings: 0 };
     /// All settings on, as a new bucket has them.
     pub const ALL: Self = Self { settings: 15 };
 

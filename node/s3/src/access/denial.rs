@@ -30,6 +30,13 @@ pub(super) fn explicit(
     denied(identity, action, resource, format_args!("with an explicit deny in {kind} policy"))
 }
 
+/// A public policy is put where those are blocked.
+pub(super) fn public_policy(identity: &Identity, bucket: &str) -> Refusal {
+    let reason =
+        "because public policies are prevented by the BlockPublicPolicy setting in S3 Block Public Access.";
+    denied(identity, "s3:PutBucketPolicy", Resource::Bucket(bucket), format_args!("{reason}"))
+}
+
 fn denied(identity: &Identity, action: &str, resource: Resource<'_>, reason: fmt::Arguments<'_>) -> Refusal {
     let root;
     let arn = match identity {

@@ -16,6 +16,7 @@ mod rights;
 use std::sync::Arc;
 
 use http::HeaderMap;
+use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_policy::{Identity, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
@@ -82,6 +83,8 @@ pub struct Access {
     origin: Origin,
     /// Without rights the caller may do everything.
     rights: Option<Arc<KeptRights>>,
+    /// The public access block of the account, where the caller is anonymous: it counts for no other.
+    account: PublicAccessBlock,
     /// The facts that the decision on the operation waits for, and the actions that wait.
     awaited: AwaitedFacts,
     pending: [Option<&'static str>; ACTIONS_MAX],
@@ -101,6 +104,7 @@ impl Access {
             authorizer,
             origin: Origin { caller, source, asked_ms },
             rights: None,
+            account: PublicAccessBlock::NONE,
             awaited: AwaitedFacts::Nothing,
             pending: [None; ACTIONS_MAX],
             depends_on_tags: false,
@@ -122,6 +126,16 @@ impl Access {
         matches!(**self.origin.caller.identity(), Identity::Root)
     }
 
+    /// The refusal of a public policy that the caller puts, where those are blocked.
+    pub(crate) fn public_policy_denied(&self, bucket: &str) -> Refusal {
+        denial::public_policy(self.origin.caller.identity(), bucket)
+    }
+
+    /// The same access in an account with a public access block.
+    pub(crate) fn in_account(self, block: PublicAccessBlock) -> Self {
+        Self { account: block, ..self }
+    }
+
     /// Whether the caller may do everything.
     pub(crate) const fn is_unlimited(&self) -> bool {
         self.rights.is_none()
@@ -140,11 +154,11 @@ impl Access {
     pub(crate) fn in_bucket(self, bucket: &BucketRef) -> Result<Self, RightsError> {
         match bucket {
             BucketRef::Viewed(view) => {
-                let rights =
-                    self.authorizer.in_bucket(self.origin.caller.identity(), view).map_err(|error| {
-                        tracing::error!(%error, bucket = %view.name, "who may use the bucket cannot be read");
-                        RightsError::Undecodable
-                    })?;
+                let identity = self.origin.caller.identity();
+                let rights = self.authorizer.in_bucket(identity, view, self.account).map_err(|error| {
+                    tracing::error!(%error, bucket = %view.name, "who may use the bucket cannot be read");
+                    RightsError::Undecodable
+                })?;
                 Ok(Self { rights, ..self })
             }
             BucketRef::Failed { error: error @ LookupError::Register(_), .. } => {

@@ -7,7 +7,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use quick_cache::sync::Cache;
-use sherd_core::config::public_access::PublicAccessSetting;
+use sherd_core::config::public_access::{PublicAccessBlock, PublicAccessSetting};
 use sherd_core::config::{BucketConfig, UndecodableKind};
 use sherd_policy::{BucketRules, Identity, Policy, Rights};
 use sherd_store::object::BucketView;
@@ -17,7 +17,7 @@ use super::limits::RIGHTS_MAX;
 /// Gives the rights of callers, out of memory. One for all requests.
 pub struct Authorizer {
     region: Box<str>,
-    kept: Cache<(usize, usize), Arc<KeptRights>>,
+    kept: Cache<(usize, usize, bool), Arc<KeptRights>>,
 }
 
 impl fmt::Debug for Authorizer {
@@ -47,7 +47,8 @@ impl Authorizer {
         &self.region
     }
 
-    /// The rights of a caller in a bucket; `None` for root in a bucket without a policy.
+    /// The rights of a caller in a bucket, in an account with that public access block; `None` for root in a
+    /// bucket without a policy.
     ///
     /// # Errors
     /// [`UndecodableKind`] where the bucket's policy or its public access block cannot be decoded.
@@ -55,19 +56,21 @@ impl Authorizer {
         &self,
         identity: &Arc<Identity>,
         bucket: &BucketView,
+        account: PublicAccessBlock,
     ) -> Result<Option<Arc<KeptRights>>, UndecodableKind> {
         let policy = policy_of(&bucket.config)?;
         if matches!(**identity, Identity::Root) && policy.is_none() {
             return Ok(None);
         }
-        let place = (address(identity), address(&bucket.config));
+        let restricts_public = account.has(PublicAccessSetting::RestrictPublicBuckets);
+        let place = (address(identity), address(&bucket.config), restricts_public);
         if let Some(kept) = self.kept.get(&place) {
             return Ok(Some(kept));
         }
         let rules = BucketRules {
             name: bucket.name.as_str().to_owned(),
             policy: policy.cloned(),
-            restrict_public_buckets: restricts_public(&bucket.config)?,
+            restrict_public_buckets: restricts_public || restricts_public_in(&bucket.config)?,
         };
         let kept = Arc::new(KeptRights {
             rights: Rights::new(identity, Some(&rules)),
@@ -81,7 +84,7 @@ impl Authorizer {
 
     /// The rights of a caller by its own policies alone.
     pub(super) fn in_no_bucket(&self, identity: &Arc<Identity>) -> Arc<KeptRights> {
-        let place = (address(identity), 0);
+        let place = (address(identity), 0, false);
         self.kept.get(&place).unwrap_or_else(|| {
             let rights = Rights::new(identity, None);
             let identity = Arc::clone(identity);
@@ -104,7 +107,7 @@ fn policy_of(config: &BucketConfig) -> Result<Option<&Arc<Policy>>, UndecodableK
 }
 
 /// Whether a policy that is public gives rights to users of the account alone.
-fn restricts_public(config: &BucketConfig) -> Result<bool, UndecodableKind> {
+fn restricts_public_in(config: &BucketConfig) -> Result<bool, UndecodableKind> {
     let block = config.public_access_block()?;
     Ok(block.is_some_and(|block| block.has(PublicAccessSetting::RestrictPublicBuckets)))
 }

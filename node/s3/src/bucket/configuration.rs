@@ -34,7 +34,6 @@ macro_rules! refused {
 }
 
 refused! {
-    policy = NoSuchBucketPolicy;
     lifecycle = NoSuchLifecycleConfiguration;
     website = NoSuchWebsiteConfiguration;
     encryption = ServerSideEncryptionConfigurationNotFoundError;

@@ -4,6 +4,7 @@
 //! refused; no constraint means the cluster's region, whatever that is. As on AWS, us-east-1 has
 //! the empty name, and there alone creating one's own bucket again succeeds.
 
+pub(crate) mod account;
 pub(crate) mod configuration;
 pub(crate) mod cors;
 mod limits;
@@ -11,6 +12,7 @@ pub(crate) mod listing;
 pub(crate) mod list_objects;
 pub(crate) mod list_versions;
 pub(crate) mod ownership;
+pub(crate) mod policy;
 pub(crate) mod public_access;
 pub(crate) mod settings;
 pub(crate) mod tags;

@@ -35,7 +35,7 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 /// The block that a document says. A setting that it does not name is off.
-struct GivenBlock(PublicAccessBlock);
+pub(super) struct GivenBlock(pub(super) PublicAccessBlock);
 
 impl<'xml> Deserialize<'xml> for GivenBlock {
     fn deserialize(parser: &mut Deserializer<'xml>) -> DeResult<Self> {
@@ -77,7 +77,7 @@ fn flag(text: &str) -> DeResult<bool> {
 }
 
 /// A block as a document shows it.
-fn shown(block: PublicAccessBlock) -> PublicAccessBlockConfiguration {
+pub(super) fn shown(block: PublicAccessBlock) -> PublicAccessBlockConfiguration {
     let is_on = |setting| Some(block.has(setting));
     PublicAccessBlockConfiguration {
         block_public_acls: is_on(PublicAccessSetting::BlockPublicAcls),

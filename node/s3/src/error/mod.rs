@@ -16,6 +16,7 @@ use super::protocol::checksum;
 use crate::protocol::code::Code;
 use crate::protocol::context::RequestId;
 use crate::protocol::refusal::Refusal;
+use sherd_store::iam::{IamError, IamReadError};
 use sherd_store::machine::quantity::Period;
 use sherd_store::object::{BodyError, Error, Invalid, MissingResource, UnavailableReason};
 
@@ -40,6 +41,27 @@ impl From<Error> for Failure {
 impl From<Refusal> for Failure {
     fn from(refusal: Refusal) -> Self {
         Self::Request(refusal)
+    }
+}
+
+impl From<IamReadError> for Failure {
+    fn from(error: IamReadError) -> Self {
+        tracing::error!(%error, "a record of the account cannot be read");
+        Refusal::new(Code::ServiceUnavailable).into()
+    }
+}
+
+impl From<IamError> for Failure {
+    fn from(error: IamError) -> Self {
+        match error {
+            IamError::Read(error) => error.into(),
+            IamError::Write(error) => error.into(),
+            IamError::ConcurrentModification => Refusal::new(Code::OperationAborted).into(),
+            error => {
+                tracing::error!(%error, "a record of the account cannot be changed");
+                Refusal::new(Code::InternalError).into()
+            }
+        }
     }
 }
 

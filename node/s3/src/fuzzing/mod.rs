@@ -7,6 +7,7 @@
 mod body;
 mod cors;
 mod form;
+mod public_access;
 mod request;
 mod text;
 
@@ -16,6 +17,7 @@ mod tests;
 pub use body::framed_body;
 pub use cors::cross_origin;
 pub use form::form;
+pub use public_access::public_access_block;
 pub use request::request;
 pub use text::header_text;
 

@@ -20,6 +20,7 @@ use http::{Method, StatusCode, Uri};
 use http_body_util::{BodyExt, Full};
 use sha2::{Digest as _, Sha256};
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRule};
+use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
 use sherd_core::env::Clock;
 use sherd_core::id::{BucketId, ObjectKey};
@@ -34,7 +35,7 @@ use crate::auth::signing_key::SigningKey;
 use crate::auth::{Secret, StaticCredentials};
 use crate::error::Outcome;
 use crate::header::{document, tagging};
-use crate::operations::{BucketLookup, Operation, Operations};
+use crate::operations::{AccountBlockLookup, BucketLookup, Operation, Operations};
 use crate::protocol::code::Code;
 use crate::protocol::query::Query;
 use crate::protocol::refusal::Refusal;
@@ -43,6 +44,7 @@ use crate::request::Request;
 use crate::{multipart, object::delete_object};
 
 use super::cors::cross_origin;
+use super::public_access::public_access_block;
 
 const SECRET: &str = "secret-of-nobody";
 /// The type of a form.
@@ -100,6 +102,9 @@ impl Lookers {
             Operation::PutBucketCors => {
                 cross_origin(&request.payload.into_document().unwrap_or_default());
             }
+            Operation::PutPublicAccessBlock => {
+                public_access_block(&request.payload.into_document().unwrap_or_default());
+            }
             _ => return Err(Refusal::new(Code::NotImplemented).into()),
         }
         Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
@@ -110,6 +115,10 @@ impl Operations for Lookers {
     fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
         let view = (name.as_str() == "bucket").then(|| VIEW.clone());
         Either::Left(future::ready(view.map_or_else(|| name.into(), BucketRef::from)))
+    }
+
+    fn account_block(&self) -> AccountBlockLookup<'_> {
+        Either::Left(future::ready(Ok(PublicAccessBlock::NONE)))
     }
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {

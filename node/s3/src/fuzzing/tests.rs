@@ -30,6 +30,7 @@ fn every_seed_of_a_request_is_answered() {
         | "delete_many"
         | "delete_sections"
         | "put_cors"
+        | "put_public_access_block"
         | "post_form"
         | "preflight_allowed" => 200,
         "put_signed_frames" | "presigned" | "bad_header" | "preflight" => 403,
@@ -53,6 +54,7 @@ fn every_seed_of_a_text_keeps_its_promise() {
             framed_body(rest);
             cross_origin(rest);
             form(rest);
+            public_access_block(rest);
         }
     }
 }

@@ -2,9 +2,14 @@
 //! once.
 //!
 //! `http://b.example.com/k` is `/b/k`; nothing else of the path changes: `//`, `.` and `..` stay in the key.
+//!
+//! [`ACCOUNT_BLOCK`] is a path of S3 Control, whose requests SDKs sign for `s3`, too. It is also the path of
+//! an object in a bucket of the name `v20180820`. The header `x-amz-account-id` makes the difference: S3
+//! Control requires it, S3 does not have it. The host may begin with the account's number, as SDKs write it.
 
 use std::borrow::Cow;
 
+use http::HeaderName;
 use http::request::Parts;
 use percent_encoding::percent_decode_str;
 use sherd_core::limits::KEY_BYTES_MAX;
@@ -12,9 +17,21 @@ use sherd_core::limits::KEY_BYTES_MAX;
 use super::code::Code;
 use super::refusal::Refusal;
 
-/// The service, bucket or object that a request addresses.
+/// The path of the account's public access block.
+const ACCOUNT_BLOCK: &str = "/v20180820/configuration/publicAccessBlock";
+/// The header of a request that is about an account.
+pub(super) const ACCOUNT_ID: HeaderName = HeaderName::from_static("x-amz-account-id");
+
+/// Whether a request is about the account, and not about a bucket or an object.
+pub(super) fn is_of_account(head: &Parts) -> bool {
+    head.uri.path() == ACCOUNT_BLOCK && head.headers.contains_key(ACCOUNT_ID)
+}
+
+/// The account, service, bucket or object that a request addresses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
+    /// The public access block of the account.
+    Account,
     /// The service: no bucket.
     Service,
     /// A bucket.
@@ -91,6 +108,10 @@ impl Address {
             Some(bucket) => (bucket.as_str(), path),
             None => path.split_once('/').unwrap_or((path, "")),
         };
+        if is_of_account(head) {
+            let (bucket, key) = (String::new(), String::new());
+            return Ok(Self { host_bucket, level: Level::Account, bucket, key });
+        }
         let level = match (bucket, key) {
             _ if host_bucket.is_none() && path.is_empty() => Level::Service,
             (_, "") => Level::Bucket,
@@ -184,6 +205,28 @@ mod tests {
             let head = request.into_parts().0;
             let address = Address::of(&head, &["store.local".to_owned()]).expect(path);
             assert_eq!((&*address.bucket, &*address.key), (bucket, key), "{host} {path}");
+        }
+    }
+
+    #[test]
+    fn a_header_tells_the_account_from_an_object_of_that_path() {
+        let domains = ["store.local".to_owned()];
+        let level = |host: &str, path: &str, has_account: bool| {
+            let mut request = http::Request::get(path).header("host", host);
+            if has_account {
+                request = request.header(ACCOUNT_ID, "000000000001");
+            }
+            let head = request.body(()).expect("a request").into_parts().0;
+            Address::of(&head, &domains).expect("an address").level
+        };
+        for host in ["h", "store.local", "000000000001.store.local", "000000000001.h:9000"] {
+            assert_eq!(level(host, ACCOUNT_BLOCK, true), Level::Account, "{host}");
+            assert_eq!(level(host, ACCOUNT_BLOCK, false), Level::Object, "{host}");
+        }
+        for path in
+            ["/v20180820/configuration/publicaccessblock", "/v20180820/configuration/publicAccessBlock/"]
+        {
+            assert_eq!(level("h", path, true), Level::Object, "{path}");
         }
     }
 

@@ -71,7 +71,7 @@ pub(super) fn check_length(length: u64, operation: Operation, limits: &Limits) -
         BodyUse::Form => {
             (PUT_BYTES_MAX + FORM_FIELDS_BYTES_MAX as u64 + FORM_REST_BYTES_MAX, Code::EntityTooLarge)
         }
-        BodyUse::Xml => {
+        BodyUse::Xml | BodyUse::Json => {
             let max = limits.xml_bytes_max.min(operation.document_bytes_max());
             (max, Code::MaxMessageLengthExceeded)
         }
@@ -82,7 +82,7 @@ pub(super) fn check_length(length: u64, operation: Operation, limits: &Limits) -
     }
     let (proposed, allowed) = match body_use {
         BodyUse::Object | BodyUse::Form => ("ProposedSize", "MaxSizeAllowed"),
-        BodyUse::Xml | BodyUse::None => ("MessageLength", "MaxMessageLengthBytes"),
+        BodyUse::Xml | BodyUse::Json | BodyUse::None => ("MessageLength", "MaxMessageLengthBytes"),
     };
     Err(Refusal::new(code).with(proposed, length.to_string()).with(allowed, max.to_string()))
 }

@@ -57,7 +57,11 @@ impl Inner {
         target: &mut Result<Target, Refusal>,
     ) -> Result<Access, Refusal> {
         let operation = asked.operation;
-        let access = Access::new(Arc::clone(&self.authorizer), caller, asked.source, self.verifier.now_ms());
+        let mut access =
+            Access::new(Arc::clone(&self.authorizer), caller, asked.source, self.verifier.now_ms());
+        if access.caller().is_anonymous() {
+            access = access.in_account(self.operations.account_block().await.map_err(|_| unavailable())?);
+        }
         let is_roots = access.is_roots();
         let target = match target {
             Ok(target) => target,
@@ -137,7 +141,7 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
     if let Some(host) = headers.get(HOST).filter(|host| host.to_str().is_err()) {
         return Err(Refusal::says(Code::InvalidRequest, format!("invalid header: Host: {host:?}")));
     }
-    if address.level == Level::Service {
+    if matches!(address.level, Level::Service | Level::Account) {
         return Ok(Target::Service);
     }
     if !names::may_be_bucket(&address.bucket) {
@@ -146,7 +150,7 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
     let bucket = mem::take(&mut address.bucket);
     let bucket = ObjectKey::new(bucket).map_err(|_| Refusal::new(Code::InvalidBucketName))?;
     Ok(match address.level {
-        Level::Service | Level::Bucket => Target::Bucket(bucket.into()),
+        Level::Account | Level::Service | Level::Bucket => Target::Bucket(bucket.into()),
         Level::Object => {
             let key = names::key(mem::take(&mut address.key))?;
             Target::Object(ObjectName { bucket: bucket.into(), key })
@@ -156,5 +160,8 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
 
 /// Whether an operation is one on the bucket's policy itself: no policy takes these from root.
 const fn is_of_policy(operation: Operation) -> bool {
-    matches!(operation, Operation::GetBucketPolicy | Operation::DeleteBucketPolicy)
+    matches!(
+        operation,
+        Operation::GetBucketPolicy | Operation::PutBucketPolicy | Operation::DeleteBucketPolicy
+    )
 }

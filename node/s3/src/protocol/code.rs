@@ -81,6 +81,7 @@ codes! {
     KeyTooLongError BAD_REQUEST "Your key is too long",
     MalformedACLError BAD_REQUEST "The XML you provided was not well-formed or did not validate against our published schema",
     MalformedPOSTRequest BAD_REQUEST "The body of your POST request is not well-formed multipart/form-data.",
+    MalformedPolicy BAD_REQUEST "Policies must be valid JSON and the first byte must be '{'",
     MalformedTrailerError BAD_REQUEST "The request contained trailing data that was not well-formed or did not conform to our published schema.",
     MalformedXML BAD_REQUEST "The XML you provided was not well-formed or did not validate against our published schema",
     MaxMessageLengthExceeded BAD_REQUEST "Your request was too big.",

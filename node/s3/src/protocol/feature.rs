@@ -57,6 +57,8 @@ pub fn check(
             asked = Some(value);
         } else if matches!(rest, "expected-bucket-owner" | "source-expected-bucket-owner") {
             check_owner(value)?;
+        } else if rest == "account-id" && operation.is_of_account() {
+            check_account(value)?;
         } else {
             judge(rest, value, operation)?;
         }
@@ -170,6 +172,11 @@ fn check_owner(expected: &HeaderValue) -> Result<(), Refusal> {
     if expected == owner::ACCOUNT { Ok(()) } else { Err(Refusal::new(Code::AccessDenied)) }
 }
 
+/// Refuses a request about another account than the one there is.
+fn check_account(account: &HeaderValue) -> Result<(), Refusal> {
+    if account == owner::ACCOUNT { Ok(()) } else { Err(Refusal::new(Code::AccessDenied)) }
+}
+
 /// Refuses copies from a version that cannot exist.
 fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
     let Some(source) = headers.get("x-amz-copy-source") else { return Ok(()) };
@@ -208,6 +215,8 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("checksum-type", Treatment::Taken),
     // Names the client's call, see `ClientCall`.
     ("client-token", Treatment::Taken),
+    // It confirms what is never refused: root can always read, put and delete the policy.
+    ("confirm-remove-self-bucket-access", Treatment::TakenBy(&[Operation::PutBucketPolicy])),
     ("copy-source", Treatment::Taken),
     ("copy-source-if-match", Treatment::Taken),
     ("copy-source-if-none-match", Treatment::Taken),

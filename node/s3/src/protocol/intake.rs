@@ -201,7 +201,7 @@ impl Inner {
             PayloadForm::Sha256(sha256) => Some(sha256),
             PayloadForm::Unsigned | PayloadForm::SignedFrames { .. } | PayloadForm::UnsignedFrames => None,
         };
-        if length == 0 && !is_framed && body.is_end_stream() && body_use != BodyUse::Xml {
+        if length == 0 && !is_framed && body.is_end_stream() && !body_use.is_document() {
             return match sha256 {
                 Some(declared) if declared != EMPTY_SHA256 => {
                     Err(Refusal::from(&super::body::BodyError::Digest { declared, computed: EMPTY_SHA256 }))
@@ -217,7 +217,7 @@ impl Inner {
         }
         let arrival =
             framing.map_or(BodyArrival::Plain(sha256), |framing| BodyArrival::Framed(Box::new(framing)));
-        let is_document = body_use == BodyUse::Xml;
+        let is_document = body_use.is_document();
         let mut timeouts = self.timeouts;
         if is_document {
             timeouts.whole =
@@ -259,7 +259,10 @@ impl Inner {
         check_document(headers, head, &collected, digest)?;
         let room = self.xml_room.for_document(length, xml::growth_max(&collected.bytes)).await?;
         drop(arrival_room);
-        let readable = readable(head.operation, collected.bytes, &self.limits)?;
+        let readable = match head.operation.body_use() {
+            BodyUse::Json => collected.bytes,
+            _ => readable(head.operation, collected.bytes, &self.limits)?,
+        };
         let body = RequestBody::Document(readable);
         Ok(IntakeBody { body, outcome: Some(outcome), room: Some(room), length, md5: digest })
     }

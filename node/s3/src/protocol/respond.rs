@@ -30,6 +30,8 @@ pub(super) struct RespondContext<'a> {
     pub(super) host_id: &'a HeaderValue,
     pub(super) path: &'a str,
     pub(super) is_head: bool,
+    /// Whether it is one of S3 Control, whose errors stand in an element more.
+    pub(super) is_of_account: bool,
     /// Its record, where there is an audit log.
     pub(super) audit: Option<AuditRecord>,
 }
@@ -42,6 +44,9 @@ impl RespondContext<'_> {
         }
         let mut xml = refusal.open(side);
         self.close(&mut xml);
+        if self.is_of_account {
+            xml = xml.replacen("<Error>", "<ErrorResponse><Error>", 1) + "</ErrorResponse>";
+        }
         let mut response = Response::new(Body::from(xml));
         *response.status_mut() = refusal.code.status();
         response.headers_mut().extend(refusal.headers.iter().cloned());
@@ -178,6 +183,7 @@ mod tests {
             host_id: &HOST,
             path: "/b/<k>",
             is_head,
+            is_of_account: false,
             audit: None,
         }
     }
@@ -206,6 +212,15 @@ mod tests {
         );
         assert_eq!(response.headers()[CONTENT_TYPE], "application/xml");
         assert_eq!(response.headers()[REQUEST_ID], "00000000000000AB");
+    }
+
+    #[test]
+    fn errors_of_s3_control_stand_in_an_element_more() {
+        let asked = RespondContext { is_of_account: true, ..asked(false) };
+        let response = asked.refuse(&Refusal::new(Code::AccessDenied), Side::Layer);
+        let document = text(&response);
+        assert!(document.contains("<ErrorResponse><Error><Code>AccessDenied</Code>"), "{document}");
+        assert!(document.ends_with("</Error></ErrorResponse>"), "{document}");
     }
 
     #[test]

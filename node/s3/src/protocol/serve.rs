@@ -8,7 +8,7 @@ use http_body::Body as HttpBody;
 use s3s::Body;
 
 use super::actions;
-use super::address::{Address, BadAddress};
+use super::address::{self, Address, BadAddress};
 use super::admitted::AdmittedRequest;
 use super::audited;
 use super::body::TransportError;
@@ -45,9 +45,11 @@ impl Inner {
         let (parts, body) = request.into_parts();
         let is_head = parts.method == Method::HEAD;
         let uri = parts.uri.clone();
+        let is_of_account = address::is_of_account(&parts);
         let address = Address::of(&parts, &self.domains);
         let audit = audited::begin(&parts, request_id, &address);
-        let asked = RespondContext { request_id, host_id: &self.host_id, path: uri.path(), is_head, audit };
+        let (host_id, path) = (&self.host_id, uri.path());
+        let asked = RespondContext { request_id, host_id, path, is_head, is_of_account, audit };
         if parts.method == Method::OPTIONS {
             return (ApiName::default(), Box::pin(self.answer_preflight(&parts, address, &asked)).await);
         }

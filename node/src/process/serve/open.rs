@@ -205,7 +205,7 @@ pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn
         sigv2_presigned: config.sigv2_presigned,
         limits,
     };
-    Gateway::serve(store.objects().clone(), protocol, Arc::new(credentials), clock)
+    Gateway::serve(store.objects().clone(), store.iam().clone(), protocol, Arc::new(credentials), clock)
 }
 
 /// The answer of S3 where no layer above could give one.

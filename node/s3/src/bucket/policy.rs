@@ -1,0 +1,188 @@
+//! The policy of a bucket: put, read as it was put, deleted, and whether it is public. Requests are judged by
+//! it in `access`.
+
+use std::collections::BTreeSet;
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::CONTENT_TYPE;
+use s3s::Body;
+use s3s::dto::PolicyStatus;
+use sherd_core::config::policy::BucketPolicy;
+use sherd_core::config::public_access::PublicAccessSetting;
+use sherd_core::config::{BucketConfig, ConfigKind};
+use sherd_core::limits::BUCKET_POLICY_BYTES_MAX;
+use sherd_policy::Policy;
+
+use crate::answer::{self, Response};
+use crate::error::{Outcome, not_configured};
+use crate::gateway::Gateway;
+use crate::protocol::code::Code;
+use crate::protocol::refusal::Refusal;
+use crate::request::Request;
+use sherd_store::iam::IamError;
+use sherd_store::object::Error;
+
+/// The type of a policy.
+const APPLICATION_JSON: HeaderValue = HeaderValue::from_static("application/json");
+
+pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket = request.target.bucket_key();
+    let config = gateway.objects.config(&bucket).await?;
+    let policy = stored(&config, bucket.as_str())?;
+    let mut response = Response::new(Body::from(Bytes::from(policy.policy().document().to_owned())));
+    response.headers_mut().insert(CONTENT_TYPE, APPLICATION_JSON);
+    Ok(response)
+}
+
+pub(crate) async fn status(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket = request.target.bucket_key();
+    let config = gateway.objects.config(&bucket).await?;
+    let is_public = stored(&config, bucket.as_str())?.policy().is_public();
+    answer::document(&PolicyStatus { is_public: Some(is_public) })
+}
+
+pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let bucket = request.target.bucket_key();
+    let config = gateway.objects.config(&bucket).await?;
+    let text = request.payload.into_document();
+    let text = text.ok_or_else(|| Refusal::new(Code::MissingRequestBodyError))?;
+    let policy = checked(bucket.as_str(), &text)?;
+    check_users(gateway, policy.policy()).await?;
+    if policy.policy().is_public() && blocks_public_policies(gateway, &config).await? {
+        return Err(request.access.public_policy_denied(bucket.as_str()).into());
+    }
+    gateway.objects.set_config(bucket, policy).await?;
+    Ok(answer::no_content())
+}
+
+pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    gateway.objects.remove_config(request.target.bucket_key(), ConfigKind::BucketPolicy).await?;
+    Ok(answer::no_content())
+}
+
+/// The policy that a bucket has.
+///
+/// # Errors
+/// NoSuchBucketPolicy where it has none.
+fn stored<'a>(config: &'a BucketConfig, bucket: &str) -> Outcome<&'a BucketPolicy> {
+    match config.policy().map_err(Error::from)? {
+        Some(policy) => Ok(policy),
+        None => Err(not_configured(Code::NoSuchBucketPolicy, bucket).into()),
+    }
+}
+
+/// The policy that a text says, for a bucket.
+///
+/// # Errors
+/// MalformedPolicy, in S3's words.
+fn checked(bucket: &str, text: &[u8]) -> Result<BucketPolicy, Refusal> {
+    if normalized_bytes(text) > BUCKET_POLICY_BYTES_MAX {
+        return Err(too_long());
+    }
+    BucketPolicy::parse(bucket, text)
+        .map_err(|malformed| Refusal::says(Code::MalformedPolicy, malformed.to_string()))
+}
+
+/// Whether the bucket or the account blocks policies that are public.
+async fn blocks_public_policies(gateway: &Gateway, config: &BucketConfig) -> Outcome<bool> {
+    let of_bucket = config.public_access_block().map_err(Error::from)?.map(|block| **block);
+    let of_account = gateway.iam.account_view().await?.public_access_block;
+    let in_force = of_bucket.unwrap_or_default().union(of_account.unwrap_or_default());
+    Ok(in_force.has(PublicAccessSetting::BlockPublicPolicy))
+}
+
+/// Checks that the users exist which a policy names as principals.
+async fn check_users(gateway: &Gateway, policy: &Policy) -> Outcome<()> {
+    let users: BTreeSet<&str> = policy.users().collect();
+    for arn in users {
+        let name = arn.rsplit('/').next().unwrap_or_default();
+        let is_there = match gateway.iam.user(name).await {
+            Ok(user) => user.arn() == arn,
+            Err(IamError::NoSuchEntity(_) | IamError::Invalid { .. }) => false,
+            Err(error) => return Err(error.into()),
+        };
+        if !is_there {
+            return Err(Refusal::says(Code::MalformedPolicy, "Invalid principal in policy").into());
+        }
+    }
+    Ok(())
+}
+
+/// The refusal of a policy that is too long.
+fn too_long() -> Refusal {
+    let max = BUCKET_POLICY_BYTES_MAX;
+    let message = format!("Normalized policy document exceeds the maximum allowed size of {max} bytes");
+    Refusal::says(Code::MalformedPolicy, message)
+}
+
+/// Bytes of a text of JSON without the white space between its tokens: what S3 bounds.
+fn normalized_bytes(text: &[u8]) -> usize {
+    let (mut bytes, mut is_in_string, mut is_escaped) = (0, false, false);
+    for byte in text {
+        if is_in_string {
+            is_in_string = is_escaped || *byte != b'"';
+            is_escaped = !is_escaped && *byte == b'\\';
+        } else if matches!(byte, b' ' | b'\t' | b'\r' | b'\n') {
+            continue;
+        } else {
+            is_in_string = *byte == b'"';
+        }
+        bytes += 1;
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn text(resource: &str, condition: &str) -> String {
+        format!(
+            "{{\"Version\": \"2012-10-17\", \"Statement\": [{{\"Effect\": \"Allow\", \"Principal\": \"*\", \
+             \"Action\": \"s3:GetObject\", \"Resource\": \"{resource}\"{condition}}}]}}"
+        )
+    }
+
+    #[test]
+    fn white_space_between_tokens_is_not_counted() {
+        for (text, bytes) in [
+            ("", 0),
+            (" \t\r\n", 0),
+            ("{ \"a b\" : [ 1 , 2 ] }", 13),
+            ("\"a \\\" b\" ", 8),
+            ("\"a \\\\\" \"b \"", 10),
+        ] {
+            assert_eq!(normalized_bytes(text.as_bytes()), bytes, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_policy_has_the_length_of_s3_at_most() {
+        let of = |bytes: usize| {
+            let without = normalized_bytes(text("arn:aws:s3:::b/", "").as_bytes());
+            text(&format!("arn:aws:s3:::b/{}", "k".repeat(bytes - without)), "")
+        };
+        let code = |text: String| checked("b", text.as_bytes()).map(drop).map_err(|refusal| refusal.code);
+        assert_eq!(code(of(20_480)), Ok(()));
+        assert_eq!(code(of(20_480).replace(' ', &" ".repeat(1000))), Ok(()), "blanks do not count");
+        assert_eq!(code(of(20_481)), Err(Code::MalformedPolicy));
+        assert_eq!(
+            &*too_long().message,
+            "Normalized policy document exceeds the maximum allowed size of 20480 bytes"
+        );
+    }
+
+    #[test]
+    fn a_text_that_is_no_policy_is_refused_in_the_words_of_s3() {
+        for (bad, message) in [
+            (" {}".to_owned(), "Policies must be valid JSON and the first byte must be '{'"),
+            ("<Policy/>".to_owned(), "Policies must be valid JSON and the first byte must be '{'"),
+            ("{}".to_owned(), "Missing required field Statement"),
+            (text("arn:aws:s3:::other/*", ""), "Policy has invalid resource"),
+        ] {
+            let refusal = checked("b", bad.as_bytes()).map(drop).expect_err(&bad);
+            assert_eq!((refusal.code, &*refusal.message), (Code::MalformedPolicy, message));
+        }
+    }
+}

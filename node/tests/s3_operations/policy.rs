@@ -1,0 +1,136 @@
+//! The policy of a bucket: put, shown as it was put, deleted, its status, and each way to be refused.
+
+use aws_sdk_s3::types::PublicAccessBlockConfiguration;
+
+use super::wire::RawAnswer;
+use super::*;
+
+/// A policy that lets everyone read the objects of a bucket.
+pub(super) fn public(bucket: &str) -> String {
+    format!(
+        "{{\n  \"Version\": \"2012-10-17\",\n  \"Statement\": [{{\"Effect\": \"Allow\", \"Principal\": \"*\", \
+         \"Action\": \"s3:GetObject\", \"Resource\": \"arn:aws:s3:::{bucket}/*\"}}]\n}}\n"
+    )
+}
+
+/// A policy that lets the account read the objects of the bucket, with an id.
+fn private(id: &str) -> String {
+    format!(
+        "{{\"Version\":\"2012-10-17\",\"Id\":\"{id}\",\"Statement\":[{{\"Effect\":\"Allow\",\"Principal\":\
+         {{\"AWS\":\"arn:aws:iam::000000000001:root\"}},\"Action\":\"s3:GetObject\",\
+         \"Resource\":\"arn:aws:s3:::{BUCKET}/*\"}}]}}"
+    )
+}
+
+async fn let_in_the_public(client: &Client) {
+    client.delete_public_access_block().bucket(BUCKET).send().await.expect("deleted");
+}
+
+#[tokio::test]
+async fn a_policy_is_shown_as_it_was_put_until_it_is_deleted() {
+    let (_node, client) = a_bucket().await;
+    let put = |policy: String| client.put_bucket_policy().bucket(BUCKET).policy(policy).send();
+    let get = async || client.get_bucket_policy().bucket(BUCKET).send().await;
+    let is_public = async || {
+        let status = client.get_bucket_policy_status().bucket(BUCKET).send().await.expect("a status");
+        status.policy_status.and_then(|status| status.is_public)
+    };
+    let_in_the_public(&client).await;
+    // Short ones lie in the bucket's record, long ones in a document.
+    let long = private(&"i".repeat(20_000));
+    for (policy, expected) in
+        [(public(BUCKET), true), (private("short"), false), (long, false), (public(BUCKET), true)]
+    {
+        put(policy.clone()).await.expect("a policy");
+        assert_eq!(get().await.expect("the policy").policy, Some(policy));
+        assert_eq!(is_public().await, Some(expected));
+    }
+    for _ in 0..2 {
+        client.delete_bucket_policy().bucket(BUCKET).send().await.expect("deleted");
+        assert_eq!(code(get().await), is(404, "NoSuchBucketPolicy"));
+    }
+    let status = client.get_bucket_policy_status().bucket(BUCKET).send().await;
+    assert_eq!(code(status), is(404, "NoSuchBucketPolicy"));
+}
+
+#[tokio::test]
+async fn a_change_of_a_policy_is_answered_with_204() {
+    let (_node, client) = a_bucket().await;
+    let answer = RawAnswer::default();
+    let seen = || answer.0.lock().expect("no holder panics").clone();
+    let put = client.put_bucket_policy().bucket(BUCKET).policy(private("p"));
+    let put = put.confirm_remove_self_bucket_access(true).customize().interceptor(answer.clone());
+    put.send().await.expect("a policy");
+    assert_eq!(seen().0, 204);
+    let get = client.get_bucket_policy().bucket(BUCKET).customize().interceptor(answer.clone());
+    get.send().await.expect("the policy");
+    assert_eq!(seen(), (200, private("p")), "the text itself");
+    let delete = client.delete_bucket_policy().bucket(BUCKET).customize().interceptor(answer.clone());
+    delete.send().await.expect("deleted");
+    assert_eq!(seen().0, 204);
+}
+
+#[tokio::test]
+async fn a_policy_that_is_malformed_is_refused_in_the_words_of_s3() {
+    let (_node, client) = a_bucket().await;
+    let put = |policy: &str| client.put_bucket_policy().bucket(BUCKET).policy(policy).send();
+    put(&private("before")).await.expect("a policy");
+    let long = private(&"i".repeat(20_480));
+    for (policy, message) in [
+        ("no policy", "Policies must be valid JSON and the first byte must be '{'"),
+        ("{\"Version\":\"2012-10-17\"}", "Missing required field Statement"),
+        (&public("another"), "Policy has invalid resource"),
+        (&public(BUCKET).replace("\"*\"", "{\"AWS\":\"alice\"}"), "Invalid principal in policy"),
+        (&public(BUCKET).replace("s3:GetObject", "s3:Fetch"), "Policy has invalid action"),
+        (&long, "Normalized policy document exceeds the maximum allowed size of 20480 bytes"),
+    ] {
+        let refusal = refused(put(policy).await);
+        assert_eq!((refusal.status, &*refusal.code, &*refusal.message), (400, "MalformedPolicy", message));
+    }
+    assert_eq!(code(put("").await), is(400, "MissingRequestBodyError"));
+    assert_eq!(code(put(&" ".repeat(70_000)).await), is(400, "MaxMessageLengthExceeded"));
+    let kept = client.get_bucket_policy().bucket(BUCKET).send().await.expect("the policy");
+    assert_eq!(kept.policy, Some(private("before")), "a refused change changes nothing");
+    let nowhere = client.put_bucket_policy().bucket("nowhere").policy(public("nowhere")).send().await;
+    assert_eq!(code(nowhere), is(404, "NoSuchBucket"));
+}
+
+#[tokio::test]
+async fn a_public_policy_is_refused_while_the_bucket_blocks_it() {
+    let (_node, client) = a_bucket().await;
+    let put = |policy: String| client.put_bucket_policy().bucket(BUCKET).policy(policy).send();
+    let refusal = refused(put(public(BUCKET)).await);
+    assert_eq!((refusal.status, &*refusal.code), (403, "AccessDenied"), "a new bucket blocks it");
+    assert!(refusal.message.ends_with(
+        "because public policies are prevented by the BlockPublicPolicy setting in S3 Block Public Access."
+    ));
+    put(private("p")).await.expect("a policy that is not public");
+    let others = PublicAccessBlockConfiguration::builder()
+        .block_public_acls(true)
+        .ignore_public_acls(true)
+        .restrict_public_buckets(true)
+        .build();
+    let block = client.put_public_access_block().bucket(BUCKET);
+    block.public_access_block_configuration(others).send().await.expect("a block");
+    put(public(BUCKET)).await.expect("a public policy");
+    let all = PublicAccessBlockConfiguration::builder().block_public_policy(true).build();
+    let block = client.put_public_access_block().bucket(BUCKET);
+    block.public_access_block_configuration(all).send().await.expect("a block");
+    let stays = client.get_bucket_policy().bucket(BUCKET).send().await.expect("the policy");
+    assert_eq!(stays.policy, Some(public(BUCKET)), "policies from before stay");
+    assert_eq!(code(put(public(BUCKET)).await), is(403, "AccessDenied"));
+}
+
+#[tokio::test]
+async fn a_policy_names_users_that_exist() {
+    let (_node, client) = a_bucket().await;
+    let of = |principal: &str| private("p").replace("arn:aws:iam::000000000001:root", principal);
+    let put = |policy: String| client.put_bucket_policy().bucket(BUCKET).policy(policy).send();
+    for principal in ["arn:aws:iam::000000000001:user/alice", "arn:aws:iam::111122223333:user/alice", "AIDA"]
+    {
+        let refusal = refused(put(of(principal)).await);
+        assert_eq!((refusal.status, &*refusal.code), (400, "MalformedPolicy"), "{principal}");
+        assert_eq!(refusal.message, "Invalid principal in policy");
+    }
+    put(of("000000000001")).await.expect("the account");
+}
