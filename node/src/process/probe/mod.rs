@@ -4,6 +4,8 @@
 //! PUT bucket -> PUT object -> GET object, compare -> DELETE object -> DELETE bucket
 //! ```
 //!
+//! With `--bucket` the bucket is there and stays: what a user who may not make buckets can ask for.
+//!
 //! Each step is one request of its own connection, in clear or over TLS, signed with SigV4, path style. After
 //! a failed step the probe still tries to remove what it made. All together ends within 30 s: it is what a
 //! rollout or a cron job waits for, and its exit code is the answer.
@@ -57,6 +59,20 @@ pub struct ProbeArgs {
     /// Region that requests are signed for
     #[arg(long, default_value = REGION)]
     pub region: String,
+    /// A bucket that is there, for the object [default: one that is made and deleted]
+    #[arg(long, value_name = "NAME", value_parser = bucket_name)]
+    pub bucket: Option<String>,
+}
+
+/// The name of a bucket, as a path has it without an escape.
+fn bucket_name(text: &str) -> Result<String, &'static str> {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b".-".contains(&byte);
+    let named = (3..=63).contains(&text.len()) && text.bytes().all(is_plain);
+    if named {
+        Ok(text.to_owned())
+    } else {
+        Err("a bucket's name is 3 to 63 lower-case letters, digits, '-' and '.'")
+    }
 }
 
 /// Host and port of an endpoint.
@@ -196,6 +212,8 @@ struct Client<'a> {
     access_key_id: String,
     secret: Secret,
     clock: &'a dyn Clock,
+    /// Whether the bucket is made and deleted.
+    makes_bucket: bool,
 }
 
 /// Probes the endpoint on a runtime of its own, with the credentials that `variable` returns.
@@ -221,15 +239,19 @@ async fn ask(
     let read = |name| variable(name).filter(|text| !text.is_empty()).ok_or(ProbeError::Credentials(name));
     let access_key_id = read(ACCESS_KEY_LINE)?;
     let secret = Secret::new(read(SECRET_KEY_LINE)?);
-    let ProbeArgs { endpoint, ca, region } = arguments;
+    let ProbeArgs { endpoint, ca, region, bucket } = arguments;
     let tls = match &endpoint.tls_name {
         Some(name) => Some((HttpsConnector::new(ca.as_deref())?, name)),
         None if ca.is_some() => return Err(ProbeError::CaInClear),
         None => None,
     };
-    let client = Client { endpoint, tls, region, access_key_id, secret, clock };
-    let bucket = format!("/probe-{}", hex::encode(rng.next_id()));
-    let object = format!("{bucket}/{KEY}");
+    let makes_bucket = bucket.is_none();
+    let client = Client { endpoint, tls, region, access_key_id, secret, clock, makes_bucket };
+    let name = format!("probe-{}", hex::encode(rng.next_id()));
+    let (bucket, object) = match bucket {
+        Some(bucket) => (format!("/{bucket}"), format!("/{bucket}/{name}")),
+        None => (format!("/{name}"), format!("/{name}/{KEY}")),
+    };
     let mut bytes = vec![0; OBJECT_BYTES];
     rng.fill(&mut bytes);
     let outcome = tokio::time::timeout(TIMEOUT, client.steps(&bucket, &object, bytes.into())).await;
@@ -243,20 +265,22 @@ async fn ask(
 
 impl Client<'_> {
     async fn steps(&self, bucket: &str, object: &str, bytes: Bytes) -> Result<(), ProbeError> {
-        self.step(ProbeStep::CreateBucket, bucket, Bytes::new()).await?;
+        if self.makes_bucket {
+            self.step(ProbeStep::CreateBucket, bucket, Bytes::new()).await?;
+        }
         self.step(ProbeStep::PutObject, object, bytes.clone()).await?;
         let got = self.step(ProbeStep::GetObject, object, Bytes::new()).await?;
         if got != bytes {
             return Err(ProbeError::Different { got: got.len(), put: bytes.len() });
         }
-        self.step(ProbeStep::DeleteObject, object, Bytes::new()).await?;
-        self.step(ProbeStep::DeleteBucket, bucket, Bytes::new()).await?;
-        Ok(())
+        self.clean_up(bucket, object).await
     }
 
     async fn clean_up(&self, bucket: &str, object: &str) -> Result<(), ProbeError> {
         self.step(ProbeStep::DeleteObject, object, Bytes::new()).await?;
-        self.step(ProbeStep::DeleteBucket, bucket, Bytes::new()).await?;
+        if self.makes_bucket {
+            self.step(ProbeStep::DeleteBucket, bucket, Bytes::new()).await?;
+        }
         Ok(())
     }
 

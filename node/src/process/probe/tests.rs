@@ -99,10 +99,15 @@ fn verify(head: &str) {
 }
 
 async fn run(answers: Vec<Answer>) -> (Result<(), ProbeError>, Vec<String>) {
+    run_in(None, answers).await
+}
+
+async fn run_in(bucket: Option<&str>, answers: Vec<Answer>) -> (Result<(), ProbeError>, Vec<String>) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback");
     let endpoint = format!("http://{}", listener.local_addr().expect("bound"));
     let endpoint = Endpoint::parse(&endpoint).expect("a URL");
-    let arguments = ProbeArgs { endpoint, ca: None, region: "eu-test-1".to_owned() };
+    let bucket = bucket.map(str::to_owned);
+    let arguments = ProbeArgs { endpoint, ca: None, region: "eu-test-1".to_owned(), bucket };
     let clock = SystemClock::new();
     let (outcome, (heads, _open)) =
         tokio::join!(ask(&arguments, &variable, &clock, &SystemRng), serve(listener, answers));
@@ -127,6 +132,23 @@ async fn an_object_that_comes_back_is_removed_with_its_bucket() {
         format!("DELETE {bucket}"),
     ];
     assert_eq!(heads, expected);
+}
+
+#[tokio::test]
+async fn a_bucket_that_is_named_is_neither_made_nor_deleted() {
+    let (outcome, heads) = run_in(Some("photos"), vec![OK, Answer::Echo, GONE]).await;
+    outcome.expect("it came back");
+    let object = heads[0].strip_prefix("PUT ").expect("the object first");
+    assert!(object.starts_with("/photos/probe-"), "{object}");
+    assert_eq!(heads, [format!("PUT {object}"), format!("GET {object}"), format!("DELETE {object}")]);
+    let (outcome, heads) = run_in(Some("photos"), vec![Answer::Fixed(403, ""), GONE]).await;
+    let error = outcome.expect_err("refused");
+    assert!(matches!(error, ProbeError::Refused { step: ProbeStep::PutObject, .. }), "{error}");
+    assert_eq!(heads.len(), 2, "the object is removed, and the bucket is not");
+    assert_eq!(bucket_name("photos.eu-1"), Ok("photos.eu-1".to_owned()));
+    for name in ["ab", "Photos", "a/b", "a?b", ""] {
+        assert!(bucket_name(name).is_err(), "{name}");
+    }
 }
 
 #[tokio::test]
@@ -156,7 +178,7 @@ async fn an_endpoint_that_is_not_http_or_not_there_is_told() {
 
     let free = TcpListener::bind("127.0.0.1:0").await.expect("loopback").local_addr().expect("bound");
     let endpoint = Endpoint::parse(&format!("http://{free}/")).expect("a URL");
-    let arguments = ProbeArgs { endpoint, ca: None, region: REGION.to_owned() };
+    let arguments = ProbeArgs { endpoint, ca: None, region: REGION.to_owned(), bucket: None };
     let error = ask(&arguments, &variable, &SystemClock::new(), &SystemRng).await.expect_err("nothing there");
     assert!(error.to_string().starts_with(&format!("CreateBucket: connect to {free}: ")), "{error}");
 }
@@ -172,12 +194,13 @@ async fn a_silent_endpoint_fails_the_probe_within_thirty_seconds() {
 #[test]
 fn credentials_come_from_the_environment_and_endpoints_are_bare() {
     let endpoint = Endpoint::parse("http://localhost:9000").expect("a URL");
-    let arguments = ProbeArgs { endpoint, ca: None, region: REGION.to_owned() };
+    let arguments = ProbeArgs { endpoint, ca: None, region: REGION.to_owned(), bucket: None };
     let half = |name: &str| variable(name).filter(|_| name != SECRET_KEY_LINE);
     let error = probe(&arguments, &half, &SystemClock::new(), &SystemRng).expect_err("half of a pair");
     assert_eq!(error.to_string(), "AWS_SECRET_ACCESS_KEY is not set");
     let endpoint = Endpoint::parse("http://localhost:9000").expect("a URL");
-    let arguments = ProbeArgs { endpoint, ca: Some("ca.crt".into()), region: REGION.to_owned() };
+    let arguments =
+        ProbeArgs { endpoint, ca: Some("ca.crt".into()), region: REGION.to_owned(), bucket: None };
     let error = probe(&arguments, &variable, &SystemClock::new(), &SystemRng).expect_err("in clear");
     assert!(matches!(error, ProbeError::CaInClear), "{error}");
     for (text, address) in [
