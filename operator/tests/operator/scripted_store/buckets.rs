@@ -152,7 +152,7 @@ async fn a_refused_configuration_is_reported_and_the_rest_is_set() {
     assert!(store.bucket("photos").expect("made").documents.contains_key("publicAccessBlock"));
     assert_eq!(server.get(PHOTOS).expect("there")["status"]["bucket"], "photos", "it is this object's");
     store.mend();
-    // What passes by itself is tried again soon, and nothing of the last status is lost.
+    // A refusal that passes by itself is tried again soon, and nothing of the last status is lost.
     store.fail("PUT /photos?cors", StoreFault::Refused(503, "SlowDown", "Reduce your request rate"));
     let look = step(&server, &store, PHOTOS).await.expect("reported");
     assert_eq!(look, NextLook::After(Duration::from_secs(10)));
