@@ -19,6 +19,7 @@ use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
 use sherd_node::process::serve::run::{Addresses, run};
 use sherd_node::process::status::status;
+use sherd_node::process::user::user;
 use sherd_node::process::{dev, parent, working_directory};
 use sherd_store::machine::cpu;
 use sherd_store::machine::system::{SystemClock, SystemRng};
@@ -40,7 +41,7 @@ fn main() -> ExitCode {
         Command::Dev(arguments @ DevArgs { nodes: Some(count), .. }) => develop(arguments, count),
         Command::Dev(arguments) => match dev::prepare(arguments, &sources, &SystemRng) {
             Ok(dev) => start(dev.config.clone(), |addresses| {
-                print(&format!("{}{}", listening(addresses), dev.example(addresses.s3)));
+                print(&format!("{}{}", listening(addresses), dev.example(addresses.s3, addresses.iam)));
             }),
             Err(error) => fail(Exit::Refused, &error),
         },
@@ -50,6 +51,7 @@ fn main() -> ExitCode {
             Err(error) => fail(Exit::Volumes, &error),
         },
         Command::Status(arguments) => status(&arguments),
+        Command::User(arguments) => user(&arguments),
         Command::Ca(arguments) => {
             match ca(&arguments, &SystemClock::new(), &SystemRng, &mut std::io::stdout().lock()) {
                 Ok(()) => Exit::Done.into(),
@@ -123,10 +125,11 @@ fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
 }
 
 fn listening(addresses: Addresses) -> String {
-    let Addresses { s3, tls, admin, node } = addresses;
+    let Addresses { s3, tls, admin, iam, node } = addresses;
     let scheme = if tls { "https" } else { "http" };
     let node = node.map(|node| format!("Nodes listening on {node}\n")).unwrap_or_default();
-    format!("S3 listening on {scheme}://{s3}\nAdmin listening on http://{admin}\n{node}")
+    let iam = iam.map(|iam| format!("IAM listening on {scheme}://{iam}\n")).unwrap_or_default();
+    format!("S3 listening on {scheme}://{s3}\nAdmin listening on http://{admin}\n{iam}{node}")
 }
 
 /// Prints to standard output; a reader that went away does not stop a node.

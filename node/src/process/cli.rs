@@ -12,6 +12,7 @@ use crate::process::config::source::Sources;
 use crate::process::inspect::InspectArgs;
 use crate::process::probe::ProbeArgs;
 use crate::process::status::StatusArgs;
+use crate::process::user::UserArgs;
 
 /// A storage node of Sherd, an S3-compatible, erasure-coded object store.
 #[derive(Debug, Parser)]
@@ -45,6 +46,14 @@ pub enum Command {
         after_help = STATUS_EXIT_CODES
     )]
     Status(StatusArgs),
+    /// Make and change users, their access keys and their policies
+    #[command(
+        long_about = "Make and change users, their access keys and their policies.\n\n\
+            Asks a node of the cluster with the certificate of an admin or an operator, such as one made by\n\
+            `sherd-node ca issue --role admin`. Changes are in force through every node when a command returns.",
+        after_help = USER_EXIT_CODES
+    )]
+    User(UserArgs),
     /// Make a cluster's certificate authority, and issue the certificates of its nodes and operators
     Ca(CaArgs),
     /// Put an object through an S3 endpoint, read it back and remove it
@@ -70,6 +79,10 @@ pub struct DevArgs {
     /// Address of metrics and health, without authentication. Further nodes take the ports after it
     #[arg(long, value_name = "ADDRESS", default_value = "127.0.0.1:9200")]
     pub admin_listen: SocketAddr,
+    /// Address of the query API of IAM, for users, keys and policies; further nodes take the ports after it
+    /// [default: 127.0.0.1:9300; a free port where --listen has port 0]
+    #[arg(long, value_name = "ADDRESS")]
+    pub iam_listen: Option<SocketAddr>,
     /// Address of the first node for the other nodes; further nodes take the ports after it [default:
     /// the S3 port plus 100, on the loopback]
     #[arg(long, value_name = "ADDRESS", requires = "nodes")]
@@ -114,6 +127,12 @@ Exit codes:
   0    every volume of every set is healed
   1    the cluster serves, and something is missing
   2    it does not serve: a set has too few volumes to read, it is forming, or the node does not answer";
+
+const USER_EXIT_CODES: &str = "\
+Exit codes:
+  0    done
+  1    refused, for the reason on standard error, or the node does not answer
+  2    the command line was refused";
 
 /// Parses a command line, and remembers where each setting came from.
 ///

@@ -45,6 +45,8 @@ pub(crate) const AHEAD_BYTES_MAX: usize = 512;
 pub(crate) const PROXIES_MAX: usize = 32;
 /// Probes and a few scrapers: more connections than that are a mistake.
 pub(crate) const ADMIN_CONNECTIONS_MAX: usize = 64;
+/// Tools that change users and policies: a connection each, and an operator's few.
+pub(crate) const IAM_CONNECTIONS_MAX: usize = 256;
 /// Scrapes of one second that are made; further ones get the last. One costs 0.2 ms, so these take 2 % of a
 /// core.
 pub(crate) const SCRAPES_PER_SECOND: u32 = 100;

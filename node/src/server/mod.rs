@@ -9,6 +9,7 @@
 
 pub(crate) mod limits;
 pub mod admin;
+pub mod iam;
 mod admission;
 mod exchange;
 mod handshakes;

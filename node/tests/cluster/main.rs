@@ -24,6 +24,7 @@ mod cors;
 mod crowds;
 mod emptied;
 mod forms;
+mod iam;
 mod intruders;
 mod links;
 mod lists;

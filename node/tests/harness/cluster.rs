@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
 use std::net::{SocketAddr, TcpListener};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::Mutex;
@@ -41,6 +41,7 @@ pub(crate) struct ClusterShape {
     relays: Relays,
     lines: &'static str,
     upkeep: &'static str,
+    iam: bool,
 }
 
 /// The relays between nodes.
@@ -55,7 +56,7 @@ enum Relays {
 
 /// A cluster of `nodes` nodes with a volume each.
 pub(crate) const fn cluster_of(nodes: usize) -> ClusterShape {
-    ClusterShape { nodes, volumes: 1, relays: Relays::None, lines: "", upkeep: "" }
+    ClusterShape { nodes, volumes: 1, relays: Relays::None, lines: "", upkeep: "", iam: false }
 }
 
 impl ClusterShape {
@@ -67,6 +68,11 @@ impl ClusterShape {
     /// With more lines of configuration on each node, the first of them in table `[cluster]`.
     pub(crate) const fn configured(self, lines: &'static str) -> Self {
         Self { lines, ..self }
+    }
+
+    /// With IAM on each node, and one master key for all.
+    pub(crate) const fn with_iam(self) -> Self {
+        Self { iam: true, ..self }
     }
 
     /// With more lines in table `[upkeep]` of each node's configuration.
@@ -103,7 +109,8 @@ impl ClusterShape {
                 .enumerate()
                 .map(|(to, address)| relays.get(&(node, to)).map_or(*address, |relay| relay.address));
             let lines = pki.lines(&name(node), addresses[node], &seen.collect::<Vec<_>>(), self.upkeep);
-            members.push(empty().of_volumes(self.volumes).serve(&(lines + self.lines)));
+            let iam = if self.iam { pki.iam_lines() } else { String::new() };
+            members.push(empty().of_volumes(self.volumes).serve(&(iam + &lines + self.lines)));
         }
         let running = (0..self.nodes).map(|_| None).collect();
         TestCluster { addresses, relays, members, running, pki }
@@ -191,6 +198,17 @@ impl Pki {
     /// A peer with a certificate that is valid now.
     pub(crate) fn trust(&self, name: &str, role: Role) -> Trust {
         Trust::load(self.issue(name, role), self.identity(name, role)).expect("files that were just issued")
+    }
+
+    /// The lines of a node that serves IAM, with the master key of the cluster.
+    fn iam_lines(&self) -> String {
+        let path = self.ca().with_file_name("master.key");
+        if !path.exists() {
+            let mut file = fs::File::options().mode(0o600).create_new(true).write(true).open(&path);
+            let file = file.as_mut().expect("a new file");
+            std::io::Write::write_all(file, &[7; 32]).expect("the folder is writable");
+        }
+        format!("iam_listen = \"127.0.0.1:0\"\nmaster_key_file = \"{}\"\n", path.display())
     }
 
     /// The configuration of a node that listens at `own` and finds all nodes at `seen`.

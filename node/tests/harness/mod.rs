@@ -13,6 +13,7 @@ pub(crate) mod chain;
 pub(crate) mod cluster;
 pub(crate) mod data;
 pub(crate) mod form;
+pub(crate) mod iam;
 pub(crate) mod mounts;
 pub(crate) mod raw;
 pub(crate) mod record;
@@ -92,6 +93,8 @@ pub(crate) struct Node {
     pub(crate) endpoint: String,
     /// Where it serves metrics and health.
     pub(crate) admin: String,
+    /// Where it serves IAM: `http://127.0.0.1:PORT`; `None` where it does not.
+    pub(crate) iam: Option<String>,
     /// The root access key.
     pub(crate) access_key: String,
     /// Its secret.
@@ -214,6 +217,14 @@ impl Stopped {
         self.dir.path().join("stderr.log")
     }
 
+    /// Whether it serves IAM.
+    fn serves_iam(&self) -> bool {
+        match &self.how {
+            How::Dev => true,
+            How::Serve(lines) => lines.contains("iam_listen"),
+        }
+    }
+
     /// The call of the binary.
     fn command(&self) -> Command {
         let mut command = match self.descriptors {
@@ -293,6 +304,12 @@ impl Node {
             .timeout_config(TimeoutConfig::disabled())
             .build();
         Client::from_conf(config)
+    }
+
+    /// A client of IAM with the root key.
+    pub(crate) fn iam_client(&self) -> iam::IamClient {
+        let endpoint = self.iam.as_ref().expect("it serves IAM");
+        iam::IamClient::new(endpoint, &self.access_key, &self.secret_key)
     }
 
     /// Its folder.
@@ -429,7 +446,7 @@ fn start(stopped: Stopped) -> Result<Node, Refused> {
     let child = child.expect("the binary was built with the tests");
     let mut process = Process { child, log };
     let lines = lines(&mut process);
-    let Some((endpoint, admin)) = addresses(&lines) else {
+    let Some((endpoint, admin, iam)) = addresses(&lines, stopped.serves_iam()) else {
         let code = match process.child.try_wait().expect("the process is a child of ours") {
             None if !lines_ended(&lines) => panic!("the node neither listens nor ends"),
             _ => process.wait().and_then(|status| status.code()),
@@ -439,7 +456,7 @@ fn start(stopped: Stopped) -> Result<Node, Refused> {
         return Err(Refused { code, said: String::from_utf8_lossy(said).into_owned() });
     };
     let (access_key, secret_key) = credentials(&stopped.credentials());
-    Ok(Node { endpoint, admin, access_key, secret_key, process, stopped, recorder: None })
+    Ok(Node { endpoint, admin, iam, access_key, secret_key, process, stopped, recorder: None })
 }
 
 /// The lines of its stdout, read to the end so that the node never waits for a reader.
@@ -460,11 +477,11 @@ fn lines_ended(lines: &mpsc::Receiver<String>) -> bool {
     matches!(lines.try_recv(), Err(mpsc::TryRecvError::Disconnected))
 }
 
-/// Where it serves S3 and admin; nothing when it ends, or says nothing for too long.
-fn addresses(lines: &mpsc::Receiver<String>) -> Option<(String, String)> {
+/// Where it serves S3, admin and, where it does, IAM; nothing when it ends, or says nothing for too long.
+fn addresses(lines: &mpsc::Receiver<String>, serves_iam: bool) -> Option<(String, String, Option<String>)> {
     let deadline = Instant::now() + DEADLINE;
-    let (mut s3, mut admin) = (None, None);
-    while s3.is_none() || admin.is_none() {
+    let (mut s3, mut admin, mut iam) = (None, None, None);
+    while s3.is_none() || admin.is_none() || (serves_iam && iam.is_none()) {
         let line = lines.recv_timeout(deadline.saturating_duration_since(Instant::now())).ok()?;
         let address = |name: &str| {
             let (_, address) = line.split_once(name)?;
@@ -472,8 +489,9 @@ fn addresses(lines: &mpsc::Receiver<String>) -> Option<(String, String)> {
         };
         s3 = s3.or_else(|| address("S3 listening on "));
         admin = admin.or_else(|| address("Admin listening on "));
+        iam = iam.or_else(|| address("IAM listening on "));
     }
-    s3.zip(admin)
+    Some((s3?, admin?, iam))
 }
 
 /// The root credentials, as a shell reads them: `AWS_ACCESS_KEY_ID=...`, `AWS_SECRET_ACCESS_KEY=...`.

@@ -18,6 +18,7 @@ mod cors;
 mod delete;
 mod etag;
 mod form;
+mod iam;
 mod keys;
 mod letter;
 mod listing;

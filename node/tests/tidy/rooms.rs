@@ -15,8 +15,12 @@ struct House {
     rooms: &'static [&'static str],
 }
 
-const HOUSES: [House; 6] = [
+const HOUSES: [House; 7] = [
     House { src: "node/src/", rooms: &["process", "server", "health", "audit", "log"] },
+    House {
+        src: "node/iam/src/",
+        rooms: &["service", "actions", "authorize", "request", "auth", "answer", "fault", "form", "limits"],
+    },
     House { src: "node/net/src/", rooms: &["rpc", "links", "grpc", "wire", "tls"] },
     House {
         src: "node/store/src/",

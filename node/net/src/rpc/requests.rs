@@ -44,9 +44,6 @@ pub enum NoAnswer {
     /// Its body broke off.
     #[error("the answer broke off")]
     BrokeOff,
-    /// This node does not serve what it is for.
-    #[error("this node does not serve that")]
-    NotServed,
 }
 
 /// Holds what answers the requests, once it is there. Cheap to clone.
@@ -96,7 +93,6 @@ impl RequestSlot {
         answered.map_err(|error| match error {
             NoAnswer::TooLong => Status::out_of_range(error.to_string()),
             NoAnswer::BrokeOff => Status::unavailable(error.to_string()),
-            NoAnswer::NotServed => Status::unimplemented(error.to_string()),
         })
     }
 }
@@ -121,7 +117,7 @@ mod tests {
             request: Request<Bytes>,
         ) -> BoxFuture<'static, Result<Response<Bytes>, NoAnswer>> {
             let body = request.into_body();
-            async move { if body.is_empty() { Err(NoAnswer::NotServed) } else { Ok(Response::new(body)) } }
+            async move { if body.is_empty() { Err(NoAnswer::BrokeOff) } else { Ok(Response::new(body)) } }
                 .boxed()
         }
     }
@@ -140,7 +136,7 @@ mod tests {
         assert_eq!(asked(&slot, "text").await, Err(tonic::Code::Unavailable));
         slot.fill(Arc::new(Echo));
         assert_eq!(asked(&slot, "text").await, Ok(Bytes::from("text")));
-        assert_eq!(asked(&slot, "").await, Err(tonic::Code::Unimplemented));
+        assert_eq!(asked(&slot, "").await, Err(tonic::Code::Unavailable));
         slot.empty();
         assert_eq!(asked(&slot, "text").await, Err(tonic::Code::Unavailable));
     }

@@ -68,6 +68,8 @@ pub struct Config {
     pub listen: SocketAddr,
     /// Where metrics and health are served.
     pub admin_listen: SocketAddr,
+    /// Where the query API of IAM is served; `None` where it is not.
+    pub iam_listen: Option<SocketAddr>,
     /// The certificate that S3 clients are shown; `None` where S3 is served in clear text.
     pub tls: Option<CertificateFiles>,
     /// The nodes that store together and this one's place among them; `None` where a node stores alone.
@@ -174,6 +176,7 @@ impl Config {
             parity,
             listen,
             admin_listen,
+            iam_listen,
             node_listen,
             region,
             domains,
@@ -206,7 +209,7 @@ impl Config {
 
         let listen = listen.unwrap_or(loopback(S3_PORT));
         let admin_listen = admin_listen.unwrap_or(loopback(ADMIN_PORT));
-        judge.addresses(listen, admin_listen, cluster.as_ref())?;
+        judge.addresses(listen, admin_listen, iam_listen, cluster.as_ref())?;
         let region = judge.region(region)?;
         let domains = judge.domains(domains.unwrap_or_default().0)?;
         let trusted_proxies = judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?;
@@ -220,6 +223,7 @@ impl Config {
             shape,
             listen,
             admin_listen,
+            iam_listen,
             tls: judge.tls(tls)?,
             cluster,
             region,
@@ -395,11 +399,13 @@ impl Judge<'_> {
         &self,
         s3: SocketAddr,
         admin: SocketAddr,
+        iam: Option<SocketAddr>,
         cluster: Option<&ClusterConfig>,
     ) -> Result<(), ConfigError> {
         let listeners = [
             ("", "S3", Some(s3)),
             ("admin_listen", "admin", Some(admin)),
+            ("iam_listen", "IAM", iam),
             ("node_listen", "node", cluster.map(|cluster| cluster.node_listen)),
         ];
         for (count, &(key, _, address)) in listeners.iter().enumerate() {

@@ -33,6 +33,9 @@ pub struct Settings {
     /// Address of metrics and health, without authentication [default: 127.0.0.1:9200]
     #[arg(long, env = "SHERD_ADMIN_LISTEN", value_name = "ADDRESS")]
     pub admin_listen: Option<SocketAddr>,
+    /// Address of the query API of IAM and STS, for users, keys and policies [default: none, not served]
+    #[arg(long, env = "SHERD_IAM_LISTEN", value_name = "ADDRESS")]
+    pub iam_listen: Option<SocketAddr>,
     /// Address for the other nodes of the cluster, and for operators and admins; certificates on both
     /// sides [default: the port of this node's address in cluster.nodes, on 0.0.0.0]
     #[arg(long, env = "SHERD_NODE_LISTEN", value_name = "ADDRESS")]
@@ -304,6 +307,7 @@ impl Settings {
             parity: self.parity.or(lower.parity),
             listen: self.listen.or(lower.listen),
             admin_listen: self.admin_listen.or(lower.admin_listen),
+            iam_listen: self.iam_listen.or(lower.iam_listen),
             node_listen: self.node_listen.or(lower.node_listen),
             region: self.region.or(lower.region),
             domains: self.domains.or(lower.domains),

@@ -49,7 +49,7 @@ pub struct Dev {
 /// # Errors
 /// [`ConfigError`] when the directory cannot be made, or its credentials are open to others.
 pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<Dev, ConfigError> {
-    let DevArgs { dir, volumes, listen, admin_listen, log, nodes: _, node_listen: _ } = arguments;
+    let DevArgs { dir, volumes, listen, admin_listen, iam_listen, log, nodes: _, node_listen: _ } = arguments;
     let absolute = make_directory(&dir)?;
     let mut paths = Vec::new();
     for number in 1..=volumes.unwrap_or(VOLUMES) {
@@ -66,6 +66,7 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         master_key_file: Some(master_key_file),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
+        iam_listen: Some(ports::iam_or_default(iam_listen, listen)),
         // A user may remove a volume to see it come back.
         upkeep: UpkeepSettings { adopt_after: Some(Period(Duration::ZERO)), ..UpkeepSettings::default() },
         log,
@@ -93,14 +94,14 @@ fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, I
 }
 
 impl Dev {
-    /// The lines to paste into another terminal, for a node that listens on `s3`.
-    pub fn example(&self, s3: SocketAddr) -> String {
-        example(&self.credentials_file, s3)
+    /// The lines to paste into another terminal, for a node that listens on `s3` and, for IAM, on `iam`.
+    pub fn example(&self, s3: SocketAddr, iam: Option<SocketAddr>) -> String {
+        example(&self.credentials_file, s3, iam)
     }
 }
 
-/// Writes what to paste into another terminal for a first object.
-fn example(credentials_file: &Path, s3: SocketAddr) -> String {
+/// Writes the lines to paste into another terminal for a first object and a first user.
+fn example(credentials_file: &Path, s3: SocketAddr, iam: Option<SocketAddr>) -> String {
     let aws = format!("aws --endpoint-url http://{} --region {REGION}", reachable(s3));
     let mut text = String::from("\nTry it from another terminal in this directory:\n");
     for line in [
@@ -111,6 +112,14 @@ fn example(credentials_file: &Path, s3: SocketAddr) -> String {
         format!("{aws} s3 cp s3://demo/hello.txt -"),
     ] {
         writeln!(text, "  {line}").expect("a String takes every text");
+    }
+    if let Some(iam) = iam {
+        let aws = format!("aws --endpoint-url http://{} --region {REGION} iam", reachable(iam));
+        for line in
+            [format!("{aws} create-user --user-name ada"), format!("{aws} create-access-key --user-name ada")]
+        {
+            writeln!(text, "  {line}").expect("a String takes every text");
+        }
     }
     text
 }
@@ -151,6 +160,7 @@ mod tests {
             volumes: Some(volumes),
             listen: any,
             admin_listen: any,
+            iam_listen: None,
             node_listen: None,
             log: LogSettings::default(),
         };
@@ -193,7 +203,7 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let mut dev = start(dir.path(), 1).expect("made");
         dev.credentials_file = PathBuf::from("./sherd-data/credentials.env");
-        let text = dev.example("0.0.0.0:9000".parse().expect("an address"));
+        let text = dev.example("0.0.0.0:9000".parse().expect("an address"), None);
         assert!(text.contains("set -a; . ./sherd-data/credentials.env; set +a\n"), "{text}");
         assert!(
             text.contains("aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 mb s3://demo\n"),

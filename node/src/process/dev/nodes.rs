@@ -27,7 +27,7 @@ use sherd_core::id::ClusterId;
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, AuthorityError, Role};
 
-use super::ports::{self, NodePorts, PortError};
+use super::ports::{self, FirstPorts, NodePorts, PortError};
 use super::{
     CREDENTIALS, CREDENTIALS_MODE, MASTER_KEY, example, find_or_make_credentials, for_shell, make_directory,
     reachable,
@@ -123,13 +123,16 @@ pub fn prepare(
     clock: &dyn Clock,
     rng: &dyn Rng,
 ) -> Result<DevCluster, DevError> {
-    let DevArgs { dir, nodes: _, volumes, listen, admin_listen, node_listen, log } = arguments;
+    let DevArgs { dir, nodes: _, volumes, listen, admin_listen, iam_listen, node_listen, log } = arguments;
     let absolute = make_directory(&dir)?;
     let credentials_file = absolute.join(CREDENTIALS);
     let credentials = find_or_make_credentials(&credentials_file, rng)?;
     let master_key_file = absolute.join(MASTER_KEY);
     master_key::find_or_make(&master_key_file, CREDENTIALS_MODE, rng).map_err(ConfigError::from)?;
-    let ports = ports::choose(count.into(), listen, admin_listen, node_listen)?;
+    let ports = ports::choose(
+        count.into(),
+        FirstPorts { s3: listen, admin: admin_listen, iam: iam_listen, node: node_listen },
+    )?;
     let nodes: Vec<_> = (1..)
         .zip(ports)
         .map(|(number, ports)| DevNode::new(&absolute, number, volumes.unwrap_or(VOLUMES), ports))
@@ -198,6 +201,7 @@ impl DevNode {
             volumes: volumes?,
             listen: self.ports.s3.to_string(),
             admin_listen: self.ports.admin.to_string(),
+            iam_listen: self.ports.iam.to_string(),
             node_listen: self.ports.node.to_string(),
             credentials_file: text(secrets.credentials)?,
             master_key_file: text(secrets.master_key)?,
@@ -244,6 +248,7 @@ struct NodeFile<'a> {
     volumes: Vec<String>,
     listen: String,
     admin_listen: String,
+    iam_listen: String,
     node_listen: String,
     credentials_file: String,
     master_key_file: String,
@@ -342,19 +347,19 @@ impl DevCluster {
     pub fn announcement(&self) -> String {
         let mut out = String::new();
         let rows = self.nodes.iter().map(|node| {
-            let NodePorts { s3, admin, node: peers } = node.ports;
-            [node.name.clone(), format!("http://{s3}"), format!("http://{admin}"), peers.to_string()]
+            let NodePorts { s3, admin, iam, node: peers } = node.ports;
+            let http = |address| format!("http://{address}");
+            [node.name.clone(), http(s3), http(admin), http(iam), peers.to_string()]
         });
-        let heads = ["node", "S3", "admin", "nodes"].map(str::to_owned);
+        let heads = ["node", "S3", "admin", "IAM", "nodes"].map(str::to_owned);
         let rows: Vec<_> = std::iter::once(heads).chain(rows).collect();
         let width = |column: usize| rows.iter().map(|row| row[column].len()).max().unwrap_or_default();
-        let widths = [width(0), width(1), width(2)];
-        for [name, s3, admin, peers] in &rows {
-            let [first, second, third] = widths;
-            writeln!(out, "{name:first$}  {s3:second$}  {admin:third$}  {peers}").expect(TEXT);
+        let [first, second, third, fourth] = [width(0), width(1), width(2), width(3)];
+        for [name, s3, admin, iam, peers] in &rows {
+            writeln!(out, "{name:first$}  {s3:second$}  {admin:third$}  {iam:fourth$}  {peers}").expect(TEXT);
         }
         let Some(DevNode { ports, name, .. }) = self.nodes.first() else { return out };
-        out += &example(&self.directory.join(CREDENTIALS), ports.s3);
+        out += &example(&self.directory.join(CREDENTIALS), ports.s3, Some(ports.iam));
         let path = |path: &str| for_shell(&self.directory.join(path));
         writeln!(out, "\nLook at the cluster, and break it:").expect(TEXT);
         let status = format!(
@@ -423,6 +428,7 @@ mod tests {
             volumes,
             listen: any,
             admin_listen: any,
+            iam_listen: None,
             node_listen: None,
             log,
         }
@@ -512,6 +518,7 @@ mod tests {
             let ports = NodePorts {
                 s3: address(&format!("0.0.0.0:900{port}")),
                 admin: address(&format!("127.0.0.1:920{port}")),
+                iam: address(&format!("127.0.0.1:930{port}")),
                 node: address(&format!("127.0.0.1:910{port}")),
             };
             DevNode::new(Path::new("/x/sherd-data"), number, 1, ports)
@@ -526,9 +533,9 @@ mod tests {
             },
         };
         let expected = "\
-node  S3                   admin                  nodes
-n1    http://0.0.0.0:9000  http://127.0.0.1:9200  127.0.0.1:9100
-n2    http://0.0.0.0:9001  http://127.0.0.1:9201  127.0.0.1:9101
+node  S3                   admin                  IAM                    nodes
+n1    http://0.0.0.0:9000  http://127.0.0.1:9200  http://127.0.0.1:9300  127.0.0.1:9100
+n2    http://0.0.0.0:9001  http://127.0.0.1:9201  http://127.0.0.1:9301  127.0.0.1:9101
 
 Try it from another terminal in this directory:
   set -a; . ./sherd-data/credentials.env; set +a
@@ -536,6 +543,8 @@ Try it from another terminal in this directory:
   echo hello | aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 cp - s3://demo/hello.txt
   aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 ls s3://demo/
   aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 cp s3://demo/hello.txt -
+  aws --endpoint-url http://127.0.0.1:9300 --region us-east-1 iam create-user --user-name ada
+  aws --endpoint-url http://127.0.0.1:9300 --region us-east-1 iam create-access-key --user-name ada
 
 Look at the cluster, and break it:
   sherd-node status --endpoint 127.0.0.1:9100 --ca ./sherd-data/pki/ca.crt --cert ./sherd-data/pki/admin.crt --key ./sherd-data/pki/admin.key

@@ -9,11 +9,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 
 /// How far a node's port for its peers is from its S3 port.
 const NODE_PORT_OFFSET: u16 = 100;
+/// The port of the first node's query API of IAM.
+const IAM_PORT: u16 = 9300;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct NodePorts {
     pub(crate) s3: SocketAddr,
     pub(crate) admin: SocketAddr,
+    pub(crate) iam: SocketAddr,
     pub(crate) node: SocketAddr,
 }
 
@@ -30,7 +33,7 @@ pub enum PortError {
     },
     /// Two listeners get one address.
     #[error(
-        "{address} would be the address of two listeners: choose --listen, --admin-listen and --node-listen farther apart"
+        "{address} would be the address of two listeners: choose --listen, --admin-listen, --iam-listen and --node-listen farther apart"
     )]
     Twice {
         /// That address.
@@ -46,16 +49,27 @@ pub enum PortError {
     },
 }
 
+/// Where the first node of each kind of listener is to be.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FirstPorts {
+    pub(crate) s3: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) iam: Option<SocketAddr>,
+    pub(crate) node: Option<SocketAddr>,
+}
+
+/// The address of the query API where none is given: a free one where S3 takes a free one.
+pub(crate) fn iam_or_default(iam: Option<SocketAddr>, s3: SocketAddr) -> SocketAddr {
+    iam.unwrap_or_else(|| SocketAddr::new(loopback(s3.ip()), if s3.port() == 0 { 0 } else { IAM_PORT }))
+}
+
 /// Chooses the addresses of `count` nodes.
 ///
 /// # Errors
 /// [`PortError`] where they do not fit.
-pub(crate) fn choose(
-    count: u16,
-    s3: SocketAddr,
-    admin: SocketAddr,
-    node: Option<SocketAddr>,
-) -> Result<Vec<NodePorts>, PortError> {
+pub(crate) fn choose(count: u16, first: FirstPorts) -> Result<Vec<NodePorts>, PortError> {
+    let FirstPorts { s3, admin, iam, node } = first;
+    let iam = iam_or_default(iam, s3);
     let node = match node {
         Some(node) => node,
         None if s3.port() == 0 => SocketAddr::new(loopback(s3.ip()), 0),
@@ -68,15 +82,15 @@ pub(crate) fn choose(
     // Held until every port is chosen, so that no free port is found twice.
     let mut held = Vec::new();
     let mut addresses = |first| consecutive_or_free(first, count, &mut held);
-    let (s3, admin, node) = (addresses(s3)?, addresses(admin)?, addresses(node)?);
+    let (s3, admin, iam, node) = (addresses(s3)?, addresses(admin)?, addresses(iam)?, addresses(node)?);
     let mut taken = HashSet::new();
-    for &address in s3.iter().chain(&admin).chain(&node) {
+    for &address in s3.iter().chain(&admin).chain(&iam).chain(&node) {
         if !taken.insert(address) {
             return Err(PortError::Twice { address });
         }
     }
-    let nodes = s3.into_iter().zip(admin).zip(node);
-    Ok(nodes.map(|((s3, admin), node)| NodePorts { s3, admin, node }).collect())
+    let nodes = s3.into_iter().zip(admin).zip(iam).zip(node);
+    Ok(nodes.map(|(((s3, admin), iam), node)| NodePorts { s3, admin, iam, node }).collect())
 }
 
 fn consecutive_or_free(
@@ -115,12 +129,22 @@ mod tests {
         text.parse().expect("an address")
     }
 
+    fn choose(
+        count: u16,
+        s3: SocketAddr,
+        admin: SocketAddr,
+        node: Option<SocketAddr>,
+    ) -> Result<Vec<NodePorts>, PortError> {
+        super::choose(count, FirstPorts { s3, admin, iam: None, node })
+    }
+
     #[test]
     fn nodes_take_the_ports_after_the_first_ones() {
         let nodes = choose(2, address("0.0.0.0:9000"), address("127.0.0.1:9200"), None).expect("they fit");
         let second = NodePorts {
             s3: address("0.0.0.0:9001"),
             admin: address("127.0.0.1:9201"),
+            iam: address("127.0.0.1:9301"),
             node: address("127.0.0.1:9101"),
         };
         assert_eq!((nodes.len(), nodes[1]), (2, second));
@@ -133,8 +157,9 @@ mod tests {
     fn free_ports_are_all_different() {
         let any = address("127.0.0.1:0");
         let nodes = choose(16, any, any, None).expect("there are that many");
-        let ports: HashSet<_> = nodes.iter().flat_map(|node| [node.s3, node.admin, node.node]).collect();
-        assert_eq!(ports.len(), 48);
+        let ports: HashSet<_> =
+            nodes.iter().flat_map(|node| [node.s3, node.admin, node.iam, node.node]).collect();
+        assert_eq!(ports.len(), 64);
         assert!(ports.iter().all(|address| address.port() != 0 && address.ip().is_loopback()));
     }
 

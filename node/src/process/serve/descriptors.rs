@@ -8,7 +8,7 @@ use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use sherd_core::limits::{SEGMENT_FILES_MAX, SHARD_FILES_MAX};
 
 use crate::process::serve::limits::INDEX_FILES_MAX;
-use crate::server::limits::ADMIN_CONNECTIONS_MAX;
+use crate::server::limits::{ADMIN_CONNECTIONS_MAX, IAM_CONNECTIONS_MAX};
 
 /// The process itself: listeners, standard streams, the runtime's own, and files that are looked at for a
 /// moment.
@@ -61,7 +61,7 @@ impl DescriptorLimit {
 /// Descriptors that a node with `volumes` volumes opens beside connections of clients.
 const fn needed(volumes: usize) -> usize {
     let volume = SEGMENT_FILES_MAX + SHARD_FILES_MAX + VOLUME;
-    PROCESS + ADMIN_CONNECTIONS_MAX + INDEX_FILES_MAX + volumes * volume
+    PROCESS + ADMIN_CONNECTIONS_MAX + IAM_CONNECTIONS_MAX + INDEX_FILES_MAX + volumes * volume
 }
 
 #[cfg(test)]

@@ -22,12 +22,14 @@ use sherd_volume::options::Options;
 
 use crate::health::Health;
 use crate::process::config::Config;
+use crate::process::config::credentials::Credentials;
 use crate::process::config::settings::EtagForm;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::root_desk::RootDesk;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{AllowPage, Refusal, RequestBody};
+use sherd_iam::{QueryApi, QueryApiConfig, RootKey};
 use sherd_s3::Gateway;
 use sherd_s3::audit::ErrorCode;
 use sherd_s3::auth::{Secret, StaticCredentials};
@@ -55,6 +57,8 @@ pub struct OpenStore<S> {
     pub service: S,
     /// Lets pages of other origins read answers that are given in its place.
     pub allow_page: AllowPage,
+    /// Answers every request of IAM.
+    pub iam: QueryApi,
     /// How the volumes of all nodes are cut into sets.
     pub shape: PoolShape,
     /// How many nodes there are.
@@ -114,14 +118,16 @@ pub async fn open(
             observed.observe(&metrics, &shown.moment().report);
         }
     });
+    let iam = query_api(config, &store, Arc::clone(&clock), Arc::clone(&rng));
     let protocol = protocol(config, &store, clock, rng.as_ref());
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let pages = protocol.clone();
     if let Some(node) = &node {
-        node.answer_requests(Arc::new(RootDesk::new(protocol.clone())));
+        node.answer_requests(Arc::new(RootDesk::new(protocol.clone(), iam.clone())));
     }
     Ok(OpenStore {
+        iam,
         allow_page: Arc::new(move |head, headers| pages.allow_page(head, headers)),
         service: move |request| -> BoxFuture<'static, _> {
             let protocol = protocol.clone();
@@ -206,6 +212,14 @@ pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn
         limits,
     };
     Gateway::serve(store.objects().clone(), store.iam().clone(), protocol, Arc::new(credentials), clock)
+}
+
+/// Puts the query API of IAM, as a configuration wants it, before a store.
+fn query_api(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> QueryApi {
+    let Credentials { access_key_id, secret_access_key } = &config.credentials;
+    let (access_key, secret) = (access_key_id.clone(), Secret::new(secret_access_key.expose()));
+    let (iam, region) = (store.iam().clone(), config.region.clone());
+    QueryApi::new(QueryApiConfig { iam, root: RootKey { access_key, secret }, region, clock, rng })
 }
 
 /// The answer of S3 where no layer above could give one.

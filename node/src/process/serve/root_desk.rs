@@ -5,8 +5,10 @@ use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
+use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
+use sherd_iam::QueryApi;
 use sherd_net::rpc::{NoAnswer, RequestDesk};
 use sherd_proto::convert::http_call::HttpService;
 use sherd_proto::limits::CALL_BODY_BYTES_MAX;
@@ -16,12 +18,13 @@ use sherd_s3::protocol::Protocol;
 #[derive(Debug)]
 pub(crate) struct RootDesk {
     s3: Protocol,
+    iam: QueryApi,
 }
 
 impl RootDesk {
-    /// Answers by this protocol.
-    pub(crate) const fn new(s3: Protocol) -> Self {
-        Self { s3 }
+    /// Answers by these.
+    pub(crate) const fn new(s3: Protocol, iam: QueryApi) -> Self {
+        Self { s3, iam }
     }
 }
 
@@ -37,13 +40,20 @@ impl RequestDesk for RootDesk {
                 let s3 = self.s3.clone();
                 async move { whole(s3.call_as_root(request).await).await }.boxed()
             }
-            HttpService::Iam => async { Err(NoAnswer::NotServed) }.boxed(),
+            HttpService::Iam => {
+                let iam = self.iam.clone();
+                async move { whole(iam.call_as_root(request).await).await }.boxed()
+            }
         }
     }
 }
 
 /// An answer with all of its body.
-async fn whole(answer: Response<s3s::Body>) -> Result<Response<Bytes>, NoAnswer> {
+async fn whole<B>(answer: Response<B>) -> Result<Response<Bytes>, NoAnswer>
+where
+    B: Body<Data = Bytes>,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
     let (head, body) = answer.into_parts();
     let collected = Limited::new(body, CALL_BODY_BYTES_MAX).collect().await.map_err(|error| {
         if error.is::<LengthLimitError>() { NoAnswer::TooLong } else { NoAnswer::BrokeOff }

@@ -1,6 +1,6 @@
 //! One process from a configuration to its end, in order.
 //!
-//! Load the certificate for S3, bind both listeners (a taken address fails before anything is opened), answer
+//! Load the certificate for S3, bind the listeners (a taken address fails before anything is opened), answer
 //! probes, open the store, announce, serve; on a signal: not ready, a moment later accept no more, let
 //! requests end, cut what is left, close the store, and only then stop answering probes.
 
@@ -8,6 +8,7 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
+use futures::future::OptionFuture;
 use sherd_core::topology::FormationWarning;
 use sherd_volume::options::Durability;
 use tokio::signal::unix::{SignalKind, signal};
@@ -22,6 +23,7 @@ use crate::process::serve::descriptors::DescriptorLimit;
 use crate::process::serve::limits::{BLOCKING_PATIENCE, BLOCKING_THREADS_MAX};
 use crate::process::serve::open::{OpenError, open, refuse};
 use crate::server::admin::serve_admin;
+use crate::server::iam::serve_iam;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
 use sherd_net::tls::{ServedCertificate, TrustError};
 use sherd_store::machine::system::SystemClock;
@@ -76,6 +78,8 @@ pub struct Addresses {
     pub tls: bool,
     /// Metrics and health.
     pub admin: SocketAddr,
+    /// The query API of IAM, where it is served; over TLS where S3 is.
+    pub iam: Option<SocketAddr>,
     /// The address for the other nodes; `None` for a node alone.
     pub node: Option<SocketAddr>,
 }
@@ -114,26 +118,40 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
     let s3 = Listener::bind("S3", config.listen).await?.with_trusted_proxies(config.trusted_proxies.clone());
     let admin = Listener::bind("admin", config.admin_listen).await?;
-    let addresses =
-        Addresses { s3: s3.address(), tls: certificate.is_some(), admin: admin.address(), node: None };
+    let iam = match config.iam_listen {
+        None => None,
+        Some(address) => {
+            Some(Listener::bind("IAM", address).await?.with_trusted_proxies(config.trusted_proxies.clone()))
+        }
+    };
+    let addresses = Addresses {
+        s3: s3.address(),
+        tls: certificate.is_some(),
+        admin: admin.address(),
+        iam: iam.as_ref().map(Listener::address),
+        node: None,
+    };
 
     let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
     let audit = start_audit(&config, &metrics, &tasks, &ended)?;
     let s3 = s3.with_audit(audit.clone(), "s3");
-    let s3 = match certificate {
-        None => s3,
+    let (s3, iam) = match certificate {
+        None => (s3, iam),
         Some(certificate) => {
             tasks.spawn(certificate.clone().follow(ended.clone()));
-            s3.with_certificate(certificate)
+            let iam = iam.map(|iam| iam.with_certificate(certificate.clone()));
+            (s3.with_certificate(certificate), iam)
         }
     };
+    let listeners = ClientListeners { s3, iam };
     tasks.spawn(on_signals(told.clone()).map_err(RunError::Runtime)?);
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
 
-    let result =
-        serve_s3(&config, s3, &told, &metrics, &health, |node| announce(Addresses { node, ..addresses }))
-            .await;
+    let result = serve_clients(&config, listeners, &told, &metrics, &health, |node| {
+        announce(Addresses { node, ..addresses });
+    })
+    .await;
 
     if let Some(audit) = audit {
         audit.close().await;
@@ -174,15 +192,22 @@ fn start_audit(
     Ok(Some(log))
 }
 
+/// The listeners for clients.
+struct ClientListeners {
+    s3: Listener,
+    iam: Option<Listener>,
+}
+
 /// Opens the store, serves it until a signal stops the process, and closes it.
-async fn serve_s3(
+async fn serve_clients(
     config: &Config,
-    listener: Listener,
+    listeners: ClientListeners,
     told: &Life,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
     announce: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), RunError> {
+    let ClientListeners { s3: listener, iam } = listeners;
     // Opening is given up whole: nothing was acknowledged yet.
     let store = tokio::select! {
         biased;
@@ -215,7 +240,9 @@ async fn serve_s3(
     let slow = SlowRequests::after(config.log.slow_request);
     let service = guard(store.service, admission, slow, refuse, store.allow_page);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
-    let served = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
+    let s3 = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
+    let iam = iam.map(|iam| serve_iam(iam, life.clone(), metrics.iam.clone(), store.iam));
+    let served = async { tokio::join!(s3, OptionFuture::from(iam)) };
     let patience = async {
         told.stopped().await;
         health.stop();
@@ -228,7 +255,7 @@ async fn serve_s3(
     };
     tokio::select! {
         biased;
-        () = served => {}
+        _ = served => {}
         () = patience => {}
     }
     (store.close)().await;

@@ -1,24 +1,15 @@
 //! The arguments of `sherd-node status`.
 
-use std::path::PathBuf;
-
 use clap::Args;
+
+use crate::process::node_client::NodeArgs;
 
 /// `sherd-node status`.
 #[derive(Debug, Clone, Args)]
 pub struct StatusArgs {
-    /// Address of a node of the cluster for other nodes (its `node_listen`)
-    #[arg(long, value_name = "HOST:PORT")]
-    pub endpoint: String,
-    /// Certificate of the cluster's authority
-    #[arg(long, value_name = "FILE")]
-    pub ca: PathBuf,
-    /// A certificate of the cluster, in any role
-    #[arg(long, value_name = "FILE")]
-    pub cert: PathBuf,
-    /// Its key
-    #[arg(long, value_name = "FILE")]
-    pub key: PathBuf,
+    /// The node, and the certificate: any role may ask.
+    #[command(flatten)]
+    pub node: NodeArgs,
     /// Write one line of JSON instead of tables
     #[arg(long)]
     pub json: bool,

@@ -41,7 +41,7 @@ pub fn status(arguments: &StatusArgs) -> ExitCode {
 /// # Errors
 /// [`AskError`] when the certificates cannot be used, or the only look found no node.
 async fn ask_and_print(arguments: &StatusArgs) -> Result<ClusterVerdict, AskError> {
-    let asker = StatusAsker::new(arguments).await?;
+    let asker = StatusAsker::new(&arguments.node).await?;
     if !arguments.watch {
         return match asker.ask().await {
             Ok(reply) => Ok(print(arguments, &Ok(reply))),

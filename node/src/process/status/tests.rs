@@ -17,6 +17,7 @@ use tonic::transport::Server;
 use tonic::{Request, Response, Status};
 
 use super::*;
+use crate::process::node_client::NodeArgs;
 use sherd_net::tls::{ConnectedPeer, Trust, TrustFiles};
 use sherd_store::machine::system::SystemClock;
 
@@ -95,7 +96,8 @@ impl Pki {
 
     fn arguments(&self, endpoint: &str, name: &str, role: Role) -> StatusArgs {
         let TrustFiles { ca, cert, key } = self.files(name, role);
-        StatusArgs { endpoint: endpoint.to_owned(), ca, cert, key, json: false, watch: false }
+        let node = NodeArgs { endpoint: endpoint.to_owned(), ca, cert, key };
+        StatusArgs { node, json: false, watch: false }
     }
 }
 
@@ -115,7 +117,7 @@ async fn serve(pki: &Pki, name: &str, role: Role) -> String {
 }
 
 async fn asked(arguments: &StatusArgs) -> Result<StatusReply, String> {
-    let asker = StatusAsker::new(arguments).await.map_err(|error| error.to_string())?;
+    let asker = StatusAsker::new(&arguments.node).await.map_err(|error| error.to_string())?;
     asker.ask().await.map_err(|error| error.to_string())
 }
 
@@ -154,7 +156,7 @@ async fn nothing_at_the_address_and_no_certificate_are_named() {
     let mut arguments = pki.arguments(&address, "anna", Role::Admin);
     let error = asked(&arguments).await.expect_err("it refuses connections");
     assert!(error.starts_with(&format!("connect to {address}: ")), "{error}");
-    arguments.cert = Path::new("/nowhere/anna.crt").to_owned();
+    arguments.node.cert = Path::new("/nowhere/anna.crt").to_owned();
     let error = asked(&arguments).await.expect_err("there is no file");
     assert!(error.starts_with("/nowhere/anna.crt: "), "{error}");
 }

@@ -50,6 +50,8 @@ pub struct Metrics {
     links: LinkFamilies,
     /// Connections of the admin listener, and what they carry.
     pub admin: Traffic,
+    /// Connections of the listener of IAM, and what they carry.
+    pub iam: Traffic,
     /// The S3 listener.
     pub s3: S3Metrics,
     /// Registers of keys.
@@ -274,7 +276,7 @@ impl Metrics {
         constants(&declare, durability);
         let process = ProcessMetrics::new(&declare);
         let (volumes, links) = (VolumeFamilies::new(&declare), LinkFamilies::new(&declare));
-        let admin = admin(&declare);
+        let (admin, iam) = (admin(&declare), iam(&declare));
         let (s3, register, shards) = (s3(&declare), register(&declare), shards(&declare));
         let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
         let (buffer, rpc) = (buffer(&declare), RpcMetrics::new(&declare));
@@ -286,6 +288,7 @@ impl Metrics {
             volumes,
             links,
             admin,
+            iam,
             s3,
             register,
             shards,
@@ -407,6 +410,20 @@ fn admin(declare: &MetricDeclarer<'_>) -> Traffic {
         connections_turned_away: declare.counter(
             "sherd_admin_connections_turned_away_total",
             "Admin connections without a request that were closed because places were few.",
+        ),
+        received_bytes: bytes.with_label_values(&["received"]),
+        sent_bytes: bytes.with_label_values(&["sent"]),
+    }
+}
+
+fn iam(declare: &MetricDeclarer<'_>) -> Traffic {
+    let bytes =
+        declare.counters("sherd_iam_bytes_total", "Bytes on IAM connections, by direction.", &["direction"]);
+    Traffic {
+        connections: declare.gauge("sherd_iam_connections", "IAM connections open."),
+        connections_turned_away: declare.counter(
+            "sherd_iam_connections_turned_away_total",
+            "IAM connections without a request that were closed because places were few.",
         ),
         received_bytes: bytes.with_label_values(&["received"]),
         sent_bytes: bytes.with_label_values(&["sent"]),

@@ -1,0 +1,55 @@
+//! Passwords, devices and certificates, which users of AWS may have and users here do not. Tools ask for them
+//! before they delete a user, and get the answer of AWS for a user without any.
+
+use super::super::answer::Elements;
+use super::super::fault::Fault;
+use super::super::request::Call;
+use super::page::end_page;
+
+/// An empty list.
+fn empty(list: &str, is_paged: bool) -> Elements {
+    let mut result = Elements::default();
+    result.list(list, [(); 0], |_, ()| {});
+    if is_paged {
+        end_page(&mut result, None);
+    }
+    result
+}
+
+/// An empty list, of a user that exists.
+async fn empty_of_user(call: &Call, list: &str, is_paged: bool) -> Result<Elements, Fault> {
+    call.iam.user(call.user_name()?).await?;
+    Ok(empty(list, is_paged))
+}
+
+pub(super) async fn account_aliases(call: &Call) -> Result<Elements, Fault> {
+    call.page()?;
+    Ok(empty("AccountAliases", true))
+}
+
+pub(super) async fn virtual_mfa_devices(call: &Call) -> Result<Elements, Fault> {
+    call.page()?;
+    Ok(empty("VirtualMFADevices", true))
+}
+
+pub(super) async fn mfa_devices(call: &Call) -> Result<Elements, Fault> {
+    empty_of_user(call, "MFADevices", true).await
+}
+
+pub(super) async fn signing_certificates(call: &Call) -> Result<Elements, Fault> {
+    empty_of_user(call, "Certificates", true).await
+}
+
+pub(super) async fn ssh_public_keys(call: &Call) -> Result<Elements, Fault> {
+    empty_of_user(call, "SSHPublicKeys", true).await
+}
+
+pub(super) async fn service_specific_credentials(call: &Call) -> Result<Elements, Fault> {
+    empty_of_user(call, "ServiceSpecificCredentials", false).await
+}
+
+pub(super) async fn login_profile(call: &Call) -> Result<Elements, Fault> {
+    let name = call.user_name()?;
+    call.iam.user(name).await?;
+    Err(Fault::no_such_entity(format!("Login Profile for User {name} cannot be found.")))
+}

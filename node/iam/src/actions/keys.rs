@@ -1,0 +1,73 @@
+//! Access keys: the one place where a secret is in an answer is that of CreateAccessKey.
+
+use sherd_core::iam::{KeyRecord, KeyStatus};
+
+use super::super::answer::Elements;
+use super::super::fault::Fault;
+use super::super::request::Call;
+use super::page::{cut_page, end_page};
+
+const fn status(status: KeyStatus) -> &'static str {
+    match status {
+        KeyStatus::Active => "Active",
+        KeyStatus::Inactive => "Inactive",
+    }
+}
+
+fn write(key: &mut Elements, record: &KeyRecord) {
+    key.text("UserName", &record.user.name).text("AccessKeyId", record.id);
+    key.text("Status", status(record.status)).time("CreateDate", record.created_ms);
+}
+
+pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
+    let made = call.iam.create_access_key(call.user_name()?).await?;
+    let mut result = Elements::default();
+    result.within("AccessKey", |key| {
+        write(key, &made.key);
+        key.text("SecretAccessKey", made.secret.expose());
+    });
+    Ok(result)
+}
+
+pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
+    let keys = call.iam.access_keys(call.user_name()?).await?;
+    let (keys, next) = cut_page(call, keys, |key| key.id.as_str())?;
+    let mut result = Elements::default();
+    result.list("AccessKeyMetadata", &keys, write);
+    end_page(&mut result, next.as_deref());
+    Ok(result)
+}
+
+pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
+    let given = call.required("Status")?;
+    let status = match given {
+        "Active" => KeyStatus::Active,
+        "Inactive" => KeyStatus::Inactive,
+        _ => {
+            let constraint = "Member must satisfy enum value set: [Active, Inactive]";
+            return Err(Fault::constraint("Status", given, constraint));
+        }
+    };
+    call.iam.set_key_status(call.user_name()?, call.required("AccessKeyId")?, status).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
+    call.iam.delete_access_key(call.user_name()?, call.required("AccessKeyId")?).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn last_used(call: &Call) -> Result<Elements, Fault> {
+    let owner = call.iam.key_owner(call.required("AccessKeyId")?).await?;
+    let mut result = Elements::default();
+    result.text("UserName", &owner.user_name).within("AccessKeyLastUsed", |used| match &owner.last_use {
+        Some(last) => {
+            used.time("LastUsedDate", last.used_ms);
+            used.text("ServiceName", &last.service).text("Region", &last.region);
+        }
+        None => {
+            used.text("ServiceName", "N/A").text("Region", "N/A");
+        }
+    });
+    Ok(result)
+}

@@ -1,0 +1,154 @@
+//! Managed policies: made, read, listed, deleted, and what they are attached to.
+
+use std::collections::HashMap;
+
+use sherd_core::iam::{EntityId, ManagedPolicy, PolicySet};
+use sherd_store::iam::{Iam, NewPolicy};
+
+use super::super::answer::Elements;
+use super::super::fault::Fault;
+use super::super::limits::COUNTED_PAGE;
+use super::super::request::{Call, no_such_policy};
+use super::page::{cut_page, end_page};
+use super::users;
+
+/// The managed policy that a call names.
+pub(super) async fn named(call: &Call) -> Result<ManagedPolicy, Fault> {
+    let (name, arn) = call.policy()?;
+    let policy = call.iam.policy(name).await.map_err(|error| named_by_arn(arn, error.into()))?;
+    if policy.arn() == arn { Ok(policy) } else { Err(no_such_policy(arn)) }
+}
+
+/// A refusal for a policy that is not there, by the ARN that was asked for.
+fn named_by_arn(arn: &str, fault: Fault) -> Fault {
+    if fault.code == "NoSuchEntity" { no_such_policy(arn) } else { fault }
+}
+
+/// To how many users and groups each policy is attached.
+async fn attachments(iam: &Iam) -> Result<HashMap<EntityId, usize>, Fault> {
+    let mut counts = HashMap::new();
+    let mut count = |set: &PolicySet| {
+        for policy in &set.attached {
+            *counts.entry(policy.id.clone()).or_default() += 1;
+        }
+    };
+    let mut marker: Option<String> = None;
+    loop {
+        let page = iam.list_users("/", marker.as_deref(), COUNTED_PAGE).await?;
+        page.records.iter().for_each(|user| count(&user.policies));
+        marker = page.next;
+        if marker.is_none() {
+            break;
+        }
+    }
+    loop {
+        let page = iam.list_groups("/", marker.as_deref(), COUNTED_PAGE).await?;
+        page.records.iter().for_each(|group| count(&group.policies));
+        marker = page.next;
+        if marker.is_none() {
+            return Ok(counts);
+        }
+    }
+}
+
+fn write(element: &mut Elements, policy: &ManagedPolicy, attached: usize) {
+    element.text("PolicyName", &policy.name).text("PolicyId", policy.id.as_str());
+    element.text("Arn", policy.arn()).text("Path", &policy.path);
+    element.text("DefaultVersionId", format_args!("v{}", policy.default)).text("AttachmentCount", attached);
+    element.text("PermissionsBoundaryUsageCount", 0).text("IsAttachable", true);
+    element.time("CreateDate", policy.created_ms).time("UpdateDate", policy.updated_ms);
+}
+
+pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
+    let policy = NewPolicy {
+        name: call.required("PolicyName")?.to_owned(),
+        path: call.path("Path")?.to_owned(),
+        description: call.form.get("Description").unwrap_or_default().to_owned(),
+        document: call.required("PolicyDocument")?.to_owned(),
+        tags: call.tags()?,
+    };
+    let made = call.iam.create_policy(policy).await?;
+    let mut result = Elements::default();
+    result.within("Policy", |element| {
+        write(element, &made, 0);
+        if !made.tags.is_empty() {
+            users::write_tags(element, &made.tags);
+        }
+    });
+    Ok(result)
+}
+
+pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
+    let policy = named(call).await?;
+    let attached = attachments(&call.iam).await?.get(&policy.id).copied().unwrap_or_default();
+    let mut result = Elements::default();
+    result.within("Policy", |element| {
+        write(element, &policy, attached);
+        if !policy.description.is_empty() {
+            element.text("Description", &policy.description);
+        }
+        users::write_tags(element, &policy.tags);
+    });
+    Ok(result)
+}
+
+pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
+    let page = call.page()?;
+    let scope = call.form.get("Scope").unwrap_or("All");
+    if !["All", "AWS", "Local"].contains(&scope) {
+        let constraint = "Member must satisfy enum value set: [AWS, Local, All]";
+        return Err(Fault::constraint("Scope", scope, constraint));
+    }
+    let is_boundary = call.form.get("PolicyUsageFilter") == Some("PermissionsBoundary");
+    let mut result = Elements::default();
+    // The account has no policies of AWS's own, and boundaries do not exist.
+    if scope == "AWS" || is_boundary {
+        result.list("Policies", [(); 0], |_, ()| {});
+        end_page(&mut result, None);
+        return Ok(result);
+    }
+    let found =
+        call.iam.list_policies(call.path("PathPrefix")?, page.marker.as_deref(), page.entries).await?;
+    let counts = attachments(&call.iam).await?;
+    let attached = |policy: &ManagedPolicy| counts.get(&policy.id).copied().unwrap_or_default();
+    let only_attached = call.form.get("OnlyAttached") == Some("true");
+    let kept = found.records.iter().filter(|policy| !only_attached || attached(policy) > 0);
+    result.list("Policies", kept, |element, policy| write(element, policy, attached(policy)));
+    end_page(&mut result, found.next.as_deref());
+    Ok(result)
+}
+
+pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
+    let (tags, next) = cut_page(call, named(call).await?.tags, |tag| tag.key.as_str())?;
+    let mut result = Elements::default();
+    users::write_tags(&mut result, &tags);
+    end_page(&mut result, next.as_deref());
+    Ok(result)
+}
+
+pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
+    let policy = named(call).await?;
+    call.iam.delete_policy(&policy.name).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn list_entities(call: &Call) -> Result<Elements, Fault> {
+    let policy = named(call).await?;
+    let (users, groups) = call.iam.entities_for_policy(&policy.name).await?;
+    let filter = call.form.get("EntityFilter");
+    let prefix = call.path("PathPrefix")?;
+    let is_asked =
+        |kind: &str, path: &str| filter.is_none_or(|filter| filter == kind) && path.starts_with(prefix);
+    let mut result = Elements::default();
+    let groups = groups.iter().filter(|group| is_asked("Group", &group.path));
+    result.list("PolicyGroups", groups, |element, group| {
+        element.text("GroupName", &group.name).text("GroupId", group.id.as_str());
+    });
+    let users = users.iter().filter(|user| is_asked("User", &user.path));
+    result.list("PolicyUsers", users, |element, user| {
+        element.text("UserName", &user.name).text("UserId", user.id.as_str());
+    });
+    result.list("PolicyRoles", [(); 0], |_, ()| {});
+    end_page(&mut result, None);
+    Ok(result)
+}

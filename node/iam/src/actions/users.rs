@@ -1,0 +1,101 @@
+//! Users: made, read, listed, changed, deleted, tagged.
+
+use sherd_core::iam::UserRecord;
+use sherd_core::record::Tag;
+use sherd_policy::{ACCOUNT, ROOT_ARN};
+use sherd_store::iam::NewUser;
+
+use super::super::answer::Elements;
+use super::super::fault::Fault;
+use super::super::request::Call;
+use super::page::{cut_page, end_page};
+
+/// Writes a user.
+pub(super) fn write(user: &mut Elements, record: &UserRecord) {
+    user.text("Path", &record.path).text("UserName", &record.name).text("UserId", record.id.as_str());
+    user.text("Arn", record.arn()).time("CreateDate", record.created_ms);
+}
+
+/// Writes tags.
+pub(super) fn write_tags(result: &mut Elements, tags: &[Tag]) {
+    result.list("Tags", tags, |member, tag| {
+        member.text("Key", &tag.key).text("Value", &tag.value);
+    });
+}
+
+pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
+    let name = call.required("UserName")?.to_owned();
+    if call.form.get("PermissionsBoundary").is_some() {
+        return Err(Fault::not_implemented("PermissionsBoundary"));
+    }
+    let user = NewUser { name, path: call.path("Path")?.to_owned(), tags: call.tags()? };
+    let made = call.iam.create_user(user).await?;
+    Ok(of_user(&made))
+}
+
+pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
+    if call.form.get("UserName").is_none() && call.own_name().is_none() {
+        let mut result = Elements::default();
+        result.within("User", |user| {
+            user.text("Path", "/").text("UserId", ACCOUNT).text("Arn", ROOT_ARN).time("CreateDate", 0);
+        });
+        return Ok(result);
+    }
+    Ok(of_user(&call.iam.user(call.user_name()?).await?))
+}
+
+fn of_user(record: &UserRecord) -> Elements {
+    let mut result = Elements::default();
+    result.within("User", |user| {
+        write(user, record);
+        if !record.tags.is_empty() {
+            write_tags(user, &record.tags);
+        }
+    });
+    result
+}
+
+pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
+    let page = call.page()?;
+    let found = call.iam.list_users(call.path("PathPrefix")?, page.marker.as_deref(), page.entries).await?;
+    let mut result = Elements::default();
+    result.list("Users", &found.records, write);
+    end_page(&mut result, found.next.as_deref());
+    Ok(result)
+}
+
+pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
+    let name = call.required("UserName")?;
+    if call.optional("NewUserName")?.is_some_and(|new| new != name) {
+        return Err(Fault::not_implemented("NewUserName"));
+    }
+    match call.optional("NewPath")? {
+        Some(path) => call.iam.update_user(name, path.to_owned()).await?,
+        None => drop(call.iam.user(name).await?),
+    }
+    Ok(Elements::default())
+}
+
+pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
+    call.iam.delete_user(call.required("UserName")?).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn tag(call: &Call) -> Result<Elements, Fault> {
+    call.iam.tag_user(call.required("UserName")?, call.tags()?).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
+    call.iam.untag_user(call.required("UserName")?, call.texts("TagKeys")?).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
+    let user = call.iam.user(call.required("UserName")?).await?;
+    let (tags, next) = cut_page(call, user.tags, |tag| tag.key.as_str())?;
+    let mut result = Elements::default();
+    write_tags(&mut result, &tags);
+    end_page(&mut result, next.as_deref());
+    Ok(result)
+}

@@ -1,0 +1,222 @@
+//! The signature of a request: SigV4 in the `Authorization` header, for service `iam` in the region of IAM,
+//! or for `sts` in any.
+//!
+//! ```text
+//! header -> scope -> clock -> key -> canonical request, with the hash of the body -> signature
+//! ```
+//! The key of root is that of the configuration. Every other one is looked up as requests of S3 do.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, HOST};
+use http::request::Parts;
+use sha2::{Digest as _, Sha256};
+use sherd_policy::Identity;
+use sherd_s3::auth::Secret;
+use sherd_s3::auth::amz_date::AmzDate;
+use sherd_s3::auth::authorization::Authorization;
+use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
+use sherd_s3::auth::signing_key::SigningKey;
+use sherd_s3::protocol::query::Query;
+use sherd_store::iam::Iam;
+
+use super::answer::Service;
+use super::fault::Fault;
+use super::limits::SKEW_MS_MAX;
+
+/// The region of IAM.
+const IAM_REGION: &str = "us-east-1";
+
+/// The key pair of root.
+#[derive(Debug, Clone)]
+pub struct RootKey {
+    /// Its id.
+    pub access_key: String,
+    /// Its secret.
+    pub secret: Secret,
+}
+
+/// A caller that is proven.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    /// Its identity.
+    pub(crate) identity: Arc<Identity>,
+    /// The key that signed; empty for a caller that a certificate proves.
+    pub(crate) access_key: String,
+}
+
+impl Caller {
+    /// Root, proven by a certificate.
+    pub(crate) fn root() -> Self {
+        Self { identity: Arc::new(Identity::Root), access_key: String::new() }
+    }
+}
+
+/// Verifies requests.
+#[derive(Debug)]
+pub(crate) struct Verifier {
+    /// The key pair of root.
+    pub(crate) root: RootKey,
+    /// The region of the cluster, which tools may sign for beside that of IAM.
+    pub(crate) region: String,
+    /// The keys of users.
+    pub(crate) iam: Iam,
+}
+
+/// The service that a request is signed for, as its header names it; refusals are in its form.
+pub(crate) fn service_of(head: &Parts) -> Option<Service> {
+    let header = head.headers.get(AUTHORIZATION)?.to_str().ok()?;
+    match Authorization::parse(header).ok()?.credential.service {
+        "sts" => Some(Service::Sts),
+        "iam" => Some(Service::Iam),
+        _ => None,
+    }
+}
+
+impl Verifier {
+    /// Verifies a request whose body is here. `now_ms` is our time.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn verify(&self, head: &Parts, body: &[u8], now_ms: u64) -> Result<Caller, Fault> {
+        let missing = || Fault::new("MissingAuthenticationToken", http::StatusCode::FORBIDDEN, MISSING);
+        let header = head.headers.get(AUTHORIZATION).ok_or_else(missing)?;
+        let header = header.to_str().map_err(|_| missing())?;
+        let authorization = Authorization::parse(header).map_err(|_| {
+            Fault::incomplete("Authorization header is not of the form of Signature Version 4.")
+        })?;
+        if head.headers.contains_key("x-amz-security-token") {
+            return Err(unknown_key());
+        }
+        let date = head.headers.get("x-amz-date").and_then(|date| AmzDate::parse(date.as_bytes()));
+        let date = date.ok_or_else(|| {
+            Fault::incomplete("Authorization header requires existence of a 'X-Amz-Date' header.")
+        })?;
+        let scope = authorization.credential;
+        if scope.terminator != "aws4_request" {
+            return Err(Fault::signature(
+                "Credential should be scoped with a valid terminator: 'aws4_request'.",
+            ));
+        }
+        match scope.service {
+            "sts" => {}
+            "iam" if scope.region == IAM_REGION || scope.region == self.region => {}
+            "iam" => return Err(Fault::signature("Credential should be scoped to a valid region.")),
+            _ => return Err(Fault::signature("Credential should be scoped to correct service: 'iam'.")),
+        }
+        if scope.day != date.day() {
+            return Err(Fault::signature(
+                "Date in Credential scope does not match YYYYMMDD from ISO-8601 version of date from HTTP.",
+            ));
+        }
+        check_clock(&date, now_ms)?;
+        let is_signed = |name: &str| authorization.signed_headers.split(';').any(|signed| signed == name);
+        let has_host = is_signed("host") && head.headers.contains_key(HOST);
+        let unsigned =
+            |name: &&http::HeaderName| name.as_str().starts_with("x-amz-") && !is_signed(name.as_str());
+        if !has_host || head.headers.keys().any(|name| unsigned(&name)) {
+            return Err(Fault::signature(
+                "'Host' or ':authority' and all 'x-amz-' headers must be a 'SignedHeader' in the AWS Authorization.",
+            ));
+        }
+        let (caller, secret, view) = if scope.access_key == self.root.access_key {
+            let access_key = self.root.access_key.clone();
+            (Caller { access_key, ..Caller::root() }, self.root.secret.clone(), None)
+        } else {
+            let found = self.iam.look_up_key(scope.access_key).await.map_err(|error| {
+                tracing::warn!(%error, "an access key cannot be looked up");
+                Fault::unavailable()
+            })?;
+            let view = found.ok_or_else(unknown_key)?;
+            let identity = Arc::clone(&view.identity);
+            let caller = Caller { identity, access_key: scope.access_key.to_owned() };
+            (caller, Secret::new(Arc::clone(view.secret.expose())), Some(view))
+        };
+        let key = SigningKey::derive(&secret, scope.day, scope.region, scope.service);
+        if !matches(head, body, &authorization, &date, &key)? {
+            return Err(Fault::signature(MISMATCH));
+        }
+        if let Some(view) = view {
+            self.iam.note_use(&view, scope.service, scope.region);
+        }
+        Ok(caller)
+    }
+}
+
+const MISSING: &str = "Request is missing Authentication Token";
+const MISMATCH: &str = "The request signature we calculated does not match the signature you provided. Check your \
+                        AWS Secret Access Key and signing method. Consult the service documentation for details.";
+
+fn unknown_key() -> Fault {
+    Fault::new(
+        "InvalidClientTokenId",
+        http::StatusCode::FORBIDDEN,
+        "The security token included in the request is invalid.",
+    )
+}
+
+fn check_clock(date: &AmzDate, now_ms: u64) -> Result<(), Fault> {
+    let (signed, now) = (date.as_str(), AmzDate::from_ms(now_ms));
+    if date.as_ms() + SKEW_MS_MAX < now_ms {
+        let oldest = AmzDate::from_ms(now_ms - SKEW_MS_MAX);
+        let message = format!(
+            "Signature expired: {signed} is now earlier than {} ({} - 15 min.)",
+            oldest.as_str(),
+            now.as_str()
+        );
+        return Err(Fault::signature(message));
+    }
+    if date.as_ms() > now_ms + SKEW_MS_MAX {
+        let newest = AmzDate::from_ms(now_ms + SKEW_MS_MAX);
+        let message = format!(
+            "Signature not yet current: {signed} is still later than {} ({} + 15 min.)",
+            newest.as_str(),
+            now.as_str()
+        );
+        return Err(Fault::signature(message));
+    }
+    Ok(())
+}
+
+/// Whether the signature is that of the request. The hash of the body is computed here, and not
+/// taken from a header.
+fn matches(
+    head: &Parts,
+    body: &[u8],
+    authorization: &Authorization<'_>,
+    date: &AmzDate,
+    key: &SigningKey,
+) -> Result<bool, Fault> {
+    let bad_query = || {
+        Fault::new(
+            "MalformedQueryString",
+            http::StatusCode::NOT_FOUND,
+            "The query string contains a syntax error.",
+        )
+    };
+    let query = Query::parse(head.uri.query()).map_err(|_| bad_query())?;
+    let payload = hex::encode(Sha256::digest(body));
+    let mut canonical = Vec::new();
+    let request = CanonicalRequest {
+        method: head.method.as_str(),
+        path: head.uri.path(),
+        path_form: PathForm::Canonical,
+        query: &query,
+        query_without: None,
+        headers: &head.headers,
+        authority: None,
+        signed_headers: authorization.signed_headers,
+        payload: &payload,
+    };
+    request.write(&mut canonical).map_err(|_| bad_query())?;
+    let hash = hex::encode(Sha256::digest(&canonical));
+    let signature = key.sign(&[
+        b"AWS4-HMAC-SHA256\n",
+        date.as_str().as_bytes(),
+        b"\n",
+        authorization.credential.scope.as_bytes(),
+        b"\n",
+        hash.as_bytes(),
+    ]);
+    Ok(signature.matches(authorization.signature.as_bytes()))
+}

@@ -1,0 +1,160 @@
+//! The input of an action: its parameters and its caller.
+
+use sherd_core::iam::EntityKind;
+use sherd_core::record::Tag;
+use sherd_policy::{ACCOUNT, Identity, ROOT_ARN};
+use sherd_s3::source::Source;
+use sherd_store::iam::Iam;
+
+use super::auth::Caller;
+use super::fault::Fault;
+use super::form::Form;
+use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, PARAMETERS_MAX};
+
+/// One call of an action, whose caller may make it.
+#[derive(Debug)]
+pub(crate) struct Call {
+    /// Where the entities are.
+    pub(crate) iam: Iam,
+    /// Its parameters.
+    pub(crate) form: Form,
+    /// Its caller.
+    pub(crate) caller: Caller,
+    /// Where the request came from.
+    pub(crate) source: Source,
+    /// The `User-Agent` of the request.
+    pub(crate) user_agent: String,
+    /// Our time, in milliseconds since the Unix epoch.
+    pub(crate) now_ms: u64,
+}
+
+/// The page that a listing is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct PageRequest {
+    /// Names behind this one.
+    pub(crate) marker: Option<String>,
+    /// Entries at most.
+    pub(crate) entries: usize,
+}
+
+impl Call {
+    /// A parameter that must be there.
+    pub(crate) fn required(&self, name: &str) -> Result<&str, Fault> {
+        match self.form.get(name) {
+            Some("") => {
+                Err(Fault::constraint(name, "", "Member must have length greater than or equal to 1"))
+            }
+            Some(value) => Ok(value),
+            None => Err(Fault::missing(name)),
+        }
+    }
+
+    /// A parameter that may be left out, and is not empty.
+    pub(crate) fn optional(&self, name: &str) -> Result<Option<&str>, Fault> {
+        if self.form.get(name).is_some() { self.required(name).map(Some) } else { Ok(None) }
+    }
+
+    /// The path of an entity, or the beginning of one: `/` where it is left out.
+    pub(crate) fn path(&self, name: &str) -> Result<&str, Fault> {
+        Ok(self.optional(name)?.unwrap_or("/"))
+    }
+
+    /// The user that is named, or the caller where none is.
+    pub(crate) fn user_name(&self) -> Result<&str, Fault> {
+        if let Some(name) = self.optional("UserName")? {
+            return Ok(name);
+        }
+        self.own_name()
+            .ok_or_else(|| Fault::validation("Must specify userName when calling with non-User credentials"))
+    }
+
+    /// The name of the user that calls; `None` for root.
+    pub(crate) fn own_name(&self) -> Option<&str> {
+        match &*self.caller.identity {
+            Identity::User(user) => Some(&user.name),
+            Identity::Root | Identity::Anonymous => None,
+        }
+    }
+
+    /// The ARN of the caller.
+    pub(crate) fn own_arn(&self) -> &str {
+        match &*self.caller.identity {
+            Identity::User(user) => &user.arn,
+            Identity::Root | Identity::Anonymous => ROOT_ARN,
+        }
+    }
+
+    /// The id of the caller.
+    pub(crate) fn own_id(&self) -> &str {
+        match &*self.caller.identity {
+            Identity::User(user) => &user.id,
+            Identity::Root | Identity::Anonymous => ACCOUNT,
+        }
+    }
+
+    /// The page that is asked for.
+    pub(crate) fn page(&self) -> Result<PageRequest, Fault> {
+        let entries = match self.form.get("MaxItems") {
+            None => ENTRIES_USUAL,
+            Some(text) => {
+                text.parse().ok().filter(|entries| (1..=ENTRIES_MAX).contains(entries)).ok_or_else(|| {
+                    let constraint = format!("Member must have value between 1 and {ENTRIES_MAX}");
+                    Fault::constraint("MaxItems", text, &constraint)
+                })?
+            }
+        };
+        Ok(PageRequest { marker: self.optional("Marker")?.map(str::to_owned), entries })
+    }
+
+    /// The tags that are given.
+    pub(crate) fn tags(&self) -> Result<Vec<Tag>, Fault> {
+        (1..=self.form.members("Tags"))
+            .map(|number| {
+                let key = format!("Tags.member.{number}.Key");
+                let value = format!("Tags.member.{number}.Value");
+                Ok(Tag {
+                    key: self.form.get(&key).ok_or_else(|| Fault::missing(&key))?.to_owned(),
+                    value: self.form.get(&value).ok_or_else(|| Fault::missing(&value))?.to_owned(),
+                })
+            })
+            .collect()
+    }
+
+    /// A list of texts.
+    pub(crate) fn texts(&self, list: &str) -> Result<Vec<String>, Fault> {
+        let count = self.form.members(list).min(PARAMETERS_MAX);
+        (1..=count)
+            .map(|number| self.required(&format!("{list}.member.{number}")).map(str::to_owned))
+            .collect()
+    }
+
+    /// The name of the managed policy that an ARN names, and the ARN.
+    pub(crate) fn policy(&self) -> Result<(&str, &str), Fault> {
+        let arn = self.required("PolicyArn")?;
+        let malformed = || Fault::validation(format!("Invalid ARN: {arn} is not the ARN of a policy"));
+        let (account, resource) =
+            arn.strip_prefix("arn:aws:iam::").and_then(|rest| rest.split_once(':')).ok_or_else(malformed)?;
+        let name = resource.strip_prefix("policy/").ok_or_else(malformed)?.rsplit('/').next();
+        let name = name.filter(|name| EntityKind::Policy.check_name(name).is_ok()).ok_or_else(malformed)?;
+        if account != ACCOUNT {
+            return Err(no_such_policy(arn));
+        }
+        Ok((name, arn))
+    }
+
+    /// The number of the version of a policy that is named: `v3`.
+    pub(crate) fn version(&self) -> Result<u32, Fault> {
+        let text = self.required("VersionId")?;
+        let number = text.strip_prefix('v').filter(|digits| digits.bytes().all(|byte| byte.is_ascii_digit()));
+        number.and_then(|digits| digits.parse().ok()).ok_or_else(|| {
+            let constraint =
+                "Member must satisfy regular expression pattern: v[1-9][0-9]*(\\.[A-Za-z0-9-]*)?";
+            Fault::constraint("VersionId", text, constraint)
+        })
+    }
+}
+
+/// A managed policy that the account does not have.
+pub(crate) fn no_such_policy(arn: &str) -> Fault {
+    Fault::no_such_entity(format!("Policy {arn} does not exist or is not attachable."))
+}

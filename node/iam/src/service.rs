@@ -1,0 +1,243 @@
+//! The query API: takes a request in, verifies it, finds its action, asks whether the caller may, runs it.
+//!
+//! ```text
+//! HTTP -> turn -> body -> signature -> action -> rights -> action's work -> document
+//! ```
+//! Listeners hand requests to [`QueryApi::call`]; requests of operators and admins, whose certificates prove
+//! them, come by [`QueryApi::call_as_root`].
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::request::Parts;
+use http::{Method, Request, Response, StatusCode};
+use http_body::Body;
+use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use sherd_core::env::{Clock, Rng};
+use sherd_s3::source::Source;
+use sherd_store::iam::Iam;
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+
+use super::actions::{self, Action};
+use super::answer::{Elements, Service, done, refused};
+use super::auth::{Caller, RootKey, Verifier, service_of};
+use super::authorize;
+use super::fault::Fault;
+use super::form::{BadForm, Form};
+use super::limits::{BODY_TIMEOUT, FORM_BYTES_MAX, REQUESTS_MAX, TURN_WAIT_MAX};
+use super::request::Call;
+
+/// The inputs of the query API.
+#[derive(Debug)]
+pub struct QueryApiConfig {
+    /// Users, groups, keys and policies.
+    pub iam: Iam,
+    /// The key pair of root.
+    pub root: RootKey,
+    /// The region of the cluster, which tools may sign for beside us-east-1.
+    pub region: String,
+    /// The process's clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where the ids of requests are drawn.
+    pub rng: Arc<dyn Rng>,
+}
+
+/// Answers requests of IAM and STS. Cheap to clone; one for all connections.
+#[derive(Debug, Clone)]
+pub struct QueryApi {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    iam: Iam,
+    verifier: Verifier,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
+    turns: Semaphore,
+}
+
+/// The proof of the sender of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Proof {
+    Signature,
+    RootCertificate,
+}
+
+/// A request that is whole, and whose caller is proven.
+struct ProvenRequest {
+    form: Form,
+    caller: Caller,
+    service: Service,
+}
+
+impl QueryApi {
+    /// Builds it.
+    pub fn new(config: QueryApiConfig) -> Self {
+        let QueryApiConfig { iam, root, region, clock, rng } = config;
+        let verifier = Verifier { root, region, iam: iam.clone() };
+        let turns = Semaphore::new(REQUESTS_MAX);
+        Self { inner: Arc::new(Inner { iam, verifier, clock, rng, turns }) }
+    }
+
+    /// Answers a request of a listener: by its signature.
+    pub async fn call<B>(&self, request: Request<B>) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        self.inner.answer(request, Proof::Signature).await
+    }
+
+    /// Answers a request as root's, without a signature. Its caller has proven who sends it: no listener of
+    /// the query API calls this.
+    pub async fn call_as_root(&self, request: Request<Full<Bytes>>) -> Response<Full<Bytes>> {
+        self.inner.answer(request, Proof::RootCertificate).await
+    }
+}
+
+impl Inner {
+    async fn answer<B>(&self, request: Request<B>, proof: Proof) -> Response<Full<Bytes>>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        let id = uuid(self.rng.next_id());
+        let (head, body) = request.into_parts();
+        let named = service_of(&head).unwrap_or(Service::Iam);
+        let Ok(Ok(_turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
+            return refused(named, &Fault::throttled(), &id);
+        };
+        let answered = match self.prove(&head, body, proof).await {
+            Ok(proven) => {
+                let service = proven.service;
+                self.run(&head, proven).await.map_err(|fault| (service, fault))
+            }
+            Err(fault) => Err((named, fault)),
+        };
+        match answered {
+            Ok((action, caller, result)) => {
+                tracing::info!(request_id = id, action = action.name, caller, "request to IAM");
+                done(action.service, action.name, &result, &id)
+            }
+            Err((service, fault)) => {
+                tracing::debug!(request_id = id, code = fault.code, "refused a request to IAM");
+                refused(service, &fault, &id)
+            }
+        }
+    }
+
+    /// Takes a request in and proves its caller.
+    async fn prove<B>(&self, head: &Parts, body: B, proof: Proof) -> Result<ProvenRequest, Fault>
+    where
+        B: Body<Data = Bytes> + Send,
+        B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+    {
+        if head.uri.path() != "/" {
+            return Err(Fault::new(
+                "InvalidAction",
+                StatusCode::NOT_FOUND,
+                "Requests of IAM are for the path /.",
+            ));
+        }
+        let body = take_body(body).await?;
+        let caller = match proof {
+            Proof::Signature => self.verifier.verify(head, &body, self.clock.wall_ms()).await?,
+            Proof::RootCertificate => Caller::root(),
+        };
+        let form = match head.method {
+            Method::GET => Form::parse(head.uri.query().unwrap_or_default().as_bytes()),
+            Method::POST if is_form(head) => Form::parse(&body),
+            _ => {
+                let message = "Requests of IAM are forms in a POST, or the query of a GET.";
+                return Err(Fault::new("InvalidAction", StatusCode::BAD_REQUEST, message));
+            }
+        };
+        let form = form.map_err(|error: BadForm| {
+            Fault::new("MalformedQueryString", StatusCode::NOT_FOUND, error.to_string())
+        })?;
+        let by_version = match form.get("Version") {
+            Some("2011-06-15") => Service::Sts,
+            _ => Service::Iam,
+        };
+        Ok(ProvenRequest { service: service_of(head).unwrap_or(by_version), form, caller })
+    }
+
+    /// Runs the action of a request, if its caller may; gives the action, who called, and the result.
+    async fn run(
+        &self,
+        head: &Parts,
+        proven: ProvenRequest,
+    ) -> Result<(&'static Action, String, Elements), Fault> {
+        let ProvenRequest { form, caller, service } = proven;
+        let name = form.get("Action").ok_or_else(|| {
+            let message = "The request is missing an action or a required parameter.";
+            Fault::new("MissingAction", StatusCode::BAD_REQUEST, message)
+        })?;
+        let version = form.get("Version").unwrap_or_default();
+        let known = (version == service.version()).then(|| actions::find(service, name)).flatten();
+        let action = known.ok_or_else(|| {
+            let version = if version.is_empty() { "NO_VERSION_SPECIFIED" } else { version };
+            let message = format!("Could not find operation {name} for version {version}");
+            Fault::new("InvalidAction", StatusCode::BAD_REQUEST, message)
+        })?;
+        let user_agent =
+            head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
+        let call = Call {
+            iam: self.iam.clone(),
+            form,
+            source: Source::of(&head.extensions),
+            user_agent: user_agent.to_owned(),
+            now_ms: self.clock.wall_ms(),
+            caller,
+        };
+        authorize::check(&call, action.permission, action.subject).await?;
+        let caller = format!("{} {}", call.own_arn(), call.caller.access_key);
+        let result = (action.run)(call).await?;
+        Ok((action, caller.trim_end().to_owned(), result))
+    }
+}
+
+/// Whether a request says that its body is a form, or says nothing of it.
+fn is_form(head: &Parts) -> bool {
+    head.headers
+        .get(CONTENT_TYPE)
+        .is_none_or(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"))
+}
+
+async fn take_body<B>(body: B) -> Result<Bytes, Fault>
+where
+    B: Body<Data = Bytes> + Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let too_long = || {
+        let message = format!("A request has at most {FORM_BYTES_MAX} bytes.");
+        Fault::new("RequestEntityTooLarge", StatusCode::PAYLOAD_TOO_LARGE, message)
+    };
+    if body.size_hint().lower() > FORM_BYTES_MAX as u64 {
+        return Err(too_long());
+    }
+    let collected = timeout(BODY_TIMEOUT, Limited::new(body, FORM_BYTES_MAX).collect()).await;
+    let timed_out =
+        |_| Fault::new("RequestTimeout", StatusCode::BAD_REQUEST, "The body did not come in time.");
+    match collected.map_err(timed_out)? {
+        Ok(collected) => Ok(collected.to_bytes()),
+        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
+        Err(_) => Err(Fault::new("IncompleteBody", StatusCode::BAD_REQUEST, "The body broke off.")),
+    }
+}
+
+/// Sixteen random bytes as the id of a request.
+fn uuid(bytes: [u8; 16]) -> String {
+    let mut text = String::with_capacity(36);
+    for (at, byte) in bytes.into_iter().enumerate() {
+        if matches!(at, 4 | 6 | 8 | 10) {
+            text.push('-');
+        }
+        write!(text, "{byte:02x}").expect("a String takes every text");
+    }
+    text
+}

@@ -1,0 +1,181 @@
+//! The arguments of `sherd-node user`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use crate::process::node_client::NodeArgs;
+
+/// `sherd-node user`.
+#[derive(Debug, Clone, Args)]
+pub struct UserArgs {
+    #[command(subcommand)]
+    pub(super) command: UserCommand,
+}
+
+/// The actions on users.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum UserCommand {
+    /// Make a user; with --with-key an access key, too, whose secret is printed once
+    Add {
+        /// Name of the user
+        name: String,
+        /// Path of the user, which groups users for policies
+        #[arg(long, default_value = "/")]
+        path: String,
+        /// Make an access key and print it
+        #[arg(long)]
+        with_key: bool,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// List the users
+    List {
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// Make all access keys of a user inactive: in force through every node when this returns
+    Disable {
+        /// Name of the user
+        name: String,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// Make all access keys of a user active again
+    Enable {
+        /// Name of the user
+        name: String,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// Delete a user that has no keys, no policies and is in no group
+    Delete {
+        /// Name of the user
+        name: String,
+        /// First delete its keys and inline policies, detach the others, and take it out of its groups
+        #[arg(long)]
+        force: bool,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// Access keys of a user
+    #[command(subcommand)]
+    Key(KeyCommand),
+    /// Policies of a user
+    #[command(subcommand)]
+    Policy(PolicyCommand),
+}
+
+/// The actions on access keys.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum KeyCommand {
+    /// Make a key and print its secret, which no later command prints; a user has two keys at most
+    Add {
+        /// Name of the user
+        user: String,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// List the keys of a user, without secrets
+    List {
+        /// Name of the user
+        user: String,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// Make a key inactive: in force through every node when this returns
+    Disable(OneKey),
+    /// Make a key active again
+    Enable(OneKey),
+    /// Delete a key: in force through every node when this returns
+    Delete(OneKey),
+}
+
+/// A key of a user.
+#[derive(Debug, Clone, Args)]
+pub(super) struct OneKey {
+    /// Name of the user
+    pub(super) user: String,
+    /// Id of the key (AKIA...)
+    pub(super) key_id: String,
+    #[command(flatten)]
+    pub(super) asked: CommonArgs,
+}
+
+/// The actions on policies.
+#[derive(Debug, Clone, Subcommand)]
+pub(super) enum PolicyCommand {
+    /// Give a user a policy of its own, in place of the one of this name: a document, or rights to buckets
+    Put {
+        /// Name of the user
+        user: String,
+        /// Name of the policy
+        policy: String,
+        #[command(flatten)]
+        document: DocumentArgs,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// List the policies of a user: its own by name, attached ones by ARN
+    List {
+        /// Name of the user
+        user: String,
+        #[command(flatten)]
+        asked: CommonArgs,
+    },
+    /// Print the document of a policy of a user's own
+    Show(OnePolicy),
+    /// Delete a policy of a user's own
+    Delete(OnePolicy),
+    /// Attach a managed policy to a user
+    Attach(Attachment),
+    /// Detach a managed policy from a user
+    Detach(Attachment),
+}
+
+/// A policy of a user's own.
+#[derive(Debug, Clone, Args)]
+pub(super) struct OnePolicy {
+    /// Name of the user
+    pub(super) user: String,
+    /// Name of the policy
+    pub(super) policy: String,
+    #[command(flatten)]
+    pub(super) asked: CommonArgs,
+}
+
+/// A managed policy and a user.
+#[derive(Debug, Clone, Args)]
+pub(super) struct Attachment {
+    /// Name of the user
+    pub(super) user: String,
+    /// ARN of the managed policy
+    pub(super) policy_arn: String,
+    #[command(flatten)]
+    pub(super) asked: CommonArgs,
+}
+
+/// The document of a policy.
+#[derive(Debug, Clone, Args)]
+#[group(required = true, multiple = true)]
+pub(super) struct DocumentArgs {
+    /// File of the document, in AWS's JSON
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["read", "write"])]
+    pub(super) file: Option<PathBuf>,
+    /// Bucket that the user may list and read; several times for several buckets
+    #[arg(long, value_name = "BUCKET")]
+    pub(super) read: Vec<String>,
+    /// Bucket that the user may list, read and write; several times for several buckets
+    #[arg(long, value_name = "BUCKET")]
+    pub(super) write: Vec<String>,
+}
+
+/// The arguments that all commands have.
+#[derive(Debug, Clone, Args)]
+pub(super) struct CommonArgs {
+    #[command(flatten)]
+    pub(super) node: NodeArgs,
+    /// Write JSON instead of text
+    #[arg(long)]
+    pub(super) json: bool,
+}

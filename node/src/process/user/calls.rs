@@ -1,0 +1,154 @@
+//! Calls of IAM's query API over a connection with a certificate.
+
+use std::fmt::Write as _;
+use std::io;
+use std::path::PathBuf;
+
+use bytes::Bytes;
+use http::Request;
+use http::header::CONTENT_TYPE;
+use sherd_net::grpc::{RequestClient, RequestError};
+use sherd_proto::convert::http_call::HttpService;
+
+use super::xml::Element;
+use crate::process::node_client::{NodeArgs, NodeClient, NodeClientError};
+
+/// The version of IAM's query API.
+const VERSION: &str = "2010-05-08";
+
+/// A command failed.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum UserError {
+    #[error("start runtime: {0}")]
+    Runtime(#[source] io::Error),
+    #[error(transparent)]
+    Node(#[from] NodeClientError),
+    #[error("read {path}: {source}", path = path.display())]
+    File { path: PathBuf, source: io::Error },
+    #[error("{address}: {source}")]
+    Request { address: String, source: RequestError },
+    /// IAM refuses, by its code and in its words.
+    #[error("{code}: {message}")]
+    Refused { code: String, message: String },
+    #[error("{address}: the answer is no document of IAM")]
+    NoDocument { address: String },
+}
+
+/// Calls actions as root.
+pub(super) struct Calls {
+    client: RequestClient,
+    address: String,
+}
+
+impl Calls {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`UserError`] says how far it came.
+    pub(super) async fn connect(arguments: &NodeArgs) -> Result<Self, UserError> {
+        let node = NodeClient::new(arguments).await?;
+        let address = node.address().to_owned();
+        let client = RequestClient::over(node.connect().await?, node.cluster()).await;
+        let client = client.map_err(|source| UserError::Request { address: address.clone(), source })?;
+        Ok(Self { client, address })
+    }
+
+    /// Calls an action, and gives its result; an empty one where the action has none.
+    ///
+    /// # Errors
+    /// [`UserError`].
+    pub(super) async fn call(
+        &mut self,
+        action: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Element, UserError> {
+        let all = [("Action", action), ("Version", VERSION)];
+        let pairs = all.iter().chain(parameters);
+        let form: Vec<String> = pairs.map(|(name, value)| format!("{name}={}", escaped(value))).collect();
+        let request = Request::post("/")
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(Bytes::from(form.join("&")))
+            .expect("a method, a path and a header are a request");
+        let answer = self.client.send(HttpService::Iam, request).await;
+        let answer = answer.map_err(|source| UserError::Request { address: self.address.clone(), source })?;
+        let no_document = || UserError::NoDocument { address: self.address.clone() };
+        let text = std::str::from_utf8(answer.body()).map_err(|_| no_document())?;
+        let document = Element::parse(text).ok_or_else(no_document)?;
+        if let Some(error) = document.child("Error") {
+            let (code, message) = (error.text("Code").to_owned(), error.text("Message").to_owned());
+            return Err(UserError::Refused { code, message });
+        }
+        if !answer.status().is_success() {
+            return Err(no_document());
+        }
+        Ok(document.result().cloned().unwrap_or_default())
+    }
+
+    /// Calls an action that lists, page for page, and gives the members of its list.
+    ///
+    /// # Errors
+    /// [`UserError`].
+    pub(super) async fn list(
+        &mut self,
+        action: &str,
+        list: &str,
+        parameters: &[(&str, &str)],
+    ) -> Result<Vec<Element>, UserError> {
+        let mut members = Vec::new();
+        let mut marker = String::new();
+        loop {
+            let mut asked = parameters.to_vec();
+            if !marker.is_empty() {
+                asked.push(("Marker", &marker));
+            }
+            let page = self.call(action, &asked).await?;
+            members.extend_from_slice(page.members(list));
+            if page.text("IsTruncated") != "true" || page.text("Marker").is_empty() {
+                return Ok(members);
+            }
+            page.text("Marker").clone_into(&mut marker);
+        }
+    }
+}
+
+/// A value as a form has it.
+fn escaped(value: &str) -> String {
+    let mut text = String::with_capacity(value.len());
+    for byte in value.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {
+            text.push(char::from(byte));
+        } else {
+            write!(text, "%{byte:02X}").expect("a String takes every text");
+        }
+    }
+    text
+}
+
+/// A value of an answer that is escaped, as documents are.
+pub(super) fn unescaped(value: &str) -> String {
+    let mut bytes = Vec::with_capacity(value.len());
+    let mut rest = value.as_bytes();
+    while let Some((first, behind)) = rest.split_first() {
+        let code = behind.get(..2).filter(|_| *first == b'%').and_then(|code| hex::decode(code).ok());
+        if let Some(code) = code {
+            bytes.extend(code);
+            rest = behind.get(2..).unwrap_or_default();
+        } else {
+            bytes.push(*first);
+            rest = behind;
+        }
+    }
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_document_is_the_same_behind_its_escapes() {
+        let document = "{\"a\": \"50% of \u{fc}+\"}";
+        assert_eq!(unescaped(&escaped(document)), document);
+        assert_eq!(unescaped("100%"), "100%");
+    }
+}

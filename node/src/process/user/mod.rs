@@ -1,0 +1,263 @@
+//! `sherd-node user`: users, their access keys and their policies, for people, over a connection with a
+//! certificate of an operator or an admin.
+//!
+//! Each command is one or a few actions of IAM's query API. `args` says which commands there are, `calls`
+//! speaks with the node, `xml` reads its answers, `document` makes policies.
+
+mod args;
+mod calls;
+mod document;
+mod limits;
+mod xml;
+
+pub use self::args::UserArgs;
+
+use std::fmt::Write as _;
+use std::io::{self, Write as _};
+use std::process::ExitCode;
+
+use serde_json::{Value, json};
+
+use self::args::{
+    Attachment, CommonArgs, DocumentArgs, KeyCommand, OneKey, OnePolicy, PolicyCommand, UserCommand,
+};
+use self::calls::{Calls, UserError, unescaped};
+use self::document::document;
+use self::xml::Element;
+use crate::process::exit::Exit;
+
+/// The output of a command, as text and as JSON.
+struct CommandOutput {
+    text: String,
+    json: Value,
+}
+
+/// Runs a command, prints what it gives and returns the exit code: 0 done, 1 refused or not answered.
+pub fn user(arguments: &UserArgs) -> ExitCode {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let done = match runtime {
+        Ok(runtime) => runtime.block_on(run(&arguments.command)),
+        Err(source) => Err(UserError::Runtime(source)),
+    };
+    match done {
+        Ok(text) => {
+            let mut out = io::stdout().lock();
+            let _reader_left = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+            Exit::Done.into()
+        }
+        Err(error) => {
+            let _reader_left = writeln!(io::stderr(), "sherd-node: {error}");
+            Exit::Failed.into()
+        }
+    }
+}
+
+/// Runs a command, and gives what is to be printed.
+async fn run(command: &UserCommand) -> Result<String, UserError> {
+    let asked = asked(command);
+    let mut calls = Calls::connect(&asked.node).await?;
+    let printed = match command {
+        UserCommand::Add { name, path, with_key, .. } => add(&mut calls, name, path, *with_key).await?,
+        UserCommand::List { .. } => {
+            let users = calls.list("ListUsers", "Users", &[]).await?;
+            table("Users", &users, &["UserName", "UserId", "CreateDate", "Arn"])
+        }
+        UserCommand::Disable { name, .. } => set_all(&mut calls, name, "Inactive").await?,
+        UserCommand::Enable { name, .. } => set_all(&mut calls, name, "Active").await?,
+        UserCommand::Delete { name, force, .. } => {
+            if *force {
+                strip(&mut calls, name).await?;
+            }
+            calls.call("DeleteUser", &[("UserName", name)]).await?;
+            said(format!("deleted user {name}\n"))
+        }
+        UserCommand::Key(command) => key(&mut calls, command).await?,
+        UserCommand::Policy(command) => policy(&mut calls, command).await?,
+    };
+    Ok(if asked.json { format!("{}\n", printed.json) } else { printed.text })
+}
+
+/// The arguments that all commands have.
+const fn asked(command: &UserCommand) -> &CommonArgs {
+    match command {
+        UserCommand::Add { asked, .. }
+        | UserCommand::List { asked }
+        | UserCommand::Disable { asked, .. }
+        | UserCommand::Enable { asked, .. }
+        | UserCommand::Delete { asked, .. }
+        | UserCommand::Key(
+            KeyCommand::Add { asked, .. }
+            | KeyCommand::List { asked, .. }
+            | KeyCommand::Disable(OneKey { asked, .. })
+            | KeyCommand::Enable(OneKey { asked, .. })
+            | KeyCommand::Delete(OneKey { asked, .. }),
+        )
+        | UserCommand::Policy(
+            PolicyCommand::Put { asked, .. }
+            | PolicyCommand::List { asked, .. }
+            | PolicyCommand::Show(OnePolicy { asked, .. })
+            | PolicyCommand::Delete(OnePolicy { asked, .. })
+            | PolicyCommand::Attach(Attachment { asked, .. })
+            | PolicyCommand::Detach(Attachment { asked, .. }),
+        ) => asked,
+    }
+}
+
+async fn add(calls: &mut Calls, name: &str, path: &str, with_key: bool) -> Result<CommandOutput, UserError> {
+    let made = calls.call("CreateUser", &[("UserName", name), ("Path", path)]).await?;
+    let mut printed = said(format!("made user {name}\n"));
+    printed.json = made.json();
+    if with_key {
+        let key = new_key(calls, name).await?;
+        printed.text += &key.text;
+        printed.json["AccessKey"] = key.json["AccessKey"].clone();
+    }
+    Ok(printed)
+}
+
+/// Makes a key: the one time that its secret is printed.
+async fn new_key(calls: &mut Calls, user: &str) -> Result<CommandOutput, UserError> {
+    let made = calls.call("CreateAccessKey", &[("UserName", user)]).await?;
+    let key = made.child("AccessKey").cloned().unwrap_or_default();
+    let (id, secret) = (key.text("AccessKeyId"), key.text("SecretAccessKey"));
+    let text = format!("AWS_ACCESS_KEY_ID={id}\nAWS_SECRET_ACCESS_KEY={secret}\n");
+    Ok(CommandOutput { text, json: made.json() })
+}
+
+/// Sets the status of all keys of a user.
+async fn set_all(calls: &mut Calls, user: &str, status: &str) -> Result<CommandOutput, UserError> {
+    let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
+    let mut text = format!("user {user} has no access keys\n");
+    for (at, key) in keys.iter().enumerate() {
+        let id = key.text("AccessKeyId");
+        set_status(calls, user, id, status).await?;
+        if at == 0 {
+            text.clear();
+        }
+        writeln!(text, "access key {id} of {user} is {}", status.to_lowercase()).expect(TEXT);
+    }
+    Ok(said(text))
+}
+
+async fn set_status(calls: &mut Calls, user: &str, key: &str, status: &str) -> Result<(), UserError> {
+    let parameters = [("UserName", user), ("AccessKeyId", key), ("Status", status)];
+    calls.call("UpdateAccessKey", &parameters).await.map(drop)
+}
+
+/// Takes from a user all that keeps it from being deleted.
+async fn strip(calls: &mut Calls, user: &str) -> Result<(), UserError> {
+    let named = [("UserName", user)];
+    for key in calls.list("ListAccessKeys", "AccessKeyMetadata", &named).await? {
+        let parameters = [named[0], ("AccessKeyId", key.text("AccessKeyId"))];
+        calls.call("DeleteAccessKey", &parameters).await?;
+    }
+    for policy in calls.list("ListUserPolicies", "PolicyNames", &named).await? {
+        calls.call("DeleteUserPolicy", &[named[0], ("PolicyName", policy.own_text())]).await?;
+    }
+    for policy in calls.list("ListAttachedUserPolicies", "AttachedPolicies", &named).await? {
+        calls.call("DetachUserPolicy", &[named[0], ("PolicyArn", policy.text("PolicyArn"))]).await?;
+    }
+    for group in calls.list("ListGroupsForUser", "Groups", &named).await? {
+        calls.call("RemoveUserFromGroup", &[named[0], ("GroupName", group.text("GroupName"))]).await?;
+    }
+    Ok(())
+}
+
+async fn key(calls: &mut Calls, command: &KeyCommand) -> Result<CommandOutput, UserError> {
+    Ok(match command {
+        KeyCommand::Add { user, .. } => new_key(calls, user).await?,
+        KeyCommand::List { user, .. } => {
+            let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
+            table("AccessKeyMetadata", &keys, &["AccessKeyId", "Status", "CreateDate"])
+        }
+        KeyCommand::Disable(OneKey { user, key_id, .. }) => {
+            set_status(calls, user, key_id, "Inactive").await?;
+            said(format!("access key {key_id} of {user} is inactive\n"))
+        }
+        KeyCommand::Enable(OneKey { user, key_id, .. }) => {
+            set_status(calls, user, key_id, "Active").await?;
+            said(format!("access key {key_id} of {user} is active\n"))
+        }
+        KeyCommand::Delete(OneKey { user, key_id, .. }) => {
+            calls.call("DeleteAccessKey", &[("UserName", user), ("AccessKeyId", key_id)]).await?;
+            said(format!("deleted access key {key_id} of {user}\n"))
+        }
+    })
+}
+
+async fn policy(calls: &mut Calls, command: &PolicyCommand) -> Result<CommandOutput, UserError> {
+    Ok(match command {
+        PolicyCommand::Put { user, policy, document, .. } => put(calls, user, policy, document).await?,
+        PolicyCommand::List { user, .. } => {
+            let named = [("UserName", user.as_str())];
+            let own = calls.list("ListUserPolicies", "PolicyNames", &named).await?;
+            let attached = calls.list("ListAttachedUserPolicies", "AttachedPolicies", &named).await?;
+            let own: Vec<&str> = own.iter().map(Element::own_text).collect();
+            let attached: Vec<&str> = attached.iter().map(|policy| policy.text("PolicyArn")).collect();
+            let text = own.iter().chain(&attached).fold(String::new(), |text, name| text + name + "\n");
+            CommandOutput { text, json: json!({"PolicyNames": own, "AttachedPolicies": attached}) }
+        }
+        PolicyCommand::Show(OnePolicy { user, policy, .. }) => {
+            let found = calls.call("GetUserPolicy", &[("UserName", user), ("PolicyName", policy)]).await?;
+            let text = unescaped(found.text("PolicyDocument"));
+            let json = serde_json::from_str(&text).unwrap_or_else(|_| Value::String(text.clone()));
+            CommandOutput { text: text + "\n", json }
+        }
+        PolicyCommand::Delete(OnePolicy { user, policy, .. }) => {
+            calls.call("DeleteUserPolicy", &[("UserName", user), ("PolicyName", policy)]).await?;
+            said(format!("deleted policy {policy} of {user}\n"))
+        }
+        PolicyCommand::Attach(Attachment { user, policy_arn, .. }) => {
+            calls.call("AttachUserPolicy", &[("UserName", user), ("PolicyArn", policy_arn)]).await?;
+            said(format!("attached {policy_arn} to {user}\n"))
+        }
+        PolicyCommand::Detach(Attachment { user, policy_arn, .. }) => {
+            calls.call("DetachUserPolicy", &[("UserName", user), ("PolicyArn", policy_arn)]).await?;
+            said(format!("detached {policy_arn} from {user}\n"))
+        }
+    })
+}
+
+async fn put(
+    calls: &mut Calls,
+    user: &str,
+    policy: &str,
+    arguments: &DocumentArgs,
+) -> Result<CommandOutput, UserError> {
+    let text = document(arguments).await.map_err(|source| {
+        let path = arguments.file.clone().unwrap_or_default();
+        UserError::File { path, source }
+    })?;
+    let parameters = [("UserName", user), ("PolicyName", policy), ("PolicyDocument", &text)];
+    calls.call("PutUserPolicy", &parameters).await?;
+    Ok(said(format!("put policy {policy} of {user}\n")))
+}
+
+/// A sentence; as JSON, that it is done.
+fn said(text: String) -> CommandOutput {
+    CommandOutput { json: json!({"done": text.trim_end()}), text }
+}
+
+/// A table of elements, by these of their elements.
+fn table(list: &str, rows: &[Element], columns: &[&str]) -> CommandOutput {
+    let json = json!({ list: rows.iter().map(Element::json).collect::<Vec<_>>() });
+    let widths: Vec<usize> = columns
+        .iter()
+        .map(|column| rows.iter().map(|row| row.text(column).chars().count()).max().unwrap_or(0))
+        .zip(columns)
+        .map(|(widest, column)| widest.max(column.len()))
+        .collect();
+    let mut text = String::new();
+    let mut line = |cells: &mut dyn Iterator<Item = &str>| {
+        let padded: Vec<String> = cells.zip(&widths).map(|(cell, width)| format!("{cell:width$}")).collect();
+        writeln!(text, "{}", padded.join("  ").trim_end()).expect(TEXT);
+    };
+    line(&mut columns.iter().copied());
+    for row in rows {
+        line(&mut columns.iter().map(|column| row.text(column)));
+    }
+    CommandOutput { text, json }
+}
+
+/// Why writing to a `String` cannot fail.
+const TEXT: &str = "a String takes every text";

@@ -1,0 +1,34 @@
+//! The listener of IAM's query API: users, groups, keys and policies, by signed requests.
+//!
+//! Apart from the S3 listener, so that a network policy can tell the two apart, and so that users can be
+//! changed while S3 is overloaded. A panic of a request ends its connection, and nothing else.
+
+use std::time::Duration;
+
+use http::Request;
+use sherd_iam::QueryApi;
+use sherd_store::machine::reclaim::Reclaim;
+use sherd_store::observe::metrics::Traffic;
+
+use crate::server::limits::IAM_CONNECTIONS_MAX;
+use crate::server::{Life, Listener, ListenerLimits, RequestBody, serve};
+
+const ALLOWED: ListenerLimits = ListenerLimits {
+    connections_max: IAM_CONNECTIONS_MAX,
+    roomy_max: IAM_CONNECTIONS_MAX,
+    spare_descriptors: 2,
+    idle_timeout: Duration::from_mins(1),
+    head_timeout: Duration::from_secs(10),
+    stall_timeout: Duration::from_secs(10),
+    // An answer is a document of some 100 KB at most.
+    answer_timeout: Some(Duration::from_secs(30)),
+};
+
+/// Serves until `life` ends.
+pub async fn serve_iam(listener: Listener, life: Life, traffic: Traffic, api: QueryApi) {
+    let service = move |request: Request<RequestBody>| {
+        let api = api.clone();
+        async move { api.call(request).await }
+    };
+    serve(listener, ALLOWED, life, traffic, Reclaim::default(), service).await;
+}

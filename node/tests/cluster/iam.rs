@@ -1,0 +1,129 @@
+//! Users and keys through four nodes: what one node changes is in force in the next request through each
+//! other one; and `sherd-node user` does the same over certificates.
+
+use std::path::Path;
+use std::process::Command;
+
+use sherd_net::tls::{Role, TrustFiles};
+
+use crate::harness::binary;
+use crate::harness::cluster::{TestCluster, cluster_of};
+use crate::harness::iam::IamClient;
+
+async fn with_iam() -> (TestCluster, Vec<IamClient>) {
+    let cluster = cluster_of(4).with_iam().start().await;
+    cluster.until_whole().await;
+    let roots = cluster.running().map(crate::harness::Node::iam_client).collect();
+    (cluster, roots)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_revoked_key_is_refused_by_the_other_nodes_in_the_next_request() {
+    let (_cluster, roots) = with_iam().await;
+    roots[0].done("CreateUser", &[("UserName", "ada")]).await;
+    let key = roots[0].done("CreateAccessKey", &[("UserName", "ada")]).await;
+    let id = key.text("AccessKeyId").expect("an id").to_owned();
+    let secret = key.text("SecretAccessKey").expect("a secret");
+    let users: Vec<_> = roots.iter().map(|root| root.with_key(&id, secret)).collect();
+    let statuses = async || {
+        let mut statuses = Vec::new();
+        for user in &users {
+            statuses.push(user.caller_identity().await.status);
+        }
+        statuses
+    };
+    let named = [("UserName", "ada"), ("AccessKeyId", &*id)];
+    assert_eq!(statuses().await, [200; 4]);
+    for round in 0..8 {
+        let by = &roots[round % 4];
+        by.done("UpdateAccessKey", &[named[0], named[1], ("Status", "Inactive")]).await;
+        assert_eq!(statuses().await, [403; 4], "made inactive through node {round}");
+        by.done("UpdateAccessKey", &[named[0], named[1], ("Status", "Active")]).await;
+        assert_eq!(statuses().await, [200; 4], "made active through node {round}");
+    }
+    roots[3].done("DeleteAccessKey", &named).await;
+    assert_eq!(statuses().await, [403; 4]);
+    assert_eq!(users[0].caller_identity().await.code(), "InvalidClientTokenId");
+}
+
+/// Runs `sherd-node user` with these words, split at blanks, against a node.
+async fn user(cluster: &TestCluster, files: &TrustFiles, words: &str) -> (Option<i32>, String, String) {
+    let TrustFiles { ca, cert, key } = files;
+    let mut command = Command::new(binary());
+    command.arg("user").args(words.split(' ')).args(["--endpoint", &cluster.addresses[1].to_string()]);
+    for (flag, path) in [("--ca", ca), ("--cert", cert), ("--key", key)] {
+        command.arg(flag).arg(path);
+    }
+    let output = tokio::task::spawn_blocking(move || command.output()).await;
+    let output = output.expect("asking does not panic").expect("the binary was built with the tests");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
+    (output.status.code(), text(output.stdout), text(output.stderr))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_change_users_over_certificates() {
+    let (cluster, roots) = with_iam().await;
+    let admin = cluster.pki.issue("anna", Role::Admin);
+    let done = async |words: &str| {
+        let (code, out, error) = user(&cluster, &admin, words).await;
+        assert_eq!(code, Some(0), "{words}: {error}");
+        out
+    };
+    let made = done("add ada --path /team/ --with-key").await;
+    let value = |name: &str| {
+        let line = made.lines().find_map(|line| line.strip_prefix(name));
+        line.unwrap_or_else(|| panic!("{name} in {made}")).to_owned()
+    };
+    let (id, secret) = (value("AWS_ACCESS_KEY_ID="), value("AWS_SECRET_ACCESS_KEY="));
+    let ada = roots[3].with_key(&id, &secret);
+    assert_eq!(ada.caller_identity().await.status, 200);
+    let listed = done("list").await;
+    assert!(listed.contains("arn:aws:iam::000000000001:user/team/ada"), "{listed}");
+    let json: serde_json::Value = serde_json::from_str(&done("key list ada --json").await).expect("JSON");
+    assert_eq!(json["AccessKeyMetadata"][0]["AccessKeyId"], id.as_str());
+    assert!(!done("key list ada").await.contains(&secret));
+
+    done("policy put ada buckets --read logs --write data").await;
+    assert_eq!(done("policy list ada").await, "buckets\n");
+    let document: serde_json::Value =
+        serde_json::from_str(&done("policy show ada buckets").await).expect("a document");
+    assert_eq!(document["Statement"][3]["Resource"][0], "arn:aws:s3:::data/*");
+    let file = cluster.node(0).dir().join("policy.json");
+    std::fs::write(&file, document.to_string()).expect("the folder is writable");
+    done(&format!("policy put ada again --file {}", shown(&file))).await;
+    done("policy delete ada again").await;
+    let managed = [("PolicyName", "m"), ("PolicyDocument", &*document.to_string())];
+    roots[0].done("CreatePolicy", &managed).await;
+    done("policy attach ada arn:aws:iam::000000000001:policy/m").await;
+    assert_eq!(done("policy list ada").await, "buckets\narn:aws:iam::000000000001:policy/m\n");
+    done("policy detach ada arn:aws:iam::000000000001:policy/m").await;
+
+    done("disable ada").await;
+    assert_eq!(ada.caller_identity().await.status, 403);
+    done("enable ada").await;
+    assert_eq!(ada.caller_identity().await.status, 200);
+    done(&format!("key disable ada {id}")).await;
+    assert_eq!(ada.caller_identity().await.status, 403);
+    done(&format!("key enable ada {id}")).await;
+    let second = done("key add ada --json").await;
+    let second: serde_json::Value = serde_json::from_str(&second).expect("JSON");
+    done(&format!("key delete ada {}", second["AccessKey"]["AccessKeyId"].as_str().expect("an id"))).await;
+
+    let (code, _, error) = user(&cluster, &admin, "delete ada").await;
+    assert_eq!((code, error.contains("DeleteConflict: Cannot delete entity")), (Some(1), true), "{error}");
+    done("delete ada --force").await;
+    assert_eq!(ada.caller_identity().await.status, 403);
+    let (code, _, error) = user(&cluster, &admin, "key list ada").await;
+    assert_eq!(
+        (code, error.contains("NoSuchEntity: The user with name ada cannot be found.")),
+        (Some(1), true)
+    );
+    let node = cluster.pki.issue("n4", Role::Node);
+    let (code, _, error) = user(&cluster, &node, "list").await;
+    assert_eq!((code, error.contains("has the role node")), (Some(1), true), "{error}");
+    assert_eq!(user(&cluster, &admin, "policy put ada p").await.0, Some(2), "it names no document");
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

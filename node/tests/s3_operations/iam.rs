@@ -1,0 +1,248 @@
+//! IAM's query API on a node: what its actions do, each code with which it refuses, and who may.
+
+use crate::harness::iam::{IamClient, form};
+use crate::harness::{Node, empty, node};
+
+const READ_ALL: &str =
+    r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}]}"#;
+const ARN: &str = "arn:aws:iam::000000000001:";
+
+async fn a_node() -> (Node, IamClient) {
+    let node = node().await;
+    let root = node.iam_client();
+    (node, root)
+}
+
+/// Makes a user with a key, and a client with it.
+async fn a_user(root: &IamClient, name: &str) -> IamClient {
+    root.done("CreateUser", &[("UserName", name)]).await;
+    let key = root.done("CreateAccessKey", &[("UserName", name)]).await;
+    root.with_key(key.text("AccessKeyId").expect("an id"), key.text("SecretAccessKey").expect("a secret"))
+}
+
+fn refusal(status: u16, code: &str) -> (u16, String) {
+    (status, code.to_owned())
+}
+
+#[tokio::test]
+async fn a_user_has_keys_policies_and_groups_from_its_making_to_its_end() {
+    let (_node, root) = a_node().await;
+    let made = root
+        .done(
+            "CreateUser",
+            &[
+                ("UserName", "ada"),
+                ("Path", "/team/"),
+                ("Tags.member.1.Key", "a"),
+                ("Tags.member.1.Value", "<b>"),
+            ],
+        )
+        .await;
+    assert!(
+        made.body.starts_with("<CreateUserResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">")
+    );
+    assert_eq!(made.text("Arn"), Some(&*format!("{ARN}user/team/ada")));
+    assert_eq!((made.text("Key"), made.text("Value")), (Some("a"), Some("&lt;b&gt;")));
+    assert!(made.text("UserId").is_some_and(|id| id.starts_with("AIDA")));
+    let ada = [("UserName", "ada")];
+
+    let key = root.done("CreateAccessKey", &ada).await;
+    let (id, secret) =
+        (key.text("AccessKeyId").expect("an id"), key.text("SecretAccessKey").expect("a secret"));
+    let listed = root.done("ListAccessKeys", &ada).await;
+    assert_eq!((listed.text("AccessKeyId"), listed.text("Status")), (Some(id), Some("Active")));
+    assert!(!listed.body.contains(secret), "a secret is given once");
+    let user = root.with_key(id, secret);
+    let me = user.caller_identity().await;
+    assert_eq!((me.status, me.text("Arn")), (200, Some(&*format!("{ARN}user/team/ada"))));
+    let used = root.done("GetAccessKeyLastUsed", &[("AccessKeyId", id)]).await;
+    assert_eq!(used.text("UserName"), Some("ada"));
+
+    root.done("PutUserPolicy", &[ada[0], ("PolicyName", "own"), ("PolicyDocument", READ_ALL)]).await;
+    let policy = root.done("GetUserPolicy", &[ada[0], ("PolicyName", "own")]).await;
+    let document = policy.text("PolicyDocument").expect("a document");
+    assert!(document.starts_with("%7B%22Version%22%3A%222012-10-17%22"), "{document}");
+    assert_eq!(root.done("ListUserPolicies", &ada).await.text("member"), Some("own"));
+
+    let managed = root.done("CreatePolicy", &[("PolicyName", "m"), ("PolicyDocument", READ_ALL)]).await;
+    let arn = managed.text("Arn").expect("an ARN");
+    assert_eq!((arn, managed.text("AttachmentCount")), (&*format!("{ARN}policy/m"), Some("0")));
+    root.done("AttachUserPolicy", &[ada[0], ("PolicyArn", arn)]).await;
+    assert_eq!(root.done("ListAttachedUserPolicies", &ada).await.text("PolicyArn"), Some(arn));
+    assert_eq!(root.done("GetPolicy", &[("PolicyArn", arn)]).await.text("AttachmentCount"), Some("1"));
+    let entities = root.done("ListEntitiesForPolicy", &[("PolicyArn", arn)]).await;
+    assert_eq!(entities.text("UserName"), Some("ada"));
+
+    root.done("CreateGroup", &[("GroupName", "g")]).await;
+    root.done("AddUserToGroup", &[ada[0], ("GroupName", "g")]).await;
+    assert_eq!(root.done("GetGroup", &[("GroupName", "g")]).await.text("UserName"), Some("ada"));
+    assert_eq!(root.done("ListGroupsForUser", &ada).await.text("GroupName"), Some("g"));
+
+    // Each key, policy and membership keeps the user from being deleted.
+    let conflict = refusal(409, "DeleteConflict");
+    assert_eq!(root.refused("DeleteUser", &ada).await, conflict);
+    root.done("DeleteAccessKey", &[ada[0], ("AccessKeyId", id)]).await;
+    assert_eq!(user.caller_identity().await.code(), "InvalidClientTokenId");
+    assert_eq!(root.refused("DeleteUser", &ada).await, conflict);
+    root.done("DeleteUserPolicy", &[ada[0], ("PolicyName", "own")]).await;
+    root.done("DetachUserPolicy", &[ada[0], ("PolicyArn", arn)]).await;
+    assert_eq!(root.refused("DeleteUser", &ada).await, conflict);
+    assert_eq!(root.refused("DeleteGroup", &[("GroupName", "g")]).await, conflict);
+    root.done("RemoveUserFromGroup", &[ada[0], ("GroupName", "g")]).await;
+    root.done("DeleteUser", &ada).await;
+    root.done("DeleteGroup", &[("GroupName", "g")]).await;
+    root.done("DeletePolicy", &[("PolicyArn", arn)]).await;
+    assert_eq!(root.refused("GetUser", &ada).await, refusal(404, "NoSuchEntity"));
+}
+
+#[tokio::test]
+async fn a_managed_policy_has_versions_and_one_is_in_force() {
+    let (_node, root) = a_node().await;
+    let made = root.done("CreatePolicy", &[("PolicyName", "m"), ("PolicyDocument", READ_ALL)]).await;
+    let arn = made.text("Arn").expect("an ARN").to_owned();
+    let named = ("PolicyArn", arn.as_str());
+    let second = [named, ("PolicyDocument", READ_ALL), ("SetAsDefault", "true")];
+    let second = root.done("CreatePolicyVersion", &second).await;
+    assert_eq!((second.text("VersionId"), second.text("IsDefaultVersion")), (Some("v2"), Some("true")));
+    let conflict = refusal(409, "DeleteConflict");
+    assert_eq!(root.refused("DeletePolicyVersion", &[named, ("VersionId", "v2")]).await, conflict);
+    assert_eq!(root.refused("DeletePolicy", &[named]).await, conflict);
+    root.done("SetDefaultPolicyVersion", &[named, ("VersionId", "v1")]).await;
+    let first = root.done("GetPolicyVersion", &[named, ("VersionId", "v1")]).await;
+    assert_eq!(first.text("IsDefaultVersion"), Some("true"));
+    root.done("DeletePolicyVersion", &[named, ("VersionId", "v2")]).await;
+    assert_eq!(root.refused("GetPolicyVersion", &[named, ("VersionId", "v2")]).await.1, "NoSuchEntity");
+    for _ in 0..4 {
+        root.done("CreatePolicyVersion", &[named, ("PolicyDocument", READ_ALL)]).await;
+    }
+    let sixth = root.refused("CreatePolicyVersion", &[named, ("PolicyDocument", READ_ALL)]).await;
+    assert_eq!(sixth, refusal(409, "LimitExceeded"));
+}
+
+#[tokio::test]
+async fn refusals_have_the_codes_of_iam() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    let named = ("UserName", "ada");
+    let long = "u".repeat(65);
+    for (action, parameters, status, code) in [
+        ("CreateUser", vec![("UserName", "Ada")], 409, "EntityAlreadyExists"),
+        ("CreateUser", vec![], 400, "ValidationError"),
+        ("CreateUser", vec![("UserName", "a/b")], 400, "ValidationError"),
+        ("CreateUser", vec![("UserName", &long)], 400, "ValidationError"),
+        ("CreateUser", vec![("UserName", "x"), ("Path", "x")], 400, "ValidationError"),
+        ("GetUser", vec![("UserName", "bob")], 404, "NoSuchEntity"),
+        ("GetLoginProfile", vec![named], 404, "NoSuchEntity"),
+        ("ListUsers", vec![("MaxItems", "1001")], 400, "ValidationError"),
+        (
+            "PutUserPolicy",
+            vec![named, ("PolicyName", "p"), ("PolicyDocument", "{}")],
+            400,
+            "MalformedPolicyDocument",
+        ),
+        (
+            "AttachUserPolicy",
+            vec![named, ("PolicyArn", "arn:aws:iam::aws:policy/ReadOnlyAccess")],
+            404,
+            "NoSuchEntity",
+        ),
+        ("AttachUserPolicy", vec![named, ("PolicyArn", "no-arn")], 400, "ValidationError"),
+        ("CreateAccessKey", vec![], 400, "ValidationError"),
+        (
+            "UpdateAccessKey",
+            vec![named, ("AccessKeyId", "AKIAAAAAAAAAAAAAAAAA"), ("Status", "Active")],
+            404,
+            "NoSuchEntity",
+        ),
+        (
+            "UpdateAccessKey",
+            vec![named, ("AccessKeyId", &user.access_key), ("Status", "Off")],
+            400,
+            "ValidationError",
+        ),
+        ("UpdateUser", vec![named, ("NewUserName", "bob")], 501, "NotImplemented"),
+        ("CreateRole", vec![("RoleName", "r")], 400, "InvalidAction"),
+    ] {
+        assert_eq!(root.refused(action, &parameters).await, refusal(status, code), "{action} {parameters:?}");
+    }
+    root.done("CreateAccessKey", &[named]).await;
+    assert_eq!(root.refused("CreateAccessKey", &[named]).await, refusal(409, "LimitExceeded"));
+    let missing = root.send("POST", "Version=2010-05-08").await;
+    assert_eq!((missing.status, missing.code()), (400, "MissingAction"));
+    let other = root.send("POST", &form(&[("Action", "ListUsers"), ("Version", "2011-06-15")])).await;
+    assert_eq!((other.status, other.code()), (400, "InvalidAction"));
+    let twice = root.send("POST", "Action=ListUsers&Action=GetUser&Version=2010-05-08").await;
+    assert_eq!((twice.status, twice.code()), (404, "MalformedQueryString"));
+}
+
+#[tokio::test]
+async fn a_caller_is_proven_by_its_signature_alone() {
+    let (_node, root) = a_node().await;
+    let of = |change: &dyn Fn(&mut IamClient)| {
+        let mut client = root.clone();
+        change(&mut client);
+        client
+    };
+    for (client, code) in [
+        (of(&|client| client.secret = "another".to_owned()), "SignatureDoesNotMatch"),
+        (of(&|client| client.access_key = "AKIAAAAAAAAAAAAAAAAA".to_owned()), "InvalidClientTokenId"),
+        (of(&|client| client.access_key = "unlike-a-key".to_owned()), "InvalidClientTokenId"),
+        (of(&|client| client.scope = ("s3", "us-east-1")), "SignatureDoesNotMatch"),
+        (of(&|client| client.scope = ("iam", "eu-west-1")), "SignatureDoesNotMatch"),
+        (of(&|client| client.ahead_s = 16 * 60), "SignatureDoesNotMatch"),
+        (of(&|client| client.ahead_s = -16 * 60), "SignatureDoesNotMatch"),
+    ] {
+        assert_eq!(client.refused("ListUsers", &[]).await, refusal(403, code), "{client:?}");
+    }
+    let late = of(&|client| client.ahead_s = -16 * 60).call("ListUsers", &[]).await;
+    assert!(late.body.contains("Signature expired: "), "{}", late.body);
+    let unsigned =
+        root.raw("POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\nConnection: close\r\n\r\n").await;
+    assert_eq!((unsigned.status, unsigned.code()), (403, "MissingAuthenticationToken"));
+    let halves = "POST / HTTP/1.1\r\nHost: a\r\nAuthorization: AWS4-HMAC-SHA256 Credential=a\r\nContent-Length: 0\r\n\
+                  Connection: close\r\n\r\n";
+    assert_eq!(root.raw(halves).await.code(), "IncompleteSignature");
+    // The query of a GET is signed, and does the same.
+    let got = root.send("GET", &form(&[("Action", "ListUsers"), ("Version", "2010-05-08")])).await;
+    assert_eq!((got.status, got.text("IsTruncated")), (200, Some("false")));
+    let root_identity = root.caller_identity().await;
+    assert_eq!(root_identity.text("Arn"), Some(&*format!("{ARN}root")));
+    let long = format!("Action=ListUsers&Version=2010-05-08&X={}", "x".repeat(512 << 10));
+    assert_eq!(root.send("POST", &long).await.status, 413);
+}
+
+#[tokio::test]
+async fn users_may_what_their_policies_allow() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    assert_eq!(user.done("GetUser", &[]).await.text("UserName"), Some("ada"));
+    let denied = user.call("ListUsers", &[]).await;
+    assert_eq!((denied.status, denied.code()), (403, "AccessDenied"));
+    let words = format!(
+        "User: {ARN}user/ada is not authorized to perform: iam:ListUsers on resource: * because no identity-based \
+         policy allows the iam:ListUsers action"
+    );
+    assert_eq!(denied.text("Message"), Some(&*words));
+    let document = r#"{"Version":"2012-10-17","Statement":[
+        {"Effect":"Allow","Action":"iam:*","Resource":"*"},
+        {"Effect":"Deny","Action":"iam:DeleteUser","Resource":"arn:aws:iam::000000000001:user/kept/*"}]}"#;
+    root.done("PutUserPolicy", &[("UserName", "ada"), ("PolicyName", "iam"), ("PolicyDocument", document)])
+        .await;
+    user.done("CreateUser", &[("UserName", "bob"), ("Path", "/kept/")]).await;
+    user.done("CreateUser", &[("UserName", "eve")]).await;
+    let kept = user.call("DeleteUser", &[("UserName", "bob")]).await;
+    assert_eq!((kept.status, kept.code()), (403, "AccessDenied"));
+    assert!(kept.body.contains("with an explicit deny in an identity-based policy"), "{}", kept.body);
+    user.done("DeleteUser", &[("UserName", "eve")]).await;
+}
+
+#[tokio::test]
+async fn without_a_master_key_no_key_is_made_and_the_message_says_why() {
+    let node = empty().serve("iam_listen = \"127.0.0.1:0\"\n").start().await;
+    node.until_ready().await;
+    let root = node.iam_client();
+    let refused = root.call("CreateUser", &[("UserName", "ada")]).await;
+    assert_eq!((refused.status, refused.code()), (400, "InvalidInput"));
+    assert!(refused.body.contains("master_key_file"), "{}", refused.body);
+    assert_eq!(root.done("ListUsers", &[]).await.text("IsTruncated"), Some("false"));
+}
