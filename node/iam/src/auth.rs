@@ -11,7 +11,7 @@ use std::sync::Arc;
 use http::header::{AUTHORIZATION, HOST};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
-use sherd_policy::Identity;
+use sherd_policy::{Identity, ROOT_ARN};
 use sherd_s3::auth::Secret;
 use sherd_s3::auth::amz_date::AmzDate;
 use sherd_s3::auth::authorization::Authorization;
@@ -46,6 +46,14 @@ pub(crate) struct Caller {
 }
 
 impl Caller {
+    /// Its ARN.
+    pub(crate) fn arn(&self) -> &str {
+        match &*self.identity {
+            Identity::User(user) => &user.arn,
+            Identity::Root | Identity::Anonymous => ROOT_ARN,
+        }
+    }
+
     /// Root, proven by a certificate.
     pub(crate) fn root() -> Self {
         Self { identity: Arc::new(Identity::Root), access_key: String::new() }

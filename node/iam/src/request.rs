@@ -2,7 +2,7 @@
 
 use sherd_core::iam::EntityKind;
 use sherd_core::record::Tag;
-use sherd_policy::{ACCOUNT, Identity, ROOT_ARN};
+use sherd_policy::{ACCOUNT, Identity};
 use sherd_s3::source::Source;
 use sherd_store::iam::Iam;
 
@@ -78,10 +78,7 @@ impl Call {
 
     /// The ARN of the caller.
     pub(crate) fn own_arn(&self) -> &str {
-        match &*self.caller.identity {
-            Identity::User(user) => &user.arn,
-            Identity::Root | Identity::Anonymous => ROOT_ARN,
-        }
+        self.caller.arn()
     }
 
     /// The id of the caller.

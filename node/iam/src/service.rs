@@ -16,6 +16,7 @@ use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use sherd_core::env::{Clock, Rng};
+use sherd_s3::audit::record::AuditRecord;
 use sherd_s3::source::Source;
 use sherd_store::iam::Iam;
 use tokio::sync::Semaphore;
@@ -107,6 +108,10 @@ impl Inner {
     {
         let id = uuid(self.rng.next_id());
         let (head, body) = request.into_parts();
+        let audit = AuditRecord::of(&head.extensions).cloned();
+        if let Some(audit) = &audit {
+            audit.name_request(&id);
+        }
         let named = service_of(&head).unwrap_or(Service::Iam);
         let Ok(Ok(_turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
             return refused(named, &Fault::throttled(), &id);
@@ -114,6 +119,12 @@ impl Inner {
         let answered = match self.prove(&head, body, proof).await {
             Ok(proven) => {
                 let service = proven.service;
+                if let Some(audit) = &audit {
+                    audit.name_caller(proven.caller.arn());
+                    if !proven.caller.access_key.is_empty() {
+                        audit.name_access_key(&proven.caller.access_key, true);
+                    }
+                }
                 self.run(&head, proven).await.map_err(|fault| (service, fault))
             }
             Err(fault) => Err((named, fault)),
@@ -124,6 +135,9 @@ impl Inner {
                 done(action.service, action.name, &result, &id)
             }
             Err((service, fault)) => {
+                if let Some(audit) = &audit {
+                    audit.fail(fault.code);
+                }
                 tracing::debug!(request_id = id, code = fault.code, "refused a request to IAM");
                 refused(service, &fault, &id)
             }
@@ -184,6 +198,9 @@ impl Inner {
             let message = format!("Could not find operation {name} for version {version}");
             Fault::new("InvalidAction", StatusCode::BAD_REQUEST, message)
         })?;
+        if let Some(audit) = AuditRecord::of(&head.extensions) {
+            audit.name_operation(action.name);
+        }
         let user_agent =
             head.headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let call = Call {

@@ -135,6 +135,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
     let audit = start_audit(&config, &metrics, &tasks, &ended)?;
     let s3 = s3.with_audit(audit.clone(), "s3");
+    let iam = iam.map(|iam| iam.with_audit(audit.clone(), "iam"));
     let (s3, iam) = match certificate {
         None => (s3, iam),
         Some(certificate) => {
