@@ -246,3 +246,29 @@ async fn without_a_master_key_no_key_is_made_and_the_message_says_why() {
     assert!(refused.body.contains("master_key_file"), "{}", refused.body);
     assert_eq!(root.done("ListUsers", &[]).await.text("IsTruncated"), Some("false"));
 }
+
+/// The blocks of the page that run the `aws` command, against this node. Skipped where the command is missing.
+#[tokio::test]
+async fn the_walk_through_of_the_page_works() {
+    if std::process::Command::new("aws").arg("--version").output().is_err() {
+        eprintln!("skipped: aws is not installed");
+        return;
+    }
+    let node = node().await;
+    let page = include_str!("../../../docs/operations/access.md");
+    let (_, part) = page.split_once("## With the aws command").expect("a section");
+    let (part, _) = part.split_once("## With sherd-node user").expect("the section behind it");
+    let blocks: String =
+        part.split("```sh\n").skip(1).filter_map(|block| block.split("```").next()).collect();
+    let iam = node.iam.as_deref().expect("it serves IAM");
+    let script = format!("set -euo pipefail\n{blocks}")
+        .replace("http://127.0.0.1:9300", iam)
+        .replace("http://127.0.0.1:9000", &node.endpoint);
+    let mut bash = std::process::Command::new("bash");
+    bash.args(["-c", &script]).env("AWS_ACCESS_KEY_ID", &node.access_key);
+    bash.env("AWS_SECRET_ACCESS_KEY", &node.secret_key);
+    let output = tokio::task::spawn_blocking(move || bash.output()).await;
+    let output = output.expect("it does not panic").expect("bash is installed");
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{said}");
+}
