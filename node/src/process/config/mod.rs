@@ -20,7 +20,7 @@ pub mod volumes;
 
 use std::fmt::Display;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
@@ -207,15 +207,13 @@ impl Config {
         let cluster = nodes::judge(cluster, node_listen).map_err(|(key, why)| judge.refuse(key, why))?;
         let shape = judge.shape(volumes.len(), parity, cluster.as_ref())?;
 
-        let listen = listen.unwrap_or(loopback(S3_PORT));
-        let admin_listen = admin_listen.unwrap_or(loopback(ADMIN_PORT));
+        let (listen, admin_listen) =
+            (listen.unwrap_or(loopback(S3_PORT)), admin_listen.unwrap_or(loopback(ADMIN_PORT)));
         judge.addresses(listen, admin_listen, iam_listen, cluster.as_ref())?;
         let region = judge.region(region)?;
         let domains = judge.domains(domains.unwrap_or_default().0)?;
         let trusted_proxies = judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?;
         let credentials = credentials.map_or_else(|| root_credentials(credentials_file), Ok)?;
-        let master_key =
-            master_key_file.map(|path| master_key::from_file(&path, CREDENTIALS_MODE)).transpose()?;
 
         Ok(Self {
             volumes,
@@ -231,7 +229,7 @@ impl Config {
             trusted_proxies,
             audit: audit_log.map(|path| judge.audit_log(path)).transpose()?,
             credentials,
-            master_key,
+            master_key: master_key_file.map(|path| own_master_key(&path)).transpose()?,
             sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
             durability: durability.map_or(Durability::Fsync, Durability::from),
             etag: etag.unwrap_or(EtagForm::Md5),
@@ -275,6 +273,10 @@ impl Config {
         }
         *hasher.finalize().as_bytes()
     }
+}
+
+fn own_master_key(path: &Path) -> Result<MasterKey, ConfigError> {
+    Ok(master_key::from_file(path, CREDENTIALS_MODE)?)
 }
 
 fn root_credentials(file: Option<PathBuf>) -> Result<Credentials, ConfigError> {
