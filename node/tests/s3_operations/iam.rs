@@ -55,8 +55,8 @@ async fn a_user_has_keys_policies_and_groups_from_its_making_to_its_end() {
     let user = root.with_key(id, secret);
     let me = user.caller_identity().await;
     assert_eq!((me.status, me.text("Arn")), (200, Some(&*format!("{ARN}user/team/ada"))));
-    let used = root.done("GetAccessKeyLastUsed", &[("AccessKeyId", id)]).await;
-    assert_eq!(used.text("UserName"), Some("ada"));
+    let last = root.done("GetAccessKeyLastUsed", &[("AccessKeyId", id)]).await;
+    assert_eq!(last.text("UserName"), Some("ada"));
 
     root.done("PutUserPolicy", &[ada[0], ("PolicyName", "own"), ("PolicyDocument", READ_ALL)]).await;
     let policy = root.done("GetUserPolicy", &[ada[0], ("PolicyName", "own")]).await;
