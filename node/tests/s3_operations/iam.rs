@@ -247,7 +247,8 @@ async fn without_a_master_key_no_key_is_made_and_the_message_says_why() {
     assert_eq!(root.done("ListUsers", &[]).await.text("IsTruncated"), Some("false"));
 }
 
-/// The blocks of the page that run the `aws` command, against this node. Skipped where the command is missing.
+/// The blocks of the page that run the `aws` command, against this node. Skipped where the command is
+/// missing.
 #[tokio::test]
 async fn the_walk_through_of_the_page_works() {
     if std::process::Command::new("aws").arg("--version").output().is_err() {
