@@ -256,7 +256,7 @@ async fn the_walk_through_of_the_page_works() {
         return;
     }
     let node = node().await;
-    let page = include_str!("../../../docs/operations/access.md");
+    let page = include_str!("../../../docs/operations/users.md");
     let (_, part) = page.split_once("## With the aws command").expect("a section");
     let (part, _) = part.split_once("## With sherd-node user").expect("the section behind it");
     let blocks: String =
