@@ -7,7 +7,7 @@ use sherd_policy::{Policy, PolicyForm, UserIdentity};
 
 use super::facts::{DocumentFacts, FactKinds};
 use super::*;
-use crate::auth::{AuthType, Credential, Secret, SignatureFacts};
+use crate::auth::{AccessKey, AuthType, Credential, Secret, SignatureFacts};
 use crate::protocol::query::Query;
 
 /// 2015-10-21T07:28:00Z.
@@ -31,7 +31,7 @@ pub(super) fn user(policies: &[&str]) -> Access {
 fn of_identity(identity: Identity) -> Access {
     let signature =
         SignatureFacts { auth_type: AuthType::Query, signed_ms: Some(NOW_MS - 5000), is_v4: true };
-    let (access_key, identity) = (Arc::from("AKIAAPP"), Arc::new(identity));
+    let (access_key, identity) = (AccessKey::Static("AKIAAPP".into()), Arc::new(identity));
     let credential = Credential { access_key, secret: Secret::new("secret"), identity };
     let caller = match &*credential.identity {
         Identity::Anonymous => Caller::anonymous(),

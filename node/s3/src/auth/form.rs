@@ -77,7 +77,7 @@ impl Verifier {
         if !key.key.sign(&[policy.as_bytes()]).matches(signature.as_bytes()) {
             return Err(mismatch(scope.access_key, policy, signature));
         }
-        self.keep(&scope, &credential.secret, &key);
+        self.keep(&scope, &credential, &key);
         let signature =
             SignatureFacts { auth_type: AuthType::Form, signed_ms: Some(date.as_ms()), is_v4: true };
         Ok(VerifiedForm { caller: Caller::new(&credential, signature), policy: Some(policy) })

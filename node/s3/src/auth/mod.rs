@@ -6,6 +6,7 @@
 //! request that is not who it says it is costs its sender a header and us one hash. Secrets have no
 //! `Display`, and their `Debug` says nothing.
 
+pub mod account;
 pub mod amz_date;
 pub mod authorization;
 pub mod canonical;
@@ -26,6 +27,7 @@ use std::sync::{Arc, LazyLock};
 
 use futures::future::{self, BoxFuture, Either, Ready};
 use sherd_policy::Identity;
+use sherd_store::iam::KeyView;
 use subtle::ConstantTimeEq as _;
 
 /// The secret half of a pair of access keys. Cheap to clone; compared in constant time.
@@ -58,11 +60,30 @@ impl fmt::Debug for Secret {
     }
 }
 
+/// The id of an access key. Cheap to clone.
+#[derive(Debug, Clone)]
+pub enum AccessKey {
+    /// One that was given at the start.
+    Static(Arc<str>),
+    /// One that the store keeps.
+    Stored(Arc<KeyView>),
+}
+
+impl AccessKey {
+    /// Its letters.
+    pub fn as_str(&self) -> &str {
+        match self {
+            Self::Static(key) => key,
+            Self::Stored(view) => view.access_key.as_str(),
+        }
+    }
+}
+
 /// An access key that is good: its secret, and whom it belongs to. Cheap to clone.
 #[derive(Debug, Clone)]
 pub struct Credential {
     /// The key's id.
-    pub access_key: Arc<str>,
+    pub access_key: AccessKey,
     /// Its secret.
     pub secret: Secret,
     /// Whom it belongs to, with all that says what they may do.
@@ -84,18 +105,21 @@ pub type KeyAnswer = Result<Option<Credential>, KeysUnavailable>;
 pub trait Credentials: Send + Sync + fmt::Debug {
     /// Looks `access_key` up: at once, and without an allocation, where it is remembered.
     fn credential<'a>(&'a self, access_key: &'a str) -> KeyLookup<'a>;
+
+    /// Notes that a key signed a request to a region.
+    fn note_use(&self, _credential: &Credential, _region: &str) {}
 }
 
 /// Access keys that were given at the start and stay: root's.
 #[derive(Debug, Default)]
 pub struct StaticCredentials {
-    keys: HashMap<Arc<str>, Credential>,
+    keys: HashMap<Box<str>, Credential>,
 }
 
 impl StaticCredentials {
     /// Makes a set with one pair.
     pub fn single(access_key: &str, secret: Secret) -> Self {
-        let (access_key, identity) = (Arc::from(access_key), Arc::new(Identity::Root));
+        let (access_key, identity) = (AccessKey::Static(access_key.into()), Arc::new(Identity::Root));
         Self::from_iter([Credential { access_key, secret, identity }])
     }
 
@@ -107,7 +131,7 @@ impl StaticCredentials {
 
 impl FromIterator<Credential> for StaticCredentials {
     fn from_iter<T: IntoIterator<Item = Credential>>(keys: T) -> Self {
-        Self { keys: keys.into_iter().map(|key| (Arc::clone(&key.access_key), key)).collect() }
+        Self { keys: keys.into_iter().map(|key| (key.access_key.as_str().into(), key)).collect() }
     }
 }
 
@@ -144,14 +168,14 @@ pub struct SignatureFacts {
 #[derive(Debug, Clone)]
 pub struct Caller {
     identity: Arc<Identity>,
-    signed: Option<(Arc<str>, SignatureFacts)>,
+    signed: Option<(AccessKey, SignatureFacts)>,
 }
 
 impl Caller {
     /// The caller that signed with a key.
     pub(crate) fn new(credential: &Credential, signature: SignatureFacts) -> Self {
         let Credential { access_key, secret: _, identity } = credential;
-        Self { identity: Arc::clone(identity), signed: Some((Arc::clone(access_key), signature)) }
+        Self { identity: Arc::clone(identity), signed: Some((access_key.clone(), signature)) }
     }
 
     /// The caller of requests that are not signed.
@@ -187,7 +211,7 @@ impl Caller {
 
     /// The access key that signed the request; empty where none did.
     pub fn access_key(&self) -> &str {
-        self.signed.as_ref().map_or("", |(access_key, _)| access_key)
+        self.signed.as_ref().map_or("", |(access_key, _)| access_key.as_str())
     }
 
     /// The signature of the request, where it has one.

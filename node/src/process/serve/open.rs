@@ -32,6 +32,7 @@ use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_iam::{QueryApi, QueryApiConfig, RootKey};
 use sherd_s3::Gateway;
 use sherd_s3::audit::ErrorCode;
+use sherd_s3::auth::account::AccountCredentials;
 use sherd_s3::auth::{Secret, StaticCredentials};
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::{self, Protocol};
@@ -201,7 +202,8 @@ pub fn store_config(config: &Config) -> StoreConfig {
 /// Puts the protocol, as a configuration wants it, before a store.
 pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
     let secret = Secret::new(config.credentials.secret_access_key.expose());
-    let credentials = StaticCredentials::single(&config.credentials.access_key_id, secret);
+    let root = StaticCredentials::single(&config.credentials.access_key_id, secret);
+    let credentials = AccountCredentials::new(root, store.iam().clone());
     let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
     let protocol = protocol::Config {
         region: config.region.clone(),

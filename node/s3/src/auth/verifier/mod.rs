@@ -250,6 +250,7 @@ impl Verifier {
         let payload = PresignedV2::payload(head, query)?;
         let credential = self.credential(&url.access_key).await?;
         url.check_signature(head, query, host_bucket, &credential.secret)?;
+        self.credentials.note_use(&credential, &self.region);
         let signature = SignatureFacts { auth_type: AuthType::Query, signed_ms: None, is_v4: false };
         Ok(VerifiedRequest {
             caller: Caller::new(&credential, signature),
@@ -286,11 +287,12 @@ impl Verifier {
         }
     }
 
-    /// Keeps a key that has just verified a signature.
-    pub(super) fn keep(&self, scope: &CredentialScope<'_>, secret: &Secret, key: &ScopeKey) {
+    /// Keeps a key that has just verified a signature, and notes its use.
+    pub(super) fn keep(&self, scope: &CredentialScope<'_>, credential: &Credential, key: &ScopeKey) {
         if key.is_new {
-            self.keys.put(scope.access_key, secret, scope.day, scope.region, &key.key);
+            self.keys.put(scope.access_key, &credential.secret, scope.day, scope.region, &key.key);
         }
+        self.credentials.note_use(credential, scope.region);
     }
 
     /// The fault of a scope that is not for this day, region and service.
@@ -331,7 +333,7 @@ impl Verifier {
         let key = self.signing_key(scope, &credential.secret);
         let signature = compare(head, query, claim, &key.key)?;
         let payload = payload?;
-        self.keep(scope, &credential.secret, &key);
+        self.keep(scope, &credential, &key);
         let frames = matches!(payload, PayloadForm::SignedFrames { .. })
             .then(|| FrameSigner::new(key.key, date, scope.scope, signature));
         let call_id = call_id(&head.headers);
