@@ -24,7 +24,8 @@ use crate::tls::PeerIdentity;
 
 /// Answers requests of the root user.
 pub trait RequestDesk: Debug + Send + Sync {
-    /// Answers a request that a certificate proves to be the root user's.
+    /// Answers a request that a certificate proves to be the root user's. The [`PeerIdentity`] in it is among
+    /// the request's extensions.
     ///
     /// # Errors
     /// [`NoAnswer`] where the request has no answer that fits a call.
@@ -76,7 +77,8 @@ impl RequestSlot {
         call: CallRequest,
         by: &PeerIdentity,
     ) -> Result<Response<Bytes>, Status> {
-        let (service, request) = request_from_wire(call).map_err(|error| error::invalid(&error))?;
+        let (service, mut request) = request_from_wire(call).map_err(|error| error::invalid(&error))?;
+        request.extensions_mut().insert(by.clone());
         let desk = self.desk.read().clone();
         let desk = desk.ok_or_else(|| Status::unavailable("the store of this node is not open"))?;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());

@@ -68,7 +68,12 @@ impl Line {
         text.push('"');
         push_field(&mut text, "node", Some(*node).filter(|node| !node.is_empty()), CALLER_BYTES_MAX);
         push_field(&mut text, "service", Some(service), METHOD_BYTES_MAX);
-        push(&mut text, format_args!(",\"source\":\"{}\",\"tls\":{}", source.address, source.is_secure));
+        if source.address.is_unspecified() {
+            text.push_str(",\"source\":null");
+        } else {
+            push(&mut text, format_args!(",\"source\":\"{}\"", source.address));
+        }
+        push(&mut text, format_args!(",\"tls\":{}", source.is_secure));
         push_field(&mut text, "certificate", *certificate, CALLER_BYTES_MAX);
         push_field(&mut text, "method", Some(method.as_str()), METHOD_BYTES_MAX);
         let agent = headers.get(USER_AGENT).map(|agent| String::from_utf8_lossy(agent.as_bytes()));

@@ -20,10 +20,12 @@ use sherd_core::limits::VOUCH_AFTER_MS;
 use sherd_core::topology::{GeometryRequest, PoolShape};
 use sherd_volume::options::Options;
 
+use crate::audit::AuditLog;
 use crate::health::Health;
 use crate::process::config::Config;
 use crate::process::config::credentials::Credentials;
 use crate::process::config::settings::EtagForm;
+use crate::process::serve::audited_desk::AuditedDesk;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::root_desk::RootDesk;
@@ -86,6 +88,7 @@ pub async fn open(
     config: &Config,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
+    audit: Option<AuditLog>,
 ) -> Result<
     OpenStore<
         impl Fn(Request<RequestBody>) -> BoxFuture<'static, (ApiName, Response<s3s::Body>)>
@@ -125,7 +128,8 @@ pub async fn open(
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let pages = protocol.clone();
     if let Some(node) = &node {
-        node.answer_requests(Arc::new(RootDesk::new(protocol.clone(), iam.clone())));
+        let desk = Arc::new(RootDesk::new(protocol.clone(), iam.clone()));
+        node.answer_requests(AuditedDesk::around(desk, audit));
     }
     Ok(OpenStore {
         iam,

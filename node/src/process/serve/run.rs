@@ -149,7 +149,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
 
-    let result = serve_clients(&config, listeners, &told, &metrics, &health, |node| {
+    let result = serve_clients(&config, listeners, &told, &metrics, &health, audit.clone(), |node| {
         announce(Addresses { node, ..addresses });
     })
     .await;
@@ -206,6 +206,7 @@ async fn serve_clients(
     told: &Life,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
+    audit: Option<AuditLog>,
     announce: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), RunError> {
     let ClientListeners { s3: listener, iam } = listeners;
@@ -213,7 +214,7 @@ async fn serve_clients(
     let store = tokio::select! {
         biased;
         () = told.stopped() => return Ok(()),
-        store = open(config, metrics, health) => store?,
+        store = open(config, metrics, health, audit) => store?,
     };
     health.serve();
     if config.durability == Durability::None {

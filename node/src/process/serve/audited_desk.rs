@@ -1,0 +1,109 @@
+//! Records the requests of operators and admins that come as calls, where there is an audit log, with the
+//! name in the certificate of each.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures::FutureExt as _;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body::Frame;
+use http_body_util::Full;
+use sherd_net::rpc::{NoAnswer, RequestDesk};
+use sherd_net::tls::PeerIdentity;
+use sherd_proto::convert::http_call::HttpService;
+use sherd_s3::source::Source;
+
+use crate::audit::{AnswerCount, AuditLog};
+
+/// Answers as another desk does, and records that.
+#[derive(Debug)]
+pub(crate) struct AuditedDesk {
+    desk: Arc<dyn RequestDesk>,
+    log: AuditLog,
+}
+
+impl AuditedDesk {
+    /// Records in `log` what `desk` answers, where a log is given.
+    pub(crate) fn around(desk: Arc<dyn RequestDesk>, log: Option<AuditLog>) -> Arc<dyn RequestDesk> {
+        match log {
+            Some(log) => Arc::new(Self { desk, log }),
+            None => desk,
+        }
+    }
+}
+
+impl RequestDesk for AuditedDesk {
+    fn answer(
+        &self,
+        service: HttpService,
+        mut request: Request<Bytes>,
+    ) -> BoxFuture<'static, Result<Response<Bytes>, NoAnswer>> {
+        let api = match service {
+            HttpService::S3 => "s3",
+            HttpService::Iam => "iam",
+        };
+        let name = request.extensions().get::<PeerIdentity>().map(|peer| peer.name.clone());
+        // The connection that a call came by is not known here: its certificate is.
+        let source = Source { is_secure: true, ..Source::of(request.extensions()) };
+        let record = self.log.begin(api, source, name.as_deref(), &mut request);
+        record.received(request.body().len());
+        let answered = self.desk.answer(service, request);
+        async move {
+            let (head, body) = answered.await?.into_parts();
+            let answer = Response::from_parts(head, Full::new(body.clone()));
+            let mut count = AnswerCount::begin(record, &answer);
+            count.count::<NoAnswer>(Some(&Ok(Frame::data(body.clone()))));
+            Ok(answer.map(|_| body))
+        }
+        .boxed()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use sherd_core::id::ClusterId;
+    use sherd_net::tls::Role;
+    use sherd_s3::audit::record::AuditRecord;
+    use sherd_store::machine::system::SystemClock;
+    use sherd_store::observe::metrics::AuditMetrics;
+
+    use super::*;
+    use crate::audit::AuditTarget;
+
+    #[derive(Debug)]
+    struct Echo;
+
+    impl RequestDesk for Echo {
+        fn answer(
+            &self,
+            _: HttpService,
+            request: Request<Bytes>,
+        ) -> BoxFuture<'static, Result<Response<Bytes>, NoAnswer>> {
+            AuditRecord::of(request.extensions()).expect("a record").name_operation("Echo");
+            async move { Ok(Response::new(request.into_body())) }.boxed()
+        }
+    }
+
+    #[tokio::test]
+    async fn a_call_has_a_line_with_the_name_in_its_certificate() {
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        let path = dir.path().join("audit.log");
+        let (target, clock) = (AuditTarget::File(path.clone()), Arc::new(SystemClock::new()));
+        let log =
+            AuditLog::start(target, "n1".to_owned(), AuditMetrics::unscraped(), clock).expect("a thread");
+        let desk = AuditedDesk::around(Arc::new(Echo), Some(log.clone()));
+        let mut request = Request::new(Bytes::from("text"));
+        let by = PeerIdentity { name: "anna".to_owned(), role: Role::Admin, cluster: ClusterId([1; 16]) };
+        request.extensions_mut().insert(by);
+        let answer = desk.answer(HttpService::Iam, request).await.expect("an answer");
+        assert_eq!(answer.into_body(), "text");
+        log.close().await;
+        let text = std::fs::read_to_string(path).expect("the audit log");
+        let line: serde_json::Value = serde_json::from_str(&text).expect("one line");
+        let fields = ["node", "service", "certificate", "operation", "end"].map(|name| &line[name]);
+        assert_eq!(fields, ["n1", "iam", "anna", "Echo", "complete"], "{line}");
+        assert_eq!([&line["bytes_in"], &line["bytes_out"]], [4, 4]);
+        assert!(line["source"].is_null() && line["tls"] == true, "{line}");
+    }
+}
