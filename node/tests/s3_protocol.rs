@@ -21,6 +21,8 @@ mod answers;
 mod bodies;
 #[path = "s3_protocol/cors.rs"]
 mod cors;
+#[path = "s3_protocol/moments.rs"]
+mod moments;
 #[path = "s3_protocol/presigned.rs"]
 mod presigned;
 #[path = "s3_protocol/sdk.rs"]

@@ -10,7 +10,8 @@ use hmac::{Hmac, KeyInit as _, Mac as _};
 use hyper_util::rt::TokioIo;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
-use sherd_s3::auth::{Secret, StaticCredentials};
+use sherd_s3::auth::{Credentials, Secret, StaticCredentials};
+use sherd_s3::operations::Operations;
 use sherd_s3::protocol::{Config, Limits, Protocol};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
@@ -62,6 +63,17 @@ pub(crate) struct Server {
 
 /// The layer over operations that keep what they are given.
 pub(crate) fn protocol(clock: TestClock, limits: Limits, memory: Memory) -> Protocol {
+    let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));
+    protocol_over(clock, limits, Arc::new(credentials), Arc::new(memory))
+}
+
+/// The layer over operations, for callers with these keys.
+pub(crate) fn protocol_over(
+    clock: TestClock,
+    limits: Limits,
+    credentials: Arc<dyn Credentials>,
+    operations: Arc<dyn Operations>,
+) -> Protocol {
     let config = Config {
         region: "eu-west-1".to_owned(),
         domains: vec!["s3.test".to_owned()],
@@ -70,8 +82,7 @@ pub(crate) fn protocol(clock: TestClock, limits: Limits, memory: Memory) -> Prot
         sigv2_presigned: true,
         limits,
     };
-    let credentials = StaticCredentials::single(ACCESS_KEY, Secret::new(SECRET));
-    Protocol::new(config, Arc::new(credentials), Arc::new(clock), Arc::new(memory))
+    Protocol::new(config, credentials, Arc::new(clock), operations)
 }
 
 impl Server {
@@ -92,9 +103,16 @@ impl Server {
             });
         }
         let memory = Memory::new(recording.clone());
-        let protocol = protocol(clock, limits, memory.clone());
+        let server = Self::of(protocol(clock, limits, memory.clone()), memory).await;
+        let Some(recording) = recording else { return server };
+        let recorder = Recorder::start(server.address, recording).await;
+        Self { address: recorder.address, _recorder: Some(recorder), ..server }
+    }
+
+    /// Serves a protocol, whose requests this memory takes.
+    pub(crate) async fn of(protocol: Protocol, memory: Memory) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
-        let mut address = listener.local_addr().expect("bound");
+        let address = listener.local_addr().expect("bound");
         let mut tasks = JoinSet::new();
         tasks.spawn(async move {
             let mut connections = JoinSet::new();
@@ -108,12 +126,7 @@ impl Server {
                 });
             }
         });
-        let recorder = match recording {
-            Some(recording) => Some(Recorder::start(address, recording).await),
-            None => None,
-        };
-        address = recorder.as_ref().map_or(address, |recorder| recorder.address);
-        Self { address, memory, _tasks: tasks, _recorder: recorder }
+        Self { address, memory, _tasks: tasks, _recorder: None }
     }
 
     /// Sends bytes, closes the sending half, and reads the answer.

@@ -116,6 +116,11 @@ impl Access {
         &self.origin.caller
     }
 
+    /// The caller is known to be this now. Rights in a bucket are to be asked for afterwards.
+    pub(crate) fn caller_is(&mut self, identity: Arc<Identity>) {
+        self.origin.caller.known_as(identity);
+    }
+
     /// The place that the request came from.
     pub(crate) const fn source(&self) -> Source {
         self.origin.source
@@ -129,6 +134,11 @@ impl Access {
     /// The refusal of a public policy that the caller puts, where those are blocked.
     pub(crate) fn public_policy_denied(&self, bucket: &str) -> Refusal {
         denial::public_policy(self.origin.caller.identity(), bucket)
+    }
+
+    /// The public access block of the account.
+    pub(crate) const fn account(&self) -> PublicAccessBlock {
+        self.account
     }
 
     /// The same access in an account with a public access block.

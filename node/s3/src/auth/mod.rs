@@ -195,6 +195,11 @@ impl Caller {
         &self.identity
     }
 
+    /// Its key is known to belong to this now.
+    pub(crate) fn known_as(&mut self, identity: Arc<Identity>) {
+        self.identity = identity;
+    }
+
     /// Whether it is a caller without a signature.
     pub fn is_anonymous(&self) -> bool {
         matches!(*self.identity, Identity::Anonymous)

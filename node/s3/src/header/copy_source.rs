@@ -13,7 +13,8 @@ use crate::header::typed;
 use crate::names;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
-use sherd_store::object::{Error, ObjectName};
+use crate::request::Target;
+use sherd_store::object::{BucketRef, Error, ObjectName};
 
 const NAME: &str = "x-amz-copy-source";
 /// Which version was copied.
@@ -70,9 +71,19 @@ pub(crate) async fn readable(
     gateway: &Gateway,
     headers: &HeaderMap,
     access: &Access,
+    target: &Target,
 ) -> Outcome<ReadableSource> {
     let mut source = of(headers)?;
-    source.name.bucket = gateway.bucket(source.name.bucket.into_name()).await;
+    // A copy within a bucket is judged by one view of it: of two, one may allow the read and the other the
+    // write, and none both.
+    source.name.bucket = match target {
+        Target::Object(ObjectName { bucket: bucket @ BucketRef::Viewed(_), .. })
+            if *bucket == source.name.bucket =>
+        {
+            bucket.clone()
+        }
+        _ => gateway.bucket(source.name.bucket.into_name()).await,
+    };
     let access = match access.clone().in_bucket(&source.name.bucket) {
         Ok(access) => access,
         // The copy fails by what the look-up found.

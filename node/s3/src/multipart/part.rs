@@ -26,7 +26,8 @@ pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 pub(crate) async fn upload_copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let readable = copy_source::readable(gateway, &request.headers, &request.access).await?;
+    let (headers, access, target) = (&request.headers, &request.access, &request.target);
+    let readable = copy_source::readable(gateway, headers, access, target).await?;
     let source = &readable.source;
     let number = request.parameter("partNumber")?.unwrap_or_default();
     let upload = request.text("uploadId").unwrap_or_default();

@@ -21,7 +21,7 @@ use sherd_store::object::{CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let Request { target, headers, call, access, .. } = request;
-    let readable = copy_source::readable(gateway, &headers, &access).await?;
+    let readable = copy_source::readable(gateway, &headers, &access, &target).await?;
     let source = &readable.source;
     let target = names::made(target.object())?;
     let tags = match new_tags(&headers, &access, &target)? {

@@ -13,13 +13,14 @@ use http::HeaderMap;
 use http::header::HOST;
 use sherd_core::id::ObjectKey;
 use sherd_core::record::Tag;
-use sherd_store::object::{Error, MissingResource, ObjectName};
+use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
 use super::actions;
 use super::address::{Address, Level};
 use super::auth_refusal::unavailable;
 use super::code::Code;
 use super::inner::Inner;
+use super::limits::CALLER_LOOKUPS_MAX;
 use super::query::Query;
 use super::refusal::Refusal;
 use crate::access::facts::Facts;
@@ -74,13 +75,7 @@ impl Inner {
             Some(_) if operation == Operation::CreateBucket => Ok(access.in_no_bucket()),
             Some(_) if is_roots && is_of_policy(operation) => Ok(access),
             Some(bucket) => {
-                let name = bucket.name().clone();
-                let found = if access.caller().is_anonymous() {
-                    let found = self.cors.bucket(self.operations.as_ref(), name).await;
-                    found.ok_or_else(|| Refusal::new(Code::SlowDown))?
-                } else {
-                    self.operations.bucket(name).await
-                };
+                let found = self.bucket_of(&mut access, bucket.name()).await?;
                 let rights = access.clone().in_bucket(&found);
                 if has_view {
                     *bucket = found;
@@ -101,6 +96,35 @@ impl Inner {
         let resource = actions::resource_of(operation, target);
         access.judge(actions::of(operation, asked.headers, asked.query), resource, asked.facts())?;
         Ok(access)
+    }
+
+    /// Looks the bucket of a request up, and its caller again (of an anonymous one, the account): all as they
+    /// were at one moment. Where one change of the caller and then one of the bucket come between, the
+    /// request is not judged by the second without the first.
+    async fn bucket_of(&self, access: &mut Access, name: &ObjectKey) -> Result<BucketRef, Refusal> {
+        for _ in 0..CALLER_LOOKUPS_MAX {
+            let caller = access.caller();
+            if caller.is_anonymous() {
+                let found = self.cors.bucket(self.operations.as_ref(), name.clone()).await;
+                let found = found.ok_or_else(|| Refusal::new(Code::SlowDown))?;
+                let account = self.operations.account_block().await.map_err(|_| unavailable())?;
+                if account == access.account() {
+                    return Ok(found);
+                }
+                *access = access.clone().in_account(account);
+                continue;
+            }
+            let found = self.operations.bucket(name.clone()).await;
+            if access.is_roots() {
+                return Ok(found);
+            }
+            let known = self.verifier.credential(caller.access_key()).await?;
+            if Arc::ptr_eq(&known.identity, caller.identity()) {
+                return Ok(found);
+            }
+            access.caller_is(known.identity);
+        }
+        Err(unavailable())
     }
 
     /// Judges an operation by the tags of its object, where its decision waits for them.

@@ -46,6 +46,8 @@ impl Default for Limits {
 
 /// Microseconds between two log lines about one name that is lacking.
 pub(super) const LACKING_LOG_EVERY_US: u64 = 60_000_000;
+/// Times that a caller is looked up again because it changed while its bucket was looked up, at most.
+pub(super) const CALLER_LOOKUPS_MAX: usize = 16;
 /// Bytes of a body that is taken and dropped where there should be none.
 pub(super) const UNWANTED_BYTES_MAX: u64 = 64 << 10;
 /// Bytes of a frame's head: 16 digits of length, the signature, and room for nothing else.

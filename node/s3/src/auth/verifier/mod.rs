@@ -261,7 +261,7 @@ impl Verifier {
     }
 
     /// Looks up an access key. One that is remembered takes no wait and no allocation.
-    pub(super) async fn credential(&self, access_key: &str) -> Result<Credential, AuthError> {
+    pub(crate) async fn credential(&self, access_key: &str) -> Result<Credential, AuthError> {
         let found = self.credentials.credential(access_key).await.map_err(AuthError::KeysUnavailable)?;
         found.ok_or_else(|| AuthError::UnknownAccessKey { access_key: access_key.into() })
     }
