@@ -20,6 +20,7 @@ pub(crate) mod record;
 pub(crate) mod relay;
 pub(crate) mod s3;
 pub(crate) mod tls;
+pub(crate) mod users;
 pub(crate) mod volumes;
 pub(crate) mod wait;
 
@@ -293,17 +294,7 @@ impl Node {
 
     fn client_with(&self, endpoint: &str, retries: RetryConfig) -> Client {
         let credentials = Credentials::new(&self.access_key, &self.secret_key, None, None, "harness");
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
-            .endpoint_url(endpoint)
-            .region(Region::new("us-east-1"))
-            .credentials_provider(credentials)
-            .force_path_style(true)
-            .retry_config(retries)
-            .timeout_config(TimeoutConfig::disabled())
-            .build();
-        Client::from_conf(config)
+        Client::from_conf(settings(endpoint, retries).credentials_provider(credentials).build())
     }
 
     /// A client of IAM with the root key.
@@ -393,6 +384,18 @@ impl Node {
         let status = status.expect("waiting does not panic");
         (stopped, status.unwrap_or_else(|| panic!("the node still runs {DEADLINE:?} after {signal:?}")))
     }
+}
+
+/// The settings of every client: path style, no time-out but the test's own.
+fn settings(endpoint: &str, retries: RetryConfig) -> aws_sdk_s3::config::Builder {
+    aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .http_client(aws_smithy_http_client::Builder::new().build_http())
+        .endpoint_url(endpoint)
+        .region(Region::new("us-east-1"))
+        .force_path_style(true)
+        .retry_config(retries)
+        .timeout_config(TimeoutConfig::disabled())
 }
 
 /// A child that is killed when it is dropped.

@@ -49,6 +49,13 @@ impl Raw {
         Self::send("PUT", &url, &format!("Content-Length: {len}\r\n")).await
     }
 
+    /// As [`Self::put`], and asks whether the body is to be sent: the node answers 100 when it takes it.
+    pub(crate) async fn put_expecting(s3: &S3, key: &str, len: usize) -> Self {
+        let presigned = s3.sdk().put_object().bucket(BUCKET).key(key).presigned(an_hour()).await;
+        let url = presigned.expect("signing needs no server").uri().to_owned();
+        Self::send("PUT", &url, &format!("Content-Length: {len}\r\nExpect: 100-continue\r\n")).await
+    }
+
     /// Sends a GET.
     pub(crate) async fn get(s3: &S3, key: &str) -> Self {
         let presigned = s3.sdk().get_object().bucket(BUCKET).key(key).presigned(an_hour()).await;

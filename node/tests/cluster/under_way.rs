@@ -1,0 +1,107 @@
+//! Requests during which the rules change are judged by what was in force when they began: a GET that is read
+//! and a PUT that is sent meanwhile are done, and every later request is refused.
+
+use aws_sdk_s3::primitives::ByteStream;
+
+use crate::harness::cluster::{TestCluster, cluster_of};
+use crate::harness::data::Body;
+use crate::harness::raw::Raw;
+use crate::harness::s3::{BUCKET, Failure, S3, outcome};
+use crate::harness::users::{AccessKey, Users};
+use crate::harness::wait::{LATER, bounded};
+
+/// Of more bytes than the buffers between a node and its client hold.
+const LONG: Body = Body { id: 7, len: 12 << 20 };
+const READ: &str = "read";
+const USER: &str = "user";
+const POLICY: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Resource":"*",
+    "Action":["s3:GetObject","s3:PutObject","s3:ListBucket"]}]}"#;
+const DENIAL: &str = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Deny","Principal":"*",
+    "Action":["s3:GetObject","s3:PutObject"],"Resource":"arn:aws:s3:::bucket/*"}]}"#;
+
+/// Ways in which a user loses its rights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Loss {
+    KeyInactive,
+    PolicyDeleted,
+    DeniedByBucket,
+    KeyDeleted,
+}
+
+impl Loss {
+    const ALL: [Self; 4] = [Self::KeyInactive, Self::PolicyDeleted, Self::DeniedByBucket, Self::KeyDeleted];
+
+    async fn happen(self, iam: &Users, root: &S3, key: &AccessKey) {
+        match self {
+            Self::KeyInactive => iam.set_status(USER, key, "Inactive").await,
+            Self::PolicyDeleted => iam.delete_user_policy(USER).await,
+            Self::DeniedByBucket => {
+                let put = root.sdk().put_bucket_policy().bucket(BUCKET).policy(DENIAL).send();
+                outcome(bounded("a bucket's policy", LATER, put).await).expect("a healthy cluster");
+            }
+            Self::KeyDeleted => iam.delete_key(USER, key).await,
+        }
+    }
+
+    async fn end(self, iam: &Users, root: &S3, key: &AccessKey) {
+        match self {
+            Self::KeyInactive => iam.set_status(USER, key, "Active").await,
+            Self::PolicyDeleted => iam.put_user_policy(USER, POLICY).await,
+            Self::DeniedByBucket => {
+                let delete = root.sdk().delete_bucket_policy().bucket(BUCKET).send();
+                outcome(bounded("a bucket's policy", LATER, delete).await).expect("a healthy cluster");
+            }
+            Self::KeyDeleted => {}
+        }
+    }
+
+    const fn code(self) -> &'static str {
+        match self {
+            Self::KeyInactive | Self::KeyDeleted => "InvalidAccessKeyId",
+            Self::PolicyDeleted | Self::DeniedByBucket => "AccessDenied",
+        }
+    }
+}
+
+async fn is_refused(cluster: &TestCluster, key: &AccessKey, loss: Loss) {
+    for node in cluster.running() {
+        let s3 = node.s3_with(key);
+        let get = s3.sdk().get_object().bucket(BUCKET).key(READ).send();
+        let read = outcome(bounded("a GET", LATER, get).await).map(drop);
+        let put = s3.sdk().put_object().bucket(BUCKET).key("later").body(ByteStream::from_static(b"later"));
+        let written = outcome(bounded("a PUT", LATER, put.send()).await).map(drop);
+        let refused = Err(Failure::Refused { status: 403, code: loss.code().to_owned() });
+        assert_eq!([&read, &written], [&refused; 2], "{loss:?} through {}", node.endpoint);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_under_way_are_judged_by_what_was_in_force_when_they_began() {
+    let cluster = cluster_of(4).with_iam().start().await;
+    let roots = cluster.with_bucket().await;
+    let iam = cluster.node(0).users();
+    let key = iam.user(USER).await;
+    iam.put_user_policy(USER, POLICY).await;
+    roots[0].put(READ, LONG).await.expect("a healthy cluster");
+    let bytes = LONG.bytes();
+    let [reader, writer] = [1, 2].map(|node| cluster.node(node).s3_with(&key));
+    for loss in Loss::ALL {
+        let written = format!("written/{loss:?}");
+        let mut get = Raw::get(&reader, READ).await;
+        let head = get.head().await.expect("an answer");
+        assert_eq!((head.status, head.len()), (200, LONG.len));
+        let mut put = Raw::put_expecting(&writer, &written, LONG.len).await;
+        assert_eq!(put.head().await.expect("it asks for the body").status, 100);
+        let (first, second) = bytes.split_at(LONG.len / 2);
+        put.body(first).await.expect("the node reads");
+
+        loss.happen(&iam, &roots[3], &key).await;
+        is_refused(&cluster, &key, loss).await;
+        assert!(get.bytes(LONG.len).await == bytes, "{loss:?}: what is read is whole");
+        put.body(second).await.expect("the node reads");
+        assert_eq!(put.head().await.map(|head| head.status), Some(200), "{loss:?}");
+        is_refused(&cluster, &key, loss).await;
+        loss.end(&iam, &roots[3], &key).await;
+        assert_eq!(roots[0].get(&written).await, Ok(Some(LONG)), "{loss:?}");
+    }
+}
