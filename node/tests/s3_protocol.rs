@@ -27,3 +27,5 @@ mod moments;
 mod presigned;
 #[path = "s3_protocol/sdk.rs"]
 mod sdk;
+#[path = "s3_protocol/users.rs"]
+mod users;

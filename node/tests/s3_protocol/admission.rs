@@ -38,6 +38,12 @@ async fn a_refusal_names_the_operation_that_was_asked_for() {
     }
 }
 
+/// A request on the public access block of the account.
+fn of_account(method: &'static str) -> Asking {
+    let asking = Asking::new(method, "/v20180820/configuration/publicAccessBlock");
+    asking.header("x-amz-account-id", "000000000001")
+}
+
 /// A request of each operation on what a bucket or an object is configured with, and those that came after
 /// them.
 fn of_configuration() -> Vec<(&'static str, Asking)> {
@@ -80,6 +86,10 @@ fn of_configuration() -> Vec<(&'static str, Asking)> {
         ("PutBucketAcl", Asking::new("PUT", "/bucket?acl").header("x-amz-acl", "private")),
         ("PutObjectAcl", Asking::new("PUT", "/bucket/k?acl&versionId=null").header("x-amz-acl", "private")),
         ("PutBucketOwnershipControls", Asking::new("PUT", "/bucket?ownershipControls").body(b"<O/>")),
+        ("PutBucketPolicy", Asking::new("PUT", "/bucket?policy").body(b"{}")),
+        ("GetAccountPublicAccessBlock", of_account("GET")),
+        ("PutAccountPublicAccessBlock", of_account("PUT").body(b"<P/>")),
+        ("DeleteAccountPublicAccessBlock", of_account("DELETE")),
         ("PutPublicAccessBlock", Asking::new("PUT", "/bucket?publicAccessBlock").body(b"<P/>")),
         ("PutBucketRequestPayment", Asking::new("PUT", "/bucket?requestPayment").body(b"<R/>")),
         ("PutBucketAccelerateConfiguration", Asking::new("PUT", "/bucket?accelerate").body(b"<A/>")),

@@ -18,7 +18,7 @@ use s3s::dto::{
 use s3s::xml::{Deserialize, Deserializer};
 use sherd_core::config::cors::Cors;
 use sherd_core::config::public_access::PublicAccessBlock;
-use sherd_core::config::{BucketConfig, ConfigEntry, ConfigValue};
+use sherd_core::config::{BucketConfig, ConfigEntry, ConfigKind, ConfigValue};
 use sherd_core::id::{BucketId, ObjectKey};
 use sherd_core::record::{Entries, Tag};
 use tokio::sync::watch;
@@ -31,7 +31,7 @@ use sherd_s3::protocol::checksum::DeclaredChecksum;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::refusal::Refusal;
 use sherd_s3::request::{Payload, Request, RequestBody};
-use sherd_store::object::{self as store, BucketRef, BucketView, LookupError, ObjectName};
+use sherd_store::object::{self as store, BucketRef, BucketView, LookupError, MissingResource, ObjectName};
 
 /// An object as it arrived.
 #[derive(Debug, Clone, Default)]
@@ -50,8 +50,10 @@ struct State {
     calls: Vec<&'static str>,
     /// Buckets that were looked up.
     looked_up: Vec<String>,
-    /// Buckets that have a view, by name. Others have a name alone.
+    /// Buckets that are configured, by name.
     views: HashMap<String, BucketView>,
+    /// Tags of objects, by bucket and key.
+    tags: HashMap<(String, String), Vec<Tag>>,
     headers: HeaderMap,
     checksum: DeclaredChecksum,
 }
@@ -91,6 +93,20 @@ impl Memory {
     /// Buckets that were looked up, in order.
     pub(crate) fn looked_up(&self) -> Vec<String> {
         self.state.lock().looked_up.clone()
+    }
+
+    /// Gives an object a tag.
+    pub(crate) fn tag(&self, bucket: &str, key: &str, tag: (&str, &str)) {
+        let tag = Tag { key: tag.0.to_owned(), value: tag.1.to_owned() };
+        self.state.lock().tags.insert((bucket.to_owned(), key.to_owned()), vec![tag]);
+    }
+
+    /// Gives a bucket stored bytes for its policy.
+    pub(crate) fn store_policy(&self, bucket: &str, bytes: Bytes) {
+        let mut entries = Entries::default();
+        entries.set(ConfigKind::BucketPolicy.number(), ConfigEntry::Inline(bytes).encode());
+        let name = ObjectKey::new(bucket.to_owned()).expect("a name");
+        self.state.lock().views.insert(bucket.to_owned(), view(name, &entries));
     }
 
     /// Gives a bucket these cross-origin rules; `None` makes a bucket without any.
@@ -210,14 +226,14 @@ impl Memory {
             }
             _ => {}
         }
-        let stored = self.object(bucket, key).ok_or_else(|| Refusal::new(Code::NoSuchKey))?;
+        let stored = self.object(bucket, key).ok_or(store::Error::Missing(MissingResource::Key))?;
         let mut response = Response::new(Body::from(stored.bytes));
         response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("binary/octet-stream"));
         Ok(response)
     }
 
     fn head(&self, bucket: &str, key: &str, headers: &HeaderMap) -> Outcome<Response> {
-        let stored = self.object(bucket, key).ok_or_else(|| Refusal::new(Code::NoSuchKey))?;
+        let stored = self.object(bucket, key).ok_or(store::Error::Missing(MissingResource::Key))?;
         let status = if headers.contains_key(RANGE) { StatusCode::PARTIAL_CONTENT } else { StatusCode::OK };
         let length = HeaderValue::from(stored.bytes.len());
         Ok(answer::empty(status, HeaderMap::from_iter([(CONTENT_LENGTH, length)])))
@@ -244,8 +260,11 @@ impl Operations for Memory {
         self.serve(operation, request).boxed()
     }
 
-    fn tags<'a>(&'a self, _: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>> {
-        future::ready(Ok(Vec::new())).boxed()
+    fn tags<'a>(&'a self, name: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>> {
+        let (bucket, key) = (name.bucket.name().as_str(), name.key.as_str());
+        let found = self.object(bucket, key).ok_or(store::Error::Missing(MissingResource::Key));
+        let tags = self.state.lock().tags.get(&(bucket.to_owned(), key.to_owned())).cloned();
+        future::ready(found.map(|_| tags.unwrap_or_default())).boxed()
     }
 
     fn release_grace(&self) -> Duration {
