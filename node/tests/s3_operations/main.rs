@@ -33,6 +33,7 @@ mod read;
 mod restart;
 mod settings;
 mod surface;
+mod tag_rights;
 mod tagging;
 mod tls;
 mod versions;

@@ -12,7 +12,7 @@ use s3s::xml::{DeError, DeResult, Deserializer};
 use sherd_core::limits::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::{ObjectTags, Tag};
 
-use crate::access::facts::Facts;
+use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{self, Access, WRITE_TAGS};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
@@ -57,7 +57,7 @@ pub(crate) fn permitted(
     access: &Access,
     name: &ObjectName,
 ) -> Result<ObjectTags, Refusal> {
-    may_be_given(of_header(headers)?, headers, access, name)
+    may_be_given(of_header(headers)?, Facts::of(headers), access, name)
 }
 
 /// The tags in the field `tagging` of a form, whose caller may give them; without the field none.
@@ -70,17 +70,27 @@ pub(crate) fn permitted_by_form(
     access: &Access,
     name: &ObjectName,
 ) -> Result<ObjectTags, Refusal> {
-    may_be_given(of_field(field.unwrap_or_default())?, headers, access, name)
+    let tags = of_field(field.unwrap_or_default())?;
+    let given = given(&tags)?;
+    may_be_given(tags, Facts::of(headers).with_document(DocumentFacts::Tags(&given)), access, name)
+}
+
+/// The tags as policies ask for them.
+///
+/// # Errors
+/// InternalError where they cannot be decoded.
+pub(crate) fn given(tags: &ObjectTags) -> Result<Vec<Tag>, Refusal> {
+    tags.decode().map_err(|_| Refusal::new(Code::InternalError))
 }
 
 fn may_be_given(
     tags: ObjectTags,
-    headers: &HeaderMap,
+    facts: Facts<'_>,
     access: &Access,
     name: &ObjectName,
 ) -> Result<ObjectTags, Refusal> {
     if !tags.is_empty() {
-        access.check(WRITE_TAGS, access::object(name), Facts::of(headers))?;
+        access.check(WRITE_TAGS, access::object(name), facts)?;
     }
     Ok(tags)
 }

@@ -23,7 +23,7 @@ use super::inner::Inner;
 use super::limits::CALLER_LOOKUPS_MAX;
 use super::query::Query;
 use super::refusal::Refusal;
-use crate::access::facts::Facts;
+use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, RightsError};
 use crate::auth::Caller;
 use crate::error::{self, Failure};
@@ -38,11 +38,17 @@ pub(super) struct AskedOperation<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) query: &'a Query<'a>,
     pub(super) source: Source,
+    /// The tags that a form gives in a field; `None` for any other request.
+    pub(super) form_tags: Option<&'a [Tag]>,
 }
 
 impl AskedOperation<'_> {
     fn facts(&self) -> Facts<'_> {
-        Facts::of_head(self.headers, self.query, actions::fact_kinds(self.operation))
+        let facts = Facts::of_head(self.headers, self.query, actions::fact_kinds(self.operation));
+        match self.form_tags {
+            Some(tags) => facts.with_document(DocumentFacts::Tags(tags)),
+            None => facts,
+        }
     }
 }
 

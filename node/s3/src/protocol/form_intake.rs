@@ -38,6 +38,7 @@ use super::refusal::Refusal;
 use crate::auth::error::AuthError;
 use crate::auth::form::VerifiedForm;
 use crate::auth::post_policy::PostPolicy;
+use crate::header::tagging;
 use crate::operations::Operation;
 use crate::request::RequestBody;
 use crate::source::Source;
@@ -102,7 +103,12 @@ impl Inner {
             .clone()
             .and_then(|key| target_of(&headers, &mut Address { level: Level::Object, key, ..address }));
         let source = Source::of(&head.extensions);
-        let asked = AskedOperation { operation, headers: &headers, query: &query, source };
+        let form = Box::new(FormRequest::of(fields));
+        // A field that cannot be read gives no tags: the form is refused behind its file.
+        let tags = tagging::of_field(form.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
+        let tags = tagging::given(&tags)?;
+        let form_tags = Some(tags.as_slice());
+        let asked = AskedOperation { operation, headers: &headers, query: &query, source, form_tags };
         let access = self.authorize(caller, asked, &mut target).await?;
         let checksum = feature::check(&headers, operation, false)?;
         let md5 = declared_md5(&headers)?;
@@ -126,7 +132,7 @@ impl Inner {
             md5,
             length: expected.min(max),
             body: RequestBody::Stream(file.boxed()),
-            form: Some(Box::new(FormRequest::of(fields))),
+            form: Some(form),
             outcome: Some(Arc::clone(&outcome)),
             room: None,
         })
