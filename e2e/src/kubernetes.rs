@@ -57,7 +57,12 @@ impl Namespace {
 
     /// Returns status and reason of a StorageCluster's condition.
     pub fn condition(&self, cluster: &str, condition: &str) -> Option<(String, String)> {
-        let found = self.get("storagecluster", cluster)?;
+        self.condition_of("storagecluster", cluster, condition)
+    }
+
+    /// Returns status and reason of an object's condition.
+    pub fn condition_of(&self, kind: &str, name: &str, condition: &str) -> Option<(String, String)> {
+        let found = self.get(kind, name)?;
         let conditions = found["status"]["conditions"].as_array()?;
         let found = conditions.iter().find(|one| one["type"] == condition)?;
         Some((found["status"].as_str()?.to_owned(), found["reason"].as_str()?.to_owned()))

@@ -12,6 +12,8 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
+use crate::buckets;
+
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
 const CLUSTER: &str = "demo";
@@ -251,6 +253,10 @@ impl Story {
         self.kept_object_is_there().await
     }
 
+    pub(crate) async fn gives_a_pod_its_bucket_and_no_other(&mut self) -> CaseResult {
+        buckets::story(&self.namespace, self.client()?, &self.tag).await
+    }
+
     /// One pod is asked to end; another is killed at once, and the operator with it. Between the two the
     /// cluster heals, as a person would wait for it.
     pub(crate) async fn loses_nothing_with_a_pod_and_the_operator(&mut self) -> CaseResult {
@@ -360,8 +366,9 @@ impl Story {
     }
 
     pub(crate) async fn keeps_data_when_it_is_deleted_and_adopts_it_again(&mut self) -> CaseResult {
-        let secrets = ["demo-ca", "demo-root-credentials"];
-        let before: Vec<_> = secrets.iter().map(|name| self.namespace.secret(name)).collect();
+        let secrets = ["demo-ca", "demo-root-credentials", "demo-master-key"];
+        let data = |name: &&str| Some(self.namespace.get("secret", name)?["data"].clone());
+        let before: Vec<_> = secrets.iter().map(data).collect();
         self.namespace.kubectl(&["delete", "storagecluster", CLUSTER])?;
         wait_for("pods are gone", READY, || {
             let pods = self.namespace.names("pod", PODS).map_err(|error| error.to_string())?;
@@ -375,9 +382,9 @@ impl Story {
         self.namespace.apply(&std::fs::read_to_string(root().join("deploy/examples/minimal.yaml"))?)?;
         self.ready(READY).await?;
         self.settled().await?;
-        let after: Vec<_> = secrets.iter().map(|name| self.namespace.secret(name)).collect();
+        let after: Vec<_> = secrets.iter().map(data).collect();
         if before != after || before.contains(&None) {
-            return Err("CA or credentials are others".into());
+            return Err("CA, credentials or master key are others".into());
         }
         self.kept_object_is_there().await
     }

@@ -5,6 +5,7 @@
 //! and SHERD_E2E_TAG. `e2e/run` prepares all that on kind. Without SHERD_E2E the story is skipped with a
 //! message.
 
+mod buckets;
 mod cases;
 
 use std::time::Instant;
@@ -40,6 +41,7 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!(installs_until_ready);
     assert!(failed.is_empty(), "without a cluster that is ready nothing else can be seen: {failed:?}");
     case!(puts_and_gets_through_the_service);
+    case!(gives_a_pod_its_bucket_and_no_other);
     case!(passes_the_charts_test);
     case!(refuses_contradictions);
     case!(repairs_drift);
