@@ -9,6 +9,8 @@ use super::key::{ConditionKey, KeyName};
 pub const ACCOUNT: &str = "000000000001";
 /// The account's canonical id: 64 hex digits, as AWS's are.
 pub const CANONICAL_ID: &str = "7368657264000000000000000000000000000000000000000000000000000001";
+/// The `aws:userid` of every caller without a signature.
+pub(crate) const ANONYMOUS_ID: &str = "anonymous";
 /// The ARN of the account's root.
 pub const ROOT_ARN: &str = "arn:aws:iam::000000000001:root";
 
@@ -48,7 +50,7 @@ impl<'a> Caller<'a> {
                 Self::Anonymous => "Anonymous",
                 Self::User(_) => "User",
             }),
-            KeyName::UserId => Values::from(user.map_or(account.unwrap_or("anonymous"), |user| user.id)),
+            KeyName::UserId => Values::from(user.map_or(account.unwrap_or(ANONYMOUS_ID), |user| user.id)),
             KeyName::Username => Values::from(user.map(|user| user.name)),
             KeyName::PrincipalTag => user.map_or(Values::Absent, |user| tag_of(user.tags, &key.tag)),
             KeyName::PrincipalIsAwsService | KeyName::ViaAwsService => Values::from("false"),

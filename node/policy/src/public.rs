@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ipnet::IpNet;
 
+use super::caller::ANONYMOUS_ID;
 use super::condition::{Condition, Operands, Quantifier};
 use super::limits::{PUBLIC_IPV4_BITS, PUBLIC_IPV6_BITS};
 use super::statement::{Effect, Statement};
@@ -43,7 +44,10 @@ fn binds(condition: &Condition) -> bool {
     let is_key = BINDING_KEYS.contains(&&*condition.key.text);
     match &condition.operands {
         Operands::Texts(texts) | Operands::TextsIgnoringCase(texts) => {
-            is_key && texts.iter().all(|text| text.fixed().is_some_and(|glob| glob.literal().is_some()))
+            is_key
+                && texts
+                    .iter()
+                    .all(|text| text.fixed().and_then(|glob| glob.literal()).is_some_and(is_of_few))
         }
         Operands::Arns(arns) => is_key && arns.iter().all(super::arn::ArnPattern::is_literal),
         Operands::Addresses(networks) => {
@@ -51,6 +55,11 @@ fn binds(condition: &Condition) -> bool {
         }
         Operands::Numbers(..) | Operands::Dates(..) | Operands::Bools(_) | Operands::Null(_) => false,
     }
+}
+
+/// Whether a fixed value is that of few callers: all that are anonymous have one user id.
+fn is_of_few(value: &str) -> bool {
+    !value.eq_ignore_ascii_case(ANONYMOUS_ID)
 }
 
 /// Whether a network is small enough to be a fixed value. Private ones of AWS's exception all are.
