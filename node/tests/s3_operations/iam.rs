@@ -1,5 +1,6 @@
 //! IAM's query API on a node: what its actions do, each code with which it refuses, and who may.
 
+use crate::harness::data::Body;
 use crate::harness::iam::{IamClient, form};
 use crate::harness::{Node, empty, node};
 
@@ -245,6 +246,24 @@ async fn without_a_master_key_no_key_is_made_and_the_message_says_why() {
     assert_eq!((refused.status, refused.code()), (400, "InvalidInput"));
     assert!(refused.body.contains("master_key_file"), "{}", refused.body);
     assert_eq!(root.done("ListUsers", &[]).await.text("IsTruncated"), Some("false"));
+}
+
+#[tokio::test]
+async fn a_user_whose_policies_are_too_long_to_be_remembered_is_served() {
+    let node = node().await;
+    let owner = node.with_bucket().await;
+    let (body, users) = (Body { id: 1, len: 100 }, node.users());
+    owner.put("key", body).await.expect("put");
+    let key = users.user("ada").await;
+    // White space does not count for the size of a policy, and is kept.
+    let long = format!("{READ_ALL}{}", " ".repeat(125_000));
+    for n in 0..10 {
+        let name = format!("p{n}");
+        users.done("CreatePolicy", &[("PolicyName", &name), ("PolicyDocument", &long)]).await;
+        let arn = format!("{ARN}policy/{name}");
+        users.done("AttachUserPolicy", &[("UserName", "ada"), ("PolicyArn", &arn)]).await;
+    }
+    assert_eq!(node.s3_with(&key).get("key").await, Ok(Some(body)));
 }
 
 /// The blocks of the page that run the `aws` command, against this node. Skipped where the command is

@@ -20,7 +20,7 @@ use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_policy::{Identity, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
-use super::auth::Caller;
+use super::auth::{Caller, Credential};
 use super::protocol::refusal::Refusal;
 use super::source::Source;
 
@@ -117,8 +117,8 @@ impl Access {
     }
 
     /// The caller is known to be this now. Rights in a bucket are to be asked for afterwards.
-    pub(crate) fn caller_is(&mut self, identity: Arc<Identity>) {
-        self.origin.caller.known_as(identity);
+    pub(crate) fn caller_is(&mut self, known: Credential) {
+        self.origin.caller.known_as(known);
     }
 
     /// The place that the request came from.

@@ -77,6 +77,11 @@ impl AccessKey {
             Self::Stored(view) => view.access_key.as_str(),
         }
     }
+
+    /// Whether both are keys that the store keeps, and the same records say what they give.
+    fn is_same_as(&self, other: &Self) -> bool {
+        matches!((self, other), (Self::Stored(view), Self::Stored(other)) if view.is_same_as(other))
+    }
 }
 
 /// An access key that is good: its secret, and whom it belongs to. Cheap to clone.
@@ -195,9 +200,20 @@ impl Caller {
         &self.identity
     }
 
-    /// Its key is known to belong to this now.
-    pub(crate) fn known_as(&mut self, identity: Arc<Identity>) {
-        self.identity = identity;
+    /// Whether its key gives now what it gave when the caller was proven. A key with long policies may be
+    /// composed again at each look-up: what it is composed of counts.
+    pub(crate) fn is_still(&self, known: &Credential) -> bool {
+        let signed_with = self.signed.as_ref().map(|(access_key, _)| access_key);
+        Arc::ptr_eq(&self.identity, &known.identity)
+            || signed_with.is_some_and(|access_key| access_key.is_same_as(&known.access_key))
+    }
+
+    /// Its key is known to give this now.
+    pub(crate) fn known_as(&mut self, known: Credential) {
+        self.identity = known.identity;
+        if let Some((access_key, _)) = &mut self.signed {
+            *access_key = known.access_key;
+        }
     }
 
     /// Whether it is a caller without a signature.

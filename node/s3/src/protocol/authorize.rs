@@ -125,10 +125,10 @@ impl Inner {
                 return Ok(found);
             }
             let known = self.verifier.credential(caller.access_key()).await?;
-            if Arc::ptr_eq(&known.identity, caller.identity()) {
+            if caller.is_still(&known) {
                 return Ok(found);
             }
-            access.caller_is(known.identity);
+            access.caller_is(known);
         }
         Err(unavailable())
     }

@@ -47,6 +47,11 @@ pub struct KeyView {
 }
 
 impl KeyView {
+    /// Whether both show the same records: what one gives, the other gives.
+    pub fn is_same_as(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+
     pub(super) const fn weight(&self) -> u64 {
         self.weight
     }
@@ -85,7 +90,7 @@ pub(super) struct Composer {
     parsed: Arc<ParsedPolicies>,
 }
 
-/// The hash of the records of a view, in the order in which they are read.
+/// The hash of the records of a view, in the order in which they are read, and the bytes that it counts for.
 struct Source {
     hasher: blake3::Hasher,
     weight: u64,
@@ -93,9 +98,14 @@ struct Source {
 
 impl Source {
     fn add<R>(&mut self, found: &FoundRecord<R>) {
+        self.add_part(found, found.document.bytes.len());
+    }
+
+    /// Adds a record of which the view keeps that many bytes.
+    fn add_part<R>(&mut self, found: &FoundRecord<R>, kept: usize) {
         let bytes = &found.document.bytes;
         self.hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
-        self.weight += 2 * bytes.len() as u64;
+        self.weight += 2 * kept as u64;
     }
 }
 
@@ -131,7 +141,8 @@ impl Composer {
             .collect();
         let managed = self.managed(&sets).await?;
         for policy in &managed {
-            source.add(policy);
+            let version = policy.record.default_version();
+            source.add_part(policy, version.map_or(0, |version| version.document.len()));
         }
         let digest = *source.hasher.finalize().as_bytes();
         if let Some(KeyLookup::Known(before)) = before.filter(|before| before.is_of(digest)) {

@@ -10,7 +10,7 @@ pub(crate) const REFRESH_AFTER: Duration = Duration::from_secs(1);
 /// milliseconds.
 pub(super) const REFRESHES_MAX: usize = 64;
 /// Parts of the names of views: a read under way fills nothing where a view of its part was forgotten
-/// meanwhile. A view of up to 1 MiB fits in one.
+/// meanwhile. A view fits in one, or is not remembered.
 pub(super) const VIEW_PARTS: usize = 16;
 /// Calls to other nodes that have them forget views of one kind, at one time.
 pub(super) const FORGET_CALLS_MAX: usize = 1024;

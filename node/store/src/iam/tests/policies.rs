@@ -9,7 +9,7 @@ fn spaced(document: &str, spaces: usize) -> String {
 }
 
 /// A document of this many characters.
-fn sized(chars: usize) -> String {
+pub(super) fn sized(chars: usize) -> String {
     let (head, tail) = (
         r#"{"Version":"2012-10-17","Id":""#,
         r#"","Statement":[{"Effect":"Allow","Action":"s3:*","Resource":"*"}]}"#,

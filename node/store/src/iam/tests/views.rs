@@ -243,3 +243,45 @@ async fn a_view_keeps_its_identity_while_no_record_changes() {
     assert!(!Arc::ptr_eq(&before.identity, &changed.identity));
     node.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_of_as_many_long_policies_as_may_be_is_remembered() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let key = user_with_key(&iam, "ada").await;
+    // Ten are the user's, and ten of each of ten groups.
+    let groups: Vec<String> = (0..10).map(|n| format!("g{n}")).collect();
+    for group in &groups {
+        iam.create_group(group.clone(), "/".to_owned()).await.expect("created");
+        iam.add_user_to_group("ada", group).await.expect("added");
+    }
+    let owners = groups.iter().map(|group| PolicyOwner::Group(group)).chain([PolicyOwner::User("ada")]);
+    let attached = owners.enumerate().map(async |(place, owner)| {
+        for n in 0..10 {
+            let name = format!("p{place}-{n}");
+            let document = super::policies::sized(6_144);
+            let policy = NewPolicy { document: document.clone(), ..policy_of(&name) };
+            iam.create_policy(policy).await.expect("created");
+            iam.create_policy_version(&name, document, false).await.expect("added");
+            iam.attach_policy(owner, &name).await.expect("attached");
+        }
+    });
+    futures::future::join_all(attached).await;
+    let id = key.key.id.as_str();
+    let view = iam.look_up_key(id).await.expect("readable").expect("good");
+    let Identity::User(user) = &*view.identity else { panic!("not a user") };
+    assert_eq!(user.policies.len(), 110);
+    let is_kept = iam.inner.views.cache.last(&IamName::Key(key.key.id)).is_some();
+    assert!(is_kept, "it counts for {} bytes", view.weight());
+    // Composed again of the same records it is the same, although it lies elsewhere.
+    let composed = async || {
+        let found = iam.inner.views.composer.compose(key.key.id, None).await.expect("readable");
+        found.view().expect("good")
+    };
+    let again = composed().await;
+    assert!(again.is_same_as(&view) && !Arc::ptr_eq(&again.identity, &view.identity));
+    iam.tag_user("ada", vec![Tag { key: "k".to_owned(), value: "v".to_owned() }]).await.expect("tagged");
+    assert!(!composed().await.is_same_as(&view));
+    node.close().await;
+}
