@@ -54,6 +54,31 @@ async fn a_policy_is_shown_as_it_was_put_until_it_is_deleted() {
 }
 
 #[tokio::test]
+async fn an_anonymous_reader_chooses_no_header_of_the_answer() {
+    let (node, client) = a_bucket().await;
+    let_in_the_public(&client).await;
+    client.put_bucket_policy().bucket(BUCKET).policy(public(BUCKET)).send().await.expect("a policy");
+    super::put(&client, "k", "text").await;
+    let anonymous = node.s3_anonymous();
+    let get = |client: &Client| client.get_object().bucket(BUCKET).key("k");
+    get(anonymous.sdk()).send().await.expect("public");
+    get(&client).response_content_type("text/html").send().await.expect("signed");
+    for wanted in [
+        get(anonymous.sdk()).response_content_type("text/html"),
+        get(anonymous.sdk()).response_content_disposition("inline"),
+    ] {
+        let refusal = refused(wanted.send().await);
+        assert_eq!((refusal.status, &*refusal.code), (400, "InvalidRequest"));
+        assert_eq!(
+            refusal.message,
+            "Request specific response headers cannot be used for anonymous GET requests."
+        );
+    }
+    let head = anonymous.sdk().head_object().bucket(BUCKET).key("k").response_content_type("text/html");
+    assert_eq!(refused(head.send().await).status, 400);
+}
+
+#[tokio::test]
 async fn a_change_of_a_policy_is_answered_with_204() {
     let (_node, client) = a_bucket().await;
     let answer = RawAnswer::default();

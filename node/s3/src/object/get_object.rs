@@ -43,7 +43,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 /// Refuses a GET that wants a header answered which no header can carry.
 fn check_overrides(query: &Query<'_>) -> Result<(), Refusal> {
-    if !query.pairs().iter().any(|pair| pair.name.starts_with(OVERRIDES)) {
+    if !has_overrides(query) {
         return Ok(());
     }
     for header in OVERRIDES_FIRST {
@@ -54,6 +54,12 @@ fn check_overrides(query: &Query<'_>) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+/// Whether a request wants headers answered instead of the stored ones. An anonymous one must not: the
+/// writer of a link would choose how a browser takes the bytes of another.
+fn has_overrides(query: &Query<'_>) -> bool {
+    query.pairs().iter().any(|pair| pair.name.starts_with(OVERRIDES))
 }
 
 /// How many tags an object has, where it has some.
@@ -97,6 +103,10 @@ impl GetRequest {
     pub(crate) fn of(request: Request<'_>) -> Result<Self, Refusal> {
         let version = request.names_null_version();
         let Request { target, query, headers, access, .. } = request;
+        if access.caller().is_anonymous() && has_overrides(&query) {
+            let message = "Request specific response headers cannot be used for anonymous GET requests.";
+            return Err(Refusal::says(Code::InvalidRequest, message));
+        }
         let part: Option<i32> = query.parsed("partNumber")?;
         if let Some(expires) = query.text("response-expires") {
             Timestamp::parse(TimestampFormat::HttpDate, &expires)
