@@ -189,6 +189,30 @@ async fn a_bucket_policy_lets_anonymous_callers_in() {
 }
 
 #[tokio::test]
+async fn a_caller_who_may_delete_nothing_is_refused_before_its_document_arrives() {
+    let other = r#""Principal":{"AWS":"arn:aws:iam::000000000001:user/other"},"#;
+    // The document never ends: its last byte is not sent.
+    let unended = |asking: Asking| asking.body(b"<Delete>").relabelled("content-length", "70000");
+    for policies in [
+        &[][..],
+        &[allowing("s3:GetObject", "bucket/*")],
+        &[allowing("s3:DeleteObject", "other/*"), allowing("s3:DeleteObject", "bucket")],
+    ] {
+        let server = a_server(policies).await;
+        put_policy(&server, &policy("Allow", other, "s3:*", "bucket/*", ""));
+        let anonymous = unended(Asking::new("POST", "/bucket?delete")).bare(None);
+        assert_eq!(server.exchange(&anonymous).await.refusal(), is(403, "AccessDenied"));
+        let of_user = unended(of_user("POST", "/bucket?delete"));
+        assert_eq!(server.send(&of_user).await.refusal(), is(403, "AccessDenied"), "{policies:?}");
+    }
+    let document = b"<Delete><Object><Key>k</Key></Object></Delete>";
+    let md5 = Base64::STANDARD.encode(Md5::digest(document));
+    let server = a_server(&[allowing("s3:DeleteObject", "bucket/tmp/*")]).await;
+    let request = of_user("POST", "/bucket?delete").body(document).header("content-md5", &md5);
+    assert_eq!(server.send(&request).await.status, 200, "each key is judged by its name");
+}
+
+#[tokio::test]
 async fn a_bucket_policy_denies_root_all_but_the_policy() {
     let server = a_server(&[allowing("s3:*", "*")]).await;
     put_policy(&server, &policy("Deny", r#""Principal":"*","#, "s3:GetObject", "bucket/*", ""));

@@ -132,6 +132,32 @@ impl Rights {
         }
     }
 
+    /// Whether some request for an action on an object may be allowed. Where it says no, none is, whatever its
+    /// key and its facts are.
+    pub fn may_allow(&self, action: &'static str) -> bool {
+        match &self.scope {
+            Scope::Everything(statements) => {
+                let may_allow = |statement: &Arc<Statement>| {
+                    statement.effect == Effect::Allow && statement.actions.matches(action)
+                };
+                self.identity.caller() == Caller::Root || statements.iter().any(may_allow)
+            }
+            Scope::Bucket(rights) => {
+                let index = index_of(action);
+                let settled = index.and_then(|index| rights.of_objects.get(index));
+                let may_allow = |statement: &BoundStatement| {
+                    statement.effect == Effect::Allow
+                        && statement.is_of_action(action, index)
+                        && statement.resources.matches_all_objects() != Some(false)
+                };
+                settled.map_or_else(
+                    || self.identity.caller() == Caller::Root || rights.statements.iter().any(may_allow),
+                    |verdict| verdict == Verdict::Allowed,
+                )
+            }
+        }
+    }
+
     /// Whether the verdict of an action may depend on a condition key. A value that is dear to find out, such
     /// as the tags of an object before it is read, is not needed otherwise.
     pub fn asks(&self, action: &'static str, name: KeyName) -> bool {

@@ -226,10 +226,18 @@ impl Access {
         self.depends_on_tags
     }
 
-    /// Whether no policy can give the caller anything in the bucket.
-    pub(crate) fn is_hopeless(&self) -> bool {
-        let is_anonymous = matches!(**self.origin.caller.identity(), Identity::Anonymous);
-        is_anonymous && self.rights.as_ref().is_some_and(|kept| !kept.has_bucket_policy)
+    /// Refuses a caller but root whom no policy allows any of these actions on any object of the bucket,
+    /// before the document arrives that names the objects.
+    ///
+    /// # Errors
+    /// AccessDenied for the first of the actions.
+    pub(crate) fn check_any(&self, actions: [&'static str; 2], bucket: &str) -> Result<(), Refusal> {
+        let Some(kept) = self.rights.as_ref().filter(|_| !self.is_roots()) else { return Ok(()) };
+        if actions.into_iter().any(|action| kept.rights.may_allow(action)) {
+            return Ok(());
+        }
+        let [first, _] = actions;
+        self.check(first, Resource::Object(bucket, "*"), Facts::of(&HeaderMap::new()))
     }
 
     /// Asks whether the caller may do `action` to `resource`. Facts that are not there count as absent.

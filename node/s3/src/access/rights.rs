@@ -30,8 +30,6 @@ impl fmt::Debug for Authorizer {
 #[derive(Debug)]
 pub(super) struct KeptRights {
     pub(super) rights: Rights,
-    /// Whether the bucket has a policy of its own.
-    pub(super) has_bucket_policy: bool,
     _identity: Arc<Identity>,
     _config: Option<Arc<BucketConfig>>,
 }
@@ -74,7 +72,6 @@ impl Authorizer {
         };
         let kept = Arc::new(KeptRights {
             rights: Rights::new(identity, Some(&rules)),
-            has_bucket_policy: rules.policy.is_some(),
             _identity: Arc::clone(identity),
             _config: Some(Arc::clone(&bucket.config)),
         });
@@ -89,7 +86,7 @@ impl Authorizer {
             let rights = Rights::new(identity, None);
             let identity = Arc::clone(identity);
             let kept =
-                Arc::new(KeptRights { rights, has_bucket_policy: false, _identity: identity, _config: None });
+                Arc::new(KeptRights { rights, _identity: identity, _config: None });
             self.kept.insert(place, Arc::clone(&kept));
             kept
         })

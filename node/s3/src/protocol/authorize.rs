@@ -24,7 +24,7 @@ use super::limits::CALLER_LOOKUPS_MAX;
 use super::query::Query;
 use super::refusal::Refusal;
 use crate::access::facts::{DocumentFacts, Facts};
-use crate::access::{Access, RightsError};
+use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::auth::Caller;
 use crate::error::{self, Failure};
 use crate::names;
@@ -96,8 +96,8 @@ impl Inner {
             None => Ok(access.in_no_bucket()),
         };
         let mut access = rights.map_err(|error| self.unknown_rights(error))?;
-        if operation == Operation::DeleteObjects && access.is_hopeless() {
-            return Err(Refusal::new(Code::AccessDenied));
+        if operation == Operation::DeleteObjects {
+            access.check_any([DELETE_OBJECT, of_version(DELETE_OBJECT, true)], target.bucket_name())?;
         }
         let resource = actions::resource_of(operation, target);
         access.judge(actions::of(operation, asked.headers, asked.query), resource, asked.facts())?;

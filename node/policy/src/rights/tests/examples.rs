@@ -280,6 +280,40 @@ fn rights_without_a_bucket_are_those_of_the_own_policies() {
 }
 
 #[test]
+fn rights_say_what_no_request_is_allowed() {
+    let may_delete = |own: &str, shared: &str, name: &str| {
+        let own = if own.is_empty() { vec![] } else { vec![document(own)] };
+        let identity = match name {
+            "" => Arc::new(Identity::Anonymous),
+            name => user(name, &own.iter().map(String::as_str).collect::<Vec<_>>()),
+        };
+        let rules = match shared {
+            "" => BucketRules { name: "data".to_owned(), ..BucketRules::default() },
+            shared => rules("data", &document(shared)),
+        };
+        Rights::new(&identity, Some(&rules)).may_allow("s3:DeleteObject")
+    };
+    let for_bob = r#"{"Effect": "Allow", "Principal": {"AWS": "arn:aws:iam::000000000001:user/bob"},
+        "Action": "s3:*", "Resource": "arn:aws:s3:::data/*"}"#;
+    assert!(may_delete("", for_bob, "bob"));
+    assert!(!may_delete("", for_bob, "eve"));
+    assert!(!may_delete("", for_bob, ""), "a policy for another");
+    assert!(!may_delete("", "", ""));
+    let deleting = r#"{"Effect": "Allow", "Action": "s3:Delete*", "Resource": "arn:aws:s3:::data/tmp/*",
+        "Condition": {"Bool": {"aws:SecureTransport": "true"}}}"#;
+    assert!(may_delete(deleting, "", "eve"), "some objects, by some requests");
+    let elsewhere = r#"{"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::other/*"}"#;
+    assert!(!may_delete(elsewhere, "", "eve"));
+    let reading = r#"{"Effect": "Allow", "Action": "s3:Get*", "Resource": "*"}"#;
+    assert!(!may_delete(reading, "", "eve"));
+    let of_bucket = r#"{"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::data"}"#;
+    assert!(!may_delete(of_bucket, "", "eve"));
+    let denied = r#"{"Effect": "Allow", "Action": "s3:*", "Resource": "*"},
+        {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::data/*"}"#;
+    assert!(!may_delete(denied, "", "eve"));
+}
+
+#[test]
 fn rights_are_asked_which_facts_they_need() {
     let bob = user(
         "bob",

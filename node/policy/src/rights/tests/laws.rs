@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::cases::{BUCKET, Case, Chance, statement};
 use crate::fuzzing::plain;
-use crate::{Policy, PolicyForm, Verdict};
+use crate::{Policy, PolicyForm, Resource, Rights, Verdict};
 
 /// A statement of an effect that is taken.
 fn another(chance: &mut Chance, form: PolicyForm<'_>, effect: &str) -> String {
@@ -43,6 +43,16 @@ proptest! {
         let case = Case::new(seed);
         let plain = plain::decide(&case.identity(), &case.rules(), case.action, case.resource(), &case.facts);
         prop_assert_eq!(case.decide(), plain, "{:#?}", case);
+    }
+
+    #[test]
+    fn an_object_is_never_allowed_where_no_request_may_be(seed: u64) {
+        let case = Case::new(seed);
+        let rights = Rights::new(&case.identity(), Some(&case.rules()));
+        let is_allowed = case.decide() == Verdict::Allowed;
+        if is_allowed && matches!(case.resource(), Resource::Object(..)) {
+            prop_assert!(rights.may_allow(case.action), "{:#?}", case);
+        }
     }
 
     #[test]
