@@ -6,9 +6,10 @@ use std::sync::Arc;
 use bytes::Bytes;
 use sherd_core::config::ConfigValue;
 use sherd_core::config::policy::BucketPolicy;
+use sherd_core::record::ChecksumAlgorithm;
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
 use sherd_s3::auth::{AccessKey, Credential, Secret, StaticCredentials};
-use sherd_s3::protocol::Limits;
+use sherd_s3::protocol::{Limits, checksum};
 
 use crate::memory::Memory;
 use crate::wire::{ACCESS_KEY, Asking, SECRET, Server, TestClock, protocol_over};
@@ -206,9 +207,9 @@ async fn a_caller_who_may_delete_nothing_is_refused_before_its_document_arrives(
         assert_eq!(server.send(&of_user).await.refusal(), is(403, "AccessDenied"), "{policies:?}");
     }
     let document = b"<Delete><Object><Key>k</Key></Object></Delete>";
-    let md5 = Base64::STANDARD.encode(Md5::digest(document));
+    let crc = checksum::of(ChecksumAlgorithm::Crc32, document);
     let server = a_server(&[allowing("s3:DeleteObject", "bucket/tmp/*")]).await;
-    let request = of_user("POST", "/bucket?delete").body(document).header("content-md5", &md5);
+    let request = of_user("POST", "/bucket?delete").body(document).header("x-amz-checksum-crc32", &crc);
     assert_eq!(server.send(&request).await.status, 200, "each key is judged by its name");
 }
 

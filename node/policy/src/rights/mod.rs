@@ -132,8 +132,8 @@ impl Rights {
         }
     }
 
-    /// Whether some request for an action on an object may be allowed. Where it says no, none is, whatever its
-    /// key and its facts are.
+    /// Whether some request for an action on an object may be allowed. Where it says no, every request is
+    /// denied.
     pub fn may_allow(&self, action: &'static str) -> bool {
         match &self.scope {
             Scope::Everything(statements) => {

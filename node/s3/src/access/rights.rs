@@ -85,8 +85,7 @@ impl Authorizer {
         self.kept.get(&place).unwrap_or_else(|| {
             let rights = Rights::new(identity, None);
             let identity = Arc::clone(identity);
-            let kept =
-                Arc::new(KeptRights { rights, _identity: identity, _config: None });
+            let kept = Arc::new(KeptRights { rights, _identity: identity, _config: None });
             self.kept.insert(place, Arc::clone(&kept));
             kept
         })

@@ -2,13 +2,18 @@
 //! store keeps.
 //!
 //! Root's key costs no look-up. That of a user is remembered for at most two seconds, in which it takes no
-//! wait and no allocation; a key that cannot be read now is refused with 503, never as an unknown one.
+//! wait and no allocation; a key that cannot be read now is refused with 503, never as an unknown one. No
+//! signature is verified before: of keys that were never good here, few are looked up at one time, so that a
+//! flood of made-up ones leaves the registers to the others.
 
 use std::sync::Arc;
 
 use futures::future::{self, Either};
 use sherd_store::iam::{Iam, IamReadError, KeyView};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
+use super::limits::{STRANGE_KEY_PATIENCE, STRANGE_KEYS_MAX};
 use super::{AccessKey, Credential, Credentials, KeyLookup, KeysUnavailable, Secret, StaticCredentials};
 
 /// The access keys of root and of the users.
@@ -16,12 +21,38 @@ use super::{AccessKey, Credential, Credentials, KeyLookup, KeysUnavailable, Secr
 pub struct AccountCredentials {
     root: StaticCredentials,
     iam: Iam,
+    strange: StrangeKeys,
+}
+
+/// The turns of look-ups of keys that may be made up.
+#[derive(Debug)]
+struct StrangeKeys(Semaphore);
+
+impl StrangeKeys {
+    const fn new() -> Self {
+        Self(Semaphore::const_new(STRANGE_KEYS_MAX))
+    }
+
+    /// Looks a key up; one that was not good before waits for its turn.
+    async fn look_up<T>(
+        &self,
+        was_good: bool,
+        look_up: impl Future<Output = Result<T, IamReadError>>,
+    ) -> Result<T, KeysUnavailable> {
+        let _turn = if was_good {
+            None
+        } else {
+            let turn = timeout(STRANGE_KEY_PATIENCE, self.0.acquire()).await;
+            Some(turn.ok().and_then(Result::ok).ok_or(KeysUnavailable::Crowded)?)
+        };
+        look_up.await.map_err(unavailable)
+    }
 }
 
 impl AccountCredentials {
     /// Of root's keys and those that the store keeps.
     pub const fn new(root: StaticCredentials, iam: Iam) -> Self {
-        Self { root, iam }
+        Self { root, iam, strange: StrangeKeys::new() }
     }
 }
 
@@ -33,7 +64,8 @@ impl Credentials for AccountCredentials {
         match self.iam.remembered_key(access_key) {
             Some(found) => Either::Left(future::ready(Ok(found.view().map(of_view)))),
             None => Either::Right(Box::pin(async move {
-                let found = self.iam.look_up_key(access_key).await.map_err(unavailable)?;
+                let was_good = self.iam.was_good(access_key);
+                let found = self.strange.look_up(was_good, self.iam.look_up_key(access_key)).await?;
                 Ok(found.map(of_view))
             })),
         }
@@ -62,5 +94,27 @@ fn unavailable(error: IamReadError) -> KeysUnavailable {
         }
         error => tracing::error!(%error, "an access key cannot be read"),
     }
-    KeysUnavailable
+    KeysUnavailable::Unreadable
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn of_keys_that_were_never_good_few_are_looked_up_at_one_time() {
+        let keys = StrangeKeys::new();
+        let mut reads: Vec<_> = (0..STRANGE_KEYS_MAX)
+            .map(|_| Box::pin(keys.look_up(false, future::pending::<Result<(), _>>())))
+            .collect();
+        for read in &mut reads {
+            assert!(futures::poll!(read).is_pending());
+        }
+        let found = async || Ok("found");
+        assert_eq!(keys.look_up(false, found()).await, Err(KeysUnavailable::Crowded));
+        assert_eq!(keys.look_up(true, found()).await, Ok("found"), "it needs no turn");
+        // The client of one of them is gone.
+        reads.pop();
+        assert_eq!(keys.look_up(false, found()).await, Ok("found"));
+    }
 }

@@ -97,8 +97,14 @@ pub struct Credential {
 
 /// An access key cannot be looked up now. The same request may succeed later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("access keys cannot be looked up")]
-pub struct KeysUnavailable;
+pub enum KeysUnavailable {
+    /// Its records cannot be read.
+    #[error("access keys cannot be looked up")]
+    Unreadable,
+    /// Too many keys that are not known here wait for their look-ups.
+    #[error("too many unknown access keys are looked up")]
+    Crowded,
+}
 
 /// The look-up of an access key; `None` for one that is unknown, inactive or deleted.
 pub type KeyLookup<'a> = Either<Ready<KeyAnswer>, BoxFuture<'a, KeyAnswer>>;

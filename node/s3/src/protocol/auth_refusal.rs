@@ -2,6 +2,7 @@
 
 use http::header::{HeaderValue, RETRY_AFTER};
 
+use crate::auth::KeysUnavailable;
 use crate::auth::amz_date::AmzDate;
 use crate::auth::error::{AuthError, MalformedAuth, Mismatch, Place};
 use crate::auth::post_policy::PolicyError;
@@ -71,7 +72,8 @@ impl From<AuthError> for Refusal {
             AuthError::UnknownAccessKey { access_key } => {
                 Self::new(Code::InvalidAccessKeyId).with("AWSAccessKeyId", access_key)
             }
-            AuthError::KeysUnavailable(_) => unavailable(),
+            AuthError::KeysUnavailable(KeysUnavailable::Unreadable) => unavailable(),
+            AuthError::KeysUnavailable(KeysUnavailable::Crowded) => Self::new(Code::SlowDown),
             AuthError::SignatureMismatch(mismatch) => mismatched(*mismatch),
             AuthError::BadUri => Self::new(Code::InvalidURI),
         }

@@ -15,6 +15,8 @@ pub(super) const UNKNOWN_PERIOD: Duration = Duration::from_secs(1);
 pub(super) const VIEWS_BYTES_MAX: u64 = 32 << 20;
 /// Bytes that a view counts for beside its policies: of unknown keys 32,000 are remembered.
 pub(super) const VIEW_BYTES: u64 = 1 << 10;
+/// Keys that a node remembers to have been good, at most: more than are in use at one time.
+pub(super) const GOOD_KEYS_MAX: usize = 1 << 16;
 /// Bytes that parsed policies count for, each twice its document: a thousand of the longest common ones.
 pub(super) const PARSED_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that a parsed policy counts for beside its document.

@@ -95,6 +95,11 @@ impl Iam {
         }
     }
 
+    /// Whether an access key was good when this node looked it up the last time. It may not be good now.
+    pub fn was_good(&self, access_key: &str) -> bool {
+        AccessKeyId::parse(access_key).is_some_and(|id| self.inner.views.was_good(id))
+    }
+
     /// Looks an access key up: out of what is remembered, or out of its records. `None` where it is not good.
     ///
     /// # Errors

@@ -8,6 +8,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use quick_cache::sync::Cache;
 use tokio::time::{Instant, timeout_at};
 use tokio_util::task::TaskTracker;
 
@@ -15,7 +16,9 @@ use sherd_core::iam::{AccessKeyId, Account};
 
 use super::error::IamReadError;
 use super::key_view::{Composer, KeyLookup};
-use super::limits::{COMPOSE_TRIES, COMPOSE_WAIT, UNKNOWN_PERIOD, VIEW_BYTES, VIEWS_BYTES_MAX};
+use super::limits::{
+    COMPOSE_TRIES, COMPOSE_WAIT, GOOD_KEYS_MAX, UNKNOWN_PERIOD, VIEW_BYTES, VIEWS_BYTES_MAX,
+};
 use crate::views::limits::VIEW_PERIOD;
 use crate::views::{LookupStart, ViewCache, ViewSource};
 
@@ -38,20 +41,34 @@ pub(super) enum IamView {
 pub(super) struct IamViews {
     pub(super) composer: Composer,
     pub(super) cache: Arc<ViewCache<Self>>,
+    /// Keys that were good at their last look-up. Nothing is decided by it but whose look-up waits.
+    good: Arc<Cache<AccessKeyId, ()>>,
     tasks: TaskTracker,
 }
 
 impl IamViews {
     pub(super) fn new(composer: Composer) -> Self {
         let tasks = composer.records.objects.documents().registers().tasks().clone();
-        Self { composer, cache: Arc::new(ViewCache::with_bytes(VIEWS_BYTES_MAX, VIEW_BYTES)), tasks }
+        let cache = Arc::new(ViewCache::with_bytes(VIEWS_BYTES_MAX, VIEW_BYTES));
+        Self { composer, cache, good: Arc::new(Cache::new(GOOD_KEYS_MAX)), tasks }
+    }
+
+    /// Whether a key was good at its last look-up, also where its view was forgotten since.
+    pub(super) fn was_good(&self, id: AccessKeyId) -> bool {
+        self.good.get(&id).is_some()
     }
 
     async fn read_once(&self, name: &IamName) -> Result<IamView, IamReadError> {
         match name {
             IamName::Key(id) => {
                 let before = self.cache.last(name).and_then(IamView::key);
-                Ok(IamView::Key(self.composer.compose(*id, before).await?))
+                let found = self.composer.compose(*id, before).await?;
+                match &found {
+                    KeyLookup::Known(_) if self.good.peek(id).is_none() => self.good.insert(*id, ()),
+                    KeyLookup::Known(_) => {}
+                    KeyLookup::Unknown => drop(self.good.remove(id)),
+                }
+                Ok(IamView::Key(found))
             }
             IamName::Account => {
                 let found = self.composer.records.read::<Account>(Account::register()).await?;

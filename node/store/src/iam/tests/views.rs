@@ -220,6 +220,16 @@ async fn an_unknown_key_is_read_once_in_a_second_and_what_is_no_id_never() {
     assert!(found.into_iter().all(|found| found.expect("readable").is_none()));
     let once = reads.swap(0, Ordering::Relaxed);
     assert!(once <= 5, "one read of one register: {once}");
+    // A key that was good is known to have been so, also when all views are forgotten.
+    let key = user_with_key(&iam, "ada").await;
+    let good = key.key.id.as_str();
+    assert!(!iam.was_good(unknown) && !iam.was_good(good), "it was not looked up yet");
+    assert!(iam.look_up_key(good).await.expect("readable").is_some());
+    iam.forget();
+    assert!(iam.remembered_key(good).is_none() && iam.was_good(good));
+    iam.set_key_status("ada", good, KeyStatus::Inactive).await.expect("changed");
+    assert!(iam.look_up_key(good).await.expect("readable").is_none());
+    assert!(!iam.was_good(good));
     gateway.close().await;
     node.close().await;
 }
