@@ -2,8 +2,11 @@
 //! or for `sts` in any.
 //!
 //! ```text
-//! header -> scope -> clock -> key -> canonical request, with the hash of the body -> signature
+//! header -> scope -> clock -> key -> the body arrives -> key -> canonical request, with its hash -> signature
 //! ```
+//! The head is judged before the body is read, so a client that sends no more than a head is answered at once.
+//! The key is looked up again when the body is whole, as it may have been disabled in between.
+//!
 //! The key of root is that of the configuration. Every other one is looked up as requests of S3 do.
 
 use std::sync::Arc;
@@ -18,11 +21,13 @@ use sherd_s3::auth::authorization::Authorization;
 use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
 use sherd_s3::auth::signing_key::SigningKey;
 use sherd_s3::protocol::query::Query;
-use sherd_store::iam::Iam;
+use sherd_store::iam::{Iam, KeyLookup, KeyView};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use super::answer::Service;
 use super::fault::Fault;
-use super::limits::SKEW_MS_MAX;
+use super::limits::{LOOK_UPS_MAX, SKEW_MS_MAX, TURN_WAIT_MAX};
 
 /// The region of IAM.
 const IAM_REGION: &str = "us-east-1";
@@ -64,11 +69,13 @@ impl Caller {
 #[derive(Debug)]
 pub(crate) struct Verifier {
     /// The key pair of root.
-    pub(crate) root: RootKey,
+    root: RootKey,
     /// The region of the cluster, which tools may sign for beside that of IAM.
-    pub(crate) region: String,
+    region: String,
     /// The keys of users.
-    pub(crate) iam: Iam,
+    iam: Iam,
+    /// Bounds the look-ups of keys that are not remembered, before a signature is verified.
+    look_ups: Semaphore,
 }
 
 /// The service that a request is signed for, as its header names it; refusals are in its form.
@@ -81,12 +88,17 @@ pub(crate) fn service_of(head: &Parts) -> Option<Service> {
     }
 }
 
-impl Verifier {
-    /// Verifies a request whose body is here. `now_ms` is our time.
-    ///
-    /// # Errors
-    /// The refusal.
-    pub(crate) async fn verify(&self, head: &Parts, body: &[u8], now_ms: u64) -> Result<Caller, Fault> {
+/// A request whose head is right in all but its signature.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct JudgedHead<'a> {
+    head: &'a Parts,
+    authorization: Authorization<'a>,
+    date: AmzDate,
+}
+
+impl<'a> JudgedHead<'a> {
+    /// Takes the headers of the signature apart, and checks scope, clock and the names of signed headers.
+    fn parse(head: &'a Parts, region: &str, now_ms: u64) -> Result<Self, Fault> {
         let missing = || Fault::new("MissingAuthenticationToken", http::StatusCode::FORBIDDEN, MISSING);
         let header = head.headers.get(AUTHORIZATION).ok_or_else(missing)?;
         let header = header.to_str().map_err(|_| missing())?;
@@ -100,7 +112,7 @@ impl Verifier {
         let date = date.ok_or_else(|| {
             Fault::incomplete("Authorization header requires existence of a 'X-Amz-Date' header.")
         })?;
-        let scope = authorization.credential;
+        let scope = &authorization.credential;
         if scope.terminator != "aws4_request" {
             return Err(Fault::signature(
                 "Credential should be scoped with a valid terminator: 'aws4_request'.",
@@ -108,7 +120,7 @@ impl Verifier {
         }
         match scope.service {
             "sts" => {}
-            "iam" if scope.region == IAM_REGION || scope.region == self.region => {}
+            "iam" if scope.region == IAM_REGION || scope.region == region => {}
             "iam" => return Err(Fault::signature("Credential should be scoped to a valid region.")),
             _ => return Err(Fault::signature("Credential should be scoped to correct service: 'iam'.")),
         }
@@ -127,27 +139,71 @@ impl Verifier {
                 "'Host' or ':authority' and all 'x-amz-' headers must be a 'SignedHeader' in the AWS Authorization.",
             ));
         }
-        let (caller, secret, view) = if scope.access_key == self.root.access_key {
-            let access_key = self.root.access_key.clone();
+        Ok(Self { head, authorization, date })
+    }
+
+    fn access_key(&self) -> &'a str {
+        self.authorization.credential.access_key
+    }
+}
+
+impl Verifier {
+    /// A verifier of these keys.
+    pub(crate) fn new(root: RootKey, region: String, iam: Iam) -> Self {
+        Self { root, region, iam, look_ups: Semaphore::new(LOOK_UPS_MAX) }
+    }
+
+    /// Judges the head of a request whose body has not been read: the form of its signature, its scope, its
+    /// clock, and whether its key is good. `now_ms` is our time.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn judge_head<'a>(&self, head: &'a Parts, now_ms: u64) -> Result<JudgedHead<'a>, Fault> {
+        let judged = JudgedHead::parse(head, &self.region, now_ms)?;
+        if judged.access_key() == self.root.access_key {
+            return Ok(judged);
+        }
+        // Only look-ups that read registers wait for each other.
+        match self.iam.remembered_key(judged.access_key()) {
+            Some(KeyLookup::Unknown) => return Err(unknown_key()),
+            Some(KeyLookup::Known(_)) => return Ok(judged),
+            None => {}
+        }
+        let Ok(Ok(_turn)) = timeout(TURN_WAIT_MAX, self.look_ups.acquire()).await else {
+            return Err(Fault::throttled());
+        };
+        self.look_up(judged.access_key()).await.map(|_| judged)
+    }
+
+    /// Verifies the signature of a request whose body is here.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(crate) async fn verify(&self, judged: JudgedHead<'_>, body: &[u8]) -> Result<Caller, Fault> {
+        let (scope, access_key) = (&judged.authorization.credential, judged.access_key().to_owned());
+        let (caller, secret, view) = if access_key == self.root.access_key {
             (Caller { access_key, ..Caller::root() }, self.root.secret.clone(), None)
         } else {
-            let found = self.iam.look_up_key(scope.access_key).await.map_err(|error| {
-                tracing::warn!(%error, "an access key cannot be looked up");
-                Fault::unavailable()
-            })?;
-            let view = found.ok_or_else(unknown_key)?;
-            let identity = Arc::clone(&view.identity);
-            let caller = Caller { identity, access_key: scope.access_key.to_owned() };
+            let view = self.look_up(&access_key).await?;
+            let caller = Caller { identity: Arc::clone(&view.identity), access_key };
             (caller, Secret::new(Arc::clone(view.secret.expose())), Some(view))
         };
         let key = SigningKey::derive(&secret, scope.day, scope.region, scope.service);
-        if !matches(head, body, &authorization, &date, &key)? {
+        if !matches(&judged, body, &key)? {
             return Err(Fault::signature(MISMATCH));
         }
         if let Some(view) = view {
             self.iam.note_use(&view, scope.service, scope.region);
         }
         Ok(caller)
+    }
+
+    async fn look_up(&self, access_key: &str) -> Result<Arc<KeyView>, Fault> {
+        let found = self.iam.look_up_key(access_key).await.map_err(|error| {
+            tracing::warn!(%error, "an access key cannot be looked up");
+            Fault::unavailable()
+        })?;
+        found.ok_or_else(unknown_key)
     }
 }
 
@@ -188,13 +244,8 @@ fn check_clock(date: &AmzDate, now_ms: u64) -> Result<(), Fault> {
 
 /// Whether the signature is that of the request. The hash of the body is computed here, and not
 /// taken from a header.
-fn matches(
-    head: &Parts,
-    body: &[u8],
-    authorization: &Authorization<'_>,
-    date: &AmzDate,
-    key: &SigningKey,
-) -> Result<bool, Fault> {
+fn matches(judged: &JudgedHead<'_>, body: &[u8], key: &SigningKey) -> Result<bool, Fault> {
+    let JudgedHead { head, authorization, date } = judged;
     let bad_query = || {
         Fault::new(
             "MalformedQueryString",

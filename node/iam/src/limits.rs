@@ -10,9 +10,12 @@ pub(crate) const PARAMETERS_MAX: usize = 256;
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 /// See [`ENTRIES_MAX`].
 pub(crate) const ENTRIES_USUAL: usize = 100;
-/// Requests worked on at one time: each has a body in memory, 32 MiB together.
+/// Requests with signatures that are worked on at one time: each has a body in memory, 32 MiB together.
 pub(crate) const REQUESTS_MAX: usize = 64;
-/// How long a request waits for its turn, before it is refused.
+/// Look-ups of keys that are not remembered, at one time, for requests whose signature is not verified yet: a
+/// quarter of the connections. A look-up waits for nodes, and never for the client.
+pub(crate) const LOOK_UPS_MAX: usize = 64;
+/// How long a request waits for its turn, or for that of its look-up, before it is refused.
 pub(crate) const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
 /// How long a client may take for a body.
 pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -1,10 +1,11 @@
 //! The query API: takes a request in, verifies it, finds its action, asks whether the caller may, runs it.
 //!
 //! ```text
-//! HTTP -> turn -> body -> signature -> action -> rights -> action's work -> document
+//! HTTP -> head -> turn -> body -> signature -> action -> rights -> action's work -> document
 //! ```
 //! Listeners hand requests to [`QueryApi::call`]; requests of operators and admins, whose certificates prove
-//! them, come by [`QueryApi::call_as_root`].
+//! them, come by [`QueryApi::call_as_root`]. Those take no turn: their number is bounded where they arrive,
+//! and clients of the listener, however many, do not keep an admin from disabling a key.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -19,7 +20,7 @@ use sherd_core::env::{Clock, Rng};
 use sherd_s3::audit::record::AuditRecord;
 use sherd_s3::source::Source;
 use sherd_store::iam::Iam;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::timeout;
 
 use super::actions::{self, Action};
@@ -79,7 +80,7 @@ impl QueryApi {
     /// Builds it.
     pub fn new(config: QueryApiConfig) -> Self {
         let QueryApiConfig { iam, root, region, clock, rng } = config;
-        let verifier = Verifier { root, region, iam: iam.clone() };
+        let verifier = Verifier::new(root, region, iam.clone());
         let turns = Semaphore::new(REQUESTS_MAX);
         Self { inner: Arc::new(Inner { iam, verifier, clock, rng, turns }) }
     }
@@ -113,11 +114,8 @@ impl Inner {
             audit.name_request(&id);
         }
         let named = service_of(&head).unwrap_or(Service::Iam);
-        let Ok(Ok(_turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
-            return refused(named, &Fault::throttled(), &id);
-        };
         let answered = match self.prove(&head, body, proof).await {
-            Ok(proven) => {
+            Ok((proven, _turn)) => {
                 let service = proven.service;
                 if let Some(audit) = &audit {
                     audit.name_caller(proven.caller.arn());
@@ -144,8 +142,13 @@ impl Inner {
         }
     }
 
-    /// Takes a request in and proves its caller.
-    async fn prove<B>(&self, head: &Parts, body: B, proof: Proof) -> Result<ProvenRequest, Fault>
+    /// Takes a request in and proves its caller. Gives the turn that the request has, too.
+    async fn prove<B>(
+        &self,
+        head: &Parts,
+        body: B,
+        proof: Proof,
+    ) -> Result<(ProvenRequest, Option<SemaphorePermit<'_>>), Fault>
     where
         B: Body<Data = Bytes> + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
@@ -157,10 +160,18 @@ impl Inner {
                 "Requests of IAM are for the path /.",
             ));
         }
-        let body = take_body(body).await?;
-        let caller = match proof {
-            Proof::Signature => self.verifier.verify(head, &body, self.clock.wall_ms()).await?,
-            Proof::RootCertificate => Caller::root(),
+        let (turn, body, caller) = match proof {
+            Proof::Signature => {
+                let judged = self.verifier.judge_head(head, self.clock.wall_ms()).await?;
+                check_length(&body)?;
+                let Ok(Ok(turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
+                    return Err(Fault::throttled());
+                };
+                let body = take_body(body).await?;
+                let caller = self.verifier.verify(judged, &body).await?;
+                (Some(turn), body, caller)
+            }
+            Proof::RootCertificate => (None, take_body(body).await?, Caller::root()),
         };
         let form = match head.method {
             Method::GET => Form::parse(head.uri.query().unwrap_or_default().as_bytes()),
@@ -177,7 +188,8 @@ impl Inner {
             Some("2011-06-15") => Service::Sts,
             _ => Service::Iam,
         };
-        Ok(ProvenRequest { service: service_of(head).unwrap_or(by_version), form, caller })
+        let service = service_of(head).unwrap_or(by_version);
+        Ok((ProvenRequest { form, caller, service }, turn))
     }
 
     /// Runs the action of a request, if its caller may; gives the action, who called, and the result.
@@ -225,18 +237,22 @@ fn is_form(head: &Parts) -> bool {
         .is_none_or(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"))
 }
 
+fn too_long() -> Fault {
+    let message = format!("A request has at most {FORM_BYTES_MAX} bytes.");
+    Fault::new("RequestEntityTooLarge", StatusCode::PAYLOAD_TOO_LARGE, message)
+}
+
+/// Refuses a body that is too long by its head.
+fn check_length(body: &impl Body) -> Result<(), Fault> {
+    if body.size_hint().lower() > FORM_BYTES_MAX as u64 { Err(too_long()) } else { Ok(()) }
+}
+
 async fn take_body<B>(body: B) -> Result<Bytes, Fault>
 where
     B: Body<Data = Bytes> + Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let too_long = || {
-        let message = format!("A request has at most {FORM_BYTES_MAX} bytes.");
-        Fault::new("RequestEntityTooLarge", StatusCode::PAYLOAD_TOO_LARGE, message)
-    };
-    if body.size_hint().lower() > FORM_BYTES_MAX as u64 {
-        return Err(too_long());
-    }
+    check_length(&body)?;
     let collected = timeout(BODY_TIMEOUT, Limited::new(body, FORM_BYTES_MAX).collect()).await;
     let timed_out =
         |_| Fault::new("RequestTimeout", StatusCode::BAD_REQUEST, "The body did not come in time.");

@@ -124,6 +124,29 @@ async fn people_change_users_over_certificates() {
     assert_eq!(user(&cluster, &admin, "policy put ada p").await.0, Some(2), "it names no document");
 }
 
+/// The clients name a good key and send no body, so each keeps its turn until the node gives up on it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_admin_is_answered_while_clients_hold_all_turns() {
+    let (cluster, _) = with_iam().await;
+    let admin = cluster.pki.issue("anna", Role::Admin);
+    let root = cluster.node(1).iam_client();
+    let mut held = Vec::new();
+    for _ in 0..8 {
+        let mut stalled = Vec::new();
+        for _ in 0..64 {
+            stalled.push(root.stall().await);
+        }
+        held = stalled;
+        let (signed, (code, _, error)) =
+            tokio::join!(root.call("ListUsers", &[]), user(&cluster, &admin, "list"));
+        assert_eq!(code, Some(0), "{error}");
+        if signed.code() == "Throttling" {
+            return;
+        }
+    }
+    panic!("{} clients never held all turns", held.len());
+}
+
 fn shown(path: &Path) -> String {
     path.display().to_string()
 }

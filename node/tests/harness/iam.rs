@@ -94,6 +94,12 @@ impl IamClient {
 
     /// Sends a form, as the body of a POST or the query of a GET.
     pub(crate) async fn send(&self, method: &str, form: &str) -> IamAnswer {
+        let body = if method == "GET" { "" } else { form };
+        self.raw(&(self.head(method, form) + body)).await
+    }
+
+    /// The head of a request that sends a form.
+    pub(crate) fn head(&self, method: &str, form: &str) -> String {
         let (query, body) = if method == "GET" { (form, "") } else { ("", form) };
         let host = self.endpoint.strip_prefix("http://").expect("plain HTTP");
         let date = date(self.ahead_s);
@@ -117,13 +123,21 @@ impl IamClient {
             hex::encode(mac(&key, &to_sign))
         );
         let uri = if query.is_empty() { "/".to_owned() } else { format!("/?{query}") };
-        self.raw(&format!(
+        format!(
             "{method} {uri} HTTP/1.1\r\nHost: {host}\r\nX-Amz-Date: {date}\r\nAuthorization: {authorization}\r\n\
              Content-Type: application/x-www-form-urlencoded; charset=utf-8\r\nContent-Length: {}\r\n\
-             Connection: close\r\n\r\n{body}",
+             Connection: close\r\n\r\n",
             body.len()
-        ))
-        .await
+        )
+    }
+
+    /// Sends the head of a request, and nothing of its body.
+    pub(crate) async fn stall(&self) -> TcpStream {
+        let address = self.endpoint.strip_prefix("http://").expect("plain HTTP");
+        let mut stream = TcpStream::connect(address).await.expect("the node listens");
+        let head = self.head("POST", &"x".repeat(400_000));
+        stream.write_all(head.as_bytes()).await.expect("the node reads heads");
+        stream
     }
 
     /// Sends a request as it is written, and reads the answer to the end of the connection.

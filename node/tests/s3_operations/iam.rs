@@ -212,6 +212,29 @@ async fn a_caller_is_proven_by_its_signature_alone() {
     assert_eq!(root.send("POST", &long).await.status, 413);
 }
 
+/// The body of each request never comes: who waits for it answers with another code.
+#[tokio::test]
+async fn a_head_is_judged_before_its_body_arrives() {
+    let (_node, root) = a_node().await;
+    let body = "x".repeat(400_000);
+    let unsigned = "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 400000\r\nConnection: close\r\n\r\n";
+    let of = |change: &dyn Fn(&mut IamClient)| {
+        let mut client = root.clone();
+        change(&mut client);
+        client.head("POST", &body)
+    };
+    for (head, code) in [
+        (unsigned.to_owned(), "MissingAuthenticationToken"),
+        (of(&|client| client.access_key = "AKIAAAAAAAAAAAAAAAAA".to_owned()), "InvalidClientTokenId"),
+        (of(&|client| client.access_key = "unlike-a-key".to_owned()), "InvalidClientTokenId"),
+        (of(&|client| client.scope = ("iam", "eu-west-1")), "SignatureDoesNotMatch"),
+        (of(&|client| client.ahead_s = -16 * 60), "SignatureDoesNotMatch"),
+        (root.head("POST", &"x".repeat((512 << 10) + 1)), "RequestEntityTooLarge"),
+    ] {
+        assert_eq!(root.raw(&head).await.code(), code, "{head}");
+    }
+}
+
 #[tokio::test]
 async fn users_may_what_their_policies_allow() {
     let (_node, root) = a_node().await;
