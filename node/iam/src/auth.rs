@@ -2,9 +2,9 @@
 //! or for `sts` in any.
 //!
 //! ```text
-//! header -> scope -> clock -> key -> the body arrives -> key -> canonical request, with its hash -> signature
+//! header -> scope -> clock -> key -> body -> key -> canonical request, with its hash -> signature
 //! ```
-//! The head is judged before the body is read, so a client that sends no more than a head is answered at once.
+//! The head is judged before the body is read, so a client that sends no more than a head is answered.
 //! The key is looked up again when the body is whole, as it may have been disabled in between.
 //!
 //! The key of root is that of the configuration. Every other one is looked up as requests of S3 do.

@@ -18,8 +18,16 @@ pub(crate) enum Subject {
     Account,
     /// The user that `UserName` names, or the caller where that is left out.
     User,
+    /// The user that is to be made, by `UserName` and `Path`.
+    NewUser,
+    /// The user that `UserName` names, where it is and where `NewPath` moves it to.
+    MovedUser,
     /// The group that `GroupName` names.
     Group,
+    /// The group that is to be made, by `GroupName` and `Path`.
+    NewGroup,
+    /// The group that `GroupName` names, where it is and where `NewPath` moves it to.
+    MovedGroup,
     /// The managed policy that `PolicyArn` names.
     Policy,
     /// The managed policy that is to be made, by `PolicyName` and `Path`.
@@ -59,7 +67,8 @@ impl Facts for CallFacts<'_> {
     }
 }
 
-/// Asks whether the caller may do `action` (`iam:CreateUser`) to the subject of its call.
+/// Asks whether the caller may do `action` (`iam:CreateUser`) to the subject of its call: at both ARNs where
+/// it moves. Where it is made with tags, the caller must have the permission to tag it, too.
 ///
 /// # Errors
 /// AccessDenied, and a call that does not name its subject.
@@ -71,7 +80,32 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     }
     let arn = arn_of(call, subject).await?;
     let rights = Rights::new(&call.caller.identity, None);
-    let resource = arn.as_deref().map_or(Resource::Service, Resource::Iam);
+    decide(call, &rights, action, arn.as_deref())?;
+    let (kind, tagging) = match subject {
+        Subject::MovedUser => (EntityKind::User, None),
+        Subject::MovedGroup => (EntityKind::Group, None),
+        Subject::NewUser => (EntityKind::User, Some("iam:TagUser")),
+        Subject::NewPolicy => (EntityKind::Policy, Some("iam:TagPolicy")),
+        Subject::Account
+        | Subject::User
+        | Subject::Group
+        | Subject::NewGroup
+        | Subject::Policy
+        | Subject::Key
+        | Subject::Caller => return Ok(()),
+    };
+    match tagging {
+        Some(_) if call.form.members("Tags") == 0 => Ok(()),
+        Some(tagging) => decide(call, &rights, tagging, arn.as_deref()),
+        None => match (call.optional("NewPath")?, arn.as_deref().and_then(|arn| arn.rsplit('/').next())) {
+            (Some(path), Some(name)) => decide(call, &rights, action, Some(&kind.arn(path, name))),
+            _ => Ok(()),
+        },
+    }
+}
+
+fn decide(call: &Call, rights: &Rights, action: &'static str, arn: Option<&str>) -> Result<(), Fault> {
+    let resource = arn.map_or(Resource::Service, Resource::Iam);
     let why = match rights.decide(action, resource, &CallFacts(call)) {
         Verdict::Allowed => return Ok(()),
         Verdict::DeniedExplicitly => "with an explicit deny in an identity-based policy".to_owned(),
@@ -80,26 +114,32 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     let message = format!(
         "User: {} is not authorized to perform: {action} on resource: {} {why}",
         call.own_arn(),
-        arn.as_deref().unwrap_or("*")
+        arn.unwrap_or("*")
     );
     Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message))
 }
 
-/// The ARN of the subject of a call; that of an entity that is not there has the path `/`.
+/// The ARN of the subject of a call. An entity that is not there has the path `/`, and one that is to be made
+/// has the path of the request.
 async fn arn_of(call: &Call, subject: Subject) -> Result<Option<String>, Fault> {
+    let made =
+        |kind: EntityKind, name: &str| Ok::<_, Fault>(kind.arn(call.path("Path")?, call.required(name)?));
     Ok(Some(match subject {
         Subject::Account => return Ok(None),
         Subject::Caller => call.own_arn().to_owned(),
         Subject::User => user_arn(call, call.user_name()?).await?,
-        Subject::Group => {
+        Subject::MovedUser => user_arn(call, call.required("UserName")?).await?,
+        Subject::Group | Subject::MovedGroup => {
             let name = call.required("GroupName")?;
             match call.iam.group(name).await {
                 Ok(group) => group.arn(),
-                Err(error) => unseen(EntityKind::Group, call.path("Path")?, name, error)?,
+                Err(error) => unseen(EntityKind::Group, name, error)?,
             }
         }
         Subject::Policy => call.policy()?.1.to_owned(),
-        Subject::NewPolicy => EntityKind::Policy.arn(call.path("Path")?, call.required("PolicyName")?),
+        Subject::NewUser => made(EntityKind::User, "UserName")?,
+        Subject::NewGroup => made(EntityKind::Group, "GroupName")?,
+        Subject::NewPolicy => made(EntityKind::Policy, "PolicyName")?,
         Subject::Key => {
             let owner = call.iam.key_owner(call.required("AccessKeyId")?).await;
             match owner {
@@ -114,14 +154,14 @@ async fn arn_of(call: &Call, subject: Subject) -> Result<Option<String>, Fault> 
 async fn user_arn(call: &Call, name: &str) -> Result<String, Fault> {
     match call.iam.user(name).await {
         Ok(user) => Ok(user.arn()),
-        Err(error) => unseen(EntityKind::User, call.path("Path")?, name, error),
+        Err(error) => unseen(EntityKind::User, name, error),
     }
 }
 
 /// The ARN of an entity that is not there.
-fn unseen(kind: EntityKind, path: &str, name: &str, error: IamError) -> Result<String, Fault> {
+fn unseen(kind: EntityKind, name: &str, error: IamError) -> Result<String, Fault> {
     match error {
-        IamError::NoSuchEntity(_) => Ok(kind.arn(path, name)),
+        IamError::NoSuchEntity(_) => Ok(kind.arn("/", name)),
         error => Err(error.into()),
     }
 }

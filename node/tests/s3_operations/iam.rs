@@ -6,6 +6,9 @@ use crate::harness::{Node, empty, node};
 
 const READ_ALL: &str =
     r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}]}"#;
+/// A document of the version before the one that managed policies have to have.
+const OLD: &str =
+    r#"{"Version":"2008-10-17","Statement":[{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}]}"#;
 const ARN: &str = "arn:aws:iam::000000000001:";
 
 async fn a_node() -> (Node, IamClient) {
@@ -116,6 +119,8 @@ async fn a_managed_policy_has_versions_and_one_is_in_force() {
     for _ in 0..4 {
         root.done("CreatePolicyVersion", &[named, ("PolicyDocument", READ_ALL)]).await;
     }
+    let old = root.refused("CreatePolicyVersion", &[named, ("PolicyDocument", OLD)]).await;
+    assert_eq!(old, refusal(400, "MalformedPolicyDocument"));
     let sixth = root.refused("CreatePolicyVersion", &[named, ("PolicyDocument", READ_ALL)]).await;
     assert_eq!(sixth, refusal(409, "LimitExceeded"));
 }
@@ -138,6 +143,12 @@ async fn refusals_have_the_codes_of_iam() {
         (
             "PutUserPolicy",
             vec![named, ("PolicyName", "p"), ("PolicyDocument", "{}")],
+            400,
+            "MalformedPolicyDocument",
+        ),
+        (
+            "CreatePolicy",
+            vec![("PolicyName", "old"), ("PolicyDocument", OLD)],
             400,
             "MalformedPolicyDocument",
         ),
@@ -212,7 +223,7 @@ async fn a_caller_is_proven_by_its_signature_alone() {
     assert_eq!(root.send("POST", &long).await.status, 413);
 }
 
-/// The body of each request never comes: who waits for it answers with another code.
+/// The body of each request never comes: a node that reads it first answers with another code.
 #[tokio::test]
 async fn a_head_is_judged_before_its_body_arrives() {
     let (_node, root) = a_node().await;
@@ -258,6 +269,58 @@ async fn users_may_what_their_policies_allow() {
     assert_eq!((kept.status, kept.code()), (403, "AccessDenied"));
     assert!(kept.body.contains("with an explicit deny in an identity-based policy"), "{}", kept.body);
     user.done("DeleteUser", &[("UserName", "eve")]).await;
+}
+
+#[tokio::test]
+async fn a_move_takes_the_permission_at_both_paths() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    let document = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:*","Resource":
+        ["arn:aws:iam::000000000001:user/dev/*","arn:aws:iam::000000000001:group/dev/*"]}]}"#;
+    root.done("PutUserPolicy", &[("UserName", "ada"), ("PolicyName", "dev"), ("PolicyDocument", document)])
+        .await;
+    let denied = refusal(403, "AccessDenied");
+    for (kind, name) in [("User", ("UserName", "bob")), ("Group", ("GroupName", "ops"))] {
+        let [create, update, get] = ["Create", "Update", "Get"].map(|verb| format!("{verb}{kind}"));
+        user.done(&create, &[name, ("Path", "/dev/")]).await;
+        user.done(&update, &[name, ("NewPath", "/dev/more/")]).await;
+        let away = user.call(&update, &[name, ("NewPath", "/admin/")]).await;
+        let target = format!("{ARN}{}/admin/{}", kind.to_lowercase(), name.1);
+        assert_eq!((away.status, away.code()), (403, "AccessDenied"));
+        assert!(away.body.contains(&target), "{}", away.body);
+        let stays = format!("{ARN}{}/dev/more/{}", kind.to_lowercase(), name.1);
+        assert_eq!(root.done(&get, &[name]).await.text("Arn"), Some(&*stays));
+        root.done(&update, &[name, ("NewPath", "/admin/")]).await;
+        let back = user.refused(&update, &[name, ("NewPath", "/dev/")]).await;
+        assert_eq!(back, denied, "it may not be taken from another path");
+    }
+    // `Path` of a request names the resource only where an entity is made.
+    for (action, name) in [("DeleteUser", ("UserName", "eve")), ("DeleteGroup", ("GroupName", "eve"))] {
+        assert_eq!(user.refused(action, &[name, ("Path", "/dev/")]).await, denied, "{action}");
+    }
+    let elsewhere = user.refused("CreateUser", &[("UserName", "bob"), ("Path", "/admin/")]).await;
+    assert_eq!(elsewhere, denied);
+}
+
+#[tokio::test]
+async fn tags_of_what_is_made_take_the_permission_to_tag() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    let document = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:*","Resource":"*"},
+        {"Effect":"Deny","Action":["iam:TagUser","iam:TagPolicy"],"Resource":"*"}]}"#;
+    root.done("PutUserPolicy", &[("UserName", "ada"), ("PolicyName", "iam"), ("PolicyDocument", document)])
+        .await;
+    let tags = [("Tags.member.1.Key", "team"), ("Tags.member.1.Value", "finance")];
+    let policy = [("PolicyName", "m"), ("PolicyDocument", READ_ALL)];
+    for (action, plain, permission) in [
+        ("CreateUser", &[("UserName", "bob")][..], "iam:TagUser"),
+        ("CreatePolicy", &policy[..], "iam:TagPolicy"),
+    ] {
+        let denied = user.call(action, &[plain, &tags].concat()).await;
+        assert_eq!((denied.status, denied.code()), (403, "AccessDenied"), "{action}");
+        assert!(denied.body.contains(permission), "{}", denied.body);
+        user.done(action, plain).await;
+    }
 }
 
 #[tokio::test]

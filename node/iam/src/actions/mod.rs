@@ -57,10 +57,10 @@ macro_rules! actions {
 
 actions! {
     Iam, "iam" {
-        CreateUser(User) = users::create;
+        CreateUser(NewUser) = users::create;
         GetUser(User) = users::get;
         ListUsers(Account) = users::list;
-        UpdateUser(User) = users::update;
+        UpdateUser(MovedUser) = users::update;
         DeleteUser(User) = users::delete;
         TagUser(User) = users::tag;
         UntagUser(User) = users::untag;
@@ -70,10 +70,10 @@ actions! {
         UpdateAccessKey(User) = keys::update;
         DeleteAccessKey(User) = keys::delete;
         GetAccessKeyLastUsed(Key) = keys::last_used;
-        CreateGroup(Group) = groups::create;
+        CreateGroup(NewGroup) = groups::create;
         GetGroup(Group) = groups::get;
         ListGroups(Account) = groups::list;
-        UpdateGroup(Group) = groups::update;
+        UpdateGroup(MovedGroup) = groups::update;
         DeleteGroup(Group) = groups::delete;
         AddUserToGroup(Group) = groups::add_user;
         RemoveUserFromGroup(Group) = groups::remove_user;
