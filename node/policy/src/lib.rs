@@ -22,6 +22,7 @@ mod pattern;
 mod action;
 mod arn;
 mod principal;
+mod principal_text;
 mod resource;
 mod condition;
 mod statement;

@@ -4,6 +4,7 @@ use aws_sdk_s3::types::PublicAccessBlockConfiguration;
 
 use super::wire::RawAnswer;
 use super::*;
+use crate::harness::users::AccessKey;
 
 /// A policy that lets everyone read the objects of a bucket.
 pub(super) fn public(bucket: &str) -> String {
@@ -158,4 +159,71 @@ async fn a_policy_names_users_that_exist() {
         assert_eq!(refusal.message, "Invalid principal in policy");
     }
     put(of("000000000001")).await.expect("the account");
+}
+
+/// A policy that lets a principal read, and keeps it from what lies below `kept/`.
+fn of_principal(principal: &str) -> String {
+    format!(
+        "{{\"Version\":\"2012-10-17\", \"Statement\":[{{\"Effect\":\"Allow\",\"Principal\":{{\"AWS\": \"{principal}\"}},\
+         \"Action\":\"s3:*\",\"Resource\":\"arn:aws:s3:::{BUCKET}/*\",\"Condition\":{{\"StringNotEquals\":\
+         {{\"aws:PrincipalArn\":\"{ALICE}/x\"}}}}}},\n{{\"Effect\":\"Deny\",\"Principal\":{{\"AWS\":[\"{principal}\"]}},\
+         \"Action\":\"s3:GetObject\",\"Resource\":\"arn:aws:s3:::{BUCKET}/kept/*\"}}]}}\n"
+    )
+}
+
+const ALICE: &str = "arn:aws:iam::000000000001:user/alice";
+const READ_ALL: &str =
+    r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:Get*","Resource":"*"}]}"#;
+
+#[tokio::test]
+async fn a_policy_is_about_the_users_that_it_named_when_it_was_put() {
+    let (node, client) = a_bucket().await;
+    let users = node.users();
+    let shown = async || {
+        let shown = client.get_bucket_policy().bucket(BUCKET).send().await.expect("the policy");
+        shown.policy.expect("a text")
+    };
+    let alice = ("UserName", "alice");
+    let key = users.user("alice").await;
+    let id = users.done("GetUser", &[alice]).await.text("UserId").expect("an id").to_owned();
+    put(&client, "k", "of all").await;
+    put(&client, "kept/k", "of none").await;
+    let policy = of_principal(ALICE);
+    client.put_bucket_policy().bucket(BUCKET).policy(&policy).send().await.expect("a policy");
+    assert_eq!(shown().await, policy, "as it was put");
+
+    let read = async |key: &AccessKey, object: &str| {
+        let s3 = node.s3_with(key);
+        let read = s3.sdk().get_object().bucket(BUCKET).key(object).send().await;
+        if read.is_ok() { is(200, "") } else { code(read) }
+    };
+    let denied = is(403, "AccessDenied");
+    assert_eq!((read(&key, "k").await, read(&key, "kept/k").await), (is(200, ""), denied.clone()));
+
+    // The user has another ARN and is the same user: it is granted the same, and denied the same.
+    users.put_user_policy("alice", READ_ALL).await;
+    users.done("UpdateUser", &[alice, ("NewPath", "/team/")]).await;
+    assert_eq!((read(&key, "k").await, read(&key, "kept/k").await), (is(200, ""), denied.clone()));
+    let moved = ALICE.replace("alice", "team/alice");
+    assert_eq!(shown().await, of_principal(&moved), "by the ARN that the user has");
+    users.delete_user_policy("alice").await;
+    assert_eq!(read(&key, "k").await, is(200, ""));
+
+    // It is gone, and so is what the policy gives, whichever user is made under its name.
+    users.delete_key("alice", &key).await;
+    users.done("DeleteUser", &[alice]).await;
+    assert_eq!(shown().await, of_principal(&id), "by the id that no user has again");
+    let key = users.user("alice").await;
+    assert_eq!(read(&key, "k").await, denied);
+    assert_eq!(shown().await, of_principal(&id));
+    users.put_user_policy("alice", READ_ALL).await;
+    assert_eq!(read(&key, "kept/k").await, is(200, ""), "it has no denial of the other user");
+    users.delete_user_policy("alice").await;
+
+    // What is put again names the user of today, and an id stays an id.
+    client.put_bucket_policy().bucket(BUCKET).policy(&policy).send().await.expect("a policy");
+    assert_eq!((read(&key, "k").await, shown().await), (is(200, ""), policy));
+    let id = users.done("GetUser", &[alice]).await.text("UserId").expect("an id").to_owned();
+    client.put_bucket_policy().bucket(BUCKET).policy(of_principal(&id)).send().await.expect("a policy");
+    assert_eq!((read(&key, "k").await, shown().await), (is(200, ""), of_principal(&id)));
 }

@@ -43,6 +43,11 @@ pub fn document(input: &[u8]) {
         }
     };
     Policy::parse(policy.document().as_bytes(), form).expect("its own text is taken");
+    if let PolicyForm::Bucket { name } = form {
+        assert_eq!(policy.document_naming(&|_| None), policy.document(), "no principal, no other word");
+        let by_id = policy.with_users(name, &|_| Some("AIDA0123456789ABCDEF".to_owned()));
+        assert_eq!(by_id.expect("a policy about ids").users().next(), None, "no user is named by ARN");
+    }
     let policies = if form == PolicyForm::Identity { vec![Arc::clone(&policy)] } else { vec![] };
     let user = Identity::User(UserIdentity {
         arn: "arn:aws:iam::000000000001:user/bob".to_owned(),

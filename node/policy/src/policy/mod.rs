@@ -11,6 +11,7 @@ use super::json::{self, Json};
 use super::limits::DOCUMENT_BYTES_MAX;
 use super::malformed::{Fault, MalformedPolicy};
 use super::principal::PrincipalTest;
+use super::principal_text;
 use super::statement::Statement;
 
 /// A policy, checked and parsed.
@@ -91,6 +92,31 @@ impl Policy {
             .iter()
             .filter_map(|statement| statement.principals.as_ref())
             .flat_map(PrincipalTest::users)
+    }
+
+    /// The text with other words in place of principals, for each of which they are asked. All other text
+    /// stays.
+    pub fn document_naming(&self, principal: &dyn Fn(&str) -> Option<String>) -> String {
+        principal_text::replaced(&self.document, principal)
+    }
+
+    /// A bucket's policy that is about the users with these unique ids, where this one names them by ARN:
+    /// who has the ARN later means nothing to it.
+    ///
+    /// # Errors
+    /// "Invalid principal in policy" where a user that it names has no id here.
+    pub fn with_users(
+        &self,
+        bucket: &str,
+        id_of: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, MalformedPolicy> {
+        let is_user = |text: &str| self.users().any(|arn| arn == text);
+        let named = self.document_naming(&|text| if is_user(text) { id_of(text) } else { None });
+        let by_id = Self::parse(named.as_bytes(), PolicyForm::Bucket { name: bucket })?;
+        if by_id.users().next().is_some() {
+            return Err(MalformedPolicy { fault: Fault::Principal, is_of_bucket: true });
+        }
+        Ok(by_id)
     }
 
     pub(crate) fn statements(&self) -> &[Arc<Statement>] {

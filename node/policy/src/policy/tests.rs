@@ -1,6 +1,11 @@
 //! Documents that are taken and refused, in AWS's words, and which are public.
 
-use crate::{Policy, PolicyForm};
+use std::sync::Arc;
+
+use crate::{
+    BucketRules, Facts, Identity, KeyName, Policy, PolicyForm, Resource, Rights, UserIdentity, Values,
+    Verdict,
+};
 
 const BUCKET: PolicyForm<'_> = PolicyForm::Bucket { name: "data" };
 
@@ -188,6 +193,55 @@ fn a_policy_keeps_its_text_and_names_the_users_that_have_to_exist() {
     let policy = Policy::parse(text.as_bytes(), BUCKET).expect("a policy");
     assert_eq!(policy.document(), text);
     assert_eq!(policy.users().collect::<Vec<_>>(), ["arn:aws:iam::000000000001:user/a"]);
+}
+
+#[test]
+fn a_policy_is_about_the_ids_of_the_users_that_it_names() {
+    let (a, id) = ("arn:aws:iam::000000000001:user/a", "AIDAAAAAAAAAAAAAAAAAA");
+    let user = |arn: &str, id: &str| {
+        Arc::new(Identity::User(UserIdentity {
+            arn: arn.to_owned(),
+            name: "a".to_owned(),
+            id: id.to_owned(),
+            tags: vec![],
+            policies: vec![],
+        }))
+    };
+    let of_a = format!("{{\"AWS\": [\"{a}\", \"000000000001\"]}}");
+    let granted = with(&format!("\"Principal\": {of_a}"));
+    let denied = granted.replace("Allow", "Deny");
+    let denied_but_a =
+        with(&format!("\"Effect\": \"Deny\", \"NotPrincipal\": {of_a}")).replace("\"Principal\": \"*\",", "");
+    for (text, of_the_id, of_another) in [
+        (granted, Verdict::Allowed, Verdict::DeniedImplicitly),
+        (denied.replace(", \"000000000001\"", ""), Verdict::DeniedExplicitly, Verdict::DeniedImplicitly),
+        (denied_but_a, Verdict::DeniedImplicitly, Verdict::DeniedExplicitly),
+    ] {
+        let sent = Policy::parse(text.as_bytes(), BUCKET).unwrap_or_else(|error| panic!("{error}: {text}"));
+        assert!(sent.with_users("data", &|_| None).is_err(), "a user without an id");
+        let policy = sent.with_users("data", &|arn| (arn == a).then(|| id.to_owned())).expect("a policy");
+        assert_eq!(policy.document(), text.replace(a, id));
+        let policy = Some(Arc::new(policy));
+        let rules = BucketRules { name: "data".to_owned(), policy, restrict_public_buckets: false };
+        for (arn, of, verdict) in [
+            (a, id, of_the_id),
+            ("arn:aws:iam::000000000001:user/path/a", id, of_the_id),
+            (a, "AIDABBBBBBBBBBBBBBBBB", of_another),
+        ] {
+            let rights = Rights::new(&user(arn, of), Some(&rules));
+            let decided = rights.decide("s3:GetObject", Resource::Object("data", "k"), &NoFacts);
+            assert_eq!(decided, verdict, "{text} {arn} {of}");
+        }
+    }
+}
+
+/// A request that has no value of any key.
+struct NoFacts;
+
+impl Facts for NoFacts {
+    fn values(&self, _: KeyName, _: &str) -> Values<'_> {
+        Values::Absent
+    }
 }
 
 #[test]

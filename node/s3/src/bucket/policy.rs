@@ -1,18 +1,19 @@
-//! The policy of a bucket: put, read as it was put, deleted, and whether it is public. Requests are judged by
-//! it in `access`.
+//! The policy of a bucket: put, shown as it was put, deleted, and whether it is public. Requests are judged by
+//! it in `access`, by the ids that its users had when it was put.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::CONTENT_TYPE;
 use s3s::Body;
 use s3s::dto::PolicyStatus;
-use sherd_core::config::policy::BucketPolicy;
+use sherd_core::config::policy::{BucketPolicy, UserIds};
 use sherd_core::config::public_access::PublicAccessSetting;
 use sherd_core::config::{BucketConfig, ConfigKind};
+use sherd_core::iam::UserRecord;
 use sherd_core::limits::BUCKET_POLICY_BYTES_MAX;
-use sherd_policy::Policy;
+use sherd_policy::{MalformedPolicy, Policy, PolicyForm};
 
 use crate::answer::{self, Response};
 use crate::error::{Outcome, not_configured};
@@ -30,7 +31,8 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let bucket = request.target.bucket_key();
     let config = gateway.objects.config(&bucket).await?;
     let policy = stored(&config, bucket.as_str())?;
-    let mut response = Response::new(Body::from(Bytes::from(policy.policy().document().to_owned())));
+    let text = policy.document_naming(&names_now(gateway, policy).await?);
+    let mut response = Response::new(Body::from(Bytes::from(text)));
     response.headers_mut().insert(CONTENT_TYPE, APPLICATION_JSON);
     Ok(response)
 }
@@ -48,10 +50,11 @@ pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let text = request.payload.into_document();
     let text = text.ok_or_else(|| Refusal::new(Code::MissingRequestBodyError))?;
     let policy = checked(bucket.as_str(), &text)?;
-    check_users(gateway, policy.policy()).await?;
-    if policy.policy().is_public() && blocks_public_policies(gateway, &config).await? {
+    let users = user_ids(gateway, &policy).await?;
+    if policy.is_public() && blocks_public_policies(gateway, &config).await? {
         return Err(request.access.public_policy_denied(bucket.as_str()).into());
     }
+    let policy = BucketPolicy::new(bucket.as_str(), policy, users).map_err(malformed)?;
     gateway.objects.set_config(bucket, policy).await?;
     Ok(answer::no_content())
 }
@@ -76,12 +79,15 @@ fn stored<'a>(config: &'a BucketConfig, bucket: &str) -> Outcome<&'a BucketPolic
 ///
 /// # Errors
 /// MalformedPolicy, in S3's words.
-fn checked(bucket: &str, text: &[u8]) -> Result<BucketPolicy, Refusal> {
+fn checked(bucket: &str, text: &[u8]) -> Result<Policy, Refusal> {
     if normalized_bytes(text) > BUCKET_POLICY_BYTES_MAX {
         return Err(too_long());
     }
-    BucketPolicy::parse(bucket, text)
-        .map_err(|malformed| Refusal::says(Code::MalformedPolicy, malformed.to_string()))
+    Policy::parse(text, PolicyForm::Bucket { name: bucket }).map_err(malformed)
+}
+
+fn malformed(malformed: MalformedPolicy) -> Refusal {
+    Refusal::says(Code::MalformedPolicy, malformed.to_string())
 }
 
 /// Whether the bucket or the account blocks policies that are public.
@@ -92,21 +98,42 @@ async fn blocks_public_policies(gateway: &Gateway, config: &BucketConfig) -> Out
     Ok(in_force.has(PublicAccessSetting::BlockPublicPolicy))
 }
 
-/// Checks that the users exist which a policy names as principals.
-async fn check_users(gateway: &Gateway, policy: &Policy) -> Outcome<()> {
-    let users: BTreeSet<&str> = policy.users().collect();
-    for arn in users {
-        let name = arn.rsplit('/').next().unwrap_or_default();
-        let is_there = match gateway.iam.user(name).await {
-            Ok(user) => user.arn() == arn,
-            Err(IamError::NoSuchEntity(_) | IamError::Invalid { .. }) => false,
-            Err(error) => return Err(error.into()),
+/// The ids of the users that a policy names by ARN.
+///
+/// # Errors
+/// MalformedPolicy where one does not exist.
+async fn user_ids(gateway: &Gateway, policy: &Policy) -> Outcome<UserIds> {
+    let arns: BTreeSet<&str> = policy.users().collect();
+    let mut ids = UserIds::new();
+    for arn in arns {
+        match user_of(gateway, arn).await?.filter(|user| user.arn() == arn) {
+            Some(user) => ids.insert(arn.to_owned(), user.id.to_string()),
+            None => return Err(Refusal::says(Code::MalformedPolicy, "Invalid principal in policy").into()),
         };
-        if !is_there {
-            return Err(Refusal::says(Code::MalformedPolicy, "Invalid principal in policy").into());
+    }
+    Ok(ids)
+}
+
+/// What the users that a policy names are called now: by the ARN that they have, or by id once they are gone.
+async fn names_now<'a>(gateway: &Gateway, policy: &'a BucketPolicy) -> Outcome<BTreeMap<&'a str, String>> {
+    let mut names = BTreeMap::new();
+    for (arn, id) in policy.users() {
+        let user = user_of(gateway, arn).await?.filter(|user| user.id.as_str() == id);
+        let name = user.map_or_else(|| id.clone(), |user| user.arn());
+        if name != *arn {
+            names.insert(arn.as_str(), name);
         }
     }
-    Ok(())
+    Ok(names)
+}
+
+/// The user that has the name in an ARN now, whichever its path is: a user keeps its name.
+async fn user_of(gateway: &Gateway, arn: &str) -> Outcome<Option<UserRecord>> {
+    match gateway.iam.user(arn.rsplit('/').next().unwrap_or_default()).await {
+        Ok(user) => Ok(Some(user)),
+        Err(IamError::NoSuchEntity(_) | IamError::Invalid { .. }) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// The refusal of a policy that is too long.

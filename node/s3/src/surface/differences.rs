@@ -90,13 +90,6 @@ pub(super) const DIFFERENCES: &[Difference] = &[
     },
     Difference {
         of: &["PutBucketPolicy"],
-        here: "a user that is deleted and made again with the same ARN has what the policy gives to that ARN",
-        aws: "the policy names the deleted user by its id then, and gives the new one nothing",
-        why: "a policy is stored as it was sent; one that names the id of a user is judged by the id",
-        test: "a_policy_names_users_that_exist",
-    },
-    Difference {
-        of: &["PutBucketPolicy"],
         here: "a policy of more than 64 KiB is 400 MaxMessageLengthExceeded, white space included",
         aws: "white space does not count",
         why: "it is stored as it was sent",
