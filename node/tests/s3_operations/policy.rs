@@ -209,7 +209,7 @@ async fn a_policy_is_about_the_users_that_it_named_when_it_was_put() {
     users.delete_user_policy("alice").await;
     assert_eq!(read(&key, "k").await, is(200, ""));
 
-    // It is gone, and so is what the policy gives, whichever user is made under its name.
+    // It is gone, and a user that is made under its name has nothing of the policy.
     users.delete_key("alice", &key).await;
     users.done("DeleteUser", &[alice]).await;
     assert_eq!(shown().await, of_principal(&id), "by the id that no user has again");
@@ -220,7 +220,7 @@ async fn a_policy_is_about_the_users_that_it_named_when_it_was_put() {
     assert_eq!(read(&key, "kept/k").await, is(200, ""), "it has no denial of the other user");
     users.delete_user_policy("alice").await;
 
-    // What is put again names the user of today, and an id stays an id.
+    // A policy that is put again names the user of today, and an id stays an id.
     client.put_bucket_policy().bucket(BUCKET).policy(&policy).send().await.expect("a policy");
     assert_eq!((read(&key, "k").await, shown().await), (is(200, ""), policy));
     let id = users.done("GetUser", &[alice]).await.text("UserId").expect("an id").to_owned();

@@ -70,6 +70,7 @@ const HOUSES: [House; 7] = [
             "condition",
             "resource",
             "principal",
+            "principal_text",
             "arn",
             "action",
             "pattern",

@@ -1,5 +1,5 @@
-//! The policy of a bucket: put, shown as it was put, deleted, and whether it is public. Requests are judged by
-//! it in `access`, by the ids that its users had when it was put.
+//! The policy of a bucket: put, shown as it was put, deleted, and whether it is public. Requests are judged
+//! by it in `access`, by the ids that its users had when it was put.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -114,7 +114,7 @@ async fn user_ids(gateway: &Gateway, policy: &Policy) -> Outcome<UserIds> {
     Ok(ids)
 }
 
-/// What the users that a policy names are called now: by the ARN that they have, or by id once they are gone.
+/// Other names for the ARNs in a policy: the ARN that its user has now, or the id of a user that is gone.
 async fn names_now<'a>(gateway: &Gateway, policy: &'a BucketPolicy) -> Outcome<BTreeMap<&'a str, String>> {
     let mut names = BTreeMap::new();
     for (arn, id) in policy.users() {
@@ -127,7 +127,7 @@ async fn names_now<'a>(gateway: &Gateway, policy: &'a BucketPolicy) -> Outcome<B
     Ok(names)
 }
 
-/// The user that has the name in an ARN now, whichever its path is: a user keeps its name.
+/// The user that has the name in an ARN now, under any path: a user keeps its name.
 async fn user_of(gateway: &Gateway, arn: &str) -> Outcome<Option<UserRecord>> {
     match gateway.iam.user(arn.rsplit('/').next().unwrap_or_default()).await {
         Ok(user) => Ok(Some(user)),
