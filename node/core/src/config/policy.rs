@@ -36,7 +36,7 @@ pub struct BucketPolicy {
     /// As it was put.
     sent: Arc<Policy>,
     users: Arc<UserIds>,
-    /// What was put, about the ids of its users.
+    /// The same about the ids of its users.
     policy: Arc<Policy>,
 }
 

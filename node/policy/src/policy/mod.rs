@@ -100,8 +100,8 @@ impl Policy {
         principal_text::replaced(&self.document, principal)
     }
 
-    /// A bucket's policy that is about the users with these unique ids, where this one names them by ARN:
-    /// who has the ARN later means nothing to it.
+    /// A bucket's policy that is about the users with these unique ids, where this one names them by ARN. A
+    /// user that has the ARN later is another one.
     ///
     /// # Errors
     /// "Invalid principal in policy" where a user that it names has no id here.
