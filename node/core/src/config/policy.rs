@@ -144,12 +144,13 @@ mod tests {
         assert_eq!(BucketPolicy::decode(of_all.encode()), Ok(of_all));
 
         let of_alice = policy(&of_alice(), &[(ALICE, ID)]).expect("a policy");
+        let text = super::tests::of_alice();
         let golden = [
             &b"\x01\x01\x00\x00\x00b\x01\x00\x00\x00\x24\x00\x00\x00"[..],
             ALICE.as_bytes(),
             b"\x15\x00\x00\x00",
             ID.as_bytes(),
-            super::tests::of_alice().as_bytes(),
+            text.as_bytes(),
         ];
         assert_eq!(&of_alice.encode()[..], &golden.concat()[..]);
         assert_eq!(BucketPolicy::decode(of_alice.encode()), Ok(of_alice));
