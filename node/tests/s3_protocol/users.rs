@@ -60,10 +60,14 @@ fn credential(access_key: &str, identity: Identity) -> Credential {
     }
 }
 
-/// Gives `bucket` a policy.
+/// Gives `bucket` a policy. Every user that it names has an id: the one of the requests `AIDAAPP`, others
+/// another.
 fn put_policy(server: &Server, text: &str) {
-    let parsed = BucketPolicy::parse("bucket", text.as_bytes());
-    let value = ConfigValue::from(parsed.unwrap_or_else(|error| panic!("{error}: {text}")));
+    let form = PolicyForm::Bucket { name: "bucket" };
+    let sent = Policy::parse(text.as_bytes(), form).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let id = |arn: &str| if arn.ends_with(":user/app") { "AIDAAPP" } else { "AIDAOTHER" };
+    let users = sent.users().map(|arn| (arn.to_owned(), id(arn).to_owned())).collect();
+    let value = ConfigValue::from(BucketPolicy::new("bucket", sent, users).expect("each user has an id"));
     server.memory.store_policy("bucket", value.encode());
 }
 

@@ -54,7 +54,7 @@ pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     if policy.is_public() && blocks_public_policies(gateway, &config).await? {
         return Err(request.access.public_policy_denied(bucket.as_str()).into());
     }
-    let policy = BucketPolicy::new(bucket.as_str(), policy, users).map_err(malformed)?;
+    let policy = BucketPolicy::new(bucket.as_str(), policy, users).map_err(|error| malformed(&error))?;
     gateway.objects.set_config(bucket, policy).await?;
     Ok(answer::no_content())
 }
@@ -83,10 +83,10 @@ fn checked(bucket: &str, text: &[u8]) -> Result<Policy, Refusal> {
     if normalized_bytes(text) > BUCKET_POLICY_BYTES_MAX {
         return Err(too_long());
     }
-    Policy::parse(text, PolicyForm::Bucket { name: bucket }).map_err(malformed)
+    Policy::parse(text, PolicyForm::Bucket { name: bucket }).map_err(|error| malformed(&error))
 }
 
-fn malformed(malformed: MalformedPolicy) -> Refusal {
+fn malformed(malformed: &MalformedPolicy) -> Refusal {
     Refusal::says(Code::MalformedPolicy, malformed.to_string())
 }
 
