@@ -65,7 +65,7 @@ fn credential(access_key: &str, identity: Identity) -> Credential {
 fn put_policy(server: &Server, text: &str) {
     let form = PolicyForm::Bucket { name: "bucket" };
     let sent = Policy::parse(text.as_bytes(), form).unwrap_or_else(|error| panic!("{error}: {text}"));
-    let id = |arn: &str| if arn.ends_with(":user/app") { "AIDAAPP" } else { "AIDAOTHER" };
+    let id = |arn: &str| if arn.ends_with(":user/app") { "AIDAAPP" } else { "AIDAOTHEROTHEROTHERS" };
     let users = sent.users().map(|arn| (arn.to_owned(), id(arn).to_owned())).collect();
     let value = ConfigValue::from(BucketPolicy::new("bucket", sent, users).expect("each user has an id"));
     server.memory.store_policy("bucket", value.encode());
