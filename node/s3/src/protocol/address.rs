@@ -3,7 +3,7 @@
 //!
 //! `http://b.example.com/k` is `/b/k`; nothing else of the path changes: `//`, `.` and `..` stay in the key.
 //!
-//! [`ACCOUNT_BLOCK`] is a path of S3 Control, whose requests SDKs sign for `s3`, too. It is also the path of
+//! `ACCOUNT_BLOCK` is a path of S3 Control, whose requests SDKs sign for `s3`, too. It is also the path of
 //! an object in a bucket of the name `v20180820`. The header `x-amz-account-id` makes the difference: S3
 //! Control requires it, S3 does not have it. The host may begin with the account's number, as SDKs write it.
 
