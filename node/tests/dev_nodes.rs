@@ -32,11 +32,11 @@ impl Cluster {
         let mut child = command.stderr(Stdio::null()).spawn().expect("the binary was built");
         let lines = BufReader::new(child.stdout.take().expect("piped"));
         let mut cluster = Self { child, lines, dir: dir.to_owned() };
-        assert_eq!(cluster.line(), ["node", "S3", "admin", "nodes"]);
+        assert_eq!(cluster.line(), ["node", "S3", "admin", "IAM", "nodes"]);
         for number in 1..=nodes {
             let line = cluster.line();
             assert_eq!(line[0], format!("n{number}"), "{line:?}");
-            assert!(line[1].starts_with("http://127.0.0.1:"), "{line:?}");
+            assert!(line[1..=3].iter().all(|url| url.starts_with("http://127.0.0.1:")), "{line:?}");
         }
         cluster
     }
