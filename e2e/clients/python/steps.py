@@ -1,9 +1,12 @@
 """Shared by the programs in Python: the report of a step, its assertions, plain HTTP and forms."""
 
+import itertools
+import os
 import uuid
 from http.client import HTTPConnection
 from urllib.parse import urlsplit
 
+import boto3
 from botocore.exceptions import ClientError
 
 failed = 0
@@ -22,6 +25,17 @@ def step(name, work):
         print(f"{name}\tFAILED {type(error).__name__} {error}".replace("\n", " "), flush=True)
 
 
+def skipped(name, why):
+    """Prints one line for a step that cannot be taken here."""
+    print(f"{name}\tSKIPPED {why}", flush=True)
+
+
+def clients(service, **own):
+    """A client through each node in turn, at its address for S3 or for IAM; with a key pair of its own, or root's."""
+    endpoints = os.environ["SHERD_ENDPOINTS" if service == "s3" else "SHERD_IAM_ENDPOINTS"].split()
+    return itertools.cycle([boto3.client(service, endpoint_url=endpoint, **own) for endpoint in endpoints])
+
+
 def end():
     """Ends with 1 where a step failed."""
     raise SystemExit(failed > 0)
@@ -37,6 +51,11 @@ def public(bucket):
     resource = f"arn:aws:s3:::{bucket}/*"
     statement = {"Sid": "All", "Effect": "Allow", "Principal": "*", "Action": "s3:GetObject", "Resource": resource}
     return {"Version": "2012-10-17", "Statement": [statement]}
+
+
+def policy_of(actions, resources, effect="Allow"):
+    """A policy of one statement, for a user, a group or many of them."""
+    return {"Version": "2012-10-17", "Statement": [{"Effect": effect, "Action": actions, "Resource": resources}]}
 
 
 def refused(expected, work):

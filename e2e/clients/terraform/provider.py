@@ -10,19 +10,15 @@ account (`skip_requesting_account_id`): these are the calls of one that knows no
 Credentials and region come from the environment, as boto3 takes them.
 """
 
-import itertools
 import json
 import os
 import uuid
 
-import boto3
 from botocore.exceptions import ClientError
 
-from steps import SETTINGS, end, public, refused, same, step, tag_set, tags
+from steps import SETTINGS, clients, end, public, refused, same, step, tag_set, tags
 
-nodes = itertools.cycle(
-    boto3.client("s3", endpoint_url=endpoint) for endpoint in os.environ["SHERD_ENDPOINTS"].split()
-)
+nodes = clients("s3")
 old, new = (f"provider-{version}-{uuid.uuid4()}" for version in (5, 6))
 TAGS = {"Name": "a bucket", "cost:center": "1/2", "empty": ""}
 # The reads of a refresh in its order, the member that is kept, and the code where nothing is configured.
