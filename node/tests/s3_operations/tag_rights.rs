@@ -1,5 +1,7 @@
 //! Tags by which policies decide: a request is judged by those that it gives, wherever it names them.
 
+use aws_sdk_s3::types::{CreateBucketConfiguration, Tag, Tagging};
+
 use super::*;
 use crate::harness::form::Form;
 use crate::harness::users::AccessKey;
@@ -41,4 +43,68 @@ async fn a_form_is_judged_by_the_tags_of_its_field() {
         assert_eq!(tagged.tag_set().len(), 1);
         client.head_object().bucket(BUCKET).key("secret").send().await.expect_err("it is not stored");
     }
+}
+
+fn tag(key: &str, value: &str) -> Tag {
+    Tag::builder().key(key).value(value).build().expect("key and value")
+}
+
+/// Such a tag says whose a bucket is: rights to tag a bucket must not be enough to take it.
+#[tokio::test]
+async fn tags_that_are_roots_are_given_changed_and_removed_by_root_alone() {
+    let (node, root) = a_bucket().await;
+    let nothing = r#"{"Effect":"Deny","Action":"iam:*","Resource":"*"}"#;
+    let user = node.s3_with(&a_user(&node, nothing).await);
+    let user = user.sdk();
+    let put = async |client: &Client, tags: &[Tag]| {
+        let set = Tagging::builder().set_tag_set(Some(tags.to_vec())).build().expect("a set");
+        client.put_bucket_tagging().bucket(BUCKET).tagging(set).send().await
+    };
+    let tags = async || root.get_bucket_tagging().bucket(BUCKET).send().await.expect("tags").tag_set;
+    let (mark, mine) = (tag("sherd.dev/bucket", "a/data"), tag("team", "blue"));
+    put(&root, &[mark.clone(), mine.clone()]).await.expect("root's");
+    let (added, removed) =
+        ("System tags cannot be added/updated by requester", "System tags cannot be removed by requester");
+    for (given, message) in [
+        (vec![tag("sherd.dev/bucket", "b/data")], added),
+        (vec![mark.clone(), tag("sherd.dev/other", "")], added),
+        (vec![mine], removed),
+        (vec![], removed),
+    ] {
+        let refusal = refused(put(user, &given).await);
+        assert_eq!((&*refusal.code, &*refusal.message), ("InvalidTag", message), "{given:?}");
+    }
+    let refusal = refused(user.delete_bucket_tagging().bucket(BUCKET).send().await);
+    assert_eq!((refusal.status, &*refusal.message), (400, removed));
+    assert_eq!(tags().await.len(), 2, "a refused change changes nothing");
+    let kept = [mark, tag("team", "red")];
+    put(user, &kept).await.expect("with root's as it is");
+    assert_eq!(tags().await, kept);
+    root.delete_bucket_tagging().bucket(BUCKET).send().await.expect("root's");
+    put(user, &[tag("team", "red")]).await.expect("none is root's");
+    user.delete_bucket_tagging().bucket(BUCKET).send().await.expect("none is root's");
+}
+
+#[tokio::test]
+async fn a_new_bucket_gets_no_tag_of_roots_and_none_without_the_right() {
+    let (node, root) = a_bucket().await;
+    let key = a_user(&node, r#"{"Effect":"Deny","Action":"iam:*","Resource":"*"}"#).await;
+    let user = node.s3_with(&key);
+    let create = async |client: &Client, tags: &[Tag]| {
+        let made = CreateBucketConfiguration::builder().set_tags(Some(tags.to_vec())).build();
+        client.create_bucket().bucket("new").create_bucket_configuration(made).send().await
+    };
+    let roots = [tag("sherd.dev/bucket", "b/data")];
+    assert_eq!(code(create(user.sdk(), &roots).await), is(400, "InvalidTag"));
+    node.users()
+        .put_user_policy(
+            "ada",
+            r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"s3:CreateBucket","Resource":"*"}]}"#,
+        )
+        .await;
+    assert_eq!(code(create(user.sdk(), &[tag("team", "blue")]).await), is(403, "AccessDenied"));
+    assert_eq!(code(root.head_bucket().bucket("new").send().await), is(404, "NotFound"));
+    create(user.sdk(), &[]).await.expect("without tags");
+    root.delete_bucket().bucket("new").send().await.expect("deleted");
+    create(&root, &roots).await.expect("root's");
 }

@@ -41,6 +41,8 @@ pub(crate) const DELETE_OBJECT: &str = "s3:DeleteObject";
 pub(crate) const READ_TAGS: &str = "s3:GetObjectTagging";
 /// The action of a change of an object's tags: what a write of an object does that brings some.
 pub(crate) const WRITE_TAGS: &str = "s3:PutObjectTagging";
+/// The action of tags that something new brings: what CreateBucket with tags does.
+pub(crate) const TAG_RESOURCE: &str = "s3:TagResource";
 
 /// Actions that have a name of their own where the request names a version.
 const OF_VERSIONS: [(&str, &str); 8] = [

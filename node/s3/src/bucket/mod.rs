@@ -103,6 +103,7 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
         Facts::of(&request.headers).with_document(DocumentFacts::Location(constraint.unwrap_or_default()));
     let mut access = request.access;
     access.settle(Resource::Bucket(name.as_str()), facts)?;
+    tags::check_new(&access, name.as_str(), &tags, facts)?;
     // As on AWS since April 2023.
     let public_access_block = Some(PublicAccessBlock::ALL);
     let new = NewBucket { location, tags, public_access_block };

@@ -2,8 +2,12 @@
 
 use s3s::dto::{BucketInfo, BucketLocationConstraint, GetBucketTaggingOutput, LocationInfo, Tag as GivenTag};
 use s3s::xml::{DeError, DeResult, Deserializer};
+use sherd_core::id::ObjectKey;
 use sherd_core::record::Tag;
+use sherd_policy::Resource;
 
+use crate::access::facts::Facts;
+use crate::access::{Access, TAG_RESOURCE};
 use crate::answer::{self, Response};
 use crate::error::{Outcome, not_configured};
 use crate::gateway::Gateway;
@@ -23,12 +27,18 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let tags = tagging::of_bucket_document(request.payload.into_document())?;
-    gateway.objects.set_bucket_tags(request.target.bucket_key(), tags).await?;
-    Ok(answer::no_content())
+    set(gateway, &request.access, request.target.bucket_key(), tags).await
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    gateway.objects.set_bucket_tags(request.target.bucket_key(), Vec::new()).await?;
+    set(gateway, &request.access, request.target.bucket_key(), Vec::new()).await
+}
+
+/// Callers other than root give root's tags back as they are, as S3 wants it of its own: what they leave out
+/// is refused and not kept, so that no answer says that a tag is gone which is still there.
+async fn set(gateway: &Gateway, access: &Access, bucket: ObjectKey, tags: Vec<Tag>) -> Outcome<Response> {
+    let reserved = (!access.is_roots()).then_some(tagging::ROOTS);
+    gateway.objects.set_bucket_tags(bucket, tags, reserved).await?;
     Ok(answer::no_content())
 }
 
@@ -40,6 +50,26 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 pub(super) fn of_new_bucket(document: &[u8]) -> Result<Vec<Tag>, Refusal> {
     let given = tags_in(document).map_err(|_| Refusal::new(Code::MalformedXML))?;
     checked(TagOwner::Bucket, given)
+}
+
+/// Asks whether the caller may make a bucket with these tags.
+///
+/// # Errors
+/// AccessDenied; InvalidTag for one that root alone gives.
+pub(super) fn check_new(
+    access: &Access,
+    bucket: &str,
+    tags: &[Tag],
+    facts: Facts<'_>,
+) -> Result<(), Refusal> {
+    if tags.is_empty() || access.is_roots() {
+        return Ok(());
+    }
+    access.check(TAG_RESOURCE, Resource::Bucket(bucket), facts)?;
+    match tags.iter().find(|tag| tag.key.starts_with(tagging::ROOTS)) {
+        Some(tag) => Err(tagging::reserved(&tag.key, false)),
+        None => Ok(()),
+    }
 }
 
 fn tags_in(document: &[u8]) -> DeResult<Vec<GivenTag>> {

@@ -10,7 +10,7 @@ use http::header::{
 use sherd_core::limits::{PART_BYTES_MIN, PUT_BYTES_MAX};
 use sherd_core::record::Attributes;
 
-use super::header::{attributes, timestamp};
+use super::header::{attributes, tagging, timestamp};
 use super::names;
 use super::protocol::checksum;
 use crate::protocol::code::Code;
@@ -203,6 +203,7 @@ pub(super) fn of_invalid(invalid: Invalid) -> Refusal {
             Code::InvalidRequest,
             "Too many multipart uploads are open on this key. Complete or abort some of them.",
         ),
+        Invalid::ReservedTag { key, is_removed } => tagging::reserved(&key, is_removed),
         Invalid::CopyOntoItself => Refusal::says(
             Code::InvalidRequest,
             "This copy request is illegal because it is trying to copy an object to itself without changing the \

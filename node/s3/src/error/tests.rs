@@ -28,6 +28,7 @@ fn is_in_the_table(error: &Error) {
             | Invalid::ObjectSize { .. }
             | Invalid::TooLarge { .. }
             | Invalid::TooManyUploads
+            | Invalid::ReservedTag { .. }
             | Invalid::CopyOntoItself
             | Invalid::BucketName
             | Invalid::Argument { .. },
@@ -76,6 +77,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Invalid::ChecksumKind { upload: Some(ChecksumKind::Composite) }.into(), "InvalidRequest", 400),
         (Invalid::ObjectSize { announced: 1, computed: 2 }.into(), "InvalidRequest", 400),
         (Invalid::TooManyUploads.into(), "InvalidRequest", 400),
+        (Invalid::ReservedTag { key: "k".to_owned(), is_removed: true }.into(), "InvalidTag", 400),
         (Invalid::CopyOntoItself.into(), "InvalidRequest", 400),
         (Invalid::BucketName.into(), "InvalidBucketName", 400),
         (Invalid::Argument { name: "max-keys" }.into(), "InvalidArgument", 400),

@@ -22,6 +22,9 @@ use sherd_store::object::ObjectName;
 const NAME: HeaderName = HeaderName::from_static("x-amz-tagging");
 /// The prefix of keys that AWS alone gives.
 const RESERVED: &str = "aws:";
+/// The prefix of keys of a bucket's tags that root alone gives, changes and removes: one of them says which
+/// object of Kubernetes has the bucket.
+pub(crate) const ROOTS: &str = "sherd.dev/";
 const BAD_TEXT: &str = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
                         parameters without tag name duplicates.";
 
@@ -199,6 +202,16 @@ pub(crate) fn shown(Tag { key, value }: Tag) -> GivenTag {
     GivenTag { key: Some(key), value: Some(value) }
 }
 
+/// The refusal of a change of a bucket's tag that is not the caller's to give, or to remove.
+pub(crate) fn reserved(key: &str, is_removed: bool) -> Refusal {
+    let message = if is_removed {
+        "System tags cannot be removed by requester"
+    } else {
+        "System tags cannot be added/updated by requester"
+    };
+    Refusal::says(Code::InvalidTag, message).with("TagKey", key)
+}
+
 /// Checks tags as AWS does.
 ///
 /// # Errors
@@ -221,10 +234,10 @@ pub(crate) fn checked(owner: TagOwner, given: Vec<GivenTag>) -> Result<Vec<Tag>,
             return invalid("Cannot provide multiple Tags with the same key");
         }
         if key.starts_with(RESERVED) {
-            return invalid(match owner {
-                TagOwner::Bucket => "System tags cannot be added/updated by requester",
-                TagOwner::Object => "Your TagKey cannot be prefixed with aws:",
-            });
+            return match owner {
+                TagOwner::Bucket => Err(reserved(&key, false)),
+                TagOwner::Object => invalid("Your TagKey cannot be prefixed with aws:"),
+            };
         }
         if key.is_empty() || !owner.allows(&key, TAG_KEY_CHARS_MAX) {
             return invalid("The TagKey you have provided is invalid");

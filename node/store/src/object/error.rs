@@ -152,6 +152,14 @@ pub enum Invalid {
     /// Too many uploads are open on one key.
     #[error("too many open uploads on one key")]
     TooManyUploads,
+    /// A change of a bucket's tags by a caller who must leave this one as it is.
+    #[error("tag {key} is reserved")]
+    ReservedTag {
+        /// The tag's key.
+        key: String,
+        /// Whether the change leaves it out, and does not add it or give it another value.
+        is_removed: bool,
+    },
     /// A copy onto itself that changes nothing.
     #[error("copy onto itself without a change")]
     CopyOntoItself,

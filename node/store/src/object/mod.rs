@@ -195,12 +195,18 @@ impl Objects {
         self.inner.buckets.head(name).await
     }
 
-    /// Gives a bucket other tags, or none.
+    /// Gives a bucket other tags, or none. Those whose keys begin with `reserved` must be among them as they
+    /// are.
     ///
     /// # Errors
-    /// [`MissingResource::Bucket`] when it is not there; any of [`Error`].
-    pub async fn set_bucket_tags(&self, name: ObjectKey, tags: Vec<Tag>) -> Result<()> {
-        self.inner.buckets.set_tags(name, tags).await
+    /// [`MissingResource::Bucket`] when it is not there, [`Invalid::ReservedTag`]; any of [`Error`].
+    pub async fn set_bucket_tags(
+        &self,
+        name: ObjectKey,
+        tags: Vec<Tag>,
+        reserved: Option<&'static str>,
+    ) -> Result<()> {
+        self.inner.buckets.set_tags(name, tags, reserved).await
     }
 
     /// Reads how a bucket is configured, out of its register.

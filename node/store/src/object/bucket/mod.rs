@@ -13,7 +13,7 @@ use sherd_core::env::{HybridClock, Rng};
 use sherd_core::id::{BucketId, ChangeId, ObjectKey, RegisterKey};
 use sherd_core::record::{Bucket, BucketPhase, State, Tag};
 
-use super::error::{Error, MissingResource, Result};
+use super::error::{Error, Invalid, MissingResource, Result};
 use super::limits::{DELETION_PAGE_PATIENCE, SEAL_PATIENCE};
 use super::request::{BucketInfo, NewBucket};
 use super::task::to_the_end;
@@ -119,10 +119,20 @@ impl Buckets {
         Ok(info_of(name, bucket))
     }
 
-    /// Gives a bucket other tags, or none.
-    pub(super) async fn set_tags(&self, name: ObjectKey, tags: Vec<Tag>) -> Result<()> {
+    /// Gives a bucket other tags, or none. Those whose keys begin with `reserved` must be among them as they
+    /// are in the very state that is changed.
+    pub(super) async fn set_tags(
+        &self,
+        name: ObjectKey,
+        tags: Vec<Tag>,
+        reserved: Option<&'static str>,
+    ) -> Result<()> {
         let decide = move |state: Option<&State>| {
-            Ok(proposal(Bucket { tags: tags.clone(), ..active_in(state)?.clone() }))
+            let bucket = active_in(state)?;
+            if let Some(prefix) = reserved {
+                check_reserved(&bucket.tags, &tags, prefix)?;
+            }
+            Ok(proposal(Bucket { tags: tags.clone(), ..bucket.clone() }))
         };
         self.change_everywhere(name, decide).await
     }
@@ -181,6 +191,19 @@ impl Buckets {
 
     fn new_deletion(&self) -> ChangeId {
         ChangeId { made: self.clock.tick(), proposer: self.under.registers.proposer() }
+    }
+}
+
+/// Checks that tags whose keys begin with `prefix` are the same before and after.
+fn check_reserved(before: &[Tag], after: &[Tag], prefix: &str) -> Result<()> {
+    let lacks = |tags: &[Tag], tag: &Tag| !tags.contains(tag);
+    let is_reserved = |tag: &&Tag| tag.key.starts_with(prefix);
+    if let Some(tag) = after.iter().filter(is_reserved).find(|tag| lacks(before, tag)) {
+        return Err(Invalid::ReservedTag { key: tag.key.clone(), is_removed: false }.into());
+    }
+    match before.iter().filter(is_reserved).find(|tag| lacks(after, tag)) {
+        Some(tag) => Err(Invalid::ReservedTag { key: tag.key.clone(), is_removed: true }.into()),
+        None => Ok(()),
     }
 }
 
