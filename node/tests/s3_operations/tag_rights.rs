@@ -108,3 +108,43 @@ async fn a_new_bucket_gets_no_tag_of_roots_and_none_without_the_right() {
     root.delete_bucket().bucket("new").send().await.expect("deleted");
     create(&root, &roots).await.expect("root's");
 }
+
+/// A right to a bucket's name that holds while the bucket is the one that it was given to.
+#[tokio::test]
+async fn a_right_may_depend_on_roots_tags_of_the_bucket_and_on_no_other_tag() {
+    let (node, root) = a_bucket().await;
+    let key = node.users().user("ada").await;
+    let allow = |tag: &str, value: &str| {
+        format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Action":"s3:*","Resource":["arn:aws:s3:::{BUCKET}","arn:aws:s3:::{BUCKET}/*"],"Condition":{{"StringEquals":{{"s3:BucketTag/{tag}":"{value}"}}}}}}]}}"#
+        )
+    };
+    node.users().put_user_policy("ada", &allow("sherd.dev/bucket", "a/data")).await;
+    let user = node.s3_with(&key);
+    let get = async || code(user.sdk().get_object().bucket(BUCKET).key("k").send().await);
+    let mark = async |tags: &[Tag]| {
+        let set = Tagging::builder().set_tag_set(Some(tags.to_vec())).build().expect("a set");
+        root.put_bucket_tagging().bucket(BUCKET).tagging(set).send().await.expect("root's");
+    };
+    assert_eq!(get().await, is(403, "AccessDenied"), "without a mark");
+    mark(&[tag("sherd.dev/bucket", "a/data"), tag("team", "blue")]).await;
+    assert_eq!(get().await, is(404, "NoSuchKey"));
+    user.sdk().put_object().bucket(BUCKET).key("k").send().await.expect("allowed");
+    user.sdk().copy_object().bucket(BUCKET).key("l").copy_source("bucket/k").send().await.expect("allowed");
+    let delete =
+        async |key: &str| root.delete_object().bucket(BUCKET).key(key).send().await.expect("deleted");
+    delete("k").await;
+    delete("l").await;
+    root.delete_bucket().bucket(BUCKET).send().await.expect("empty");
+    let made = CreateBucketConfiguration::builder().tags(tag("sherd.dev/bucket", "b/data")).build();
+    let create = root.create_bucket().bucket(BUCKET).create_bucket_configuration(made);
+    create.send().await.expect("made again");
+    assert_eq!(get().await, is(403, "AccessDenied"), "the bucket of another");
+    node.users().put_user_policy("ada", &allow("team", "blue")).await;
+    mark(&[tag("team", "blue")]).await;
+    assert_eq!(
+        get().await,
+        is(403, "AccessDenied"),
+        "as in a bucket of S3 without access control by attributes"
+    );
+}

@@ -278,7 +278,7 @@ const NOWHERE: &str = "nowhere";
 /// A bucket with a configuration.
 fn view(name: ObjectKey, entries: &Entries) -> BucketView {
     let config = Arc::new(BucketConfig::of(entries, None, &[]));
-    BucketView { name, id: BucketId([1; 16]), created_ms: 1, config }
+    BucketView { name, id: BucketId([1; 16]), created_ms: 1, config, roots_tags: None }
 }
 
 fn text(headers: &HeaderMap, name: &str) -> Option<String> {

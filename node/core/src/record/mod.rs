@@ -426,6 +426,14 @@ pub struct Tag {
     pub value: String,
 }
 
+impl Tag {
+    /// Whether root alone may give, change and remove it, where a bucket has it. One such tag says which
+    /// object of Kubernetes has the bucket.
+    pub fn is_roots(&self) -> bool {
+        self.key.starts_with("sherd.dev/")
+    }
+}
+
 /// A bucket's life.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum BucketPhase {

@@ -146,6 +146,12 @@ impl<'a> Facts<'a> {
     }
 }
 
+/// The value of a tag.
+fn value_of<'a>(tags: &'a [Tag], key: &str) -> Values<'a> {
+    let found = tags.iter().find(|tag| tag.key == key);
+    found.map_or(Values::Absent, |tag| Values::from(tag.value.as_str()))
+}
+
 /// URL query text, in which a plus sign is a blank.
 fn form_text(text: &str) -> Cow<'_, str> {
     let blanks = text.replace('+', " ");
@@ -165,13 +171,21 @@ pub(super) struct Origin {
 pub(super) struct RequestFacts<'a> {
     origin: &'a Origin,
     region: &'a str,
+    /// The tags of the bucket that are root's. Of others S3 says nothing to conditions, either, before
+    /// attribute-based access control is turned on for the bucket.
+    bucket_tags: &'a [Tag],
     parts: Facts<'a>,
     awaited: Cell<AwaitedFacts>,
 }
 
 impl<'a> RequestFacts<'a> {
-    pub(super) const fn new(origin: &'a Origin, region: &'a str, parts: Facts<'a>) -> Self {
-        Self { origin, region, parts, awaited: Cell::new(AwaitedFacts::Nothing) }
+    pub(super) const fn new(
+        origin: &'a Origin,
+        region: &'a str,
+        bucket_tags: &'a [Tag],
+        parts: Facts<'a>,
+    ) -> Self {
+        Self { origin, region, bucket_tags, parts, awaited: Cell::new(AwaitedFacts::Nothing) }
     }
 
     /// The facts that were asked for and are not there yet: the decision may depend on them.
@@ -186,10 +200,7 @@ impl<'a> RequestFacts<'a> {
 
     fn existing_tag(&self, key: &str) -> Values<'_> {
         match self.parts.existing_tags {
-            Some(tags) => tags
-                .iter()
-                .find(|tag| tag.key == key)
-                .map_or(Values::Absent, |tag| Values::from(tag.value.as_str())),
+            Some(tags) => value_of(tags, key),
             None if self.parts.kinds.has_existing_tags => self.wait_for(AwaitedFacts::Tags),
             None => Values::Absent,
         }
@@ -286,6 +297,7 @@ impl sherd_policy::Facts for RequestFacts<'_> {
             KeyName::MaxKeys if kinds.lists => parts.parameter("max-keys"),
             KeyName::VersionId => parts.version_id(),
             KeyName::ExistingObjectTag => self.existing_tag(tag),
+            KeyName::BucketTag => value_of(self.bucket_tags, tag),
             KeyName::RequestObjectTag => self.request_tag(tag),
             KeyName::RequestObjectTagKeys => self.request_tag_keys(),
             KeyName::AuthType => self.auth_type().into(),

@@ -17,6 +17,7 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
+use sherd_core::record::Tag;
 use sherd_policy::{Identity, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
@@ -85,6 +86,8 @@ pub struct Access {
     origin: Origin,
     /// Without rights the caller may do everything.
     rights: Option<Arc<KeptRights>>,
+    /// The tags of the bucket that conditions may name: those that are root's.
+    bucket_tags: Option<Arc<[Tag]>>,
     /// The public access block of the account, where the caller is anonymous: it counts for no other.
     account: PublicAccessBlock,
     /// The facts that the decision on the operation waits for, and the actions that wait.
@@ -106,6 +109,7 @@ impl Access {
             authorizer,
             origin: Origin { caller, source, asked_ms },
             rights: None,
+            bucket_tags: None,
             account: PublicAccessBlock::NONE,
             awaited: AwaitedFacts::Nothing,
             pending: [None; ACTIONS_MAX],
@@ -156,7 +160,7 @@ impl Access {
     /// The access of the same caller by its own policies alone.
     pub(crate) fn in_no_bucket(self) -> Self {
         let rights = (!self.is_roots()).then(|| self.authorizer.in_no_bucket(self.origin.caller.identity()));
-        Self { rights, ..self }
+        Self { rights, bucket_tags: None, ..self }
     }
 
     /// The access of the same caller in a bucket that was looked up.
@@ -171,7 +175,7 @@ impl Access {
                     tracing::error!(%error, bucket = %view.name, "who may use the bucket cannot be read");
                     RightsError::Undecodable
                 })?;
-                Ok(Self { rights, ..self })
+                Ok(Self { rights, bucket_tags: view.roots_tags.clone(), ..self })
             }
             BucketRef::Failed { error: error @ LookupError::Register(_), .. } => {
                 Err(RightsError::Store((*error).into()))
@@ -299,7 +303,8 @@ impl Access {
     }
 
     fn facts<'a>(&'a self, parts: Facts<'a>) -> RequestFacts<'a> {
-        RequestFacts::new(&self.origin, self.authorizer.region(), parts)
+        let bucket_tags = self.bucket_tags.as_deref().unwrap_or_default();
+        RequestFacts::new(&self.origin, self.authorizer.region(), bucket_tags, parts)
     }
 
     /// The error of an operation on an object, as the caller may see it. A caller who may not list the bucket

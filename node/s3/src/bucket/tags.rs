@@ -37,8 +37,7 @@ pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 /// Callers other than root give root's tags back as they are, as S3 wants it of its own: what they leave out
 /// is refused and not kept, so that no answer says that a tag is gone which is still there.
 async fn set(gateway: &Gateway, access: &Access, bucket: ObjectKey, tags: Vec<Tag>) -> Outcome<Response> {
-    let reserved = (!access.is_roots()).then_some(tagging::ROOTS);
-    gateway.objects.set_bucket_tags(bucket, tags, reserved).await?;
+    gateway.objects.set_bucket_tags(bucket, tags, access.is_roots()).await?;
     Ok(answer::no_content())
 }
 
@@ -66,7 +65,7 @@ pub(super) fn check_new(
         return Ok(());
     }
     access.check(TAG_RESOURCE, Resource::Bucket(bucket), facts)?;
-    match tags.iter().find(|tag| tag.key.starts_with(tagging::ROOTS)) {
+    match tags.iter().find(|tag| tag.is_roots()) {
         Some(tag) => Err(tagging::reserved(&tag.key, false)),
         None => Ok(()),
     }

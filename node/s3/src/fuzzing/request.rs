@@ -150,6 +150,7 @@ static VIEW: LazyLock<BucketView> = LazyLock::new(|| {
         id: BucketId([1; 16]),
         created_ms: 1,
         config: Arc::new(BucketConfig::of(&entries, None, &[])),
+        roots_tags: None,
     }
 });
 

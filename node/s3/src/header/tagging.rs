@@ -22,9 +22,6 @@ use sherd_store::object::ObjectName;
 const NAME: HeaderName = HeaderName::from_static("x-amz-tagging");
 /// The prefix of keys that AWS alone gives.
 const RESERVED: &str = "aws:";
-/// The prefix of keys of a bucket's tags that root alone gives, changes and removes: one of them says which
-/// object of Kubernetes has the bucket.
-pub(crate) const ROOTS: &str = "sherd.dev/";
 const BAD_TEXT: &str = "The header 'x-amz-tagging' shall be encoded as UTF-8 then URLEncoded URL query \
                         parameters without tag name duplicates.";
 

@@ -195,18 +195,13 @@ impl Objects {
         self.inner.buckets.head(name).await
     }
 
-    /// Gives a bucket other tags, or none. Those whose keys begin with `reserved` must be among them as they
+    /// Gives a bucket other tags, or none. Without `by_root`, tags that are root's must be among them as they
     /// are.
     ///
     /// # Errors
     /// [`MissingResource::Bucket`] when it is not there, [`Invalid::ReservedTag`]; any of [`Error`].
-    pub async fn set_bucket_tags(
-        &self,
-        name: ObjectKey,
-        tags: Vec<Tag>,
-        reserved: Option<&'static str>,
-    ) -> Result<()> {
-        self.inner.buckets.set_tags(name, tags, reserved).await
+    pub async fn set_bucket_tags(&self, name: ObjectKey, tags: Vec<Tag>, by_root: bool) -> Result<()> {
+        self.inner.buckets.set_tags(name, tags, by_root).await
     }
 
     /// Reads how a bucket is configured, out of its register.

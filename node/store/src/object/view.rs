@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use sherd_core::config::BucketConfig;
 use sherd_core::id::{BucketId, ObjectKey};
-use sherd_core::record::Bucket;
+use sherd_core::record::{Bucket, Tag};
 
 use super::error::{Error, MissingResource};
 use crate::register::Failure;
@@ -21,11 +21,15 @@ pub struct BucketView {
     pub created_ms: u64,
     /// How it is configured.
     pub config: Arc<BucketConfig>,
+    /// Its tags that are root's, where it has any: policies may decide by them.
+    pub roots_tags: Option<Arc<[Tag]>>,
 }
 
 impl BucketView {
-    pub(super) const fn new(name: ObjectKey, bucket: &Bucket, config: Arc<BucketConfig>) -> Self {
-        Self { name, id: bucket.id, created_ms: bucket.created_ms, config }
+    pub(super) fn new(name: ObjectKey, bucket: &Bucket, config: Arc<BucketConfig>) -> Self {
+        let roots: Arc<[Tag]> = bucket.tags.iter().filter(|tag| tag.is_roots()).cloned().collect();
+        let roots_tags = (!roots.is_empty()).then_some(roots);
+        Self { name, id: bucket.id, created_ms: bucket.created_ms, config, roots_tags }
     }
 }
 

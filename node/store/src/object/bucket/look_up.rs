@@ -8,7 +8,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::config::{BucketConfig, ConfigKind};
 use sherd_core::id::{ObjectKey, RegisterKey};
-use sherd_core::record::{Bucket, BucketPhase, State};
+use sherd_core::record::{Bucket, BucketPhase, State, Tag};
 
 use crate::cluster::Cluster;
 use crate::cluster::deletions::Deletions;
@@ -117,7 +117,9 @@ impl ViewSource for BucketRegisters {
 
     /// Of configurations twice what is stored, as their parsed form may need.
     fn weight(view: &BucketView) -> u64 {
-        BUCKET_VIEW_BYTES + 2 * view.config.stored_bytes() as u64
+        let of_tag = |tag: &Tag| size_of::<Tag>() + tag.key.len() + tag.value.len();
+        let tags: usize = view.roots_tags.iter().flat_map(|tags| tags.iter()).map(of_tag).sum();
+        BUCKET_VIEW_BYTES + (2 * view.config.stored_bytes() + tags) as u64
     }
 
     fn views(&self) -> &Arc<ViewCache<Self>> {

@@ -119,18 +119,13 @@ impl Buckets {
         Ok(info_of(name, bucket))
     }
 
-    /// Gives a bucket other tags, or none. Those whose keys begin with `reserved` must be among them as they
+    /// Gives a bucket other tags, or none. Without `by_root`, tags that are root's must be among them as they
     /// are in the very state that is changed.
-    pub(super) async fn set_tags(
-        &self,
-        name: ObjectKey,
-        tags: Vec<Tag>,
-        reserved: Option<&'static str>,
-    ) -> Result<()> {
+    pub(super) async fn set_tags(&self, name: ObjectKey, tags: Vec<Tag>, by_root: bool) -> Result<()> {
         let decide = move |state: Option<&State>| {
             let bucket = active_in(state)?;
-            if let Some(prefix) = reserved {
-                check_reserved(&bucket.tags, &tags, prefix)?;
+            if !by_root {
+                check_reserved(&bucket.tags, &tags)?;
             }
             Ok(proposal(Bucket { tags: tags.clone(), ..bucket.clone() }))
         };
@@ -194,15 +189,15 @@ impl Buckets {
     }
 }
 
-/// Checks that tags whose keys begin with `prefix` are the same before and after.
-fn check_reserved(before: &[Tag], after: &[Tag], prefix: &str) -> Result<()> {
-    let lacks = |tags: &[Tag], tag: &Tag| !tags.contains(tag);
-    let is_reserved = |tag: &&Tag| tag.key.starts_with(prefix);
-    if let Some(tag) = after.iter().filter(is_reserved).find(|tag| lacks(before, tag)) {
-        return Err(Invalid::ReservedTag { key: tag.key.clone(), is_removed: false }.into());
+/// Checks that the tags which are root's are the same before and after.
+fn check_reserved(before: &[Tag], after: &[Tag]) -> Result<()> {
+    let missing =
+        |of: &[Tag], tags: &[Tag]| of.iter().find(|tag| tag.is_roots() && !tags.contains(tag)).cloned();
+    if let Some(tag) = missing(after, before) {
+        return Err(Invalid::ReservedTag { key: tag.key, is_removed: false }.into());
     }
-    match before.iter().filter(is_reserved).find(|tag| lacks(after, tag)) {
-        Some(tag) => Err(Invalid::ReservedTag { key: tag.key.clone(), is_removed: true }.into()),
+    match missing(before, after) {
+        Some(tag) => Err(Invalid::ReservedTag { key: tag.key, is_removed: true }.into()),
         None => Ok(()),
     }
 }
