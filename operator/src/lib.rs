@@ -12,6 +12,7 @@ pub mod secret_text;
 pub mod calls;
 pub mod metrics;
 pub mod lease;
+pub mod rollout;
 pub mod reconcile;
 pub mod buckets;
 pub mod controller;

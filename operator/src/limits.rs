@@ -61,6 +61,12 @@ pub const LIST_MAX: u32 = 4096;
 pub const LISTENER_CONNECTIONS_MAX: usize = 64;
 /// How long a connection of that listener may take to send a request.
 pub const LISTENER_HEAD_TIME_MAX: Duration = Duration::from_secs(10);
+/// How long a pod of an older template may run without taking part in anything, before it is replaced: a node
+/// opens its volumes in seconds, unless it replays a long log.
+pub const STARTING_TIME_MAX: Duration = Duration::from_mins(1);
+/// How long a rollout may wait for nodes before it is reported as blocked, where a cluster says nothing: a
+/// restart is seconds, the heal of what it missed minutes.
+pub const HEALTH_TIMEOUT: Duration = Duration::from_mins(15);
 /// How long running reconciles may take to end after SIGTERM.
 pub const SHUTDOWN_TIME_MAX: Duration = Duration::from_secs(20);
 

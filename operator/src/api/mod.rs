@@ -8,6 +8,7 @@
 mod pool;
 mod settings;
 mod status;
+mod rollout;
 mod access;
 mod bucket;
 mod bucket_user;
@@ -18,6 +19,7 @@ pub use bucket_user::{
     Access, BucketGrant, BucketReference, BucketUser, BucketUserSpec, BucketUserStatus, FormerKey, Rotation,
 };
 pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
+pub use rollout::{FailedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{
     Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
     PullPolicy, PullSecret, SecretReference, ServiceType,

@@ -9,5 +9,6 @@ mod definition;
 mod plan;
 mod build_golden;
 mod status;
+mod rollout;
 mod scripted_api;
 mod scripted_store;

@@ -1,0 +1,81 @@
+//! Replacing the pods of a cluster: what a user may ask for, and the operator's record of it. The record is
+//! all that the operator remembers of a rollout, so that one that was killed goes on where it was.
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// How pods are replaced by pods of another template.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct Upgrade {
+    /// How long the cluster may be without a node, or not healed, before the rollout is reported as blocked:
+    /// 1m to 7days. Absent: 15m. A replaced pod that is not ready by then gets the last template that worked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(s|m|h|days|day)$"))]
+    pub health_timeout: Option<String>,
+    /// Stops the replacement of pods; the template is applied.
+    #[serde(default)]
+    pub paused: bool,
+    /// Whether pods are replaced that the cluster cannot do without: each time is an outage.
+    #[serde(default)]
+    pub allow_downtime: bool,
+}
+
+/// The operator's record of a rollout.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RolloutStatus {
+    /// The revision that pods are to run: a ControllerRevision of the StatefulSet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// Pods that run it.
+    #[serde(default)]
+    pub updated: i32,
+    /// All pods.
+    #[serde(default)]
+    pub pods: i32,
+    /// Pods that are still to be replaced, in this order.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub order: Vec<String>,
+    /// The step that is taken, or why none is taken now.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub message: String,
+    /// The pod that is evicted, or was evicted last and is not healed yet.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replacing: Option<ReplacedPod>,
+    /// Since when the rollout waits for nodes to come back or to be healed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waiting_since: Option<Time>,
+    /// The last revision that all pods ran while every volume was healed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_good: Option<String>,
+    /// The template that failed, in whose place `lastGood` is put back. It is tried again when the
+    /// specification asks for another one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<FailedTemplate>,
+}
+
+/// A pod that is being replaced.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct ReplacedPod {
+    /// Its name.
+    pub name: String,
+    /// The uid of the pod that is evicted.
+    pub uid: String,
+    /// When the operator chose it.
+    pub since: Time,
+}
+
+/// A template that did not come up in time.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct FailedTemplate {
+    /// Digest of the template as the operator builds it from the specification.
+    pub template: String,
+    /// The revision that it was.
+    pub revision: String,
+    /// The pod that failed, and what to do.
+    pub message: String,
+}
