@@ -7,8 +7,8 @@ pub const BUCKET_POLICY_BYTES_MAX: usize = 20 << 10;
 pub const DOCUMENT_BYTES_MAX: usize = 128 << 10;
 /// Arrays and objects within each other: the deepest element of a policy (a value of a condition) lies at 6.
 pub const DEPTH_MAX: usize = 16;
-/// Bytes of a text that holds the values of variables: longer than any value of a request (headers are 8 KiB)
-/// beside any text of a document.
+/// Bytes of a text that holds the values of an identity's variables: longer than any text that it is compared
+/// with (headers are 8 KiB).
 pub const EXPANDED_BYTES_MAX: usize = 64 << 10;
 /// Bits of a network of addresses from which on S3 takes it for a fixed value (AWS, "The meaning of public").
 pub const PUBLIC_IPV4_BITS: u8 = 8;

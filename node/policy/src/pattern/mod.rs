@@ -10,6 +10,8 @@ mod glob;
 #[cfg(test)]
 mod tests;
 
+use std::borrow::Cow;
+
 use super::caller::Caller;
 use super::facts::{Facts, Values};
 use super::key::ConditionKey;
@@ -106,31 +108,48 @@ impl Template {
     /// Fills in what the identity answers; none if a variable has no value and no default: the text then
     /// matches nothing.
     fn fill(&self, caller: Caller<'_>) -> Option<Self> {
-        self.fill_with(|key| caller.values(key))
+        self.fill_with(EXPANDED_BYTES_MAX, |key| caller.values(key))
     }
 
-    fn fill_with<'v>(&self, values: impl Fn(&ConditionKey) -> Option<Values<'v>>) -> Option<Self> {
+    /// Fills in values; none also where the shortest text that then matches has more than `bytes_max`.
+    fn fill_with<'v>(
+        &self,
+        bytes_max: usize,
+        values: impl Fn(&ConditionKey) -> Option<Values<'v>>,
+    ) -> Option<Self> {
         let mut pieces = Pieces::default();
         let mut bytes = 0;
         for piece in &self.pieces {
-            let Piece::Variable { key, default } = piece else {
-                pieces.push(piece.clone());
-                continue;
+            let filled = match piece {
+                Piece::Variable { key, default } => match values(key) {
+                    None => None,
+                    Some(values) => Some(value_of(values, default.as_deref())?),
+                },
+                Piece::Text(text) => Some(Cow::Borrowed(&**text)),
+                Piece::AnyOne | Piece::AnyMany => None,
             };
-            match values(key) {
-                None => pieces.push(piece.clone()),
-                Some(Values::One(value)) => {
-                    bytes += value.len();
-                    pieces.open.push_str(&value);
-                }
-                // A variable stands for one value: a key with several has none.
-                Some(Values::Absent | Values::Many(_)) => pieces.open.push_str(default.as_deref()?),
-            }
-            if bytes > EXPANDED_BYTES_MAX {
+            bytes += match (&filled, piece) {
+                (Some(text), _) => text.len(),
+                (None, Piece::AnyOne) => 1,
+                (None, _) => 0,
+            };
+            if bytes > bytes_max {
                 return None;
+            }
+            match filled {
+                Some(text) => pieces.open.push_str(&text),
+                None => pieces.push(piece.clone()),
             }
         }
         Some(Self { pieces: pieces.finish() })
+    }
+
+    /// Whether all variables have a value, or a default.
+    fn has_values(&self, context: Context<'_>) -> bool {
+        self.pieces.iter().all(|piece| match piece {
+            Piece::Variable { key, default } => value_of(context.values(key), default.as_deref()).is_some(),
+            Piece::Text(_) | Piece::AnyOne | Piece::AnyMany => true,
+        })
     }
 
     fn fixed(&self) -> Option<Glob> {
@@ -184,22 +203,23 @@ impl Pattern {
     }
 
     pub(crate) fn matches(&self, text: &str, context: Context<'_>) -> bool {
-        self.test_with(context, |glob| glob.matches(text))
+        self.test_with(text, context, |glob| glob.matches(text))
     }
 
     /// Compares without regard to the case of ASCII; wildcards do not count.
     pub(crate) fn equals_ignoring_case(&self, text: &str, context: Context<'_>) -> bool {
-        self.test_with(context, |glob| {
+        self.test_with(text, context, |glob| {
             glob.literal().is_some_and(|literal| literal.eq_ignore_ascii_case(text))
         })
     }
 
-    fn test_with(&self, context: Context<'_>, test: impl Fn(&Glob) -> bool) -> bool {
+    /// Tests the glob for a request; where that matches only texts that are longer, it is not even made.
+    fn test_with(&self, text: &str, context: Context<'_>, passes: impl Fn(&Glob) -> bool) -> bool {
         match self {
-            Self::Fixed(glob) => test(glob),
+            Self::Fixed(glob) => passes(glob),
             Self::Open(template) => {
-                let filled = template.fill_with(|key| Some(context.values(key)));
-                filled.and_then(|filled| filled.fixed()).is_some_and(|glob| test(&glob))
+                let filled = template.fill_with(text.len(), |key| Some(context.values(key)));
+                filled.and_then(|filled| filled.fixed()).is_some_and(|glob| passes(&glob))
             }
         }
     }
@@ -219,7 +239,7 @@ impl Pattern {
     pub(crate) fn has_values(&self, context: Context<'_>) -> bool {
         match self {
             Self::Fixed(_) => true,
-            Self::Open(template) => template.fill_with(|key| Some(context.values(key))).is_some(),
+            Self::Open(template) => template.has_values(context),
         }
     }
 
@@ -235,6 +255,14 @@ impl Pattern {
         }
         .into_iter()
         .flatten()
+    }
+}
+
+/// The one value that a variable stands for: a key with several has none.
+fn value_of<'v>(values: Values<'v>, default: Option<&'v str>) -> Option<Cow<'v, str>> {
+    match values {
+        Values::One(value) => Some(value),
+        Values::Absent | Values::Many(_) => default.map(Cow::Borrowed),
     }
 }
 
