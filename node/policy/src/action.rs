@@ -336,6 +336,12 @@ impl ActionTest {
         Self { is_negated, patterns, of_s3 }
     }
 
+    /// Bytes that it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        let heap = |pattern: &ActionPattern| pattern.glob.heap_bytes();
+        size_of::<Self>() + size_of_val(&*self.patterns) + self.patterns.iter().map(heap).sum::<usize>()
+    }
+
     /// Whether it matches an action that is in no table.
     pub(crate) fn matches(&self, action: &str) -> bool {
         let action = action.to_ascii_lowercase();

@@ -74,6 +74,16 @@ impl ArnPattern {
         is_of_s3.then(|| tail.clone())
     }
 
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Any => 0,
+            Self::Parts(parts) => {
+                size_of_val(&**parts) + parts.iter().map(Pattern::heap_bytes).sum::<usize>()
+            }
+        }
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         let parts: &[Pattern] = match self {
             Self::Any => &[],

@@ -32,6 +32,33 @@ pub struct UserIdentity {
 }
 
 impl Identity {
+    /// The same without policies: to know who calls, and keep none of them in memory.
+    pub(crate) fn bare(&self) -> Self {
+        match self {
+            Self::Root => Self::Root,
+            Self::Anonymous => Self::Anonymous,
+            Self::User(UserIdentity { arn, name, id, tags, policies: _ }) => Self::User(UserIdentity {
+                arn: arn.clone(),
+                name: name.clone(),
+                id: id.clone(),
+                tags: tags.clone(),
+                policies: vec![],
+            }),
+        }
+    }
+
+    /// Bytes that it keeps beside itself, without its policies.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Root | Self::Anonymous => 0,
+            Self::User(UserIdentity { arn, name, id, tags, policies: _ }) => {
+                let tag_bytes = |(key, value): &(String, String)| key.len() + value.len();
+                let texts = arn.len() + name.len() + id.len();
+                texts + size_of_val(&**tags) + tags.iter().map(tag_bytes).sum::<usize>()
+            }
+        }
+    }
+
     pub(crate) fn caller(&self) -> Caller<'_> {
         match self {
             Self::Root => Caller::Root,

@@ -223,6 +223,11 @@ impl ConditionKey {
         Self { name, tag: tag.into(), text: text.to_ascii_lowercase().into() }
     }
 
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.tag.len() + self.text.len()
+    }
+
     /// Whether S3 takes the key in a bucket's policy.
     pub(crate) fn is_of_s3(&self) -> bool {
         let head = self.text.split('/').next().unwrap_or_default();

@@ -55,6 +55,11 @@ impl ResourceTest {
         is_listed != self.is_negated
     }
 
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.patterns) + self.patterns.iter().map(ArnPattern::heap_bytes).sum::<usize>()
+    }
+
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         self.patterns.iter().flat_map(ArnPattern::keys)
     }
@@ -157,6 +162,14 @@ impl BucketResources {
             return !self.is_negated;
         }
         self.unlisted && (self.when_unknown || self.open.iter().all(|pattern| pattern.has_values(context)))
+    }
+
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        size_of_val(&*self.keys)
+            + self.keys.iter().map(Glob::heap_bytes).sum::<usize>()
+            + size_of_val(&*self.open)
+            + self.open.iter().map(ArnPattern::heap_bytes).sum::<usize>()
     }
 
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {

@@ -1,6 +1,7 @@
 //! One statement of a policy: its elements, read and checked, and whether it is about a request.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
 use super::action::{ActionPattern, ActionTarget, ActionTest, name_of, target_of};
 use super::arn::ArnPattern;
@@ -26,7 +27,7 @@ pub(crate) struct Statement {
     pub(crate) effect: Effect,
     /// None in a policy of an identity: it is about the identity that has it.
     pub(crate) principals: Option<PrincipalTest>,
-    pub(crate) actions: ActionTest,
+    pub(crate) actions: Arc<ActionTest>,
     pub(crate) resources: ResourceTest,
     pub(crate) conditions: Vec<Condition>,
 }
@@ -44,6 +45,14 @@ const ELEMENTS: [&str; 9] = [
 ];
 
 impl Statement {
+    /// Bytes that it takes in memory, without its principals.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.actions.bytes()
+            + self.resources.heap_bytes()
+            + self.conditions.iter().map(Condition::bytes).sum::<usize>()
+    }
+
     /// Whether it is about an identity.
     pub(crate) fn is_about(&self, caller: Caller<'_>) -> bool {
         match (&self.principals, self.effect) {
@@ -75,7 +84,7 @@ impl Statement {
             _ => return Err(Fault::Syntax),
         };
         let principals = elements.principals(effect)?;
-        let actions = elements.actions()?;
+        let actions = Arc::new(elements.actions()?);
         let resources = elements.resources(effect, variables)?;
         elements.check_targets(&actions, &resources)?;
         let conditions = match get("Condition") {

@@ -99,6 +99,11 @@ impl Condition {
         }
     }
 
+    /// Bytes that it takes in memory.
+    pub(crate) fn bytes(&self) -> usize {
+        size_of::<Self>() + self.key.heap_bytes() + self.operands.heap_bytes()
+    }
+
     /// The keys that it asks the request for.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         std::iter::once(&self.key).chain(self.operands.keys())

@@ -83,6 +83,20 @@ impl Operands {
         }
     }
 
+    /// Bytes that they keep beside themselves.
+    pub(super) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Texts(texts) | Self::TextsIgnoringCase(texts) => {
+                size_of_val(&**texts) + texts.iter().map(Pattern::heap_bytes).sum::<usize>()
+            }
+            Self::Arns(arns) => size_of_val(&**arns) + arns.iter().map(ArnPattern::heap_bytes).sum::<usize>(),
+            Self::Numbers(_, numbers) => size_of_val(&**numbers),
+            Self::Dates(_, dates) => size_of_val(&**dates),
+            Self::Addresses(networks) => size_of_val(&**networks),
+            Self::Bools(bools) | Self::Null(bools) => bools.len(),
+        }
+    }
+
     /// The keys of variables.
     pub(crate) fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         let (texts, arns): (&[Pattern], &[ArnPattern]) = match self {

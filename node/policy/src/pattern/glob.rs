@@ -1,11 +1,11 @@
 //! Texts with `*` and `?`: how they match, and what is left of one once the beginning of a text is known.
 //!
-//! The runs between stars are found one behind the other, each at its first place: a `*` can match all that an
-//! earlier one could instead. A run without `?` is found in steps that are linear in run and text, one with
-//! `?` in as many words of 64 bits as it has tokens, for each byte of the text: together at most
+//! The runs between stars are found one behind the other, each at its first place: a `*` can match all that
+//! an earlier one could instead. A run without `?` is found in steps that are linear in run and text. One
+//! with `?` takes a word of 64 bits for each 64 of its letters, at each byte of the text. Steps are at most
 //!
 //! ```text
-//! 4 * pattern + text + text * (tokens of the longest run with `?` between two stars) / 64
+//! 5 * pattern + text * (1 + letters of the longest run with `?` between two stars / 64)
 //! ```
 
 use memchr::{memchr, memmem, memrchr};
@@ -74,6 +74,11 @@ impl Glob {
     /// The text before the first wildcard.
     pub(crate) fn prefix(&self) -> &str {
         &self.prefix
+    }
+
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.prefix.len() + self.tail.len()
     }
 
     pub(crate) fn matches(&self, text: &str) -> bool {

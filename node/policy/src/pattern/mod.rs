@@ -168,6 +168,20 @@ impl Template {
         })
     }
 
+    fn heap_bytes(&self) -> usize {
+        let bytes_of = |piece: &Piece| {
+            size_of::<Piece>()
+                + match piece {
+                    Piece::Text(text) => text.len(),
+                    Piece::Variable { key, default } => {
+                        key.heap_bytes() + default.as_ref().map_or(0, |text| text.len())
+                    }
+                    Piece::AnyOne | Piece::AnyMany => 0,
+                }
+        };
+        self.pieces.iter().map(bytes_of).sum()
+    }
+
     fn keys(&self) -> impl Iterator<Item = &ConditionKey> {
         self.pieces
             .iter()
@@ -245,6 +259,14 @@ impl Pattern {
 
     pub(crate) fn fixed(&self) -> Option<&Glob> {
         if let Self::Fixed(glob) = self { Some(glob) } else { None }
+    }
+
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        match self {
+            Self::Fixed(glob) => glob.heap_bytes(),
+            Self::Open(template) => template.heap_bytes(),
+        }
     }
 
     /// The keys of its variables.

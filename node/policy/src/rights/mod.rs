@@ -13,7 +13,7 @@ mod tests;
 
 use std::sync::Arc;
 
-use super::action::{ActionSet, index_of};
+use super::action::{ActionSet, ActionTest, index_of};
 use super::caller::Caller;
 use super::condition::{Condition, FoldedCondition};
 use super::facts::Facts;
@@ -48,8 +48,11 @@ pub enum Verdict {
 }
 
 /// The rights of an identity in one bucket, or, without one, all that its own policies grant.
+///
+/// They keep no policy in memory but the statements that they need.
 #[derive(Debug)]
 pub struct Rights {
+    /// Without policies.
     identity: Arc<Identity>,
     scope: Scope,
 }
@@ -87,7 +90,8 @@ struct BoundStatement {
     actions: ActionSet,
     resources: BucketResources,
     conditions: Vec<Condition>,
-    whole: Arc<Statement>,
+    /// The same actions, for those that are in no table.
+    named_actions: Arc<ActionTest>,
 }
 
 /// The root may always see and replace a bucket's policy, or it could lock itself out.
@@ -106,7 +110,39 @@ impl Rights {
             None => Scope::Everything(own.cloned().collect()),
             Some(rules) => Scope::Bucket(BucketRights::new(identity.caller(), rules, own)),
         };
-        Self { identity: Arc::clone(identity), scope }
+        Self { identity: Arc::new(identity.bare()), scope }
+    }
+
+    /// The same rights for requests that differ in these keys alone: what conditions on others say is settled
+    /// by the facts of one of them.
+    #[must_use]
+    pub fn settled(&self, facts: &dyn Facts, differing: &[KeyName]) -> Self {
+        let context = Context { caller: self.identity.caller(), facts };
+        let scope = match &self.scope {
+            Scope::Everything(statements) => Scope::Everything(statements.clone()),
+            Scope::Bucket(rights) => {
+                let settled = |statement: &BoundStatement| statement.settled(context, differing);
+                let statements = rights.statements.iter().filter_map(settled).collect();
+                let is_root = context.caller == Caller::Root;
+                Scope::Bucket(BucketRights::of(rights.bucket.clone(), statements, is_root))
+            }
+        };
+        Self { identity: Arc::clone(&self.identity), scope }
+    }
+
+    /// Bytes that they take in memory, about. Statements count in full, also where a policy that is kept
+    /// elsewhere shares them.
+    pub fn bytes(&self) -> usize {
+        let scope = match &self.scope {
+            Scope::Everything(statements) => {
+                size_of_val(&**statements)
+                    + statements.iter().map(|statement| statement.bytes()).sum::<usize>()
+            }
+            Scope::Bucket(rights) => {
+                rights.bucket.len() + rights.statements.iter().map(BoundStatement::bytes).sum::<usize>()
+            }
+        };
+        size_of::<Self>() + size_of::<Identity>() + self.identity.heap_bytes() + scope
     }
 
     /// Decides a request. An action is named as AWS does (`s3:GetObject`); a resource of another bucket than
@@ -218,10 +254,14 @@ impl BucketRights {
             let is_whole = statement.resources.matches_all_objects() == Some(true);
             (statement.effect, !is_whole, statement.conditions.len())
         });
-        let is_root = caller == Caller::Root;
+        Self::of(rules.name.clone(), statements, caller == Caller::Root)
+    }
+
+    /// Of statements in order.
+    fn of(bucket: String, statements: Vec<BoundStatement>, is_root: bool) -> Self {
         let of_bucket = SettledVerdicts::new(&statements, is_root, BucketResources::matches_bucket);
         let of_objects = SettledVerdicts::new(&statements, is_root, BucketResources::matches_all_objects);
-        Self { bucket: rules.name.clone(), statements, of_bucket, of_objects }
+        Self { bucket, statements, of_bucket, of_objects }
     }
 
     fn decide(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> Verdict {
@@ -268,13 +308,34 @@ impl BoundStatement {
             }
         }
         let (effect, actions) = (whole.effect, whole.actions.of_s3);
-        Some(Self { effect, actions, resources, conditions, whole: Arc::clone(whole) })
+        Some(Self { effect, actions, resources, conditions, named_actions: Arc::clone(&whole.actions) })
+    }
+
+    /// As [`Rights::settled`]. None if it then matches nothing.
+    fn settled(&self, context: Context<'_>, differing: &[KeyName]) -> Option<Self> {
+        let Self { effect, actions, resources, conditions, named_actions } = self;
+        let differs = |condition: &&Condition| condition.keys().any(|key| differing.contains(&key.name));
+        let (open, alike): (Vec<_>, Vec<_>) = conditions.iter().partition(differs);
+        alike.into_iter().all(|condition| condition.holds(context)).then(|| Self {
+            effect: *effect,
+            actions: *actions,
+            resources: resources.clone(),
+            conditions: open.into_iter().cloned().collect(),
+            named_actions: Arc::clone(named_actions),
+        })
+    }
+
+    fn bytes(&self) -> usize {
+        size_of::<Self>()
+            + self.resources.heap_bytes()
+            + self.conditions.iter().map(Condition::bytes).sum::<usize>()
+            + self.named_actions.bytes()
     }
 
     fn is_of_action(&self, action: &str, index: Option<usize>) -> bool {
         match index {
             Some(index) => self.actions.has(index),
-            None => self.whole.actions.matches(action),
+            None => self.named_actions.matches(action),
         }
     }
 }

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::record::Tag;
-use sherd_policy::{Identity, Resource, Rights, Verdict};
+use sherd_policy::{Identity, KeyName, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
 use super::auth::{Caller, Credential};
@@ -161,6 +161,15 @@ impl Access {
     pub(crate) fn in_no_bucket(self) -> Self {
         let rights = (!self.is_roots()).then(|| self.authorizer.in_no_bucket(self.origin.caller.identity()));
         Self { rights, bucket_tags: None, ..self }
+    }
+
+    /// The same access for the parts of one request that differ in these keys alone: conditions on others are
+    /// judged once, by the request's headers.
+    pub(crate) fn settled(self, headers: &HeaderMap, differing: &[KeyName]) -> Self {
+        let settle =
+            |kept: &Arc<KeptRights>| Arc::new(kept.settled(&self.facts(Facts::of(headers)), differing));
+        let rights = self.rights.as_ref().map(settle);
+        Self { rights, ..self }
     }
 
     /// The access of the same caller in a bucket that was looked up.

@@ -1,23 +1,38 @@
 //! Rights, compiled once for a caller and a bucket's configuration and kept for the requests that follow.
 //!
 //! They are found by the addresses of both: what was read again lies elsewhere, and what is kept stays true,
-//! because neither is ever changed.
+//! because neither is ever changed. Neither is kept in memory by its rights, and rights by their bytes.
 
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 
-use quick_cache::sync::Cache;
+use quick_cache::sync::{Cache, DefaultLifecycle};
+use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 use sherd_core::config::public_access::{PublicAccessBlock, PublicAccessSetting};
 use sherd_core::config::{BucketConfig, UndecodableKind};
-use sherd_policy::{BucketRules, Identity, Policy, Rights};
+use sherd_policy::{BucketRules, Facts, Identity, KeyName, Policy, Rights};
 use sherd_store::object::BucketView;
 
-use super::limits::RIGHTS_MAX;
+use super::limits::{RIGHTS_BYTES_MAX, RIGHTS_PARTS, RIGHTS_USUAL};
+
+/// The addresses of an identity and of a bucket's configuration, and whether the account restricts public
+/// buckets.
+type Place = (usize, usize, bool);
 
 /// Gives the rights of callers, out of memory. One for all requests.
 pub struct Authorizer {
     region: Box<str>,
-    kept: Cache<(usize, usize, bool), Arc<KeptRights>>,
+    kept: Cache<Place, Arc<KeptRights>, RightsWeight>,
+}
+
+/// The bytes that rights take.
+#[derive(Debug, Clone)]
+struct RightsWeight;
+
+impl Weighter<Place, Arc<KeptRights>> for RightsWeight {
+    fn weight(&self, _: &Place, kept: &Arc<KeptRights>) -> u64 {
+        kept.bytes
+    }
 }
 
 impl fmt::Debug for Authorizer {
@@ -26,23 +41,56 @@ impl fmt::Debug for Authorizer {
     }
 }
 
-/// Rights, and what they were compiled from: while that is kept, nothing else has its address.
+/// Rights, and the places of what they were compiled from.
 #[derive(Debug)]
 pub(super) struct KeptRights {
     pub(super) rights: Rights,
-    _identity: Arc<Identity>,
-    _config: Option<Arc<BucketConfig>>,
+    /// Nothing else has the address of a shared value while something points at it, even weakly.
+    _identity: Weak<Identity>,
+    _config: Weak<BucketConfig>,
+    bytes: u64,
+}
+
+impl KeptRights {
+    fn new(rights: Rights, identity: Weak<Identity>, config: Weak<BucketConfig>) -> Self {
+        let places = size_of::<Self>() + size_of::<Identity>() + size_of::<BucketConfig>();
+        let bytes = u64::try_from(rights.bytes() + places).unwrap_or(u64::MAX);
+        Self { rights, _identity: identity, _config: config, bytes }
+    }
+
+    /// The same for requests that differ in these keys alone, with the facts of one of them.
+    pub(super) fn settled(&self, facts: &dyn Facts, differing: &[KeyName]) -> Self {
+        Self::new(self.rights.settled(facts, differing), Weak::new(), Weak::new())
+    }
 }
 
 impl Authorizer {
     /// For a region.
     pub(crate) fn new(region: &str) -> Self {
-        Self { region: region.into(), kept: Cache::new(RIGHTS_MAX) }
+        let options = OptionsBuilder::new()
+            .shards(RIGHTS_PARTS)
+            .estimated_items_capacity(RIGHTS_USUAL)
+            .weight_capacity(RIGHTS_BYTES_MAX)
+            .build()
+            .expect("both capacities are there");
+        let kept = Cache::with_options(
+            options,
+            RightsWeight,
+            DefaultHashBuilder::default(),
+            DefaultLifecycle::default(),
+        );
+        Self { region: region.into(), kept }
     }
 
     /// The region, as conditions name it.
     pub(super) fn region(&self) -> &str {
         &self.region
+    }
+
+    /// How many rights are kept, and their bytes.
+    #[cfg(test)]
+    pub(super) fn kept(&self) -> (usize, u64) {
+        (self.kept.len(), self.kept.weight())
     }
 
     /// The rights of a caller in a bucket, in an account with that public access block; `None` for root in a
@@ -70,11 +118,9 @@ impl Authorizer {
             policy: policy.cloned(),
             restrict_public_buckets: restricts_public || restricts_public_in(&bucket.config)?,
         };
-        let kept = Arc::new(KeptRights {
-            rights: Rights::new(identity, Some(&rules)),
-            _identity: Arc::clone(identity),
-            _config: Some(Arc::clone(&bucket.config)),
-        });
+        let rights = Rights::new(identity, Some(&rules));
+        let kept = KeptRights::new(rights, Arc::downgrade(identity), Arc::downgrade(&bucket.config));
+        let kept = Arc::new(kept);
         self.kept.insert(place, Arc::clone(&kept));
         Ok(Some(kept))
     }
@@ -84,8 +130,7 @@ impl Authorizer {
         let place = (address(identity), 0, false);
         self.kept.get(&place).unwrap_or_else(|| {
             let rights = Rights::new(identity, None);
-            let identity = Arc::clone(identity);
-            let kept = Arc::new(KeptRights { rights, _identity: identity, _config: None });
+            let kept = Arc::new(KeptRights::new(rights, Arc::downgrade(identity), Weak::new()));
             self.kept.insert(place, Arc::clone(&kept));
             kept
         })

@@ -231,3 +231,49 @@ fn a_missing_key_is_shown_to_a_caller_who_may_list_its_bucket() {
     let upload = || Error::Missing(MissingResource::Upload);
     assert!(user(&[&reader]).in_no_bucket().shown("b", upload()).is_ok());
 }
+
+#[test]
+fn rights_are_kept_by_their_bytes_and_keep_no_identity() {
+    let authorizer = Authorizer::new("eu-west-1");
+    let statement = statement("Allow", "s3:GetObject", &format!("arn:aws:s3:::{}/*", "b".repeat(4000)), "");
+    let policy = Arc::new(Policy::parse(statement.as_bytes(), PolicyForm::Identity).unwrap());
+    let identity = |number: usize| {
+        Arc::new(Identity::User(UserIdentity {
+            arn: format!("arn:aws:iam::000000000001:user/{number}"),
+            name: number.to_string(),
+            id: format!("AIDA{number}"),
+            tags: vec![],
+            policies: vec![Arc::clone(&policy); 50],
+        }))
+    };
+    let callers: Vec<_> = (0..400).map(identity).collect();
+    for caller in &callers {
+        let kept = authorizer.in_no_bucket(caller);
+        assert!(kept.rights.bytes() > 50 * 4000);
+        assert_eq!(Arc::strong_count(caller), 1, "who is gone goes with its policies");
+    }
+    let (entries, bytes) = authorizer.kept();
+    assert!(bytes <= limits::RIGHTS_BYTES_MAX, "{bytes} bytes");
+    assert!((20..200).contains(&entries), "{entries} entries of 200 KiB");
+    let last = callers.last().expect("there are some");
+    assert!(Arc::ptr_eq(&authorizer.in_no_bucket(last), &authorizer.in_no_bucket(last)), "compiled once");
+}
+
+#[test]
+fn the_parts_of_a_batch_are_judged_by_the_headers_once() {
+    let condition = r#"{"StringLike":{"aws:UserAgent":"tool/*"},"StringEquals":{"s3:VersionId":"null"}}"#;
+    let policy = statement("Allow", "s3:DeleteObjectVersion", "arn:aws:s3:::b/k", condition);
+    let headers = headers(&[("user-agent", "tool/1")]);
+    for access in [
+        user(&[&policy]).in_no_bucket(),
+        user(&[&policy]).in_no_bucket().settled(&headers, &[KeyName::VersionId]),
+    ] {
+        let facts = Facts::of(&headers);
+        let check = |key, version| {
+            access.check("s3:DeleteObjectVersion", Resource::Object("b", key), facts.with_version(version))
+        };
+        check("k", Some("null")).unwrap();
+        check("k", None).unwrap_err();
+        check("other", Some("null")).unwrap_err();
+    }
+}

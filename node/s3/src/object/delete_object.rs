@@ -18,11 +18,15 @@ use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, header::conditions, header::document, header::typed, names};
-use sherd_policy::Resource;
+use sherd_policy::{KeyName, Resource};
 use sherd_store::object::{EtagMatch, WriteConditions};
 
 /// Header by which a request deletes locked objects too; nothing is locked.
 const BYPASS: &str = "x-amz-bypass-governance-retention";
+/// The facts that the keys of a batch differ in.
+const KEY_FACTS: [KeyName; 2] = [KeyName::VersionId, KeyName::IfMatch];
+/// Keys that are judged before other requests get a turn: policies can make one cost milliseconds.
+const KEYS_A_TURN: usize = 8;
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
@@ -43,8 +47,12 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
     let delete: Delete = document::required(payload.into_document())?;
     let quiet = delete.quiet.unwrap_or_default();
     let bucket = target.bucket();
-    let permitted = |key: &KeyDelete<'_>| key.check(bucket.name(), &headers, &access);
-    let Batch { keys, null_versions, mut errors } = Batch::asked(delete)?.only(permitted);
+    let mut batch = Batch::asked(delete)?;
+    if !access.is_unlimited() {
+        let access = access.settled(&headers, &KEY_FACTS);
+        batch = batch.only(|key| key.check(bucket.name(), &headers, &access)).await;
+    }
+    let Batch { keys, null_versions, mut errors } = batch;
     let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
     let outcomes = gateway.objects.delete_many(bucket, keys).await?;
     let mut deleted = Vec::new();
@@ -118,15 +126,24 @@ impl Batch {
     }
 
     /// Those of the keys that `permitted` lets pass; what it says of each other is an error.
-    fn only(mut self, permitted: impl Fn(&KeyDelete<'_>) -> Result<(), Refusal>) -> Self {
-        let Self { keys, null_versions, errors } = &mut self;
-        keys.retain(|(key, conditions)| {
-            let null_version = null_versions.get(key).copied().unwrap_or_default();
-            let Err(refusal) = permitted(&KeyDelete { key, conditions, null_version }) else { return true };
-            errors.push(said(key.as_str().to_owned(), version_of(null_versions, key), &refusal));
-            false
-        });
-        self
+    async fn only(self, permitted: impl Fn(&KeyDelete<'_>) -> Result<(), Refusal>) -> Self {
+        let Self { keys: asked, null_versions, mut errors } = self;
+        let mut keys = Vec::with_capacity(asked.len());
+        for (number, (key, conditions)) in (1..).zip(asked) {
+            let null_version = null_versions.get(&key).copied().unwrap_or_default();
+            let deletion = KeyDelete { key: &key, conditions: &conditions, null_version };
+            match permitted(&deletion) {
+                Ok(()) => keys.push((key, conditions)),
+                Err(refusal) => {
+                    let version = version_of(&null_versions, &key);
+                    errors.push(said(key.as_str().to_owned(), version, &refusal));
+                }
+            }
+            if number % KEYS_A_TURN == 0 {
+                tokio::task::yield_now().await;
+            }
+        }
+        Self { keys, null_versions, errors }
     }
 
     fn of(listed: Vec<ObjectIdentifier>) -> Self {
@@ -194,6 +211,9 @@ fn said(key: String, version_id: Option<String>, error: &Refusal) -> KeyError {
 
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
     use s3s::dto::ETag;
 
     use super::*;
@@ -238,13 +258,27 @@ mod tests {
     }
 
     #[test]
-    fn a_key_that_its_caller_may_not_delete_fails_by_itself() {
+    fn other_requests_get_a_turn_between_the_keys_of_a_batch() {
+        let keys = (0..1000).map(|number| listed(&format!("key-{number}"))).collect();
+        let mut judged = pin!(Batch::of(keys).only(|_| Ok(())));
+        let mut turns = 1;
+        let batch = loop {
+            match judged.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                Poll::Ready(batch) => break batch,
+                Poll::Pending => turns += 1,
+            }
+        };
+        assert_eq!((batch.keys.len(), turns), (1000, 1 + 1000 / KEYS_A_TURN));
+    }
+
+    #[tokio::test]
+    async fn a_key_that_its_caller_may_not_delete_fails_by_itself() {
         let access = Access::denying("s3:DeleteObjectVersion", &names::object("bucket", "kept").unwrap());
         let headers = http::HeaderMap::new();
         let bucket = ObjectKey::new("bucket").unwrap();
         let permitted = |key: &KeyDelete<'_>| key.check(&bucket, &headers, &access);
         let null = ObjectIdentifier { version_id: Some("null".into()), ..listed("kept") };
-        let batch = Batch::of(vec![listed("a"), null, listed("b")]).only(permitted);
+        let batch = Batch::of(vec![listed("a"), null, listed("b")]).only(permitted).await;
         let keys: Vec<&str> = batch.keys.iter().map(|(key, _)| key.as_str()).collect();
         assert_eq!(keys, ["a", "b"]);
         let [error] = &*batch.errors else { panic!("one is denied: {:?}", batch.errors) };

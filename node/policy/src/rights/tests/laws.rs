@@ -1,10 +1,16 @@
 //! Laws of decisions, over random policies and requests.
 
+use std::cell::Cell;
+use std::sync::Arc;
+
 use proptest::prelude::*;
 
 use super::cases::{BUCKET, Case, Chance, statement};
 use crate::fuzzing::plain;
-use crate::{Policy, PolicyForm, Resource, Rights, Verdict};
+use crate::{
+    BucketRules, Facts, Identity, KeyName, Policy, PolicyForm, Resource, Rights, UserIdentity, Values,
+    Verdict,
+};
 
 /// A statement of an effect that is taken.
 fn another(chance: &mut Chance, form: PolicyForm<'_>, effect: &str) -> String {
@@ -43,6 +49,17 @@ proptest! {
         let case = Case::new(seed);
         let plain = plain::decide(&case.identity(), &case.rules(), case.action, case.resource(), &case.facts);
         prop_assert_eq!(case.decide(), plain, "{:#?}", case);
+    }
+
+    #[test]
+    fn rights_that_are_settled_by_facts_decide_as_before(seed: u64) {
+        let case = Case::new(seed);
+        let rights = Rights::new(&case.identity(), Some(&case.rules()));
+        for differing in [&[][..], &[KeyName::SourceIp], &[KeyName::VersionId, KeyName::TagKeys, KeyName::Prefix]] {
+            let settled = rights.settled(&case.facts, differing);
+            let verdict = settled.decide(case.action, case.resource(), &case.facts);
+            prop_assert_eq!(verdict, case.decide(), "{:?} {:#?}", differing, case);
+        }
     }
 
     #[test]
@@ -126,4 +143,80 @@ fn not_resource_with_an_open_variable_beside_one_without_a_value_matches_nothing
     let plain = plain::decide(&case.identity(), &case.rules(), case.action, case.resource(), &case.facts);
     assert_eq!(plain, Verdict::DeniedImplicitly);
     assert_eq!(case.decide(), plain, "{case:#?}");
+}
+
+/// Counts how often each of two keys is asked for.
+#[derive(Default)]
+struct CountedFacts {
+    agents: Cell<u32>,
+    versions: Cell<u32>,
+}
+
+impl Facts for CountedFacts {
+    fn values(&self, name: KeyName, _: &str) -> Values<'_> {
+        let (count, value) = match name {
+            KeyName::UserAgent => (&self.agents, "tool/1"),
+            KeyName::VersionId => (&self.versions, "null"),
+            _ => return Values::Absent,
+        };
+        count.set(count.get() + 1);
+        value.into()
+    }
+}
+
+#[test]
+fn settled_rights_ask_only_for_the_keys_that_differ() {
+    let document = r#"{"Statement": [
+        {"Effect": "Deny", "Principal": "*", "Action": "s3:DeleteObject", "Resource": "arn:aws:s3:::data/kept/*",
+         "Condition": {"StringLike": {"aws:UserAgent": "*tool*"}}},
+        {"Effect": "Allow", "Principal": "*", "Action": "s3:DeleteObjectVersion", "Resource": "arn:aws:s3:::data/*",
+         "Condition": {"StringLike": {"aws:UserAgent": "tool*"}, "StringEquals": {"s3:VersionId": "null"}}}]}"#;
+    let form = PolicyForm::Bucket { name: "data" };
+    let policy = Policy::parse(document.as_bytes(), form).expect("a policy");
+    let rules = BucketRules {
+        name: "data".to_owned(),
+        policy: Some(Arc::new(policy)),
+        restrict_public_buckets: false,
+    };
+    let rights = Rights::new(&Arc::new(Identity::Anonymous), Some(&rules));
+    let facts = CountedFacts::default();
+    let settled = rights.settled(&facts, &[KeyName::VersionId]);
+    assert_eq!((facts.agents.get(), facts.versions.get()), (2, 0));
+    for key in ["a", "kept/b", "c"] {
+        let object = Resource::Object("data", key);
+        assert_eq!(settled.decide("s3:DeleteObjectVersion", object, &facts), Verdict::Allowed);
+        let expected = if key == "kept/b" { Verdict::DeniedExplicitly } else { Verdict::DeniedImplicitly };
+        assert_eq!(settled.decide("s3:DeleteObject", object, &facts), expected, "{key}");
+    }
+    assert_eq!((facts.agents.get(), facts.versions.get()), (2, 3));
+}
+
+#[test]
+fn rights_weigh_what_they_keep_in_memory_and_keep_no_policy() {
+    let resources: Vec<String> =
+        (0..200).map(|number| format!(r#""arn:aws:s3:::data/{number:020}/*""#)).collect();
+    let document = format!(
+        r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "Allow", "Action": "s3:Get*", "Resource": [{}],
+            "Condition": {{"StringLike": {{"aws:UserAgent": "{}*${{aws:Referer}}"}}}}}}}}"#,
+        resources.join(", "),
+        "a".repeat(3000),
+    );
+    let policy = Policy::parse(document.as_bytes(), PolicyForm::Identity).expect("a policy");
+    let user = UserIdentity {
+        arn: "arn:aws:iam::000000000001:user/bob".to_owned(),
+        name: "bob".to_owned(),
+        id: "AIDA0123456789ABCDEF".to_owned(),
+        tags: vec![("team".to_owned(), "b".repeat(256))],
+        policies: vec![Arc::new(policy)],
+    };
+    let identity = Arc::new(Identity::User(user));
+    let rules = BucketRules { name: "data".to_owned(), ..BucketRules::default() };
+    let rights = Rights::new(&identity, Some(&rules));
+    // Texts behind the bucket's name, their globs, the condition, the tag.
+    let least = 200 * (22 + 40) + 3000 + 256;
+    assert!(rights.bytes() > least && rights.bytes() < 2 * least, "{} of {least}", rights.bytes());
+    let elsewhere = BucketRules { name: "other".to_owned(), ..BucketRules::default() };
+    assert!(Rights::new(&identity, Some(&elsewhere)).bytes() < 1500, "no statement is about it");
+    assert!(Rights::new(&identity, None).bytes() > 200 * 6 * size_of::<String>(), "patterns of six parts");
+    assert_eq!(Arc::strong_count(&identity), 1);
 }
