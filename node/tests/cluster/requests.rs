@@ -76,3 +76,46 @@ async fn operators_and_admins_send_requests_of_s3_as_the_root_user() {
     let error = send(&mut node, Method::GET, "/", "").await.expect_err("a node may not");
     assert!(error.to_string().contains("has the role node, which may not call"), "{error}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_policy_of_a_bucket_binds_an_operator() {
+    let cluster = cluster_of(2).of_volumes(2).start().await;
+    cluster.until_whole().await;
+    let mut operator = client(&cluster, 0, "operator", Role::Operator).await;
+    for bucket in ["closed", "source"] {
+        assert_eq!(
+            answered(&mut operator, Method::PUT, &format!("/{bucket}"), "").await.status(),
+            StatusCode::OK
+        );
+        let put = answered(&mut operator, Method::PUT, &format!("/{bucket}/key"), "four").await;
+        assert_eq!(put.status(), StatusCode::OK);
+        let deny = |key: &str, name: &str, value: &str| {
+            format!(
+                r#"{{"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":["arn:aws:s3:::{bucket}",
+                "arn:aws:s3:::{bucket}/*"],"Condition":{{"{key}":{{"{name}":"{value}"}}}}}}"#
+            )
+        };
+        let statements = [
+            deny("Bool", "aws:SecureTransport", "false"),
+            deny("NotIpAddress", "aws:SourceIp", "192.0.2.7/32"),
+        ];
+        let policy = format!(r#"{{"Version":"2012-10-17","Statement":[{}]}}"#, statements.join(","));
+        let put = answered(&mut operator, Method::PUT, &format!("/{bucket}?policy"), &policy).await;
+        assert_eq!(put.status(), StatusCode::NO_CONTENT, "{:?}", put.body());
+    }
+    // The key pair of root is bound.
+    let refused = cluster.clients()[1].sdk().get_object().bucket("closed").key("key").send().await;
+    assert!(refused.is_err(), "{refused:?}");
+    for uri in ["/closed?list-type=2", "/closed/key", "/closed?publicAccessBlock"] {
+        let answer = answered(&mut operator, Method::GET, uri, "").await;
+        assert_eq!(answer.status(), StatusCode::OK, "{uri}: {:?}", answer.body());
+    }
+    let copy = Request::put("/closed/copy").header("x-amz-copy-source", "source/key").body(Bytes::new());
+    let copied = operator.send(HttpService::S3, copy.expect("a request")).await.expect("an answer");
+    assert_eq!(copied.status(), StatusCode::OK, "{:?}", copied.body());
+    for key in ["key", "copy"] {
+        let deleted = answered(&mut operator, Method::DELETE, &format!("/closed/{key}"), "").await;
+        assert_eq!(deleted.status(), StatusCode::NO_CONTENT, "{key}: {:?}", deleted.body());
+    }
+    assert_eq!(answered(&mut operator, Method::DELETE, "/closed", "").await.status(), StatusCode::NO_CONTENT);
+}

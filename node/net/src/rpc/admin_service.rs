@@ -111,8 +111,13 @@ fn json_of(topology: &Topology) -> Bytes {
 
 /// The caller, as the connection's certificate names it.
 fn caller<T>(request: &Request<T>) -> Result<PeerIdentity, Status> {
+    connected(request).map(|peer| peer.identity().clone())
+}
+
+/// The other end of the connection that a request came over.
+fn connected<T>(request: &Request<T>) -> Result<ConnectedPeer, Status> {
     let peer = request.extensions().get::<ConnectedPeer>();
-    peer.map(|peer| peer.identity().clone()).ok_or_else(|| Status::internal("the connection has no identity"))
+    peer.cloned().ok_or_else(|| Status::internal("the connection has no identity"))
 }
 
 #[tonic::async_trait]
@@ -208,10 +213,10 @@ impl AdminService for AdminRpc {
     }
 
     async fn call(&self, request: Request<CallRequest>) -> Result<Response<CallReply>, Status> {
-        let by = caller(&request)?;
+        let peer = connected(&request)?;
         let mut call = request.into_inner();
         self.check(call.sender.take())?;
-        let reply = self.requests.answer(call, &by).await?;
+        let reply = self.requests.answer(call, peer).await?;
         let reply = reply_to_wire(self.sender(), reply).map_err(|error| {
             Status::resource_exhausted(format!("the answer is too long for a call: {error}"))
         })?;

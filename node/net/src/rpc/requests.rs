@@ -20,12 +20,12 @@ use sherd_proto::v1::CallRequest;
 
 use super::error;
 use super::limits::{REQUEST_TIMEOUT, REQUESTS_MAX};
-use crate::tls::PeerIdentity;
+use crate::tls::ConnectedPeer;
 
 /// Answers requests of the root user.
 pub trait RequestDesk: Debug + Send + Sync {
-    /// Answers a request that a certificate proves to be the root user's. The [`PeerIdentity`] in it is among
-    /// the request's extensions.
+    /// Answers a request that a certificate proves to be the root user's. The [`ConnectedPeer`] that sent it
+    /// is among the request's extensions.
     ///
     /// # Errors
     /// [`NoAnswer`] where the request has no answer that fits a call.
@@ -75,10 +75,10 @@ impl RequestSlot {
     pub(super) async fn answer(
         &self,
         call: CallRequest,
-        by: &PeerIdentity,
+        peer: ConnectedPeer,
     ) -> Result<Response<Bytes>, Status> {
         let (service, mut request) = request_from_wire(call).map_err(|error| error::invalid(&error))?;
-        request.extensions_mut().insert(by.clone());
+        request.extensions_mut().insert(peer.clone());
         let desk = self.desk.read().clone();
         let desk = desk.ok_or_else(|| Status::unavailable("the store of this node is not open"))?;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
@@ -91,6 +91,7 @@ impl RequestSlot {
         })?;
         let status = answered.as_ref().map_or(0, |answer| answer.status().as_u16());
         // The root user's rights are in use: the log keeps by whose certificate.
+        let by = peer.identity();
         tracing::info!(?service, %method, path, status, by = by.name, role = %by.role, "request over a call");
         answered.map_err(|error| match error {
             NoAnswer::TooLong => Status::out_of_range(error.to_string()),
@@ -107,7 +108,7 @@ mod tests {
     use sherd_proto::sender::sender;
 
     use super::*;
-    use crate::tls::Role;
+    use crate::tls::{PeerIdentity, Role};
 
     #[derive(Debug)]
     struct Echo;
@@ -128,7 +129,7 @@ mod tests {
         let cluster = ClusterId([1; 16]);
         let by = PeerIdentity { name: "anna".to_owned(), role: Role::Admin, cluster };
         let call = request_to_wire(sender(cluster, None), HttpService::S3, Request::new(Bytes::from(body)));
-        let answer = slot.answer(call.expect("it is short"), &by).await;
+        let answer = slot.answer(call.expect("it is short"), ConnectedPeer::new(by, None)).await;
         answer.map(Response::into_body).map_err(|status| status.code())
     }
 

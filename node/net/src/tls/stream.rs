@@ -3,6 +3,7 @@
 //! tonic puts [`ConnectedPeer`] into the extensions of each request that arrives over it.
 
 use std::io;
+use std::net::IpAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -25,17 +26,25 @@ pub struct AcceptedStream {
 
 /// The sender of a request: in the request's extensions.
 #[derive(Debug, Clone)]
-pub struct ConnectedPeer(Arc<PeerIdentity>);
+pub struct ConnectedPeer {
+    identity: Arc<PeerIdentity>,
+    address: Option<IpAddr>,
+}
 
 impl ConnectedPeer {
-    /// Wraps the identity of a peer, for calls that come from no connection.
-    pub fn new(identity: PeerIdentity) -> Self {
-        Self(Arc::new(identity))
+    /// A peer with this certificate, at an address if its connection has one.
+    pub fn new(identity: PeerIdentity, address: Option<IpAddr>) -> Self {
+        Self { identity: Arc::new(identity), address: address.map(|address| address.to_canonical()) }
     }
 
     /// Returns the peer's name, role and cluster.
     pub fn identity(&self) -> &PeerIdentity {
-        &self.0
+        &self.identity
+    }
+
+    /// The address that the peer connected from; one of IPv4 is never written as one of IPv6.
+    pub const fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 }
 
@@ -49,7 +58,8 @@ impl Connected for AcceptedStream {
     type ConnectInfo = ConnectedPeer;
 
     fn connect_info(&self) -> ConnectedPeer {
-        ConnectedPeer::new(self.peer.clone())
+        let address = self.stream.get_ref().0.peer_addr().ok().map(|address| address.ip());
+        ConnectedPeer::new(self.peer.clone(), address)
     }
 }
 

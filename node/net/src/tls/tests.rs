@@ -196,7 +196,8 @@ async fn two_peers_of_a_cluster_meet_and_know_each_other_by_name() {
         let (accepted, dialled) = meet(&server, &client, server.own()).await;
         let mut accepted = accepted.expect("a peer of the cluster");
         assert_eq!(&accepted.peer, client.own());
-        assert_eq!(accepted.connect_info().identity(), client.own());
+        let peer = accepted.connect_info();
+        assert_eq!((peer.identity(), peer.address()), (client.own(), Some([127, 0, 0, 1].into())));
         assert_eq!(accepted.generation, 1);
         let mut dialled = dialled.expect("the peer that was expected");
         let tls = dialled.get_ref().1;

@@ -195,10 +195,15 @@ impl Caller {
         Self { identity: Arc::clone(&ANONYMOUS), signed: None }
     }
 
-    /// Root, as something else than a signature shows.
+    /// Root, as the certificate of a connection shows.
     pub(crate) fn root() -> Self {
         static ROOT: LazyLock<Arc<Identity>> = LazyLock::new(|| Arc::new(Identity::Root));
         Self { identity: Arc::clone(&ROOT), signed: None }
+    }
+
+    /// Whether it is root by a certificate, and not by its key pair.
+    pub(crate) fn is_certified(&self) -> bool {
+        self.signed.is_none() && matches!(*self.identity, Identity::Root)
     }
 
     /// Whom the access key belongs to.

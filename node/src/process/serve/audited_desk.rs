@@ -10,10 +10,10 @@ use http::{Request, Response};
 use http_body::Frame;
 use http_body_util::Full;
 use sherd_net::rpc::{NoAnswer, RequestDesk};
-use sherd_net::tls::PeerIdentity;
+use sherd_net::tls::ConnectedPeer;
 use sherd_proto::convert::http_call::HttpService;
-use sherd_s3::source::Source;
 
+use super::root_desk::source_of;
 use crate::audit::{AnswerCount, AuditLog};
 
 /// Answers as another desk does, and records that.
@@ -43,9 +43,8 @@ impl RequestDesk for AuditedDesk {
             HttpService::S3 => "s3",
             HttpService::Iam => "iam",
         };
-        let name = request.extensions().get::<PeerIdentity>().map(|peer| peer.name.clone());
-        // The connection that a call came by is not known here: its certificate is.
-        let source = Source { is_secure: true, ..Source::of(request.extensions()) };
+        let name = request.extensions().get::<ConnectedPeer>().map(|peer| peer.identity().name.clone());
+        let source = source_of(request.extensions());
         let record = self.log.begin(api, source, name.as_deref(), &mut request);
         record.received(request.body().len());
         let answered = self.desk.answer(service, request);
@@ -63,7 +62,7 @@ impl RequestDesk for AuditedDesk {
 #[cfg(test)]
 mod tests {
     use sherd_core::id::ClusterId;
-    use sherd_net::tls::Role;
+    use sherd_net::tls::{PeerIdentity, Role};
     use sherd_s3::audit::record::AuditRecord;
     use sherd_store::machine::system::SystemClock;
     use sherd_store::observe::metrics::AuditMetrics;
@@ -95,7 +94,7 @@ mod tests {
         let desk = AuditedDesk::around(Arc::new(Echo), Some(log.clone()));
         let mut request = Request::new(Bytes::from("text"));
         let by = PeerIdentity { name: "anna".to_owned(), role: Role::Admin, cluster: ClusterId([1; 16]) };
-        request.extensions_mut().insert(by);
+        request.extensions_mut().insert(ConnectedPeer::new(by, Some([192, 0, 2, 7].into())));
         let answer = desk.answer(HttpService::Iam, request).await.expect("an answer");
         assert_eq!(answer.into_body(), "text");
         log.close().await;
@@ -104,6 +103,6 @@ mod tests {
         let fields = ["node", "service", "certificate", "operation", "end"].map(|name| &line[name]);
         assert_eq!(fields, ["n1", "iam", "anna", "Echo", "complete"], "{line}");
         assert_eq!([&line["bytes_in"], &line["bytes_out"]], [4, 4]);
-        assert!(line["source"].is_null() && line["tls"] == true, "{line}");
+        assert_eq!((&line["source"], &line["tls"]), (&"192.0.2.7".into(), &true.into()), "{line}");
     }
 }

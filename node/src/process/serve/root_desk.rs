@@ -4,15 +4,17 @@
 use bytes::Bytes;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
-use http::{Request, Response};
+use http::{Extensions, Request, Response};
 use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 
 use sherd_iam::QueryApi;
 use sherd_net::rpc::{NoAnswer, RequestDesk};
+use sherd_net::tls::ConnectedPeer;
 use sherd_proto::convert::http_call::HttpService;
 use sherd_proto::limits::CALL_BODY_BYTES_MAX;
 use sherd_s3::protocol::Protocol;
+use sherd_s3::source::Source;
 
 /// Answers for an open store.
 #[derive(Debug)]
@@ -32,8 +34,10 @@ impl RequestDesk for RootDesk {
     fn answer(
         &self,
         service: HttpService,
-        request: Request<Bytes>,
+        mut request: Request<Bytes>,
     ) -> BoxFuture<'static, Result<Response<Bytes>, NoAnswer>> {
+        let source = source_of(request.extensions());
+        request.extensions_mut().insert(source);
         let request = request.map(Full::new);
         match service {
             HttpService::S3 => {
@@ -46,6 +50,13 @@ impl RequestDesk for RootDesk {
             }
         }
     }
+}
+
+/// The place that a call came from: the other end of its connection, which is always encrypted.
+pub(super) fn source_of(extensions: &Extensions) -> Source {
+    let address = extensions.get::<ConnectedPeer>().and_then(ConnectedPeer::address);
+    let unknown = Source::of(extensions);
+    Source { address: address.unwrap_or(unknown.address), is_secure: true }
 }
 
 /// An answer with all of its body.
