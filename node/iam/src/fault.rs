@@ -1,7 +1,7 @@
 //! Refusals, in the codes and the words of IAM and STS.
 
 use http::StatusCode;
-use sherd_store::iam::IamError;
+use sherd_store::iam::{IamError, InvalidTag};
 
 /// A refusal.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -23,6 +23,11 @@ impl Fault {
     /// A parameter that is missing or breaks its rules.
     pub(crate) fn validation(message: impl Into<String>) -> Self {
         Self::new("ValidationError", StatusCode::BAD_REQUEST, message)
+    }
+
+    /// A request that cannot be followed although each of its parameters is one.
+    pub(crate) fn invalid_input(message: impl Into<String>) -> Self {
+        Self::new("InvalidInput", StatusCode::BAD_REQUEST, message)
     }
 
     /// A value of a parameter that breaks its rules, in the words in which AWS lists it.
@@ -96,10 +101,13 @@ impl From<IamError> for Fault {
             IamError::MalformedPolicy(_) => {
                 Self::new("MalformedPolicyDocument", StatusCode::BAD_REQUEST, message)
             }
-            // Without a master key no later request succeeds either: SDKs would send one of 503 again.
-            IamError::InvalidTag | IamError::NoMasterKey => {
-                Self::new("InvalidInput", StatusCode::BAD_REQUEST, message)
+            // Without the account's master key no later request succeeds either: SDKs would send one of 503
+            // again.
+            IamError::NoMasterKey | IamError::OtherMasterKey { .. } => Self::invalid_input(message),
+            IamError::InvalidTag(InvalidTag::Key { .. } | InvalidTag::Value { .. }) => {
+                Self::validation(message)
             }
+            IamError::InvalidTag(InvalidTag::Twice | InvalidTag::Reserved) => Self::invalid_input(message),
             IamError::Read(_) | IamError::Write(_) => {
                 tracing::warn!(error = message, "a request to IAM failed");
                 Self::unavailable()

@@ -75,6 +75,10 @@ impl PrincipalTest {
     pub(crate) fn users(&self) -> impl Iterator<Item = &str> {
         self.principals.users.iter().map(|arn| &**arn)
     }
+
+    pub(crate) fn ids(&self) -> impl Iterator<Item = &str> {
+        self.principals.ids.iter().map(|id| &**id)
+    }
 }
 
 impl Principals {

@@ -3,8 +3,11 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sherd_net::tls::{Role, TrustFiles};
+use tokio_util::sync::CancellationToken;
 
 use crate::harness::binary;
 use crate::harness::cluster::{TestCluster, cluster_of};
@@ -46,6 +49,53 @@ async fn a_revoked_key_is_refused_by_the_other_nodes_in_the_next_request() {
     assert_eq!(users[0].caller_identity().await.code(), "InvalidClientTokenId");
 }
 
+/// Each change has all nodes forget what they know of all keys, so no read of the other user's records is
+/// without one in between.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_that_changes_itself_all_the_time_keeps_no_other_user_waiting() {
+    let (cluster, roots) = with_iam().await;
+    let users = cluster.node(0).users();
+    let (ada, bob) = (users.user("ada").await, users.user("bob").await);
+    let statement = |action: &str, resource: &str| {
+        format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Action":"{action}","Resource":"{resource}"}}]}}"#
+        )
+    };
+    users.put_user_policy("ada", &statement("iam:TagUser", "arn:aws:iam::000000000001:user/ada")).await;
+    users.put_user_policy("bob", &statement("s3:*", "*")).await;
+    let (done, changes) = (CancellationToken::new(), Arc::new(AtomicUsize::new(0)));
+    let loops: Vec<_> = roots
+        .iter()
+        .map(|root| {
+            let (ada, done, changes) = (root.with_key(&ada.id, &ada.secret), done.clone(), changes.clone());
+            tokio::task::spawn(async move {
+                while !done.is_cancelled() {
+                    let value = changes.fetch_add(1, Ordering::Relaxed).to_string();
+                    let tag =
+                        [("UserName", "ada"), ("Tags.member.1.Key", "n"), ("Tags.member.1.Value", &value)];
+                    ada.call("TagUser", &tag).await;
+                }
+            })
+        })
+        .collect();
+    let made = cluster.node(0).s3_with(&bob).sdk().create_bucket().bucket("bobs").send().await;
+    made.expect("answered while another user changes itself");
+    for round in 0..5 {
+        for node in cluster.running() {
+            let (bob, key) = (node.s3_with(&bob), format!("k{round}"));
+            let put = bob.sdk().put_object().bucket("bobs").key(&key).body(vec![1; 100].into()).send().await;
+            put.unwrap_or_else(|error| panic!("{key} through {}: {error:?}", node.endpoint));
+            let got = bob.sdk().get_object().bucket("bobs").key(&key).send().await;
+            got.unwrap_or_else(|error| panic!("{key} through {}: {error:?}", node.endpoint));
+        }
+    }
+    done.cancel();
+    for ended in loops {
+        ended.await.expect("it ended");
+    }
+    assert!(changes.load(Ordering::Relaxed) > 4, "each node made changes");
+}
+
 /// Runs `sherd-node user` with these words, split at blanks, against a node.
 async fn user(cluster: &TestCluster, files: &TrustFiles, words: &str) -> (Option<i32>, String, String) {
     let TrustFiles { ca, cert, key } = files;
@@ -83,6 +133,13 @@ async fn people_change_users_over_certificates() {
     assert_eq!(json["AccessKeyMetadata"][0]["AccessKeyId"], id.as_str());
     assert!(!done("key list ada").await.contains(&secret));
 
+    for bucket in ["bu*", "${aws:username}", "open/pub"] {
+        let (code, _, error) =
+            user(&cluster, &admin, &format!("policy put ada buckets --read {bucket}")).await;
+        assert_eq!((code, error.contains("no name of a bucket")), (Some(1), true), "{error}");
+    }
+    let (code, _, error) = user(&cluster, &admin, "policy put ada buckets --file /dev/zero").await;
+    assert_eq!((code, error.contains("has more than the")), (Some(1), true), "{error}");
     done("policy put ada buckets --read logs --write data").await;
     assert_eq!(done("policy list ada").await, "buckets\n");
     let document: serde_json::Value =
@@ -122,6 +179,40 @@ async fn people_change_users_over_certificates() {
     let (code, _, error) = user(&cluster, &node, "list").await;
     assert_eq!((code, error.contains("has the role node")), (Some(1), true), "{error}");
     assert_eq!(user(&cluster, &admin, "policy put ada p").await.0, Some(2), "it names no document");
+}
+
+/// The user makes a key whenever it has one less than it may, so that the first list of its keys is seldom
+/// the last.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_user_is_disabled_although_it_makes_keys_meanwhile() {
+    let (cluster, roots) = with_iam().await;
+    let admin = cluster.pki.issue("anna", Role::Admin);
+    let key = cluster.node(0).users().user("eve").await;
+    let policy = r#"{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action":"iam:*AccessKey*","Resource":"*"}]}"#;
+    cluster.node(0).users().put_user_policy("eve", policy).await;
+    let eve = roots[2].with_key(&key.id, &key.secret);
+    // A key is active, or was made and is used by now, until none of them is good.
+    let stays = tokio::task::spawn(async move {
+        let mut eve = eve;
+        loop {
+            let made = eve.call("CreateAccessKey", &[("UserName", "eve")]).await;
+            match (made.text("AccessKeyId"), made.text("SecretAccessKey")) {
+                (Some(id), Some(secret)) => {
+                    let next = eve.with_key(id, secret);
+                    eve.call("DeleteAccessKey", &[("UserName", "eve"), ("AccessKeyId", &eve.access_key)])
+                        .await;
+                    eve = next;
+                }
+                _ if made.status == 403 => return,
+                _ => {}
+            }
+        }
+    });
+    let (code, _, error) = user(&cluster, &admin, "disable eve").await;
+    assert_eq!(code, Some(0), "{error}");
+    let listed = roots[0].done("ListAccessKeys", &[("UserName", "eve")]).await;
+    assert!(!listed.body.contains("<Status>Active</Status>"), "{}", listed.body);
+    stays.await.expect("it has no good key");
 }
 
 /// The clients name a good key and send no body, so each keeps its turn until the node gives up on it.

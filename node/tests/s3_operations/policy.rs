@@ -149,16 +149,24 @@ async fn a_public_policy_is_refused_while_the_bucket_blocks_it() {
 
 #[tokio::test]
 async fn a_policy_names_users_that_exist() {
-    let (_node, client) = a_bucket().await;
+    let (node, client) = a_bucket().await;
     let of = |principal: &str| private("p").replace("arn:aws:iam::000000000001:root", principal);
     let put = |policy: String| client.put_bucket_policy().bucket(BUCKET).policy(policy).send();
-    for principal in ["arn:aws:iam::000000000001:user/alice", "arn:aws:iam::111122223333:user/alice", "AIDA"]
-    {
+    for principal in [
+        "arn:aws:iam::000000000001:user/alice",
+        "arn:aws:iam::111122223333:user/alice",
+        "AIDA",
+        "AIDAAAAAAAAAAAAAAAAAA",
+        "AROAAAAAAAAAAAAAAAAAA",
+    ] {
         let refusal = refused(put(of(principal)).await);
         assert_eq!((refusal.status, &*refusal.code), (400, "MalformedPolicy"), "{principal}");
         assert_eq!(refusal.message, "Invalid principal in policy");
     }
     put(of("000000000001")).await.expect("the account");
+    let users = node.users();
+    let made = users.done("CreateUser", &[("UserName", "bob")]).await;
+    put(of(made.text("UserId").expect("an id"))).await.expect("a user that is there");
 }
 
 /// A policy that lets a principal read, and keeps it from what lies below `kept/`.

@@ -21,7 +21,7 @@ pub use bytes::{
 };
 pub use check::OverLimit;
 pub use entries::{Entries, Entry};
-pub use tags::ObjectTags;
+pub use tags::{ObjectTags, is_of_tags};
 
 use smallvec::SmallVec;
 

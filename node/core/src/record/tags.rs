@@ -103,6 +103,13 @@ fn check(tags: &[Tag]) -> Result<(), OverLimit> {
     require(!tags.iter().enumerate().any(is_again), "tag keys")
 }
 
+/// Whether the keys and the values of tags may have a character: the letters, numbers and blanks of Unicode,
+/// and these signs (AWS, for objects, buckets and users alike).
+pub fn is_of_tags(character: char) -> bool {
+    let is_blank = character.is_whitespace() && !character.is_control();
+    is_blank || character.is_alphanumeric() || "_.:/=+-@".contains(character)
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

@@ -94,6 +94,15 @@ impl Policy {
             .flat_map(PrincipalTest::users)
     }
 
+    /// The ids of users that it names as principals: one that no user has is refused, too. Some may stand
+    /// twice.
+    pub fn user_ids(&self) -> impl Iterator<Item = &str> {
+        self.statements
+            .iter()
+            .filter_map(|statement| statement.principals.as_ref())
+            .flat_map(PrincipalTest::ids)
+    }
+
     /// The text with other words in place of principals, for each of which they are asked. All other text
     /// stays.
     pub fn document_naming(&self, principal: &dyn Fn(&str) -> Option<String>) -> String {

@@ -101,15 +101,18 @@ async fn blocks_public_policies(gateway: &Gateway, config: &BucketConfig) -> Out
 /// The ids of the users that a policy names by ARN.
 ///
 /// # Errors
-/// MalformedPolicy where one does not exist.
+/// MalformedPolicy where one does not exist, also one that is named by its id.
 async fn user_ids(gateway: &Gateway, policy: &Policy) -> Outcome<UserIds> {
+    let none = || Refusal::says(Code::MalformedPolicy, "Invalid principal in policy");
     let arns: BTreeSet<&str> = policy.users().collect();
     let mut ids = UserIds::new();
     for arn in arns {
-        match user_of(gateway, arn).await?.filter(|user| user.arn() == arn) {
-            Some(user) => ids.insert(arn.to_owned(), user.id.to_string()),
-            None => return Err(Refusal::says(Code::MalformedPolicy, "Invalid principal in policy").into()),
-        };
+        let user = user_of(gateway, arn).await?.filter(|user| user.arn() == arn).ok_or_else(none)?;
+        ids.insert(arn.to_owned(), user.id.to_string());
+    }
+    let named: BTreeSet<&str> = policy.user_ids().collect();
+    if !named.is_empty() && gateway.iam.users_of_ids(&named).await?.len() < named.len() {
+        return Err(none().into());
     }
     Ok(ids)
 }

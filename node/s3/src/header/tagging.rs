@@ -10,7 +10,7 @@ use percent_encoding::percent_decode_str;
 use s3s::dto::Tag as GivenTag;
 use s3s::xml::{DeError, DeResult, Deserializer};
 use sherd_core::limits::{BUCKET_TAGS_MAX, OBJECT_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
-use sherd_core::record::{ObjectTags, Tag};
+use sherd_core::record::{ObjectTags, Tag, is_of_tags};
 
 use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{self, Access, WRITE_TAGS};
@@ -256,14 +256,8 @@ impl TagOwner {
             Self::Bucket => text.chars().count(),
             Self::Object => text.encode_utf16().count(),
         };
-        length <= most && text.chars().all(is_allowed)
+        length <= most && text.chars().all(is_of_tags)
     }
-}
-
-/// Letters, numbers and blanks of Unicode, and these signs.
-fn is_allowed(character: char) -> bool {
-    let is_blank = character.is_whitespace() && !character.is_control();
-    is_blank || character.is_alphanumeric() || "_.:/=+-@".contains(character)
 }
 
 /// A key or a value out of URL query text.

@@ -44,9 +44,9 @@ pub enum IamError {
         /// Which rule.
         source: InvalidEntity,
     },
-    /// A tag breaks AWS's rules (`InvalidInput`).
-    #[error("a tag has a key of 1 to 128 and a value of at most 256 characters, and no key is there twice")]
-    InvalidTag,
+    /// A tag breaks AWS's rules.
+    #[error(transparent)]
+    InvalidTag(#[from] InvalidTag),
     /// A description is too long (`ValidationError`).
     #[error("a description has at most {} characters", sherd_core::limits::IAM_DESCRIPTION_CHARS_MAX)]
     Description,
@@ -56,6 +56,15 @@ pub enum IamError {
     /// This node was started without a master key: no secret can be kept.
     #[error("this node has no master key, under which secrets are kept: set master_key_file")]
     NoMasterKey,
+    /// The keys of the account are kept under another master key than this node's: a new one would be good
+    /// through this node alone.
+    #[error("the access keys of this account are kept under the master key {kept}; this node has {own}")]
+    OtherMasterKey {
+        /// Names the one that keys are kept under.
+        kept: Fingerprint,
+        /// Names this node's.
+        own: Fingerprint,
+    },
     /// Records could not be read.
     #[error(transparent)]
     Read(#[from] IamReadError),
@@ -65,7 +74,7 @@ pub enum IamError {
 }
 
 impl IamError {
-    /// Whether something may have changed although the call failed.
+    /// Whether this call may have changed something although it failed.
     pub const fn may_have_changed(&self) -> bool {
         match self {
             Self::NoSuchEntity(_)
@@ -74,10 +83,11 @@ impl IamError {
             | Self::LimitExceeded(_)
             | Self::ConcurrentModification
             | Self::Invalid { .. }
-            | Self::InvalidTag
+            | Self::InvalidTag(_)
             | Self::Description
             | Self::MalformedPolicy(_)
-            | Self::NoMasterKey => false,
+            | Self::NoMasterKey
+            | Self::OtherMasterKey { .. } => false,
             Self::Read(_) | Self::Write(_) => true,
         }
     }
@@ -131,6 +141,20 @@ pub enum IamReadError {
     /// The secret is not what was wrapped.
     #[error("the secret of this access key does not open under its master key")]
     DamagedSecret,
+}
+
+impl IamReadError {
+    /// Whether records that could be read are the reason: the same for every request until one is changed.
+    pub(super) const fn is_of_records(&self) -> bool {
+        match self {
+            Self::Register(_) | Self::Changing => false,
+            Self::Undecodable { .. }
+            | Self::MalformedPolicy { .. }
+            | Self::OtherMasterKey { .. }
+            | Self::NoMasterKey { .. }
+            | Self::DamagedSecret => true,
+        }
+    }
 }
 
 /// The entity that is not there.
@@ -215,6 +239,35 @@ pub enum DeleteConflict {
     /// The version in force.
     #[error("Cannot delete the default version of a policy.")]
     DefaultVersion,
+}
+
+/// The rule of AWS that a tag breaks.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidTag {
+    /// The key has no character or too many, or one that tags do not have (`ValidationError`).
+    #[error(
+        "1 validation error detected: Value at 'tags.{place}.member.key' failed to satisfy constraint: Member must have 1 to {} of the characters [\\p{{L}}\\p{{Z}}\\p{{N}}_.:/=+\\-@]",
+        sherd_core::limits::TAG_KEY_CHARS_MAX
+    )]
+    Key {
+        /// Which tag, from 1.
+        place: usize,
+    },
+    /// The value has too many characters, or one that tags do not have (`ValidationError`).
+    #[error(
+        "1 validation error detected: Value at 'tags.{place}.member.value' failed to satisfy constraint: Member must have at most {} of the characters [\\p{{L}}\\p{{Z}}\\p{{N}}_.:/=+\\-@]",
+        sherd_core::limits::TAG_VALUE_CHARS_MAX
+    )]
+    Value {
+        /// Which tag, from 1.
+        place: usize,
+    },
+    /// A key is there twice (`InvalidInput`).
+    #[error("Duplicate tag keys found. Please note that Tag keys are case insensitive.")]
+    Twice,
+    /// A key begins with `aws:` (`InvalidInput`).
+    #[error("System tags cannot be added/updated by requester")]
+    Reserved,
 }
 
 /// A quota.

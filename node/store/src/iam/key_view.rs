@@ -101,9 +101,11 @@ impl Source {
         self.add_part(found, found.document.bytes.len());
     }
 
-    /// Adds a record of which the view keeps that many bytes.
+    /// Adds a record of which the view keeps that many bytes. The time of its write counts: a record that was
+    /// changed and changed back is another one.
     fn add_part<R>(&mut self, found: &FoundRecord<R>, kept: usize) {
         let bytes = &found.document.bytes;
+        self.hasher.update(&found.document.written_ms.to_le_bytes());
         self.hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         self.weight += 2 * kept as u64;
     }

@@ -7,11 +7,14 @@
 //! A crash between the two leaves a record that no user lists. It gives nothing, and no id is given twice.
 
 use sherd_core::iam::{AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, UserRecord};
+use sherd_core::id::RegisterKey;
 use sherd_core::limits::IAM_USER_KEYS_MAX;
 
 use super::error::{IamError, LimitExceeded, MissingEntity, Result};
-use super::master_key::KeySecret;
-use super::records::Step;
+use super::fingerprint::Fingerprint;
+use super::limits::COMPARED_KEYS_MAX;
+use super::master_key::{KeySecret, MasterKey};
+use super::records::{Records, Step};
 use super::{Iam, entity, kind_register, missing};
 
 const USER: EntityKind = EntityKind::User;
@@ -38,10 +41,12 @@ impl Iam {
     /// Makes an access key for a user.
     ///
     /// # Errors
-    /// [`MissingEntity`]; [`LimitExceeded`]; [`IamError::NoMasterKey`]; any of [`IamError`].
+    /// [`MissingEntity`]; [`LimitExceeded`]; [`IamError::NoMasterKey`]; [`IamError::OtherMasterKey`]; any of
+    /// [`IamError`].
     pub async fn create_access_key(&self, user: &str) -> Result<NewKey> {
         let (records, rng) = (self.inner.records.clone(), &*self.inner.rng);
         let master_key = self.require_master_key()?;
+        check_master_key(&records, master_key).await?;
         let (register, name) = (kind_register(USER, user)?, user.to_owned());
         let owner = entity::<UserRecord>(&records, USER, user).await?;
         if owner.keys.len() >= IAM_USER_KEYS_MAX {
@@ -149,6 +154,31 @@ impl Iam {
         let user_name = owner.ok_or_else(|| missing_key(key))?.record.name;
         let last_use = records.read::<KeyUse>(id.register_of_use()).await?.map(|found| found.record);
         Ok(KeyOwner { user_name, last_use })
+    }
+}
+
+/// Refuses a master key under which none of the account's keys is kept, where it has some: a key that is made
+/// under it would fail through the nodes that have the other one. Of some keys that one is kept under it is
+/// enough.
+async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
+    let (names, _) = records.objects.document_names(AccessKeyId::REGISTERS, None, COMPARED_KEYS_MAX).await?;
+    let mut other = None;
+    for name in names {
+        let Some(key) = records.read::<KeyRecord>(RegisterKey::bucket(name)).await? else { continue };
+        let key = key.record;
+        let owner = records.read::<UserRecord>(kind_register(USER, &key.user.name)?).await?;
+        if !owner.is_some_and(|owner| owner.record.keys.contains(&key.id)) {
+            continue;
+        }
+        let kept = Fingerprint(key.secret.fingerprint);
+        if kept == own.fingerprint() {
+            return Ok(());
+        }
+        other = Some(kept);
+    }
+    match other {
+        Some(kept) => Err(IamError::OtherMasterKey { kept, own: own.fingerprint() }),
+        None => Ok(()),
     }
 }
 

@@ -8,7 +8,8 @@ pub(super) const CHANGE_TRIES: usize = 16;
 pub(super) const COMPOSE_TRIES: usize = 32;
 /// How long a request waits for a view that changes come between, at most: two periods of a view.
 pub(super) const COMPOSE_WAIT: Duration = Duration::from_secs(4);
-/// How long an unknown key is remembered, from the beginning of its read.
+/// How long it is remembered that a key is unknown, or that its records give no view, from the beginning of
+/// the read.
 pub(super) const UNKNOWN_PERIOD: Duration = Duration::from_secs(1);
 /// Bytes that all remembered views count for. One that counts for more than a sixteenth is not remembered:
 /// 110 managed policies of 6,144 bytes, as many as a user may have, count for 1.3 MiB.
@@ -21,6 +22,9 @@ pub(super) const GOOD_KEYS_MAX: usize = 1 << 16;
 pub(super) const PARSED_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that a parsed policy counts for beside its document.
 pub(super) const PARSED_BYTES: u64 = 1 << 10;
+/// Pages of listings that are read at one time: each has some 10 MiB of records in memory where all are as
+/// long as they may be.
+pub(super) const PAGES_AT_ONCE: usize = 16;
 /// Records that a listing reads at one time.
 pub(super) const READS_AT_ONCE: usize = 16;
 /// Names that one page of a listing looks at, at most.
@@ -31,3 +35,8 @@ pub(super) const USES_MAX: usize = 10_000;
 pub(super) const USE_EVERY_MS: u64 = 15 * 60 * 1000;
 /// Writes of last uses at one time: a use that finds no place is noted by a later one.
 pub(super) const USE_WRITES_MAX: usize = 16;
+/// Keys that are looked at before one is made, to see under which master key they are kept. Where a node made
+/// keys under a wrong one, others are among these.
+pub(super) const COMPARED_KEYS_MAX: usize = 16;
+/// Bytes of records that one page of a listing holds, about: 25 managed policies of five long versions each.
+pub(super) const LISTED_BYTES: usize = 4 << 20;

@@ -21,7 +21,7 @@ mod groups;
 mod keys;
 mod policies;
 
-pub use error::{DeleteConflict, IamError, IamReadError, LimitExceeded, MissingEntity, Result};
+pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
 pub use fingerprint::Fingerprint;
 pub use key_view::{KeyLookup, KeyView};
 pub use keys::{KeyOwner, NewKey};
@@ -37,12 +37,12 @@ use sherd_core::env::Rng;
 use sherd_core::iam::{AccessKeyId, Account, EntityKind, EntityRef, check_path};
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::{IAM_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
-use sherd_core::record::Tag;
+use sherd_core::record::{Tag, is_of_tags};
 
 use crate::cluster::asker::Gateways;
 use crate::object::Objects;
 use crate::observe::trace;
-use crate::views::{self as view_cache, ChangedViews, ForgetCalls};
+use crate::views::{self as view_cache, ChangedViews, ForgetCalls, ForgetRounds};
 use key_view::{Composer, EntityRecord};
 use records::{Record, Records, Step};
 use uses::KeyUses;
@@ -71,7 +71,7 @@ pub struct Iam {
 struct Inner {
     records: Records,
     views: IamViews,
-    calls: ForgetCalls,
+    rounds: ForgetRounds,
     uses: KeyUses,
     rng: Arc<dyn Rng>,
 }
@@ -80,10 +80,11 @@ impl Iam {
     /// Builds it.
     pub fn new(config: IamConfig) -> Self {
         let IamConfig { objects, rng, master_key, others } = config;
-        let records = Records { objects };
+        let records = Records::new(objects);
         let views = IamViews::new(Composer::new(records.clone(), master_key));
-        let (calls, uses) = (ForgetCalls::new(others), KeyUses::new(records.clone()));
-        Self { inner: Arc::new(Inner { records, views, calls, uses, rng }) }
+        let rounds = ForgetRounds::new(ForgetCalls::new(others), ChangedViews::Iam);
+        let uses = KeyUses::new(records.clone());
+        Self { inner: Arc::new(Inner { records, views, rounds, uses, rng }) }
     }
 
     /// The view of an access key, where it was read in the last two seconds. Reads no register and allocates
@@ -109,8 +110,11 @@ impl Iam {
         access_key: &str,
     ) -> std::result::Result<Option<Arc<KeyView>>, IamReadError> {
         let Some(id) = AccessKeyId::parse(access_key) else { return Ok(None) };
-        let view = view_cache::look_up(&self.inner.views, &IamName::Key(id)).await?;
-        Ok(view.key().and_then(KeyLookup::view))
+        match view_cache::look_up(&self.inner.views, &IamName::Key(id)).await? {
+            IamView::Key(key) => Ok(key.view()),
+            IamView::Unusable(error) => Err(error),
+            IamView::Account(_) => Ok(None),
+        }
     }
 
     /// Forgets all views, as another node has changed a record: later requests read the records, and reads
@@ -128,7 +132,7 @@ impl Iam {
     pub fn remembered_account(&self) -> Option<Account> {
         match view_cache::remembered(&self.inner.views, &IamName::Account) {
             Some(IamView::Account(account)) => Some(account),
-            Some(IamView::Key(_)) | None => None,
+            Some(IamView::Key(_) | IamView::Unusable(_)) | None => None,
         }
     }
 
@@ -139,7 +143,7 @@ impl Iam {
     pub async fn account_view(&self) -> std::result::Result<Account, IamReadError> {
         match view_cache::look_up(&self.inner.views, &IamName::Account).await? {
             IamView::Account(account) => Ok(account),
-            IamView::Key(_) => Ok(Account::default()),
+            IamView::Key(_) | IamView::Unusable(_) => Ok(Account::default()),
         }
     }
 
@@ -156,13 +160,14 @@ impl Iam {
         .await
     }
 
-    /// Whether this node has a master key.
+    /// This node's master key.
     fn require_master_key(&self) -> Result<&MasterKey> {
         self.inner.views.composer.master_key.as_ref().ok_or(IamError::NoMasterKey)
     }
 
     /// Makes a change, and returns when it is in force through every node. It goes on although its request is
-    /// dropped.
+    /// dropped. All nodes forget also where the call changed nothing, or does not find the entity that it is
+    /// to remove: its first try may have been committed through a node that died before the others forgot.
     async fn change<R: Send + 'static>(
         &self,
         what: &'static str,
@@ -171,8 +176,12 @@ impl Iam {
         let iam = self.clone();
         let change = async move {
             let changed = work.await;
-            if changed.as_ref().err().is_none_or(IamError::may_have_changed) {
-                iam.inner.calls.everywhere(ChangedViews::Iam, || iam.forget()).await;
+            let may_be_new = match &changed {
+                Ok(_) | Err(IamError::NoSuchEntity(_)) => true,
+                Err(error) => error.may_have_changed(),
+            };
+            if may_be_new {
+                iam.inner.rounds.everywhere(|| iam.forget()).await;
             }
             changed
         };
@@ -227,19 +236,30 @@ fn checked_path(path: &str) -> Result<()> {
     check_path(path).map_err(|source| IamError::Invalid { field: "path", source })
 }
 
+fn checked_tag_count(tags: &[Tag]) -> Result<()> {
+    let too_many = LimitExceeded::Quota { quota: "TagsPerResource", max: IAM_TAGS_MAX };
+    if tags.len() > IAM_TAGS_MAX { Err(too_many.into()) } else { Ok(()) }
+}
+
 fn checked_tags(tags: &[Tag]) -> Result<()> {
-    if tags.len() > IAM_TAGS_MAX {
-        return Err(LimitExceeded::Quota { quota: "TagsPerResource", max: IAM_TAGS_MAX }.into());
+    checked_tag_count(tags)?;
+    let is_text = |text: &str, max: usize| text.chars().count() <= max && text.chars().all(is_of_tags);
+    for (place, Tag { key, value }) in (1..).zip(tags) {
+        if key.is_empty() || !is_text(key, TAG_KEY_CHARS_MAX) {
+            return Err(InvalidTag::Key { place }.into());
+        }
+        if !is_text(value, TAG_VALUE_CHARS_MAX) {
+            return Err(InvalidTag::Value { place }.into());
+        }
+        let key = key.to_lowercase();
+        if key.starts_with("aws:") {
+            return Err(InvalidTag::Reserved.into());
+        }
+        if tags.iter().take(place - 1).any(|other| other.key.to_lowercase() == key) {
+            return Err(InvalidTag::Twice.into());
+        }
     }
-    let is_good = |tag: &Tag| {
-        (1..=TAG_KEY_CHARS_MAX).contains(&tag.key.chars().count())
-            && tag.value.chars().count() <= TAG_VALUE_CHARS_MAX
-    };
-    let is_twice = |at: usize, tag: &Tag| {
-        tags.iter().take(at).any(|other| other.key.to_lowercase() == tag.key.to_lowercase())
-    };
-    let are_good = tags.iter().enumerate().all(|(at, tag)| is_good(tag) && !is_twice(at, tag));
-    if are_good { Ok(()) } else { Err(IamError::InvalidTag) }
+    Ok(())
 }
 
 #[cfg(test)]

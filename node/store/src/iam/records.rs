@@ -1,15 +1,17 @@
 //! IAM's records as documents: read, listed, and changed by compare-and-set of the record that was read.
 
-use futures::{StreamExt, TryStreamExt, stream};
+use std::sync::Arc;
 
 use bytes::Bytes;
+use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::Semaphore;
 
 use sherd_core::codec::DecodeError;
 use sherd_core::iam::{Account, EntityKind, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, UserRecord};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use super::error::{IamError, IamReadError, Result};
-use super::limits::{CHANGE_TRIES, LISTED_NAMES_MAX, READS_AT_ONCE};
+use super::limits::{CHANGE_TRIES, LISTED_BYTES, LISTED_NAMES_MAX, PAGES_AT_ONCE, READS_AT_ONCE};
 use crate::object::Objects;
 use crate::object::documents::{Document, DocumentRefusal};
 
@@ -62,9 +64,15 @@ pub struct Page<R> {
 #[derive(Debug, Clone)]
 pub(super) struct Records {
     pub(super) objects: Objects,
+    /// Pages of listings that are read at one time.
+    pages: Arc<Semaphore>,
 }
 
 impl Records {
+    pub(super) fn new(objects: Objects) -> Self {
+        Self { objects, pages: Arc::new(Semaphore::new(PAGES_AT_ONCE)) }
+    }
+
     pub(super) async fn read<R: Record>(
         &self,
         register: RegisterKey,
@@ -97,12 +105,18 @@ impl Records {
     {
         for _ in 0..CHANGE_TRIES {
             let found = self.read::<R>(register.clone()).await?;
-            let (record, before) = found.map(|found| (found.record, found.document.body)).unzip();
+            let (record, known) = found.map(|found| (found.record, found.document)).unzip();
+            let (known, before) = known.map(|known| (known.bytes, known.body)).unzip();
             let (step, outcome) = decide(record).await?;
             let documents = self.objects.documents();
             let changed = match step {
                 Step::Put(record) => {
                     let bytes = record.to_bytes();
+                    // The same bytes are not written again: views of them keep their identity, and the rights
+                    // that were compiled for it.
+                    if known.as_ref() == Some(&bytes) {
+                        return Ok(outcome);
+                    }
                     documents.replace(register.clone(), before, bytes, self.objects.now_ms()).await
                 }
                 Step::Remove if before.is_some() => documents.remove(register, before).await,
@@ -124,7 +138,8 @@ impl Records {
         }
     }
 
-    /// Lists the records that `keep` takes, of the names behind `marker`.
+    /// Lists the records that `keep` takes, of the names behind `marker`. The page ends early where its
+    /// records are long.
     pub(super) async fn list<R: Record>(
         &self,
         kind: EntityKind,
@@ -132,6 +147,7 @@ impl Records {
         max: usize,
         keep: impl Fn(&R) -> bool + Send + Sync,
     ) -> Result<Page<R>> {
+        let _place = self.pages.acquire().await;
         let prefix = kind.registers();
         let after = marker.map(|marker| format!("{prefix}{}", marker.to_ascii_lowercase()));
         let (names, stopped) = self.objects.document_names(prefix, after, LISTED_NAMES_MAX).await?;
@@ -140,13 +156,14 @@ impl Records {
         };
         let mut reads = stream::iter(names).map(read).buffered(READS_AT_ONCE);
         let mut page = Page { records: Vec::new(), next: None };
-        let mut last = None;
+        let (mut last, mut bytes) = (None, 0);
         while let Some((found, name)) = reads.try_next().await? {
             if let Some(found) = found.filter(|found| keep(&found.record)) {
-                if page.records.len() >= max {
+                if page.records.len() >= max || bytes >= LISTED_BYTES {
                     page.next = last;
                     return Ok(page);
                 }
+                bytes += found.document.bytes.len();
                 page.records.push(found.record);
             }
             last = marker_of(prefix, name.as_str());

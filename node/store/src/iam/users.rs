@@ -1,12 +1,14 @@
 //! Users, their tags, and the groups that they are in.
 
+use std::collections::BTreeSet;
+
 use sherd_core::iam::{EntityId, EntityKind, GroupRecord, ManagedPolicy, PolicySet, UserRecord};
 use sherd_core::limits::IAM_GROUPS_MAX;
 use sherd_core::record::Tag;
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Step};
-use super::{Iam, checked_path, checked_tags, entity, kind_register, living, missing};
+use super::{Iam, checked_path, checked_tag_count, checked_tags, entity, kind_register, living, missing};
 
 const USER: EntityKind = EntityKind::User;
 
@@ -75,6 +77,14 @@ impl Iam {
         self.inner.records.list(USER, marker, max, is_below).await
     }
 
+    /// The users that have these ids. Reads the records of all users.
+    ///
+    /// # Errors
+    /// Any of [`IamError`].
+    pub async fn users_of_ids(&self, ids: &BTreeSet<&str>) -> Result<Vec<UserRecord>> {
+        self.inner.records.all(USER, |user: &UserRecord| ids.contains(user.id.as_str())).await
+    }
+
     /// Gives a user another path.
     ///
     /// # Errors
@@ -94,7 +104,7 @@ impl Iam {
             user.tags
                 .retain(|known| tags.iter().all(|tag| tag.key.to_lowercase() != known.key.to_lowercase()));
             user.tags.extend(tags.iter().cloned());
-            checked_tags(&user.tags)
+            checked_tag_count(&user.tags)
         };
         self.try_change_user(name, tag).await
     }

@@ -3,7 +3,15 @@
 //! A view of a key is composed of several records. A change forgets all views at once on every node before it
 //! returns, and a view is composed again where a forget came between its first read and its last, or where
 //! that took two seconds. So a view shows at most one change in part, and that one had not returned when the
-//! view's read began. Guards I-21.
+//! view's read began.
+//!
+//! ```text
+//! read 1: key user policy | read 2: key user policy      forgets come in both, by changes of other users
+//!                         ^ the same records in both: so they all were here, at one moment
+//! ```
+//! Where forgets come all the time, two reads behind each other that find the same records are an answer for
+//! the requests that wait, which began before; no later request takes it. So one user's changes do not keep
+//! another's requests waiting. Guards I-21.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +41,8 @@ pub(super) enum IamName {
 #[derive(Debug, Clone)]
 pub(super) enum IamView {
     Key(KeyLookup),
+    /// The records of a key are there, and give no view: why.
+    Unusable(IamReadError),
     Account(Account),
 }
 
@@ -62,7 +72,10 @@ impl IamViews {
         match name {
             IamName::Key(id) => {
                 let before = self.cache.last(name).and_then(IamView::key);
-                let found = self.composer.compose(*id, before).await?;
+                let found = match self.composer.compose(*id, before).await {
+                    Err(error) if error.is_of_records() => return Ok(IamView::Unusable(error)),
+                    found => found?,
+                };
                 match &found {
                     KeyLookup::Known(_) if self.good.peek(id).is_none() => self.good.insert(*id, ()),
                     KeyLookup::Known(_) => {}
@@ -79,10 +92,22 @@ impl IamViews {
 }
 
 impl IamView {
+    /// Whether two reads, one behind the other, found the same records: so they were at one moment between.
+    fn is_same_as(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Key(KeyLookup::Known(one)), Self::Key(KeyLookup::Known(other))) => one.is_same_as(other),
+            // Each of these is decided by one record alone.
+            (Self::Key(KeyLookup::Unknown), Self::Key(KeyLookup::Unknown)) => true,
+            (Self::Account(one), Self::Account(other)) => one == other,
+            (Self::Unusable(one), Self::Unusable(other)) => one == other,
+            _ => false,
+        }
+    }
+
     pub(super) fn key(self) -> Option<KeyLookup> {
         match self {
             Self::Key(key) => Some(key),
-            Self::Account(_) => None,
+            Self::Unusable(_) | Self::Account(_) => None,
         }
     }
 }
@@ -95,13 +120,13 @@ impl ViewSource for IamViews {
     fn weight(view: &IamView) -> u64 {
         match view {
             IamView::Key(KeyLookup::Known(view)) => view.weight(),
-            IamView::Key(KeyLookup::Unknown) | IamView::Account(_) => VIEW_BYTES,
+            IamView::Key(KeyLookup::Unknown) | IamView::Unusable(_) | IamView::Account(_) => VIEW_BYTES,
         }
     }
 
     fn period(view: &IamView) -> Duration {
         match view {
-            IamView::Key(KeyLookup::Unknown) => UNKNOWN_PERIOD,
+            IamView::Key(KeyLookup::Unknown) | IamView::Unusable(_) => UNKNOWN_PERIOD,
             IamView::Key(KeyLookup::Known(_)) | IamView::Account(_) => VIEW_PERIOD,
         }
     }
@@ -116,15 +141,23 @@ impl ViewSource for IamViews {
 
     async fn read_view(&self, name: &IamName, first: LookupStart) -> Result<IamView, IamReadError> {
         let (mut start, until) = (first, Instant::now() + COMPOSE_WAIT);
+        let mut before: Option<IamView> = None;
         for _ in 0..COMPOSE_TRIES {
             let read = timeout_at(start.ends_at(), self.read_once(name)).await;
-            if let Ok(read) = read {
-                let view = read?;
-                if self.cache.is_valid(name, start) {
-                    self.cache.fill(start, name, view.clone());
-                    return Ok(view);
+            before = match read {
+                Ok(read) => {
+                    let view = read?;
+                    if self.cache.is_valid(name, start) {
+                        self.cache.fill(start, name, view.clone());
+                        return Ok(view);
+                    }
+                    if before.is_some_and(|before| before.is_same_as(&view)) {
+                        return Ok(view);
+                    }
+                    Some(view)
                 }
-            }
+                Err(_too_late) => None,
+            };
             if Instant::now() >= until {
                 break;
             }

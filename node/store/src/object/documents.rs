@@ -34,6 +34,8 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
     /// Distinguishes it from what its register had before and will have.
     pub(crate) body: Body,
+    /// When it was written, by the wall clock of the node that wrote it, in milliseconds.
+    pub(crate) written_ms: u64,
 }
 
 /// Why a document was not changed.
@@ -136,11 +138,12 @@ impl Documents {
         let route = self.cluster.route(register);
         for _ in 0..DOCUMENT_TRIES {
             let Some(found) = self.registers.read_at(&route).await? else { return Ok(None) };
-            let Some((_, content)) = found.object().and_then(Object::current) else { return Ok(None) };
-            let data = match &content.body {
+            let Some((version, content)) = found.object().and_then(Object::current) else { return Ok(None) };
+            let (body, written_ms) = (content.body.clone(), version.modified_ms);
+            let data = match &body {
                 Body::Inline { .. } => match self.registers.inline(&route, &found).await {
                     RowAnswer::Given(bytes) => {
-                        return Ok(Some(Document { bytes, body: content.body.clone() }));
+                        return Ok(Some(Document { bytes, body, written_ms }));
                     }
                     RowAnswer::MovedOn => continue,
                     // Volumes that were not asked may hold what these cannot read: a write finds it.
@@ -153,12 +156,12 @@ impl Documents {
                 Body::Data(data) => *data,
                 Body::Parts(_) | Body::Manifest { .. } => return Err(Failure::Unavailable),
             };
-            let mut body = stripe::read(&self.bodies.stripes, route.key(), data, 0..data.size);
+            let mut read = stripe::read(&self.bodies.stripes, route.key(), data, 0..data.size);
             let mut bytes = BytesMut::new();
-            while let Some(next) = body.next().await {
+            while let Some(next) = read.next().await {
                 bytes.extend_from_slice(&next.map_err(|_| Failure::Unavailable)?);
             }
-            return Ok(Some(Document { bytes: bytes.freeze(), body: content.body.clone() }));
+            return Ok(Some(Document { bytes: bytes.freeze(), body, written_ms }));
         }
         Err(Failure::Unavailable)
     }

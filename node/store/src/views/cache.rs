@@ -2,13 +2,15 @@
 //!
 //! A view is as old as the beginning of its read, by this node's monotonic clock. A read that began before a
 //! `forget` of its view fills nothing: each part of the names has a number that `forget` raises under the
-//! lock under which a read fills. Requests take none of these locks.
+//! lock under which a read fills. Requests take none of these locks. Where all views are forgotten, one
+//! number is raised that each view has from the beginning of its read: what was read before is never taken,
+//! and is kept to compare the next read with.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::marker::PhantomData;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use futures::future::{BoxFuture, Shared, WeakShared};
 use parking_lot::Mutex;
@@ -30,6 +32,8 @@ pub(crate) struct ViewCache<S: ViewSource> {
     views: Cache<S::Name, Arc<CachedView<S::View>>, ViewWeight<S>>,
     /// How often a view of each part of the names was forgotten.
     forgotten: [Mutex<u64>; VIEW_PARTS],
+    /// How often all views were forgotten.
+    all_forgotten: AtomicU64,
     /// Reads under way that requests wait for, or refresh a view.
     pub(crate) lookups: Mutex<HashMap<S::Name, LookupUnderWay<S>>>,
     /// Places of views that are refreshed at one time.
@@ -40,7 +44,7 @@ pub(crate) struct ViewCache<S: ViewSource> {
 #[derive(Debug)]
 struct CachedView<V> {
     view: V,
-    began: Instant,
+    start: LookupStart,
     /// Whether a refresh of it was begun.
     is_refreshed: AtomicBool,
 }
@@ -51,6 +55,8 @@ pub(crate) struct LookupStart {
     began: Instant,
     /// Times that views of its part of the names had been forgotten.
     forgotten: u64,
+    /// Times that all views had been forgotten.
+    all_forgotten: u64,
 }
 
 /// A read under way.
@@ -81,7 +87,8 @@ impl LookupStart {
     /// Whether a request that begins now may take the outcome of this read: what it finds is not older than a
     /// fresh view, and the view was not forgotten since.
     pub(super) fn may_be_joined_by(self, now: Self) -> bool {
-        self.forgotten == now.forgotten && now.began.duration_since(self.began) < REFRESH_AFTER
+        (self.forgotten, self.all_forgotten) == (now.forgotten, now.all_forgotten)
+            && now.began.duration_since(self.began) < REFRESH_AFTER
     }
 
     /// From when on what this read finds is too old to be taken.
@@ -105,6 +112,7 @@ impl<S: ViewSource> ViewCache<S> {
         Self {
             views: Cache::with_options(options, ViewWeight(PhantomData), hasher, lifecycle),
             forgotten: std::array::from_fn(|_| Mutex::default()),
+            all_forgotten: AtomicU64::new(0),
             lookups: Mutex::default(),
             refreshes: Arc::new(Semaphore::new(REFRESHES_MAX)),
         }
@@ -113,15 +121,16 @@ impl<S: ViewSource> ViewCache<S> {
     /// A view, if it is young enough, and whether its refresh is to begin now. True for one caller.
     pub(super) fn get(&self, name: &S::Name) -> Option<(S::View, bool)> {
         let cached = self.views.get(name)?;
-        let age = cached.began.elapsed();
-        if age >= S::period(&cached.view) {
+        let age = cached.start.began.elapsed();
+        if age >= S::period(&cached.view) || cached.start.all_forgotten != self.all_forgotten() {
             return None;
         }
         let is_due = age >= REFRESH_AFTER && !cached.is_refreshed.swap(true, Ordering::Relaxed);
         Some((cached.view.clone(), is_due))
     }
 
-    /// The last view of a name, however old: what it was parsed from may be the same still.
+    /// The last view of a name, however old, also where all were forgotten since: what it was parsed from may
+    /// be the same still.
     pub(crate) fn last(&self, name: &S::Name) -> Option<S::View> {
         self.views.peek(name).map(|cached| cached.view.clone())
     }
@@ -135,23 +144,26 @@ impl<S: ViewSource> ViewCache<S> {
 
     /// To be called before a view is read.
     pub(crate) fn start(&self, name: &S::Name) -> LookupStart {
-        LookupStart { began: Instant::now(), forgotten: *self.part(name).lock() }
+        let all_forgotten = self.all_forgotten();
+        LookupStart { began: Instant::now(), forgotten: *self.part(name).lock(), all_forgotten }
     }
 
     /// Whether a view was neither forgotten since this read of it began, nor is too old to be taken.
     pub(crate) fn is_valid(&self, name: &S::Name, start: LookupStart) -> bool {
-        *self.part(name).lock() == start.forgotten && Instant::now() < start.ends_at()
+        *self.part(name).lock() == start.forgotten
+            && start.all_forgotten == self.all_forgotten()
+            && Instant::now() < start.ends_at()
     }
 
     /// Remembers what a read found, unless the view was forgotten since it began, or a read that began later
     /// has filled it: views do not go back.
     pub(crate) fn fill(&self, start: LookupStart, name: &S::Name, view: S::View) {
         let part = self.part(name).lock();
-        let is_latest = self.views.peek(name).is_none_or(|known| known.began <= start.began);
-        if *part == start.forgotten && is_latest {
-            let LookupStart { began, .. } = start;
+        let is_latest = self.views.peek(name).is_none_or(|known| known.start.began <= start.began);
+        // Where all are forgotten behind this look, the view is filled and never taken.
+        if *part == start.forgotten && start.all_forgotten == self.all_forgotten() && is_latest {
             let is_refreshed = AtomicBool::new(false);
-            self.views.insert(name.clone(), Arc::new(CachedView { view, began, is_refreshed }));
+            self.views.insert(name.clone(), Arc::new(CachedView { view, start, is_refreshed }));
         }
     }
 
@@ -162,13 +174,13 @@ impl<S: ViewSource> ViewCache<S> {
         self.views.remove(name);
     }
 
-    /// Drops what is known of all names. A read that began before fills nothing: it filled before the number
-    /// of its part was raised, and is cleared, or looks at the number later.
+    /// Marks what is known of all names as too old, and what reads under way will find.
     pub(crate) fn forget_all(&self) {
-        for part in &self.forgotten {
-            *part.lock() += 1;
-        }
-        self.views.clear();
+        self.all_forgotten.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn all_forgotten(&self) -> u64 {
+        self.all_forgotten.load(Ordering::SeqCst)
     }
 
     fn part(&self, name: &S::Name) -> &Mutex<u64> {
@@ -288,13 +300,14 @@ mod tests {
         let bucket = view("bucket", 4);
         let forgets: [fn(&ViewCache<Sized>); 2] =
             [|cache| cache.forget(&"bucket".to_owned()), ViewCache::forget_all];
-        for forget in forgets {
+        // Where all are forgotten, the last one is there to compare with.
+        for (forget, last) in forgets.into_iter().zip([None, Some(bucket.clone())]) {
             let cache = cache();
             let start = cache.start(&bucket.0);
             assert!(start.may_be_joined_by(cache.start(&bucket.0)));
             put(&cache, &bucket);
             forget(&cache);
-            assert_eq!((held(&cache, &bucket), cache.last(&bucket.0)), (None, None));
+            assert_eq!((held(&cache, &bucket), cache.last(&bucket.0)), (None, last));
             assert!(!cache.is_valid(&bucket.0, start));
             cache.fill(start, &bucket.0, bucket.clone());
             assert_eq!(held(&cache, &bucket), None);

@@ -10,7 +10,7 @@ mod look_up;
 mod forget;
 
 pub(crate) use cache::{LookupStart, ViewCache};
-pub(crate) use forget::{ChangedViews, ForgetCalls};
+pub(crate) use forget::{ChangedViews, ForgetCalls, ForgetRounds};
 pub(crate) use look_up::{look_up, remembered};
 
 #[cfg(test)]

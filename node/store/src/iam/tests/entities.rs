@@ -145,9 +145,26 @@ async fn tags_have_awss_limits_and_replace_those_of_their_keys() {
     assert_eq!(tags(&iam.user("ada").await.expect("there")), ["b=2", "A=3", "c="]);
     iam.untag_user("ada", vec!["b".to_owned(), "none".to_owned()]).await.expect("untagged");
     assert_eq!(tags(&iam.user("ada").await.expect("there")), ["A=3", "c="]);
-    for bad in [vec![tag("", "v")], vec![tag("k", &"v".repeat(257))], vec![tag("k", "1"), tag("K", "2")]] {
-        assert!(matches!(iam.tag_user("ada", bad).await, Err(IamError::InvalidTag)));
+    let (key, value) = (InvalidTag::Key { place: 1 }, InvalidTag::Value { place: 2 });
+    let bad = [
+        (vec![tag("", "v")], key),
+        (vec![tag(&"k".repeat(129), "v")], key),
+        (vec![tag("a\u{fffe}", "v")], key),
+        (vec![tag("a\n", "v")], key),
+        (vec![tag("a;b", "v")], key),
+        (vec![tag("j", "v"), tag("k", &"v".repeat(257))], value),
+        (vec![tag("j", "v"), tag("k", "\u{0}")], value),
+        (vec![tag("j", "v"), tag("k", "\u{7f}")], value),
+        (vec![tag("k", "1"), tag("K", "2")], InvalidTag::Twice),
+        (vec![tag("aws:k", "v")], InvalidTag::Reserved),
+        (vec![tag("AWS:k", "v")], InvalidTag::Reserved),
+    ];
+    for (bad, why) in bad {
+        let refused = iam.tag_user("ada", bad).await;
+        assert!(matches!(refused, Err(IamError::InvalidTag(found)) if found == why), "{refused:?}");
     }
+    iam.tag_user("ada", vec![tag("\u{fc} \u{65e5}_.:/=+-@", "\u{a0}1")]).await.expect("tagged");
+    iam.untag_user("ada", vec!["\u{fc} \u{65e5}_.:/=+-@".to_owned()]).await.expect("untagged");
     let many = (0..49).map(|n| tag(&format!("k{n}"), "v")).collect();
     assert!(is_over_limit(&iam.tag_user("ada", many).await), "51 together");
     node.close().await;

@@ -59,8 +59,43 @@ async fn a_key_under_another_master_key_is_no_unknown_key() {
         let refused = refused.expect("nothing can be kept");
         assert!(matches!(refused, IamError::NoMasterKey) && refused.to_string().contains("master_key_file"));
     }
+    // The refusal is remembered as long as an unknown key, so that no later request reads the records for it.
+    let view = without.inner.views.cache.last(&IamName::Key(key.key.id)).expect("remembered");
+    assert!(matches!(view, IamView::Unusable(IamReadError::NoMasterKey { .. })), "{view:?}");
+    assert_eq!(<IamViews as crate::views::ViewSource>::period(&view), limits::UNKNOWN_PERIOD);
+    assert!(without.remembered_key(key.key.id.as_str()).is_none(), "it is not unknown");
     let shown = format!("{key:?} {iam:?}");
     assert!(!shown.contains(&**key.secret.expose()));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_key_is_made_under_another_master_key_than_those_that_are_there() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let other = MasterKey::new(&[8; MasterKey::BYTES]);
+    let other_node = iam_with(&node, None, Some(other.clone()));
+    let key = user_with_key(&iam, "ada").await;
+    other_node.create_user(user_of("bob")).await.expect("it has no secret");
+    let refused = other_node.create_access_key("bob").await.expect_err("it is good through no other node");
+    assert!(matches!(refused, IamError::OtherMasterKey { .. }), "{refused}");
+    for print in [master_key().fingerprint(), other.fingerprint()] {
+        assert!(refused.to_string().contains(&print.to_string()), "{refused}");
+    }
+    assert_eq!(iam.access_keys("bob").await.expect("there"), []);
+    iam.create_access_key("bob").await.expect("it is the account's");
+    // Where no key is left, nothing is kept under the first one.
+    for user in ["ada", "bob"] {
+        for key in iam.access_keys(user).await.expect("there") {
+            iam.delete_access_key(user, key.id.as_str()).await.expect("deleted");
+        }
+    }
+    let left = key.key.clone();
+    let put = move |_: Option<sherd_core::iam::KeyRecord>| Ok((records::Step::Put(left.clone()), ()));
+    iam.inner.records.change(&key.key.id.register(), put).await.expect("a record that no user lists");
+    let made = other_node.create_access_key("bob").await.expect("the first one");
+    assert!(judged_by(&other_node, &made).await.is_some());
     node.close().await;
 }
 

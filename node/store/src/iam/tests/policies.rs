@@ -106,3 +106,34 @@ async fn ten_managed_policies_are_attached_at_most() {
     assert_eq!(conflict(iam.delete_group("ops").await), DeleteConflict::AttachedPolicies);
     node.close().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_page_of_long_policies_ends_early_and_goes_on() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    // White space does not count for the size of a document.
+    let document = format!("{ALLOW}{}", " ".repeat(120 << 10));
+    let names: Vec<String> = (0..9).map(|n| format!("p{n}")).collect();
+    for name in &names {
+        iam.create_policy(NewPolicy { document: document.clone(), ..policy_of(name) })
+            .await
+            .expect("created");
+        for _ in 0..4 {
+            iam.create_policy_version(name, document.clone(), false).await.expect("added");
+        }
+    }
+    let (mut found, mut pages, mut marker) = (Vec::new(), 0, None::<String>);
+    loop {
+        let page = iam.list_policies("/", marker.as_deref(), 1_000).await.expect("readable");
+        found.extend(page.records.into_iter().map(|policy| policy.name));
+        pages += 1;
+        marker = page.next;
+        if marker.is_none() {
+            break;
+        }
+    }
+    assert_eq!(found, names);
+    assert!(pages > 1, "5.4 MB in one page");
+    node.close().await;
+}
