@@ -120,11 +120,9 @@ impl fmt::Write for EscapingWriter<'_, '_> {
                 '>' => self.0.write_str("&gt;")?,
                 '"' => self.0.write_str("&quot;")?,
                 '\r' => self.0.write_str("&#13;")?,
-                // XML has no other control characters.
-                letter if letter.is_control() && !matches!(letter, '\t' | '\n') => {
-                    self.0.write_char('\u{fffd}')?;
-                }
-                letter => self.0.write_char(letter)?,
+                '\t' | '\n' | '\u{20}'..='\u{fffd}' | '\u{10000}'.. => self.0.write_char(letter)?,
+                // XML 1.0 has no way to write the others.
+                _ => self.0.write_char('\u{fffd}')?,
             }
         }
         Ok(())
@@ -181,7 +179,8 @@ mod tests {
     async fn results_and_refusals_have_the_form_of_the_api() {
         let mut result = Elements::default();
         result.within("User", |user| {
-            user.text("UserName", "a<b>&\"\u{1}").time("CreateDate", 1_764_181_800_000);
+            user.text("UserName", "a<b>&\"\u{1}\u{b}\u{0}\u{fffe}\u{ffff}\u{7f}\u{1f600}")
+                .time("CreateDate", 1_764_181_800_000);
         });
         result.list("Tags", ["k"], |tag, key| {
             tag.text("Key", key);
@@ -192,7 +191,7 @@ mod tests {
         assert_eq!(
             body(answer).await,
             "<GetUserResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\"><GetUserResult><User><UserName>\
-             a&lt;b&gt;&amp;&quot;\u{fffd}</UserName><CreateDate>2025-11-26T18:30:00Z</CreateDate></User><Tags>\
+             a&lt;b&gt;&amp;&quot;\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{fffd}\u{7f}\u{1f600}</UserName><CreateDate>2025-11-26T18:30:00Z</CreateDate></User><Tags>\
              <member><Key>k</Key></member></Tags><Document>%7B%22a%22%3A%201%7D</Document></GetUserResult>\
              <ResponseMetadata><RequestId>id-1</RequestId></ResponseMetadata></GetUserResponse>"
         );

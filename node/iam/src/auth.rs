@@ -211,7 +211,8 @@ const MISSING: &str = "Request is missing Authentication Token";
 const MISMATCH: &str = "The request signature we calculated does not match the signature you provided. Check your \
                         AWS Secret Access Key and signing method. Consult the service documentation for details.";
 
-fn unknown_key() -> Fault {
+/// The refusal of a key that is not good.
+pub(crate) fn unknown_key() -> Fault {
     Fault::new(
         "InvalidClientTokenId",
         http::StatusCode::FORBIDDEN,

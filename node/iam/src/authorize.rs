@@ -73,14 +73,15 @@ impl Facts for CallFacts<'_> {
 /// # Errors
 /// AccessDenied, and a call that does not name its subject.
 pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -> Result<(), Fault> {
-    // A user may read itself.
-    let is_own = subject == Subject::User && action == "iam:GetUser" && call.form.get("UserName").is_none();
-    if subject == Subject::Caller || is_own || matches!(&*call.caller.identity, Identity::Root) {
+    if subject == Subject::Caller || matches!(&*call.caller.identity, Identity::Root) {
         return Ok(());
     }
     let arn = arn_of(call, subject).await?;
     let rights = Rights::new(&call.caller.identity, None);
-    decide(call, &rights, action, arn.as_deref())?;
+    // A user may read itself, unless a policy denies it.
+    let is_own = subject == Subject::User && action == "iam:GetUser" && call.form.get("UserName").is_none();
+    let unmentioned = if is_own { Verdict::Allowed } else { Verdict::DeniedImplicitly };
+    decide(call, &rights, action, arn.as_deref(), unmentioned)?;
     let (kind, tagging) = match subject {
         Subject::MovedUser => (EntityKind::User, None),
         Subject::MovedGroup => (EntityKind::Group, None),
@@ -96,17 +97,30 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     };
     match tagging {
         Some(_) if call.form.members("Tags") == 0 => Ok(()),
-        Some(tagging) => decide(call, &rights, tagging, arn.as_deref()),
+        Some(tagging) => decide(call, &rights, tagging, arn.as_deref(), Verdict::DeniedImplicitly),
         None => match (call.optional("NewPath")?, arn.as_deref().and_then(|arn| arn.rsplit('/').next())) {
-            (Some(path), Some(name)) => decide(call, &rights, action, Some(&kind.arn(path, name))),
+            (Some(path), Some(name)) => {
+                decide(call, &rights, action, Some(&kind.arn(path, name)), Verdict::DeniedImplicitly)
+            }
             _ => Ok(()),
         },
     }
 }
 
-fn decide(call: &Call, rights: &Rights, action: &'static str, arn: Option<&str>) -> Result<(), Fault> {
+/// Decides about one ARN; `unmentioned` is the verdict where no statement matches.
+fn decide(
+    call: &Call,
+    rights: &Rights,
+    action: &'static str,
+    arn: Option<&str>,
+    unmentioned: Verdict,
+) -> Result<(), Fault> {
     let resource = arn.map_or(Resource::Service, Resource::Iam);
-    let why = match rights.decide(action, resource, &CallFacts(call)) {
+    let verdict = match rights.decide(action, resource, &CallFacts(call)) {
+        Verdict::DeniedImplicitly => unmentioned,
+        verdict => verdict,
+    };
+    let why = match verdict {
         Verdict::Allowed => return Ok(()),
         Verdict::DeniedExplicitly => "with an explicit deny in an identity-based policy".to_owned(),
         Verdict::DeniedImplicitly => format!("because no identity-based policy allows the {action} action"),

@@ -26,6 +26,9 @@ pub enum BadForm {
     /// A parameter is there twice.
     #[error("a parameter is there twice")]
     Twice,
+    /// A member of a list has another number than members have.
+    #[error("the members of a list have numbers from 1 to {PARAMETERS_MAX}")]
+    Member,
 }
 
 impl Form {
@@ -44,6 +47,9 @@ impl Form {
                 None => (pair, &b"="[..]),
             };
             let (name, value) = (decode(name)?, decode(value.split_first().map_or(&[], |(_, rest)| rest))?);
+            if member(&name).is_some_and(|(_, number)| number.is_none()) {
+                return Err(BadForm::Member);
+            }
             if pairs.iter().any(|(known, _)| *known == name) {
                 return Err(BadForm::Twice);
             }
@@ -59,12 +65,19 @@ impl Form {
 
     /// How many members a list has: `Tags.member.1.Key` and `Tags.member.2.Key` make two of `Tags`.
     pub fn members(&self, list: &str) -> usize {
-        let number = |name: &str| {
-            let rest = name.strip_prefix(list)?.strip_prefix(".member.")?;
-            rest.split('.').next()?.parse::<usize>().ok()
-        };
-        self.pairs.iter().filter_map(|(name, _)| number(name)).max().unwrap_or(0).min(PARAMETERS_MAX)
+        let of_list =
+            self.pairs.iter().filter_map(|(name, _)| member(name)).filter(|(name, _)| *name == list);
+        of_list.filter_map(|(_, number)| number).max().unwrap_or(0)
     }
+}
+
+/// The list that a parameter is a member of, and its number; `None` where no member has that number.
+fn member(name: &str) -> Option<(&str, Option<usize>)> {
+    let (list, rest) = name.split_once(".member.")?;
+    let text = rest.split('.').next().unwrap_or_default();
+    // A number is written in one way, so that a member is there once.
+    let number = text.parse().ok().filter(|number: &usize| number.to_string() == text);
+    Some((list, number.filter(|number| (1..=PARAMETERS_MAX).contains(number))))
 }
 
 fn decode(text: &[u8]) -> Result<String, BadForm> {
@@ -91,8 +104,13 @@ mod tests {
         let form =
             Form::parse(b"Tags.member.1.Key=a&Tags.member.3.Key=b&TagKeys.member.1=c").expect("a form");
         assert_eq!((form.members("Tags"), form.members("TagKeys"), form.members("Tag")), (3, 1, 0));
-        let form = Form::parse(b"A.member.99999999999999999999=a&A.member.4000000000=b").expect("a form");
-        assert_eq!(form.members("A"), PARAMETERS_MAX, "a number costs no more than there can be");
+        let form = Form::parse(b"A.member.256=a&A.B.member.7.C=b").expect("a form");
+        assert_eq!((form.members("A"), form.members("A.B")), (PARAMETERS_MAX, 7));
+        for number in ["0", "-1", "01", "+1", "", "x", "257", "99999999999999999999"] {
+            for name in [format!("Tags.member.{number}.Key"), format!("TagKeys.member.{number}")] {
+                assert_eq!(Form::parse(name.as_bytes()), Err(BadForm::Member), "{name}");
+            }
+        }
     }
 
     #[test]

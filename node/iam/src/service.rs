@@ -181,8 +181,11 @@ impl Inner {
                 return Err(Fault::new("InvalidAction", StatusCode::BAD_REQUEST, message));
             }
         };
-        let form = form.map_err(|error: BadForm| {
-            Fault::new("MalformedQueryString", StatusCode::NOT_FOUND, error.to_string())
+        let form = form.map_err(|error| match error {
+            BadForm::Member => Fault::new("MalformedInput", StatusCode::BAD_REQUEST, error.to_string()),
+            BadForm::TooMany | BadForm::NotText | BadForm::Twice => {
+                Fault::new("MalformedQueryString", StatusCode::NOT_FOUND, error.to_string())
+            }
         })?;
         let by_version = match form.get("Version") {
             Some("2011-06-15") => Service::Sts,

@@ -20,7 +20,7 @@ pub mod error;
 mod gateway;
 mod header;
 mod location;
-mod names;
+pub mod names;
 pub mod operations;
 mod owner;
 pub mod request;

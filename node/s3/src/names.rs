@@ -40,7 +40,7 @@ fn is_bucket_name(name: &str) -> bool {
 }
 
 /// Whether a request may name a bucket so, which may not be there.
-pub(super) fn may_be_bucket(name: &str) -> bool {
+pub fn may_be_bucket(name: &str) -> bool {
     let letter_or_digit = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
     (3..=63).contains(&bytes.len())

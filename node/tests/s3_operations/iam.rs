@@ -38,7 +38,7 @@ async fn a_user_has_keys_policies_and_groups_from_its_making_to_its_end() {
                 ("UserName", "ada"),
                 ("Path", "/team/"),
                 ("Tags.member.1.Key", "a"),
-                ("Tags.member.1.Value", "<b>"),
+                ("Tags.member.1.Value", "b@c"),
             ],
         )
         .await;
@@ -46,7 +46,7 @@ async fn a_user_has_keys_policies_and_groups_from_its_making_to_its_end() {
         made.body.starts_with("<CreateUserResponse xmlns=\"https://iam.amazonaws.com/doc/2010-05-08/\">")
     );
     assert_eq!(made.text("Arn"), Some(&*format!("{ARN}user/team/ada")));
-    assert_eq!((made.text("Key"), made.text("Value")), (Some("a"), Some("&lt;b&gt;")));
+    assert_eq!((made.text("Key"), made.text("Value")), (Some("a"), Some("b@c")));
     assert!(made.text("UserId").is_some_and(|id| id.starts_with("AIDA")));
     let ada = [("UserName", "ada")];
 
@@ -177,6 +177,41 @@ async fn refusals_have_the_codes_of_iam() {
     ] {
         assert_eq!(root.refused(action, &parameters).await, refusal(status, code), "{action} {parameters:?}");
     }
+    let (tagged, key, value) = ("TagUser", "Tags.member.1.Key", "Tags.member.1.Value");
+    for (action, parameters, status, code) in [
+        (tagged, vec![named, (key, "a\u{fffe}"), (value, "")], 400, "ValidationError"),
+        (tagged, vec![named, (key, "a"), (value, "\u{b}")], 400, "ValidationError"),
+        (tagged, vec![named, (key, "a<b>"), (value, "")], 400, "ValidationError"),
+        (tagged, vec![named, (key, "aws:a"), (value, "")], 400, "InvalidInput"),
+        (tagged, vec![named], 400, "ValidationError"),
+        (tagged, vec![named, ("Tags", "")], 400, "InvalidInput"),
+        (tagged, vec![named, ("Tags.member.0.Key", "a"), ("Tags.member.0.Value", "")], 400, "MalformedInput"),
+        (tagged, vec![named, ("Tags.member.-1.Key", "a")], 400, "MalformedInput"),
+        (tagged, vec![named, ("Tags.member.99999999999999999999.Key", "a")], 400, "MalformedInput"),
+        (
+            tagged,
+            vec![named, ("Tags.member.2.Key", "a"), ("Tags.member.2.Value", "")],
+            400,
+            "ValidationError",
+        ),
+        ("UntagUser", vec![named, ("TagKeys.member.0", "a")], 400, "MalformedInput"),
+    ] {
+        assert_eq!(root.refused(action, &parameters).await, refusal(status, code), "{action} {parameters:?}");
+    }
+    let odd = root.call("GetPolicy", &[("PolicyArn", "arn:aws:iam::1:policy/\u{fffe}\u{1}<")]).await;
+    assert_eq!((odd.status, odd.code()), (400, "ValidationError"));
+    assert!(odd.body.contains("policy/\u{fffd}\u{fffd}&lt;"), "{}", odd.body);
+    for list in [
+        "ListRoles",
+        "ListInstanceProfiles",
+        "ListServerCertificates",
+        "ListSAMLProviders",
+        "ListOpenIDConnectProviders",
+    ] {
+        let empty = root.done(list, &[]).await;
+        assert!(empty.body.contains(&format!("<{list}Result><")) && !empty.body.contains("<member>"));
+        assert_eq!(user.refused(list, &[]).await, refusal(403, "AccessDenied"));
+    }
     root.done("CreateAccessKey", &[named]).await;
     assert_eq!(root.refused("CreateAccessKey", &[named]).await, refusal(409, "LimitExceeded"));
     let missing = root.send("POST", "Version=2010-05-08").await;
@@ -251,6 +286,13 @@ async fn users_may_what_their_policies_allow() {
     let (_node, root) = a_node().await;
     let user = a_user(&root, "ada").await;
     assert_eq!(user.done("GetUser", &[]).await.text("UserName"), Some("ada"));
+    let deny = READ_ALL.replace("Allow", "Deny").replace("s3:Get*", "iam:GetUser");
+    let own = [("UserName", "ada"), ("PolicyName", "own"), ("PolicyDocument", &deny)];
+    root.done("PutUserPolicy", &own).await;
+    let denied = user.call("GetUser", &[]).await;
+    assert_eq!((denied.status, denied.code()), (403, "AccessDenied"));
+    assert!(denied.body.contains("explicit deny"), "{}", denied.body);
+    root.done("DeleteUserPolicy", &own[..2]).await;
     let denied = user.call("ListUsers", &[]).await;
     assert_eq!((denied.status, denied.code()), (403, "AccessDenied"));
     let words = format!(

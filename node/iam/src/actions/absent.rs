@@ -1,5 +1,6 @@
-//! Passwords, devices and certificates, which users of AWS may have and users here do not. Tools ask for them
-//! before they delete a user, and get the answer of AWS for a user without any.
+//! Roles, providers, passwords, devices and certificates, which accounts and users of AWS may have and those
+//! here do not. Tools ask for them before they delete a user, or to list everything, and get the answer of
+//! AWS for an account or a user without any.
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -30,6 +31,29 @@ pub(super) async fn account_aliases(call: &Call) -> Result<Elements, Fault> {
 pub(super) async fn virtual_mfa_devices(call: &Call) -> Result<Elements, Fault> {
     call.page()?;
     Ok(empty("VirtualMFADevices", true))
+}
+
+pub(super) async fn roles(call: &Call) -> Result<Elements, Fault> {
+    call.page()?;
+    Ok(empty("Roles", true))
+}
+
+pub(super) async fn instance_profiles(call: &Call) -> Result<Elements, Fault> {
+    call.page()?;
+    Ok(empty("InstanceProfiles", true))
+}
+
+pub(super) async fn server_certificates(call: &Call) -> Result<Elements, Fault> {
+    call.page()?;
+    Ok(empty("ServerCertificateMetadataList", true))
+}
+
+pub(super) async fn saml_providers(_: &Call) -> Result<Elements, Fault> {
+    Ok(empty("SAMLProviderList", false))
+}
+
+pub(super) async fn open_id_connect_providers(_: &Call) -> Result<Elements, Fault> {
+    Ok(empty("OpenIDConnectProviderList", false))
 }
 
 pub(super) async fn mfa_devices(call: &Call) -> Result<Elements, Fault> {

@@ -1,8 +1,10 @@
 //! Access keys: the one place where a secret is in an answer is that of CreateAccessKey.
 
 use sherd_core::iam::{KeyRecord, KeyStatus};
+use sherd_store::iam::IamError;
 
 use super::super::answer::Elements;
+use super::super::auth::unknown_key;
 use super::super::fault::Fault;
 use super::super::request::Call;
 use super::page::{cut_page, end_page};
@@ -19,8 +21,23 @@ fn write(key: &mut Elements, record: &KeyRecord) {
     key.text("Status", status(record.status)).time("CreateDate", record.created_ms);
 }
 
+/// Whether the key that signed a call is good now that the call is done. One that was switched off meanwhile
+/// gets its user no other key: who lists the user's keys after that sees all that there will be.
+async fn is_still_good(call: &Call) -> Result<bool, Fault> {
+    if call.own_name().is_none() {
+        return Ok(true);
+    }
+    let own = call.iam.look_up_key(&call.caller.access_key).await.map_err(IamError::from)?;
+    Ok(own.is_some())
+}
+
 pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
-    let made = call.iam.create_access_key(call.user_name()?).await?;
+    let user = call.user_name()?;
+    let made = call.iam.create_access_key(user).await?;
+    if !is_still_good(call).await? {
+        call.iam.delete_access_key(user, made.key.id.as_str()).await?;
+        return Err(unknown_key());
+    }
     let mut result = Elements::default();
     result.within("AccessKey", |key| {
         write(key, &made.key);
@@ -48,7 +65,12 @@ pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
             return Err(Fault::constraint("Status", given, constraint));
         }
     };
-    call.iam.set_key_status(call.user_name()?, call.required("AccessKeyId")?, status).await?;
+    let (user, key) = (call.user_name()?, call.required("AccessKeyId")?);
+    call.iam.set_key_status(user, key, status).await?;
+    if status == KeyStatus::Active && !is_still_good(call).await? {
+        call.iam.set_key_status(user, key, KeyStatus::Inactive).await?;
+        return Err(unknown_key());
+    }
     Ok(Elements::default())
 }
 

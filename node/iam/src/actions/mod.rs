@@ -106,6 +106,11 @@ actions! {
         GetAccountSummary(Account) = account::summary;
         ListAccountAliases(Account) = absent::account_aliases;
         ListVirtualMFADevices(Account) = absent::virtual_mfa_devices;
+        ListRoles(Account) = absent::roles;
+        ListInstanceProfiles(Account) = absent::instance_profiles;
+        ListServerCertificates(Account) = absent::server_certificates;
+        ListSAMLProviders(Account) = absent::saml_providers;
+        ListOpenIDConnectProviders(Account) = absent::open_id_connect_providers;
         ListMFADevices(User) = absent::mfa_devices;
         ListSigningCertificates(User) = absent::signing_certificates;
         ListSSHPublicKeys(User) = absent::ssh_public_keys;

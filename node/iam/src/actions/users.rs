@@ -82,13 +82,26 @@ pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn tag(call: &Call) -> Result<Elements, Fault> {
-    call.iam.tag_user(call.required("UserName")?, call.tags()?).await?;
+    let name = call.required("UserName")?;
+    check_members(call, "Tags")?;
+    call.iam.tag_user(name, call.tags()?).await?;
     Ok(Elements::default())
 }
 
 pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
-    call.iam.untag_user(call.required("UserName")?, call.texts("TagKeys")?).await?;
+    let name = call.required("UserName")?;
+    check_members(call, "TagKeys")?;
+    call.iam.untag_user(name, call.texts("TagKeys")?).await?;
     Ok(Elements::default())
+}
+
+/// Refuses a call whose list is missing or empty.
+fn check_members(call: &Call, list: &str) -> Result<(), Fault> {
+    match call.form.get(list) {
+        _ if call.form.members(list) > 0 => Ok(()),
+        Some(_) => Err(Fault::invalid_input(format!("{list} is empty."))),
+        None => Err(Fault::missing(list)),
+    }
 }
 
 pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {

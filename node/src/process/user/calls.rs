@@ -10,6 +10,7 @@ use http::header::CONTENT_TYPE;
 use sherd_net::grpc::{RequestClient, RequestError};
 use sherd_proto::convert::http_call::HttpService;
 
+use super::limits::DOCUMENT_BYTES_MAX;
 use super::xml::Element;
 use crate::process::node_client::{NodeArgs, NodeClient, NodeClientError};
 
@@ -25,6 +26,12 @@ pub(crate) enum UserError {
     Node(#[from] NodeClientError),
     #[error("read {path}: {source}", path = path.display())]
     File { path: PathBuf, source: io::Error },
+    #[error("{path} has more than the {DOCUMENT_BYTES_MAX} bytes that a policy may have", path = path.display())]
+    LongFile { path: PathBuf },
+    #[error("{name:?} is no name of a bucket: --read and --write take those, and --file any other policy")]
+    NoBucket { name: String },
+    #[error("user {user} makes access keys all the time: delete its policies, or the user")]
+    KeysChange { user: String },
     #[error("{address}: {source}")]
     Request { address: String, source: RequestError },
     /// IAM refuses, by its code and in its words.

@@ -23,6 +23,7 @@ use self::args::{
 };
 use self::calls::{Calls, UserError, unescaped};
 use self::document::document;
+use self::limits::LISTINGS_MAX;
 use self::xml::Element;
 use crate::process::exit::Exit;
 
@@ -124,19 +125,34 @@ async fn new_key(calls: &mut Calls, user: &str) -> Result<CommandOutput, UserErr
     Ok(CommandOutput { text, json: made.json() })
 }
 
-/// Sets the status of all keys of a user.
+/// Sets the status of all keys of a user, and lists them again until they have it: the user may be making
+/// others meanwhile.
 async fn set_all(calls: &mut Calls, user: &str, status: &str) -> Result<CommandOutput, UserError> {
-    let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
-    let mut text = format!("user {user} has no access keys\n");
-    for (at, key) in keys.iter().enumerate() {
-        let id = key.text("AccessKeyId");
-        set_status(calls, user, id, status).await?;
-        if at == 0 {
-            text.clear();
+    let mut text = String::new();
+    for _ in 0..LISTINGS_MAX {
+        let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
+        let mut is_done = true;
+        for key in &keys {
+            let (id, known) = (key.text("AccessKeyId"), key.text("Status"));
+            let said = format!("access key {id} of {user} is {}\n", status.to_lowercase());
+            if known != status {
+                is_done = false;
+                match set_status(calls, user, id, status).await {
+                    // The user deleted it meanwhile.
+                    Err(UserError::Refused { code, .. }) if code == "NoSuchEntity" => continue,
+                    set => set?,
+                }
+            }
+            if !text.contains(&said) {
+                text += &said;
+            }
         }
-        writeln!(text, "access key {id} of {user} is {}", status.to_lowercase()).expect(TEXT);
+        if is_done {
+            let none = || format!("user {user} has no access keys\n");
+            return Ok(said(if text.is_empty() { none() } else { text }));
+        }
     }
-    Ok(said(text))
+    Err(UserError::KeysChange { user: user.to_owned() })
 }
 
 async fn set_status(calls: &mut Calls, user: &str, key: &str, status: &str) -> Result<(), UserError> {
@@ -224,10 +240,7 @@ async fn put(
     policy: &str,
     arguments: &DocumentArgs,
 ) -> Result<CommandOutput, UserError> {
-    let text = document(arguments).await.map_err(|source| {
-        let path = arguments.file.clone().unwrap_or_default();
-        UserError::File { path, source }
-    })?;
+    let text = document(arguments).await?;
     let parameters = [("UserName", user), ("PolicyName", policy), ("PolicyDocument", &text)];
     calls.call("PutUserPolicy", &parameters).await?;
     Ok(said(format!("put policy {policy} of {user}\n")))
