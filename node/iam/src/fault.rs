@@ -101,13 +101,14 @@ impl From<IamError> for Fault {
             IamError::MalformedPolicy(_) => {
                 Self::new("MalformedPolicyDocument", StatusCode::BAD_REQUEST, message)
             }
-            // Without the account's master key no later request succeeds either: SDKs would send one of 503
-            // again.
-            IamError::NoMasterKey | IamError::OtherMasterKey { .. } => Self::invalid_input(message),
             IamError::InvalidTag(InvalidTag::Key { .. } | InvalidTag::Value { .. }) => {
                 Self::validation(message)
             }
-            IamError::InvalidTag(InvalidTag::Twice | InvalidTag::Reserved) => Self::invalid_input(message),
+            // Without the account's master key no later request succeeds either: SDKs would send one of 503
+            // again.
+            IamError::NoMasterKey
+            | IamError::OtherMasterKey { .. }
+            | IamError::InvalidTag(InvalidTag::Twice | InvalidTag::Reserved) => Self::invalid_input(message),
             IamError::Read(_) | IamError::Write(_) => {
                 tracing::warn!(error = message, "a request to IAM failed");
                 Self::unavailable()
