@@ -67,7 +67,8 @@ async fn a_user_that_changes_itself_all_the_time_keeps_no_other_user_waiting() {
     let loops: Vec<_> = roots
         .iter()
         .map(|root| {
-            let (ada, done, changes) = (root.with_key(&ada.id, &ada.secret), done.clone(), changes.clone());
+            let (ada, done, changes) =
+                (root.with_key(&ada.id, &ada.secret), done.clone(), Arc::clone(&changes));
             tokio::task::spawn(async move {
                 while !done.is_cancelled() {
                     let value = changes.fetch_add(1, Ordering::Relaxed).to_string();

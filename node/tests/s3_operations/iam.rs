@@ -177,6 +177,21 @@ async fn refusals_have_the_codes_of_iam() {
     ] {
         assert_eq!(root.refused(action, &parameters).await, refusal(status, code), "{action} {parameters:?}");
     }
+    root.done("CreateAccessKey", &[named]).await;
+    assert_eq!(root.refused("CreateAccessKey", &[named]).await, refusal(409, "LimitExceeded"));
+    let missing = root.send("POST", "Version=2010-05-08").await;
+    assert_eq!((missing.status, missing.code()), (400, "MissingAction"));
+    let other = root.send("POST", &form(&[("Action", "ListUsers"), ("Version", "2011-06-15")])).await;
+    assert_eq!((other.status, other.code()), (400, "InvalidAction"));
+    let twice = root.send("POST", "Action=ListUsers&Action=GetUser&Version=2010-05-08").await;
+    assert_eq!((twice.status, twice.code()), (404, "MalformedQueryString"));
+}
+
+#[tokio::test]
+async fn tags_and_lists_of_another_form_are_refused_and_answers_are_xml() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    let named = ("UserName", "ada");
     let (tagged, key, value) = ("TagUser", "Tags.member.1.Key", "Tags.member.1.Value");
     for (action, parameters, status, code) in [
         (tagged, vec![named, (key, "a\u{fffe}"), (value, "")], 400, "ValidationError"),
@@ -212,14 +227,6 @@ async fn refusals_have_the_codes_of_iam() {
         assert!(empty.body.contains(&format!("<{list}Result><")) && !empty.body.contains("<member>"));
         assert_eq!(user.refused(list, &[]).await, refusal(403, "AccessDenied"));
     }
-    root.done("CreateAccessKey", &[named]).await;
-    assert_eq!(root.refused("CreateAccessKey", &[named]).await, refusal(409, "LimitExceeded"));
-    let missing = root.send("POST", "Version=2010-05-08").await;
-    assert_eq!((missing.status, missing.code()), (400, "MissingAction"));
-    let other = root.send("POST", &form(&[("Action", "ListUsers"), ("Version", "2011-06-15")])).await;
-    assert_eq!((other.status, other.code()), (400, "InvalidAction"));
-    let twice = root.send("POST", "Action=ListUsers&Action=GetUser&Version=2010-05-08").await;
-    assert_eq!((twice.status, twice.code()), (404, "MalformedQueryString"));
 }
 
 #[tokio::test]
