@@ -105,6 +105,15 @@ async fn a_managed_policy_has_versions_and_one_is_in_force() {
     let made = root.done("CreatePolicy", &[("PolicyName", "m"), ("PolicyDocument", READ_ALL)]).await;
     let arn = made.text("Arn").expect("an ARN").to_owned();
     let named = ("PolicyArn", arn.as_str());
+    let tag = |key, value| [named, ("Tags.member.1.Key", key), ("Tags.member.1.Value", value)];
+    for (key, value) in [("team", "a"), ("Team", "b"), ("cost", "")] {
+        root.done("TagPolicy", &tag(key, value)).await;
+    }
+    root.done("UntagPolicy", &[named, ("TagKeys.member.1", "cost"), ("TagKeys.member.2", "none")]).await;
+    let tags = root.done("ListPolicyTags", &[named]).await;
+    let tags =
+        tags.body.matches("<Key>").count() == 1 && tags.body.contains("<Key>Team</Key><Value>b</Value>");
+    assert!(tags, "the key is the same in any case");
     let second = [named, ("PolicyDocument", READ_ALL), ("SetAsDefault", "true")];
     let second = root.done("CreatePolicyVersion", &second).await;
     assert_eq!((second.text("VersionId"), second.text("IsDefaultVersion")), (Some("v2"), Some("true")));

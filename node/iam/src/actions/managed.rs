@@ -118,6 +118,18 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     Ok(result)
 }
 
+pub(super) async fn tag(call: &Call) -> Result<Elements, Fault> {
+    let policy = named(call).await?;
+    call.iam.tag_policy(&policy.name, call.tags()?).await?;
+    Ok(Elements::default())
+}
+
+pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
+    let policy = named(call).await?;
+    call.iam.untag_policy(&policy.name, call.texts("TagKeys")?).await?;
+    Ok(Elements::default())
+}
+
 pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
     let (tags, next) = cut_page(call, named(call).await?.tags, |tag| tag.key.as_str())?;
     let mut result = Elements::default();

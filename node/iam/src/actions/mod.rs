@@ -89,6 +89,8 @@ actions! {
         CreatePolicy(NewPolicy) = managed::create;
         GetPolicy(Policy) = managed::get;
         ListPolicies(Account) = managed::list;
+        TagPolicy(Policy) = managed::tag;
+        UntagPolicy(Policy) = managed::untag;
         ListPolicyTags(Policy) = managed::list_tags;
         DeletePolicy(Policy) = managed::delete;
         ListEntitiesForPolicy(Policy) = managed::list_entities;

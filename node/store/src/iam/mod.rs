@@ -262,5 +262,12 @@ fn checked_tags(tags: &[Tag]) -> Result<()> {
     Ok(())
 }
 
+/// Adds tags, in place of those of the same keys.
+fn add_tags(known: &mut Vec<Tag>, tags: &[Tag]) -> Result<()> {
+    known.retain(|known| tags.iter().all(|tag| tag.key.to_lowercase() != known.key.to_lowercase()));
+    known.extend(tags.iter().cloned());
+    checked_tag_count(known)
+}
+
 #[cfg(test)]
 mod tests;

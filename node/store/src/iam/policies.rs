@@ -13,7 +13,7 @@ use sherd_policy::{Policy, PolicyForm};
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Records, Step};
-use super::{Iam, checked_path, checked_tags, entity, kind_register, living, missing};
+use super::{Iam, add_tags, checked_path, checked_tags, entity, kind_register, living, missing};
 
 const POLICY: EntityKind = EntityKind::Policy;
 
@@ -217,6 +217,27 @@ impl Iam {
             Ok(())
         };
         self.change_policy(name, remove).await
+    }
+
+    /// Adds tags to a managed policy, in place of those of the same keys.
+    ///
+    /// # Errors
+    /// [`MissingEntity`]; [`IamError::InvalidTag`]; any of [`IamError`].
+    pub async fn tag_policy(&self, name: &str, tags: Vec<Tag>) -> Result<()> {
+        checked_tags(&tags)?;
+        self.change_policy(name, move |policy| add_tags(&mut policy.tags, &tags)).await
+    }
+
+    /// Removes the tags of these keys; those that the policy has not are passed over.
+    ///
+    /// # Errors
+    /// [`MissingEntity`]; any of [`IamError`].
+    pub async fn untag_policy(&self, name: &str, keys: Vec<String>) -> Result<()> {
+        let untag = move |policy: &mut ManagedPolicy| {
+            policy.tags.retain(|tag| !keys.contains(&tag.key));
+            Ok(())
+        };
+        self.change_policy(name, untag).await
     }
 
     /// Gives a user or a group an inline policy, in place of the one of this name. All of them are read in

@@ -8,7 +8,7 @@ use sherd_core::record::Tag;
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Step};
-use super::{Iam, checked_path, checked_tag_count, checked_tags, entity, kind_register, living, missing};
+use super::{Iam, add_tags, checked_path, checked_tags, entity, kind_register, living, missing};
 
 const USER: EntityKind = EntityKind::User;
 
@@ -100,13 +100,7 @@ impl Iam {
     /// [`MissingEntity`]; [`IamError::InvalidTag`]; any of [`IamError`].
     pub async fn tag_user(&self, name: &str, tags: Vec<Tag>) -> Result<()> {
         checked_tags(&tags)?;
-        let tag = move |user: &mut UserRecord| {
-            user.tags
-                .retain(|known| tags.iter().all(|tag| tag.key.to_lowercase() != known.key.to_lowercase()));
-            user.tags.extend(tags.iter().cloned());
-            checked_tag_count(&user.tags)
-        };
-        self.try_change_user(name, tag).await
+        self.try_change_user(name, move |user| add_tags(&mut user.tags, &tags)).await
     }
 
     /// Removes the tags of these keys; those that the user has not are passed over.
