@@ -14,7 +14,7 @@ use aws_sdk_s3::presigning::{PresignedRequest, PresigningConfig};
 use aws_sdk_s3::primitives::ByteStream;
 use aws_sdk_s3::types::{
     ChecksumAlgorithm, ChecksumMode, CompletedMultipartUpload, CompletedPart, CorsConfiguration, CorsRule,
-    Delete, ObjectIdentifier, Tag, Tagging, TaggingDirective,
+    Delete, ObjectIdentifier, PolicyStatus, PublicAccessBlockConfiguration, Tag, Tagging, TaggingDirective,
 };
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -198,6 +198,33 @@ impl Story {
         code("NoSuchCORSConfiguration", get().await)
     }
 
+    async fn policy(&self) -> Outcome {
+        let get = || self.s3.get_bucket_policy().bucket(&self.bucket).send();
+        let everyone = format!(
+            r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Principal":"*",
+                "Action":"s3:GetObject","Resource":"arn:aws:s3:::{}/*"}}]}}"#,
+            self.bucket
+        );
+        let put = || self.s3.put_bucket_policy().bucket(&self.bucket).policy(&everyone).send();
+        code("NoSuchBucketPolicy", get().await)?;
+        code("AccessDenied", put().await)?;
+        self.s3.delete_public_access_block().bucket(&self.bucket).send().await?;
+        let block = self.s3.get_public_access_block().bucket(&self.bucket).send().await;
+        code("NoSuchPublicAccessBlockConfiguration", block)?;
+        put().await?;
+        equal(&get().await?.policy(), &Some(everyone.as_str()))?;
+        let status = self.s3.get_bucket_policy_status().bucket(&self.bucket).send().await?;
+        equal(&status.policy_status().and_then(PolicyStatus::is_public), &Some(true))?;
+        let block = PublicAccessBlockConfiguration::builder()
+            .block_public_policy(true)
+            .restrict_public_buckets(true)
+            .build();
+        let put_block = self.s3.put_public_access_block().bucket(&self.bucket);
+        put_block.public_access_block_configuration(block).send().await?;
+        self.s3.delete_bucket_policy().bucket(&self.bucket).send().await?;
+        code("NoSuchBucketPolicy", get().await)
+    }
+
     async fn presigned_get(&self) -> Outcome {
         let get = self.s3.get_object().bucket(&self.bucket).key("large");
         same(&http(&get.presigned(an_hour()?).await?, b"").await?.1, &self.large)
@@ -341,6 +368,7 @@ async fn main() -> Outcome<ExitCode> {
         step("tags", story.object_tags().await),
         step("bucket tags", story.bucket_tags().await),
         step("cors", story.cors().await),
+        step("policy", story.policy().await),
         step("presigned get", story.presigned_get().await),
         step("presigned head", story.presigned_head().await),
         step("presigned put", story.presigned_put().await),

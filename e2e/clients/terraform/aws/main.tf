@@ -141,7 +141,7 @@ resource "aws_iam_policy" "lists" {
   path        = "/app/"
   description = "Lists the bucket"
   policy      = data.aws_iam_policy_document.lists.json
-  tags        = { of = "test" }
+  tags        = { of = var.path }
 }
 
 resource "aws_iam_user_policy_attachment" "ada" {
