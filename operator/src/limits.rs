@@ -31,6 +31,12 @@ pub const RESYNC_ACCESS_UNSETTLED: Duration = Duration::from_secs(10);
 pub const ROTATION_OVERLAP: Duration = Duration::from_hours(1);
 /// The longest time that a BucketUser may say.
 pub const ROTATION_OVERLAP_MAX: Duration = Duration::from_hours(30 * 24);
+/// Characters of a managed policy that IAM takes; documents are sent without white space.
+pub const POLICY_CHARACTERS_MAX: usize = sherd_core::limits::IAM_MANAGED_POLICY_CHARS_MAX;
+/// Policies of rights that a user has at most: what the longest names of 64 buckets need.
+pub const RIGHTS_POLICIES_MAX: usize = 6;
+/// Marks of buckets that are read at one time, of one BucketUser.
+pub const MARKS_READ_MAX: usize = 16;
 /// Characters of a user's name and the dot in it: IAM takes 64.
 pub const USER_NAME_MAX: usize = 64;
 /// How soon a cluster is looked at again that is not what it should be.

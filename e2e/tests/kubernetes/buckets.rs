@@ -57,7 +57,10 @@ pub(crate) async fn story(namespace: &Namespace, client: &Client, tag: &str) -> 
     .await?;
     probes(namespace, tag, "after-rotation", "$(BUCKET_NAME)", None).await?;
 
-    client.delete_bucket_tagging().bucket("photos").send().await?;
+    let tags = client.get_bucket_tagging().bucket("photos").send().await?.tag_set;
+    let mark: Vec<_> = tags.into_iter().filter(|tag| tag.key() == "sherd.dev/bucket").collect();
+    let without = aws_sdk_s3::types::Tagging::builder().set_tag_set(Some(mark)).build()?;
+    client.put_bucket_tagging().bucket("photos").tagging(without).send().await?;
     namespace.kubectl(&["annotate", "bucket.sherd.dev", "photos", "look=now"])?;
     let begun = std::time::Instant::now();
     loop {

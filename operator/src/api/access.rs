@@ -115,6 +115,8 @@ pub enum AccessReason {
     NameTaken,
     /// A former key works until its overlap ends.
     Rotating,
+    /// The keys were made inactive.
+    Suspended,
     /// The bucket is not empty.
     BucketNotEmpty,
     /// The object is being deleted.
@@ -144,6 +146,7 @@ impl AccessReason {
             Self::PolicyOutOfBounds => "PolicyOutOfBounds",
             Self::NameTaken => "NameTaken",
             Self::Rotating => "Rotating",
+            Self::Suspended => "Suspended",
             Self::BucketNotEmpty => "BucketNotEmpty",
             Self::Deleting => "Deleting",
         }

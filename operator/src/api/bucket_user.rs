@@ -55,6 +55,9 @@ pub struct BucketUserSpec {
     /// How keys are replaced when the annotation `sherd.dev/rotate` gets another text.
     #[serde(default)]
     pub rotation: Rotation,
+    /// Makes the user's keys inactive while it is true. The same keys work again afterwards.
+    #[serde(default)]
+    pub suspended: bool,
 }
 
 impl BucketUser {
@@ -154,6 +157,15 @@ pub struct BucketUserStatus {
     /// The former key, while it works.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub former_key: Option<FormerKey>,
+    /// Whether the keys were made inactive, by `spec.suspended` or because the namespace may not use the
+    /// cluster.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub suspended: bool,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+const fn is_false(value: &bool) -> bool {
+    !*value
 }
 
 /// A key that was replaced and still works.

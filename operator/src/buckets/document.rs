@@ -1,18 +1,27 @@
 //! Policy documents as a specification has them, and the documents of rights to buckets. The store judges
 //! documents; here is decided only whether one goes beyond the buckets that a namespace may use.
 
-use serde_json::{Value, json};
+use std::collections::BTreeSet;
+
+use serde_json::{Map, Value, json};
 
 use crate::api::{Access, BucketGrant};
+use crate::limits;
 
 /// The beginning of every resource of S3.
 const ARN: &str = "arn:aws:s3:::";
+
+/// The condition key of a tag that only root changes: the mark of the bucket of a request.
+const MARK_KEY: &str = "s3:BucketTag/sherd.dev/bucket";
 
 /// A right to a bucket of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct BucketRight {
     /// The bucket's name.
     pub bucket: String,
+    /// The mark that the bucket has while the right holds: a bucket that another makes of its name later has
+    /// another one. Nothing where the right is to any bucket of the name.
+    pub mark: Option<String>,
     /// The right.
     pub access: Access,
 }
@@ -38,11 +47,13 @@ impl PolicyDocument {
         }
     }
 
-    /// Returns the document with one value of each key, as it is bounded: a text may have a key twice, and
-    /// its readers need not choose the same one.
-    pub fn canonical(&self) -> Option<Self> {
-        let content = self.content.clone()?;
-        Some(Self { text: content.to_string(), content: Some(content) })
+    /// Whether it may take rights away: it has a statement that does not allow, or cannot be read.
+    pub fn may_deny(&self) -> bool {
+        let Some(statements) = self.content.as_ref().and_then(|content| content.get("Statement")) else {
+            return true;
+        };
+        let list = statements.as_array().map_or(std::slice::from_ref(statements), Vec::as_slice);
+        list.iter().any(|statement| statement.get("Effect").and_then(Value::as_str) != Some("Allow"))
     }
 
     /// Whether a text that the store has says the same.
@@ -53,19 +64,58 @@ impl PolicyDocument {
     }
 }
 
-/// Returns the policy of rights to buckets; nothing for an empty list.
-pub fn of_rights(rights: &[BucketRight]) -> Option<PolicyDocument> {
-    if rights.is_empty() {
-        return None;
+/// Returns the policies of rights to buckets, each no longer than IAM takes it. All buckets of one access are
+/// in one statement of each.
+pub fn of_rights(rights: &[BucketRight]) -> Vec<PolicyDocument> {
+    let mut documents = Vec::new();
+    let mut rest = rights;
+    while !rest.is_empty() {
+        let text = |count: usize| rest.get(..count).map(|some| content(some).to_string());
+        let fits =
+            |count: &usize| text(*count).is_some_and(|text| text.len() <= limits::POLICY_CHARACTERS_MAX);
+        // One right is short enough by the lengths of its names.
+        let count = (1..=rest.len()).take_while(fits).last().unwrap_or(1);
+        let (some, others) = rest.split_at(count);
+        let content = content(some);
+        documents.push(PolicyDocument { text: content.to_string(), content: Some(content) });
+        rest = others;
     }
-    let statements: Vec<Value> = rights.iter().flat_map(statements).collect();
-    let content = json!({"Version": "2012-10-17", "Statement": statements});
-    Some(PolicyDocument { text: content.to_string(), content: Some(content) })
+    documents
 }
 
-fn statements(right: &BucketRight) -> Vec<Value> {
-    const LIST: [&str; 3] = ["s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation"];
-    const READ: [&str; 6] = [
+fn content(rights: &[BucketRight]) -> Value {
+    // The bucket's life is its Bucket's. Nothing can allow what is denied here.
+    const DENIED: [&str; 5] =
+        ["s3:CreateBucket", "s3:DeleteBucket", "s3:PutBucketTagging", "s3:TagResource", "s3:UntagResource"];
+    let arn = |right: &&BucketRight| format!("{ARN}{}", right.bucket);
+    let mut statements = Vec::new();
+    for access in [Access::Read, Access::Write, Access::Admin] {
+        for is_marked in [true, false] {
+            let of_both = |right: &&BucketRight| right.access == access && right.mark.is_some() == is_marked;
+            let of_access: Vec<&BucketRight> = rights.iter().filter(of_both).collect();
+            if of_access.is_empty() {
+                continue;
+            }
+            let resources = of_access.iter().map(arn).flat_map(|bucket| [format!("{bucket}/*"), bucket]);
+            let resources: Vec<String> = resources.collect();
+            let mut statement = json!({"Effect": "Allow", "Action": actions(access), "Resource": resources});
+            let marks: Vec<&String> = of_access.iter().filter_map(|right| right.mark.as_ref()).collect();
+            if is_marked {
+                statement["Condition"] = json!({"StringEquals": {MARK_KEY: marks}});
+            }
+            statements.push(statement);
+        }
+    }
+    let buckets: Vec<String> = rights.iter().map(|right| arn(&right)).collect();
+    statements.push(json!({"Effect": "Deny", "Action": DENIED, "Resource": buckets}));
+    json!({"Version": "2012-10-17", "Statement": statements})
+}
+
+fn actions(access: Access) -> Vec<&'static str> {
+    const READ: [&str; 9] = [
+        "s3:ListBucket",
+        "s3:ListBucketVersions",
+        "s3:GetBucketLocation",
         "s3:GetObject",
         "s3:GetObjectVersion",
         "s3:GetObjectTagging",
@@ -73,7 +123,8 @@ fn statements(right: &BucketRight) -> Vec<Value> {
         "s3:GetObjectAttributes",
         "s3:GetObjectVersionAttributes",
     ];
-    const WRITE: [&str; 6] = [
+    const WRITE: [&str; 7] = [
+        "s3:ListBucketMultipartUploads",
         "s3:PutObject",
         "s3:DeleteObject",
         "s3:PutObjectTagging",
@@ -81,50 +132,40 @@ fn statements(right: &BucketRight) -> Vec<Value> {
         "s3:AbortMultipartUpload",
         "s3:ListMultipartUploadParts",
     ];
-    let (bucket, objects) = (format!("{ARN}{}", right.bucket), format!("{ARN}{}/*", right.bucket));
-    let statement = |effect: &str, actions: &[&str], resources: &[&String]| json!({"Effect": effect, "Action": actions, "Resource": resources});
-    let mut statements = match right.access {
-        Access::Read => vec![statement("Allow", &LIST, &[&bucket]), statement("Allow", &READ, &[&objects])],
-        Access::Write => vec![
-            statement("Allow", &[LIST.as_slice(), &["s3:ListBucketMultipartUploads"]].concat(), &[&bucket]),
-            statement("Allow", &[READ, WRITE].concat(), &[&objects]),
-        ],
-        Access::Admin => vec![statement("Allow", &["s3:*"], &[&bucket, &objects])],
-    };
-    // The bucket's life is its Bucket's, and a tag says whose it is. Nothing can allow what is denied here.
-    statements.push(statement(
-        "Deny",
-        &["s3:CreateBucket", "s3:DeleteBucket", "s3:PutBucketTagging"],
-        &[&bucket],
-    ));
-    statements
+    match access {
+        Access::Read => READ.to_vec(),
+        Access::Write => [READ.as_slice(), &WRITE].concat(),
+        Access::Admin => vec!["s3:*"],
+    }
 }
 
-/// Judges whether a document grants nothing beyond these buckets; the error says what does. Every element
-/// that a statement may have is known here, so that none with a meaning of its own is passed over.
+/// Judges whether a document grants nothing beyond buckets that are rights, and returns it so that what it
+/// grants ends with them: each statement that allows demands the marks of the buckets that it names. Every
+/// element that a statement may have is known here, so that none with a meaning of its own is passed over.
 ///
 /// # Errors
 /// A sentence that names the statement.
-pub fn within(content: &Value, buckets: &[&str]) -> Result<(), String> {
-    let Some(document) = content.as_object() else { return Err("it is no JSON object".to_owned()) };
+pub fn bound(content: &Value, rights: &[BucketRight]) -> Result<Value, String> {
+    let mut content = content.clone();
+    let Some(document) = content.as_object_mut() else { return Err("it is no JSON object".to_owned()) };
     if let Some(key) = document.keys().find(|key| !["Version", "Id", "Statement"].contains(&key.as_str())) {
         return Err(format!("its element {key} is none of a policy's"));
     }
-    let single = document.get("Statement").map(std::slice::from_ref).unwrap_or_default();
-    let statements = match document.get("Statement") {
-        Some(Value::Array(statements)) => statements.as_slice(),
-        _ => single,
+    let statements = match document.get_mut("Statement") {
+        Some(Value::Array(statements)) => statements.as_mut_slice(),
+        Some(single) => std::slice::from_mut(single),
+        None => &mut [],
     };
-    for (at, statement) in statements.iter().enumerate() {
-        let judged = statement_within(statement, buckets);
+    for (at, statement) in statements.iter_mut().enumerate() {
+        let judged = bound_statement(statement, rights);
         judged.map_err(|why| format!("statement {} {why}", at + 1))?;
     }
-    Ok(())
+    Ok(content)
 }
 
-fn statement_within(statement: &Value, buckets: &[&str]) -> Result<(), String> {
+fn bound_statement(statement: &mut Value, rights: &[BucketRight]) -> Result<(), String> {
     const KNOWN: [&str; 7] = ["Sid", "Effect", "Action", "NotAction", "Resource", "NotResource", "Condition"];
-    let Some(statement) = statement.as_object() else { return Err("is no object".to_owned()) };
+    let Some(statement) = statement.as_object_mut() else { return Err("is no object".to_owned()) };
     if let Some(key) = statement.keys().find(|key| !KNOWN.contains(&key.as_str())) {
         return Err(format!("has the element {key}, which a user's policy cannot have"));
     }
@@ -142,15 +183,38 @@ fn statement_within(statement: &Value, buckets: &[&str]) -> Result<(), String> {
         Some(resource @ Value::String(_)) => std::slice::from_ref(resource),
         _ => return Err("has no Resource".to_owned()),
     };
+    let mut marks = BTreeSet::new();
     for resource in resources {
         let named = resource.as_str().and_then(|text| text.strip_prefix(ARN));
         let bucket = named.map(|named| named.split_once('/').map_or(named, |(bucket, _)| bucket));
-        if !bucket.is_some_and(|bucket| buckets.contains(&bucket)) {
+        let right = rights.iter().find(|right| bucket == Some(&right.bucket));
+        if let Some(right) = right {
+            marks.extend(&right.mark);
+        } else {
             return Err(format!(
                 "names the resource {resource}: each must be {ARN} and, letter by letter, a bucket of spec.buckets, with or without a key behind it"
             ));
         }
     }
+    demand(statement, &marks)
+}
+
+/// Adds the condition on the mark to those of a statement.
+fn demand(statement: &mut Map<String, Value>, marks: &BTreeSet<&String>) -> Result<(), String> {
+    if marks.is_empty() {
+        return Ok(());
+    }
+    let object = |value: &mut Map<String, Value>, key: &str| {
+        value.entry(key).or_insert_with(|| json!({})).as_object_mut().map(std::mem::take)
+    };
+    let malformed = || "has a Condition that is none".to_owned();
+    let mut condition = object(statement, "Condition").ok_or_else(malformed)?;
+    let mut equals = object(&mut condition, "StringEquals").ok_or_else(malformed)?;
+    if equals.insert(MARK_KEY.to_owned(), json!(marks)).is_some() {
+        return Err(format!("has a condition on {MARK_KEY}, which is the operator's"));
+    }
+    condition.insert("StringEquals".to_owned(), Value::Object(equals));
+    statement.insert("Condition".to_owned(), Value::Object(condition));
     Ok(())
 }
 

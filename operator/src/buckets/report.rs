@@ -91,7 +91,12 @@ pub(super) fn conditions(
 
 /// Whether a person should look.
 pub(super) fn is_bad(condition: &Condition) -> bool {
-    let quiet = [AccessReason::Waiting, AccessReason::NotNeeded, AccessReason::ClusterNotReady];
+    let quiet = [
+        AccessReason::Waiting,
+        AccessReason::NotNeeded,
+        AccessReason::ClusterNotReady,
+        AccessReason::Suspended,
+    ];
     let is_quiet = quiet.iter().any(|reason| reason.as_str() == condition.reason);
     let wanted = if condition.type_ == AccessCondition::DeletionBlocked.as_str() { FALSE } else { TRUE };
     !is_quiet && condition.status != wanted && condition.reason != AccessReason::Deleting.as_str()

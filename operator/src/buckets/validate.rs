@@ -87,7 +87,7 @@ pub fn user(user: &BucketUser) -> Result<ValidUser<'_>, Vec<String>> {
 }
 
 /// Whether a text is safe in a path, a resource and a policy; the store has further rules.
-fn is_bucket_name(name: &str) -> bool {
+pub(super) fn is_bucket_name(name: &str) -> bool {
     let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
     let bytes = name.as_bytes();
     (3..=63).contains(&bytes.len())

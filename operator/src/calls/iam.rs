@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
+use sherd_policy::ACCOUNT;
 use sherd_proto::convert::http_call::HttpService;
 
 use super::xml::{self, Element};
@@ -116,9 +117,18 @@ pub async fn create_key(calls: &ClusterCalls, user: &str) -> Result<AccessKey, C
 /// [`CallError`].
 pub async fn remove_key(calls: &ClusterCalls, user: &str, key: &str) -> Result<(), CallError> {
     let of_key = [("UserName", user), ("AccessKeyId", key)];
-    let disabled = send(calls, "UpdateAccessKey", &[of_key[0], of_key[1], ("Status", "Inactive")]).await;
-    absent(disabled, NO_SUCH_ENTITY)?;
+    set_key(calls, user, key, false).await?;
     absent(send(calls, "DeleteAccessKey", &of_key).await, NO_SUCH_ENTITY).map(|_| ())
+}
+
+/// Makes a key work, or not; one that is not there is left so.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn set_key(calls: &ClusterCalls, user: &str, key: &str, works: bool) -> Result<(), CallError> {
+    let status = if works { "Active" } else { "Inactive" };
+    let parameters = [("UserName", user), ("AccessKeyId", key), ("Status", status)];
+    absent(send(calls, "UpdateAccessKey", &parameters).await, NO_SUCH_ENTITY).map(|_| ())
 }
 
 /// Returns the text of a user's inline policy.
@@ -128,12 +138,14 @@ pub async fn remove_key(calls: &ClusterCalls, user: &str, key: &str) -> Result<(
 pub async fn policy(calls: &ClusterCalls, user: &str, policy: &str) -> Result<Option<String>, CallError> {
     let of_policy = [("UserName", user), ("PolicyName", policy)];
     let found = absent(read(calls, "GetUserPolicy", &of_policy).await, NO_SUCH_ENTITY)?;
-    let text = |root: Element| {
-        let document = root.find("PolicyDocument").ok_or(CallError::Malformed("GetUserPolicy"))?;
-        let decoded = percent_decode_str(&document.text).decode_utf8();
-        decoded.map(String::from).map_err(|_| CallError::Malformed("GetUserPolicy"))
-    };
-    found.map(text).transpose()
+    found.map(|root| document(&root, "PolicyDocument", "GetUserPolicy")).transpose()
+}
+
+/// Returns the text of a policy in an answer.
+fn document(root: &Element, element: &str, action: &'static str) -> Result<String, CallError> {
+    let document = root.find(element).ok_or(CallError::Malformed(action))?;
+    let decoded = percent_decode_str(&document.text).decode_utf8();
+    decoded.map(String::from).map_err(|_| CallError::Malformed(action))
 }
 
 /// Writes a user's inline policy.
@@ -157,6 +169,113 @@ pub async fn put_policy(
 pub async fn delete_policy(calls: &ClusterCalls, user: &str, policy: &str) -> Result<(), CallError> {
     let of_policy = [("UserName", user), ("PolicyName", policy)];
     absent(send(calls, "DeleteUserPolicy", &of_policy).await, NO_SUCH_ENTITY).map(|_| ())
+}
+
+/// Returns the ARNs of the managed policies that a user has.
+///
+/// # Errors
+/// [`CallError`].
+pub async fn attached_policies(calls: &ClusterCalls, user: &str) -> Result<Vec<String>, CallError> {
+    let root = read(calls, "ListAttachedUserPolicies", &[("UserName", user)]).await?;
+    let mut arns = Vec::new();
+    leaves(&root, "PolicyArn", &mut arns);
+    Ok(arns)
+}
+
+/// A managed policy of one user.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagedPolicy {
+    /// Its name, of which there is one in the account.
+    pub name: String,
+    /// Its path.
+    pub path: String,
+}
+
+impl ManagedPolicy {
+    /// Returns its ARN.
+    pub fn arn(&self) -> String {
+        format!("arn:aws:iam::{ACCOUNT}:policy{}{}", self.path, self.name)
+    }
+
+    /// Makes it say this, where what it says is not the same, and gives it to a user that has it not. Its
+    /// text is replaced in one step, so that no right is missing or left over in between.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn put(
+        &self,
+        calls: &ClusterCalls,
+        user: &str,
+        text: &str,
+        says: impl Fn(&str) -> bool,
+        is_attached: bool,
+    ) -> Result<(), CallError> {
+        let arn = self.arn();
+        let Self { name, path } = self;
+        match self.versions(calls).await? {
+            None => {
+                let made = [("PolicyName", name.as_str()), ("Path", path), ("PolicyDocument", text)];
+                // Of two answers to one request the second may be this. Another's has another path, and so
+                // no such ARN.
+                absent(send(calls, "CreatePolicy", &made).await, "EntityAlreadyExists")?;
+            }
+            Some((default, others)) => {
+                let of_version = [("PolicyArn", arn.as_str()), ("VersionId", &default)];
+                let found = read(calls, "GetPolicyVersion", &of_version).await?;
+                if !says(&document(&found, "Document", "GetPolicyVersion")?) {
+                    // A policy has five versions at most.
+                    self.delete_versions(calls, &others).await?;
+                    let put =
+                        [("PolicyArn", arn.as_str()), ("PolicyDocument", text), ("SetAsDefault", "true")];
+                    send(calls, "CreatePolicyVersion", &put).await?;
+                }
+            }
+        }
+        if is_attached {
+            return Ok(());
+        }
+        send(calls, "AttachUserPolicy", &[("UserName", user), ("PolicyArn", &arn)]).await.map(|_| ())
+    }
+
+    /// Takes it from a user and deletes it; one that is not there counts as deleted.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn remove(&self, calls: &ClusterCalls, user: &str) -> Result<(), CallError> {
+        let arn = self.arn();
+        let detached = send(calls, "DetachUserPolicy", &[("UserName", user), ("PolicyArn", &arn)]).await;
+        absent(detached, NO_SUCH_ENTITY)?;
+        let Some((_, others)) = self.versions(calls).await? else { return Ok(()) };
+        self.delete_versions(calls, &others).await?;
+        absent(send(calls, "DeletePolicy", &[("PolicyArn", &arn)]).await, NO_SUCH_ENTITY).map(|_| ())
+    }
+
+    /// The version that is in force, and the others; nothing where the policy is not there.
+    async fn versions(&self, calls: &ClusterCalls) -> Result<Option<(String, Vec<String>)>, CallError> {
+        let listed = read(calls, "ListPolicyVersions", &[("PolicyArn", &self.arn())]).await;
+        let Some(root) = absent(listed, NO_SUCH_ENTITY)? else { return Ok(None) };
+        let malformed = CallError::Malformed("ListPolicyVersions");
+        let Some(listed) = root.find("Versions") else { return Err(malformed) };
+        let (mut default, mut others) = (None, Vec::new());
+        for version in listed.all("member") {
+            let Some(id) = version.text_of("VersionId") else { return Err(malformed) };
+            if version.text_of("IsDefaultVersion") == Some("true") {
+                default = Some(id.to_owned());
+            } else {
+                others.push(id.to_owned());
+            }
+        }
+        default.map(|default| Some((default, others))).ok_or(malformed)
+    }
+
+    async fn delete_versions(&self, calls: &ClusterCalls, versions: &[String]) -> Result<(), CallError> {
+        for version in versions {
+            let of_version = [("PolicyArn", self.arn()), ("VersionId", version.clone())];
+            let of_version = of_version.each_ref().map(|(name, value)| (*name, value.as_str()));
+            absent(send(calls, "DeletePolicyVersion", &of_version).await, NO_SUCH_ENTITY)?;
+        }
+        Ok(())
+    }
 }
 
 /// The belongings of a user, which must be gone before it can be deleted: the request that lists, the element

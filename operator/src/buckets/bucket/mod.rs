@@ -101,7 +101,7 @@ async fn synchronise(
         Err(error) => return Ok(Err(error)),
     };
     let other_is_there = match tags.get(BUCKET_TAG) {
-        Some(other) if *other != plan::mark(valid) => is_there(context, other).await?,
+        Some(other) if *other != plan::mark(valid.bucket) => is_there(context, other).await?,
         Some(_) | None => false,
     };
     if let Err(foreign) = plan::claim(valid, &tags, other_is_there, usable.any_bucket) {
@@ -263,8 +263,6 @@ async fn deletion_blocked(
     context: &Context,
     bucket: &Bucket,
 ) -> Result<Option<(AccessReason, String)>, ReconcileError> {
-    // An object that is invalid now may have made its bucket before: its name cannot change.
-    let valid = ValidBucket { bucket, name: bucket.bucket_name(), policy: None };
     if bucket.spec.reclaim_policy == ReclaimPolicy::Retain {
         return Ok(None);
     }
@@ -277,9 +275,14 @@ async fn deletion_blocked(
         // ever.
         FoundCluster::Gone(_) => return Ok(None),
     };
+    // An object that is invalid now may have made its bucket before: its name cannot change.
+    let bucket_name = bucket.bucket_name();
+    if !validate::is_bucket_name(&bucket_name) {
+        return Ok(None);
+    }
     let deleted = async {
-        match s3::tags(&usable.calls, &valid.name).await? {
-            Some(tags) if plan::is_ours(&valid, &tags) => s3::delete(&usable.calls, &valid.name).await,
+        match s3::tags(&usable.calls, &bucket_name).await? {
+            Some(tags) if plan::is_ours(bucket, &tags) => s3::delete(&usable.calls, &bucket_name).await,
             Some(_) | None => Ok(()),
         }
     };
@@ -287,8 +290,7 @@ async fn deletion_blocked(
         Ok(()) => None,
         Err(CallError::Refused(refusal)) if refusal.code == "BucketNotEmpty" => {
             let message = format!(
-                "bucket {} is not empty: empty it, or set spec.reclaimPolicy to Retain to let it stay",
-                valid.name
+                "bucket {bucket_name} is not empty: empty it, or set spec.reclaimPolicy to Retain to let it stay"
             );
             Some((AccessReason::BucketNotEmpty, message))
         }

@@ -1,6 +1,6 @@
 //! Decides whose a bucket is, and what of it is set. Plain functions over values.
 
-use crate::api::{AccessReason, BucketPart, CorsRule, PublicAccessBlock, Tags};
+use crate::api::{AccessReason, Bucket, BucketPart, CorsRule, PublicAccessBlock, Tags};
 use crate::buckets::document::PolicyDocument;
 use crate::buckets::validate::ValidBucket;
 use crate::names::BUCKET_TAG;
@@ -46,19 +46,14 @@ pub struct ForeignBucket {
 }
 
 /// The text that marks a Bucket's bucket.
-pub fn mark(valid: &ValidBucket<'_>) -> String {
-    format!("{}/{}", valid.bucket.namespace().unwrap_or_default(), valid.bucket.name_any())
+pub fn mark(bucket: &Bucket) -> String {
+    format!("{}/{}", bucket.namespace().unwrap_or_default(), bucket.name_any())
 }
 
-/// Whether a bucket with these tags is this object's: by the mark, or by the last status where the mark was
-/// removed.
-pub fn is_ours(valid: &ValidBucket<'_>, tags: &Tags) -> bool {
-    match tags.get(BUCKET_TAG) {
-        Some(found) => *found == mark(valid),
-        None => {
-            valid.bucket.status.as_ref().is_some_and(|status| status.bucket.as_ref() == Some(&valid.name))
-        }
-    }
+/// Whether a bucket with these tags is this object's. The mark alone decides: others may write a status,
+/// and it lasts longer than a bucket.
+pub fn is_ours(bucket: &Bucket, tags: &Tags) -> bool {
+    tags.get(BUCKET_TAG).is_some_and(|found| *found == mark(bucket))
 }
 
 /// Judges whether a bucket may be this object's. `other_is_there` says whether the Bucket exists that another
@@ -72,7 +67,7 @@ pub fn claim(
     other_is_there: bool,
     any_bucket: bool,
 ) -> Result<(), ForeignBucket> {
-    if is_ours(valid, tags) {
+    if is_ours(valid.bucket, tags) {
         return Ok(());
     }
     let name = &valid.name;
@@ -138,6 +133,6 @@ pub fn wanted_tags(valid: &ValidBucket<'_>, tags: &Tags, named_before: &[String]
     let mut wanted = tags.clone();
     wanted.retain(|key, _| !named_before.contains(key));
     wanted.extend(valid.bucket.spec.tags.clone());
-    wanted.insert(BUCKET_TAG.to_owned(), mark(valid));
+    wanted.insert(BUCKET_TAG.to_owned(), mark(valid.bucket));
     wanted
 }

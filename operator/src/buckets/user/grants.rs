@@ -1,14 +1,20 @@
 //! The buckets that a BucketUser may use. A namespace's BucketUsers get the buckets of that
 //! namespace and those that others share with it, and no more: a right is to a Bucket whose bucket is its
-//! own, as the mark at the bucket says and its status repeats.
+//! own, as the mark at the bucket says. A Bucket's status says nothing here: others may write it.
 
+use futures::FutureExt as _;
+use futures::stream::{self, StreamExt as _, TryStreamExt as _};
 use kube::api::ListParams;
 use kube::core::DeserializeGuard;
 use kube::{Api, ResourceExt as _};
 
 use crate::api::{AccessReason, Bucket, BucketGrant, BucketUser};
+use crate::buckets::bucket::plan;
+use crate::buckets::cluster::UsableCluster;
 use crate::buckets::document::{BucketRight, grant_text};
-use crate::buckets::validate::allows;
+use crate::buckets::validate::{allows, is_bucket_name};
+use crate::calls::{CallError, s3};
+use crate::limits;
 use crate::reconcile::{Context, ReconcileError};
 
 /// The rights that hold, and why others do not.
@@ -19,66 +25,94 @@ pub(super) struct Grants {
     pub(super) refused: Option<(AccessReason, String)>,
 }
 
+type Refusal = (AccessReason, String);
+
 /// Finds the bucket of each right.
 ///
 /// # Errors
-/// [`ReconcileError::Api`].
+/// [`ReconcileError::Api`]; [`CallError`] where a mark cannot be read.
 pub(super) async fn resolve(
     context: &Context,
     user: &BucketUser,
-    any_bucket: bool,
-) -> Result<Grants, ReconcileError> {
-    let mut grants = Grants::default();
+    usable: &UsableCluster,
+) -> Result<Result<Grants, CallError>, ReconcileError> {
+    let mut looks = Vec::with_capacity(user.spec.buckets.len());
     for grant in &user.spec.buckets {
-        match bucket_of(context, user, grant, any_bucket).await? {
-            Ok(bucket) => grants.rights.push(BucketRight { bucket, access: grant.access }),
-            Err((reason, message)) => {
+        looks.push(bucket_of(context, user, grant, usable).boxed());
+    }
+    let found: Vec<_> = stream::iter(looks).buffered(limits::MARKS_READ_MAX).try_collect().await?;
+    let mut grants = Grants::default();
+    for right in found {
+        match right {
+            Ok(Ok(right)) => grants.rights.push(right),
+            Ok(Err((reason, message))) => {
                 let (first, before) = grants.refused.take().unwrap_or((reason, String::new()));
                 let separator = if before.is_empty() { "" } else { "; " };
                 grants.refused = Some((first, format!("{before}{separator}{message}")));
             }
+            Err(error) => return Ok(Err(error)),
         }
     }
-    Ok(grants)
+    Ok(Ok(grants))
 }
 
-type Refusal = (AccessReason, String);
+/// A right, why it does not hold, or why that is not known.
+type JudgedGrant = Result<Result<BucketRight, Refusal>, CallError>;
 
 async fn bucket_of(
     context: &Context,
     user: &BucketUser,
     grant: &BucketGrant,
-    any_bucket: bool,
-) -> Result<Result<String, Refusal>, ReconcileError> {
-    match (&grant.name, &grant.bucket_ref) {
-        (Some(name), _) if any_bucket => Ok(Ok(name.clone())),
-        (Some(name), _) => by_name(context, user, name).await,
+    usable: &UsableCluster,
+) -> Result<JudgedGrant, ReconcileError> {
+    let found = match (&grant.name, &grant.bucket_ref) {
+        (Some(name), _) if usable.any_bucket => {
+            return Ok(Ok(Ok(BucketRight { bucket: name.clone(), mark: None, access: grant.access })));
+        }
+        (Some(name), _) => Ok(by_name(context, user, name).await?),
         (None, Some(reference)) => {
             let namespace = reference.namespace.clone().or_else(|| user.namespace()).unwrap_or_default();
-            by_reference(context, user, grant, &namespace, &reference.name).await
+            by_reference(context, user, grant, &namespace, &reference.name).await?
         }
-        (None, None) => Ok(Err((AccessReason::SpecInvalid, grant_text(grant)))),
+        (None, None) => Err((AccessReason::SpecInvalid, grant_text(grant))),
+    };
+    let candidates = match found {
+        Ok(candidates) => candidates,
+        Err(refusal) => return Ok(Ok(Err(refusal))),
+    };
+    for bucket in candidates {
+        let name = bucket.bucket_name();
+        match s3::tags(&usable.calls, &name).await {
+            Ok(Some(tags)) if plan::is_ours(&bucket, &tags) => {
+                let mark = Some(plan::mark(&bucket));
+                return Ok(Ok(Ok(BucketRight { bucket: name, mark, access: grant.access })));
+            }
+            Ok(_) => {}
+            Err(error) => return Ok(Err(error)),
+        }
     }
+    Ok(Ok(Err(if let Some(name) = &grant.name {
+        let namespace = user.namespace().unwrap_or_default();
+        let message = format!(
+            "bucket {name} is of no Bucket in namespace {namespace}, and the StorageCluster does not list it in spec.bucketUsers.anyBucket"
+        );
+        (AccessReason::BucketNotAllowed, message)
+    } else {
+        let message = format!("{} has no bucket of this cluster yet", grant_text(grant));
+        (AccessReason::BucketMissing, message)
+    })))
 }
 
-async fn by_name(
-    context: &Context,
-    user: &BucketUser,
-    name: &str,
-) -> Result<Result<String, Refusal>, ReconcileError> {
+/// The Buckets of the namespace that may have the bucket of a name.
+async fn by_name(context: &Context, user: &BucketUser, name: &str) -> Result<Vec<Bucket>, ReconcileError> {
     let namespace = user.namespace().unwrap_or_default();
     // One Bucket that cannot be decoded must not hide the others.
     let api: Api<DeserializeGuard<Bucket>> = Api::namespaced(context.client.clone(), &namespace);
     let listed = api.list(&ListParams::default()).await;
     let listed = listed.map_err(|source| ReconcileError::api("list", "Bucket".into(), &namespace, source))?;
-    let decoded = listed.items.iter().filter_map(|guarded| guarded.0.as_ref().ok());
-    if decoded.filter_map(|bucket| owned(user, bucket)).any(|owned| owned == name) {
-        return Ok(Ok(name.to_owned()));
-    }
-    let message = format!(
-        "bucket {name} is of no Bucket in namespace {namespace}, and the StorageCluster does not list it in spec.bucketUsers.anyBucket"
-    );
-    Ok(Err((AccessReason::BucketNotAllowed, message)))
+    let decoded = listed.items.into_iter().filter_map(|guarded| guarded.0.ok());
+    let is_named = |bucket: &Bucket| is_of_cluster(user, bucket) && bucket.bucket_name() == name;
+    Ok(decoded.filter(is_named).collect())
 }
 
 async fn by_reference(
@@ -87,7 +121,7 @@ async fn by_reference(
     grant: &BucketGrant,
     namespace: &str,
     name: &str,
-) -> Result<Result<String, Refusal>, ReconcileError> {
+) -> Result<Result<Vec<Bucket>, Refusal>, ReconcileError> {
     let api: Api<Bucket> = Api::namespaced(context.client.clone(), namespace);
     let own = user.namespace().unwrap_or_default();
     // One answer for a Bucket that is not there and one that is not shared: a namespace sees nothing of
@@ -110,16 +144,12 @@ async fn by_reference(
     if !allows(&bucket, &own) {
         return refused();
     }
-    Ok(owned(user, &bucket).ok_or_else(|| {
-        let message = format!("{} has no bucket of this cluster yet", grant_text(grant));
-        (AccessReason::BucketMissing, message)
-    }))
+    Ok(Ok(if is_of_cluster(user, &bucket) { vec![bucket] } else { Vec::new() }))
 }
 
-/// The bucket of a Bucket, where that is its own and of the user's cluster.
-fn owned(user: &BucketUser, bucket: &Bucket) -> Option<String> {
+/// Whether a Bucket is of the user's cluster, and its name one that can be asked for.
+fn is_of_cluster(user: &BucketUser, bucket: &Bucket) -> bool {
     let same = (&bucket.spec.cluster.name, bucket.cluster_namespace())
         == (&user.spec.cluster.name, user.cluster_namespace());
-    let bucket = bucket.status.as_ref()?.bucket.clone()?;
-    same.then_some(bucket)
+    same && is_bucket_name(&bucket.bucket_name())
 }

@@ -45,6 +45,8 @@ pub struct KeyFacts<'a> {
 pub struct KeyPlan {
     /// Keys that are disabled and removed.
     pub remove: Vec<String>,
+    /// Keys that were suspended and work again.
+    pub resume: Vec<String>,
     /// Whether a key is made and written to the Secret.
     pub make: bool,
     /// The key that works on beside the Secret's.
@@ -56,7 +58,8 @@ pub fn plan(facts: &KeyFacts<'_>) -> KeyPlan {
     let KeyFacts { keys, secret, status, rotate, overlap, now_s } = *facts;
     let ends_at = now_s.saturating_add(i64::try_from(overlap.as_secs()).unwrap_or(i64::MAX));
     let replaced = |id: &str| FormerKey { access_key_id: id.to_owned(), ends_at };
-    let works = |id: &str| keys.iter().any(|key| key.id == id && key.active);
+    // Of keys that were suspended, those that the Secret and the status name come back.
+    let works = |id: &str| keys.iter().any(|key| key.id == id && (key.active || status.suspended));
     let held = secret.filter(|secret| works(&secret.id));
     let last = status.access_key_id.as_deref().filter(|id| works(id));
     let known_former = status.former_key.clone().filter(|former| works(&former.access_key_id));
@@ -82,6 +85,8 @@ pub fn plan(facts: &KeyFacts<'_>) -> KeyPlan {
         held.is_some_and(|held| held.id == id)
             || former.as_ref().is_some_and(|former| former.access_key_id == id)
     };
-    let remove = keys.iter().map(|key| key.id.clone()).filter(|id| !stays(id)).collect();
-    KeyPlan { remove, make, former }
+    let (kept, removed): (Vec<_>, Vec<_>) = keys.iter().partition(|key| stays(&key.id));
+    let remove = removed.into_iter().map(|key| key.id.clone()).collect();
+    let resume = kept.into_iter().filter(|key| !key.active).map(|key| key.id.clone()).collect();
+    KeyPlan { remove, resume, make, former }
 }

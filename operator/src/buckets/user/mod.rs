@@ -1,42 +1,38 @@
 //! One reconcile of a BucketUser.
 //!
 //! ```text
-//! grants    the buckets that it may use
 //! user      CreateUser `namespace.name` below the path /kubernetes/namespace/, or NameTaken
-//! policies  PutUserPolicy where they differ; what it may no longer have is taken away first
-//! keys      as `keys` plans: remove, make, write the Secret
+//! suspended the keys are made inactive before all else
+//! grants    the buckets that it may use
+//! policies  as `policies` puts them, where they differ
+//! keys      as `keys` plans: remove, resume, make, write the Secret
 //! deleted   keys, policies, user; the Secret is garbage with its owner
 //! ```
 
 mod grants;
+mod policies;
 pub mod keys;
 pub mod secret;
 
 use std::time::Duration;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{Patch, PatchParams, ValidationDirective};
+use kube::api::{Patch, PatchParams, PostParams, ValidationDirective};
 use kube::{Api, Resource as _, ResourceExt as _};
 
 use super::cluster::{FoundCluster, UsableCluster};
-use super::document::{self, PolicyDocument};
 use super::report::{Verdict, conditions, is_bad};
 use super::validate::{self, ValidUser};
 use super::{NextLook, cluster, finalizer, is_ours};
 use crate::api::{AccessCondition, AccessReason, BucketUser, BucketUserStatus, FormerKey};
+use crate::calls::CallError;
 use crate::calls::iam::{self, AccessKey};
-use crate::calls::{CallError, Refusal};
 use crate::names::{FIELD_MANAGER, ROTATE_ANNOTATION, USER_FINALIZER};
 use crate::reconcile::condition::{self, TRUE};
 use crate::reconcile::{Context, ReconcileError, publish};
 use grants::Grants;
 use keys::{KeyFacts, KeyPlan};
 use secret::SecretPlace;
-
-/// The inline policy of the rights to buckets.
-const RIGHTS: &str = "buckets";
-/// The inline policy of the specification.
-const DOCUMENT: &str = "policy";
 
 /// The report on a BucketUser.
 #[derive(Debug, Default)]
@@ -45,6 +41,7 @@ struct UserReport {
     buckets: Vec<String>,
     access_key_id: Option<String>,
     former_key: Option<FormerKey>,
+    suspended: bool,
 }
 
 /// Makes a BucketUser true as far as it can be.
@@ -69,14 +66,23 @@ pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook,
         Err(messages) => {
             let verdict =
                 Verdict::bad(AccessCondition::Ready, AccessReason::SpecInvalid, messages.join("; "));
-            return refuse(context, user, verdict).await;
+            return if user.spec.suspended && is_kept {
+                withdraw(context, user, verdict).await
+            } else {
+                refuse(context, user, verdict).await
+            };
         }
     };
     let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
     let usable = match cluster::find(context, name, &cluster_namespace, &namespace, false).await? {
         FoundCluster::Usable(usable) => usable,
         FoundCluster::Unusable(unusable) | FoundCluster::Gone(unusable) => {
-            return refuse(context, user, Verdict::unusable(AccessCondition::Ready, &unusable)).await;
+            let verdict = Verdict::unusable(AccessCondition::Ready, &unusable);
+            return if unusable.reason == AccessReason::NamespaceNotAllowed && is_kept {
+                withdraw(context, user, verdict).await
+            } else {
+                refuse(context, user, verdict).await
+            };
         }
     };
     // Before the user is made: it must not be left when its object goes.
@@ -90,7 +96,8 @@ pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook,
             return refuse(context, &kept, Verdict::failed(AccessCondition::Ready, &error)).await;
         }
     };
-    let settled = report.verdicts.iter().any(|one| one.condition == AccessCondition::Ready && one.holds());
+    let is_asked = |one: &Verdict| one.holds() || one.reason == AccessReason::Suspended;
+    let settled = report.verdicts.iter().any(|one| one.condition == AccessCondition::Ready && is_asked(one));
     let ends_at = report.former_key.as_ref().map(|former| former.ends_at);
     write(context, &kept, report).await?;
     Ok(next_look(settled, ends_at, (context.now)().as_second()))
@@ -115,9 +122,57 @@ async fn refuse(context: &Context, user: &BucketUser, verdict: Verdict) -> Resul
         buckets: last.buckets,
         access_key_id: last.access_key_id,
         former_key: last.former_key,
+        suspended: last.suspended,
     };
     write(context, user, report).await?;
     Ok(NextLook::of(false))
+}
+
+/// Makes the keys of a user inactive that is refused otherwise, and reports why it is.
+async fn withdraw(
+    context: &Context,
+    user: &BucketUser,
+    verdict: Verdict,
+) -> Result<NextLook, ReconcileError> {
+    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
+    let namespace = user.namespace().unwrap_or_default();
+    // As for an object that is being deleted: the lists of namespaces keep nothing from being taken away.
+    let found = cluster::find(context, name, &cluster_namespace, &namespace, true).await?;
+    let FoundCluster::Usable(usable) = found else { return refuse(context, user, verdict).await };
+    let suspended = async {
+        match iam::user_path(&usable.calls, &user.user_name()).await? {
+            Some(path) if path == user.user_path() => suspend(user, &usable).await,
+            Some(_) | None => Ok(()),
+        }
+    };
+    let (key, is_suspended) = match suspended.await {
+        Ok(()) => (suspended_verdict(), true),
+        Err(error) => (Verdict::failed(AccessCondition::KeyReady, &error), false),
+    };
+    let last = user.status.clone().unwrap_or_default();
+    let report = UserReport {
+        verdicts: vec![verdict, key, Verdict::not_deleted()],
+        buckets: last.buckets,
+        access_key_id: last.access_key_id,
+        former_key: last.former_key,
+        suspended: last.suspended || is_suspended,
+    };
+    write(context, user, report).await?;
+    Ok(NextLook::of(false))
+}
+
+/// Makes the keys of a user inactive.
+async fn suspend(user: &BucketUser, usable: &UsableCluster) -> Result<(), CallError> {
+    let name = user.user_name();
+    for key in iam::keys(&usable.calls, &name).await?.into_iter().filter(|key| key.active) {
+        iam::set_key(&usable.calls, &name, &key.id, false).await?;
+    }
+    Ok(())
+}
+
+fn suspended_verdict() -> Verdict {
+    let message = "the user is suspended: its keys are inactive";
+    Verdict::bad(AccessCondition::KeyReady, AccessReason::Suspended, message)
 }
 
 /// Makes the user, its policies and its keys as they should be.
@@ -126,7 +181,6 @@ async fn synchronise(
     valid: &ValidUser<'_>,
     usable: &UsableCluster,
 ) -> Result<Result<UserReport, CallError>, ReconcileError> {
-    let grants = grants::resolve(context, valid.user, usable.any_bucket).await?;
     let ready = AccessCondition::Ready;
     let user = valid.user.user_name();
     match ensure_user(valid.user, usable).await {
@@ -139,12 +193,25 @@ async fn synchronise(
         }
         Err(error) => return Ok(Err(error)),
     }
-    let policy = match ensure_policies(valid, usable, &grants).await {
+    let suspended = valid.user.spec.suspended;
+    if suspended && let Err(error) = suspend(valid.user, usable).await {
+        return Ok(Err(error));
+    }
+    let grants = match grants::resolve(context, valid.user, usable).await? {
+        Ok(grants) => grants,
+        Err(error) => return Ok(Err(error)),
+    };
+    let policy = match policies::ensure(valid, usable, &grants).await {
         Ok(verdict) => verdict,
         Err(error) => return Ok(Err(error)),
     };
-    let (key, access_key_id, former_key) = match Box::pin(ensure_key(context, valid, usable, &grants)).await?
-    {
+    let ensured = if suspended {
+        let last = valid.user.status.clone().unwrap_or_default();
+        Ok((suspended_verdict(), last.access_key_id, last.former_key))
+    } else {
+        Box::pin(ensure_key(context, valid, usable, &grants)).await?
+    };
+    let (key, access_key_id, former_key) = match ensured {
         Ok(ensured) => ensured,
         Err(error) => return Ok(Err(error)),
     };
@@ -162,6 +229,7 @@ async fn synchronise(
         buckets: grants.rights.into_iter().map(|right| right.bucket).collect(),
         access_key_id,
         former_key,
+        suspended,
     }))
 }
 
@@ -178,68 +246,6 @@ async fn ensure_user(user: &BucketUser, usable: &UsableCluster) -> Result<Option
     Ok((found != path).then_some(found))
 }
 
-/// Sets the two policies where they differ. A document that goes beyond the user's buckets is not sent, and
-/// one of before is taken away: the buckets may have become fewer.
-async fn ensure_policies(
-    valid: &ValidUser<'_>,
-    usable: &UsableCluster,
-    grants: &Grants,
-) -> Result<Verdict, CallError> {
-    let user = valid.user.user_name();
-    let condition = AccessCondition::PolicyApplied;
-    let (document, out_of_bounds) = match &valid.policy {
-        Some(policy) if !usable.any_bucket => match bounded(policy, grants) {
-            Ok(policy) => (Some(policy), None),
-            Err(why) => (None, Some(why)),
-        },
-        policy => (policy.clone(), None),
-    };
-    let mut refused = None;
-    for (name, wanted) in [(RIGHTS, document::of_rights(&grants.rights)), (DOCUMENT, document)] {
-        match ensure_policy(usable, &user, name, wanted.as_ref()).await {
-            Ok(()) => {}
-            Err(CallError::Refused(refusal)) if !refusal.is_transient() => refused = Some(refusal),
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(match (out_of_bounds, refused) {
-        (Some(why), _) => {
-            Verdict::bad(condition, AccessReason::PolicyOutOfBounds, format!("spec.policy: {why}"))
-        }
-        (None, Some(Refusal { code, message, .. })) => {
-            let malformed = ["MalformedPolicyDocument", "MalformedPolicy"].contains(&code.as_str());
-            let reason = if malformed { AccessReason::MalformedPolicy } else { AccessReason::PolicyRefused };
-            Verdict::bad(condition, reason, format!("{code}: {message}"))
-        }
-        (None, None) => Verdict::good(condition, AccessReason::AsAsked, "the policies are in force"),
-    })
-}
-
-/// A policy that grants nothing beyond the user's buckets, in the form in which that was judged.
-fn bounded(policy: &PolicyDocument, grants: &Grants) -> Result<PolicyDocument, String> {
-    let policy = policy.canonical().ok_or_else(|| "it is no JSON".to_owned())?;
-    let buckets: Vec<&str> = grants.rights.iter().map(|right| right.bucket.as_str()).collect();
-    if let Some(content) = &policy.content {
-        document::within(content, &buckets)?;
-    }
-    Ok(policy)
-}
-
-async fn ensure_policy(
-    usable: &UsableCluster,
-    user: &str,
-    name: &str,
-    wanted: Option<&PolicyDocument>,
-) -> Result<(), CallError> {
-    let found = iam::policy(&usable.calls, user, name).await?;
-    match (wanted, found) {
-        (Some(wanted), Some(found)) if wanted.is(&found) => Ok(()),
-        (Some(wanted), _) => iam::put_policy(&usable.calls, user, name, &wanted.text).await,
-        (None, Some(_)) => iam::delete_policy(&usable.calls, user, name).await,
-        (None, None) => Ok(()),
-    }
-}
-
 type EnsuredKey = (Verdict, Option<String>, Option<FormerKey>);
 
 /// Makes the Secret hold a key that works.
@@ -253,15 +259,13 @@ async fn ensure_key(
     let condition = AccessCondition::KeyReady;
     let name = user.secret_name();
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &user.namespace().unwrap_or_default());
-    let found = api.get_opt(&name).await;
-    let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &name, source))?;
     let last = user.status.clone().unwrap_or_default();
-    if found.as_ref().is_some_and(|found| !secret::is_ours(user, found)) {
+    let Some(found) = own_secret(&api, user).await? else {
         let message = format!("Secret {name} is there and not this object's: delete it, or name another one");
         let verdict = Verdict::bad(condition, AccessReason::NameTaken, message);
         return Ok(Ok((verdict, last.access_key_id, last.former_key)));
-    }
-    let held = found.as_ref().and_then(secret::read);
+    };
+    let held = secret::read(&found);
     let rotate = user.annotations().get(ROTATE_ANNOTATION).map(String::as_str);
     let changed = async {
         let keys = iam::keys(&usable.calls, &user.user_name()).await?;
@@ -276,7 +280,7 @@ async fn ensure_key(
         let made = change_keys(usable, &user.user_name(), &plan).await?;
         Ok::<_, CallError>((plan, made))
     };
-    let (KeyPlan { remove: _, make: _, former }, made) = match changed.await {
+    let (KeyPlan { former, .. }, made) = match changed.await {
         Ok(changed) => changed,
         Err(error) => return Ok(Err(error)),
     };
@@ -290,11 +294,10 @@ async fn ensure_key(
         region: &usable.region,
         bucket: grants.rights.first().map(|right| right.bucket.as_str()),
     };
-    let object = secret::build(user, &key, asked.as_deref(), place);
+    let object = secret::build(user, found.uid().as_deref(), &key, asked.as_deref(), place);
     let params = PatchParams {
         field_validation: Some(ValidationDirective::Strict),
-        // A Secret that was not there may have been made by a person since: that gives a conflict.
-        force: found.is_some(),
+        force: true,
         ..PatchParams::apply(FIELD_MANAGER)
     };
     let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
@@ -308,6 +311,24 @@ async fn ensure_key(
     Ok(Ok((Verdict::good(condition, reason, message), Some(key.id), former)))
 }
 
+/// Returns the user's Secret, which is made without a key where it is not there; nothing where there is one
+/// of another. The later change names this very object, so that one which a person makes in between is
+/// neither merged with nor deleted with its user.
+async fn own_secret(api: &Api<Secret>, user: &BucketUser) -> Result<Option<Secret>, ReconcileError> {
+    let name = user.secret_name();
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &name, source))?;
+    if let Some(found) = found {
+        return Ok(secret::is_ours(user, &found).then_some(found));
+    }
+    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
+    match api.create(&params, &secret::empty(user)).await {
+        Ok(made) => Ok(Some(made)),
+        Err(kube::Error::Api(refused)) if refused.code == 409 => Ok(None),
+        Err(source) => Err(ReconcileError::api("make", "Secret".into(), &name, source)),
+    }
+}
+
 async fn change_keys(
     usable: &UsableCluster,
     user: &str,
@@ -315,6 +336,9 @@ async fn change_keys(
 ) -> Result<Option<AccessKey>, CallError> {
     for key in &plan.remove {
         iam::remove_key(&usable.calls, user, key).await?;
+    }
+    for key in &plan.resume {
+        iam::set_key(&usable.calls, user, key, true).await?;
     }
     if plan.make { iam::create_key(&usable.calls, user).await.map(Some) } else { Ok(None) }
 }
@@ -331,6 +355,7 @@ async fn release(context: &Context, user: &BucketUser) -> Result<NextLook, Recon
             buckets: last.buckets,
             access_key_id: last.access_key_id,
             former_key: last.former_key,
+            suspended: last.suspended,
         };
         write(context, user, report).await?;
         return Ok(NextLook::of(false));
@@ -356,9 +381,12 @@ async fn deletion_blocked(
     let deleted = async {
         match iam::user_path(&usable.calls, &user.user_name()).await? {
             Some(path) if path == user.user_path() => {
+                policies::remove(user, &usable).await?;
                 iam::delete_user(&usable.calls, &user.user_name()).await
             }
-            Some(_) | None => Ok(()),
+            // A deletion that was cut has left policies at most.
+            None => policies::remove(user, &usable).await,
+            Some(_) => Ok(()),
         }
     };
     Ok(deleted.await.err().map(|error| {
@@ -368,7 +396,7 @@ async fn deletion_blocked(
 }
 
 async fn write(context: &Context, user: &BucketUser, report: UserReport) -> Result<(), ReconcileError> {
-    let UserReport { verdicts, buckets, access_key_id, former_key } = report;
+    let UserReport { verdicts, buckets, access_key_id, former_key, suspended } = report;
     let last = user.status.as_ref();
     let before = last.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let generation = user.meta().generation;
@@ -381,6 +409,7 @@ async fn write(context: &Context, user: &BucketUser, report: UserReport) -> Resu
         buckets,
         access_key_id,
         former_key,
+        suspended,
     };
     condition::write(&context.client, user, last, &status).await?;
     publish(&context.recorder, &user.object_ref(&()), before, &status.conditions, is_bad).await;

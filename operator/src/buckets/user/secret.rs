@@ -4,6 +4,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
@@ -57,8 +58,34 @@ fn digest(key: &AccessKey) -> String {
     hex::encode(Sha256::digest(format!("{}:{}", key.id, key.secret.0)))
 }
 
-/// Builds the Secret as it is applied. `asked` is the text of the annotation that its key was made for.
-pub fn build(user: &BucketUser, key: &AccessKey, asked: Option<&str>, place: SecretPlace<'_>) -> Value {
+/// The Secret without a key, as it is made. All of it is in [`build`], too.
+pub fn empty(user: &BucketUser) -> Secret {
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(user.secret_name()),
+            namespace: user.namespace(),
+            labels: Some(labels(user).map(|(label, value)| (label.to_owned(), value)).into()),
+            owner_references: Some(user.controller_owner_ref(&()).into_iter().collect()),
+            ..ObjectMeta::default()
+        },
+        type_: Some("Opaque".to_owned()),
+        ..Secret::default()
+    }
+}
+
+fn labels(user: &BucketUser) -> [(&'static str, String); 2] {
+    [(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), (BUCKET_USER_LABEL, user.name_any())]
+}
+
+/// Builds the Secret as it is applied to the object with this uid. `asked` is the text of the annotation that
+/// its key was made for.
+pub fn build(
+    user: &BucketUser,
+    uid: Option<&str>,
+    key: &AccessKey,
+    asked: Option<&str>,
+    place: SecretPlace<'_>,
+) -> Value {
     let SecretPlace { endpoint, region, bucket } = place;
     let texts = [
         (ACCESS_KEY, Some(key.id.as_str())),
@@ -81,7 +108,8 @@ pub fn build(user: &BucketUser, key: &AccessKey, asked: Option<&str>, place: Sec
         "metadata": {
             "name": user.secret_name(),
             "namespace": user.namespace(),
-            "labels": {MANAGED_BY_LABEL: MANAGED_BY, BUCKET_USER_LABEL: user.name_any()},
+            "uid": uid,
+            "labels": Map::from_iter(labels(user).map(|(label, value)| (label.to_owned(), json!(value)))),
             "annotations": annotations,
             "ownerReferences": user.controller_owner_ref(&()).into_iter().collect::<Vec<_>>(),
         },

@@ -182,7 +182,8 @@ impl State {
             let said = &body["metadata"][key];
             last.as_ref().is_some_and(|last| !said.is_null() && *said != last["metadata"][key])
         };
-        if stale("uid") || stale("resourceVersion") {
+        let names_another = last.is_none() && !body["metadata"]["uid"].is_null();
+        if names_another || stale("uid") || stale("resourceVersion") {
             return refusal(409, path);
         }
         if is_status {

@@ -81,7 +81,8 @@ async fn what_the_object_names_is_put_back_and_all_else_stays() {
     {
         let mut state = store.state.lock();
         let bucket = state.buckets.get_mut("photos").expect("there");
-        bucket.tags = [("mine".to_owned(), "yes".to_owned())].into();
+        bucket.tags =
+            [("mine".to_owned(), "yes".to_owned()), (MARK.to_owned(), "storage/photos".to_owned())].into();
         bucket.documents.clear();
         bucket.documents.insert("policy".to_owned(), "{}".to_owned());
     }
@@ -172,6 +173,23 @@ async fn a_bucket_that_is_there_is_taken_only_by_adoption() {
     says(&server, PHOTOS, READY, "True", "AsAsked");
     let tags = store.bucket("photos").expect("there").tags;
     assert_eq!((tags["mine"].as_str(), tags[MARK].as_str()), ("yes", "storage/photos"));
+}
+
+/// A status lasts longer than a bucket, and others may write it.
+#[tokio::test]
+async fn the_status_makes_no_bucket_an_objects_own() {
+    let (server, store) = a_serving_cluster();
+    there(&store, "photos", &[]);
+    put(&server, PHOTOS, "Bucket", json!({"reclaimPolicy": "Delete"}));
+    change(&server, PHOTOS, |object| object["status"] = json!({"conditions": [], "bucket": "photos"}));
+    step(&server, &store, PHOTOS).await.expect("reported");
+    says(&server, PHOTOS, READY, "False", "BucketExists");
+    assert!(server.get(PHOTOS).expect("there")["status"]["bucket"].is_null());
+    change(&server, PHOTOS, |object| object["status"]["bucket"] = json!("photos"));
+    begin_deletion(&server, PHOTOS);
+    step(&server, &store, PHOTOS).await.expect("let go");
+    assert_eq!(store.take_changes(), Vec::<String>::new());
+    assert!(server.get(PHOTOS).is_none() && store.bucket("photos").is_some());
 }
 
 /// Else a namespace could take any bucket of the cluster by naming it.

@@ -212,8 +212,40 @@ fn every_state_has_its_plan() {
     for (at, case) in CASES.iter().enumerate() {
         let (remove, make, kept) = case.expected;
         let remove = remove.iter().map(|id| (*id).to_owned()).collect();
-        assert_eq!(planned(case), KeyPlan { remove, make, former: kept.map(former) }, "case {at}");
+        let expected = KeyPlan { remove, make, former: kept.map(former), resume: Vec::new() };
+        assert_eq!(planned(case), expected, "case {at}");
     }
+}
+
+/// The keys that were in use work again after a suspension, and no other does.
+#[test]
+fn keys_that_were_suspended_are_resumed() {
+    let listed = |id: &str| ListedKey { id: id.to_owned(), active: false };
+    let keys = [listed("a"), listed("b")];
+    let secret = SecretKey { id: "a".to_owned(), asked: None };
+    let mut status = BucketUserStatus {
+        access_key_id: Some("a".to_owned()),
+        former_key: Some(former(("b", 1_001))),
+        suspended: true,
+        ..BucketUserStatus::default()
+    };
+    let planned = |status: &BucketUserStatus, now_s: i64| {
+        let facts =
+            KeyFacts { keys: &keys, secret: Some(&secret), status, rotate: None, overlap: OVERLAP, now_s };
+        plan(&facts)
+    };
+    let ids = |ids: &[&str]| ids.iter().map(|id| (*id).to_owned()).collect::<Vec<_>>();
+    let resumed = planned(&status, NOW);
+    assert_eq!((resumed.resume, resumed.remove, resumed.make), (ids(&["a", "b"]), ids(&[]), false));
+    let later = planned(&status, 1_001);
+    assert_eq!(
+        (later.resume, later.remove, later.make),
+        (ids(&["a"]), ids(&["b"]), false),
+        "its overlap ended"
+    );
+    status.suspended = false;
+    let by_hand = planned(&status, NOW);
+    assert_eq!((by_hand.resume, by_hand.remove, by_hand.make), (ids(&[]), ids(&["a", "b"]), true));
 }
 
 /// In every state the Secret's key stays while it works, and two keys at most are there in the end.

@@ -2,6 +2,7 @@
 
 mod buckets;
 mod keys;
+mod rights;
 pub(crate) mod store;
 mod users;
 

@@ -10,6 +10,7 @@ use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sherd_operator::calls::xml::{self, branch, leaf};
 use sherd_operator::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
+use sherd_policy::{ACCOUNT, Policy, PolicyForm};
 use sherd_proto::convert::http_call::HttpService;
 use sherd_trust::Authority;
 
@@ -27,6 +28,8 @@ pub(crate) struct ScriptedBucket {
 pub(crate) struct ScriptedUser {
     pub(crate) path: String,
     pub(crate) policies: BTreeMap<String, String>,
+    /// ARNs of managed policies.
+    pub(crate) attached: Vec<String>,
     /// Ids, and whether they are active.
     pub(crate) keys: Vec<(String, bool)>,
     pub(crate) groups: Vec<String>,
@@ -47,6 +50,8 @@ pub(crate) enum StoreFault {
 pub(crate) struct StoreState {
     pub(crate) buckets: BTreeMap<String, ScriptedBucket>,
     pub(crate) users: BTreeMap<String, ScriptedUser>,
+    /// The versions of managed policies by ARN; the last one is in force.
+    pub(crate) managed: BTreeMap<String, Vec<(usize, String)>>,
     keys_made: usize,
     /// Method and URI, or the action.
     pub(crate) calls: Vec<String>,
@@ -69,6 +74,14 @@ impl ScriptedStore {
 
     pub(crate) fn user(&self, name: &str) -> Option<ScriptedUser> {
         self.state.lock().users.get(name).cloned()
+    }
+
+    /// The documents of the rights that a user has, in order.
+    pub(crate) fn rights(&self, name: &str) -> Vec<String> {
+        let state = self.state.lock();
+        let attached = state.users.get(name).map(|user| user.attached.clone()).unwrap_or_default();
+        let of_rights = attached.iter().filter(|arn| arn.contains(".buckets-"));
+        of_rights.map(|arn| state.managed[arn].last().expect("a version").1.clone()).collect()
     }
 
     pub(crate) fn fail(&self, part: &str, fault: StoreFault) {
@@ -214,6 +227,9 @@ impl StoreState {
         let part = |name: &str| form.get(name).cloned().unwrap_or_default();
         let (action, name) = (part("Action"), part("UserName"));
         assert_eq!(part("Version"), "2010-05-08");
+        if action.contains("Policy") && !action.contains("User") {
+            return self.managed(&action, form);
+        }
         if action == "CreateUser" {
             if self.users.contains_key(&name) {
                 return refused(409, "EntityAlreadyExists", "it exists");
@@ -225,7 +241,7 @@ impl StoreState {
         let Some(user) = self.users.get_mut(&name) else {
             return refused(404, "NoSuchEntity", "no such user");
         };
-        let key = part("AccessKeyId");
+        let (key, arn) = (part("AccessKeyId"), part("PolicyArn"));
         match action.as_str() {
             "GetUser" => success(branch("R", [branch("User", [leaf("Path", &user.path)])])),
             "ListAccessKeys" => {
@@ -246,8 +262,8 @@ impl StoreState {
                 ))
             }
             "UpdateAccessKey" => {
-                for (id, active) in &mut user.keys {
-                    *active = *active && *id != key;
+                for (_, active) in user.keys.iter_mut().filter(|(id, _)| *id == key) {
+                    *active = part("Status") == "Active";
                 }
                 success(String::new())
             }
@@ -255,7 +271,20 @@ impl StoreState {
                 user.keys.retain(|(id, _)| *id != key);
                 success(String::new())
             }
-            "ListAttachedUserPolicies" => success(branch("R", [branch("AttachedPolicies", [])])),
+            "ListAttachedUserPolicies" => {
+                let attached = user.attached.iter().map(|arn| branch("member", [leaf("PolicyArn", arn)]));
+                success(branch("R", [branch("AttachedPolicies", attached)]))
+            }
+            "AttachUserPolicy" if user.attached.len() >= 10 => refused(409, "LimitExceeded", "ten policies"),
+            "AttachUserPolicy" if self.managed.contains_key(&arn) => {
+                user.attached.push(arn);
+                success(String::new())
+            }
+            "DetachUserPolicy" if user.attached.contains(&arn) => {
+                user.attached.retain(|attached| *attached != arn);
+                success(String::new())
+            }
+            "AttachUserPolicy" | "DetachUserPolicy" => refused(404, "NoSuchEntity", "no such policy"),
             "ListGroupsForUser" => {
                 let groups = user.groups.iter().map(|name| branch("member", [leaf("GroupName", name)]));
                 success(branch("R", [branch("Groups", groups)]))
@@ -264,7 +293,12 @@ impl StoreState {
                 user.groups.retain(|group| *group != part("GroupName"));
                 success(String::new())
             }
-            "DeleteUser" if !(user.keys.is_empty() && user.policies.is_empty() && user.groups.is_empty()) => {
+            "DeleteUser"
+                if !(user.keys.is_empty()
+                    && user.policies.is_empty()
+                    && user.attached.is_empty()
+                    && user.groups.is_empty()) =>
+            {
                 refused(409, "DeleteConflict", "it has keys, policies or groups")
             }
             "DeleteUser" => {
@@ -272,6 +306,69 @@ impl StoreState {
                 success(String::new())
             }
             _ => user.policy(&action, part("PolicyName"), part("PolicyDocument")),
+        }
+    }
+}
+
+impl StoreState {
+    /// The requests of managed policies.
+    fn managed(&mut self, action: &str, form: &BTreeMap<String, String>) -> StoreAnswer {
+        let part = |name: &str| form.get(name).cloned().unwrap_or_default();
+        let document = part("PolicyDocument");
+        if document.len() > 6_144 {
+            return refused(409, "LimitExceeded", "a policy has 6144 characters");
+        }
+        if action.starts_with("Create")
+            && let Err(malformed) = Policy::parse(document.as_bytes(), PolicyForm::Managed)
+        {
+            return refused(400, "MalformedPolicyDocument", &malformed.to_string());
+        }
+        if action == "CreatePolicy" {
+            let arn = format!("arn:aws:iam::{ACCOUNT}:policy{}{}", part("Path"), part("PolicyName"));
+            if self.managed.contains_key(&arn) {
+                return refused(409, "EntityAlreadyExists", "it exists");
+            }
+            self.managed.insert(arn, vec![(1, document)]);
+            return success(String::new());
+        }
+        let arn = part("PolicyArn");
+        let is_attached = self.users.values().any(|user| user.attached.contains(&arn));
+        let Some(versions) = self.managed.get_mut(&arn) else {
+            return refused(404, "NoSuchEntity", "no such policy");
+        };
+        let (number, in_force) = versions.last().cloned().expect("one at least");
+        match action {
+            "ListPolicyVersions" => {
+                let member = |(version, _): &(usize, String)| {
+                    let is_default = (*version == number).to_string();
+                    let id = format!("v{version}");
+                    branch("member", [leaf("VersionId", &id), leaf("IsDefaultVersion", &is_default)])
+                };
+                success(branch("R", [branch("Versions", versions.iter().map(member))]))
+            }
+            "GetPolicyVersion" => {
+                assert_eq!(part("VersionId"), format!("v{number}"));
+                let encoded = utf8_percent_encode(&in_force, NON_ALPHANUMERIC).to_string();
+                success(branch("R", [branch("PolicyVersion", [leaf("Document", &encoded)])]))
+            }
+            "CreatePolicyVersion" if versions.len() >= 5 => refused(409, "LimitExceeded", "five versions"),
+            "CreatePolicyVersion" => {
+                assert_eq!(part("SetAsDefault"), "true");
+                versions.push((number + 1, document));
+                success(String::new())
+            }
+            "DeletePolicyVersion" => {
+                versions.retain(|(version, _)| format!("v{version}") != part("VersionId"));
+                success(String::new())
+            }
+            "DeletePolicy" if is_attached || versions.len() > 1 => {
+                refused(409, "DeleteConflict", "it is attached, or has other versions")
+            }
+            "DeletePolicy" => {
+                self.managed.remove(&arn);
+                success(String::new())
+            }
+            action => panic!("{action} is not scripted"),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! BucketUsers: their rights, their policies, their keys through every cut, and their end.
+//! BucketUsers: their keys through every cut, their Secrets, and their end.
 
 use std::time::Duration;
 
@@ -9,33 +9,34 @@ use sherd_operator::buckets::NextLook;
 use sherd_operator::buckets::user::reconcile;
 use sherd_operator::reconcile::ReconcileError;
 
-use super::store::{ScriptedUser, StoreFault};
+use super::store::{ScriptedBucket, ScriptedUser, StoreFault};
 use super::*;
 use crate::scripted_api::server::Fault;
 
-const APP: &str = "/apis/sherd.dev/v1alpha1/namespaces/team/bucketusers/app";
+pub(super) const APP: &str = "/apis/sherd.dev/v1alpha1/namespaces/team/bucketusers/app";
 const SECRET: &str = "/api/v1/namespaces/team/secrets/app";
-const PHOTOS: &str = "/apis/sherd.dev/v1alpha1/namespaces/team/buckets/photos";
-const OTHERS: &str = "/apis/sherd.dev/v1alpha1/namespaces/storage/buckets/ledger";
-const READY: AccessCondition = AccessCondition::Ready;
-const POLICY: AccessCondition = AccessCondition::PolicyApplied;
-const KEY: AccessCondition = AccessCondition::KeyReady;
+pub(super) const PHOTOS: &str = "/apis/sherd.dev/v1alpha1/namespaces/team/buckets/photos";
+pub(super) const READY: AccessCondition = AccessCondition::Ready;
+pub(super) const KEY: AccessCondition = AccessCondition::KeyReady;
 
-async fn step(server: &ApiServer, store: &ScriptedStore) -> Result<NextLook, ReconcileError> {
+pub(super) async fn step(server: &ApiServer, store: &ScriptedStore) -> Result<NextLook, ReconcileError> {
     let user: BucketUser = serde_json::from_value(server.get(APP).expect("there")).expect("decodes");
     reconcile(&context(server, store), &user).await
 }
 
 /// A Bucket that has its bucket.
-fn a_bucket(server: &ApiServer, path: &str, name: &str, spec: Value) {
+pub(super) fn a_bucket(server: &ApiServer, store: &ScriptedStore, path: &str, spec: Value) {
     put(server, path, "Bucket", spec);
-    change(server, path, |object| object["status"] = json!({"conditions": [], "bucket": name}));
+    let parts: Vec<&str> = path.split('/').collect();
+    let tags = [("sherd.dev/bucket".to_owned(), format!("{}/{}", parts[5], parts[7]))].into();
+    let bucket = ScriptedBucket { tags, ..ScriptedBucket::default() };
+    store.state.lock().buckets.insert(parts[7].to_owned(), bucket);
 }
 
 /// A user of namespace `team` with a right to its Bucket `photos`.
-fn a_user() -> (ApiServer, ScriptedStore) {
+pub(super) fn a_user() -> (ApiServer, ScriptedStore) {
     let (server, store) = a_serving_cluster();
-    a_bucket(&server, PHOTOS, "photos", json!({}));
+    a_bucket(&server, &store, PHOTOS, json!({}));
     let rights = json!([{"bucketRef": {"name": "photos"}, "access": "write"}]);
     put(&server, APP, "BucketUser", json!({"buckets": rights}));
     (server, store)
@@ -70,11 +71,6 @@ fn rotate(server: &ApiServer, text: &str) {
     change(server, APP, |user| user["metadata"]["annotations"] = json!({"sherd.dev/rotate": text}));
 }
 
-fn policy(store: &ScriptedStore, name: &str) -> Option<Value> {
-    let user = store.user("team.app")?;
-    user.policies.get(name).map(|text| serde_json::from_str(text).expect("JSON"))
-}
-
 #[tokio::test]
 async fn a_user_gets_rights_and_a_secret_and_a_second_look_changes_nothing() {
     let (server, store) = a_user();
@@ -106,169 +102,62 @@ async fn a_user_gets_rights_and_a_secret_and_a_second_look_changes_nothing() {
 }
 
 #[tokio::test]
-async fn rights_are_the_documents_that_the_page_promises() {
-    for (access, bucket_actions, object_action) in [
-        ("read", json!(["s3:ListBucket", "s3:ListBucketVersions", "s3:GetBucketLocation"]), "s3:GetObject"),
-        (
-            "write",
-            json!([
-                "s3:ListBucket",
-                "s3:ListBucketVersions",
-                "s3:GetBucketLocation",
-                "s3:ListBucketMultipartUploads"
-            ]),
-            "s3:PutObject",
-        ),
-        ("admin", json!(["s3:*"]), "s3:*"),
-    ] {
-        let (server, store) = a_user();
-        change(&server, APP, |user| user["spec"]["buckets"][0]["access"] = json!(access));
-        step(&server, &store).await.expect("reconciled");
-        let policy = policy(&store, "buckets").expect("set");
-        let statements = policy["Statement"].as_array().expect("statements");
-        assert_eq!(statements[0]["Action"], bucket_actions);
-        let objects = &statements[statements.len() - 2];
-        assert!(objects["Action"].as_array().expect("actions").contains(&json!(object_action)));
-        let resources = objects["Resource"].as_array().expect("resources");
-        assert!(resources.contains(&json!("arn:aws:s3:::photos/*")), "{resources:?}");
-        let denied = &statements[statements.len() - 1];
-        assert_eq!(denied["Effect"], "Deny");
-        assert!(denied["Action"].as_array().expect("actions").contains(&json!("s3:PutBucketTagging")));
-    }
-}
-
-/// The right to write BucketUsers in one namespace gives no bucket of another.
-#[tokio::test]
-async fn a_namespace_gets_its_own_buckets_and_those_that_others_share() {
+async fn a_user_is_suspended_and_its_keys_work_again_afterwards() {
     let (server, store) = a_user();
-    a_bucket(&server, OTHERS, "ledger", json!({"allowedNamespaces": ["payroll"]}));
-    let grant = |server: &ApiServer, grant: Value| {
-        change(server, APP, |user| user["spec"]["buckets"] = json!([grant]));
+    step(&server, &store).await.expect("reconciled");
+    rotate(&server, "now");
+    step(&server, &store).await.expect("reconciled");
+    let before = (keys(&store), working_key(&server, &store));
+    let active = || {
+        let keys = store.user("team.app").expect("there").keys;
+        keys.into_iter().filter(|(_, active)| *active).count()
     };
-    let of_ledger = json!({"bucketRef": {"name": "ledger", "namespace": "storage"}, "access": "read"});
-    let refused = [
-        (of_ledger.clone(), "BucketNotAllowed"),
-        (
-            json!({"bucketRef": {"name": "none", "namespace": "storage"}, "access": "read"}),
-            "BucketNotAllowed",
-        ),
-        (json!({"bucketRef": {"name": "none"}, "access": "read"}), "BucketMissing"),
-        (json!({"name": "ledger", "access": "read"}), "BucketNotAllowed"),
-    ];
-    for (right, reason) in refused {
-        grant(&server, right);
-        step(&server, &store).await.expect("reported");
-        says(&server, APP, READY, "False", reason);
-        assert_eq!(policy(&store, "buckets"), None);
-    }
-    // A Bucket that names another's bucket and does not have it gives nothing.
-    put(&server, &PHOTOS.replace("photos", "mine"), "Bucket", json!({"name": "ledger"}));
-    for right in [
-        json!({"bucketRef": {"name": "mine"}, "access": "read"}),
-        json!({"name": "ledger", "access": "read"}),
-    ] {
-        grant(&server, right);
-        step(&server, &store).await.expect("reported");
-        assert_eq!(policy(&store, "buckets"), None);
-    }
-    grant(&server, json!({"name": "photos", "access": "read"}));
-    step(&server, &store).await.expect("reconciled");
-    says(&server, APP, READY, "True", "AsAsked");
-    change(&server, OTHERS, |bucket| bucket["spec"]["allowedNamespaces"] = json!(["team"]));
-    grant(&server, of_ledger.clone());
-    step(&server, &store).await.expect("reconciled");
-    says(&server, APP, READY, "True", "AsAsked");
-    assert!(policy(&store, "buckets").expect("set").to_string().contains("arn:aws:s3:::ledger"));
-    // A right that is withdrawn is taken away.
-    change(&server, OTHERS, |bucket| bucket["spec"]["allowedNamespaces"] = json!([]));
+    let suspend = |suspended: bool| change(&server, APP, |user| user["spec"]["suspended"] = json!(suspended));
+    suspend(true);
+    // Policies that cannot be asked for keep no key active.
+    store.fail("GetUserPolicy", StoreFault::Silent);
     step(&server, &store).await.expect("reported");
-    says(&server, APP, READY, "False", "BucketNotAllowed");
-    assert_eq!(policy(&store, "buckets"), None);
-    change(&server, CLUSTER, |cluster| cluster["spec"]["bucketUsers"] = json!({"anyBucket": ["team"]}));
-    grant(&server, json!({"name": "ledger", "access": "read"}));
+    assert_eq!(active(), 0);
+    store.mend();
+    let look = step(&server, &store).await.expect("reconciled");
+    assert_eq!(look, NextLook::After(Duration::from_mins(5)));
+    says(&server, APP, READY, "False", "Suspended");
+    says(&server, APP, KEY, "False", "Suspended");
+    // One that is made by hand is not active for long, and no other takes its place.
+    store.state.lock().users.get_mut("team.app").expect("there").keys[0].1 = true;
     step(&server, &store).await.expect("reconciled");
-    says(&server, APP, READY, "True", "AsAsked");
-}
-
-#[tokio::test]
-async fn a_document_goes_no_further_than_the_buckets() {
-    let allow =
-        |resource: Value| json!({"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": resource}});
-    let refused = [
-        allow(json!("*")),
-        allow(json!("arn:aws:s3:::*")),
-        allow(json!("arn:aws:s3:::photos*")),
-        allow(json!("arn:aws:s3:::photo?")),
-        allow(json!("arn:aws:s3:::${aws:username}/*")),
-        allow(json!("arn:*:s3:::photos")),
-        allow(json!(["arn:aws:s3:::photos/*", "arn:aws:s3:::ledger/*"])),
-        allow(json!("arn:aws:iam::000000000001:user/*")),
-        allow(json!(null)),
-        json!({"Statement": [{"Effect": "Allow", "Action": "s3:*", "NotResource": "arn:aws:s3:::photos"}]}),
-        json!({"Statement": [{"Effect": "Allow", "Action": "s3:*"}]}),
-        json!({"Statement": [{"effect": "Allow", "Action": "s3:*", "Resource": "*"}]}),
-        json!({"Statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "arn:aws:s3:::photos", "resource": "*"}]}),
-        json!({"statement": [{"Effect": "Allow", "Action": "s3:*", "Resource": "*"}]}),
-        json!("{\"Statement\": {\"Effect\": \"Allow\""),
-    ];
-    for document in refused {
-        let (server, store) = a_user();
-        change(&server, APP, |user| user["spec"]["policy"] = document.clone());
-        step(&server, &store).await.expect("reported");
-        let message = says(&server, APP, POLICY, "False", "PolicyOutOfBounds");
-        assert_eq!(policy(&store, "policy"), None, "{document}: {message}");
-        assert!(policy(&store, "buckets").is_some(), "the rights hold");
-        change(&server, CLUSTER, |cluster| cluster["spec"]["bucketUsers"] = json!({"anyBucket": ["*"]}));
-        step(&server, &store).await.expect("reconciled");
-        says(&server, APP, POLICY, "True", "AsAsked");
-    }
-    let taken = [
-        allow(json!(["arn:aws:s3:::photos", "arn:aws:s3:::photos/${aws:username}/*"])),
-        json!({"Version": "2012-10-17", "Id": "a", "Statement": [{"Effect": "Deny", "Action": "s3:*", "Resource": "*"}]}),
-    ];
-    for document in taken {
-        let (server, store) = a_user();
-        change(&server, APP, |user| user["spec"]["policy"] = document.clone());
-        step(&server, &store).await.expect("reconciled");
-        says(&server, APP, POLICY, "True", "AsAsked");
-        assert_eq!(policy(&store, "policy"), Some(document));
-        // With the right the document goes, though it was taken before.
-        change(&server, APP, |user| user["spec"]["buckets"] = json!([]));
-        step(&server, &store).await.expect("reported");
-        assert_eq!(policy(&store, "buckets"), None);
-    }
-}
-
-/// Readers of a text that has a key twice may each take another one of them.
-#[tokio::test]
-async fn a_document_is_sent_as_it_was_judged() {
-    let (server, store) = a_user();
-    let text = r#"{"Statement": {"Effect": "Allow", "Action": "s3:*", "Resource": "*", "Resource": "arn:aws:s3:::photos"}}"#;
-    change(&server, APP, |user| user["spec"]["policy"] = json!(text));
-    step(&server, &store).await.expect("reconciled");
-    let sent = store.user("team.app").expect("made").policies["policy"].clone();
-    assert_eq!(sent.matches("Resource").count(), 1, "{sent}");
-    assert!(!sent.contains("\"*\""), "{sent}");
-}
-
-#[tokio::test]
-async fn policies_are_put_back_and_a_malformed_one_is_reported() {
-    let (server, store) = a_user();
-    change(&server, APP, |user| {
-        user["spec"]["policy"] = json!({"Statement": {"Effect": "Allow", "Action": "Nonsense", "Resource": "arn:aws:s3:::photos"}});
-    });
+    assert_eq!((active(), keys(&store)), (0, before.0.clone()));
+    // Also where the object is refused otherwise.
+    change(&server, APP, |user| user["spec"]["rotation"] = json!({"overlap": "soon"}));
+    store.state.lock().users.get_mut("team.app").expect("there").keys[0].1 = true;
     step(&server, &store).await.expect("reported");
-    let message = says(&server, APP, POLICY, "False", "MalformedPolicy");
-    assert_eq!(message, "MalformedPolicyDocument: Syntax errors in policy.");
-    says(&server, APP, KEY, "True", "AsAsked");
-    change(&server, APP, |user| {
-        user["spec"].as_object_mut().expect("an object").remove("policy");
-    });
-    store.state.lock().users.get_mut("team.app").expect("made").policies =
-        [("buckets".to_owned(), "{}".to_owned()), ("by-hand".to_owned(), "{}".to_owned())].into();
+    says(&server, APP, READY, "False", "SpecInvalid");
+    assert_eq!(active(), 0);
+    change(&server, APP, |user| user["spec"]["rotation"] = json!({}));
+    suspend(false);
     step(&server, &store).await.expect("reconciled");
-    assert!(policy(&store, "buckets").expect("set").to_string().contains("photos"));
-    assert!(policy(&store, "by-hand").is_some(), "what another attached stays");
+    assert_eq!((active(), (keys(&store), working_key(&server, &store))), (2, before));
+    says(&server, APP, READY, "True", "AsAsked");
+    assert!(server.get(APP).expect("there")["status"]["suspended"].is_null());
+}
+
+#[tokio::test]
+async fn a_namespace_that_is_withdrawn_keeps_no_active_key() {
+    let (server, store) = a_user();
+    step(&server, &store).await.expect("reconciled");
+    let key = working_key(&server, &store);
+    change(&server, CLUSTER, |cluster| cluster["spec"]["bucketNamespaces"] = json!([]));
+    store.fail("UpdateAccessKey", StoreFault::Silent);
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, KEY, "Unknown", "NodesSilent");
+    store.mend();
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, READY, "False", "NamespaceNotAllowed");
+    says(&server, APP, KEY, "False", "Suspended");
+    assert_eq!(store.user("team.app").expect("there").keys, [(key.clone(), false)]);
+    change(&server, CLUSTER, |cluster| cluster["spec"]["bucketNamespaces"] = json!(["team"]));
+    step(&server, &store).await.expect("reconciled");
+    assert_eq!(working_key(&server, &store), key);
 }
 
 #[tokio::test]
@@ -384,7 +273,7 @@ async fn a_rotation_that_is_cut_anywhere_is_gone_on_with() {
         assert_eq!(keys(&store), [second], "cut {at}");
         at += 1;
     }
-    assert_eq!(at, 7, "a Secret, a status and five requests");
+    assert_eq!(at, 11, "a Secret, a status and nine requests");
 }
 
 #[tokio::test]
@@ -412,8 +301,16 @@ async fn names_of_others_are_not_taken() {
     server.put(SECRET, theirs.clone());
     step(&server, &store).await.expect("reported");
     says(&server, APP, KEY, "False", "NameTaken");
-    assert_eq!(server.get(SECRET), Some(theirs));
+    assert_eq!(server.get(SECRET), Some(theirs.clone()));
     assert_eq!(keys(&store), Vec::<String>::new(), "no key is made that no Secret can hold");
+
+    // Made by a person after it was looked for.
+    let (server, store) = a_user();
+    server.put(SECRET, theirs.clone());
+    server.fail(Method::GET, "secrets/app", Fault::Code(404));
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, KEY, "False", "NameTaken");
+    assert_eq!((server.get(SECRET), keys(&store)), (Some(theirs), Vec::new()));
 
     let (server, store) = a_user();
     let theirs = ScriptedUser { path: "/people/".to_owned(), ..ScriptedUser::default() };
