@@ -241,7 +241,11 @@ impl StoreState {
         let Some(user) = self.users.get_mut(&name) else {
             return refused(404, "NoSuchEntity", "no such user");
         };
-        let (key, arn) = (part("AccessKeyId"), part("PolicyArn"));
+        if ["AttachUserPolicy", "DetachUserPolicy", "ListAttachedUserPolicies"].contains(&action.as_str()) {
+            let is_there = self.managed.contains_key(&part("PolicyArn"));
+            return user.attachment(&action, part("PolicyArn"), is_there);
+        }
+        let key = part("AccessKeyId");
         match action.as_str() {
             "GetUser" => success(branch("R", [branch("User", [leaf("Path", &user.path)])])),
             "ListAccessKeys" => {
@@ -271,20 +275,6 @@ impl StoreState {
                 user.keys.retain(|(id, _)| *id != key);
                 success(String::new())
             }
-            "ListAttachedUserPolicies" => {
-                let attached = user.attached.iter().map(|arn| branch("member", [leaf("PolicyArn", arn)]));
-                success(branch("R", [branch("AttachedPolicies", attached)]))
-            }
-            "AttachUserPolicy" if user.attached.len() >= 10 => refused(409, "LimitExceeded", "ten policies"),
-            "AttachUserPolicy" if self.managed.contains_key(&arn) => {
-                user.attached.push(arn);
-                success(String::new())
-            }
-            "DetachUserPolicy" if user.attached.contains(&arn) => {
-                user.attached.retain(|attached| *attached != arn);
-                success(String::new())
-            }
-            "AttachUserPolicy" | "DetachUserPolicy" => refused(404, "NoSuchEntity", "no such policy"),
             "ListGroupsForUser" => {
                 let groups = user.groups.iter().map(|name| branch("member", [leaf("GroupName", name)]));
                 success(branch("R", [branch("Groups", groups)]))
@@ -293,12 +283,7 @@ impl StoreState {
                 user.groups.retain(|group| *group != part("GroupName"));
                 success(String::new())
             }
-            "DeleteUser"
-                if !(user.keys.is_empty()
-                    && user.policies.is_empty()
-                    && user.attached.is_empty()
-                    && user.groups.is_empty()) =>
-            {
+            "DeleteUser" if user.has_belongings() => {
                 refused(409, "DeleteConflict", "it has keys, policies or groups")
             }
             "DeleteUser" => {
@@ -374,6 +359,31 @@ impl StoreState {
 }
 
 impl ScriptedUser {
+    fn has_belongings(&self) -> bool {
+        let lists = [self.keys.is_empty(), self.policies.is_empty(), self.attached.is_empty()];
+        lists.contains(&false) || !self.groups.is_empty()
+    }
+
+    /// The requests of managed policies that a user has.
+    fn attachment(&mut self, action: &str, arn: String, is_there: bool) -> StoreAnswer {
+        match action {
+            "ListAttachedUserPolicies" => {
+                let attached = self.attached.iter().map(|arn| branch("member", [leaf("PolicyArn", arn)]));
+                success(branch("R", [branch("AttachedPolicies", attached)]))
+            }
+            "AttachUserPolicy" if self.attached.len() >= 10 => refused(409, "LimitExceeded", "ten policies"),
+            "AttachUserPolicy" if is_there => {
+                self.attached.push(arn);
+                success(String::new())
+            }
+            "DetachUserPolicy" if self.attached.contains(&arn) => {
+                self.attached.retain(|attached| *attached != arn);
+                success(String::new())
+            }
+            _ => refused(404, "NoSuchEntity", "no such policy"),
+        }
+    }
+
     fn policy(&mut self, action: &str, policy: String, document: String) -> StoreAnswer {
         match action {
             "GetUserPolicy" => {
