@@ -15,6 +15,7 @@ use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::{Bucket, BucketUser, StorageCluster};
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
+use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, TlsNodes};
 use sherd_operator::{controller, limits, listener};
@@ -171,6 +172,7 @@ async fn lead(
         },
         nodes: Arc::clone(&nodes) as _,
         calls: nodes,
+        children: AppliedChildren::default(),
         metrics: metrics.clone(),
         now: Timestamp::now,
     };

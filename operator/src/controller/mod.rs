@@ -141,10 +141,12 @@ async fn report_undecodable<K: ReconciledKind>(context: &Context, guarded: &Guar
 
 fn forget_clusters_that_are_gone(shared: &SharedState) {
     let stores = shared.clusters.lock();
-    shared.context.metrics.retain(|namespace, name| {
+    let is_there = |namespace: &str, name: &str| {
         let reference = ObjectRef::new(name).within(namespace);
         stores.iter().any(|store| store.get(&reference).is_some())
-    });
+    };
+    shared.context.metrics.retain(is_there);
+    shared.context.children.retain(is_there);
 }
 
 /// Decides how long to wait after a failure.

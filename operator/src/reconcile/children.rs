@@ -1,12 +1,17 @@
-//! The children of a cluster: a child as it is applied, and the kinds and names of all of them.
+//! The children of a cluster: a child as it is applied, the kinds and names of all of them, and what was last
+//! applied to each.
+
+use std::collections::HashMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
-use kube::api::ApiResource;
+use kube::api::{ApiResource, DynamicObject};
+use parking_lot::Mutex;
 use serde_json::Value;
+use sha2::{Digest as _, Sha256};
 
 use crate::api::StorageCluster;
 use crate::names::Names;
@@ -20,6 +25,18 @@ pub struct Child {
     pub name: String,
     /// The whole object.
     pub object: Value,
+}
+
+impl Child {
+    /// Returns its kind and name, as messages name it.
+    pub fn title(&self) -> String {
+        title(&self.resource, &self.name)
+    }
+}
+
+/// Returns the kind and name of an object, as messages name it.
+pub(super) fn title(resource: &ApiResource, name: &str) -> String {
+    format!("{} {name}", resource.kind)
 }
 
 /// Names every object that `build` may make of a cluster, but for the CA's Secret: that one is judged by its
@@ -45,4 +62,65 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
         children.push(named::<NetworkPolicy>(names.node()));
     }
     children
+}
+
+/// A digest of an object, or of what was asked of it.
+pub(super) type ObjectDigest = [u8; 32];
+
+/// Returns the digest of a child as it is asked for.
+pub(super) fn asked(child: &Child) -> ObjectDigest {
+    Sha256::digest(child.object.to_string()).into()
+}
+
+/// Returns the digest of an object without what changes by itself: its status, and what the API server counts.
+pub(super) fn fingerprint(object: &DynamicObject) -> ObjectDigest {
+    let mut metadata = object.metadata.clone();
+    metadata.managed_fields = None;
+    metadata.resource_version = None;
+    metadata.generation = None;
+    let mut data = object.data.clone();
+    if let Some(data) = data.as_object_mut() {
+        data.remove("status");
+    }
+    Sha256::digest(serde_json::json!([metadata, data]).to_string()).into()
+}
+
+/// What was last applied to each child, and what the child was after it. A child that still is what it was is
+/// not written again. It is lost with the process: each child is then applied once more.
+#[derive(Debug, Default)]
+pub struct AppliedChildren {
+    /// By namespace and cluster, then by kind and name.
+    clusters: Mutex<HashMap<(String, String), HashMap<String, AppliedChild>>>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct AppliedChild {
+    pub(super) asked: ObjectDigest,
+    pub(super) left: ObjectDigest,
+}
+
+impl AppliedChildren {
+    pub(super) fn get(&self, names: &Names, title: &str) -> Option<AppliedChild> {
+        self.clusters.lock().get(&key(names))?.get(title).copied()
+    }
+
+    pub(super) fn insert(&self, names: &Names, title: String, applied: AppliedChild) {
+        self.clusters.lock().entry(key(names)).or_default().insert(title, applied);
+    }
+
+    /// Forgets the children that a cluster no longer has.
+    pub(super) fn keep(&self, names: &Names, children: &[Child]) {
+        if let Some(applied) = self.clusters.lock().get_mut(&key(names)) {
+            applied.retain(|title, _| children.iter().any(|child| child.title() == *title));
+        }
+    }
+
+    /// Forgets the clusters, by namespace and name, that are gone.
+    pub fn retain(&self, is_there: impl Fn(&str, &str) -> bool) {
+        self.clusters.lock().retain(|(namespace, cluster), _| is_there(namespace, cluster));
+    }
+}
+
+fn key(names: &Names) -> (String, String) {
+    (names.namespace.clone(), names.cluster.clone())
 }

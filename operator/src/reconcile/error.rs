@@ -12,7 +12,7 @@ use crate::lease::NAMESPACE_LEASE;
 #[derive(Debug, thiserror::Error)]
 pub enum ReconcileError {
     /// The API server refused, or could not be asked.
-    #[error("{operation} {kind} {name}: {source}")]
+    #[error("{operation} {kind} {name}: {}", words(.source))]
     Api {
         /// The operation that was tried.
         operation: &'static str,
@@ -26,6 +26,12 @@ pub enum ReconcileError {
     /// A child was built that does not decode as its kind.
     #[error("a child was built wrong: {0}")]
     Build(#[source] serde_json::Error),
+    /// An object of the API server does not decode as its kind.
+    #[error("an object is not of its kind: {0}")]
+    Decode(#[source] serde_json::Error),
+    /// Some children could not be made true; the others are.
+    #[error("{}", .0.iter().map(Self::to_string).collect::<Vec<_>>().join("; "))]
+    Children(Vec<Self>),
     /// The Secrets of the plan could not be made.
     #[error(transparent)]
     Material(#[from] MaterialError),
@@ -64,6 +70,12 @@ impl ReconcileError {
                 _ => "unreachable",
             },
             Self::Build(_) => "build",
+            Self::Decode(_) => "decode",
+            // A refusal is what a person can act on.
+            Self::Children(failures) => {
+                let refusal = failures.iter().find(|failure| failure.is_refusal());
+                refusal.or(failures.first()).map_or("server", Self::category)
+            }
             Self::Material(_) => "material",
             Self::NamespaceLease { .. } => "lease",
             Self::Unobserved(error) => error.category(),
@@ -79,6 +91,14 @@ impl ReconcileError {
     /// Whether the API server answered and will not take it as it is.
     pub fn is_refusal(&self) -> bool {
         matches!(self.category(), "forbidden" | "missing" | "conflict" | "rejected")
+    }
+}
+
+/// The API server's own words, where it answered.
+pub(crate) fn words(error: &kube::Error) -> String {
+    match error {
+        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
+        other => other.to_string(),
     }
 }
 

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder};
 
+use super::apply::ChildChange;
 use crate::api::{ConditionType, Reason};
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
@@ -25,6 +26,42 @@ pub(crate) async fn publish(
                 reason: condition.reason.clone(),
                 note: Some(note(&format!("{}={}: {}", condition.type_, condition.status, condition.message))),
                 action: condition.type_.clone(),
+                secondary: None,
+            };
+            send(recorder, reference, &event).await;
+        }
+    };
+    if tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await.is_err() {
+        tracing::warn!("publish events: no answer in time");
+    }
+}
+
+/// Logs and publishes each child that was made, put back or changed.
+pub(super) async fn publish_changes(
+    recorder: &Recorder,
+    reference: &ObjectReference,
+    changes: &[(String, ChildChange)],
+) {
+    let published = async {
+        for (child, change) in changes {
+            let (reason, words) = match change {
+                ChildChange::Created => ("ChildCreated", "was not there and is made"),
+                ChildChange::PutBack => ("ChildPutBack", "was changed and is put back"),
+                ChildChange::Changed => ("ChildChanged", "is changed to what is asked for"),
+                ChildChange::Orphaned => ("ChildReplaced", "cannot change and is made again; its pods stay"),
+            };
+            tracing::info!(
+                cluster = reference.name,
+                namespace = reference.namespace,
+                child,
+                reason,
+                "{words}"
+            );
+            let event = Event {
+                type_: EventType::Normal,
+                reason: reason.to_owned(),
+                note: Some(note(&format!("{child} {words}"))),
+                action: "Apply".to_owned(),
                 secondary: None,
             };
             send(recorder, reference, &event).await;

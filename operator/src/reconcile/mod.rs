@@ -43,6 +43,8 @@ use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
 use crate::names::{self, Names};
+use apply::AppliedCluster;
+use children::AppliedChildren;
 use observe::ObservedCluster;
 use plan::{AuthorityPlan, Blockage, BlockedPart, DefaultImage, plan};
 use status::{Evidence, Outcome};
@@ -66,6 +68,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// Whether a namespace's clusters are this installation's.
     pub namespaces: NamespaceLeases,
+    /// What was last applied.
+    pub children: AppliedChildren,
     /// The counters.
     pub metrics: Metrics,
     /// The clock.
@@ -185,8 +189,7 @@ async fn change(
         Ok(Ok(applied)) => ReconcileAttempt { warnings, ..applied },
         Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), warnings),
         Err(error) => {
-            let outcome = if error.is_refusal() { Outcome::Rejected } else { Outcome::Failed };
-            let attempt = idle(outcome(error.to_string()), warnings);
+            let attempt = idle(Outcome::of_failure(&error), warnings);
             ReconcileAttempt { failure: Some(error), ..attempt }
         }
     }
@@ -236,15 +239,18 @@ async fn execute(
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first()) {
         apply::create_authority(&context.client, valid, child).await?;
     }
-    apply::apply(&context.client, valid, &children, &observed.absent).await?;
-    apply::remove_unwanted(&context.client, valid).await?;
+    let AppliedCluster { changes, mut failures } =
+        apply::apply(&context.client, valid, &children, observed, &context.children).await;
+    failures.extend(apply::remove_unwanted(&context.client, valid).await.err());
+    events::publish_changes(&context.recorder, &valid.cluster().object_ref(&()), &changes).await;
+    let failure = (!failures.is_empty()).then_some(ReconcileError::Children(failures));
     Ok(Ok(ReconcileAttempt {
-        outcome: Outcome::Applied,
+        outcome: failure.as_ref().map_or(Outcome::Applied, Outcome::of_failure),
         warnings: vec![],
         authority: Some(authority),
         image: Some(plan.image),
         first_expiry_s: issued.first_expiry_s,
-        failure: None,
+        failure,
     }))
 }
 

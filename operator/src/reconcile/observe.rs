@@ -1,14 +1,17 @@
 //! Reads the objects of a cluster from the API server. One look is not a snapshot; a reconcile is repeated
 //! for every change of a child, so that the last one sees all of them.
 
+use std::collections::BTreeMap;
+
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{ApiResource, DynamicObject, ListParams};
 use kube::{Api, Client, Resource as _, ResourceExt as _};
+use serde::de::DeserializeOwned;
 
-use super::children::child_names;
+use super::children::{child_names, title};
 use super::error::ReconcileError;
 use crate::api::StorageCluster;
 use crate::limits;
@@ -36,8 +39,8 @@ pub struct ObservedCluster {
     pub foreign_claims: Vec<ForeignObject>,
     /// Objects that have the names of the cluster's children and are not its children.
     pub foreign: Vec<ForeignObject>,
-    /// Children that are not there: kind and name.
-    pub absent: Vec<String>,
+    /// The children that are there, by kind and name.
+    pub children: BTreeMap<String, DynamicObject>,
     /// Whether the storage class that the pool names is missing.
     pub storage_class_missing: bool,
 }
@@ -62,8 +65,6 @@ pub(super) async fn observe(
 ) -> Result<ObservedCluster, ReconcileError> {
     let Some(pool) = cluster.spec.pools.first() else { return Ok(ObservedCluster::default()) };
     let namespace = names.namespace.as_str();
-    let secrets: Api<Secret> = Api::namespaced(client.clone(), namespace);
-    let sets: Api<StatefulSet> = Api::namespaced(client.clone(), namespace);
     let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
     let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
     let selector: Vec<String> =
@@ -71,65 +72,65 @@ pub(super) async fn observe(
     let of_nodes = ListParams::default().labels(&selector.join(",")).limit(limits::LIST_MAX);
     let of_cluster =
         ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster)).limit(limits::LIST_MAX);
-    let credentials = cluster.spec.credentials.as_ref().map(|given| given.secret_ref.name.clone());
-    let credentials = credentials.unwrap_or_else(|| names.credentials());
-    let (authority_name, certificates_name) = (names.authority(), names.certificates(&pool.name));
-    let master_key_name = names.master_key();
-    let set_name = names.pool(&pool.name);
-    let children = child_names(names, cluster, &pool.name);
-    let owners = children.iter().map(|(resource, name)| owner(client, cluster, names, resource, name));
-    let (
-        authority,
+    let secret = ApiResource::erase::<Secret>(&());
+    let given = cluster.spec.credentials.as_ref().map(|given| given.secret_ref.name.as_str());
+    let credentials = async {
+        match given {
+            Some(name) => get(client, namespace, &secret, name).await,
+            None => Ok(None),
+        }
+    };
+    let (authority_name, named) = (names.authority(), child_names(names, cluster, &pool.name));
+    let read = named.iter().map(|(resource, name)| get(client, namespace, resource, name));
+    let (authority, credentials, pods, claims_found, read, storage_class_missing) = tokio::try_join!(
+        get(client, namespace, &secret, &authority_name),
         credentials,
-        master_key,
-        certificates,
-        stateful_set,
-        pods,
-        found,
-        owners,
-        storage_class_missing,
-    ) = tokio::try_join!(
-        get(&secrets, &authority_name),
-        get(&secrets, &credentials),
-        get(&secrets, &master_key_name),
-        get(&secrets, &certificates_name),
-        get(&sets, &set_name),
         list(&pods, &of_nodes),
         list(&claims, &of_cluster),
-        try_join_all(owners),
+        try_join_all(read),
         class_missing(client, pool.volume_claim_template.storage_class_name.as_deref()),
     )?;
     let foreign_claims = match &authority {
         Some(_) => vec![],
         None => claims_of_others(&claims, names, &pool.name).await?,
     };
-    let (mut foreign, mut absent) = (Vec::new(), Vec::new());
-    for ((resource, name), owner) in children.iter().zip(owners) {
-        let object = format!("{} {name}", resource.kind);
-        match owner {
-            ChildOwner::Cluster => {}
-            ChildOwner::None => absent.push(object),
-            ChildOwner::Other(cluster) => foreign.push(ForeignObject { object, cluster }),
+    let mut children = BTreeMap::new();
+    let mut foreign = Vec::new();
+    for ((resource, name), object) in named.iter().zip(read) {
+        let Some(object) = object else { continue };
+        match owner_of(&object, cluster, names) {
+            ChildOwner::Cluster => drop(children.insert(title(resource, name), object)),
+            ChildOwner::Other(cluster) => {
+                foreign.push(ForeignObject { object: title(resource, name), cluster });
+            }
         }
     }
-    Ok(ObservedCluster {
-        authority,
-        credentials,
-        master_key,
-        certificates,
-        stateful_set,
+    // Their own Secrets of a cluster, whose names a person may have taken, are not read further.
+    let own = |name: &str| children.get(&title(&secret, name));
+    let observed = ObservedCluster {
+        credentials: match given {
+            Some(_) => typed(credentials.as_ref())?,
+            None => typed(own(&names.credentials()))?,
+        },
+        master_key: typed(own(&names.master_key()))?,
+        certificates: typed(own(&names.certificates(&pool.name)))?,
+        stateful_set: typed(children.get(&format!("StatefulSet {}", names.pool(&pool.name))))?,
+        authority: typed(authority.as_ref())?,
         pods,
-        claims: found,
+        claims: claims_found,
         foreign_claims,
         foreign,
-        absent,
+        children: BTreeMap::new(),
         storage_class_missing,
-    })
+    };
+    children.extend(authority.map(|authority| (title(&secret, &authority_name), authority)));
+    Ok(ObservedCluster { children, ..observed })
 }
 
+/// The owner of an object with the name of a child.
 #[derive(Debug, Clone, PartialEq, Eq)]
-enum ChildOwner {
-    None,
+pub(super) enum ChildOwner {
+    /// The cluster.
     Cluster,
     /// A person, or the cluster that its label names.
     Other(Option<String>),
@@ -137,28 +138,18 @@ enum ChildOwner {
 
 /// Reads the owner of an object: this cluster by its labels, or by its controller reference where a person
 /// changed the labels.
-async fn owner(
-    client: &Client,
-    cluster: &StorageCluster,
-    names: &Names,
-    resource: &ApiResource,
-    name: &str,
-) -> Result<ChildOwner, ReconcileError> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, resource);
-    let found = api.get_metadata_opt(name).await;
-    let failed = |source| ReconcileError::api("read", resource.kind.as_str().into(), name, source);
-    let Some(found) = found.map_err(failed)? else { return Ok(ChildOwner::None) };
-    let is = |label: &str, value: &str| found.labels().get(label).is_some_and(|found| found == value);
+pub(super) fn owner_of(object: &DynamicObject, cluster: &StorageCluster, names: &Names) -> ChildOwner {
+    let is = |label: &str, value: &str| object.labels().get(label).is_some_and(|found| found == value);
     let labelled = is(MANAGED_BY_LABEL, MANAGED_BY) && is(CLUSTER_LABEL, &names.cluster);
     let controlled = || {
-        let mut owners = found.owner_references().iter();
+        let mut owners = object.owner_references().iter();
         owners.any(|owner| owner.controller == Some(true) && Some(&owner.uid) == cluster.meta().uid.as_ref())
     };
     if labelled || controlled() {
-        return Ok(ChildOwner::Cluster);
+        return ChildOwner::Cluster;
     }
-    let of_another = found.labels().get(CLUSTER_LABEL).filter(|other| **other != names.cluster);
-    Ok(ChildOwner::Other(of_another.filter(|_| is(MANAGED_BY_LABEL, MANAGED_BY)).cloned()))
+    let of_another = object.labels().get(CLUSTER_LABEL).filter(|other| **other != names.cluster);
+    ChildOwner::Other(of_another.filter(|_| is(MANAGED_BY_LABEL, MANAGED_BY)).cloned())
 }
 
 /// The claims that have the names of the pool's and not the cluster's label. All claims of the namespace are
@@ -190,11 +181,21 @@ async fn claims_of_others(
     }
 }
 
-async fn get<K>(api: &Api<K>, name: &str) -> Result<Option<K>, ReconcileError>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    api.get_opt(name).await.map_err(|source| ReconcileError::api("read", K::kind(&()), name, source))
+async fn get(
+    client: &Client,
+    namespace: &str,
+    resource: &ApiResource,
+    name: &str,
+) -> Result<Option<DynamicObject>, ReconcileError> {
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
+    let found = api.get_opt(name).await;
+    found.map_err(|source| ReconcileError::api("read", resource.kind.as_str().into(), name, source))
+}
+
+/// Decodes an object as its kind.
+fn typed<K: DeserializeOwned>(object: Option<&DynamicObject>) -> Result<Option<K>, ReconcileError> {
+    let decoded = object.map(|object| serde_json::from_value(serde_json::json!(object))).transpose();
+    decoded.map_err(ReconcileError::Decode)
 }
 
 async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Vec<K>, ReconcileError>

@@ -17,6 +17,7 @@ use counts::{absent, count, is_online, ready_pods, versions};
 use pod_failure::PodFailure;
 
 use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
+use super::error::ReconcileError;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
@@ -39,6 +40,14 @@ pub enum Outcome {
     Failed(String),
     /// Every child is as built.
     Applied,
+}
+
+impl Outcome {
+    /// The outcome of a reconcile that failed on its way.
+    pub fn of_failure(failure: &ReconcileError) -> Self {
+        let outcome = if failure.is_refusal() { Self::Rejected } else { Self::Failed };
+        outcome(failure.to_string())
+    }
 }
 
 /// Everything that a judgement reads.

@@ -1,6 +1,7 @@
 //! The operator against an API server in memory: whole reconciles, faults on the way, and two operators
 //! that want to lead.
 
+mod drift;
 mod faults;
 mod lease;
 mod owners;
@@ -18,6 +19,7 @@ use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
 use sherd_operator::controller;
 use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
+use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::plan::DefaultImage;
 use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
@@ -34,6 +36,8 @@ const CREDENTIALS: &str = "/api/v1/namespaces/storage/secrets/demo-root-credenti
 const MASTER_KEY: &str = "/api/v1/namespaces/storage/secrets/demo-master-key";
 const CERTIFICATES: &str = "/api/v1/namespaces/storage/secrets/demo-pool-0-certificates";
 const CONFIG: &str = "/api/v1/namespaces/storage/configmaps/demo-config";
+const SERVICE: &str = "/api/v1/namespaces/storage/services/demo-s3";
+const BUDGET: &str = "/apis/policy/v1/namespaces/storage/poddisruptionbudgets/demo-pool-0";
 const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/storage/networkpolicies/demo-node";
 const CLAIM: &str = "/api/v1/namespaces/storage/persistentvolumeclaims/v1-demo-pool-0-0";
 
@@ -86,6 +90,7 @@ fn context(server: &ApiServer) -> Context {
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
         namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
+        children: AppliedChildren::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),
     }

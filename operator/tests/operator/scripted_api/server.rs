@@ -36,6 +36,10 @@ struct State {
     faults: Vec<(Method, String, Fault)>,
     /// Writes that changed something: method and path.
     changes: Vec<(Method, String)>,
+    /// All requests: method and path.
+    requests: Vec<(Method, String)>,
+    /// Deletions: path and options.
+    deletions: Vec<(String, Value)>,
 }
 
 /// The server; clones share its objects.
@@ -84,13 +88,24 @@ impl ApiServer {
         std::mem::take(&mut self.state.lock().changes)
     }
 
+    /// The requests since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<(Method, String)> {
+        std::mem::take(&mut self.state.lock().requests)
+    }
+
+    /// The deletions since the last call, with their options.
+    pub(crate) fn take_deletions(&self) -> Vec<(String, Value)> {
+        std::mem::take(&mut self.state.lock().deletions)
+    }
+
     async fn answer(&self, request: Request<Body>) -> Result<Response<Answer>, std::io::Error> {
         let (parts, body) = request.into_parts();
         let bytes = body.collect().await.expect("a body in memory").to_bytes();
         let body = if bytes.is_empty() { Value::Null } else { serde_json::from_slice(&bytes).expect("JSON") };
         let path = parts.uri.path().to_owned();
         let fault = {
-            let state = self.state.lock();
+            let mut state = self.state.lock();
+            state.requests.push((parts.method.clone(), path.clone()));
             let fits =
                 |(method, part, _): &&(Method, String, Fault)| *method == parts.method && path.contains(part);
             state.faults.iter().find(fits).map(|(_, _, fault)| fault.clone())
@@ -118,13 +133,16 @@ impl State {
     fn carry_out(&mut self, method: &Method, path: &str, query: &str, body: Value) -> Response<Answer> {
         match *method {
             Method::GET => self.read(path, query),
-            Method::POST => self.create(path, body),
+            Method::POST => self.create(path, query, body),
             Method::PATCH => self.apply(path, &body),
             Method::PUT => self.replace(path, body),
-            Method::DELETE => match self.objects.remove(path) {
-                Some(object) => success(&object),
-                None => refusal(404, path),
-            },
+            Method::DELETE => {
+                self.deletions.push((path.to_owned(), body));
+                match self.objects.remove(path) {
+                    Some(object) => success(&object),
+                    None => refusal(404, path),
+                }
+            }
             _ => panic!("{method} is not scripted"),
         }
     }
@@ -162,11 +180,14 @@ impl State {
         )
     }
 
-    fn create(&mut self, path: &str, mut object: Value) -> Response<Answer> {
+    fn create(&mut self, path: &str, query: &str, mut object: Value) -> Response<Answer> {
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let path = format!("{path}/{name}");
         if self.objects.contains_key(&path) {
             return refusal(409, &path);
+        }
+        if query.contains("dryRun") {
+            return success(&object);
         }
         self.store(&Method::POST, &path, &mut object)
     }
@@ -191,6 +212,9 @@ impl State {
         } else {
             merge(&mut object, body);
         }
+        if let Some(refused) = invalid(&object, last.as_ref()) {
+            return refusal(422, refused);
+        }
         if last.as_ref() == Some(&object) {
             return success(&object);
         }
@@ -208,6 +232,9 @@ impl State {
         let Some(last) = self.objects.get(path) else { return refusal(404, path) };
         if last["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
             return refusal(409, path);
+        }
+        if let Some(refused) = invalid(&object, Some(last)) {
+            return refusal(422, refused);
         }
         self.store(&Method::PUT, path, &mut object)
     }
@@ -242,14 +269,63 @@ impl http_body::Body for Silence {
     }
 }
 
+/// Merges as server-side apply does: objects by field, the ports of a Service by number, other lists whole.
 fn merge(base: &mut Value, over: &Value) {
     match (base, over) {
         (Value::Object(base), Value::Object(over)) => {
+            let is_service = base.get("kind").is_some_and(|kind| kind == "Service");
             for (key, value) in over {
-                merge(base.entry(key).or_insert(Value::Null), value);
+                let under = base.entry(key).or_insert(Value::Null);
+                let ports = under["ports"].clone();
+                merge(under, value);
+                if is_service && key == "spec" {
+                    under["ports"] = merge_ports(&ports, &value["ports"]);
+                }
             }
         }
         (base, over) => *base = over.clone(),
+    }
+}
+
+/// The ports that are there with ours laid over them, number by number.
+fn merge_ports(there: &Value, ours: &Value) -> Value {
+    let mut ports = there.as_array().cloned().unwrap_or_default();
+    for port in ours.as_array().into_iter().flatten() {
+        match ports.iter_mut().find(|found| found["port"] == port["port"]) {
+            Some(found) => merge(found, port),
+            None => ports.push(port.clone()),
+        }
+    }
+    Value::Array(ports)
+}
+
+/// What the API server would not store: a Service with two ports of one name, a budget with two bounds, a
+/// change of what cannot change.
+fn invalid(object: &Value, last: Option<&Value>) -> Option<&'static str> {
+    let spec = &object["spec"];
+    let was = last.map(|last| &last["spec"]);
+    match object["kind"].as_str() {
+        Some("Service") => {
+            let names: Vec<_> =
+                spec["ports"].as_array().into_iter().flatten().map(|port| port["name"].to_string()).collect();
+            let unique: std::collections::BTreeSet<_> = names.iter().collect();
+            (unique.len() < names.len()).then_some("spec.ports[1].name: Duplicate value: \"s3\"")
+        }
+        Some("PodDisruptionBudget") => {
+            let both = !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null();
+            both.then_some("minAvailable and maxUnavailable cannot be both set")
+        }
+        Some("StatefulSet") => {
+            let fixed = ["serviceName", "selector", "podManagementPolicy", "volumeClaimTemplates"];
+            let differs = |field: &str| was.is_some_and(|was| was[field] != spec[field]);
+            fixed.into_iter().any(differs).then_some("updates to statefulset spec are forbidden")
+        }
+        Some("ConfigMap") => {
+            let changed =
+                last.is_some_and(|last| last["immutable"] == true && last["data"] != object["data"]);
+            changed.then_some("data: field is immutable when `immutable` is set")
+        }
+        _ => None,
     }
 }
 

@@ -19,6 +19,7 @@ use sherd_operator::api::AccessCondition;
 use sherd_operator::lease::NamespaceLeases;
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::Context;
+use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::plan::DefaultImage;
 use sherd_trust::Authority;
 
@@ -49,6 +50,7 @@ fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
         namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
+        children: AppliedChildren::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(NOW.get()).expect("a time"),
     }
