@@ -39,10 +39,16 @@ pub const RIGHTS_POLICIES_MAX: usize = 6;
 pub const MARKS_READ_MAX: usize = 16;
 /// Characters of a user's name and the dot in it: IAM takes 64.
 pub const USER_NAME_MAX: usize = 64;
-/// How soon a cluster is looked at again that is not what it should be.
-pub const RESYNC_UNSETTLED: Duration = Duration::from_secs(5);
-/// How soon a cluster is looked at again that is: what nodes say reaches the status this way.
-pub const RESYNC_SETTLED: Duration = Duration::from_secs(30);
+/// How soon a cluster is looked at again: what nodes say reaches the status this way, within five seconds
+/// with the jitter. At rest a look costs a question to each node and no request of the API server.
+pub const RESYNC: Duration = Duration::from_secs(4);
+/// A volume with less of its bytes free, in percent, has little room left: a person has days to act at the
+/// usual rates of growth.
+pub const NEARLY_FULL_PERCENT: u64 = 10;
+/// Events of a StatefulSet that are read for why it makes no pod.
+pub const REFUSALS_MAX: u32 = 64;
+/// The least time between the begins of two reconciles of one cluster.
+pub const RECONCILES_APART: Duration = Duration::from_secs(1);
 /// The longest wait after failures, which double it from [`RETRY_MIN`].
 pub const RETRY_MAX: Duration = Duration::from_mins(2);
 /// The wait after the first failure.

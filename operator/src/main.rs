@@ -15,8 +15,10 @@ use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::{Bucket, BucketUser, StorageCluster};
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
+use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
-use sherd_operator::reconcile::plan::DefaultImage;
+use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, TlsNodes};
 use sherd_operator::{controller, limits, listener};
 use tokio::net::TcpListener;
@@ -64,6 +66,9 @@ struct RunArguments {
     /// The tag of nodes' images where a cluster names none.
     #[arg(long, env = "NODE_IMAGE_TAG", default_value = env!("CARGO_PKG_VERSION"))]
     node_tag: String,
+    /// The digest of nodes' images where a cluster names none.
+    #[arg(long, env = "NODE_IMAGE_DIGEST")]
+    node_digest: Option<String>,
 }
 
 #[derive(Debug, thiserror::Error)]
@@ -166,13 +171,15 @@ async fn lead(
         namespaces: NamespaceLeases::new(client.clone(), &installation, Timestamp::now),
         recorder: Recorder::new(client.clone(), reporter),
         client,
-        default_image: DefaultImage {
-            repository: arguments.node_repository.clone(),
-            tag: arguments.node_tag.clone(),
+        default_image: ImageName {
+            digest: arguments.node_digest.clone().filter(|digest| !digest.is_empty()),
+            ..ImageName::tagged(&arguments.node_repository, &arguments.node_tag)
         },
         nodes: Arc::clone(&nodes) as _,
         calls: nodes,
+        cache: ObjectCache::default(),
         children: AppliedChildren::default(),
+        remembered: RememberedSecrets::default(),
         metrics: metrics.clone(),
         now: Timestamp::now,
     };

@@ -30,6 +30,12 @@ pub const POOL_LABEL: &str = "sherd.dev/pool";
 pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
 /// The annotation of a pod that names the configuration that it began with.
 pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
+/// The annotation of a pod's template with a digest of the root credentials, keyed by the master key.
+pub const CREDENTIALS_ANNOTATION: &str = "sherd.dev/credentials";
+/// The annotation of the copy of a cluster's Secrets with a digest of its values.
+pub const RECOVERY_DIGEST_ANNOTATION: &str = "sherd.dev/recovery-digest";
+/// The label by which tools group the objects of an application.
+pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// The label of pods that scrape nodes, in any namespace: a person sets it.
 pub const SCRAPER_LABEL: &str = "sherd.dev/scraper";
 /// The label of everything that the operator makes.
@@ -90,9 +96,19 @@ impl Names {
         format!("{}-nodes", self.cluster)
     }
 
-    /// Returns the ConfigMap with `sherd.toml`.
-    pub fn config(&self) -> String {
+    /// Returns the name that those of the ConfigMaps with `sherd.toml` begin with.
+    pub fn configs(&self) -> String {
         format!("{}-config", self.cluster)
+    }
+
+    /// Returns the ConfigMap with the `sherd.toml` of this digest.
+    pub fn config(&self, digest: &str) -> String {
+        format!("{}-{digest}", self.configs())
+    }
+
+    /// Returns the Secret with a copy of what cannot be made again.
+    pub fn recovery(&self) -> String {
+        format!("{}-recovery", self.cluster)
     }
 
     /// Returns the Secret with the root credentials that the operator makes.
@@ -158,9 +174,27 @@ impl Names {
     pub fn labels(&self) -> BTreeMap<String, String> {
         let mut labels = self.selector();
         labels.insert(MANAGED_BY_LABEL.to_owned(), MANAGED_BY.to_owned());
-        labels.insert("app.kubernetes.io/instance".to_owned(), self.cluster.clone());
+        labels.insert(INSTANCE_LABEL.to_owned(), self.cluster.clone());
         labels
     }
+
+    /// Returns the labels of what outlives the cluster: no application that it is a part of may prune it.
+    pub fn kept_labels(&self) -> BTreeMap<String, String> {
+        let mut labels = self.labels();
+        labels.remove(INSTANCE_LABEL);
+        labels
+    }
+}
+
+/// Returns the annotations of what outlives its cluster: Argo CD neither prunes it nor shows it as a
+/// difference.
+pub fn kept_annotations() -> BTreeMap<String, String> {
+    [
+        ("argocd.argoproj.io/sync-options", "Prune=false"),
+        ("argocd.argoproj.io/compare-options", "IgnoreExtraneous"),
+    ]
+    .map(|(key, value)| (key.to_owned(), value.to_owned()))
+    .into()
 }
 
 /// Returns the name in a node's certificate.

@@ -1,7 +1,7 @@
 //! Texts and keys that are not shown, so that no log line and no message has them.
 
 /// A text that is not shown.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretText(pub String);
 
 impl std::fmt::Debug for SecretText {
@@ -18,4 +18,13 @@ impl std::fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("MasterKey")
     }
+}
+
+/// The root credentials of a cluster.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct RootCredentials {
+    /// The access key's id.
+    pub access_key_id: String,
+    /// Its secret.
+    pub secret_access_key: SecretText,
 }

@@ -24,8 +24,12 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.watchNamespaces | default (list .Release.Namespace) | toJson -}}
 {{- end }}
 
+{{- define "sherd.operatorImage" -}}
+{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
+{{- end }}
+
 {{- define "sherd.nodeImage" -}}
-{{ .Values.nodeImage.repository }}:{{ .Values.nodeImage.tag | default .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.nodeImage.repository }}:{{ .Values.nodeImage.tag | default .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.nodeImage.digest }}@{{ . }}{{ end }}
 {{- end }}
 
 {{/* What the operator may do in a namespace that it watches. */}}
@@ -58,16 +62,25 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 # A StatefulSet whose fixed fields differ is deleted without its pods, and made again.
 - apiGroups: [apps]
   resources: [statefulsets]
-  verbs: [get, list, watch, create, patch, delete]
+  verbs: [get, list, watch, create, patch, update, delete]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, update]
 - apiGroups: [networking.k8s.io]
   resources: [networkpolicies]
   verbs: [get, list, watch, create, patch, update, delete]
+# A pod that never started, with a template that is no longer asked for, is deleted.
 - apiGroups: [""]
-  resources: [pods, persistentvolumeclaims]
-  verbs: [get, list, watch]
+  resources: [pods]
+  verbs: [get, list, watch, delete]
+# Claims of an older operator lose a label that marks them as parts of an application.
+- apiGroups: [""]
+  resources: [persistentvolumeclaims]
+  verbs: [get, list, watch, patch]
+# Why a StatefulSet's pods are refused is in its events alone.
+- apiGroups: [""]
+  resources: [events]
+  verbs: [list]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

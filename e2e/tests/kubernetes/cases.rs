@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::buckets;
+use crate::{buckets, drift};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -196,10 +196,15 @@ impl Story {
 
     pub(crate) async fn repairs_drift(&mut self) -> CaseResult {
         let credentials = self.namespace.secret("demo-root-credentials").ok_or("no credentials")?;
+        let configs = self.namespace.names("configmap", "sherd.dev/cluster=demo")?;
+        let config = configs.first().ok_or("no configuration")?.clone();
         for (kind, name) in [
             ("service", "demo-s3"),
             ("service", "demo-nodes"),
-            ("configmap", "demo-config"),
+            ("configmap", config.as_str()),
+            ("secret", "demo-ca"),
+            ("secret", "demo-recovery"),
+            ("secret", "demo-master-key"),
             ("poddisruptionbudget", "demo-pool-0"),
             ("networkpolicy", "demo-node"),
             ("serviceaccount", "demo-node"),
@@ -251,6 +256,22 @@ impl Story {
         .await?;
         self.settled().await?;
         self.kept_object_is_there().await
+    }
+
+    pub(crate) async fn puts_every_field_of_every_child_back(&mut self) -> CaseResult {
+        let note = drift::fuzz(&self.namespace, CLUSTER).await?;
+        // One more replica was asked for, for a moment: its claims stay, as all do.
+        let claim = "v1-demo-pool-0-4";
+        self.namespace.kubectl(&[
+            "delete",
+            "persistentvolumeclaim",
+            claim,
+            "--ignore-not-found",
+            "--wait=false",
+        ])?;
+        self.settled().await?;
+        self.kept_object_is_there().await?;
+        Ok(note)
     }
 
     pub(crate) async fn gives_a_pod_its_bucket_and_no_other(&mut self) -> CaseResult {
@@ -366,7 +387,7 @@ impl Story {
     }
 
     pub(crate) async fn keeps_data_when_it_is_deleted_and_adopts_it_again(&mut self) -> CaseResult {
-        let secrets = ["demo-ca", "demo-root-credentials", "demo-master-key"];
+        let secrets = ["demo-ca", "demo-root-credentials", "demo-master-key", "demo-recovery"];
         let data = |name: &&str| Some(self.namespace.get("secret", name)?["data"].clone());
         let before: Vec<_> = secrets.iter().map(data).collect();
         self.namespace.kubectl(&["delete", "storagecluster", CLUSTER])?;

@@ -7,6 +7,7 @@
 
 mod buckets;
 mod cases;
+mod drift;
 
 use std::time::Instant;
 
@@ -45,6 +46,7 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!(passes_the_charts_test);
     case!(refuses_contradictions);
     case!(repairs_drift);
+    case!(puts_every_field_of_every_child_back);
     case!(loses_nothing_with_a_pod_and_the_operator);
     case!(is_scraped_by_prometheus);
     case!(keeps_data_when_it_is_deleted_and_adopts_it_again);

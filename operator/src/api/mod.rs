@@ -24,7 +24,7 @@ pub use settings::{
     Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
     PullPolicy, PullSecret, SecretReference, ServiceType,
 };
-pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason};
+pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason, RecordedImage};
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -52,6 +52,14 @@ pub mod message {
     pub const ERASURE_KEPT: &str = "erasure is immutable";
     /// Claims are made once.
     pub const CLAIM_KEPT: &str = "volumeClaimTemplate is immutable: growing volumes comes later";
+    /// A repository has neither tag nor digest.
+    pub const IMAGE_REPOSITORY: &str =
+        "image.repository must be the name of a repository, without tag and digest";
+    /// A digest has a field of its own.
+    pub const IMAGE_TAG: &str =
+        "image.tag must be letters, digits, '_', '.' and '-': a digest belongs in image.digest";
+    /// A digest is a SHA-256.
+    pub const IMAGE_DIGEST: &str = "image.digest must be sha256: and 64 hexadecimal digits";
     /// The operator sets some variables.
     pub const ENVIRONMENT: &str = "extraEnv must not set a variable that the operator sets itself";
     /// A Bucket's name is part of a tag's value, and the bucket's name where it names none.

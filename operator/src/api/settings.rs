@@ -10,17 +10,28 @@ use serde::{Deserialize, Serialize};
 use super::message;
 
 /// An image and how it is pulled.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.repository) || self.repository.matches('^[A-Za-z0-9]([-._A-Za-z0-9]*[A-Za-z0-9])?(:[0-9]+)?(/[a-z0-9]([-._a-z0-9]*[a-z0-9])?)*$')").message(message::IMAGE_REPOSITORY),
+    validation = Rule::new("!has(self.tag) || self.tag.matches('^[A-Za-z0-9_][-._A-Za-z0-9]*$')").message(message::IMAGE_TAG),
+    validation = Rule::new("!has(self.digest) || self.digest.matches('^sha256:[0-9a-f]{64}$')").message(message::IMAGE_DIGEST)
+)]
 pub struct Image {
-    /// Repository; absent: the operator's default.
+    /// Repository, without tag and digest; absent: that of the image that pods served with, or the operator's
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255))]
     pub repository: Option<String>,
-    /// Tag; absent: the operator's default.
+    /// Tag; absent, with no digest either: that of the image that pods served with, or the operator's
+    /// default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub tag: Option<String>,
+    /// Digest, as sha256: and 64 hexadecimal digits. It decides where a tag is given, too.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub digest: Option<String>,
     /// When the image is pulled.
     #[serde(default)]
     pub pull_policy: PullPolicy,

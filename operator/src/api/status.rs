@@ -23,9 +23,12 @@ pub struct ClusterStatus {
     /// SHA-256 of the public key of the CA that the nodes' certificates are issued under, in hexadecimal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub authority_key: Option<String>,
-    /// The image that pods are made with; recorded when the cluster is first seen.
+    /// The image that a pod last served with; what the specification leaves out of its image is as here.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image: Option<String>,
+    /// The parts of that image.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded_image: Option<RecordedImage>,
     /// Each pool.
     #[serde(default)]
     pub pools: Vec<PoolStatus>,
@@ -47,6 +50,20 @@ pub struct ClusterStatus {
     /// The version that the nodes run; several while they differ.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+}
+
+/// An image in parts.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedImage {
+    /// The repository.
+    pub repository: String,
+    /// The tag, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tag: Option<String>,
+    /// The digest, where one was given.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
 }
 
 /// A pool as it is.
@@ -139,6 +156,10 @@ pub enum Reason {
     NodesSilent,
     /// Some set lacks its write quorum.
     QuorumLost,
+    /// Some set lacks volumes with room: it takes no writes.
+    Full,
+    /// S3 takes reads and writes, and a volume has little room left.
+    NearlyFull,
     /// The specification contradicts itself.
     SpecInvalid,
     /// Not judged before something else holds.
@@ -177,6 +198,8 @@ pub enum Reason {
     CertificatesExpiring,
     /// The storage class of a claim is not there.
     StorageClassMissing,
+    /// The API server refuses a pod or a claim of the StatefulSet.
+    FailedCreate,
     /// No host takes a pod.
     Unschedulable,
     /// An image cannot be pulled.
@@ -211,6 +234,8 @@ impl Reason {
             Self::Forming => "Forming",
             Self::NodesSilent => "NodesSilent",
             Self::QuorumLost => "QuorumLost",
+            Self::Full => "Full",
+            Self::NearlyFull => "NearlyFull",
             Self::SpecInvalid => "SpecInvalid",
             Self::Waiting => "Waiting",
             Self::AsAsked => "AsAsked",
@@ -230,6 +255,7 @@ impl Reason {
             Self::Issued => "Issued",
             Self::CertificatesExpiring => "CertificatesExpiring",
             Self::StorageClassMissing => "StorageClassMissing",
+            Self::FailedCreate => "FailedCreate",
             Self::Unschedulable => "Unschedulable",
             Self::ImagePullFailed => "ImagePullFailed",
             Self::ContainerFailing => "ContainerFailing",

@@ -2,13 +2,14 @@
 //! is, and how a failure that it could not report itself is reported.
 
 use std::future::Future;
+use std::time::Duration;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
-use kube::api::PartialObjectMeta;
+use kube::api::{ApiResource, PartialObjectMeta};
 use kube::runtime::controller::{Action, Controller};
 use kube::runtime::reflector::ObjectRef;
 use kube::runtime::watcher;
@@ -18,17 +19,29 @@ use crate::api::{Bucket, BucketUser, StorageCluster};
 use crate::buckets::{self, NextLook};
 use crate::limits;
 use crate::names::{BUCKET_USER_LABEL, CLUSTER_LABEL};
-use crate::reconcile::{
-    Context, ReconcileError, is_settled, publish_unclaimed, reconcile, report_unobserved,
-};
+use crate::reconcile::{Context, ReconcileError, publish_unclaimed, reconcile, report_unobserved};
 
 /// A kind of objects that is reconciled.
 pub(super) trait ReconciledKind: WatchedKind {
     /// The name in metrics and log lines.
     const CONTROLLER: &'static str;
 
-    /// Adds what begins a reconcile.
-    fn watch(scope: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>>;
+    /// The least time between the begins of two reconciles of one object.
+    fn apart() -> Duration {
+        Duration::ZERO
+    }
+
+    /// Makes the controller, which a change of an object begins a reconcile of.
+    fn controller(scope: &Scope) -> Controller<GuardedObject<Self>> {
+        scope.controller()
+    }
+
+    /// Adds what else begins a reconcile.
+    fn watch(
+        context: &Context,
+        scope: &Scope,
+        controller: Controller<GuardedObject<Self>>,
+    ) -> Controller<GuardedObject<Self>>;
 
     /// Reconciles one object, and returns when it is looked at again.
     fn step(&self, context: &Context) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
@@ -45,23 +58,39 @@ pub(super) trait ReconciledKind: WatchedKind {
 impl ReconciledKind for StorageCluster {
     const CONTROLLER: &'static str = "storagecluster";
 
-    fn watch(scope: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>> {
+    fn apart() -> Duration {
+        limits::RECONCILES_APART
+    }
+
+    fn controller(scope: &Scope) -> Controller<GuardedObject<Self>> {
+        scope.controller_of_changes()
+    }
+
+    fn watch(
+        context: &Context,
+        scope: &Scope,
+        controller: Controller<GuardedObject<Self>>,
+    ) -> Controller<GuardedObject<Self>> {
+        let kinds = [
+            ApiResource::erase::<Secret>(&()),
+            ApiResource::erase::<ServiceAccount>(&()),
+            ApiResource::erase::<ConfigMap>(&()),
+            ApiResource::erase::<Service>(&()),
+            ApiResource::erase::<NetworkPolicy>(&()),
+            ApiResource::erase::<PodDisruptionBudget>(&()),
+            ApiResource::erase::<StatefulSet>(&()),
+            ApiResource::erase::<Pod>(&()),
+            ApiResource::erase::<PersistentVolumeClaim>(&()),
+        ];
         // The label names the cluster, so that children without an owner trigger a reconcile, too.
-        let controller = scope.watch_labelled::<Self, Secret>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, ServiceAccount>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, ConfigMap>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, Service>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, NetworkPolicy>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, PodDisruptionBudget>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, StatefulSet>(controller, CLUSTER_LABEL);
-        let controller = scope.watch_labelled::<Self, Pod>(controller, CLUSTER_LABEL);
-        scope.watch_labelled::<Self, PersistentVolumeClaim>(controller, CLUSTER_LABEL)
+        kinds.into_iter().fold(controller, |controller, resource| {
+            scope.watch_cached(controller, &context.cache, resource, CLUSTER_LABEL)
+        })
     }
 
     async fn step(&self, context: &Context) -> Result<Action, ReconcileError> {
-        let status = reconcile(context, self).await?;
-        let wait = if is_settled(&status) { limits::RESYNC_SETTLED } else { limits::RESYNC_UNSETTLED };
-        Ok(Action::requeue(jittered(wait)))
+        reconcile(context, self).await?;
+        Ok(Action::requeue(jittered(limits::RESYNC)))
     }
 
     async fn report(&self, context: &Context, error: &ReconcileError, lasts: bool) {
@@ -85,7 +114,11 @@ impl ReconciledKind for StorageCluster {
 impl ReconciledKind for Bucket {
     const CONTROLLER: &'static str = "bucket";
 
-    fn watch(_: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>> {
+    fn watch(
+        _: &Context,
+        _: &Scope,
+        controller: Controller<GuardedObject<Self>>,
+    ) -> Controller<GuardedObject<Self>> {
         controller
     }
 
@@ -103,7 +136,11 @@ impl ReconciledKind for Bucket {
 impl ReconciledKind for BucketUser {
     const CONTROLLER: &'static str = "bucketuser";
 
-    fn watch(scope: &Scope, controller: Controller<GuardedObject<Self>>) -> Controller<GuardedObject<Self>> {
+    fn watch(
+        _: &Context,
+        scope: &Scope,
+        controller: Controller<GuardedObject<Self>>,
+    ) -> Controller<GuardedObject<Self>> {
         let controller = scope.watch_labelled::<Self, Secret>(controller, BUCKET_USER_LABEL);
         // A Bucket that gets its bucket, is shared otherwise or goes changes the rights of the users that
         // name it.

@@ -1,6 +1,7 @@
 //! Runs reconciles: a controller for each kind in each watched namespace, triggered by changes of the
 //! objects, of what belongs to them, and by time. Bounded in number; failures wait longer each time.
 
+mod brake;
 mod scope;
 mod kind;
 
@@ -19,6 +20,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use self::brake::Brake;
 use self::kind::ReconciledKind;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
@@ -29,19 +31,26 @@ struct SharedState {
     context: Context,
     /// Failures in a row, by kind, namespace and name.
     failures: Mutex<HashMap<String, u32>>,
+    /// When reconciles began.
+    brake: Brake,
     /// The clusters of each watched namespace.
     clusters: Mutex<Vec<Store<GuardedObject<StorageCluster>>>>,
 }
 
 /// Runs until it is stopped; running reconciles end first. No namespace means all.
 pub async fn run(context: Context, namespaces: &[String], stop: CancellationToken) {
-    let shared = Arc::new(SharedState { context, failures: Mutex::default(), clusters: Mutex::default() });
+    let shared = Arc::new(SharedState {
+        context,
+        failures: Mutex::default(),
+        brake: Brake::default(),
+        clusters: Mutex::default(),
+    });
     let scopes: Vec<Option<String>> =
         if namespaces.is_empty() { vec![None] } else { namespaces.iter().cloned().map(Some).collect() };
     let controllers: FuturesUnordered<BoxFuture<'static, ()>> = FuturesUnordered::new();
     for namespace in scopes {
         let scope = Arc::new(Scope { client: shared.context.client.clone(), namespace });
-        let clusters = scope.controller::<StorageCluster>();
+        let clusters = StorageCluster::controller(&scope);
         shared.clusters.lock().push(clusters.store());
         controllers.push(Box::pin(run_scope(
             Arc::clone(&shared),
@@ -49,9 +58,9 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
             clusters,
             stop.clone(),
         )));
-        let buckets = scope.controller::<Bucket>();
+        let buckets = Bucket::controller(&scope);
         controllers.push(Box::pin(run_scope(Arc::clone(&shared), Arc::clone(&scope), buckets, stop.clone())));
-        let users = scope.controller::<BucketUser>();
+        let users = BucketUser::controller(&scope);
         controllers.push(Box::pin(run_scope(Arc::clone(&shared), scope, users, stop.clone())));
     }
     tokio::select! {
@@ -68,7 +77,7 @@ async fn run_scope<K: ReconciledKind>(
     controller: Controller<GuardedObject<K>>,
     stop: CancellationToken,
 ) {
-    K::watch(&scope, controller)
+    K::watch(&shared.context, &scope, controller)
         .graceful_shutdown_on(async move { stop.cancelled().await })
         .run(step::<K>, |guarded, error, shared| wait_after(&guarded, error, &shared), Arc::clone(&shared))
         .for_each(|ended| {
@@ -96,6 +105,9 @@ async fn step<K: ReconciledKind>(
     shared: Arc<SharedState>,
 ) -> Result<Action, ReconcileError> {
     let context = &shared.context;
+    if let Some(wait) = shared.brake.wait(&key(&guarded), K::apart()) {
+        return Ok(Action::requeue(wait));
+    }
     let begun = Instant::now();
     context.metrics.begin();
     let ended = match &guarded.0 {
@@ -147,6 +159,7 @@ fn forget_clusters_that_are_gone(shared: &SharedState) {
     };
     shared.context.metrics.retain(is_there);
     shared.context.children.retain(is_there);
+    shared.context.remembered.retain(is_there);
 }
 
 /// Decides how long to wait after a failure.

@@ -3,16 +3,19 @@
 use std::fmt::Debug;
 use std::time::Duration;
 
-use kube::api::PartialObjectMeta;
+use futures::Stream;
+use kube::api::{ApiResource, DynamicObject, PartialObjectMeta};
 use kube::core::{DeserializeGuard, NamespaceResourceScope};
 use kube::runtime::controller::{Config, Controller};
-use kube::runtime::reflector::ObjectRef;
-use kube::runtime::watcher;
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::reflector::{self, ObjectRef, reflector};
+use kube::runtime::{Predicate as _, PredicateConfig, WatchStreamExt as _, predicates, watcher};
 use kube::{Api, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use crate::limits;
 use crate::names::{MANAGED_BY, MANAGED_BY_LABEL};
+use crate::reconcile::cache::ObjectCache;
 
 /// One object that cannot be decoded must not hide the others.
 pub(super) type GuardedObject<K> = DeserializeGuard<K>;
@@ -59,6 +62,37 @@ impl Scope {
             .with_config(Config::default().concurrency(limits::RECONCILES_MAX))
     }
 
+    /// A controller that only a change of the specification, of an annotation or of the object's end begins a
+    /// reconcile in: the operator writes the status itself.
+    pub(super) fn controller_of_changes<K: WatchedKind>(&self) -> Controller<GuardedObject<K>> {
+        let (store, writer) = reflector::store();
+        let seen = watcher(self.api::<GuardedObject<K>>(), watcher::Config::default());
+        Controller::for_stream(changes(reflector(writer, seen).applied_objects()), store)
+            .with_config(Config::default().concurrency(limits::RECONCILES_MAX))
+    }
+
+    /// Watches objects whose label names the StorageCluster that they belong to, and keeps them in the cache.
+    pub(super) fn watch_cached<K: WatchedKind>(
+        &self,
+        controller: Controller<GuardedObject<K>>,
+        cache: &ObjectCache,
+        resource: ApiResource,
+        label: &'static str,
+    ) -> Controller<GuardedObject<K>> {
+        let api: Api<DynamicObject> = match &self.namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        };
+        let writer = Writer::new(resource.clone());
+        cache.add(self.namespace.clone(), resource.clone(), writer.as_reader());
+        let seen = reflector(writer, watcher(api, watcher::Config::default().labels(label)));
+        let owner = move |object: DynamicObject| {
+            let owner = object.labels().get(label)?;
+            Some(ObjectRef::new(owner).within(&object.namespace()?))
+        };
+        controller.watches_stream_with(seen.touched_objects(), owner, resource)
+    }
+
     /// Watches objects of the operator's whose label names the object that they belong to.
     pub(super) fn watch_labelled<K, C>(
         &self,
@@ -78,8 +112,51 @@ impl Scope {
     }
 }
 
+/// The objects of a stream whose specification, annotations or end changed.
+fn changes<K: Resource + 'static>(
+    objects: impl Stream<Item = Result<K, watcher::Error>>,
+) -> impl Stream<Item = Result<K, watcher::Error>> {
+    let matters = predicates::generation.combine(predicates::annotations);
+    objects.predicate_filter(matters, PredicateConfig::default())
+}
+
 /// A wait and up to a tenth of it, so that objects do not come all at once.
 pub(super) fn jittered(wait: Duration) -> Duration {
     let random = getrandom::u32().unwrap_or(0);
     wait + wait.mul_f64(f64::from(random) / f64::from(u32::MAX) / 10.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use futures::{StreamExt as _, stream};
+    use serde_json::json;
+
+    use super::*;
+    use crate::api::StorageCluster;
+
+    /// A status that the operator writes must not begin its next reconcile.
+    #[tokio::test]
+    async fn a_change_of_the_status_begins_no_reconcile() {
+        let cluster = |generation: i64, endpoint: &str, annotation: &str| {
+            let document = json!({
+                "apiVersion": "sherd.dev/v1alpha1", "kind": "StorageCluster",
+                "metadata": {
+                    "name": "demo", "namespace": "storage", "uid": "u", "generation": generation,
+                    "annotations": {"asks": annotation},
+                },
+                "spec": {"pools": []},
+                "status": {"endpoint": endpoint},
+            });
+            Ok(serde_json::from_value::<StorageCluster>(document).expect("of the right form"))
+        };
+        let seen = [
+            cluster(1, "", ""),
+            cluster(1, "one", ""),
+            cluster(2, "one", ""),
+            cluster(2, "two", ""),
+            cluster(2, "two", "for more"),
+        ];
+        let begun: Vec<_> = changes(stream::iter(seen)).collect().await;
+        assert_eq!(begun.len(), 3, "the first sight, the specification, the annotation");
+    }
 }

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
@@ -39,8 +39,9 @@ pub(super) fn title(resource: &ApiResource, name: &str) -> String {
     format!("{} {name}", resource.kind)
 }
 
-/// Names every object that `build` may make of a cluster, but for the CA's Secret: that one is judged by its
-/// content, since a person may bring it back from a copy without labels.
+/// Names every object that `build` may make of a cluster, but for some: the CA's Secret and the copy of it
+/// are judged by their content, since a person may bring them back without labels, and the name of the
+/// ConfigMap follows from what is in it.
 pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(ApiResource, String)> {
     fn named<K: Resource<DynamicType = ()>>(name: String) -> (ApiResource, String) {
         (ApiResource::erase::<K>(&()), name)
@@ -49,7 +50,6 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
         named::<Secret>(names.certificates(pool)),
         named::<Secret>(names.master_key()),
         named::<ServiceAccount>(names.node()),
-        named::<ConfigMap>(names.config()),
         named::<Service>(names.headless_service()),
         named::<Service>(names.s3_service()),
         named::<PodDisruptionBudget>(names.pool(pool)),
@@ -72,7 +72,8 @@ pub(super) fn asked(child: &Child) -> ObjectDigest {
     Sha256::digest(child.object.to_string()).into()
 }
 
-/// Returns the digest of an object without what changes by itself: its status, and what the API server counts.
+/// Returns the digest of an object without what changes by itself: its status, and what the API server
+/// counts.
 pub(super) fn fingerprint(object: &DynamicObject) -> ObjectDigest {
     let mut metadata = object.metadata.clone();
     metadata.managed_fields = None;
@@ -85,7 +86,7 @@ pub(super) fn fingerprint(object: &DynamicObject) -> ObjectDigest {
     Sha256::digest(serde_json::json!([metadata, data]).to_string()).into()
 }
 
-/// What was last applied to each child, and what the child was after it. A child that still is what it was is
+/// The last apply of each child, and the child as it left it. A child that still is what it was is
 /// not written again. It is lost with the process: each child is then applied once more.
 #[derive(Debug, Default)]
 pub struct AppliedChildren {
@@ -93,15 +94,17 @@ pub struct AppliedChildren {
     clusters: Mutex<HashMap<(String, String), HashMap<String, AppliedChild>>>,
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct AppliedChild {
     pub(super) asked: ObjectDigest,
     pub(super) left: ObjectDigest,
+    /// The version that the API server gave it.
+    pub(super) version: Option<String>,
 }
 
 impl AppliedChildren {
     pub(super) fn get(&self, names: &Names, title: &str) -> Option<AppliedChild> {
-        self.clusters.lock().get(&key(names))?.get(title).copied()
+        self.clusters.lock().get(&key(names))?.get(title).cloned()
     }
 
     pub(super) fn insert(&self, names: &Names, title: String, applied: AppliedChild) {

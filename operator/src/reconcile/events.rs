@@ -48,6 +48,10 @@ pub(super) async fn publish_changes(
                 ChildChange::Created => ("ChildCreated", "was not there and is made"),
                 ChildChange::PutBack => ("ChildPutBack", "was changed and is put back"),
                 ChildChange::Changed => ("ChildChanged", "is changed to what is asked for"),
+                ChildChange::NeverStarted => (
+                    "PodReplaced",
+                    "never started with its template, which is no longer asked for, and is made again",
+                ),
                 ChildChange::Orphaned => ("ChildReplaced", "cannot change and is made again; its pods stay"),
             };
             tracing::info!(
@@ -62,7 +66,8 @@ pub(super) async fn publish_changes(
                 reason: reason.to_owned(),
                 note: Some(note(&format!("{child} {words}"))),
                 action: "Apply".to_owned(),
-                secondary: None,
+                // Events that differ in nothing else are counted as one.
+                secondary: child_reference(child, reference),
             };
             send(recorder, reference, &event).await;
         }
@@ -70,6 +75,16 @@ pub(super) async fn publish_changes(
     if tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await.is_err() {
         tracing::warn!("publish events: no answer in time");
     }
+}
+
+fn child_reference(child: &str, cluster: &ObjectReference) -> Option<ObjectReference> {
+    let (kind, name) = child.split_once(' ')?;
+    Some(ObjectReference {
+        kind: Some(kind.to_owned()),
+        name: Some(name.to_owned()),
+        namespace: cluster.namespace.clone(),
+        ..ObjectReference::default()
+    })
 }
 
 /// Publishes that another installation of the operator works on this namespace.
@@ -146,6 +161,7 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
         Reason::NameTaken,
         Reason::NotObserved,
         Reason::NodesSilent,
+        Reason::NearlyFull,
     ];
     if needs_person.iter().any(|reason| reason.as_str() == condition.reason) {
         return true;

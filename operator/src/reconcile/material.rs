@@ -1,6 +1,5 @@
 //! Makes the Secrets' contents that a plan asks for: the CA, certificates, credentials. A certificate that is
-//! there and still valid is kept byte for byte; the credentials follow from the CA's key, so that a deleted
-//! Secret comes back as it was.
+//! there and still valid is kept byte for byte.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,8 +21,10 @@ use sherd_trust::{Authority, CertificateFacts, PeerIdentity, Role};
 
 use super::error::MaterialError;
 use super::plan::{AuthorityPlan, CredentialsPlan, Plan};
+use super::recovery::Recovery;
 use crate::limits;
-use crate::secret_text::{MasterKey, SecretText};
+use crate::names;
+use crate::secret_text::{MasterKey, RootCredentials, SecretText};
 
 /// The contents of the Secrets that a plan asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,21 +35,31 @@ pub struct Material {
     pub authority_certificate: String,
     /// The CA's key, as PEM.
     pub authority_key: SecretText,
-    /// The root credentials, where the operator derives them.
+    /// The root credentials that the operator made, whether they are used or not.
     pub credentials: Option<RootCredentials>,
+    /// A digest of the root credentials that are used, which says nothing without the master key.
+    pub credentials_digest: String,
     /// The master key.
     pub master_key: MasterKey,
     /// Keys of the certificates' Secret with their texts.
     pub certificates: BTreeMap<String, SecretText>,
 }
 
-/// The root credentials of a cluster.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RootCredentials {
-    /// The access key's id.
-    pub access_key_id: String,
-    /// Its secret.
-    pub secret_access_key: SecretText,
+impl Material {
+    /// Returns the values that cannot be made again.
+    pub(super) fn recovery(&self) -> Recovery {
+        let mut values = BTreeMap::from([
+            (names::CA_CLUSTER_ID, self.cluster.to_string().into_bytes()),
+            (names::CA_CERTIFICATE, self.authority_certificate.clone().into_bytes()),
+            (names::CA_KEY, self.authority_key.0.clone().into_bytes()),
+            (names::MASTER_KEY, self.master_key.0.to_vec()),
+        ]);
+        if let Some(RootCredentials { access_key_id, secret_access_key }) = &self.credentials {
+            values.insert(names::ACCESS_KEY, access_key_id.clone().into_bytes());
+            values.insert(names::SECRET_KEY, secret_access_key.0.clone().into_bytes());
+        }
+        Recovery::new(values)
+    }
 }
 
 /// Makes the authority of a plan, or loads it.
@@ -103,16 +114,26 @@ pub(super) fn material(
         certificates.insert(certificate_key, SecretText(certificate));
         certificates.insert(key_key, SecretText(key));
     }
-    let credentials = match plan.credentials {
-        CredentialsPlan::Derive => Some(derive_credentials(authority)),
-        CredentialsPlan::Provided { .. } => None,
+    let master_key = match &plan.master_key {
+        Some(kept) => kept.clone(),
+        None => MasterKey(random_or_derived(plan, authority, "master key")?),
+    };
+    let credentials = match (&plan.made_credentials, &plan.credentials) {
+        (Some(made), _) => Some(made.clone()),
+        (None, CredentialsPlan::Generated) => Some(make_credentials(plan, authority)?),
+        (None, CredentialsPlan::Provided { .. }) => None,
+    };
+    let used = match &plan.credentials {
+        CredentialsPlan::Provided { credentials, .. } => Some(credentials),
+        CredentialsPlan::Generated => credentials.as_ref(),
     };
     let material = Material {
         cluster: authority.cluster(),
         authority_certificate: authority.certificate().to_owned(),
         authority_key: SecretText(authority.key()),
+        credentials_digest: used.map(|used| digest(used, &master_key)).unwrap_or_default(),
         credentials,
-        master_key: plan.master_key.clone().unwrap_or_else(|| derive_master_key(authority)),
+        master_key,
         certificates,
     };
     Ok(IssuedMaterial { material, first_expiry_s: expiries.into_iter().min() })
@@ -163,20 +184,35 @@ fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Du
     named().and_then(|()| verified()).is_some()
 }
 
-/// Derives the root credentials from the CA's key. A holder of that key can act as any node and any operator,
-/// so the credentials add no power to it; and a Secret that is deleted or edited comes back as it was.
-fn derive_credentials(authority: &Authority) -> RootCredentials {
+/// Makes the root credentials.
+fn make_credentials(plan: &Plan, authority: &Authority) -> Result<RootCredentials, MaterialError> {
     const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    let id = derive(authority, "root credentials id");
+    let id = random_or_derived(plan, authority, "root credentials id")?;
     let id: String = id.iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
-    let secret = URL_SAFE_NO_PAD.encode(derive(authority, "root credentials secret"));
-    RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: SecretText(secret) }
+    let secret = URL_SAFE_NO_PAD.encode(random_or_derived(plan, authority, "root credentials secret")?);
+    Ok(RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: SecretText(secret) })
 }
 
-/// Derives the master key of a cluster that has none, so that one whose Secret is deleted comes back as it
-/// was.
-fn derive_master_key(authority: &Authority) -> MasterKey {
-    MasterKey(derive(authority, "master key"))
+/// 32 bytes that are kept from then on. They are random for a cluster that is made. One that is there and
+/// keeps none was made by an operator that derived them from the CA's key, which gives the same ones again.
+fn random_or_derived(plan: &Plan, authority: &Authority, purpose: &str) -> Result<[u8; 32], MaterialError> {
+    match plan.authority {
+        AuthorityPlan::Make => {
+            let mut bytes = [0; 32];
+            getrandom::fill(&mut bytes).map_err(MaterialError::Entropy)?;
+            Ok(bytes)
+        }
+        AuthorityPlan::Keep { .. } => Ok(derive(authority, purpose)),
+    }
+}
+
+/// A digest of credentials. Its readers may read pods and no Secret, so it is keyed: a short secret could
+/// else be guessed by trying.
+fn digest(credentials: &RootCredentials, MasterKey(key): &MasterKey) -> String {
+    let RootCredentials { access_key_id, secret_access_key: SecretText(secret) } = credentials;
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length is a key");
+    mac.update(format!("sherd root credentials {access_key_id} {secret}").as_bytes());
+    hex::encode(mac.finalize().into_bytes()).chars().take(16).collect()
 }
 
 /// 32 bytes of which nothing shows without the CA's key.
@@ -190,16 +226,23 @@ fn derive(authority: &Authority, purpose: &str) -> [u8; 32] {
 mod tests {
     use super::*;
     use crate::api::PullPolicy;
+    use crate::reconcile::image::ImageName;
 
     const NOW: Duration = Duration::from_hours(500_000);
 
     fn plan(certificates: BTreeMap<String, String>) -> Plan {
         Plan {
-            image: "sherd-node:1".to_owned(),
+            image: ImageName::tagged("sherd-node", "1"),
             pull_policy: PullPolicy::default(),
             pull_secrets: vec![],
-            authority: AuthorityPlan::Make,
-            credentials: CredentialsPlan::Derive,
+            // Of an operator that derived what this one draws at random.
+            authority: AuthorityPlan::Keep {
+                cluster: ClusterId([0; 16]),
+                certificate: String::new(),
+                key: String::new(),
+            },
+            credentials: CredentialsPlan::Generated,
+            made_credentials: None,
             master_key: None,
             pods: vec!["demo-pool-0-0".to_owned(), "demo-pool-0-1".to_owned()],
             certificates,
@@ -242,8 +285,33 @@ mod tests {
         assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "of another CA");
     }
 
+    /// The key of a CA may leak, and is then replaced: no key of a client follows from it.
     #[test]
-    fn credentials_follow_from_the_authority_and_are_well_formed() {
+    fn credentials_and_master_key_of_a_new_cluster_do_not_follow_from_the_authority() {
+        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
+        let fresh = Plan { authority: AuthorityPlan::Make, ..plan(BTreeMap::new()) };
+        let [one, two] = [(); 2].map(|()| material(&fresh, &authority, NOW).expect("issued").material);
+        assert_ne!(one.credentials, two.credentials);
+        assert_ne!(one.master_key, two.master_key);
+        let derived = made(&authority, BTreeMap::new(), NOW);
+        assert_ne!(one.credentials, derived.credentials);
+        let kept = Plan {
+            made_credentials: one.credentials.clone(),
+            master_key: Some(one.master_key.clone()),
+            ..plan(BTreeMap::new())
+        };
+        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        let kept = material(&kept, &other, NOW).expect("issued").material;
+        assert_eq!(
+            (kept.credentials, kept.master_key),
+            (one.credentials, one.master_key),
+            "under another CA"
+        );
+        assert_ne!(kept.credentials_digest, two.credentials_digest);
+    }
+
+    #[test]
+    fn credentials_of_an_older_cluster_follow_from_the_authority_and_are_well_formed() {
         let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
         let one = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
         let two = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
@@ -279,12 +347,13 @@ PQQDAgNHADBEAiBWC6PlWTr7Y3N60aqs1NL1lZxOUgkQGmKuBjB2XMlZOQIgYuFM
 jFoJaCQS4Yv5yXwbp64b2KBOU/vvc2RjnKu9tng=
 -----END CERTIFICATE-----
 ";
-        let plan = AuthorityPlan::Keep {
+        let kept = AuthorityPlan::Keep {
             cluster: ClusterId([0x6a; 16]),
             certificate: CERTIFICATE.to_owned(),
             key: KEY.to_owned(),
         };
-        let derived = derive_credentials(&super::authority(&plan, NOW).expect("loaded"));
+        let authority = super::authority(&kept, NOW).expect("loaded");
+        let derived = make_credentials(&plan(BTreeMap::new()), &authority).expect("derived");
         assert_eq!(derived.access_key_id, "SHRDSIIRAGBUZ3KNDU5C");
         assert_eq!(derived.secret_access_key.0, "7ufVOnDLCi3xuEMOxIh1xN02gQFXAJlhUhqlREx2G_4");
     }

@@ -6,7 +6,8 @@
 //!   plan       decides image, CA, credentials; a plain function   -> Plan, or a Blockage that a person ends
 //!   material   issues certificates, derives credentials           -> Material
 //!   build      makes the objects; a plain function                -> Child, one for each object
-//!   apply      writes them to the API server
+//!   apply      writes those that differ to the API server
+//!   unstarted  replaces pods that never started
 //!   nodes      asks the cluster's nodes over mTLS                 -> NodeAnswers
 //!   status     judges all of it, writes the verdict               -> ClusterStatus
 //!   events     publishes the conditions that changed
@@ -18,13 +19,18 @@
 
 mod error;
 pub(crate) mod condition;
+pub mod cache;
 pub mod children;
 pub mod observe;
 pub mod validate;
+pub mod image;
 pub mod plan;
+pub mod recovery;
 pub mod material;
 pub mod build;
 mod apply;
+mod leftover;
+mod unstarted;
 mod nodes;
 pub mod status;
 mod events;
@@ -38,15 +44,18 @@ use kube::runtime::events::Recorder;
 use kube::{Client, Resource as _, ResourceExt as _};
 use sherd_trust::Authority;
 
-use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+use crate::api::{ClusterStatus, Reason, StorageCluster};
 use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
 use crate::names::{self, Names};
-use apply::AppliedCluster;
+use apply::{AppliedCluster, ChildChange};
+use cache::ObjectCache;
 use children::AppliedChildren;
-use observe::ObservedCluster;
-use plan::{AuthorityPlan, Blockage, BlockedPart, DefaultImage, plan};
+use image::ImageName;
+use observe::{ObjectReader, ObservedCluster};
+use plan::{AuthorityPlan, Blockage, BlockedPart, plan};
+use recovery::RememberedSecrets;
 use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
 
@@ -59,7 +68,7 @@ pub struct Context {
     /// The API server.
     pub client: Client,
     /// The image of clusters that name none.
-    pub default_image: DefaultImage,
+    pub default_image: ImageName,
     /// How nodes are asked.
     pub nodes: Arc<dyn StatusSource>,
     /// How requests of S3 and IAM are sent to them.
@@ -68,8 +77,12 @@ pub struct Context {
     pub recorder: Recorder,
     /// Whether a namespace's clusters are this installation's.
     pub namespaces: NamespaceLeases,
-    /// What was last applied.
+    /// The objects that the watches have seen.
+    pub cache: ObjectCache,
+    /// The last apply of each child.
     pub children: AppliedChildren,
+    /// The values that were last applied and cannot be made again.
+    pub remembered: RememberedSecrets,
     /// The counters.
     pub metrics: Metrics,
     /// The clock.
@@ -86,7 +99,7 @@ struct ReconcileAttempt {
     outcome: Outcome,
     warnings: Vec<String>,
     authority: Option<Arc<Authority>>,
-    image: Option<String>,
+    image: Option<ImageName>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     first_expiry_s: Option<i64>,
     /// The failure that makes the reconcile run again.
@@ -114,7 +127,9 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
             return Ok(cluster.status.clone().unwrap_or_default());
         }
     };
-    let observed = Box::pin(observe::observe(&context.client, cluster, &names)).await;
+    let reader = ObjectReader { client: &context.client, cache: &context.cache, namespace: &names.namespace };
+    let remembered = context.remembered.get(&names, cluster.meta().uid.as_deref());
+    let observed = Box::pin(observe::observe(&reader, cluster, &names, remembered)).await;
     let observed = observed.map_err(|error| ReconcileError::Unobserved(Box::new(error)))?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
@@ -235,13 +250,26 @@ async fn execute(
         }
     };
     let issued = material::material(&plan, &authority, now)?;
+    let (names, client) = (valid.names(), &context.client);
     let children = build::children(valid, &plan, &issued.material);
-    if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first()) {
-        apply::create_authority(&context.client, valid, child).await?;
+    if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first())
+        && !observed.children.contains_key(&child.title())
+    {
+        apply::create_first(client, valid, child).await?;
     }
-    let AppliedCluster { changes, mut failures } =
-        apply::apply(&context.client, valid, &children, observed, &context.children).await;
-    failures.extend(apply::remove_unwanted(&context.client, valid).await.err());
+    context.remembered.insert(names, valid.cluster().uid(), issued.material.recovery());
+    let AppliedCluster { mut changes, mut failures } =
+        apply::apply(client, valid, &children, observed, &context.children).await;
+    failures.extend(leftover::remove_policy(client, valid).await.err());
+    failures.extend(leftover::mend_claims(client, names, observed).await.err());
+    let config = children.iter().find(|child| child.resource.kind == "ConfigMap");
+    if let Some(config) = config.filter(|_| failures.is_empty()) {
+        failures.extend(leftover::remove_configurations(client, valid, observed, &config.name).await.err());
+    }
+    match unstarted::replace(&context.client, &valid.names().namespace, observed).await {
+        Ok(pods) => changes.extend(pods.iter().map(|pod| (format!("Pod {pod}"), ChildChange::NeverStarted))),
+        Err(failure) => failures.push(failure),
+    }
     events::publish_changes(&context.recorder, &valid.cluster().object_ref(&()), &changes).await;
     let failure = (!failures.is_empty()).then_some(ReconcileError::Children(failures));
     Ok(Ok(ReconcileAttempt {
@@ -254,9 +282,13 @@ async fn execute(
     }))
 }
 
-/// The CA of the observed Secret, with which nodes can be asked though nothing is changed.
+/// The CA of the observed Secret, or of its copy, with which nodes can be asked though nothing is changed.
 fn known_authority(observed: &ObservedCluster) -> Option<Arc<Authority>> {
-    authority_of(observed.authority.as_ref()?)
+    let copy = || {
+        let texts = observed.recovery.as_ref()?.texts();
+        Authority::load(texts.get(names::CA_CERTIFICATE)?, texts.get(names::CA_KEY)?).ok().map(Arc::new)
+    };
+    observed.authority.as_ref().and_then(authority_of).or_else(copy)
 }
 
 /// The CA that a Secret holds.
@@ -265,15 +297,4 @@ pub(crate) fn authority_of(secret: &Secret) -> Option<Arc<Authority>> {
     let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();
     let authority = Authority::load(text(names::CA_CERTIFICATE)?, text(names::CA_KEY)?).ok()?;
     Some(Arc::new(authority))
-}
-
-/// Whether a cluster needs no look before the slow one.
-pub fn is_settled(status: &ClusterStatus) -> bool {
-    let is = |condition: ConditionType, expected: &str| {
-        status.conditions.iter().any(|found| found.type_ == condition.as_str() && found.status == expected)
-    };
-    is(ConditionType::Ready, "True")
-        && is(ConditionType::PoolsReady, "True")
-        && is(ConditionType::Degraded, "False")
-        && is(ConditionType::Progressing, "False")
 }

@@ -1,19 +1,24 @@
-//! Reads the objects of a cluster from the API server. One look is not a snapshot; a reconcile is repeated
-//! for every change of a child, so that the last one sees all of them.
+//! Reads the objects of a cluster, as the watches saw them or from the API server. One look is not a
+//! snapshot; a reconcile is repeated for every change of a child, so that the last one sees all of them.
 
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::sync::Arc;
 
 use futures::future::try_join_all;
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Event, PersistentVolumeClaim, Pod, Secret};
 use k8s_openapi::api::storage::v1::StorageClass;
 use kube::api::{ApiResource, DynamicObject, ListParams};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
+use super::cache::ObjectCache;
 use super::children::{child_names, title};
 use super::error::ReconcileError;
-use crate::api::StorageCluster;
+use super::recovery::Recovery;
+use crate::api::{Pool, StorageCluster};
 use crate::limits;
 use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names};
 
@@ -22,6 +27,8 @@ use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names};
 pub struct ObservedCluster {
     /// The Secret with the CA.
     pub authority: Option<Secret>,
+    /// The values that cannot be made again, as the copy has it, or as the process remembers it.
+    pub recovery: Option<Recovery>,
     /// The Secret with the root credentials: the user's, or the operator's own.
     pub credentials: Option<Secret>,
     /// The Secret with the master key.
@@ -37,12 +44,31 @@ pub struct ObservedCluster {
     /// Claims with the names of the cluster's claims but without its label; read only while the CA's Secret
     /// is missing.
     pub foreign_claims: Vec<ForeignObject>,
+    /// The names of the ConfigMaps with the cluster's label.
+    pub configurations: Vec<String>,
     /// Objects that have the names of the cluster's children and are not its children.
     pub foreign: Vec<ForeignObject>,
     /// The children that are there, by kind and name.
-    pub children: BTreeMap<String, DynamicObject>,
+    pub children: BTreeMap<String, Arc<DynamicObject>>,
+    /// Why the API server refuses pods or claims that the StatefulSet's controller would make, in its words.
+    pub refused_pods: Option<String>,
     /// Whether the storage class that the pool names is missing.
     pub storage_class_missing: bool,
+}
+
+impl ObservedCluster {
+    /// The pods that were made of an older template than the StatefulSet's, as its controller has seen it.
+    pub(super) fn older_pods(&self) -> Vec<&Pod> {
+        let revision = self.stateful_set.as_ref().and_then(|set| {
+            let status = set.status.as_ref()?;
+            let is_seen = status.observed_generation == set.metadata.generation;
+            status.update_revision.as_ref().filter(|_| is_seen)
+        });
+        let Some(revision) = revision else { return vec![] };
+        let is_older =
+            |pod: &&Pod| pod.labels().get("controller-revision-hash").is_some_and(|label| label != revision);
+        self.pods.iter().filter(is_older).collect()
+    }
 }
 
 /// An object that has a name of the cluster's and is not the cluster's.
@@ -54,77 +80,137 @@ pub struct ForeignObject {
     pub cluster: Option<String>,
 }
 
-/// Reads a cluster's Secrets, StatefulSet, pods and claims.
+/// The objects of one namespace: as the watches saw them, or else as the API server says.
+#[derive(Clone, Copy)]
+pub(super) struct ObjectReader<'a> {
+    pub(super) client: &'a Client,
+    pub(super) cache: &'a ObjectCache,
+    pub(super) namespace: &'a str,
+}
+
+/// Reads a cluster's Secrets, StatefulSet, pods and claims. The values that the process remembers stand for a
+/// copy that is gone or was edited.
 ///
 /// # Errors
 /// [`ReconcileError::Api`] names the object that could not be read.
 pub(super) async fn observe(
-    client: &Client,
+    reader: &ObjectReader<'_>,
     cluster: &StorageCluster,
     names: &Names,
+    remembered: Option<Recovery>,
 ) -> Result<ObservedCluster, ReconcileError> {
     let Some(pool) = cluster.spec.pools.first() else { return Ok(ObservedCluster::default()) };
-    let namespace = names.namespace.as_str();
-    let pods: Api<Pod> = Api::namespaced(client.clone(), namespace);
-    let claims: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), namespace);
-    let selector: Vec<String> =
-        names.selector().iter().map(|(key, value)| format!("{key}={value}")).collect();
-    let of_nodes = ListParams::default().labels(&selector.join(",")).limit(limits::LIST_MAX);
-    let of_cluster =
-        ListParams::default().labels(&format!("{CLUSTER_LABEL}={}", names.cluster)).limit(limits::LIST_MAX);
-    let secret = ApiResource::erase::<Secret>(&());
+    let of_cluster = [(CLUSTER_LABEL.to_owned(), names.cluster.clone())].into();
+    let (secret, config_map) = (ApiResource::erase::<Secret>(&()), ApiResource::erase::<ConfigMap>(&()));
     let given = cluster.spec.credentials.as_ref().map(|given| given.secret_ref.name.as_str());
-    let credentials = async {
-        match given {
-            Some(name) => get(client, namespace, &secret, name).await,
-            None => Ok(None),
-        }
-    };
-    let (authority_name, named) = (names.authority(), child_names(names, cluster, &pool.name));
-    let read = named.iter().map(|(resource, name)| get(client, namespace, resource, name));
-    let (authority, credentials, pods, claims_found, read, storage_class_missing) = tokio::try_join!(
-        get(client, namespace, &secret, &authority_name),
-        credentials,
-        list(&pods, &of_nodes),
-        list(&claims, &of_cluster),
+    let (authority_name, recovery_name) = (names.authority(), names.recovery());
+    let children = child_names(names, cluster, &pool.name);
+    let read = children.iter().map(|(resource, name)| reader.get(resource, name));
+    let selector = names.selector();
+    let (authority, recovery, config_maps, credentials, pods, claims_found, read) = tokio::try_join!(
+        reader.get(&secret, &authority_name),
+        reader.get(&secret, &recovery_name),
+        reader.list_objects(&config_map, &of_cluster),
+        reader.get_named(&secret, given),
+        reader.list::<Pod>(&selector),
+        reader.list::<PersistentVolumeClaim>(&of_cluster),
         try_join_all(read),
-        class_missing(client, pool.volume_claim_template.storage_class_name.as_deref()),
     )?;
-    let foreign_claims = match &authority {
-        Some(_) => vec![],
-        None => claims_of_others(&claims, names, &pool.name).await?,
-    };
-    let mut children = BTreeMap::new();
-    let mut foreign = Vec::new();
-    for ((resource, name), object) in named.iter().zip(read) {
-        let Some(object) = object else { continue };
-        match owner_of(&object, cluster, names) {
-            ChildOwner::Cluster => drop(children.insert(title(resource, name), object)),
-            ChildOwner::Other(cluster) => {
-                foreign.push(ForeignObject { object: title(resource, name), cluster });
-            }
-        }
+    let obstacles = obstacles(reader, names, pool, &pods, authority.is_some()).await?;
+    let copy = typed(recovery.as_deref())?.as_ref().and_then(Recovery::read).or(remembered);
+    let mut sorted = SortedObjects::default();
+    for ((resource, name), object) in children.iter().zip(read) {
+        // A person may have taken the labels of a Secret that has no owner.
+        let is_kept = |object: &DynamicObject| copy.as_ref().is_some_and(|copy| copy.holds(object));
+        sorted.extend(cluster, names, title(resource, name), object, is_kept);
     }
+    // Without its digest the copy is the cluster's where the labels say so.
+    let title_of = |name: &str| title(&secret, name);
+    sorted.extend(cluster, names, title_of(&recovery_name), recovery, |_| copy.is_some());
+    sorted.extend(cluster, names, title_of(&authority_name), authority.clone(), |_| true);
+    let is_own = |map: &Arc<DynamicObject>| owner_of(map, cluster, names) == ChildOwner::Cluster;
+    let own_maps: Vec<_> = config_maps.into_iter().filter(is_own).collect();
+    let configurations = own_maps.iter().map(|map| map.name_any()).collect();
+    sorted.children.extend(own_maps.into_iter().map(|map| (title(&config_map, &map.name_any()), map)));
+    let SortedObjects { children, foreign } = sorted;
     // Their own Secrets of a cluster, whose names a person may have taken, are not read further.
-    let own = |name: &str| children.get(&title(&secret, name));
-    let observed = ObservedCluster {
+    let child = |title: String| children.get(&title).map(Arc::as_ref);
+    let own = |name: &str| child(title(&secret, name));
+    Ok(ObservedCluster {
         credentials: match given {
-            Some(_) => typed(credentials.as_ref())?,
+            Some(_) => typed(credentials.as_deref())?,
             None => typed(own(&names.credentials()))?,
         },
         master_key: typed(own(&names.master_key()))?,
         certificates: typed(own(&names.certificates(&pool.name)))?,
-        stateful_set: typed(children.get(&format!("StatefulSet {}", names.pool(&pool.name))))?,
-        authority: typed(authority.as_ref())?,
+        stateful_set: typed(child(format!("StatefulSet {}", names.pool(&pool.name))))?,
+        authority: typed(authority.as_deref())?,
+        recovery: copy,
+        configurations,
         pods,
         claims: claims_found,
-        foreign_claims,
+        foreign_claims: obstacles.foreign_claims,
+        storage_class_missing: obstacles.storage_class_missing,
+        refused_pods: obstacles.refused_pods,
         foreign,
-        children: BTreeMap::new(),
-        storage_class_missing,
-    };
-    children.extend(authority.map(|authority| (title(&secret, &authority_name), authority)));
-    Ok(ObservedCluster { children, ..observed })
+        children,
+    })
+}
+
+/// Objects and refusals that keep a cluster from coming up; asked for only where it is not up.
+struct Obstacles {
+    foreign_claims: Vec<ForeignObject>,
+    storage_class_missing: bool,
+    refused_pods: Option<String>,
+}
+
+async fn obstacles(
+    reader: &ObjectReader<'_>,
+    names: &Names,
+    pool: &Pool,
+    pods: &[Pod],
+    has_authority: bool,
+) -> Result<Obstacles, ReconcileError> {
+    let class = pool.volume_claim_template.storage_class_name.as_deref();
+    let wanted = names.pods(&pool.name, pool.nodes);
+    Ok(Obstacles {
+        foreign_claims: if has_authority {
+            vec![]
+        } else {
+            let claims = Api::namespaced(reader.client.clone(), reader.namespace);
+            claims_of_others(&claims, names, &pool.name).await?
+        },
+        storage_class_missing: !all_have_hosts(pods, pool.nodes)
+            && class_missing(reader.client, class).await?,
+        refused_pods: refusal_of_pods(reader, &names.pool(&pool.name), &wanted, pods).await?,
+    })
+}
+
+/// The objects with the names of children, by owner.
+#[derive(Default)]
+struct SortedObjects {
+    children: BTreeMap<String, Arc<DynamicObject>>,
+    foreign: Vec<ForeignObject>,
+}
+
+impl SortedObjects {
+    /// Adds an object that is there. It is the cluster's by its owner, or by its content.
+    fn extend(
+        &mut self,
+        cluster: &StorageCluster,
+        names: &Names,
+        title: String,
+        object: Option<Arc<DynamicObject>>,
+        is_own: impl Fn(&DynamicObject) -> bool,
+    ) {
+        let Some(object) = object else { return };
+        match owner_of(&object, cluster, names) {
+            ChildOwner::Other(cluster) if !is_own(&object) => {
+                self.foreign.push(ForeignObject { object: title, cluster });
+            }
+            _ => drop(self.children.insert(title, object)),
+        }
+    }
 }
 
 /// The owner of an object with the name of a child.
@@ -181,15 +267,62 @@ async fn claims_of_others(
     }
 }
 
-async fn get(
-    client: &Client,
-    namespace: &str,
-    resource: &ApiResource,
-    name: &str,
-) -> Result<Option<DynamicObject>, ReconcileError> {
-    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), namespace, resource);
-    let found = api.get_opt(name).await;
-    found.map_err(|source| ReconcileError::api("read", resource.kind.as_str().into(), name, source))
+impl ObjectReader<'_> {
+    async fn get(
+        &self,
+        resource: &ApiResource,
+        name: &str,
+    ) -> Result<Option<Arc<DynamicObject>>, ReconcileError> {
+        if let Some(seen) = self.cache.get(self.namespace, resource, name) {
+            return Ok(Some(seen));
+        }
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), self.namespace, resource);
+        let found = api.get_opt(name).await;
+        let failed = |source| ReconcileError::api("read", resource.kind.as_str().into(), name, source);
+        Ok(found.map_err(failed)?.map(Arc::new))
+    }
+
+    async fn get_named(
+        &self,
+        resource: &ApiResource,
+        name: Option<&str>,
+    ) -> Result<Option<Arc<DynamicObject>>, ReconcileError> {
+        match name {
+            Some(name) => self.get(resource, name).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn list_objects(
+        &self,
+        resource: &ApiResource,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<Vec<Arc<DynamicObject>>, ReconcileError> {
+        if let Some(seen) = self.cache.list(self.namespace, resource, labels) {
+            return Ok(seen);
+        }
+        let selector: Vec<String> = labels.iter().map(|(label, value)| format!("{label}={value}")).collect();
+        let params = ListParams::default().labels(&selector.join(",")).limit(limits::LIST_MAX);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.client.clone(), self.namespace, resource);
+        let listed = api.list(&params).await;
+        let failed =
+            |source| ReconcileError::api("list", resource.kind.as_str().into(), "of the cluster", source);
+        Ok(listed.map_err(failed)?.items.into_iter().map(Arc::new).collect())
+    }
+
+    async fn list<K>(&self, labels: &BTreeMap<String, String>) -> Result<Vec<K>, ReconcileError>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
+    {
+        let found = self.list_objects(&ApiResource::erase::<K>(&()), labels).await?;
+        found.iter().filter_map(|object| typed(Some(object)).transpose()).collect()
+    }
+}
+
+/// Whether every pod is there and has a host, so that its claims have what they need.
+fn all_have_hosts(pods: &[Pod], nodes: i32) -> bool {
+    let has_host = |pod: &Pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some());
+    usize::try_from(nodes).is_ok_and(|nodes| pods.len() >= nodes) && pods.iter().all(has_host)
 }
 
 /// Decodes an object as its kind.
@@ -198,13 +331,34 @@ fn typed<K: DeserializeOwned>(object: Option<&DynamicObject>) -> Result<Option<K
     decoded.map_err(ReconcileError::Decode)
 }
 
-async fn list<K>(api: &Api<K>, params: &ListParams) -> Result<Vec<K>, ReconcileError>
-where
-    K: kube::Resource<DynamicType = ()> + Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    let listed = api.list(params).await;
-    let listed = listed.map_err(|source| ReconcileError::api("list", K::kind(&()), "of the cluster", source));
-    Ok(listed?.into_iter().collect())
+/// Why pods that are not there are not made: the last event of the StatefulSet about one of them. An operator
+/// that may not read events says nothing of it.
+async fn refusal_of_pods(
+    reader: &ObjectReader<'_>,
+    set: &str,
+    wanted: &[String],
+    pods: &[Pod],
+) -> Result<Option<String>, ReconcileError> {
+    let is_there = |name: &String| pods.iter().any(|pod| pod.metadata.name.as_ref() == Some(name));
+    let missing: Vec<&String> = wanted.iter().filter(|name| !is_there(name)).collect();
+    if missing.is_empty() {
+        return Ok(None);
+    }
+    let events: Api<Event> = Api::namespaced(reader.client.clone(), reader.namespace);
+    let of_set =
+        format!("involvedObject.kind=StatefulSet,involvedObject.name={set},reason=FailedCreate,type=Warning");
+    let found = events.list(&ListParams::default().fields(&of_set).limit(limits::REFUSALS_MAX)).await;
+    let found = match found {
+        Ok(found) => found.items,
+        Err(kube::Error::Api(status)) if status.code == 403 => return Ok(None),
+        Err(source) => return Err(ReconcileError::api("list", "Event".into(), set, source)),
+    };
+    let names_missing = |event: &&Event| {
+        let words: Vec<&str> = event.message.iter().flat_map(|message| message.split_whitespace()).collect();
+        missing.iter().any(|name| words.contains(&name.as_str()))
+    };
+    let when = |event: &&Event| event.last_timestamp.as_ref().map(|time| time.0);
+    Ok(found.iter().filter(names_missing).max_by_key(when).and_then(|event| event.message.clone()))
 }
 
 /// Whether a class that is named is not there. An operator that may not read classes assumes that it is:

@@ -9,22 +9,16 @@ use std::collections::BTreeMap;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
 use sherd_core::id::ClusterId;
-use sherd_trust::AuthorityKeyDigest;
+use sherd_trust::{Authority, AuthorityKeyDigest};
 
+use super::error::MaterialError;
+use super::image::{ImageName, plan_image};
 use super::observe::{ForeignObject, ObservedCluster};
+use super::recovery::Recovery;
 use super::validate::ValidCluster;
-use crate::api::{Image, PullPolicy, Reason, StorageCluster};
+use crate::api::{PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
-use crate::secret_text::MasterKey;
-
-/// The image of a cluster whose specification and status name none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DefaultImage {
-    /// Repository of the node's image.
-    pub repository: String,
-    /// Its tag: the operator's own version.
-    pub tag: String,
-}
+use crate::secret_text::{MasterKey, RootCredentials, SecretText};
 
 /// Where the CA comes from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,12 +39,14 @@ pub enum AuthorityPlan {
 /// Where the root credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum CredentialsPlan {
-    /// The operator derives them from the CA's key.
-    Derive,
+    /// The operator made them, or does.
+    Generated,
     /// A Secret of the user holds them.
     Provided {
         /// The Secret's name.
         secret: String,
+        /// The credentials in it.
+        credentials: RootCredentials,
     },
 }
 
@@ -58,7 +54,7 @@ pub enum CredentialsPlan {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
     /// The image of the pods.
-    pub image: String,
+    pub image: ImageName,
     /// When it is pulled.
     pub pull_policy: PullPolicy,
     /// Secrets of a registry.
@@ -67,6 +63,8 @@ pub struct Plan {
     pub authority: AuthorityPlan,
     /// The root credentials.
     pub credentials: CredentialsPlan,
+    /// The root credentials that the operator made before, whether they are used or not.
+    pub made_credentials: Option<RootCredentials>,
     /// The master key that is there. It is never replaced: what nodes keep under it could not be read again.
     pub master_key: Option<MasterKey>,
     /// The pods that need certificates.
@@ -104,7 +102,7 @@ pub enum BlockedPart {
 pub fn plan(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
-    fallback: &DefaultImage,
+    fallback: &ImageName,
 ) -> Result<Plan, Blockage> {
     let (cluster, names) = (valid.cluster(), valid.names());
     if !observed.foreign.is_empty() {
@@ -112,11 +110,12 @@ pub fn plan(
     }
     let image = cluster.spec.image.clone().unwrap_or_default();
     Ok(Plan {
-        image: image_of(cluster, &image, fallback),
+        image: plan_image(cluster, fallback),
         pull_policy: image.pull_policy,
         pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
         authority: plan_authority(cluster, names, observed)?,
         credentials: plan_credentials(cluster, observed)?,
+        made_credentials: made_credentials(cluster, observed),
         master_key: plan_master_key(names, observed)?,
         pods: names.pods(&valid.pool().name, valid.pool().nodes),
         certificates: observed.certificates.as_ref().map(texts).unwrap_or_default(),
@@ -150,17 +149,6 @@ fn causes(foreign: &[ForeignObject], advice: &str) -> String {
     foreign.iter().map(cause).collect::<Vec<_>>().join("; ")
 }
 
-/// A repository or tag that the specification leaves out comes from the recorded image first, so that an
-/// operator of another version does not change the pods of a cluster that it finds.
-fn image_of(cluster: &StorageCluster, image: &Image, fallback: &DefaultImage) -> String {
-    let recorded = cluster.status.as_ref().and_then(|status| status.image.as_deref());
-    let recorded = recorded.and_then(|image| image.rsplit_once(':'));
-    let (recorded_repository, recorded_tag) = recorded.unwrap_or((&fallback.repository, &fallback.tag));
-    let repository = image.repository.as_deref().unwrap_or(recorded_repository);
-    let tag = image.tag.as_deref().unwrap_or(recorded_tag);
-    format!("{repository}:{tag}")
-}
-
 fn plan_authority(
     cluster: &StorageCluster,
     names: &Names,
@@ -168,28 +156,48 @@ fn plan_authority(
 ) -> Result<AuthorityPlan, Blockage> {
     let blocked = |reason, message| Blockage { part: BlockedPart::Certificates, reason, message };
     let secret = names.authority();
-    let Some(found) = &observed.authority else {
-        return match formed_ids(cluster, observed).next() {
-            None if observed.foreign_claims.is_empty() => Ok(AuthorityPlan::Make),
-            None => {
-                let advice = format!(
-                    "restore the Secret with the CA of its volume, delete it if its data is not wanted, or label it {}={} if its volume is empty",
-                    names::CLUSTER_LABEL,
-                    names.cluster,
-                );
-                let causes = causes(&observed.foreign_claims, &advice);
-                let message = format!("claims are there and Secret {secret} is not: {causes}");
-                Err(blocked(Reason::AuthorityMissing, message))
-            }
-            Some(id) => Err(blocked(
-                Reason::AuthorityMissing,
-                format!(
-                    "Secret {secret} with the CA of cluster {id} is gone, while claims or nodes of it are there: restore the Secret, or delete the StorageCluster and the claims if their data is not wanted"
-                ),
-            )),
-        };
-    };
-    let texts = texts(found);
+    let own =
+        observed.authority.as_ref().map(|found| accept_authority(cluster, names, observed, &texts(found)));
+    let copy = || accept_authority(cluster, names, observed, &observed.recovery.as_ref()?.texts()).ok();
+    match own {
+        Some(Ok(accepted)) => return Ok(accepted),
+        Some(Err(blockage)) => return copy().ok_or(blockage),
+        None => {}
+    }
+    if let Some(accepted) = copy() {
+        return Ok(accepted);
+    }
+    match formed_ids(cluster, observed).next() {
+        None if observed.foreign_claims.is_empty() => Ok(AuthorityPlan::Make),
+        None => {
+            let advice = format!(
+                "restore the Secret with the CA of its volume, delete it if its data is not wanted, or label it {}={} if its volume is empty",
+                names::CLUSTER_LABEL,
+                names.cluster,
+            );
+            let causes = causes(&observed.foreign_claims, &advice);
+            let message = format!("claims are there and Secret {secret} is not: {causes}");
+            Err(blocked(Reason::AuthorityMissing, message))
+        }
+        Some(id) => Err(blocked(
+            Reason::AuthorityMissing,
+            format!(
+                "Secrets {secret} and {} with the CA of cluster {id} are gone, while claims or nodes of it are there: restore one of them; if the CA is lost, the data is not: make a CA with the cluster's id as docs/operations/kubernetes.md says",
+                names.recovery(),
+            ),
+        )),
+    }
+}
+
+/// Judges the CA of a Secret, or of the copy: whether it is whole, and the one that the cluster runs with.
+fn accept_authority(
+    cluster: &StorageCluster,
+    names: &Names,
+    observed: &ObservedCluster,
+    texts: &BTreeMap<String, String>,
+) -> Result<AuthorityPlan, Blockage> {
+    let blocked = |reason, message| Blockage { part: BlockedPart::Certificates, reason, message };
+    let secret = names.authority();
     let part = |key: &str| {
         texts.get(key).filter(|text| !text.is_empty()).cloned().ok_or_else(|| {
             blocked(Reason::SecretMalformed, format!("Secret {secret} lacks {key}: restore the Secret"))
@@ -217,16 +225,29 @@ fn plan_authority(
     let digest = digest.to_string();
     if let Some(other) = authority_key(cluster, observed).filter(|other| *other != digest) {
         let message = format!(
-            "Secret {secret} holds another CA (key {digest}) than the one that the nodes run with (key {other}): restore the Secret; if the former CA is lost, delete the StorageCluster and make it again: its claims stay, its nodes and clients get new certificates and credentials"
+            "Secret {secret} holds another CA (key {digest}) than the one that the nodes run with (key {other}): restore the Secret; if the former CA is lost, delete the StorageCluster and make it again: its claims and credentials stay, its nodes get new certificates"
         );
         return Err(blocked(Reason::AuthorityChanged, message));
     }
-    Ok(AuthorityPlan::Keep { cluster: id, certificate, key: part(names::CA_KEY)? })
+    let key = part(names::CA_KEY)?;
+    match Authority::load(&certificate, &key) {
+        Ok(authority) if authority.cluster() == id => {
+            Ok(AuthorityPlan::Keep { cluster: id, certificate, key })
+        }
+        Ok(authority) => {
+            let message = MaterialError::OtherCluster { said: id, signed: authority.cluster() };
+            Err(blocked(Reason::SecretMalformed, format!("Secret {secret}: {message}: restore the Secret")))
+        }
+        Err(error) => {
+            let message = format!("Secret {secret}: {error}: restore the Secret");
+            Err(blocked(Reason::SecretMalformed, message))
+        }
+    }
 }
 
 /// The digest of the key of the CA that the cluster runs with, as its status says, or, where the status was
-/// lost, the Secret that its pods mount. Certificates and credentials follow from that key, so another one
-/// would part new pods from running ones and clients from all.
+/// lost, the Secret that its pods mount. Certificates follow from that key, so another one would part new
+/// pods from running ones.
 fn authority_key(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<String> {
     let mounted = || {
         let texts = texts(observed.certificates.as_ref()?);
@@ -250,7 +271,7 @@ fn plan_credentials(
     cluster: &StorageCluster,
     observed: &ObservedCluster,
 ) -> Result<CredentialsPlan, Blockage> {
-    let Some(credentials) = &cluster.spec.credentials else { return Ok(CredentialsPlan::Derive) };
+    let Some(credentials) = &cluster.spec.credentials else { return Ok(CredentialsPlan::Generated) };
     let secret = credentials.secret_ref.name.clone();
     let blocked = |reason, message| Blockage { part: BlockedPart::Credentials, reason, message };
     let Some(found) = &observed.credentials else {
@@ -272,16 +293,38 @@ fn plan_credentials(
         let message = format!("Secret {secret}: {} {rule}", names::SECRET_KEY);
         return Err(blocked(Reason::SecretMalformed, message));
     }
-    Ok(CredentialsPlan::Provided { secret })
+    let credentials = root_credentials(&texts).unwrap_or_default();
+    Ok(CredentialsPlan::Provided { secret, credentials })
+}
+
+fn root_credentials(texts: &BTreeMap<String, String>) -> Option<RootCredentials> {
+    Some(RootCredentials {
+        access_key_id: texts.get(names::ACCESS_KEY)?.clone(),
+        secret_access_key: SecretText(texts.get(names::SECRET_KEY)?.clone()),
+    })
+}
+
+/// The root credentials that the operator made: as the copy has them, or, without one, as their
+/// Secret does.
+fn made_credentials(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<RootCredentials> {
+    let copy = observed.recovery.as_ref().and_then(Recovery::credentials);
+    let own = || {
+        let secret = observed.credentials.as_ref().filter(|_| cluster.spec.credentials.is_none());
+        root_credentials(&texts(secret?))
+    };
+    copy.or_else(own)
 }
 
 fn plan_master_key(names: &Names, observed: &ObservedCluster) -> Result<Option<MasterKey>, Blockage> {
+    if let Some(copy) = observed.recovery.as_ref().and_then(Recovery::master_key) {
+        return Ok(Some(copy));
+    }
     let Some(found) = &observed.master_key else { return Ok(None) };
     let bytes = found.data.as_ref().and_then(|data| data.get(names::MASTER_KEY));
     let key = bytes.and_then(|ByteString(bytes)| <[u8; 32]>::try_from(bytes.as_slice()).ok());
     let malformed = || {
         let message = format!(
-            "Secret {}: {} must hold 32 bytes: restore the Secret, or delete it: one that the operator made comes back with the same bytes",
+            "Secret {}: {} must hold 32 bytes: restore the Secret",
             names.master_key(),
             names::MASTER_KEY
         );

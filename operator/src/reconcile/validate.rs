@@ -8,7 +8,8 @@ use std::time::Duration;
 use bytesize::ByteSize;
 use sherd_core::topology::{FormationWarning, GeometryRequest, PoolShape};
 
-use crate::api::{EnvironmentVariable, Erasure, NodeSettings, Pool, StorageCluster, message};
+use super::image;
+use crate::api::{EnvironmentVariable, Erasure, Image, NodeSettings, Pool, StorageCluster, message};
 use crate::names::Names;
 
 /// A cluster that breaks no rule. Only [`validate`] makes one, and the later steps take it in place of the
@@ -67,6 +68,11 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
                 || EnvironmentVariable::RESERVED.contains(&variable.name.as_str())
         };
         rule(!pool.extra_env.iter().any(is_reserved), message::ENVIRONMENT);
+    }
+    if let Some(Image { repository, tag, digest, pull_policy: _, pull_secrets: _ }) = &cluster.spec.image {
+        rule(repository.as_deref().is_none_or(image::is_repository), message::IMAGE_REPOSITORY);
+        rule(tag.as_deref().is_none_or(image::is_tag), message::IMAGE_TAG);
+        rule(digest.as_deref().is_none_or(image::is_digest), message::IMAGE_DIGEST);
     }
     broken.extend(settings_out_of_range(&cluster.spec.config));
     if !broken.is_empty() {

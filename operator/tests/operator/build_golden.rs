@@ -16,11 +16,12 @@ use sherd_operator::api::StorageCluster;
 use sherd_operator::names::Names;
 use sherd_operator::reconcile::build::children;
 use sherd_operator::reconcile::children::{Child, child_names};
-use sherd_operator::reconcile::material::{Material, RootCredentials};
+use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::material::Material;
 use sherd_operator::reconcile::observe::ObservedCluster;
-use sherd_operator::reconcile::plan::{DefaultImage, plan};
+use sherd_operator::reconcile::plan::plan;
 use sherd_operator::reconcile::validate::validate;
-use sherd_operator::secret_text::{MasterKey, SecretText};
+use sherd_operator::secret_text::{MasterKey, RootCredentials, SecretText};
 
 fn minimal() -> Value {
     json!({
@@ -88,7 +89,7 @@ fn full() -> Value {
 fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
     let cluster: StorageCluster = serde_json::from_value(document).expect("of the right form");
     let valid = validate(&cluster).expect("valid");
-    let fallback = DefaultImage { repository: "sherd-node".to_owned(), tag: "0.1.0".to_owned() };
+    let fallback = ImageName::tagged("sherd-node", "0.1.0");
     let plan = plan(&valid, secrets, &fallback).expect("not blocked");
     let certificates: BTreeMap<String, SecretText> = plan
         .pods
@@ -105,6 +106,7 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         authority_certificate: "authority".to_owned(),
         authority_key: SecretText("authority's key".to_owned()),
         credentials: derived,
+        credentials_digest: "digest".to_owned(),
         master_key: MasterKey([7; 32]),
         certificates,
     };
@@ -153,7 +155,7 @@ fn the_admin_port_is_open_to_scrapers_and_to_the_addresses_that_are_configured()
 /// The objects that are observed before anything is applied are those that will be applied: a child that is
 /// left out could be another person's and be written over.
 #[test]
-fn every_child_but_the_authority_is_named_before() {
+fn every_child_is_named_before_but_what_its_content_names() {
     for (document, secrets) in [(minimal(), ObservedCluster::default()), (full(), users_secret())] {
         let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
         let named = child_names(&Names::new("demo", "storage"), &cluster, "pool-0");
@@ -161,7 +163,11 @@ fn every_child_but_the_authority_is_named_before() {
             named.iter().map(|(resource, name)| format!("{} {name}", resource.kind)).collect();
         let children = built(document, &secrets);
         let built = children.iter().map(|child| format!("{} {}", child.resource.kind, child.name));
-        let mut built: Vec<String> = built.filter(|child| child != "Secret demo-ca").collect();
+        let by_content = |child: &String| {
+            ["Secret demo-ca", "Secret demo-recovery"].contains(&child.as_str())
+                || child.starts_with("ConfigMap ")
+        };
+        let mut built: Vec<String> = built.filter(|child| !by_content(child)).collect();
         named.sort();
         built.sort();
         assert_eq!(named, built);
@@ -223,10 +229,43 @@ fn find<'a>(children: &'a [Child], kind: &str, name: &str) -> &'a Value {
 #[test]
 fn what_data_needs_has_no_owner_and_all_else_has_one() {
     for child in built(minimal(), &ObservedCluster::default()) {
-        let kept = ["demo-ca", "demo-root-credentials", "demo-master-key"].contains(&child.name.as_str());
-        let owners = child.object["metadata"]["ownerReferences"].as_array().map_or(0, Vec::len);
-        assert_eq!(owners, usize::from(!kept), "{} {}", child.resource.kind, child.name);
+        let kept = ["demo-ca", "demo-recovery", "demo-root-credentials", "demo-master-key"];
+        let kept = kept.contains(&child.name.as_str());
+        let metadata = &child.object["metadata"];
+        let owners = metadata["ownerReferences"].as_array().map_or(0, Vec::len);
+        assert_eq!(owners, usize::from(!kept), "{}", child.title());
+        assert_eq!(is_pruned(metadata), !kept, "{}", child.title());
     }
+    let children = built(minimal(), &ObservedCluster::default());
+    let set = find(&children, "StatefulSet", "demo-pool-0");
+    assert!(!is_pruned(&set["spec"]["volumeClaimTemplates"][0]["metadata"]), "a claim");
+}
+
+/// Whether Argo CD would take an object without an owner for a part of an application that was removed from
+/// it.
+fn is_pruned(metadata: &Value) -> bool {
+    let kept = metadata["annotations"]["argocd.argoproj.io/sync-options"] == "Prune=false"
+        && metadata["annotations"]["argocd.argoproj.io/compare-options"] == "IgnoreExtraneous"
+        && metadata["labels"].get("app.kubernetes.io/instance").is_none();
+    !kept
+}
+
+/// A pod that is started again in its place must come up with what it was made with.
+#[test]
+fn a_configuration_is_immutable_and_named_by_its_content() {
+    let mut other = minimal();
+    other["spec"]["config"] = json!({"bufferCap": "1GiB"});
+    let mounted = |document: Value| {
+        let children = built(document, &ObservedCluster::default());
+        let config = children.iter().find(|child| child.resource.kind == "ConfigMap").expect("built");
+        assert_eq!(config.object["immutable"], true);
+        let set = find(&children, "StatefulSet", "demo-pool-0");
+        assert_eq!(set["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"], config.name);
+        config.name.clone()
+    };
+    let (one, other) = (mounted(minimal()), mounted(other));
+    assert!(one.starts_with("demo-config-") && other.starts_with("demo-config-"), "{one} {other}");
+    assert_ne!(one, other);
 }
 
 #[test]
@@ -236,7 +275,7 @@ fn the_authoritys_key_is_mounted_nowhere() {
     let keys: Vec<&String> = certificates["data"].as_object().expect("data").keys().collect();
     assert!(!keys.iter().any(|key| key.as_str() == "ca.key"), "{keys:?}");
     let set = find(&children, "StatefulSet", "demo-pool-0").to_string();
-    assert!(!set.contains("\"demo-ca\""), "{set}");
+    assert!(!set.contains("\"demo-ca\"") && !set.contains("\"demo-recovery\""), "{set}");
 }
 
 /// The restricted Pod Security Standard, point by point.

@@ -7,11 +7,11 @@ use k8s_openapi::api::core::v1::Secret;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{Reason, StorageCluster};
+use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::{ForeignObject, ObservedCluster};
-use sherd_operator::reconcile::plan::{
-    AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, DefaultImage, Plan, plan,
-};
+use sherd_operator::reconcile::plan::{AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, Plan, plan};
 use sherd_operator::reconcile::validate::validate;
+use sherd_operator::secret_text::{RootCredentials, SecretText};
 use sherd_trust::{Authority, AuthorityKeyDigest};
 
 const ID: &str = "6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a";
@@ -41,13 +41,9 @@ fn secret(texts: Value) -> Secret {
     Secret { data: Some(data.collect()), ..Secret::default() }
 }
 
-fn certificate() -> String {
-    let made = Authority::init(ClusterId([0x6a; 16]), 1_800_000_000_000).expect("made");
-    made.certificate().to_owned()
-}
-
 fn authority() -> Value {
-    json!({"cluster-id": ID, "ca.crt": certificate(), "ca.key": "key"})
+    let made = Authority::init(ClusterId([0x6a; 16]), 1_800_000_000_000).expect("made");
+    json!({"cluster-id": ID, "ca.crt": made.certificate(), "ca.key": made.key()})
 }
 
 fn claims(id: &str) -> ObservedCluster {
@@ -59,7 +55,7 @@ fn claims(id: &str) -> ObservedCluster {
 }
 
 fn planned(cluster: &StorageCluster, observed: &ObservedCluster) -> Result<Plan, Blockage> {
-    let fallback = DefaultImage { repository: "sherd-node".to_owned(), tag: "2".to_owned() };
+    let fallback = ImageName::tagged("sherd-node", "2");
     plan(&validate(cluster).expect("valid"), observed, &fallback)
 }
 
@@ -71,22 +67,47 @@ fn nothing() -> ObservedCluster {
 fn a_first_sight_makes_everything() {
     let plan = planned(&cluster(json!({}), Value::Null), &nothing()).expect("planned");
     assert_eq!(plan.authority, AuthorityPlan::Make);
-    assert_eq!(plan.credentials, CredentialsPlan::Derive);
+    assert_eq!(plan.credentials, CredentialsPlan::Generated);
     assert_eq!(plan.pods, ["demo-pool-0-0", "demo-pool-0-1"]);
-    assert_eq!(plan.image, "sherd-node:2");
+    assert_eq!(plan.image.to_string(), "sherd-node:2");
 }
 
 #[test]
 fn an_image_that_is_recorded_outlives_an_upgrade_of_the_operator() {
     let image = |spec: Value, recorded: &str| {
         let recorded = if recorded.is_empty() { Value::Null } else { json!({"image": recorded}) };
-        planned(&cluster(spec, recorded), &nothing()).expect("planned").image
+        planned(&cluster(spec, recorded), &nothing()).expect("planned").image.to_string()
     };
     assert_eq!(image(json!({}), ""), "sherd-node:2");
     assert_eq!(image(json!({}), "sherd-node:1"), "sherd-node:1");
     assert_eq!(image(json!({"image": {"tag": "3"}}), "sherd-node:1"), "sherd-node:3");
     assert_eq!(image(json!({"image": {"repository": "r:5000/n"}}), "sherd-node:1"), "r:5000/n:1");
     assert_eq!(image(json!({}), "r:5000/n:1"), "r:5000/n:1");
+    assert_eq!(image(json!({}), "r:5000/n"), "r:5000/n");
+}
+
+/// A recorded image with a digest is read as it was.
+#[test]
+fn an_image_with_a_digest_stays_what_it_is() {
+    let (one, two) = (format!("sha256:{}", "1".repeat(64)), format!("sha256:{}", "2".repeat(64)));
+    let image = |spec: Value, recorded: Value| {
+        planned(&cluster(spec, recorded), &nothing()).expect("planned").image.to_string()
+    };
+    let recorded =
+        json!({"recordedImage": {"repository": "n", "tag": "1", "digest": one}, "image": "other:9"});
+    assert_eq!(image(json!({}), recorded.clone()), format!("n:1@{one}"));
+    assert_eq!(
+        image(json!({"image": {"tag": "3"}}), recorded.clone()),
+        "n:3",
+        "another tag is another image"
+    );
+    assert_eq!(image(json!({"image": {"digest": two}}), recorded.clone()), format!("n@{two}"));
+    assert_eq!(image(json!({"image": {"repository": "r/n"}}), recorded), format!("r/n:1@{one}"));
+    // As an operator recorded it that took the last ':' for that before the tag.
+    let text = |image: &str| json!({"image": image});
+    assert_eq!(image(json!({}), text(&format!("r:5000/n:1@{one}"))), format!("r:5000/n:1@{one}"));
+    let run_away = format!("n:v1@{one}:v1@{one}:v1@{one}");
+    assert_eq!(image(json!({}), text(&run_away)), "n:v1");
 }
 
 #[test]
@@ -97,7 +118,7 @@ fn an_authority_that_is_there_is_kept() {
     let expected = AuthorityPlan::Keep {
         cluster: ClusterId([0x6a; 16]),
         certificate: texts["ca.crt"].as_str().expect("text").to_owned(),
-        key: "key".to_owned(),
+        key: texts["ca.key"].as_str().expect("text").to_owned(),
     };
     assert_eq!(plan.authority, expected);
 }
@@ -156,10 +177,10 @@ fn foreign(object: &str, cluster: Option<&str>) -> ForeignObject {
 /// pods.
 #[test]
 fn another_authority_of_the_same_cluster_is_refused() {
-    let (first, second) = (certificate(), certificate());
+    let [former, texts] = [(); 2].map(|()| authority());
+    let text = |texts: &Value| texts["ca.crt"].as_str().expect("text").to_owned();
+    let (first, second) = (text(&former), text(&texts));
     let digest = |text: &str| AuthorityKeyDigest::read(text).expect("a certificate").to_string();
-    let mut texts = authority();
-    texts["ca.crt"] = json!(second);
     let observed = ObservedCluster { authority: Some(secret(texts)), ..claims(ID) };
     let part = BlockedPart::Certificates;
     let recorded = |key: &str| cluster(json!({}), json!({"clusterId": ID, "authorityKey": key}));
@@ -217,6 +238,16 @@ fn an_authority_that_lacks_a_part_is_named() {
     blocked(&observed, &fresh, BlockedPart::Certificates, Reason::SecretMalformed, "cluster-id");
 }
 
+/// Under a key of another CA nothing could be issued that the nodes trust.
+#[test]
+fn an_authority_whose_parts_do_not_fit_is_named() {
+    let [mut texts, other] = [(); 2].map(|()| authority());
+    texts["ca.key"] = other["ca.key"].clone();
+    let observed = ObservedCluster { authority: Some(secret(texts)), ..nothing() };
+    let (fresh, part) = (cluster(json!({}), Value::Null), BlockedPart::Certificates);
+    blocked(&observed, &fresh, part, Reason::SecretMalformed, "does not fit");
+}
+
 #[test]
 fn credentials_of_the_user_are_used_when_they_are_well_formed() {
     let given = cluster(json!({"credentials": {"secretRef": {"name": "mine"}}}), Value::Null);
@@ -226,7 +257,11 @@ fn credentials_of_the_user_are_used_when_they_are_well_formed() {
     let good =
         json!({"AWS_ACCESS_KEY_ID": "root", "AWS_SECRET_ACCESS_KEY": "long enough?".replace(' ', "-")});
     let plan = planned(&given, &with(good.clone())).expect("planned");
-    assert_eq!(plan.credentials, CredentialsPlan::Provided { secret: "mine".to_owned() });
+    let credentials = RootCredentials {
+        access_key_id: "root".to_owned(),
+        secret_access_key: SecretText("long-enough?".to_owned()),
+    };
+    assert_eq!(plan.credentials, CredentialsPlan::Provided { secret: "mine".to_owned(), credentials });
     for (key, text) in [
         ("AWS_ACCESS_KEY_ID", ""),
         ("AWS_ACCESS_KEY_ID", "no spaces"),

@@ -76,6 +76,24 @@ fn a_cluster_has_exactly_one_pool() {
 }
 
 #[test]
+fn an_image_has_its_parts_apart() {
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let image = |image: Value| move |cluster: &mut Value| cluster["spec"]["image"] = image;
+    for repository in ["sherd-node", "r:5000/n", "Registry.example.com/a-b/c_d", "10.0.0.1:5000/a/b.c"] {
+        created(None, image(json!({"repository": repository, "tag": "v1.2_3-x", "digest": digest})));
+    }
+    for repository in ["sherd-node:v1", "a b", "r/Upper", "r//n", "n/", "-n", "n@sha256:00", "r:p/n"] {
+        created(Some(message::IMAGE_REPOSITORY), image(json!({"repository": repository})));
+    }
+    for tag in ["has space", "v1@sha256:00", ".v1", "-v1", "a/b", "a:b"] {
+        created(Some(message::IMAGE_TAG), image(json!({"tag": tag})));
+    }
+    for digest in ["sha256:00", "0a", &digest.to_uppercase(), &format!("{digest}0"), &format!("x{digest}")] {
+        created(Some(message::IMAGE_DIGEST), image(json!({"digest": digest})));
+    }
+}
+
+#[test]
 fn a_set_has_fewer_parity_shards_than_volumes() {
     created(None, |cluster| cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 8, "parity": 7}));
     created(Some(message::PARITY), |cluster| {

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use sherd_operator::reconcile::NodeAnswers;
+use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{Blockage, BlockedPart};
 use sherd_operator::reconcile::status::{Evidence, Outcome, judge};
@@ -31,7 +32,11 @@ fn cluster() -> StorageCluster {
 
 fn pod(name: &str, status: Value) -> k8s_openapi::api::core::v1::Pod {
     let labels = json!({"controller-revision-hash": "new"});
-    let document = json!({"metadata": {"name": name, "labels": labels}, "status": status});
+    let document = json!({
+        "metadata": {"name": name, "labels": labels},
+        "spec": {"containers": [{"name": "node", "image": "sherd-node:1"}]},
+        "status": status,
+    });
     serde_json::from_value(document).expect("a pod")
 }
 
@@ -108,7 +113,7 @@ fn evidence<'a>(
         answers,
         authority: None,
         first_expiry_s: None,
-        image: Some("sherd-node:1".to_owned()),
+        image: Some(ImageName::tagged("sherd-node", "1")),
         now: Timestamp::UNIX_EPOCH,
     }
 }
@@ -323,6 +328,54 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     assert_eq!(second.image.as_deref(), Some("sherd-node:1"), "what was recorded stays");
     assert_eq!(second.cluster_id, Some("6a".repeat(16)), "whatever CA is in the Secret by then");
     assert_eq!(second.authority_key, Some(ca.key_digest().to_string()));
+}
+
+/// A tag that was mistyped runs nowhere, and must not be what a reverted specification means.
+#[test]
+fn an_image_is_recorded_once_a_pod_serves_with_it() {
+    let (mut cluster, well) = (cluster(), answers(&reply()));
+    let recorded = |status: &ClusterStatus| status.recorded_image.clone().map(|image| image.tag);
+    let waiting = pods(vec![pod(PODS[0], json!({}))]);
+    let first = judge(&evidence(&cluster, &waiting, &well));
+    assert_eq!((first.image.as_deref(), recorded(&first)), (None, None));
+    let all = all_ready();
+    let served = judge(&evidence(&cluster, &all, &well));
+    assert_eq!(served.image.as_deref(), Some("sherd-node:1"));
+    assert_eq!(recorded(&served), Some(Some("1".to_owned())));
+    cluster.status = Some(served);
+    let mistyped = Some(ImageName::tagged("sherd-node", "typo"));
+    let mistyped = judge(&Evidence { image: mistyped, ..evidence(&cluster, &all, &well) });
+    assert_eq!(mistyped.image.as_deref(), Some("sherd-node:1"));
+}
+
+/// People who are called would look for dead pods.
+#[test]
+fn volumes_without_room_are_told_from_volumes_that_are_gone() {
+    let mut full = reply();
+    full.sets[0].takes_shards = false;
+    for volume in &mut full.volumes {
+        volume.state = VolumeState::Full.into();
+    }
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&full));
+    says(&status, ConditionType::Ready, "False", Reason::Full, "demo-pool-0-1 /data/v1 (full)");
+    says(&status, ConditionType::Degraded, "True", Reason::Full, "demo-pool-0-1");
+    full.sets[0].voting = 1;
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&full));
+    says(&status, ConditionType::Ready, "False", Reason::QuorumLost, "");
+}
+
+#[test]
+fn a_volume_with_little_room_left_is_named_before_it_is_full() {
+    let mut near = reply();
+    for volume in &mut near.volumes {
+        (volume.total_bytes, volume.free_bytes) = (1_000_000, 200_000);
+    }
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&near));
+    says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+    near.volumes[1].free_bytes = 90_000;
+    let status = judged(Outcome::Applied, &all_ready(), &answers(&near));
+    says(&status, ConditionType::Ready, "True", Reason::NearlyFull, "demo-pool-0-1 /data/v1 (9 % free)");
+    says(&status, ConditionType::Degraded, "False", Reason::Healed, "");
 }
 
 /// Nodes that come up for the first time have lost nothing.

@@ -2,36 +2,41 @@
 //! stay. A child that is as the last apply left it is not written. One that the API server refuses keeps no
 //! other from being made: each is tried, and all refusals are returned.
 //!
-//! A merge can be refused for good: a list of ports that merges by number gets a second port of the same name,
-//! a budget with another person's `minAvailable` a second bound. Such a child is replaced as a whole.
+//! A merge can be refused for good: a list of ports that merges by number gets a second port of the same
+//! name, a budget with another person's `minAvailable` a second bound. Such a child is replaced as a whole.
 
+mod patch;
 mod replace;
 
-use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::api::networking::v1::NetworkPolicy;
-use kube::api::{DynamicObject, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
-use kube::{Api, Client, Resource as _, ResourceExt as _};
+use std::sync::Arc;
 
+use k8s_openapi::api::core::v1::Secret;
+use kube::api::{DynamicObject, PostParams};
+use kube::{Api, Client, ResourceExt as _};
+
+use self::patch::patch;
 use super::children::{AppliedChild, AppliedChildren, Child, asked, fingerprint};
 use super::error::ReconcileError;
-use super::observe::ObservedCluster;
+use super::observe::{ChildOwner, ObservedCluster, owner_of};
 use super::validate::ValidCluster;
 use crate::names::FIELD_MANAGER;
 
-/// What an apply did to a child.
+/// The change that an apply made to a child.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ChildChange {
     /// It was not there.
     Created,
     /// Another person's or program's change was undone.
     PutBack,
-    /// Another object is asked for than before.
+    /// Another object is asked for than before, or than an earlier process left.
     Changed,
     /// It was deleted, to be made again by the next reconcile; its pods stay.
     Orphaned,
+    /// A pod that never started was deleted.
+    NeverStarted,
 }
 
-/// What an apply of all children came to.
+/// The changes and failures of an apply of all children.
 #[derive(Debug, Default)]
 pub(super) struct AppliedCluster {
     /// Kind and name of each child that was changed.
@@ -40,12 +45,12 @@ pub(super) struct AppliedCluster {
     pub(super) failures: Vec<ReconcileError>,
 }
 
-/// Creates the first Secret of a cluster, and fails where another operator was faster: the CA that
-/// certificates are issued under is never replaced by a second one.
+/// Creates the first Secret of a cluster, with all that cannot be made again, and fails where another
+/// operator was faster: the CA that certificates are issued under is never replaced by a second one.
 ///
 /// # Errors
 /// [`ReconcileError::Api`], a conflict among them.
-pub(super) async fn create_authority(
+pub(super) async fn create_first(
     client: &Client,
     valid: &ValidCluster<'_>,
     child: &Child,
@@ -69,25 +74,34 @@ pub(super) async fn apply(
     let mut cluster = AppliedCluster::default();
     for child in children {
         let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, &child.resource);
-        let live = observed.children.get(&child.title());
-        if live.is_some_and(|live| live.metadata.deletion_timestamp.is_some()) {
+        let live = match observed_child(&api, valid, child, observed).await {
+            Ok(live) => live,
+            Err(failure) => {
+                cluster.failures.push(failure);
+                continue;
+            }
+        };
+        if live.as_ref().is_some_and(|live| live.metadata.deletion_timestamp.is_some()) {
             // Its end begins the next reconcile.
             continue;
         }
         let (last, asked) = (applied.get(names, &child.title()), asked(child));
-        let before = live.map(fingerprint);
-        if last.is_some_and(|last| last.asked == asked && Some(last.left) == before) {
+        let before = live.as_ref().map(|live| fingerprint(live));
+        if last.as_ref().is_some_and(|last| last.asked == asked && Some(last.left) == before) {
             continue;
         }
         let change = match write(&api, valid, child, live.is_some()).await {
             Ok(Some(object)) => {
-                let left = fingerprint(&object);
-                applied.insert(names, child.title(), AppliedChild { asked, left });
+                let (left, version) = (fingerprint(&object), object.resource_version());
+                // The watch may not have seen the last apply yet.
+                let is_known = last.as_ref().is_some_and(|last| last.version == version);
+                let was_asked = last.as_ref().map(|last| last.asked);
+                applied.insert(names, child.title(), AppliedChild { asked, left, version });
                 match before {
                     None => Some(ChildChange::Created),
-                    Some(before) if before == left => None,
-                    Some(_) if last.is_some_and(|last| last.asked != asked) => Some(ChildChange::Changed),
-                    Some(_) => Some(ChildChange::PutBack),
+                    Some(before) if before == left || is_known => None,
+                    Some(_) if was_asked == Some(asked) => Some(ChildChange::PutBack),
+                    Some(_) => Some(ChildChange::Changed),
                 }
             }
             Ok(None) => Some(ChildChange::Orphaned),
@@ -100,6 +114,25 @@ pub(super) async fn apply(
     }
     applied.keep(names, children);
     cluster
+}
+
+/// The child as it was observed. A ConfigMap is named by its content, so that one whose labels a person took
+/// is looked for here.
+async fn observed_child(
+    api: &Api<DynamicObject>,
+    valid: &ValidCluster<'_>,
+    child: &Child,
+    observed: &ObservedCluster,
+) -> Result<Option<Arc<DynamicObject>>, ReconcileError> {
+    let seen = observed.children.get(&child.title()).cloned();
+    if seen.is_some() || child.resource.kind != "ConfigMap" {
+        return Ok(seen);
+    }
+    let found = api.get_opt(&child.name).await;
+    let failed = |source| ReconcileError::api("read", "ConfigMap".into(), &child.name, source);
+    let is_own =
+        |found: &DynamicObject| owner_of(found, valid.cluster(), valid.names()) == ChildOwner::Cluster;
+    Ok(found.map_err(failed)?.filter(is_own).map(Arc::new))
 }
 
 /// Writes one child, and returns it as it is then; nothing where it was deleted, to be made again.
@@ -117,45 +150,6 @@ async fn write(
             let replaced = replace::replace(api, valid, child, kube::Error::Api(refusal)).await;
             replaced.map_err(failed)
         }
-        Err(source) => Err(failed(source)),
-    }
-}
-
-/// Applies a child. Fields of one that was observed are put back by force. An object that was absent then may
-/// have been created by a person since: its fields give a conflict, and the next reconcile finds its owner.
-async fn patch(api: &Api<DynamicObject>, child: &Child, force: bool) -> Result<DynamicObject, kube::Error> {
-    let params = PatchParams {
-        field_validation: Some(ValidationDirective::Strict),
-        force,
-        ..PatchParams::apply(FIELD_MANAGER)
-    };
-    api.patch(&child.name, &params, &Patch::Apply(&child.object)).await
-}
-
-/// Removes the network policy of a cluster that asks for none; a policy that the cluster does not own stays.
-///
-/// # Errors
-/// [`ReconcileError::Api`].
-pub(super) async fn remove_unwanted(client: &Client, valid: &ValidCluster<'_>) -> Result<(), ReconcileError> {
-    let (cluster, names) = (valid.cluster(), valid.names());
-    if cluster.spec.network_policy.enabled {
-        return Ok(());
-    }
-    let name = names.node();
-    let api: Api<NetworkPolicy> = Api::namespaced(client.clone(), &names.namespace);
-    let failed = |source| ReconcileError::api("delete", "NetworkPolicy".into(), &name, source);
-    let Some(found) = api.get_metadata_opt(&name).await.map_err(failed)? else { return Ok(()) };
-    let uid = cluster.meta().uid.as_deref().unwrap_or_default();
-    if !found.owner_references().iter().any(|owner| owner.uid == uid) {
-        return Ok(());
-    }
-    let params = kube::api::DeleteParams {
-        preconditions: Some(Preconditions { uid: found.uid(), resource_version: None }),
-        ..kube::api::DeleteParams::default()
-    };
-    match api.delete(&name, &params).await {
-        Ok(_) => Ok(()),
-        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
         Err(source) => Err(failed(source)),
     }
 }

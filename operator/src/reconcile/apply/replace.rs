@@ -1,5 +1,5 @@
-//! Replaces a child that the API server refuses to merge. What the API server or the cloud gave it stays: the
-//! addresses and node ports of a Service. A StatefulSet, most of whose fields cannot change, is deleted
+//! Replaces a child that the API server refuses to merge. The values that the API server or the cloud gave it
+//! stay: the addresses and node ports of a Service. A StatefulSet whose fixed fields differ is deleted
 //! without its pods, and made again by the next reconcile, which takes them up by their labels.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -7,7 +7,7 @@ use kube::api::{DeleteParams, DynamicObject, PostParams, Preconditions, Propagat
 use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 
-use super::patch;
+use super::patch::patch;
 use crate::names::FIELD_MANAGER;
 use crate::reconcile::children::Child;
 use crate::reconcile::observe::{ChildOwner, owner_of};
@@ -29,21 +29,26 @@ pub(super) async fn replace(
         preconditions: Some(Preconditions { uid: found.uid(), resource_version: found.resource_version() }),
         ..DeleteParams::default()
     };
-    if child.resource.kind == "StatefulSet" {
-        if !is_valid(api, child).await? {
-            return Err(refusal);
-        }
-        let without_pods =
-            DeleteParams { propagation_policy: Some(PropagationPolicy::Orphan), ..found_version };
-        api.delete(&child.name, &without_pods).await?;
-        return Ok(None);
-    }
     match put(api, child, &found).await {
-        // Nothing of it can change.
-        Err(kube::Error::Api(again)) if again.code == 422 && child.resource.kind == "ConfigMap" => {
-            api.delete(&child.name, &found_version).await?;
-            patch(api, child, false).await.map(Some)
-        }
+        Err(kube::Error::Api(again)) if again.code == 422 => match child.resource.kind.as_str() {
+            // Nothing of it can change.
+            "ConfigMap" => {
+                api.delete(&child.name, &found_version).await?;
+                patch(api, child, false).await.map(Some)
+            }
+            "StatefulSet" if is_valid(api, child).await? => {
+                // The refused replacement may have come after another one.
+                let preconditions = Preconditions { uid: found.uid(), resource_version: None };
+                let without_pods = DeleteParams {
+                    propagation_policy: Some(PropagationPolicy::Orphan),
+                    preconditions: Some(preconditions),
+                    ..DeleteParams::default()
+                };
+                api.delete(&child.name, &without_pods).await?;
+                Ok(None)
+            }
+            _ => Err(kube::Error::Api(again)),
+        },
         replaced => replaced.map(Some),
     }
 }
@@ -66,8 +71,8 @@ async fn put(
     found: &DynamicObject,
 ) -> Result<DynamicObject, kube::Error> {
     let mut replaced = api.replace(&child.name, &post_params(), &object(&replacement(child, found))?).await?;
-    // A replacement makes the operator the owner of every field a second time, beside what it applies. A field
-    // that it later leaves out would stay for that: the second ownership is given up.
+    // A replacement makes the operator the owner of every field a second time, beside what it applies. A
+    // field that it later leaves out would stay for that: the second ownership is given up.
     let is_second = |entry: &ManagedFieldsEntry| {
         entry.manager.as_deref() == Some(FIELD_MANAGER) && entry.operation.as_deref() == Some("Update")
     };
@@ -142,7 +147,7 @@ mod tests {
 
     use super::*;
 
-    fn service(spec: Value) -> Child {
+    fn service(spec: &Value) -> Child {
         let object = json!({
             "apiVersion": "v1", "kind": "Service",
             "metadata": {"name": "demo-s3", "labels": {"ours": "1"}},
@@ -171,7 +176,7 @@ mod tests {
             "type": "NodePort", "clusterIP": "10.0.0.7", "clusterIPs": ["10.0.0.7"], "sessionAffinity": "ClientIP",
             "externalTrafficPolicy": "Local", "ports": [{"name": "s3", "port": 80, "nodePort": 30080}],
         });
-        let replaced = replacement(&service(ours), &found(&theirs));
+        let replaced = replacement(&service(&ours), &found(&theirs));
         assert_eq!(
             replaced["spec"],
             json!({
@@ -192,7 +197,7 @@ mod tests {
             "type": "NodePort", "clusterIP": "10.0.0.7", "externalTrafficPolicy": "Local",
             "ports": [{"name": "s3", "port": 9000, "nodePort": 30080}],
         });
-        let replaced = replacement(&service(ours), &found(&theirs));
+        let replaced = replacement(&service(&ours), &found(&theirs));
         assert_eq!(
             replaced["spec"],
             json!({"type": "ClusterIP", "clusterIP": "10.0.0.7", "ports": [{"name": "s3", "port": 9000}]})

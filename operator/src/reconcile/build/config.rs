@@ -3,6 +3,8 @@
 
 use std::fmt::Write as _;
 
+use sha2::{Digest as _, Sha256};
+
 use super::parts::ChildParts;
 use crate::names;
 
@@ -57,6 +59,11 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
     text.push_str("\n[log]\nformat = \"json\"\n");
     set_some(&mut text, [("level", &settings.log_level)]);
     text
+}
+
+/// The digest that names a configuration.
+pub(super) fn digest(toml: &str) -> String {
+    hex::encode(Sha256::digest(toml)).chars().take(16).collect()
 }
 
 fn set_some<const N: usize>(text: &mut String, values: [(&str, &Option<String>); N]) {

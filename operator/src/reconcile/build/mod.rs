@@ -18,7 +18,7 @@ use serde_json::json;
 
 use super::children::Child;
 use super::material::Material;
-use super::plan::Plan;
+use super::plan::{CredentialsPlan, Plan};
 use super::validate::ValidCluster;
 use parts::ChildParts;
 
@@ -27,21 +27,28 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     let (names, pool) = (valid.names(), &valid.pool().name);
     let parts = ChildParts { valid, plan, material };
     let toml = config::toml(&parts);
-    let mut children = vec![parts.kept::<Secret>(&names.authority(), secrets::authority(&parts))];
-    if let Some(credentials) = &material.credentials {
+    let digest = config::digest(&toml);
+    let mut children = vec![
+        // The first one that is made: the others can be put back from it.
+        parts.kept::<Secret>(&names.recovery(), secrets::recovery(&parts)),
+        parts.kept::<Secret>(&names.authority(), secrets::authority(&parts)),
+    ];
+    if let (CredentialsPlan::Generated, Some(credentials)) = (&plan.credentials, &material.credentials) {
         children.push(parts.kept::<Secret>(&names.credentials(), secrets::credentials(credentials)));
     }
     children.push(parts.kept::<Secret>(&names.master_key(), secrets::master_key(&parts)));
     children.push(parts.owned::<Secret>(&names.certificates(pool), secrets::certificates(&parts)));
     children
         .push(parts.owned::<ServiceAccount>(&names.node(), json!({"automountServiceAccountToken": false})));
-    children.push(parts.owned::<ConfigMap>(&names.config(), json!({"data": {"sherd.toml": toml}})));
+    // A pod mounts the configuration that it was made with: another one has another name.
+    let config = json!({"immutable": true, "data": {"sherd.toml": toml}});
+    children.push(parts.owned::<ConfigMap>(&names.config(&digest), config));
     children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
     children.push(parts.owned::<Service>(&names.s3_service(), network::s3_service(&parts)));
     if valid.cluster().spec.network_policy.enabled {
         children.push(parts.owned::<NetworkPolicy>(&names.node(), network::policy(&parts)));
     }
     children.push(parts.owned::<PodDisruptionBudget>(&names.pool(pool), workload::disruption_budget(&parts)));
-    children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &toml)));
+    children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &digest)));
     children
 }

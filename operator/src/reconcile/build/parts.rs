@@ -21,7 +21,7 @@ pub(super) struct ChildParts<'a> {
 impl ChildParts<'_> {
     /// A child that is garbage with its cluster.
     pub(super) fn owned<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
-        let mut child = self.kept::<K>(name, body);
+        let mut child = self.child::<K>(name, &self.valid.names().labels(), body);
         if let Some(owner) = self.valid.cluster().controller_owner_ref(&()) {
             child.object["metadata"]["ownerReferences"] = json!([owner]);
         }
@@ -30,13 +30,25 @@ impl ChildParts<'_> {
 
     /// A child that outlives its cluster.
     pub(super) fn kept<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
+        let mut child = self.child::<K>(name, &self.valid.names().kept_labels(), json!({}));
+        child.object["metadata"]["annotations"] = json!(names::kept_annotations());
+        merge(&mut child.object, body);
+        child
+    }
+
+    fn child<K: Resource<DynamicType = ()>>(
+        &self,
+        name: &str,
+        labels: &BTreeMap<String, String>,
+        body: Value,
+    ) -> Child {
         let mut object = json!({
             "apiVersion": K::api_version(&()),
             "kind": K::kind(&()),
             "metadata": {
                 "name": name,
                 "namespace": self.valid.names().namespace,
-                "labels": self.valid.names().labels(),
+                "labels": labels,
             },
         });
         merge(&mut object, body);
@@ -45,8 +57,8 @@ impl ChildParts<'_> {
 
     pub(super) fn credentials_secret(&self) -> String {
         match &self.plan.credentials {
-            CredentialsPlan::Derive => self.valid.names().credentials(),
-            CredentialsPlan::Provided { secret } => secret.clone(),
+            CredentialsPlan::Generated => self.valid.names().credentials(),
+            CredentialsPlan::Provided { secret, .. } => secret.clone(),
         }
     }
 

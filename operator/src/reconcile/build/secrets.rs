@@ -7,8 +7,7 @@ use serde_json::{Map, Value, json};
 
 use super::parts::ChildParts;
 use crate::names;
-use crate::reconcile::material::RootCredentials;
-use crate::secret_text::{MasterKey, SecretText};
+use crate::secret_text::{MasterKey, RootCredentials, SecretText};
 
 /// The CA with its key and the cluster's id.
 pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
@@ -33,6 +32,11 @@ pub(super) fn credentials(credentials: &RootCredentials) -> Value {
 pub(super) fn master_key(parts: &ChildParts<'_>) -> Value {
     let MasterKey(bytes) = &parts.material.master_key;
     json!({"type": "Opaque", "data": {names::MASTER_KEY: STANDARD.encode(bytes)}})
+}
+
+/// The copy of all that cannot be made again.
+pub(super) fn recovery(parts: &ChildParts<'_>) -> Value {
+    parts.material.recovery().body()
 }
 
 /// The CA's certificate, and certificate and key of each pod.

@@ -2,7 +2,6 @@
 //! for each other), and only a person replaces them (`OnDelete`).
 
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
 
 use super::parts::ChildParts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
@@ -21,7 +20,7 @@ pub(super) fn disruption_budget(parts: &ChildParts<'_>) -> Value {
     }})
 }
 
-pub(super) fn stateful_set(parts: &ChildParts<'_>, toml: &str) -> Value {
+pub(super) fn stateful_set(parts: &ChildParts<'_>, config: &str) -> Value {
     let pool = parts.valid.pool();
     let claims: Vec<Value> = (1..=pool.volumes_per_node).map(|volume| claim(parts, volume)).collect();
     json!({"spec": {
@@ -31,7 +30,7 @@ pub(super) fn stateful_set(parts: &ChildParts<'_>, toml: &str) -> Value {
         "updateStrategy": {"type": "OnDelete"},
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
         "selector": {"matchLabels": selector(parts)},
-        "template": template(parts, toml),
+        "template": template(parts, config),
         "volumeClaimTemplates": claims,
     }})
 }
@@ -45,11 +44,12 @@ fn selector(parts: &ChildParts<'_>) -> Value {
 fn claim(parts: &ChildParts<'_>, volume: i32) -> Value {
     let template = &parts.valid.pool().volume_claim_template;
     let mut labels = parts.pool_labels();
+    labels.remove(names::INSTANCE_LABEL);
     labels.insert(names::CLUSTER_ID_LABEL.to_owned(), parts.material.cluster.to_string());
     let mut claim = json!({
         "apiVersion": "v1",
         "kind": "PersistentVolumeClaim",
-        "metadata": {"name": format!("v{volume}"), "labels": labels},
+        "metadata": {"name": format!("v{volume}"), "labels": labels, "annotations": names::kept_annotations()},
         "spec": {
             "accessModes": ["ReadWriteOnce"],
             "volumeMode": "Filesystem",
@@ -62,13 +62,14 @@ fn claim(parts: &ChildParts<'_>, volume: i32) -> Value {
     claim
 }
 
-fn template(parts: &ChildParts<'_>, toml: &str) -> Value {
+fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     let pool = parts.valid.pool();
     let mut labels = pool.pod_labels.clone();
     labels.extend(parts.pool_labels());
     let mut annotations = pool.pod_annotations.clone();
-    let digest = hex::encode(Sha256::digest(toml));
-    annotations.insert(names::CONFIG_ANNOTATION.to_owned(), digest.chars().take(16).collect());
+    annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config.to_owned());
+    // A node reads the credentials when it starts: other ones are another template.
+    annotations.insert(names::CREDENTIALS_ANNOTATION.to_owned(), parts.material.credentials_digest.clone());
     let mut spec = json!({
         "serviceAccountName": parts.valid.names().node(),
         "automountServiceAccountToken": false,
@@ -84,7 +85,7 @@ fn template(parts: &ChildParts<'_>, toml: &str) -> Value {
         },
         "containers": [container(parts)],
         "volumes": [
-            {"name": "config", "configMap": {"name": parts.valid.names().config()}},
+            {"name": "config", "configMap": {"name": parts.valid.names().config(config)}},
             // The process reads them as its group; others cannot, which the node insists on.
             {"name": "certs", "secret": {"secretName": parts.valid.names().certificates(&pool.name), "defaultMode": 0o440}},
             {"name": "master-key", "secret": {"secretName": parts.valid.names().master_key(), "defaultMode": 0o440}},
@@ -139,7 +140,7 @@ fn container(parts: &ChildParts<'_>) -> Value {
     );
     let mut container = json!({
         "name": "node",
-        "image": parts.plan.image,
+        "image": parts.plan.image.to_string(),
         "imagePullPolicy": parts.plan.pull_policy.as_str(),
         "args": ["serve", "--config", "/etc/sherd/sherd.toml"],
         "env": environment(parts),

@@ -1,6 +1,8 @@
 //! Judges a cluster: turns the observed objects and the nodes' answers into conditions, each with a fixed
 //! reason and a message that names the pods, sets or Secrets concerned. A plain function over values.
 
+mod words;
+mod capacity;
 mod counts;
 mod pod_failure;
 
@@ -10,14 +12,16 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
-use sherd_proto::v1::{SetStatus, StatusReply};
+use sherd_proto::v1::{SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
 
 use counts::{absent, count, is_online, ready_pods, versions};
 use pod_failure::PodFailure;
+use words::{listed, volume_name};
 
 use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
 use super::error::ReconcileError;
+use super::image::ImageName;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
@@ -67,8 +71,8 @@ pub struct Evidence<'a> {
     pub authority: Option<&'a Authority>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     pub first_expiry_s: Option<i64>,
-    /// The image of the pods, once planned.
-    pub image: Option<String>,
+    /// The image that pods are made with, once planned.
+    pub image: Option<ImageName>,
     /// The time of conditions that change.
     pub now: Timestamp,
 }
@@ -111,12 +115,16 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let last = cluster.status.clone().unwrap_or_default();
     // Of a CA that was refused nothing is recorded; what the Secret says later is judged by the first.
     let accepted = evidence.authority.filter(|_| evidence.outcome == Outcome::Applied);
+    // An image that no pod served with yet may be a mistake, which a reverted specification must end.
+    let served =
+        evidence.image.clone().filter(|image| serves_with(&observed.pods, &ready, &image.to_string()));
     let mut status = ClusterStatus {
         observed_generation: cluster.meta().generation,
         conditions,
         cluster_id: last.cluster_id.or_else(|| accepted.map(|authority| authority.cluster().to_string())),
         authority_key: last.authority_key.or_else(|| accepted.map(|ca| ca.key_digest().to_string())),
-        image: evidence.image.clone().or(last.image),
+        image: served.as_ref().map(ImageName::to_string).or(last.image),
+        recorded_image: served.as_ref().map(ImageName::recorded).or(last.recorded_image),
         endpoint: Some(names.endpoint()),
         version: versions(view).or(last.version),
         ..ClusterStatus::default()
@@ -125,6 +133,14 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         count(&mut status, pool, &wanted, &ready, view);
     }
     status
+}
+
+/// Whether a pod that passes its readiness probe has this image.
+fn serves_with(pods: &[Pod], ready: &BTreeSet<String>, image: &str) -> bool {
+    pods.iter().filter(|pod| ready.contains(&pod.name_any())).any(|pod| {
+        let containers = pod.spec.iter().flat_map(|spec| &spec.containers);
+        containers.into_iter().any(|container| container.image.as_deref() == Some(image))
+    })
 }
 
 impl ConditionVerdict {
@@ -271,7 +287,7 @@ fn pods_verdict(evidence: &Evidence<'_>, wanted: &[String], ready: &BTreeSet<Str
         let message = format!("StorageClass {} is not there", class.unwrap_or_default());
         return ConditionVerdict::new(condition, FALSE, Reason::StorageClassMissing, message);
     }
-    if let Some(PodFailure { reason, message }) = pod_failure::worst(&evidence.observed.pods) {
+    if let Some(PodFailure { reason, message }) = pod_failure::of_cluster(evidence.observed) {
         return ConditionVerdict::new(condition, FALSE, reason, message);
     }
     ConditionVerdict::new(
@@ -318,6 +334,9 @@ fn ready_verdict(
     let short: Vec<String> =
         view.sets.iter().filter(|set| !takes_writes(set)).map(|set| set.set.to_string()).collect();
     if !short.is_empty() || view.sets.is_empty() {
+        if let Some(message) = capacity::full(view) {
+            return ConditionVerdict::new(condition, FALSE, Reason::Full, message);
+        }
         let short: Vec<&str> = short.iter().map(String::as_str).collect();
         let (short, missing) = (listed(&short), listed(&missing));
         let message = format!("sets that take no writes: {short}; pods that do not serve: {missing}");
@@ -329,6 +348,9 @@ fn ready_verdict(
     if ready.is_empty() {
         let message = format!("sets have their quorum; no pod is ready yet: {}", listed(&missing));
         return ConditionVerdict::new(condition, FALSE, Reason::PodsNotReady, message);
+    }
+    if let Some(message) = capacity::nearly_full(view) {
+        return ConditionVerdict::new(condition, TRUE, Reason::NearlyFull, message);
     }
     let message =
         format!("S3 takes reads and writes on {} of {} nodes", ready.len().min(wanted.len()), wanted.len());
@@ -347,7 +369,7 @@ fn waiting_message(evidence: &Evidence<'_>, missing: &[&str]) -> String {
     let mut message = format!("waiting for pods {}", listed(&waited_for));
     let why = replies.map(|formation| formation.reason.as_str()).find(|reason| !reason.is_empty());
     let unanswered = evidence.answers.iter().find_map(|(pod, answer)| Some((pod, answer.as_ref().err()?)));
-    if let Some(failure) = pod_failure::worst(&evidence.observed.pods) {
+    if let Some(failure) = pod_failure::of_cluster(evidence.observed) {
         message = format!("{message}: {}", failure.message);
     } else if let Some(why) = why {
         message = format!("{message}: {why}");
@@ -420,12 +442,13 @@ fn degraded_verdict(
         view.volumes.iter().filter(|volume| !is_online(volume.state())).map(volume_name).collect();
     if !offline.is_empty() {
         let offline: Vec<&str> = offline.iter().map(String::as_str).collect();
-        return ConditionVerdict::new(
-            condition,
-            TRUE,
-            Reason::VolumeDown,
-            format!("volumes that are not online: {}", listed(&offline)),
-        );
+        let mut states = view.volumes.iter().map(VolumeReport::state).filter(|state| !is_online(*state));
+        let (reason, what) = if states.all(|state| state == VolumeState::Full) {
+            (Reason::Full, "volumes that are full")
+        } else {
+            (Reason::VolumeDown, "volumes that are not online")
+        };
+        return ConditionVerdict::new(condition, TRUE, reason, format!("{what}: {}", listed(&offline)));
     }
     let healing = view.volumes.iter().filter(|volume| !volume.healed).count();
     if healing > 0 {
@@ -464,17 +487,7 @@ pub(super) fn unobserved(cluster: &StorageCluster, error: &str, now: Timestamp) 
 /// Whether pods run an older template than the StatefulSet's.
 fn update_verdict(observed: &ObservedCluster) -> ConditionVerdict {
     let condition = ConditionType::UpgradeBlocked;
-    let revision = observed.stateful_set.as_ref().and_then(|set| {
-        let status = set.status.as_ref()?;
-        let seen = status.observed_generation == set.metadata.generation;
-        status.update_revision.as_deref().filter(|_| seen)
-    });
-    let Some(revision) = revision else {
-        return ConditionVerdict::new(condition, FALSE, Reason::NotNeeded, "no update waits");
-    };
-    let is_older =
-        |pod: &&Pod| pod.labels().get("controller-revision-hash").is_some_and(|label| label != revision);
-    let mut older: Vec<String> = observed.pods.iter().filter(is_older).map(Pod::name_any).collect();
+    let mut older: Vec<String> = observed.older_pods().into_iter().map(Pod::name_any).collect();
     if older.is_empty() {
         return ConditionVerdict::new(
             condition,
@@ -502,20 +515,4 @@ fn best_view(answers: &NodeAnswers) -> Option<&StatusReply> {
         let voting: u32 = reply.sets.iter().map(|set| set.voting).sum();
         (voting, reply.nodes.iter().filter(|node| node.up).count())
     })
-}
-
-fn volume_name(volume: &sherd_proto::v1::VolumeReport) -> String {
-    let state = volume.state().as_str_name().trim_start_matches("VOLUME_STATE_").to_ascii_lowercase();
-    format!("{} {} ({state})", volume.node, volume.path)
-}
-
-/// Some names, and how many there are beside them.
-fn listed(names: &[&str]) -> String {
-    let more = names.len().saturating_sub(limits::NAMES_IN_MESSAGE_MAX);
-    let shown = names.iter().take(limits::NAMES_IN_MESSAGE_MAX).copied().collect::<Vec<_>>().join(", ");
-    match (shown.is_empty(), more) {
-        (true, _) => "none".to_owned(),
-        (false, 0) => shown,
-        (false, more) => format!("{shown} and {more} more"),
-    }
 }

@@ -5,6 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerState, ContainerStatus, Pod};
 use kube::ResourceExt as _;
 
 use crate::api::Reason;
+use crate::reconcile::observe::ObservedCluster;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct PodFailure {
@@ -12,8 +13,17 @@ pub(super) struct PodFailure {
     pub(super) message: String,
 }
 
+/// Why pods do not serve: the worst failure of those that are there, or else why others cannot be made.
+pub(super) fn of_cluster(observed: &ObservedCluster) -> Option<PodFailure> {
+    let refused = || {
+        let message = observed.refused_pods.clone()?;
+        Some(PodFailure { reason: Reason::FailedCreate, message })
+    };
+    worst(&observed.pods).or_else(refused)
+}
+
 /// The worst failure of all pods. Failures that do not end by waiting come first.
-pub(super) fn worst(pods: &[Pod]) -> Option<PodFailure> {
+fn worst(pods: &[Pod]) -> Option<PodFailure> {
     let order = |failure: &PodFailure| match failure.reason {
         Reason::ImagePullFailed => 0,
         Reason::ContainerFailing => 1,

@@ -1,4 +1,12 @@
-//! Children that persons change or delete: each is put back, whatever the API server says of another one.
+//! Children that persons change or delete: each is put back, though the API server refuses another one.
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod, Secret, Service, ServiceAccount};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{ApiResource, DynamicObject};
+use kube::runtime::reflector::store::Writer;
+use kube::runtime::watcher;
 
 use super::*;
 
@@ -7,7 +15,8 @@ use super::*;
 async fn a_child_that_cannot_be_merged_is_replaced() {
     let server = a_cluster();
     change_spec(&server, |spec| spec["gateway"] = json!({"service": {"type": "NodePort"}}));
-    step(&server).await.expect("reconciled");
+    let operator = context(&server);
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     pods_come_up(&server);
     let mut service = server.get(SERVICE).expect("made");
     service["spec"]["clusterIP"] = json!("10.0.0.7");
@@ -20,7 +29,7 @@ async fn a_child_that_cannot_be_merged_is_replaced() {
     set["spec"]["replicas"] = json!(7);
     server.put(STATEFUL_SET, set);
 
-    let status = step(&server).await.expect("all are put back");
+    let status = reconcile(&operator, &cluster(&server)).await.expect("all are put back");
     says(&status, ConditionType::Progressing, "False", "AsAsked");
     let service = server.get(SERVICE).expect("there");
     assert_eq!(service["spec"]["clusterIP"], "10.0.0.7");
@@ -50,9 +59,10 @@ async fn a_refused_child_holds_up_no_other() {
         assert!(server.get(path).is_some(), "{path}");
     }
     let said = message(&reported(&server), ConditionType::Progressing);
-    for child in ["ConfigMap demo-config", "Service demo-s3", "PodDisruptionBudget demo-pool-0"] {
+    for child in ["Service demo-s3", "PodDisruptionBudget demo-pool-0"] {
         assert!(said.contains(&format!("apply {child}: Forbidden /")), "in the API server's words: {said}");
     }
+    assert!(said.contains("apply ConfigMap demo-config-"), "{said}");
     server.mend();
     step(&server).await.expect("reconciled");
     assert!(server.get(SERVICE).is_some() && server.get(BUDGET).is_some());
@@ -86,7 +96,7 @@ async fn a_stateful_set_is_kept_where_its_successor_would_be_refused() {
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
     let set = server.get(STATEFUL_SET).expect("made");
-    for method in [Method::PATCH, Method::POST] {
+    for method in [Method::PATCH, Method::PUT, Method::POST] {
         server.fail(method, "statefulsets", Fault::Code(422));
     }
     let refused = step(&server).await.expect_err("tried again");
@@ -122,4 +132,208 @@ async fn only_a_child_that_differs_is_applied() {
     reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     assert!(applied(server.take_requests()).contains(&STATEFUL_SET.to_owned()));
     assert_eq!(server.get(STATEFUL_SET).expect("there")["spec"]["replicas"], 1);
+}
+
+/// A watch has shown every object: a look at a cluster at rest asks the nodes and not the API server.
+#[tokio::test]
+async fn a_cluster_at_rest_is_looked_at_without_a_request() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    let operator = context(&server);
+    reconcile(&operator, &cluster(&server)).await.expect("each is applied once by a new process");
+    let mut writers = Vec::new();
+    for (resource, collection) in [
+        (ApiResource::erase::<Secret>(&()), "/api/v1/namespaces/storage/secrets/"),
+        (ApiResource::erase::<ServiceAccount>(&()), "/api/v1/namespaces/storage/serviceaccounts/"),
+        (ApiResource::erase::<ConfigMap>(&()), "/api/v1/namespaces/storage/configmaps/"),
+        (ApiResource::erase::<Service>(&()), "/api/v1/namespaces/storage/services/"),
+        (ApiResource::erase::<Pod>(&()), "/api/v1/namespaces/storage/pods/"),
+        (
+            ApiResource::erase::<PersistentVolumeClaim>(&()),
+            "/api/v1/namespaces/storage/persistentvolumeclaims/",
+        ),
+        (ApiResource::erase::<StatefulSet>(&()), "/apis/apps/v1/namespaces/storage/statefulsets/"),
+        (
+            ApiResource::erase::<NetworkPolicy>(&()),
+            "/apis/networking.k8s.io/v1/namespaces/storage/networkpolicies/",
+        ),
+        (
+            ApiResource::erase::<PodDisruptionBudget>(&()),
+            "/apis/policy/v1/namespaces/storage/poddisruptionbudgets/",
+        ),
+    ] {
+        let mut writer = Writer::<DynamicObject>::new(resource.clone());
+        writer.apply_watcher_event(&watcher::Event::Init);
+        for path in server.paths().iter().filter(|path| path.starts_with(collection)) {
+            let object = serde_json::from_value(server.get(path).expect("there")).expect("an object");
+            writer.apply_watcher_event(&watcher::Event::InitApply(object));
+        }
+        writer.apply_watcher_event(&watcher::Event::InitDone);
+        operator.cache.add(Some("storage".to_owned()), resource, writer.as_reader());
+        writers.push(writer);
+    }
+    server.take_requests();
+    let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    says(&status, ConditionType::Ready, "True", "Serving");
+    assert_eq!(server.take_requests(), vec![]);
+}
+
+/// A mistyped image that was taken back: the StatefulSet's controller would leave its pod as it is for ever.
+#[tokio::test]
+async fn a_pod_that_never_started_is_replaced_once_its_template_is_taken_back() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    let path = "/api/v1/namespaces/storage/pods/demo-pool-0-0";
+    let stuck = |revision: &str, waits_for: &str, restarts: u32| {
+        let mut pod = server.get(path).unwrap_or_else(|| json!({"metadata": {"name": "demo-pool-0-0"}}));
+        pod["metadata"]["namespace"] = json!("storage");
+        pod["metadata"]["labels"] = json!({
+            "app.kubernetes.io/name": "sherd-node", "sherd.dev/cluster": "demo", "controller-revision-hash": revision,
+        });
+        pod["spec"] =
+            json!({"nodeName": "host", "containers": [{"name": "node", "image": "sherd-node:typo"}]});
+        pod["status"] = json!({"containerStatuses": [{
+            "name": "node", "image": "sherd-node:typo", "imageID": "", "ready": false, "restartCount": restarts,
+            "state": {"waiting": {"reason": waits_for}},
+        }]});
+        server.put(path, pod);
+    };
+    let mut set = server.get(STATEFUL_SET).expect("made");
+    set["metadata"]["generation"] = json!(3);
+    set["status"] = json!({"replicas": 1, "observedGeneration": 3, "updateRevision": "asked-for"});
+    server.put(STATEFUL_SET, set);
+    // Of the template that is asked for, or one that runs or ran: a person decides.
+    for (revision, waits_for, restarts) in [
+        ("asked-for", "ImagePullBackOff", 0),
+        ("older", "CrashLoopBackOff", 4),
+        ("older", "ContainerCreating", 0),
+    ] {
+        stuck(revision, waits_for, restarts);
+        step(&server).await.expect("reconciled");
+        assert!(server.get(path).is_some(), "{revision} {waits_for}");
+    }
+    stuck("older", "ErrImagePull", 0);
+    step(&server).await.expect("reconciled");
+    assert!(server.get(path).is_none());
+    assert!(events(&server).contains(&"PodReplaced".to_owned()));
+}
+
+/// Pods of an older template mount its configuration for as long as they are there.
+#[tokio::test]
+async fn a_configuration_goes_with_the_last_pod_that_mounts_it() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    let (older, path) = (config(&server), "/api/v1/namespaces/storage/pods/demo-pool-0-0");
+    let mounts = |config: &str| {
+        let mut pod = server.get(path).expect("there");
+        let name = config.rsplit('/').next().expect("a name");
+        pod["spec"] = json!({"containers": [], "volumes": [{"name": "config", "configMap": {"name": name}}]});
+        server.put(path, pod);
+    };
+    mounts(&older);
+    change_spec(&server, |spec| spec["config"] = json!({"region": "eu-west-1"}));
+    step(&server).await.expect("reconciled");
+    let newer = config(&server);
+    assert_ne!(newer, older);
+    assert!(server.get(&older).is_some() && server.get(&newer).is_some());
+    mounts(&newer);
+    step(&server).await.expect("reconciled");
+    assert!(server.get(&older).is_none() && server.get(&newer).is_some());
+}
+
+/// A label of a Secret without an owner, or of a ConfigMap, is all that a person has to change.
+#[tokio::test]
+async fn a_child_whose_labels_were_changed_is_still_the_clusters() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    for path in [CREDENTIALS, MASTER_KEY, AUTHORITY, RECOVERY, SERVICE, STATEFUL_SET, &config(&server)] {
+        let mut edited = server.get(path).expect("made");
+        edited["metadata"]["labels"]["sherd.dev/cluster"] = json!("other");
+        server.put(path, edited);
+        step(&server).await.expect("reconciled");
+        assert_eq!(
+            server.get(path).expect("there")["metadata"]["labels"]["sherd.dev/cluster"],
+            "demo",
+            "{path}"
+        );
+    }
+}
+
+/// Claims that an older operator made look to Argo CD like parts of an application that it should prune.
+#[tokio::test]
+async fn claims_of_an_older_operator_lose_the_label_of_an_application() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    let mut claim = server.get(CLAIM).expect("there");
+    claim["metadata"]["uid"] = json!("claim");
+    claim["metadata"]["labels"]["app.kubernetes.io/instance"] = json!("demo");
+    claim["metadata"]["labels"]["app.kubernetes.io/managed-by"] = json!("sherd-operator");
+    server.put(CLAIM, claim);
+    step(&server).await.expect("reconciled");
+    let metadata = server.get(CLAIM).expect("there")["metadata"].clone();
+    assert!(metadata["labels"]["app.kubernetes.io/instance"].is_null());
+    assert_eq!(metadata["annotations"]["argocd.argoproj.io/sync-options"], "Prune=false");
+}
+
+/// Other credentials are other pods; a reader of pods cannot derive them.
+#[tokio::test]
+async fn a_change_of_the_credentials_changes_the_template() {
+    let server = a_cluster();
+    let mine = "/api/v1/namespaces/storage/secrets/mine";
+    let secret = |text: &str| {
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": "storage"},
+            "data": {"AWS_ACCESS_KEY_ID": "cm9vdA==", "AWS_SECRET_ACCESS_KEY": text}})
+    };
+    server.put(mine, secret("bG9uZ2Vub3VnaA=="));
+    change_spec(&server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
+    let digest = || {
+        let set = server.get(STATEFUL_SET).expect("made");
+        set["spec"]["template"]["metadata"]["annotations"]["sherd.dev/credentials"].clone()
+    };
+    step(&server).await.expect("reconciled");
+    let before = digest();
+    step(&server).await.expect("reconciled");
+    assert_eq!(digest(), before);
+    server.put(mine, secret("bG9uZ2Vub3VnaDI="));
+    step(&server).await.expect("reconciled");
+    assert_ne!(digest(), before);
+}
+
+/// A quota, or a policy of the cluster, refuses pods where only the StatefulSet's events say so.
+#[tokio::test]
+async fn pods_that_are_refused_say_why() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    let event = |name: &str, message: &str, time: &str| {
+        let path = format!("/api/v1/namespaces/storage/events/{name}");
+        server.put(&path, json!({
+            "metadata": {"name": name, "namespace": "storage"}, "reason": "FailedCreate", "type": "Warning",
+            "involvedObject": {"kind": "StatefulSet", "name": "demo-pool-0"},
+            "message": message, "lastTimestamp": time,
+        }));
+    };
+    let words = "create Pod demo-pool-0-0 in StatefulSet demo-pool-0 failed error: pods \"demo-pool-0-0\" is forbidden: exceeded quota: small";
+    event("one", words, "2026-01-01T00:00:02Z");
+    event(
+        "older",
+        "create Pod demo-pool-0-0 in StatefulSet demo-pool-0 failed error: older",
+        "2026-01-01T00:00:01Z",
+    );
+    event(
+        "other",
+        "create Pod demo-pool-0-7 in StatefulSet demo-pool-0 failed error: other",
+        "2026-01-01T00:00:03Z",
+    );
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::PoolsReady, "False", "FailedCreate");
+    assert_eq!(message(&status, ConditionType::PoolsReady), words);
+    assert!(message(&status, ConditionType::Ready).contains("exceeded quota: small"));
+    pods_come_up(&server);
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::PoolsReady, "True", "AsAsked");
 }

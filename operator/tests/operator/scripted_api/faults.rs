@@ -48,7 +48,7 @@ async fn a_change_that_fails_is_reported() {
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
     server.fail(Method::PATCH, "configmaps", Fault::Code(500));
-    server.delete(CONFIG);
+    server.delete(&config(&server));
     step(&server).await.expect_err("tried again");
     let status = reported(&server);
     says(&status, ConditionType::Progressing, "False", "ApplyFailed");
@@ -126,10 +126,11 @@ async fn a_reconcile_that_is_cut_anywhere_is_gone_on_with() {
         server.fail(Method::PATCH, path, Fault::Silence);
         let cut = tokio::time::timeout(Duration::from_mins(1), step(&server)).await;
         assert!(cut.is_err(), "{path} is silent");
-        let authority = server.get(AUTHORITY).expect("made first");
+        let copy = server.get(RECOVERY).expect("made first");
         server.mend();
         step(&server).await.expect("reconciled");
-        assert_eq!(server.get(AUTHORITY).expect("kept")["data"], authority["data"]);
+        assert_eq!(server.get(RECOVERY).expect("kept")["data"], copy["data"]);
+        assert_eq!(server.get(AUTHORITY).expect("made")["data"]["ca.key"], copy["data"]["ca.key"]);
         assert!(server.get(STATEFUL_SET).is_some());
     }
 }

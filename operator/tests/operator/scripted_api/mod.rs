@@ -19,8 +19,10 @@ use sherd_operator::api::{ClusterStatus, ConditionType, StorageCluster};
 use sherd_operator::controller;
 use sherd_operator::lease::{NamespaceClaim, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
+use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
-use sherd_operator::reconcile::plan::DefaultImage;
+use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
@@ -35,7 +37,7 @@ const AUTHORITY: &str = "/api/v1/namespaces/storage/secrets/demo-ca";
 const CREDENTIALS: &str = "/api/v1/namespaces/storage/secrets/demo-root-credentials";
 const MASTER_KEY: &str = "/api/v1/namespaces/storage/secrets/demo-master-key";
 const CERTIFICATES: &str = "/api/v1/namespaces/storage/secrets/demo-pool-0-certificates";
-const CONFIG: &str = "/api/v1/namespaces/storage/configmaps/demo-config";
+const RECOVERY: &str = "/api/v1/namespaces/storage/secrets/demo-recovery";
 const SERVICE: &str = "/api/v1/namespaces/storage/services/demo-s3";
 const BUDGET: &str = "/apis/policy/v1/namespaces/storage/poddisruptionbudgets/demo-pool-0";
 const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/storage/networkpolicies/demo-node";
@@ -82,7 +84,7 @@ impl StatusSource for WellNodes {
 fn context(server: &ApiServer) -> Context {
     Context {
         client: server.client(),
-        default_image: DefaultImage { repository: "sherd-node".to_owned(), tag: "1".to_owned() },
+        default_image: ImageName::tagged("sherd-node", "1"),
         nodes: Arc::new(WellNodes),
         calls: Arc::new(ScriptedStore::default()),
         recorder: Recorder::new(
@@ -90,7 +92,9 @@ fn context(server: &ApiServer) -> Context {
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
         namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
+        cache: ObjectCache::default(),
         children: AppliedChildren::default(),
+        remembered: RememberedSecrets::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),
     }
@@ -113,6 +117,13 @@ fn a_cluster() -> ApiServer {
         }),
     );
     server
+}
+
+/// The configuration that the StatefulSet's template mounts.
+fn config(server: &ApiServer) -> String {
+    let set = server.get(STATEFUL_SET).expect("made");
+    let name = set["spec"]["template"]["spec"]["volumes"][0]["configMap"]["name"].as_str().expect("a name");
+    format!("/api/v1/namespaces/storage/configmaps/{name}")
 }
 
 fn change_spec(server: &ApiServer, change: impl FnOnce(&mut Value)) {
@@ -180,7 +191,8 @@ async fn a_first_reconcile_makes_every_child_and_a_second_changes_nothing() {
     let server = a_cluster();
     let status = step(&server).await.expect("reconciled");
     says(&status, ConditionType::Ready, "False", "Forming");
-    for path in [STATEFUL_SET, AUTHORITY, CREDENTIALS, MASTER_KEY, CERTIFICATES, CONFIG, POLICY] {
+    let config = config(&server);
+    for path in [STATEFUL_SET, AUTHORITY, RECOVERY, CREDENTIALS, MASTER_KEY, CERTIFICATES, &config, POLICY] {
         assert!(server.get(path).is_some(), "{path}");
     }
     assert!(events(&server).contains(&"Forming".to_owned()), "{:?}", events(&server));
@@ -199,24 +211,22 @@ async fn a_child_that_is_deleted_or_edited_comes_back() {
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
     step(&server).await.expect("reconciled");
-    let (credentials, config) = (server.get(CREDENTIALS).expect("made"), server.get(CONFIG).expect("made"));
-    for path in [STATEFUL_SET, CREDENTIALS, CERTIFICATES, CONFIG, POLICY] {
+    let (credentials, at) = (server.get(CREDENTIALS).expect("made"), config(&server));
+    let before = server.get(&at).expect("made");
+    for path in [STATEFUL_SET, CREDENTIALS, CERTIFICATES, &at, POLICY] {
         server.delete(path);
     }
     step(&server).await.expect("reconciled");
-    for path in [STATEFUL_SET, CERTIFICATES, CONFIG, POLICY] {
+    for path in [STATEFUL_SET, CERTIFICATES, &at, POLICY] {
         assert!(server.get(path).is_some(), "{path}");
     }
+    assert_eq!(server.get(&at).expect("back")["data"], before["data"]);
     assert_eq!(server.get(CREDENTIALS).expect("back")["data"], credentials["data"], "with the same bytes");
 
-    let mut edited = server.get(CONFIG).expect("back");
-    edited["data"]["sherd.toml"] = json!("volumes = []");
-    server.put(CONFIG, edited);
     let mut edited = server.get(CREDENTIALS).expect("back");
     edited["data"]["AWS_SECRET_ACCESS_KEY"] = json!("b3RoZXI=");
     server.put(CREDENTIALS, edited);
     step(&server).await.expect("reconciled");
-    assert_eq!(server.get(CONFIG).expect("mended")["data"], config["data"]);
     assert_eq!(server.get(CREDENTIALS).expect("mended")["data"], credentials["data"]);
 }
 
@@ -234,37 +244,112 @@ async fn a_master_key_comes_back_as_it_was_and_is_never_replaced() {
     server.delete(MASTER_KEY);
     step(&server).await.expect("reconciled");
     assert_eq!(server.get(MASTER_KEY).expect("back")["data"], made);
-    // One that a person brought, or that was made under another CA, is kept.
-    let theirs = json!({"master.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="});
-    let mut secret = server.get(MASTER_KEY).expect("there");
-    secret["data"] = theirs.clone();
-    server.put(MASTER_KEY, secret.clone());
+    let mut edited = server.get(MASTER_KEY).expect("there");
+    edited["data"] = json!({"master.key": "c2hvcnQ="});
+    server.put(MASTER_KEY, edited.clone());
     step(&server).await.expect("reconciled");
-    assert_eq!(server.get(MASTER_KEY).expect("kept")["data"], theirs);
-    secret["data"] = json!({"master.key": "c2hvcnQ="});
-    server.put(MASTER_KEY, secret);
+    assert_eq!(server.get(MASTER_KEY).expect("put back")["data"], made);
+    // One that a person brought before is kept, and one that is malformed is named.
+    for path in [RECOVERY, MASTER_KEY] {
+        server.delete(path);
+    }
+    server.put(MASTER_KEY, edited.clone());
     let status = step(&server).await.expect("reported");
     says(&status, ConditionType::CredentialsReady, "False", "SecretMalformed");
+    edited["data"] = json!({"master.key": "MDEyMzQ1Njc4OTAxMjM0NTY3ODkwMTIzNDU2Nzg5MDE="});
+    server.put(MASTER_KEY, edited.clone());
+    step(&server).await.expect("reconciled");
+    assert_eq!(server.get(MASTER_KEY).expect("kept")["data"], edited["data"]);
+}
+
+/// Each Secret is put back from the copy, by a process that never saw the one before; the copy from the
+/// others; and all of them by the process that made them.
+#[tokio::test]
+async fn what_cannot_be_made_again_is_put_back() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    let secrets = [AUTHORITY, CREDENTIALS, MASTER_KEY, RECOVERY];
+    let data = || secrets.map(|path| server.get(path).map(|secret| secret["data"].clone()));
+    let made = data();
+    for deleted in [&secrets[..3], &[RECOVERY], &[AUTHORITY]] {
+        for path in deleted {
+            server.delete(path);
+        }
+        let status = step(&server).await.expect("reconciled");
+        says(&status, ConditionType::CertificatesReady, "True", "Issued");
+        assert_eq!(data(), made, "{deleted:?}");
+    }
+    let operator = context(&server);
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    for path in secrets {
+        server.delete(path);
+    }
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    assert_eq!(data(), made, "all at once");
+    // A copy that was edited and a Secret that lost its label at the same time hold up nothing.
+    for (path, part, key) in [(RECOVERY, "data", "ca.key"), (MASTER_KEY, "metadata", "labels")] {
+        let mut edited = server.get(path).expect("there");
+        edited[part][key] = if part == "data" { json!("b3RoZXI=") } else { json!({}) };
+        server.put(path, edited);
+    }
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    assert_eq!(data(), made);
+    assert_eq!(server.get(MASTER_KEY).expect("there")["metadata"]["labels"]["sherd.dev/cluster"], "demo");
+    // Nothing is taken from a copy that was edited.
+    let mut edited = server.get(RECOVERY).expect("there");
+    edited["data"]["AWS_SECRET_ACCESS_KEY"] = json!("b3RoZXI=");
+    server.put(RECOVERY, edited);
+    step(&server).await.expect("reconciled");
+    assert_eq!(data(), made);
+    // A part that does not fit is put back as if it were missing.
+    let mut edited = server.get(AUTHORITY).expect("there");
+    edited["data"]["ca.key"] = json!("b3RoZXI=");
+    server.put(AUTHORITY, edited);
+    step(&server).await.expect("reconciled");
+    assert_eq!(data(), made);
+}
+
+/// Secrets that an older operator derived from the CA's key stay, and are copied.
+#[tokio::test]
+async fn secrets_of_an_older_operator_stay_as_they_are() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    for path in [RECOVERY, CREDENTIALS, MASTER_KEY] {
+        server.delete(path);
+    }
+    step(&server).await.expect("derived, as the older one did");
+    let derived = server.get(CREDENTIALS).expect("back")["data"].clone();
+    server.delete(RECOVERY);
+    server.delete(CREDENTIALS);
+    step(&server).await.expect("reconciled");
+    assert_eq!(server.get(CREDENTIALS).expect("back")["data"], derived);
+    assert_eq!(
+        server.get(RECOVERY).expect("made")["data"]["AWS_ACCESS_KEY_ID"],
+        derived["AWS_ACCESS_KEY_ID"]
+    );
 }
 
 /// A second CA would part the cluster from its volumes.
 #[tokio::test]
-async fn an_authority_that_is_deleted_stops_changes_and_is_not_made_again() {
+async fn an_authority_of_which_no_copy_is_left_stops_changes_and_is_not_made_again() {
     let server = a_cluster();
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
     step(&server).await.expect("reconciled");
-    let authority = server.get(AUTHORITY).expect("made");
-    server.delete(AUTHORITY);
-    server.delete(CONFIG);
+    let (authority, config) = (server.get(AUTHORITY).expect("made"), config(&server));
+    for path in [AUTHORITY, RECOVERY, &config] {
+        server.delete(path);
+    }
     let status = step(&server).await.expect("reported");
     says(&status, ConditionType::CertificatesReady, "False", "AuthorityMissing");
-    assert!(server.get(AUTHORITY).is_none() && server.get(CONFIG).is_none(), "nothing is changed");
+    assert!(server.get(AUTHORITY).is_none() && server.get(&config).is_none(), "nothing is changed");
     assert!(events(&server).contains(&"AuthorityMissing".to_owned()));
     server.put(AUTHORITY, authority);
     let status = step(&server).await.expect("reconciled");
     says(&status, ConditionType::CertificatesReady, "True", "Issued");
-    assert!(server.get(CONFIG).is_some());
+    assert!(server.get(&config).is_some());
 }
 
 #[tokio::test]
@@ -303,6 +388,7 @@ async fn a_paused_cluster_without_its_authority_says_so() {
     step(&server).await.expect("reconciled");
     change_spec(&server, |spec| spec["paused"] = json!(true));
     server.delete(AUTHORITY);
+    server.delete(RECOVERY);
     let status = step(&server).await.expect("reported");
     says(&status, ConditionType::CertificatesReady, "False", "AuthorityMissing");
     says(&status, ConditionType::Ready, "Unknown", "AuthorityMissing");
@@ -337,12 +423,13 @@ async fn a_paused_cluster_is_reported_and_not_changed() {
     let server = a_cluster();
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
-    server.delete(CONFIG);
+    let config = config(&server);
+    server.delete(&config);
     change_spec(&server, |spec| spec["paused"] = json!(true));
     let status = step(&server).await.expect("reported");
     says(&status, ConditionType::Paused, "True", "PausedBySpec");
     says(&status, ConditionType::Ready, "True", "Serving");
-    assert!(server.get(CONFIG).is_none(), "nothing is changed");
+    assert!(server.get(&config).is_none(), "nothing is changed");
 }
 
 #[tokio::test]

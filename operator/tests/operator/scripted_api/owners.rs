@@ -19,7 +19,9 @@ async fn a_policy_that_is_not_asked_for_goes_and_another_ones_stays() {
 async fn two_operators_at_once_make_one_authority() {
     let server = a_cluster();
     let before = cluster(&server);
-    server.fail(Method::GET, AUTHORITY, Fault::Code(404));
+    for path in [AUTHORITY, RECOVERY, CREDENTIALS, MASTER_KEY] {
+        server.fail(Method::GET, path, Fault::Code(404));
+    }
     reconcile(&context(&server), &before).await.expect("the faster one");
     let authority = server.get(AUTHORITY).expect("made");
     let refused = reconcile(&context(&server), &before).await.expect_err("the slower one");
@@ -37,21 +39,22 @@ async fn a_namespace_is_worked_on_by_one_installation() {
     step(&server).await.expect("the first one");
     let second = Context {
         namespaces: NamespaceLeases::new(server.client(), "elsewhere/sherd-operator", Timestamp::now),
-        default_image: DefaultImage { repository: "sherd-node".to_owned(), tag: "2".to_owned() },
+        default_image: ImageName::tagged("sherd-node", "2"),
         ..context(&server)
     };
-    server.delete(CONFIG);
+    let config = config(&server);
+    server.delete(&config);
     let before = reported(&server);
     reconcile(&second, &cluster(&server)).await.expect("left alone");
-    assert!(server.get(CONFIG).is_none(), "nothing is changed");
+    assert!(server.get(&config).is_none(), "nothing is changed");
     assert_eq!(reported(&server), before, "nor is the status");
     assert!(events(&server).contains(&"AnotherOperator".to_owned()));
     tokio::time::sleep(Duration::from_secs(119)).await;
     reconcile(&second, &cluster(&server)).await.expect("left alone");
-    assert!(server.get(CONFIG).is_none());
+    assert!(server.get(&config).is_none());
     tokio::time::sleep(Duration::from_secs(2)).await;
     reconcile(&second, &cluster(&server)).await.expect("taken over");
-    assert!(server.get(CONFIG).is_some());
+    assert!(server.get(&config).is_some());
 }
 
 /// Its clusters may all wait after failures, for longer than the lease lasts.
@@ -108,7 +111,9 @@ async fn a_child_that_lost_its_labels_is_still_the_clusters() {
 /// labelled as the cluster's.
 #[tokio::test]
 async fn objects_of_others_are_left_as_they_are() {
-    for (path, kind) in [(CONFIG, "ConfigMap"), (CREDENTIALS, "Secret"), (STATEFUL_SET, "StatefulSet")] {
+    for (path, kind) in
+        [(SERVICE, "Service"), (CREDENTIALS, "Secret"), (STATEFUL_SET, "StatefulSet"), (RECOVERY, "Secret")]
+    {
         let server = a_cluster();
         let name = path.rsplit('/').next().expect("a name");
         let theirs = json!({"kind": kind, "metadata": {"name": name, "namespace": "storage", "labels": {

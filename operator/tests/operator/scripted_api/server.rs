@@ -275,6 +275,11 @@ fn merge(base: &mut Value, over: &Value) {
         (Value::Object(base), Value::Object(over)) => {
             let is_service = base.get("kind").is_some_and(|kind| kind == "Service");
             for (key, value) in over {
+                // Of a merge patch.
+                if value.is_null() {
+                    base.remove(key);
+                    continue;
+                }
                 let under = base.entry(key).or_insert(Value::Null);
                 let ports = under["ports"].clone();
                 merge(under, value);
@@ -299,8 +304,8 @@ fn merge_ports(there: &Value, ours: &Value) -> Value {
     Value::Array(ports)
 }
 
-/// What the API server would not store: a Service with two ports of one name, a budget with two bounds, a
-/// change of what cannot change.
+/// The reason for which the API server refuses an object: a Service with two ports of one name, a budget with
+/// two bounds, a change of what cannot change.
 fn invalid(object: &Value, last: Option<&Value>) -> Option<&'static str> {
     let spec = &object["spec"];
     let was = last.map(|last| &last["spec"]);

@@ -19,8 +19,10 @@ use sherd_operator::api::AccessCondition;
 use sherd_operator::lease::NamespaceLeases;
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::Context;
+use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
-use sherd_operator::reconcile::plan::DefaultImage;
+use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_trust::Authority;
 
 use self::store::ScriptedStore;
@@ -42,7 +44,7 @@ fn pass(time: Duration) {
 fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
     Context {
         client: server.client(),
-        default_image: DefaultImage { repository: "sherd-node".to_owned(), tag: "1".to_owned() },
+        default_image: ImageName::tagged("sherd-node", "1"),
         nodes: Arc::new(WellNodes),
         calls: Arc::new(store.clone()),
         recorder: Recorder::new(
@@ -50,7 +52,9 @@ fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
         namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
+        cache: ObjectCache::default(),
         children: AppliedChildren::default(),
+        remembered: RememberedSecrets::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(NOW.get()).expect("a time"),
     }

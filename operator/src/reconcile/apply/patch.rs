@@ -1,0 +1,22 @@
+//! The apply of one child, as a request.
+
+use kube::Api;
+use kube::api::{DynamicObject, Patch, PatchParams, ValidationDirective};
+
+use crate::names::FIELD_MANAGER;
+use crate::reconcile::children::Child;
+
+/// Applies a child. Fields of one that was observed are put back by force. An object that was absent then may
+/// have been created by a person since: its fields give a conflict, and the next reconcile finds its owner.
+pub(super) async fn patch(
+    api: &Api<DynamicObject>,
+    child: &Child,
+    force: bool,
+) -> Result<DynamicObject, kube::Error> {
+    let params = PatchParams {
+        field_validation: Some(ValidationDirective::Strict),
+        force,
+        ..PatchParams::apply(FIELD_MANAGER)
+    };
+    api.patch(&child.name, &params, &Patch::Apply(&child.object)).await
+}

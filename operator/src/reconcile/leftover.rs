@@ -1,0 +1,109 @@
+//! Removes and mends what the specification no longer asks for: a network policy that is turned off, the
+//! configurations that no pod mounts, and labels of claims that older operators made.
+
+use k8s_openapi::api::core::v1::{ConfigMap, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::networking::v1::NetworkPolicy;
+use kube::api::{Patch, PatchParams, Preconditions};
+use kube::core::NamespaceResourceScope;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use super::error::ReconcileError;
+use super::observe::ObservedCluster;
+use super::validate::ValidCluster;
+use crate::names::{self, Names};
+
+/// Removes the network policy of a cluster that asks for none; one that the cluster does not own stays.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn remove_policy(client: &Client, valid: &ValidCluster<'_>) -> Result<(), ReconcileError> {
+    if valid.cluster().spec.network_policy.enabled {
+        return Ok(());
+    }
+    remove_owned::<NetworkPolicy>(client, valid, &valid.names().node()).await
+}
+
+/// Removes the cluster's configurations but the one that is asked for and those that pods mount.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn remove_configurations(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+    asked: &str,
+) -> Result<(), ReconcileError> {
+    let is_mounted = |name: &str| observed.pods.iter().any(|pod| mounts(pod, name));
+    for name in &observed.configurations {
+        if name != asked && !is_mounted(name) && is_configuration(valid.names(), name) {
+            remove_owned::<ConfigMap>(client, valid, name).await?;
+        }
+    }
+    Ok(())
+}
+
+fn is_configuration(names: &Names, name: &str) -> bool {
+    let rest = name.strip_prefix(&names.configs());
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+}
+
+fn mounts(pod: &Pod, config_map: &str) -> bool {
+    let volumes = pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten());
+    volumes.filter_map(|volume| volume.config_map.as_ref()).any(|mounted| mounted.name == config_map)
+}
+
+async fn remove_owned<K>(client: &Client, valid: &ValidCluster<'_>, name: &str) -> Result<(), ReconcileError>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + std::fmt::Debug,
+{
+    let api: Api<K> = Api::namespaced(client.clone(), &valid.names().namespace);
+    let failed = |source| ReconcileError::api("delete", K::kind(&()), name, source);
+    let Some(found) = api.get_metadata_opt(name).await.map_err(failed)? else { return Ok(()) };
+    let uid = valid.cluster().meta().uid.as_deref().unwrap_or_default();
+    if !found.owner_references().iter().any(|owner| owner.uid == uid) {
+        return Ok(());
+    }
+    let params = kube::api::DeleteParams {
+        preconditions: Some(Preconditions { uid: found.uid(), resource_version: None }),
+        ..kube::api::DeleteParams::default()
+    };
+    match api.delete(name, &params).await {
+        Ok(_) => Ok(()),
+        Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
+        Err(source) => Err(failed(source)),
+    }
+}
+
+/// Takes the label from claims by which Argo CD would count them as parts of an application, and prune what
+/// no repository has; and says that in annotations of its own.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn mend_claims(
+    client: &Client,
+    names: &Names,
+    observed: &ObservedCluster,
+) -> Result<(), ReconcileError> {
+    let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &names.namespace);
+    let marked = |claim: &&PersistentVolumeClaim| {
+        claim.labels().get(names::INSTANCE_LABEL) == Some(&names.cluster)
+            && claim.labels().get(names::MANAGED_BY_LABEL).is_some_and(|by| by == names::MANAGED_BY)
+    };
+    for claim in observed.claims.iter().filter(marked) {
+        let name = claim.name_any();
+        let mended = json!({"metadata": {
+            "uid": claim.uid(),
+            "labels": {names::INSTANCE_LABEL: null},
+            "annotations": names::kept_annotations(),
+        }});
+        let patched = api.patch(&name, &PatchParams::default(), &Patch::Merge(mended)).await;
+        patched
+            .map_err(|source| ReconcileError::api("patch", "PersistentVolumeClaim".into(), &name, source))?;
+    }
+    Ok(())
+}
