@@ -36,6 +36,11 @@ pub const CREDENTIALS_ANNOTATION: &str = "sherd.dev/credentials";
 pub const RECOVERY_DIGEST_ANNOTATION: &str = "sherd.dev/recovery-digest";
 /// The label by which tools group the objects of an application.
 pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
+/// The annotation of a cluster whose change restarts every node, one after the other; a pod has the text that
+/// it was made for.
+pub const RESTART_ANNOTATION: &str = "sherd.dev/restart";
+/// The label of a pod that names the revision of the template that it was made of; Kubernetes sets it.
+pub const REVISION_LABEL: &str = "controller-revision-hash";
 /// The label of pods that scrape nodes, in any namespace: a person sets it.
 pub const SCRAPER_LABEL: &str = "sherd.dev/scraper";
 /// The label of everything that the operator makes.

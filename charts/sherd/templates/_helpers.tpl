@@ -63,6 +63,14 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [apps]
   resources: [statefulsets]
   verbs: [get, list, watch, create, patch, update, delete]
+# The template that a failed update is taken back to.
+- apiGroups: [apps]
+  resources: [controllerrevisions]
+  verbs: [get]
+# Pods are replaced one after the other, as disruption budgets allow.
+- apiGroups: [""]
+  resources: [pods/eviction]
+  verbs: [create]
 - apiGroups: [policy]
   resources: [poddisruptionbudgets]
   verbs: [get, list, watch, create, patch, update]

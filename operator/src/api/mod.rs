@@ -133,6 +133,9 @@ pub struct StorageClusterSpec {
     /// Network access to the nodes.
     #[serde(default)]
     pub network_policy: NetworkPolicySettings,
+    /// How pods are replaced by pods of another template.
+    #[serde(default)]
+    pub upgrade: Upgrade,
     /// Survival of the data when this object is deleted: claims, CA and credentials stay.
     #[serde(default)]
     pub deletion_policy: DeletionPolicy,

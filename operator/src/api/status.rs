@@ -6,6 +6,8 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rollout::RolloutStatus;
+
 /// The operator's report on a cluster.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase")]
@@ -29,6 +31,9 @@ pub struct ClusterStatus {
     /// The parts of that image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recorded_image: Option<RecordedImage>,
+    /// The replacement of pods by pods of another template.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
     /// Each pool.
     #[serde(default)]
     pub pools: Vec<PoolStatus>,
@@ -208,8 +213,14 @@ pub enum Reason {
     ContainerFailing,
     /// A pod is not ready yet.
     PodsNotReady,
-    /// The pods' template changed, and pods run an older one.
+    /// The pods' template changed, pods run an older one, and the operator changes nothing.
     UpdatePending,
+    /// Pods are replaced by pods of another template, one after the other.
+    RollingOut,
+    /// `spec.upgrade.paused` is set.
+    UpgradePaused,
+    /// A replaced pod is not back, or the cluster not healed, in time; or a template failed.
+    HealthTimeout,
     /// The API server refused a change.
     ApplyRejected,
     /// A change failed on its way.
@@ -261,6 +272,9 @@ impl Reason {
             Self::ContainerFailing => "ContainerFailing",
             Self::PodsNotReady => "PodsNotReady",
             Self::UpdatePending => "UpdatePending",
+            Self::RollingOut => "RollingOut",
+            Self::UpgradePaused => "UpgradePaused",
+            Self::HealthTimeout => "HealthTimeout",
             Self::ApplyRejected => "ApplyRejected",
             Self::ApplyFailed => "ApplyFailed",
             Self::NotObserved => "NotObserved",

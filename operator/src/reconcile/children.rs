@@ -112,9 +112,9 @@ impl AppliedChildren {
     }
 
     /// Forgets the children that a cluster no longer has.
-    pub(super) fn keep(&self, names: &Names, children: &[Child]) {
+    pub(super) fn keep(&self, names: &Names, titles: &[String]) {
         if let Some(applied) = self.clusters.lock().get_mut(&key(names)) {
-            applied.retain(|title, _| children.iter().any(|child| child.title() == *title));
+            applied.retain(|title, _| titles.contains(title));
         }
     }
 

@@ -6,6 +6,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use kube::runtime::events::{Event, EventType, Recorder};
 
 use super::apply::ChildChange;
+use super::error::ReconcileError;
+use super::rollout::EvictionResult;
 use crate::api::{ConditionType, Reason};
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
@@ -85,6 +87,32 @@ fn child_reference(child: &str, cluster: &ObjectReference) -> Option<ObjectRefer
         namespace: cluster.namespace.clone(),
         ..ObjectReference::default()
     })
+}
+
+/// Publishes what became of the eviction of a pod. One that a budget keeps is asked for again and again: the
+/// recorder counts it.
+pub(super) async fn publish_eviction(
+    recorder: &Recorder,
+    reference: &ObjectReference,
+    step: &str,
+    evicted: &Result<EvictionResult, ReconcileError>,
+) {
+    let (type_, reason, text) = match evicted {
+        Ok(EvictionResult::Overtaken) => return,
+        Ok(EvictionResult::Accepted) => (EventType::Normal, "PodEvicted", step.to_owned()),
+        Ok(EvictionResult::Kept(words)) => (EventType::Normal, "EvictionKept", format!("{step}: {words}")),
+        Err(error) => (EventType::Warning, "EvictionRefused", error.to_string()),
+    };
+    let (cluster, namespace) = (&reference.name, &reference.namespace);
+    tracing::info!(cluster, namespace, reason, "{text}");
+    let event = Event {
+        type_,
+        reason: reason.to_owned(),
+        note: Some(note(&text)),
+        action: "Evict".to_owned(),
+        secondary: None,
+    };
+    send(recorder, reference, &event).await;
 }
 
 /// Publishes that another installation of the operator works on this namespace.

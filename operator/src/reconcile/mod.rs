@@ -9,8 +9,10 @@
 //!   apply      writes those that differ to the API server
 //!   unstarted  replaces pods that never started
 //!   nodes      asks the cluster's nodes over mTLS                 -> NodeAnswers
+//!   rollout    plans which pod may go; applies the budget         -> RolloutPlan
 //!   status     judges all of it, writes the verdict               -> ClusterStatus
 //!   events     publishes the conditions that changed
+//!   rollout    evicts the pod that the status names
 //! ```
 //!
 //! Repeating a reconcile is harmless: the API server records no change where an object is applied as it is. A
@@ -28,10 +30,12 @@ pub mod plan;
 pub mod recovery;
 pub mod material;
 pub mod build;
+mod revision;
 mod apply;
 mod leftover;
 mod unstarted;
 mod nodes;
+mod rollout;
 pub mod status;
 mod events;
 
@@ -49,6 +53,7 @@ use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
 use crate::names::{self, Names};
+use crate::rollout::{RolloutPlan, RolloutStep};
 use apply::{AppliedCluster, ChildChange};
 use cache::ObjectCache;
 use children::AppliedChildren;
@@ -95,9 +100,13 @@ impl std::fmt::Debug for Context {
     }
 }
 
-struct ReconcileAttempt {
+struct ReconcileAttempt<'a> {
     outcome: Outcome,
     warnings: Vec<String>,
+    /// The cluster, where the operator may change something.
+    changeable: Option<ValidCluster<'a>>,
+    /// Digest of the pods' template as it was built.
+    template: Option<String>,
     authority: Option<Arc<Authority>>,
     image: Option<ImageName>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
@@ -133,7 +142,13 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let observed = observed.map_err(|error| ReconcileError::Unobserved(Box::new(error)))?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
-    let attempt = Box::pin(change(context, cluster, &observed, now)).await;
+    let mut attempt = Box::pin(change(context, cluster, &observed, now)).await;
+    // Where a pod is away no other may go, and nodes may be slow to answer.
+    let is_closed =
+        attempt.changeable.as_ref().is_some_and(|valid| !rollout::are_pods_ready(valid, &observed));
+    if is_closed {
+        attempt.apply_budget(context, &observed, 0).await;
+    }
     drop(turn);
     let answers = match &attempt.authority {
         Some(authority) => {
@@ -142,12 +157,14 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         }
         None => NodeAnswers::new(),
     };
+    let plan = attempt.plan_step(context, &observed, &answers, timestamp, is_closed).await;
     if let Some(expiry) = attempt.first_expiry_s {
         context.metrics.certificate_expiry(&names.namespace, &names.cluster, expiry);
     }
     let judged = status::judge(&Evidence {
         cluster,
-        outcome: attempt.outcome,
+        outcome: attempt.outcome.clone(),
+        rollout: plan.as_ref(),
         warnings: &attempt.warnings,
         observed: &observed,
         answers: &answers,
@@ -158,7 +175,79 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     });
     context.metrics.conditions(&names.namespace, &names.cluster, &judged.conditions);
     publish_status(context, cluster, &judged).await?;
+    if let (Outcome::Applied, Some(plan)) = (&attempt.outcome, &plan) {
+        take_step(context, &names, cluster, plan).await?;
+    }
     attempt.failure.map_or(Ok(judged), Err)
+}
+
+impl ReconcileAttempt<'_> {
+    /// Plans the next step of the rollout, and applies the budget that goes with it; one that is closed was
+    /// applied before. Without a template there is a budget and no step.
+    async fn plan_step(
+        &mut self,
+        context: &Context,
+        observed: &ObservedCluster,
+        answers: &NodeAnswers,
+        now: Timestamp,
+        is_closed: bool,
+    ) -> Option<RolloutPlan> {
+        let (valid, template) = (self.changeable.as_ref()?, self.template.as_deref());
+        let has_template = template.is_some();
+        let plan = rollout::plan_rollout(valid, observed, answers, template, now);
+        if plan.budget > 0 || !is_closed {
+            self.apply_budget(context, observed, plan.budget).await;
+        }
+        has_template.then_some(plan)
+    }
+
+    /// Applies the disruption budget, unless another object has its name.
+    async fn apply_budget(&mut self, context: &Context, observed: &ObservedCluster, spare: u8) {
+        let Some(valid) = &self.changeable else { return };
+        let budget = build::disruption_budget(valid, spare);
+        if observed.foreign.iter().any(|foreign| foreign.object == budget.title()) {
+            return;
+        }
+        match apply::apply_child(&context.client, valid, &budget, observed, &context.children).await {
+            // It changes each time that a pod goes and is healed.
+            Ok(None | Some(ChildChange::Changed)) => {}
+            Ok(Some(change)) => {
+                let reference = valid.cluster().object_ref(&());
+                events::publish_changes(&context.recorder, &reference, &[(budget.title(), change)]).await;
+            }
+            Err(error) => self.fail(error),
+        }
+    }
+
+    /// Adds the failure of a child to those that there are.
+    fn fail(&mut self, error: ReconcileError) {
+        let failure = match self.failure.take() {
+            None => ReconcileError::Children(vec![error]),
+            Some(ReconcileError::Children(mut failures)) => {
+                failures.push(error);
+                ReconcileError::Children(failures)
+            }
+            Some(first) => first,
+        };
+        if matches!(self.outcome, Outcome::Applied | Outcome::Rejected(_) | Outcome::Failed(_)) {
+            self.outcome = Outcome::of_failure(&failure);
+        }
+        self.failure = Some(failure);
+    }
+}
+
+/// Takes the step that the status names.
+async fn take_step(
+    context: &Context,
+    names: &Names,
+    cluster: &StorageCluster,
+    plan: &RolloutPlan,
+) -> Result<(), ReconcileError> {
+    let RolloutStep::Evict(eviction) = &plan.step else { return Ok(()) };
+    let evicted = rollout::evict(&context.client, names, cluster, eviction).await;
+    let reference = cluster.object_ref(&());
+    events::publish_eviction(&context.recorder, &reference, &plan.record.message, &evicted).await;
+    evicted.map(|_| ())
 }
 
 /// Writes what was judged, and publishes what changed.
@@ -175,15 +264,17 @@ async fn publish_status(
     Ok(())
 }
 
-async fn change(
+async fn change<'a>(
     context: &Context,
-    cluster: &StorageCluster,
+    cluster: &'a StorageCluster,
     observed: &ObservedCluster,
     now: Duration,
-) -> ReconcileAttempt {
+) -> ReconcileAttempt<'a> {
     let idle = |outcome, warnings| ReconcileAttempt {
         outcome,
         warnings,
+        changeable: None,
+        template: None,
         authority: known_authority(observed),
         image: None,
         first_expiry_s: material::first_expiry_s(observed.certificates.as_ref()),
@@ -200,14 +291,15 @@ async fn change(
         return idle(outcome, valid.warnings().to_vec());
     }
     let warnings = valid.warnings().to_vec();
-    match execute(context, &valid, observed, now).await {
+    let attempt = match execute(context, &valid, observed, now).await {
         Ok(Ok(applied)) => ReconcileAttempt { warnings, ..applied },
         Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), warnings),
         Err(error) => {
             let attempt = idle(Outcome::of_failure(&error), warnings);
             ReconcileAttempt { failure: Some(error), ..attempt }
         }
-    }
+    };
+    ReconcileAttempt { changeable: Some(valid), ..attempt }
 }
 
 /// Reports that a cluster could not be observed, where that lasts: without it the last report would
@@ -230,12 +322,12 @@ pub async fn report_unobserved(
     Ok(())
 }
 
-async fn execute(
+async fn execute<'a>(
     context: &Context,
-    valid: &ValidCluster<'_>,
+    valid: &ValidCluster<'a>,
     observed: &ObservedCluster,
     now: Duration,
-) -> Result<Result<ReconcileAttempt, Blockage>, ReconcileError> {
+) -> Result<Result<ReconcileAttempt<'a>, Blockage>, ReconcileError> {
     let plan = match plan(valid, observed, &context.default_image) {
         Ok(plan) => plan,
         Err(blockage) => return Ok(Err(blockage)),
@@ -251,7 +343,11 @@ async fn execute(
     };
     let issued = material::material(&plan, &authority, now)?;
     let (names, client) = (valid.names(), &context.client);
-    let children = build::children(valid, &plan, &issued.material);
+    let mut children = build::children(valid, &plan, &issued.material);
+    let template = revision::built_template(&children);
+    if let Some(built) = &template {
+        revision::put_back(client, valid, built, &mut children).await?;
+    }
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first())
         && !observed.children.contains_key(&child.title())
     {
@@ -263,7 +359,7 @@ async fn execute(
     failures.extend(leftover::remove_policy(client, valid).await.err());
     failures.extend(leftover::mend_claims(client, names, observed).await.err());
     let config = children.iter().find(|child| child.resource.kind == "ConfigMap");
-    if let Some(config) = config.filter(|_| failures.is_empty()) {
+    if let Some(config) = config.filter(|_| failures.is_empty() && revision::is_settled(valid)) {
         failures.extend(leftover::remove_configurations(client, valid, observed, &config.name).await.err());
     }
     match unstarted::replace(&context.client, &valid.names().namespace, observed).await {
@@ -275,6 +371,8 @@ async fn execute(
     Ok(Ok(ReconcileAttempt {
         outcome: failure.as_ref().map_or(Outcome::Applied, Outcome::of_failure),
         warnings: vec![],
+        changeable: None,
+        template,
         authority: Some(authority),
         image: Some(plan.image),
         first_expiry_s: issued.first_expiry_s,

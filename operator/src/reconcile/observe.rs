@@ -20,7 +20,7 @@ use super::error::ReconcileError;
 use super::recovery::Recovery;
 use crate::api::{Pool, StorageCluster};
 use crate::limits;
-use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names};
+use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names, REVISION_LABEL};
 
 /// The objects of a cluster that the API server has.
 #[derive(Debug, Clone, Default)]
@@ -57,16 +57,18 @@ pub struct ObservedCluster {
 }
 
 impl ObservedCluster {
+    /// The revision that pods are made of, once the StatefulSet's controller has seen the template.
+    pub(super) fn target(&self) -> Option<&str> {
+        let set = self.stateful_set.as_ref()?;
+        let status = set.status.as_ref()?;
+        let is_seen = status.observed_generation == set.metadata.generation;
+        status.update_revision.as_deref().filter(|_| is_seen)
+    }
+
     /// The pods that were made of an older template than the StatefulSet's, as its controller has seen it.
     pub(super) fn older_pods(&self) -> Vec<&Pod> {
-        let revision = self.stateful_set.as_ref().and_then(|set| {
-            let status = set.status.as_ref()?;
-            let is_seen = status.observed_generation == set.metadata.generation;
-            status.update_revision.as_ref().filter(|_| is_seen)
-        });
-        let Some(revision) = revision else { return vec![] };
-        let is_older =
-            |pod: &&Pod| pod.labels().get("controller-revision-hash").is_some_and(|label| label != revision);
+        let Some(revision) = self.target() else { return vec![] };
+        let is_older = |pod: &&Pod| pod.labels().get(REVISION_LABEL).is_some_and(|label| label != revision);
         self.pods.iter().filter(is_older).collect()
     }
 }

@@ -9,8 +9,10 @@ use bytesize::ByteSize;
 use sherd_core::topology::{FormationWarning, GeometryRequest, PoolShape};
 
 use super::image;
-use crate::api::{EnvironmentVariable, Erasure, Image, NodeSettings, Pool, StorageCluster, message};
+use crate::api::{EnvironmentVariable, Erasure, Image, NodeSettings, Pool, StorageCluster, Upgrade, message};
+use crate::limits;
 use crate::names::Names;
+use crate::rollout::{PoolSets, UpgradeRules};
 
 /// A cluster that breaks no rule. Only [`validate`] makes one, and the later steps take it in place of the
 /// object: none of them checks a rule again.
@@ -20,6 +22,8 @@ pub struct ValidCluster<'a> {
     pool: &'a Pool,
     names: Names,
     warnings: Vec<String>,
+    sets: PoolSets,
+    upgrade: UpgradeRules,
 }
 
 impl<'a> ValidCluster<'a> {
@@ -36,6 +40,16 @@ impl<'a> ValidCluster<'a> {
     /// Returns the names of its children.
     pub fn names(&self) -> &Names {
         &self.names
+    }
+
+    /// Returns the erasure sets of its volumes.
+    pub fn sets(&self) -> &PoolSets {
+        &self.sets
+    }
+
+    /// Returns the rules by which pods are replaced.
+    pub fn upgrade(&self) -> UpgradeRules {
+        self.upgrade
     }
 
     /// Returns the limits of the geometry, a sentence each.
@@ -75,18 +89,21 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
         rule(digest.as_deref().is_none_or(image::is_digest), message::IMAGE_DIGEST);
     }
     broken.extend(settings_out_of_range(&cluster.spec.config));
+    let upgrade = upgrade_rules(&cluster.spec.upgrade).map_err(|message| broken.push(message)).ok();
     if !broken.is_empty() {
         return Err(broken);
     }
-    let [pool] = cluster.spec.pools.as_slice() else {
+    let (Some(upgrade), [pool]) = (upgrade, cluster.spec.pools.as_slice()) else {
         return Err(vec![message::ONE_POOL.to_owned()]);
     };
-    let shape = shape_of(pool).map_err(|message| vec![message])?;
+    let (shape, sets) = shape_of(pool).map_err(|message| vec![message])?;
     Ok(ValidCluster {
         cluster,
         pool,
         names: Names::new(name, cluster.metadata.namespace.as_deref().unwrap_or_default()),
         warnings: warnings(&shape, pool),
+        sets,
+        upgrade,
     })
 }
 
@@ -103,12 +120,15 @@ fn is_pool_name(name: &str) -> bool {
     (1..=16).contains(&name.len()) && !name.starts_with('-') && is_label(&format!("a{name}"))
 }
 
-fn shape_of(pool: &Pool) -> Result<PoolShape, String> {
+fn shape_of(pool: &Pool) -> Result<(PoolShape, PoolSets), String> {
     let number = |value: i32| usize::try_from(value).unwrap_or(0);
     let request = pool.erasure.map_or_else(GeometryRequest::default, |Erasure { set_size, parity }| {
         GeometryRequest { set_volumes: Some(number(set_size)), parity_shards: Some(number(parity)) }
     });
-    PoolShape::choose(number(pool.nodes), number(pool.volumes_per_node), request).map_err(|error| {
+    let (nodes, volumes) = (number(pool.nodes), number(pool.volumes_per_node));
+    let shape = PoolShape::choose(nodes, volumes, request);
+    let formed = shape.and_then(|shape| Ok((shape, PoolSets::of(nodes, volumes, request)?)));
+    formed.map_err(|error| {
         use sherd_core::topology::FormError::{NoDefaultSetSize, Parity, SetSize};
         match error {
             NoDefaultSetSize { .. } => message::NO_DEFAULT.to_owned(),
@@ -125,6 +145,19 @@ fn warnings(shape: &PoolShape, pool: &Pool) -> Vec<String> {
     let concerns_outages =
         |warning: &&FormationWarning| !matches!(warning, FormationWarning::NotTheDefault { .. });
     shape.warnings(nodes).iter().filter(concerns_outages).map(ToString::to_string).collect()
+}
+
+fn upgrade_rules(settings: &Upgrade) -> Result<UpgradeRules, String> {
+    let Upgrade { health_timeout, paused, allow_downtime } = settings;
+    let health_timeout = match health_timeout {
+        None => limits::HEALTH_TIMEOUT,
+        Some(text) => {
+            let (least, most) = (Duration::from_mins(1), Duration::from_hours(7 * 24));
+            let time = humantime::parse_duration(text).ok().filter(|time| (least..=most).contains(time));
+            time.ok_or_else(|| format!("upgrade.healthTimeout {text:?} is no time from 1m to 7days"))?
+        }
+    };
+    Ok(UpgradeRules { health_timeout, is_paused: *paused, allows_downtime: *allow_downtime })
 }
 
 /// Compares sizes and times with the ranges of the node, which would refuse to start.

@@ -20,6 +20,7 @@ mod planner;
 
 pub use health::{NodeAnswers, NodeHealth, PoolHealth, VolumeHealth};
 pub use placement::PoolSets;
+pub(crate) use planner::listed;
 pub use planner::{
     BlockedReason, Eviction, PodState, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules, plan,
 };

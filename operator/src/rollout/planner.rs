@@ -386,7 +386,8 @@ fn doubt(input: &RolloutInput<'_>) -> Option<String> {
     Some(format!("{cause}: {}", listed(&nodes)))
 }
 
-fn listed(names: &[&str]) -> String {
+/// Some names, and how many there are beside them.
+pub(crate) fn listed(names: &[&str]) -> String {
     let shown = names.iter().take(limits::NAMES_IN_MESSAGE_MAX).copied().collect::<Vec<_>>().join(", ");
     match names.len().saturating_sub(limits::NAMES_IN_MESSAGE_MAX) {
         0 => shown,

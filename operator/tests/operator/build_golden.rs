@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::StorageCluster;
 use sherd_operator::names::Names;
-use sherd_operator::reconcile::build::children;
+use sherd_operator::reconcile::build::{children, disruption_budget};
 use sherd_operator::reconcile::children::{Child, child_names};
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::material::Material;
@@ -110,7 +110,9 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         master_key: MasterKey([7; 32]),
         certificates,
     };
-    children(&valid, &plan, &material)
+    let mut children = children(&valid, &plan, &material);
+    children.insert(children.len() - 1, disruption_budget(&valid, 0));
+    children
 }
 
 fn users_secret() -> ObservedCluster {

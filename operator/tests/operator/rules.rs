@@ -199,6 +199,19 @@ fn settings_out_of_the_nodes_range_are_named() {
     }
 }
 
+#[test]
+fn a_health_timeout_is_a_time_in_its_range() {
+    let judged = |value: Option<&str>| {
+        let cluster = with(|cluster| cluster["spec"]["upgrade"] = json!({"healthTimeout": value}));
+        validate(&cluster).map(|valid| valid.upgrade().health_timeout.as_secs()).map_err(|all| all.join(";"))
+    };
+    assert_eq!((judged(None), judged(Some("1m")), judged(Some("7days"))), (Ok(900), Ok(60), Ok(604_800)));
+    for value in ["59s", "8days", "soon"] {
+        let refused = judged(Some(value)).expect_err("out of range");
+        assert!(refused.contains("upgrade.healthTimeout") && refused.contains(value), "{refused}");
+    }
+}
+
 /// A geometry that cannot lose a node is warned about, not forbidden.
 #[test]
 fn a_geometry_that_cannot_lose_a_node_is_accepted_with_a_warning() {

@@ -108,6 +108,7 @@ fn evidence<'a>(
     Evidence {
         cluster,
         outcome: Outcome::Applied,
+        rollout: None,
         warnings: &[],
         observed,
         answers,

@@ -11,11 +11,12 @@ mod replace;
 use std::sync::Arc;
 
 use k8s_openapi::api::core::v1::Secret;
-use kube::api::{DynamicObject, PostParams};
+use k8s_openapi::api::policy::v1::PodDisruptionBudget;
+use kube::api::{ApiResource, DynamicObject, PostParams};
 use kube::{Api, Client, ResourceExt as _};
 
 use self::patch::patch;
-use super::children::{AppliedChild, AppliedChildren, Child, asked, fingerprint};
+use super::children::{AppliedChild, AppliedChildren, Child, asked, fingerprint, title};
 use super::error::ReconcileError;
 use super::observe::{ChildOwner, ObservedCluster, owner_of};
 use super::validate::ValidCluster;
@@ -70,50 +71,58 @@ pub(super) async fn apply(
     observed: &ObservedCluster,
     applied: &AppliedChildren,
 ) -> AppliedCluster {
-    let names = valid.names();
     let mut cluster = AppliedCluster::default();
     for child in children {
-        let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, &child.resource);
-        let live = match observed_child(&api, valid, child, observed).await {
-            Ok(live) => live,
-            Err(failure) => {
-                cluster.failures.push(failure);
-                continue;
-            }
-        };
-        if live.as_ref().is_some_and(|live| live.metadata.deletion_timestamp.is_some()) {
-            // Its end begins the next reconcile.
-            continue;
+        match apply_child(client, valid, child, observed, applied).await {
+            Ok(change) => cluster.changes.extend(change.map(|change| (child.title(), change))),
+            Err(failure) => cluster.failures.push(failure),
         }
-        let (last, asked) = (applied.get(names, &child.title()), asked(child));
-        let before = live.as_ref().map(|live| fingerprint(live));
-        if last.as_ref().is_some_and(|last| last.asked == asked && Some(last.left) == before) {
-            continue;
-        }
-        let change = match write(&api, valid, child, live.is_some()).await {
-            Ok(Some(object)) => {
-                let (left, version) = (fingerprint(&object), object.resource_version());
-                // The watch may not have seen the last apply yet.
-                let is_known = last.as_ref().is_some_and(|last| last.version == version);
-                let was_asked = last.as_ref().map(|last| last.asked);
-                applied.insert(names, child.title(), AppliedChild { asked, left, version });
-                match before {
-                    None => Some(ChildChange::Created),
-                    Some(before) if before == left || is_known => None,
-                    Some(_) if was_asked == Some(asked) => Some(ChildChange::PutBack),
-                    Some(_) => Some(ChildChange::Changed),
-                }
-            }
-            Ok(None) => Some(ChildChange::Orphaned),
-            Err(failure) => {
-                cluster.failures.push(failure);
-                None
-            }
-        };
-        cluster.changes.extend(change.map(|change| (child.title(), change)));
     }
-    applied.keep(names, children);
+    // The budget is applied by itself.
+    let budget = ApiResource::erase::<PodDisruptionBudget>(&());
+    let budget = title(&budget, &valid.names().pool(&valid.pool().name));
+    let titles: Vec<String> = children.iter().map(Child::title).chain([budget]).collect();
+    applied.keep(valid.names(), &titles);
     cluster
+}
+
+/// Applies one child, where it differs.
+///
+/// # Errors
+/// [`ReconcileError::Api`] names the child.
+pub(super) async fn apply_child(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    child: &Child,
+    observed: &ObservedCluster,
+    applied: &AppliedChildren,
+) -> Result<Option<ChildChange>, ReconcileError> {
+    let names = valid.names();
+    let api: Api<DynamicObject> = Api::namespaced_with(client.clone(), &names.namespace, &child.resource);
+    let live = observed_child(&api, valid, child, observed).await?;
+    if live.as_ref().is_some_and(|live| live.metadata.deletion_timestamp.is_some()) {
+        // Its end begins the next reconcile.
+        return Ok(None);
+    }
+    let (last, asked) = (applied.get(names, &child.title()), asked(child));
+    let before = live.as_ref().map(|live| fingerprint(live));
+    if last.as_ref().is_some_and(|last| last.asked == asked && Some(last.left) == before) {
+        return Ok(None);
+    }
+    let Some(object) = write(&api, valid, child, live.is_some()).await? else {
+        return Ok(Some(ChildChange::Orphaned));
+    };
+    let (left, version) = (fingerprint(&object), object.resource_version());
+    // The watch may not have seen the last apply yet.
+    let is_known = last.as_ref().is_some_and(|last| last.version == version);
+    let was_asked = last.as_ref().map(|last| last.asked);
+    applied.insert(names, child.title(), AppliedChild { asked, left, version });
+    Ok(match before {
+        None => Some(ChildChange::Created),
+        Some(before) if before == left || is_known => None,
+        Some(_) if was_asked == Some(asked) => Some(ChildChange::PutBack),
+        Some(_) => Some(ChildChange::Changed),
+    })
 }
 
 /// The child as it was observed. A ConfigMap is named by its content, so that one whose labels a person took

@@ -22,7 +22,8 @@ use super::plan::{CredentialsPlan, Plan};
 use super::validate::ValidCluster;
 use parts::ChildParts;
 
-/// Builds every child, in the order in which they are applied: objects that pods mount come before the pods.
+/// Builds every child but the disruption budget, in the order in which they are applied: objects that pods
+/// mount come before the pods.
 pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> Vec<Child> {
     let (names, pool) = (valid.names(), &valid.pool().name);
     let parts = ChildParts { valid, plan, material };
@@ -48,7 +49,13 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     if valid.cluster().spec.network_policy.enabled {
         children.push(parts.owned::<NetworkPolicy>(&names.node(), network::policy(&parts)));
     }
-    children.push(parts.owned::<PodDisruptionBudget>(&names.pool(pool), workload::disruption_budget(&parts)));
     children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &digest)));
     children
+}
+
+/// Builds the disruption budget of the pool, which lets `spare` ready pods go at one time. It is applied by
+/// itself, after the nodes were asked.
+pub fn disruption_budget(valid: &ValidCluster<'_>, spare: u8) -> Child {
+    let name = valid.names().pool(&valid.pool().name);
+    parts::owned::<PodDisruptionBudget>(valid, &name, workload::disruption_budget(valid, spare))
 }

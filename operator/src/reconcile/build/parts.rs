@@ -21,38 +21,12 @@ pub(super) struct ChildParts<'a> {
 impl ChildParts<'_> {
     /// A child that is garbage with its cluster.
     pub(super) fn owned<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
-        let mut child = self.child::<K>(name, &self.valid.names().labels(), body);
-        if let Some(owner) = self.valid.cluster().controller_owner_ref(&()) {
-            child.object["metadata"]["ownerReferences"] = json!([owner]);
-        }
-        child
+        owned::<K>(self.valid, name, body)
     }
 
     /// A child that outlives its cluster.
     pub(super) fn kept<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
-        let mut child = self.child::<K>(name, &self.valid.names().kept_labels(), json!({}));
-        child.object["metadata"]["annotations"] = json!(names::kept_annotations());
-        merge(&mut child.object, body);
-        child
-    }
-
-    fn child<K: Resource<DynamicType = ()>>(
-        &self,
-        name: &str,
-        labels: &BTreeMap<String, String>,
-        body: Value,
-    ) -> Child {
-        let mut object = json!({
-            "apiVersion": K::api_version(&()),
-            "kind": K::kind(&()),
-            "metadata": {
-                "name": name,
-                "namespace": self.valid.names().namespace,
-                "labels": labels,
-            },
-        });
-        merge(&mut object, body);
-        Child { resource: ApiResource::erase::<K>(&()), name: name.to_owned(), object }
+        kept::<K>(self.valid, name, body)
     }
 
     pub(super) fn credentials_secret(&self) -> String {
@@ -67,6 +41,45 @@ impl ChildParts<'_> {
         labels.insert(names::POOL_LABEL.to_owned(), self.valid.pool().name.clone());
         labels
     }
+}
+
+/// A child that is garbage with its cluster.
+pub(super) fn owned<K: Resource<DynamicType = ()>>(
+    valid: &ValidCluster<'_>,
+    name: &str,
+    body: Value,
+) -> Child {
+    let mut child = child::<K>(valid, name, &valid.names().labels(), body);
+    if let Some(owner) = valid.cluster().controller_owner_ref(&()) {
+        child.object["metadata"]["ownerReferences"] = json!([owner]);
+    }
+    child
+}
+
+fn kept<K: Resource<DynamicType = ()>>(valid: &ValidCluster<'_>, name: &str, body: Value) -> Child {
+    let mut child = child::<K>(valid, name, &valid.names().kept_labels(), json!({}));
+    child.object["metadata"]["annotations"] = json!(names::kept_annotations());
+    merge(&mut child.object, body);
+    child
+}
+
+fn child<K: Resource<DynamicType = ()>>(
+    valid: &ValidCluster<'_>,
+    name: &str,
+    labels: &BTreeMap<String, String>,
+    body: Value,
+) -> Child {
+    let mut object = json!({
+        "apiVersion": K::api_version(&()),
+        "kind": K::kind(&()),
+        "metadata": {
+            "name": name,
+            "namespace": valid.names().namespace,
+            "labels": labels,
+        },
+    });
+    merge(&mut object, body);
+    Child { resource: ApiResource::erase::<K>(&()), name: name.to_owned(), object }
 }
 
 /// Lays one object over another, level by level.

@@ -1,21 +1,23 @@
 //! The StatefulSet of a pool and its disruption budget. Pods start all at once (`Parallel`: nodes wait
-//! for each other), and only a person replaces them (`OnDelete`).
+//! for each other), and the operator chooses which is replaced when (`OnDelete`).
 
+use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
 use super::parts::ChildParts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
+use crate::reconcile::validate::ValidCluster;
 
 /// The user of the node's process; the image has no other.
 const USER: u32 = 65532;
 /// 5 s until endpoints follow, 30 s for requests under way, and what a slow disk takes.
 const TERMINATION_SECONDS: u32 = 90;
 
-/// No pod is evicted that is healthy: which may go depends on what is healed.
-pub(super) fn disruption_budget(parts: &ChildParts<'_>) -> Value {
+/// How many ready pods may be evicted depends on what is healed; one that is not ready always may.
+pub(super) fn disruption_budget(valid: &ValidCluster<'_>, spare: u8) -> Value {
     json!({"spec": {
-        "maxUnavailable": 0,
-        "selector": {"matchLabels": selector(parts)},
+        "maxUnavailable": spare,
+        "selector": {"matchLabels": selector(valid)},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }})
 }
@@ -29,15 +31,15 @@ pub(super) fn stateful_set(parts: &ChildParts<'_>, config: &str) -> Value {
         "podManagementPolicy": "Parallel",
         "updateStrategy": {"type": "OnDelete"},
         "persistentVolumeClaimRetentionPolicy": {"whenDeleted": "Retain", "whenScaled": "Retain"},
-        "selector": {"matchLabels": selector(parts)},
+        "selector": {"matchLabels": selector(parts.valid)},
         "template": template(parts, config),
         "volumeClaimTemplates": claims,
     }})
 }
 
-fn selector(parts: &ChildParts<'_>) -> Value {
-    let mut selector = parts.valid.names().selector();
-    selector.insert(names::POOL_LABEL.to_owned(), parts.valid.pool().name.clone());
+fn selector(valid: &ValidCluster<'_>) -> Value {
+    let mut selector = valid.names().selector();
+    selector.insert(names::POOL_LABEL.to_owned(), valid.pool().name.clone());
     json!(selector)
 }
 
@@ -70,6 +72,9 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config.to_owned());
     // A node reads the credentials when it starts: other ones are another template.
     annotations.insert(names::CREDENTIALS_ANNOTATION.to_owned(), parts.material.credentials_digest.clone());
+    if let Some(restart) = parts.valid.cluster().annotations().get(names::RESTART_ANNOTATION) {
+        annotations.insert(names::RESTART_ANNOTATION.to_owned(), restart.clone());
+    }
     let mut spec = json!({
         "serviceAccountName": parts.valid.names().node(),
         "automountServiceAccountToken": false,
@@ -104,7 +109,7 @@ fn place(parts: &ChildParts<'_>, spec: &mut Value) {
     let pool = parts.valid.pool();
     let mut affinity = json!(pool.affinity.clone().unwrap_or_default());
     if pool.topology_spread_constraints.is_empty() {
-        let apart = json!({"labelSelector": {"matchLabels": selector(parts)}, "topologyKey": "kubernetes.io/hostname"});
+        let apart = json!({"labelSelector": {"matchLabels": selector(parts.valid)}, "topologyKey": "kubernetes.io/hostname"});
         let terms = &mut affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
         match terms.as_array_mut() {
             Some(terms) => terms.push(apart),

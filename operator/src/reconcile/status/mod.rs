@@ -4,6 +4,7 @@
 mod words;
 mod capacity;
 mod counts;
+mod rollout;
 mod pod_failure;
 
 use std::collections::BTreeSet;
@@ -28,6 +29,7 @@ use super::plan::{Blockage, BlockedPart};
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::limits;
 use crate::names::Names;
+use crate::rollout::RolloutPlan;
 
 /// How far a reconcile came.
 #[derive(Debug, Clone, PartialEq)]
@@ -61,6 +63,8 @@ pub struct Evidence<'a> {
     pub cluster: &'a StorageCluster,
     /// How far the reconcile came.
     pub outcome: Outcome,
+    /// The next step of the rollout, where the operator may take one.
+    pub rollout: Option<&'a RolloutPlan>,
     /// The limits of the geometry, a sentence each.
     pub warnings: &'a [String],
     /// The objects that the API server has.
@@ -98,7 +102,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     verdicts.push(progress_verdict(evidence, &pods, view));
     verdicts.push(degraded_verdict(evidence, view, &ready));
     verdicts.push(pods);
-    verdicts.push(update_verdict(observed));
+    let (status, reason, message) = rollout::blocked_verdict(observed, evidence.rollout);
+    verdicts.push(ConditionVerdict::new(ConditionType::UpgradeBlocked, status, reason, message));
     for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
         verdicts.push(ConditionVerdict::new(
             condition,
@@ -127,6 +132,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         recorded_image: served.as_ref().map(ImageName::recorded).or(last.recorded_image),
         endpoint: Some(names.endpoint()),
         version: versions(view).or(last.version),
+        rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
         ..ClusterStatus::default()
     };
     if let Some(pool) = pool {
@@ -385,6 +391,7 @@ fn progress_verdict(
     view: Option<&StatusReply>,
 ) -> ConditionVerdict {
     let condition = ConditionType::Progressing;
+    let step = rollout::under_way(evidence.rollout);
     match &evidence.outcome {
         Outcome::Rejected(message) => {
             ConditionVerdict::new(condition, FALSE, Reason::ApplyRejected, message.clone())
@@ -400,6 +407,9 @@ fn progress_verdict(
         }
         Outcome::PausedBySpec => {
             ConditionVerdict::new(condition, FALSE, Reason::PausedBySpec, "spec.paused is set")
+        }
+        Outcome::Applied if step.is_some() => {
+            ConditionVerdict::new(condition, TRUE, Reason::RollingOut, step.unwrap_or_default())
         }
         Outcome::Applied if pods.status == TRUE => {
             ConditionVerdict::new(condition, FALSE, Reason::AsAsked, "the cluster is as asked for")
@@ -482,27 +492,6 @@ pub(super) fn unobserved(cluster: &StorageCluster, error: &str, now: Timestamp) 
         }
     }
     status
-}
-
-/// Whether pods run an older template than the StatefulSet's.
-fn update_verdict(observed: &ObservedCluster) -> ConditionVerdict {
-    let condition = ConditionType::UpgradeBlocked;
-    let mut older: Vec<String> = observed.older_pods().into_iter().map(Pod::name_any).collect();
-    if older.is_empty() {
-        return ConditionVerdict::new(
-            condition,
-            FALSE,
-            Reason::NotNeeded,
-            "every pod runs the template that is asked for",
-        );
-    }
-    older.sort();
-    let older: Vec<&str> = older.iter().map(String::as_str).collect();
-    let message = format!(
-        "pods run an older template: {}; delete them one by one, each once Degraded is False",
-        listed(&older)
-    );
-    ConditionVerdict::new(condition, TRUE, Reason::UpdatePending, message)
 }
 
 /// The answer of a formed node that sees the most nodes: one that is cut off sees too few.

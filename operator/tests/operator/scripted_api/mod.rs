@@ -5,6 +5,7 @@ mod drift;
 mod faults;
 mod lease;
 mod owners;
+mod rollouts;
 pub(crate) mod server;
 
 use std::sync::Arc;

@@ -181,6 +181,9 @@ impl State {
     }
 
     fn create(&mut self, path: &str, query: &str, mut object: Value) -> Response<Answer> {
+        if let Some(pod) = path.strip_suffix("/eviction") {
+            return self.evict(pod, &object);
+        }
         let name = object["metadata"]["name"].as_str().expect("a name").to_owned();
         let path = format!("{path}/{name}");
         if self.objects.contains_key(&path) {
@@ -190,6 +193,30 @@ impl State {
             return success(&object);
         }
         self.store(&Method::POST, &path, &mut object)
+    }
+
+    /// Deletes a pod, if it is the one that is meant and the budget lets it go: at once, without an end that
+    /// takes time.
+    fn evict(&mut self, path: &str, eviction: &Value) -> Response<Answer> {
+        let Some(pod) = self.objects.get(path) else { return refusal(404, path) };
+        if eviction["deleteOptions"]["preconditions"]["uid"] != pod["metadata"]["uid"] {
+            return refusal(409, path);
+        }
+        let is_ready = |pod: &Value| pod["status"]["conditions"][0]["status"] == "True";
+        let mut budgets = self.objects.iter().filter(|(path, _)| path.contains("/poddisruptionbudgets/"));
+        let spare = budgets.next().and_then(|(_, budget)| budget["spec"]["maxUnavailable"].as_u64());
+        let set = self.objects.iter().find(|(path, _)| path.contains("/statefulsets/"));
+        let wanted = set.and_then(|(_, set)| set["spec"]["replicas"].as_u64()).unwrap_or(0);
+        let pods = self.objects.iter().filter(|(path, pod)| path.contains("/pods/") && is_ready(pod));
+        let ready = u64::try_from(pods.count()).expect("few");
+        if is_ready(pod) && ready + spare.unwrap_or(0) <= wanted {
+            return refusal(429, "Cannot evict pod as it would violate the pod's disruption budget.");
+        }
+        self.objects.remove(path);
+        self.changes.push((Method::DELETE, path.to_owned()));
+        success(
+            &json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": 201}),
+        )
     }
 
     fn apply(&mut self, path: &str, body: &Value) -> Response<Answer> {
@@ -344,6 +371,7 @@ fn refusal(code: u16, path: &str) -> Response<Answer> {
         409 => "Conflict",
         403 => "Forbidden",
         422 => "Invalid",
+        429 => "TooManyRequests",
         _ => "InternalError",
     };
     let status = json!({

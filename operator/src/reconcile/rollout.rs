@@ -1,0 +1,132 @@
+//! The next step of a cluster's rollout: gathers what the planner asks for from the observed objects and the
+//! nodes' answers, and takes the step that it chose. The planner itself is [`crate::rollout`].
+//!
+//! The step is in the status before it is taken. It is taken only while the API server's own copy of the
+//! cluster still has it there, so an operator with an old copy, or a former leader, takes none.
+
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::PostParams;
+use kube::{Api, Client, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::error::ReconcileError;
+use super::nodes::NodeAnswers;
+use super::observe::ObservedCluster;
+use super::validate::ValidCluster;
+use crate::api::{ReplacedPod, RolloutStatus, StorageCluster};
+use crate::names::{Names, REVISION_LABEL};
+use crate::rollout::{Eviction, PodState, PoolHealth, RolloutInput, RolloutPlan, UpgradeRules, plan};
+
+/// Plans the next step for a cluster whose built template has this digest; where none could be built, the
+/// budget is all that is asked for.
+pub(super) fn plan_rollout(
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+    answers: &NodeAnswers,
+    template: Option<&str>,
+    now: Timestamp,
+) -> RolloutPlan {
+    let pool = valid.pool();
+    let names = valid.names().pods(&pool.name, pool.nodes);
+    let pods: Vec<Option<PodState>> = names
+        .iter()
+        .map(|name| observed.pods.iter().find(|pod| pod.name_any() == *name).map(pod_state))
+        .collect();
+    let none = RolloutStatus::default();
+    let last = valid.cluster().status.as_ref().and_then(|status| status.rollout.as_ref());
+    plan(&RolloutInput {
+        names: &names,
+        pods: &pods,
+        sets: valid.sets(),
+        health: &PoolHealth::read(&names, valid.sets(), answers),
+        target: observed.target(),
+        template: template.unwrap_or_default(),
+        rules: UpgradeRules { is_paused: valid.upgrade().is_paused || template.is_none(), ..valid.upgrade() },
+        last: last.unwrap_or(&none),
+        now,
+    })
+}
+
+/// Whether every pod of the pool is ready: where one is not, no ready one may go, also when all nodes answer.
+pub(super) fn are_pods_ready(valid: &ValidCluster<'_>, observed: &ObservedCluster) -> bool {
+    let pool = valid.pool();
+    valid.names().pods(&pool.name, pool.nodes).iter().all(|name| {
+        let pod = observed.pods.iter().find(|pod| pod.name_any() == *name).map(pod_state);
+        pod.is_some_and(|pod| pod.is_ready && !pod.is_terminating)
+    })
+}
+
+fn pod_state(pod: &Pod) -> PodState {
+    let status = pod.status.as_ref();
+    let mut conditions = status.and_then(|status| status.conditions.as_ref()).into_iter().flatten();
+    let mut containers = status.and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+    PodState {
+        uid: pod.uid().unwrap_or_default(),
+        revision: pod.labels().get(REVISION_LABEL).cloned().unwrap_or_default(),
+        is_ready: conditions.any(|found| found.type_ == "Ready" && found.status == "True"),
+        is_terminating: pod.metadata.deletion_timestamp.is_some(),
+        is_running: containers
+            .any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some())),
+    }
+}
+
+/// The result of an eviction.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum EvictionResult {
+    /// The pod ends.
+    Accepted,
+    /// A disruption budget keeps it, in the words of the API server; it is asked again.
+    Kept(String),
+    /// Something changed meanwhile, which begins the next reconcile.
+    Overtaken,
+}
+
+/// Evicts a pod that the cluster's stored status names.
+///
+/// # Errors
+/// [`ReconcileError::Api`].
+pub(super) async fn evict(
+    client: &Client,
+    names: &Names,
+    cluster: &StorageCluster,
+    eviction: &Eviction,
+) -> Result<EvictionResult, ReconcileError> {
+    let clusters: Api<StorageCluster> = Api::namespaced(client.clone(), &names.namespace);
+    let stored = clusters
+        .get_opt(&names.cluster)
+        .await
+        .map_err(|source| ReconcileError::api("read", "StorageCluster".into(), &names.cluster, source))?;
+    if !stored.is_some_and(|stored| asks_for(&stored, cluster, eviction)) {
+        return Ok(EvictionResult::Overtaken);
+    }
+    let body = json!({
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": eviction.pod, "namespace": names.namespace},
+        "deleteOptions": {"preconditions": {"uid": eviction.uid}},
+    });
+    let pods: Api<Pod> = Api::namespaced(client.clone(), &names.namespace);
+    let evicted = pods
+        .create_subresource::<Value, Value>("eviction", &eviction.pod, &PostParams::default(), &body)
+        .await;
+    match evicted {
+        Ok(_) => Ok(EvictionResult::Accepted),
+        Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(EvictionResult::Overtaken),
+        Err(kube::Error::Api(status)) if status.code == 429 => {
+            Ok(EvictionResult::Kept(status.message.clone()))
+        }
+        Err(source) => Err(ReconcileError::api("evict", "Pod".into(), &eviction.pod, source)),
+    }
+}
+
+/// Whether the stored cluster is the one that was judged, still asks for the same, and names the pod.
+fn asks_for(stored: &StorageCluster, judged: &StorageCluster, eviction: &Eviction) -> bool {
+    let rollout = stored.status.as_ref().and_then(|status| status.rollout.as_ref());
+    let replacing = rollout.and_then(|rollout| rollout.replacing.as_ref());
+    let Eviction { pod, uid } = eviction;
+    stored.metadata.uid == judged.metadata.uid
+        && stored.metadata.deletion_timestamp.is_none()
+        && stored.spec == judged.spec
+        && replacing.is_some_and(|ReplacedPod { name, uid: named, .. }| name == pod && named == uid)
+}
