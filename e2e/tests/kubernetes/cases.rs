@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, drift};
+use crate::{buckets, drift, rollouts};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -310,6 +310,18 @@ impl Story {
             self.settled().await?;
         }
         Ok(note)
+    }
+
+    pub(crate) async fn replaces_pods_under_load(&mut self) -> CaseResult {
+        rollouts::restart_under_load(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn puts_the_last_template_back(&mut self) -> CaseResult {
+        rollouts::bad_image(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn drains_host_after_host(&mut self) -> CaseResult {
+        rollouts::drain(&self.namespace, self.client()?).await
     }
 
     /// Ends a pod, and waits until another one of its name serves.

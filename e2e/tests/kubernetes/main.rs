@@ -1,5 +1,5 @@
 //! One story on a real Kubernetes cluster: the operator is installed, a StorageCluster comes up, serves,
-//! loses a pod and its operator under load, is mended, scraped, deleted and adopted again.
+//! loses a pod and its operator under load, is rolled and drained, scraped, deleted and adopted again.
 //!
 //! It needs SHERD_E2E=1, a KUBECONFIG whose hosts hold the images `sherd-node:TAG` and `sherd-operator:TAG`,
 //! and SHERD_E2E_TAG. `e2e/run` prepares all that on kind. Without SHERD_E2E the story is skipped with a
@@ -8,6 +8,7 @@
 mod buckets;
 mod cases;
 mod drift;
+mod rollouts;
 
 use std::time::Instant;
 
@@ -48,6 +49,9 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!(repairs_drift);
     case!(puts_every_field_of_every_child_back);
     case!(loses_nothing_with_a_pod_and_the_operator);
+    case!(replaces_pods_under_load);
+    case!(puts_the_last_template_back);
+    case!(drains_host_after_host);
     case!(is_scraped_by_prometheus);
     case!(keeps_data_when_it_is_deleted_and_adopts_it_again);
     case!(leaves_data_and_definition_when_the_chart_goes);
