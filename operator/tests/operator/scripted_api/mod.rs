@@ -379,6 +379,44 @@ async fn a_cluster_of_the_same_name_adopts_what_was_kept() {
     assert_eq!(set["metadata"]["ownerReferences"][0]["uid"], "another");
 }
 
+/// The documented way out of the loss of a CA: another one with the cluster's id, and the cluster made again.
+/// No key of a client follows from it.
+#[tokio::test]
+async fn a_lost_authority_is_replaced_by_making_the_cluster_again() {
+    let server = a_cluster();
+    let id = step(&server).await.expect("reconciled").cluster_id.expect("recorded");
+    pods_come_up(&server);
+    let data = || [CREDENTIALS, MASTER_KEY].map(|path| server.get(path).expect("there")["data"].clone());
+    let before = data();
+    let encode = |text: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+    let cluster_id = sherd_core::id::ClusterId::parse(&id).expect("an id");
+    let other = Authority::init(cluster_id, 1_800_000_000_000).expect("made");
+    server.delete(RECOVERY);
+    let data_of_other = json!({
+        "cluster-id": encode(&id), "ca.crt": encode(other.certificate()), "ca.key": encode(&other.key()),
+    });
+    server.put(
+        AUTHORITY,
+        json!({"metadata": {"name": "demo-ca", "namespace": "storage"}, "data": data_of_other}),
+    );
+    let status = step(&server).await.expect("reported");
+    says(&status, ConditionType::CertificatesReady, "False", "AuthorityChanged");
+    for path in server.paths() {
+        if server.get(&path).expect("there")["metadata"]["ownerReferences"].is_array() {
+            server.delete(&path);
+        }
+    }
+    let mut again = server.get(CLUSTER).expect("there");
+    again["metadata"]["uid"] = json!("another");
+    again.as_object_mut().expect("an object").remove("status");
+    server.put(CLUSTER, again);
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "True", "Issued");
+    assert_eq!(status.cluster_id, Some(id));
+    assert_eq!(data(), before);
+    assert_eq!(server.get(RECOVERY).expect("made")["data"]["ca.key"], data_of_other["ca.key"]);
+}
+
 /// A fault that a person must mend is reported while the operator changes nothing, too; and pods that serve
 /// are not called silent because the CA to ask them with is missing.
 #[tokio::test]
