@@ -1,6 +1,7 @@
 //! Tags by which policies decide: a request is judged by those that it gives, wherever it names them.
 
-use aws_sdk_s3::types::{CreateBucketConfiguration, Tag, Tagging};
+use aws_sdk_s3::types::{CreateBucketConfiguration, ObjectAttributes, Tag, Tagging, TaggingDirective};
+use futures::future::{self, Either};
 
 use super::*;
 use crate::harness::form::Form;
@@ -147,4 +148,140 @@ async fn a_right_may_depend_on_roots_tags_of_the_bucket_and_on_no_other_tag() {
         is(403, "AccessDenied"),
         "as in a bucket of S3 without access control by attributes"
     );
+}
+
+#[tokio::test]
+async fn a_copy_that_keeps_tags_is_judged_by_those_of_its_source() {
+    for action in ["s3:PutObject", "s3:PutObjectTagging"] {
+        let (node, client) = a_bucket().await;
+        let key = a_user(&node, &denied(action, "s3:RequestObjectTag/class", "secret")).await;
+        let user = node.s3_with(&key);
+        for class in ["public", "secret"] {
+            let put = client.put_object().bucket(BUCKET).key(class).tagging(format!("class={class}"));
+            put.send().await.expect("an object");
+        }
+        let copy = |source: &str, tags: &str| {
+            let copy = user.sdk().copy_object().bucket(BUCKET).key("copy").tagging(tags);
+            copy.copy_source(format!("{BUCKET}/{source}"))
+        };
+        let kept = copy("secret", "class=public").send().await;
+        assert_eq!(code(kept), is(403, "AccessDenied"), "{action}: the header does not count");
+        copy("public", "class=secret").send().await.expect("the header does not count");
+        let replaced = |tags| copy("secret", tags).tagging_directive(TaggingDirective::Replace).send();
+        assert_eq!(code(replaced("class=secret").await), is(403, "AccessDenied"), "{action}");
+        replaced("class=public").await.expect("tags that may be given");
+    }
+}
+
+#[tokio::test]
+async fn tags_that_may_not_be_read_are_not_copied() {
+    let (node, client) = a_bucket().await;
+    let key = a_user(&node, &denied("s3:GetObjectTagging", "s3:ExistingObjectTag/hidden", "yes")).await;
+    let user = node.s3_with(&key);
+    for (name, tags) in [("hidden", "hidden=yes"), ("shown", "hidden=no"), ("bare", "")] {
+        client.put_object().bucket(BUCKET).key(name).tagging(tags).send().await.expect("an object");
+    }
+    let copy = |source: &str| {
+        let copy = user.sdk().copy_object().bucket(BUCKET).key("copy");
+        copy.copy_source(format!("{BUCKET}/{source}")).send()
+    };
+    assert_eq!(code(copy("hidden").await), is(403, "AccessDenied"));
+    for name in ["shown", "bare"] {
+        copy(name).await.expect(name);
+    }
+}
+
+#[tokio::test]
+async fn only_who_may_read_the_tags_of_an_object_is_told_how_many_there_are() {
+    let (node, client) = a_bucket().await;
+    let key = a_user(&node, &denied("s3:GetObjectTagging", "s3:ExistingObjectTag/hidden", "yes")).await;
+    let user = node.s3_with(&key);
+    for (name, count) in [("hidden", None), ("shown", Some(1))] {
+        let tags = if count.is_some() { "hidden=no" } else { "hidden=yes" };
+        client.put_object().bucket(BUCKET).key(name).tagging(tags).send().await.expect("an object");
+        let got = user.sdk().get_object().bucket(BUCKET).key(name).send().await.expect("an object");
+        assert_eq!(got.tag_count(), count, "{name}");
+        let roots = client.get_object().bucket(BUCKET).key(name).send().await.expect("an object");
+        assert_eq!(roots.tag_count(), Some(1), "{name}");
+    }
+}
+
+/// Lets `others` run until `first` has ended.
+async fn while_others<T>(first: impl Future<Output = T>, others: impl Future<Output = ()>) -> T {
+    match future::select(Box::pin(first), Box::pin(others)).await {
+        Either::Left((ended, _)) => ended,
+        Either::Right(_) => panic!("the others go on"),
+    }
+}
+
+/// How often an owner changes an object while another works on it.
+const CHANGES: usize = 60;
+
+#[tokio::test]
+async fn a_change_of_tags_replaces_those_that_allowed_it() {
+    let (node, client) = a_bucket().await;
+    let key = a_user(&node, &denied("s3:*ObjectTagging", "s3:ExistingObjectTag/locked", "yes")).await;
+    let user = node.s3_with(&key);
+    let tagging = |key| Tagging::builder().tag_set(tag(key, "yes")).build().expect("a set");
+    let set = |client: &Client, key| {
+        client.put_object_tagging().bucket(BUCKET).key("k").tagging(tagging(key)).send()
+    };
+    put(&client, "k", "v").await;
+    let owner = async {
+        for _ in 0..CHANGES {
+            set(&client, "locked").await.expect("locked");
+            for _ in 0..3 {
+                let tags = client.get_object_tagging().bucket(BUCKET).key("k").send().await.expect("tags");
+                assert_eq!(tags.tag_set()[0].key(), "locked", "nothing replaces these tags");
+            }
+            assert_eq!(code(set(user.sdk(), "mine").await), is(403, "AccessDenied"));
+            set(&client, "open").await.expect("unlocked");
+        }
+    };
+    let others = async {
+        loop {
+            let deleted = user.sdk().delete_object_tagging().bucket(BUCKET).key("k").send();
+            // Each of them is answered as it is judged: allowed, denied, or too often changed.
+            let _ = future::join(set(user.sdk(), "mine"), deleted).await;
+        }
+    };
+    while_others(owner, others).await;
+}
+
+#[tokio::test]
+async fn what_may_not_be_read_is_not_copied_when_it_takes_the_place_of_what_may() {
+    let (node, client) = a_bucket().await;
+    let key = a_user(&node, &denied("s3:GetObject*", "s3:ExistingObjectTag/class", "secret")).await;
+    let user = node.s3_with(&key);
+    let store = async |class: &str| {
+        let put = client.put_object().bucket(BUCKET).key("k").tagging(format!("class={class}"));
+        put.body(class.as_bytes().to_vec().into()).send().await.expect("an object");
+    };
+    store("public").await;
+    let owner = async {
+        for _ in 0..CHANGES {
+            store("secret").await;
+            store("public").await;
+        }
+    };
+    let source = format!("{BUCKET}/k");
+    let others = async {
+        loop {
+            let copy = user.sdk().copy_object().bucket(BUCKET).key("copy").copy_source(&source);
+            let copy = copy.tagging_directive(TaggingDirective::Replace);
+            if copy.send().await.is_ok() {
+                assert_eq!(get(&client, "copy").await, b"public");
+            }
+            let attributes = user.sdk().get_object_attributes().bucket(BUCKET).key("k");
+            let attributes = attributes.object_attributes(ObjectAttributes::Etag);
+            if let Ok(attributes) = attributes.send().await {
+                assert_eq!(
+                    attributes.e_tag(),
+                    Some("4c9184f37cff01bcdc32dc486ec36961"),
+                    "that of \"public\""
+                );
+            }
+        }
+    };
+    while_others(owner, others).await;
 }

@@ -14,6 +14,11 @@ use crate::auth::{AuthType, Caller};
 use crate::protocol::query::Query;
 use crate::source::Source;
 
+/// The header that names the source of a copy.
+const COPY_SOURCE: &str = "x-amz-copy-source";
+/// The header that says whether a copy keeps its source's tags.
+pub(crate) const TAGGING_DIRECTIVE: &str = "x-amz-tagging-directive";
+
 /// The thing that a decision waits for, as a condition asks for what it alone says. Later ones come after the
 /// earlier are there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -38,7 +43,8 @@ pub(crate) struct FactKinds {
     pub(crate) guards: bool,
     /// Whether it is about an object that is there, whose tags count.
     pub(crate) has_existing_tags: bool,
-    /// Whether its document gives an object's tags, or a bucket's location.
+    /// Whether its document, or the source of a copy, gives an object's tags, or its document a bucket's
+    /// location.
     pub(crate) has_document: bool,
 }
 
@@ -64,16 +70,16 @@ pub(crate) enum DocumentFacts<'a> {
     Location(&'a str),
 }
 
+impl FactKinds {
+    /// Those of a request without any.
+    pub(super) const NONE: Self =
+        Self { lists: false, creates: None, guards: false, has_existing_tags: false, has_document: false };
+}
+
 impl<'a> Facts<'a> {
     /// Those in headers alone.
     pub(crate) const fn of(headers: &'a HeaderMap) -> Self {
-        let kinds = FactKinds {
-            lists: false,
-            creates: None,
-            guards: false,
-            has_existing_tags: false,
-            has_document: false,
-        };
+        let kinds = FactKinds::NONE;
         Self { headers, query: None, kinds, version: None, guard: None, existing_tags: None, document: None }
     }
 
@@ -85,6 +91,21 @@ impl<'a> Facts<'a> {
     /// The same about an object that is there, whose tags count.
     pub(crate) const fn about_object(self) -> Self {
         Self { kinds: FactKinds { has_existing_tags: true, ..self.kinds }, ..self }
+    }
+
+    /// The same about a write whose tags are read later: in its document, or at the source of a copy.
+    pub(crate) const fn awaiting_document(self) -> Self {
+        Self { kinds: FactKinds { has_document: true, ..self.kinds }, ..self }
+    }
+
+    /// The same about a request that has these kinds of facts.
+    pub(super) const fn of_kinds(self, kinds: FactKinds) -> Self {
+        Self { kinds, ..self }
+    }
+
+    /// Which kinds of facts the request has.
+    pub(super) const fn kinds(&self) -> FactKinds {
+        self.kinds
     }
 
     /// The same about a version.
@@ -120,22 +141,25 @@ impl<'a> Facts<'a> {
         self.version.map_or_else(|| self.parameter("versionId"), Values::from)
     }
 
-    /// The source of a copy, `bucket/key`, without what is escaped in the header.
+    /// The source of a copy, `bucket/key`, without its version and without what is escaped in the header.
     fn copy_source(&self) -> Values<'_> {
-        let Some(value) = self.headers.get("x-amz-copy-source") else { return Values::Absent };
-        let decoded = percent_decode_str(std::str::from_utf8(value.as_bytes()).unwrap_or_default());
-        let decoded = decoded.decode_utf8_lossy();
+        let Some(value) = self.headers.get(COPY_SOURCE) else { return Values::Absent };
+        let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
+        let (path, _) = text.split_once("?versionId=").unwrap_or((text, ""));
+        let decoded = percent_decode_str(path).decode_utf8_lossy();
         Values::from(decoded.strip_prefix('/').unwrap_or(&decoded).to_owned())
     }
 
-    /// The tags that the request gives to an object, by its header or its document; `None` where the document
-    /// is not read yet.
+    /// The tags that the request gives to an object, by its header, its document or what it copies; `None`
+    /// where the last two are not read yet.
     fn request_tags(&self) -> Option<Vec<(Cow<'_, str>, Cow<'_, str>)>> {
         match self.document {
             Some(DocumentFacts::Tags(tags)) => {
                 Some(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
             }
             None if self.kinds.has_document => None,
+            // A copy that keeps its source's tags has no use for its header.
+            None if copy_keeps_tags(self.headers) => Some(Vec::new()),
             Some(DocumentFacts::Location(_)) | None => {
                 let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
                 let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -150,6 +174,12 @@ impl<'a> Facts<'a> {
 fn value_of<'a>(tags: &'a [Tag], key: &str) -> Values<'a> {
     let found = tags.iter().find(|tag| tag.key == key);
     found.map_or(Values::Absent, |tag| Values::from(tag.value.as_str()))
+}
+
+/// Whether a request copies an object with the tags that its source has.
+pub(crate) fn copy_keeps_tags(headers: &HeaderMap) -> bool {
+    let is_replaced = || headers.get(TAGGING_DIRECTIVE).is_some_and(|directive| directive == "REPLACE");
+    headers.contains_key(COPY_SOURCE) && !is_replaced()
 }
 
 /// URL query text, in which a plus sign is a blank.

@@ -10,3 +10,6 @@ pub(super) const RIGHTS_USUAL: usize = 4096;
 pub(super) const RIGHTS_PARTS: usize = 8;
 /// Actions that a request has: that of its operation, a read, an access control list, ownership.
 pub(crate) const ACTIONS_MAX: usize = 4;
+/// Times that a request is judged whose object gets other tags meanwhile. One lasts a few milliseconds: after
+/// eight its client is asked to try again.
+pub(super) const JUDGEMENTS_MAX: usize = 8;

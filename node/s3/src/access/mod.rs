@@ -8,6 +8,7 @@
 //! the object's tags, or by the document, is taken where those are read, for callers alone whose policies
 //! name them.
 
+pub(crate) mod again;
 mod denial;
 pub(crate) mod facts;
 pub(crate) mod limits;
@@ -17,15 +18,16 @@ use std::sync::Arc;
 
 use http::HeaderMap;
 use sherd_core::config::public_access::PublicAccessBlock;
-use sherd_core::record::Tag;
+use sherd_core::record::{ObjectTags, Tag};
 use sherd_policy::{Identity, KeyName, Resource, Rights, Verdict};
 use sherd_store::object::{BucketRef, Error, LookupError, MissingResource, ObjectName};
 
 use super::auth::{Caller, Credential};
+use super::protocol::code::Code;
 use super::protocol::refusal::Refusal;
 use super::source::Source;
 
-use facts::{AwaitedFacts, Facts, Origin, RequestFacts};
+use facts::{AwaitedFacts, FactKinds, Facts, Origin, RequestFacts};
 use limits::ACTIONS_MAX;
 use rights::KeptRights;
 
@@ -35,6 +37,8 @@ pub use rights::Authorizer;
 pub(crate) const LIST: &str = "s3:ListBucket";
 /// The action of a read of an object: what a copy does to its source.
 pub(crate) const READ_OBJECT: &str = "s3:GetObject";
+/// The action of a read of an object's attributes, beside that of the object.
+pub(crate) const READ_ATTRIBUTES: &str = "s3:GetObjectAttributes";
 /// The action of the deletion of an object: what a batch does to each of its keys.
 pub(crate) const DELETE_OBJECT: &str = "s3:DeleteObject";
 /// The action of a read of an object's tags: what a copy that keeps them does to its source, and what a read
@@ -52,7 +56,7 @@ const OF_VERSIONS: [(&str, &str); 8] = [
     (READ_TAGS, "s3:GetObjectVersionTagging"),
     (WRITE_TAGS, "s3:PutObjectVersionTagging"),
     ("s3:DeleteObjectTagging", "s3:DeleteObjectVersionTagging"),
-    ("s3:GetObjectAttributes", "s3:GetObjectVersionAttributes"),
+    (READ_ATTRIBUTES, "s3:GetObjectVersionAttributes"),
     ("s3:GetObjectAcl", "s3:GetObjectVersionAcl"),
     ("s3:PutObjectAcl", "s3:PutObjectVersionAcl"),
 ];
@@ -93,6 +97,8 @@ pub struct Access {
     /// The facts that the decision on the operation waits for, and the actions that wait.
     awaited: AwaitedFacts,
     pending: [Option<&'static str>; ACTIONS_MAX],
+    /// The kinds of facts that the operation has.
+    kinds: FactKinds,
     /// Whether the decision on the operation depends on the tags of its object.
     depends_on_tags: bool,
 }
@@ -113,6 +119,7 @@ impl Access {
             account: PublicAccessBlock::NONE,
             awaited: AwaitedFacts::Nothing,
             pending: [None; ACTIONS_MAX],
+            kinds: FactKinds::NONE,
             depends_on_tags: false,
         }
     }
@@ -209,6 +216,7 @@ impl Access {
         facts: Facts<'_>,
     ) -> Result<(), Refusal> {
         self.awaited = AwaitedFacts::Nothing;
+        self.kinds = facts.kinds();
         for (place, action) in actions.into_iter().enumerate() {
             let Some(action) = action else { continue };
             let awaited = self.check_awaiting(action, resource, facts)?;
@@ -221,16 +229,44 @@ impl Access {
         Ok(())
     }
 
-    /// Judges the actions that wait, by more facts. Those that are still missing count as absent.
+    /// Judges the actions that wait, by more facts. Those of the operation that are still missing count as
+    /// absent.
     ///
     /// # Errors
     /// AccessDenied.
     pub(crate) fn settle(&mut self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
-        for action in std::mem::take(&mut self.pending).into_iter().flatten() {
-            self.check(action, resource, facts)?;
-        }
+        self.settled_by(resource, facts)?;
+        self.pending = [None; ACTIONS_MAX];
         self.awaited = AwaitedFacts::Nothing;
         Ok(())
+    }
+
+    /// As [`Self::settle`], but the actions wait on: for other facts, if these turn out to have changed.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn settled_by(&self, resource: Resource<'_>, facts: Facts<'_>) -> Result<(), Refusal> {
+        let mut pending = self.pending.into_iter().flatten();
+        pending.try_for_each(|action| self.check(action, resource, facts.of_kinds(self.kinds)))
+    }
+
+    /// Asks whether the caller may do `action` to an object with these tags, which are decoded only where the
+    /// decision depends on them.
+    ///
+    /// # Errors
+    /// AccessDenied.
+    pub(crate) fn check_tagged(
+        &self,
+        action: &'static str,
+        resource: Resource<'_>,
+        facts: Facts<'_>,
+        tags: &ObjectTags,
+    ) -> Result<(), Refusal> {
+        if self.check_awaiting(action, resource, facts.about_object())? == AwaitedFacts::Nothing {
+            return Ok(());
+        }
+        let tags = tags.decode().map_err(|_| Refusal::new(Code::InternalError))?;
+        self.check(action, resource, facts.with_existing_tags(&tags))
     }
 
     /// The facts that the decision on the operation waits for.

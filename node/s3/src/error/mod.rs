@@ -142,6 +142,7 @@ fn to_s3(error: Error, release_grace: Duration) -> Refusal {
         Error::PreconditionFailed { header } => {
             Refusal::new(Code::PreconditionFailed).with("Condition", header)
         }
+        Error::TagsChanged => Refusal::new(Code::ServiceUnavailable),
         Error::NotModified { etag, modified_ms, attributes } => not_modified(&etag, modified_ms, &attributes),
         Error::BucketAlreadyOwnedByYou => Refusal::new(Code::BucketAlreadyOwnedByYou),
         Error::BucketNotEmpty => Refusal::new(Code::BucketNotEmpty),

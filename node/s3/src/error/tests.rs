@@ -41,6 +41,7 @@ fn is_in_the_table(error: &Error) {
             | BodyError::Stream(_),
         )
         | Error::PreconditionFailed { .. }
+        | Error::TagsChanged
         | Error::NotModified { .. }
         | Error::BucketAlreadyOwnedByYou
         | Error::BucketNotEmpty
@@ -94,6 +95,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
             304,
         ),
         (Error::BucketAlreadyOwnedByYou, "BucketAlreadyOwnedByYou", 409),
+        (Error::TagsChanged, "ServiceUnavailable", 503),
         (Error::BucketNotEmpty, "BucketNotEmpty", 409),
         (Error::BucketBusy, "OperationAborted", 409),
         (UnavailableReason::Quorum.into(), "SlowDown", 503),

@@ -24,6 +24,7 @@ pub(crate) fn of_read(headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
         if_none_match: etags(headers, &IF_NONE_MATCH, Comparison::Weak)?,
         if_modified_since: date(headers, &IF_MODIFIED_SINCE),
         if_unmodified_since: date(headers, &IF_UNMODIFIED_SINCE),
+        tags: None,
     })
 }
 
@@ -38,6 +39,7 @@ pub(crate) fn of_copy_source(headers: &HeaderMap) -> Result<ReadConditions, Refu
         if_none_match: etags(headers, &name("x-amz-copy-source-if-none-match"), Comparison::Weak)?,
         if_modified_since: date(headers, &name("x-amz-copy-source-if-modified-since")),
         if_unmodified_since: date(headers, &name("x-amz-copy-source-if-unmodified-since")),
+        tags: None,
     })
 }
 

@@ -4,17 +4,18 @@
 
 use http::header::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
+use sherd_core::record::Tag;
 
 use crate::access::facts::{AwaitedFacts, Facts};
 use crate::access::{self, Access, READ_OBJECT, RightsError, of_version};
 use crate::error::{Failure, Outcome};
 use crate::gateway::Gateway;
-use crate::header::typed;
+use crate::header::{conditions, tagging, typed};
 use crate::names;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Target;
-use sherd_store::object::{BucketRef, Error, ObjectName};
+use sherd_store::object::{BucketRef, Error, ObjectName, ReadConditions};
 
 const NAME: &str = "x-amz-copy-source";
 /// Which version was copied.
@@ -51,9 +52,32 @@ pub(crate) struct ReadableSource {
     pub(crate) source: CopySource,
     /// The rights of the caller there, which cover the read of it.
     pub(crate) access: Access,
+    /// The tags that decided: what is copied has to have them. `None`: no decision depends on them.
+    pub(crate) tags: Option<Vec<Tag>>,
 }
 
 impl ReadableSource {
+    /// The tags of the source, which decide.
+    ///
+    /// # Errors
+    /// As the store answers, as the caller may see it.
+    pub(crate) async fn deciding_tags(&mut self, gateway: &Gateway) -> Outcome<&[Tag]> {
+        if self.tags.is_none() {
+            let tags = gateway.objects.tags(&self.source.name).await;
+            self.tags = Some(tags.map_err(|error| self.shown(error))?);
+        }
+        Ok(self.tags.as_deref().unwrap_or_default())
+    }
+
+    /// The conditions on what is copied: those of the request, and that it has the tags that decided.
+    ///
+    /// # Errors
+    /// As [`conditions::of_copy_source`].
+    pub(crate) fn conditions(&self, headers: &HeaderMap) -> Result<ReadConditions, Refusal> {
+        let tags = self.tags.as_deref().map(tagging::encoded).transpose()?;
+        Ok(ReadConditions { tags, ..conditions::of_copy_source(headers)? })
+    }
+
     /// The error of a copy, as its caller may see it.
     pub(crate) fn shown(&self, error: Error) -> Failure {
         match self.access.shown(self.source.name.bucket.name().as_str(), error) {
@@ -92,19 +116,21 @@ pub(crate) async fn readable(
         Err(RightsError::Store(error)) => return Err(error.into()),
         Err(RightsError::Undecodable) => return Err(Refusal::new(Code::ServiceUnavailable).into()),
     };
-    let found = ReadableSource { source, access };
-    check_read(gateway, headers, &found).await?;
+    let mut found = ReadableSource { source, access, tags: None };
+    check_read(gateway, headers, &mut found).await?;
     Ok(found)
 }
 
 /// Checks that the caller may read the source; by its tags where the decision waits for them.
-async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &ReadableSource) -> Outcome<()> {
-    let ReadableSource { source, access } = found;
-    let (action, object) = (of_version(READ_OBJECT, source.null_version), access::object(&source.name));
-    let facts = Facts::of(headers).with_version(source.null_version.then_some("null")).about_object();
-    if access.check_awaiting(action, object, facts)? == AwaitedFacts::Tags {
-        let tags = gateway.objects.tags(&source.name).await.map_err(|error| found.shown(error))?;
-        access.check(action, object, facts.with_existing_tags(&tags))?;
+async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &mut ReadableSource) -> Outcome<()> {
+    let null_version = found.source.null_version;
+    let action = of_version(READ_OBJECT, null_version);
+    let facts = Facts::of(headers).with_version(null_version.then_some("null")).about_object();
+    let awaited = found.access.check_awaiting(action, access::object(&found.source.name), facts)?;
+    if awaited == AwaitedFacts::Tags {
+        found.deciding_tags(gateway).await?;
+        let facts = facts.with_existing_tags(found.tags.as_deref().unwrap_or_default());
+        found.access.check(action, access::object(&found.source.name), facts)?;
     }
     Ok(())
 }

@@ -83,6 +83,14 @@ pub(crate) fn given(tags: &ObjectTags) -> Result<Vec<Tag>, Refusal> {
     tags.decode().map_err(|_| Refusal::new(Code::InternalError))
 }
 
+/// Tags of an object in their stored form.
+///
+/// # Errors
+/// InternalError where they cannot be those of an object.
+pub(crate) fn encoded(tags: &[Tag]) -> Result<ObjectTags, Refusal> {
+    ObjectTags::encode(tags).map_err(|_| Refusal::new(Code::InternalError))
+}
+
 fn may_be_given(
     tags: ObjectTags,
     facts: Facts<'_>,

@@ -3,15 +3,14 @@
 use http::{HeaderMap, HeaderValue, StatusCode};
 use s3s::dto::CopyPartResult;
 
+use crate::access::Access;
+use crate::access::again::judged;
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
 use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::protocol::refusal::Refusal;
-use crate::request::Request;
-use crate::{
-    Gateway, body, header::checksum, header::conditions, header::copy_source, header::range,
-    header::timestamp, names,
-};
+use crate::request::{Request, Target};
+use crate::{Gateway, body, header::checksum, header::copy_source, header::range, header::timestamp, names};
 use sherd_store::object::{CopyPart, ObjectName, PartName, WriteOutcome};
 
 pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
@@ -26,18 +25,29 @@ pub(crate) async fn upload(gateway: &Gateway, request: Request<'_>) -> Outcome<R
 }
 
 pub(crate) async fn upload_copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    let (headers, access, target) = (&request.headers, &request.access, &request.target);
+    let number = request.parameter("partNumber");
+    let upload = request.text("uploadId").unwrap_or_default();
+    let Request { target, headers, access, .. } = request;
+    let part =
+        number.and_then(|number| part_name(target.clone().object(), &upload, number.unwrap_or_default()));
+    judged(|| copy_part(gateway, &target, &headers, &access, part.clone())).await
+}
+
+async fn copy_part(
+    gateway: &Gateway,
+    target: &Target,
+    headers: &HeaderMap,
+    access: &Access,
+    part: Result<PartName, Refusal>,
+) -> Outcome<Response> {
     let readable = copy_source::readable(gateway, headers, access, target).await?;
     let source = &readable.source;
-    let number = request.parameter("partNumber")?.unwrap_or_default();
-    let upload = request.text("uploadId").unwrap_or_default();
-    let Request { target, headers, .. } = request;
     let range = headers.get("x-amz-copy-source-range").filter(|range| !range.is_empty());
     let copy = CopyPart {
-        part: part_name(target.object(), &upload, number)?,
+        part: part?,
         source: source.name.clone(),
         span: range::copy_span(range.map(HeaderValue::as_bytes))?,
-        source_conditions: conditions::of_copy_source(&headers)?,
+        source_conditions: readable.conditions(headers)?,
     };
     let written = gateway.objects.copy_part(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;

@@ -3,8 +3,10 @@
 use http::HeaderMap;
 use s3s::dto::CopyObjectResult;
 use sherd_core::record::{Attributes, ObjectTags};
+use sherd_core::register::call::ClientCall;
 
-use crate::access::facts::Facts;
+use crate::access::again::judged;
+use crate::access::facts::{AwaitedFacts, DocumentFacts, Facts, TAGGING_DIRECTIVE};
 use crate::access::{self, Access, READ_TAGS, WRITE_TAGS, of_version};
 use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
@@ -12,7 +14,7 @@ use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::header::copy_source::ReadableSource;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
-use crate::request::Request;
+use crate::request::{Request, Target};
 use crate::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
     header::tagging, header::timestamp, names,
@@ -21,27 +23,34 @@ use sherd_store::object::{CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let Request { target, headers, call, access, .. } = request;
-    let readable = copy_source::readable(gateway, &headers, &access, &target).await?;
-    let source = &readable.source;
-    let target = names::made(target.object())?;
-    let tags = match new_tags(&headers, &access, &target)? {
-        None if !may_copy_tags(&headers, &readable, &access, &target) => {
-            Some(without_tags(gateway, &readable).await?)
-        }
-        tags => tags,
-    };
+    judged(|| copy_once(gateway, &target, &headers, call, &access)).await
+}
+
+async fn copy_once(
+    gateway: &Gateway,
+    target: &Target,
+    headers: &HeaderMap,
+    call: Option<ClientCall>,
+    access: &Access,
+) -> Outcome<Response> {
+    let mut readable = copy_source::readable(gateway, headers, access, target).await?;
+    let target = names::made(target.clone().object())?;
+    let tags = new_tags(headers, access, &target)?;
+    if tags.is_none() {
+        check_kept_tags(gateway, headers, &mut readable, access, &target).await?;
+    }
     let copy = CopyRequest {
-        source: source.name.clone(),
-        source_conditions: conditions::of_copy_source(&headers)?,
+        source: readable.source.name.clone(),
+        source_conditions: readable.conditions(headers)?,
         tags,
         target,
-        conditions: conditions::of_write(&headers)?.in_call(call),
-        attributes: new_attributes(&headers)?,
-        checksum: checksum::algorithm_header(&headers)?,
+        conditions: conditions::of_write(headers)?.in_call(call),
+        attributes: new_attributes(headers)?,
+        checksum: checksum::algorithm_header(headers)?,
     };
     let written = gateway.objects.copy(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
-    if source.null_version {
+    if readable.source.null_version {
         response.headers_mut().insert(copy_source::VERSION_ID, NULL);
     }
     Ok(response)
@@ -65,38 +74,63 @@ fn new_tags(
     access: &Access,
     target: &ObjectName,
 ) -> Result<Option<ObjectTags>, Refusal> {
-    const DIRECTIVE: &str = "x-amz-tagging-directive";
-    match headers.get(DIRECTIVE).map(http::HeaderValue::as_bytes) {
+    match headers.get(TAGGING_DIRECTIVE).map(http::HeaderValue::as_bytes) {
         None | Some(b"COPY") => Ok(None),
         Some(b"REPLACE") => tagging::permitted(headers, access, target).map(Some),
         Some(other) => {
             let value = String::from_utf8_lossy(other);
-            Err(Refusal::bad_argument("Unknown tagging directive.", DIRECTIVE, &value))
+            Err(Refusal::bad_argument("Unknown tagging directive.", TAGGING_DIRECTIVE, &value))
         }
     }
 }
 
-/// Whether the caller may read the tags of the source and give them to the copy.
+/// Judges a copy that keeps the tags of its source, by those where a decision depends on them.
+///
+/// # Errors
+/// AccessDenied, also where the caller may not copy tags and the source has some.
+async fn check_kept_tags(
+    gateway: &Gateway,
+    headers: &HeaderMap,
+    readable: &mut ReadableSource,
+    access: &Access,
+    target: &ObjectName,
+) -> Outcome<()> {
+    let is_decided = access.awaited() == AwaitedFacts::Nothing;
+    if is_decided && may_copy_tags(headers, readable, access, target) == Some(true) {
+        return Ok(());
+    }
+    let tags = readable.deciding_tags(gateway).await?;
+    let facts = Facts::of(headers).with_document(DocumentFacts::Tags(tags));
+    access.settled_by(access::object(target), facts)?;
+    if tags.is_empty() || may_copy_tags(headers, readable, access, target) == Some(true) {
+        Ok(())
+    } else {
+        Err(Refusal::new(Code::AccessDenied).into())
+    }
+}
+
+/// Whether the caller may read the tags of the source and give them to the copy. `None`: by tags that are not
+/// read yet.
 fn may_copy_tags(
     headers: &HeaderMap,
     readable: &ReadableSource,
     access: &Access,
     target: &ObjectName,
-) -> bool {
-    let ReadableSource { source, access: of_source } = readable;
+) -> Option<bool> {
+    let ReadableSource { source, access: of_source, tags } = readable;
     let read = of_version(READ_TAGS, source.null_version);
-    of_source.check(read, access::object(&source.name), Facts::of(headers)).is_ok()
-        && access.check(WRITE_TAGS, access::object(target), Facts::of(headers)).is_ok()
-}
-
-/// The tags of a copy whose caller may copy none: those of a source without tags. Tags that the source gets
-/// meanwhile are not copied.
-async fn without_tags(gateway: &Gateway, readable: &ReadableSource) -> Outcome<ObjectTags> {
-    let tags = gateway.objects.tags(&readable.source.name).await;
-    if tags.map_err(|error| readable.shown(error))?.is_empty() {
-        Ok(ObjectTags::default())
-    } else {
-        Err(Refusal::new(Code::AccessDenied).into())
+    let of_read = Facts::of(headers).with_version(source.null_version.then_some("null")).about_object();
+    let of_write = Facts::of(headers).awaiting_document();
+    let (of_read, of_write) = match tags {
+        Some(tags) => (of_read.with_existing_tags(tags), of_write.with_document(DocumentFacts::Tags(tags))),
+        None => (of_read, of_write),
+    };
+    let may_read = of_source.check_awaiting(read, access::object(&source.name), of_read);
+    let may_write = access.check_awaiting(WRITE_TAGS, access::object(target), of_write);
+    match (may_read, may_write) {
+        (Err(_), _) | (_, Err(_)) => Some(false),
+        (Ok(AwaitedFacts::Nothing), Ok(AwaitedFacts::Nothing)) => Some(true),
+        _ => None,
     }
 }
 
@@ -148,14 +182,14 @@ mod tests {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
             let copied = CopySource { name: source.clone(), null_version: false };
-            let readable = ReadableSource { source: copied, access: access.clone() };
+            let readable = ReadableSource { source: copied, access: access.clone(), tags: None };
             let may_copy = may_copy_tags(&headers, &readable, access, &target);
             let tags = new_tags(&headers, access, &target).map_err(|refusal| refusal.code);
             (tags.map(|tags| tags.map(|tags| tags.count())), may_copy)
         };
         let (given, directive) = (("x-amz-tagging", "a=1"), "x-amz-tagging-directive");
         for kept in [&[][..], &[given], &[(directive, "COPY"), given]] {
-            assert_eq!(tags(kept, &root), (Ok(None), true), "{kept:?}");
+            assert_eq!(tags(kept, &root), (Ok(None), Some(true)), "{kept:?}");
         }
         assert_eq!(tags(&[(directive, "REPLACE"), given], &root).0, Ok(Some(1)));
         assert_eq!(tags(&[(directive, "REPLACE")], &root).0, Ok(Some(0)));
@@ -166,8 +200,8 @@ mod tests {
         );
         let no_reader = Access::denying(READ_TAGS, &source);
         let no_writer = Access::denying(WRITE_TAGS, &target);
-        assert_eq!(tags(&[], &no_reader), (Ok(None), false));
-        assert_eq!(tags(&[], &no_writer), (Ok(None), false));
+        assert_eq!(tags(&[], &no_reader), (Ok(None), Some(false)));
+        assert_eq!(tags(&[], &no_writer), (Ok(None), Some(false)));
         assert_eq!(tags(&[(directive, "REPLACE"), given], &no_writer).0, Err(Code::AccessDenied));
         assert_eq!(tags(&[(directive, "REPLACE")], &no_writer).0, Ok(Some(0)));
     }

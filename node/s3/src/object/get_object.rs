@@ -150,12 +150,11 @@ impl GetRequest {
         let facts = Facts::of(&headers).with_version(wanted.version.then_some("null"));
         if access.depends_on_tags() {
             // Those of the version that was read: another than the one that was judged may be there by now.
-            let tags = info.tags.decode().map_err(|_| Refusal::new(Code::InternalError))?;
             let action = of_version(READ_OBJECT, wanted.version);
-            access.check(action, access::object(&name), facts.with_existing_tags(&tags))?;
+            access.check_tagged(action, access::object(&name), facts, &info.tags)?;
         }
         let action = of_version(READ_TAGS, wanted.version);
-        let may_read_tags = || access.check(action, access::object(&name), facts).is_ok();
+        let may_read_tags = || access.check_tagged(action, access::object(&name), facts, &info.tags).is_ok();
         if !info.tags.is_empty() && may_read_tags() {
             described.0.insert(TAGGING_COUNT, HeaderValue::from(u16::from(info.tags.count())));
         }

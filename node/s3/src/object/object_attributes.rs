@@ -12,6 +12,8 @@ use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 use sherd_core::limits::LIST_KEYS_MAX;
 use sherd_core::record::{Checksum as StoredChecksum, Checksums};
 
+use crate::access::facts::Facts;
+use crate::access::{self, READ_ATTRIBUTES, READ_OBJECT, of_version};
 use crate::answer::{self, NAMESPACE, NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::header::checksum_elements::ChecksummedContent;
@@ -26,13 +28,22 @@ const ATTRIBUTES: &str = "x-amz-object-attributes";
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, .. } = request;
+    let Request { target, headers, access, .. } = request;
     let max = typed::number(&headers, "x-amz-max-parts")?;
     let lines = lines(&headers)?;
     let after = typed::number(&headers, "x-amz-part-number-marker")?;
     let wanted = AttributeSelection::of(&lines)?;
     let page = PartsAsked::of(max, after)?;
-    let ObjectDescription { info, parts } = gateway.objects.describe(target.object()).await?;
+    let name = target.object();
+    let ObjectDescription { info, parts } = gateway.objects.describe(name.clone()).await?;
+    if access.depends_on_tags() {
+        // Those of the version that was read: another than the one that was judged may be there by now.
+        let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
+        for action in [READ_OBJECT, READ_ATTRIBUTES] {
+            let action = of_version(action, null_version);
+            access.check_tagged(action, access::object(&name), facts, &info.tags)?;
+        }
+    }
     let bare: Checksums =
         info.checksums.iter().map(|sum| StoredChecksum { composite_of: None, ..sum.clone() }).collect();
     let whole = ChecksummedContent {

@@ -4,19 +4,27 @@ use http::{HeaderMap, StatusCode};
 use s3s::dto::GetObjectTaggingOutput;
 use sherd_core::record::ObjectTags;
 
-use crate::access;
+use crate::access::again::judged;
 use crate::access::facts::{AwaitedFacts, DocumentFacts, Facts};
+use crate::access::{self, Access, READ_TAGS};
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::error::Outcome;
 use crate::gateway::Gateway;
 use crate::header::tagging;
-use crate::protocol::code::Code;
-use crate::protocol::refusal::Refusal;
 use crate::request::Request;
+use sherd_store::object::ObjectName;
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let tags = gateway.objects.tags(&request.target.object()).await?;
+    let Request { target, headers, access, .. } = request;
+    let name = target.object();
+    let tags = gateway.objects.tags(&name).await?;
+    if access.depends_on_tags() {
+        // Those that are shown: others than the ones that were judged may be there by now.
+        let action = access::of_version(READ_TAGS, null_version);
+        let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
+        access.check(action, access::object(&name), facts.with_existing_tags(&tags))?;
+    }
     let tag_set = tags.into_iter().map(tagging::shown).collect();
     let response = answer::document(&GetObjectTaggingOutput { tag_set, version_id: None })?;
     Ok(of_version(response, null_version))
@@ -24,24 +32,40 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    let Request { target, headers, mut access, payload, .. } = request;
+    let Request { target, headers, access, payload, .. } = request;
     let tags = tagging::of_document(payload.into_document())?;
-    let name = target.object();
-    if access.awaited() != AwaitedFacts::Nothing {
-        let given = tags.decode().map_err(|_| Refusal::new(Code::InternalError))?;
-        let existing = gateway.objects.tags(&name).await?;
-        let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
-        let facts = facts.with_existing_tags(&existing).with_document(DocumentFacts::Tags(&given));
-        access.settle(access::object(&name), facts)?;
-    }
-    gateway.objects.set_tags(&name, tags).await?;
+    change(gateway, &target.object(), &tags, &headers, null_version, &access).await?;
     Ok(of_version(answer::empty(StatusCode::OK, HeaderMap::new()), null_version))
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let null_version = request.names_null_version();
-    gateway.objects.set_tags(&request.target.object(), ObjectTags::default()).await?;
+    let Request { target, headers, access, .. } = request;
+    change(gateway, &target.object(), &ObjectTags::default(), &headers, null_version, &access).await?;
     Ok(of_version(answer::no_content(), null_version))
+}
+
+/// Gives an object tags in place of others: of those alone that decided, where a decision depends on them.
+async fn change(
+    gateway: &Gateway,
+    name: &ObjectName,
+    tags: &ObjectTags,
+    headers: &HeaderMap,
+    null_version: bool,
+    access: &Access,
+) -> Outcome<()> {
+    judged(|| async {
+        let mut decided_by = None;
+        if access.awaited() != AwaitedFacts::Nothing {
+            let (given, existing) = (tagging::given(tags)?, gateway.objects.tags(name).await?);
+            let facts = Facts::of(headers).with_version(null_version.then_some("null"));
+            let facts = facts.with_existing_tags(&existing).with_document(DocumentFacts::Tags(&given));
+            access.settled_by(access::object(name), facts)?;
+            decided_by = Some(tagging::encoded(&existing)?);
+        }
+        Ok(gateway.objects.set_tags(name, tags.clone(), decided_by).await?)
+    })
+    .await
 }
 
 fn of_version(mut response: Response, null_version: bool) -> Response {

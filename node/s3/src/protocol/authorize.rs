@@ -23,7 +23,7 @@ use super::inner::Inner;
 use super::limits::CALLER_LOOKUPS_MAX;
 use super::query::Query;
 use super::refusal::Refusal;
-use crate::access::facts::{DocumentFacts, Facts};
+use crate::access::facts::{DocumentFacts, Facts, copy_keeps_tags};
 use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::auth::Caller;
 use crate::error::{self, Failure};
@@ -45,8 +45,10 @@ pub(super) struct AskedOperation<'a> {
 impl AskedOperation<'_> {
     fn facts(&self) -> Facts<'_> {
         let facts = Facts::of_head(self.headers, self.query, actions::fact_kinds(self.operation));
+        let keeps_tags = self.operation == Operation::CopyObject && copy_keeps_tags(self.headers);
         match self.form_tags {
             Some(tags) => facts.with_document(DocumentFacts::Tags(tags)),
+            None if keeps_tags => facts.awaiting_document(),
             None => facts,
         }
     }

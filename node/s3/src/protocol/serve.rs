@@ -169,9 +169,9 @@ impl Inner {
         if request.access.is_unlimited() || !actions::is_of_existing_object(operation) {
             return self.operations.run(operation, request).await;
         }
-        // PutObjectTagging is judged where its document is read.
+        // A change of tags is judged where it is made.
         let waits = request.access.awaited() == AwaitedFacts::Tags;
-        if waits && operation != Operation::PutObjectTagging {
+        if waits && !matches!(operation, Operation::PutObjectTagging | Operation::DeleteObjectTagging) {
             Box::pin(self.settle(operation, &mut request)).await?;
         }
         let (access, bucket) = (request.access.clone(), request.target.bucket_name().to_owned());

@@ -1,7 +1,7 @@
 //! Conditions on reads and writes, judged on what a register holds; and how a write under conditions is
 //! recognised when its client sends it again.
 
-use sherd_core::record::{ConditionalChange, Content, Object};
+use sherd_core::record::{ConditionalChange, Content, Object, ObjectTags};
 
 use super::{Error, EtagMatch, MissingResource, ReadConditions, Result, WriteConditions, WriteOutcome};
 
@@ -78,6 +78,9 @@ pub(super) fn judge_write(conditions: &WriteConditions, object: Option<&Object>)
 /// Judges a read's conditions in the order of RFC 9110, section 13.2.2: an entity tag that is
 /// asked for decides alone, times only where no tag was given.
 pub(super) fn judge_read(conditions: &ReadConditions, content: &Content, modified_ms: u64) -> Result<()> {
+    if conditions.tags.as_ref().is_some_and(|tags| *tags != ObjectTags::of(&content.entries)) {
+        return Err(Error::TagsChanged);
+    }
     let etag = content.etag.as_str();
     let modified = modified_ms / 1000;
     if let Some(wanted) = &conditions.if_match {

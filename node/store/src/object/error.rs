@@ -25,6 +25,9 @@ pub enum Error {
         /// The header that failed.
         header: &'static str,
     },
+    /// The version has other tags than the request named: those that decided on it.
+    #[error("the object has other tags by now")]
+    TagsChanged,
     /// The reader has this version already (304).
     #[error("not modified")]
     NotModified {

@@ -237,13 +237,19 @@ impl Objects {
         tags::of(&self.inner.under, name).await
     }
 
-    /// Gives an object other tags, or removes them. Nothing else of it changes.
+    /// Gives an object other tags, or removes them. Nothing else of it changes. With `replaced`, it may have
+    /// no tags but those until then.
     ///
     /// # Errors
-    /// [`MissingResource::Key`] for a key without an object; any of [`Error`]; nothing changed unless it is
-    /// `OutcomeUnknown`.
-    pub async fn set_tags(&self, name: &ObjectName, tags: ObjectTags) -> Result<()> {
-        tags::set(&self.inner.under, name, tags).await
+    /// [`MissingResource::Key`] for a key without an object, [`Error::TagsChanged`]; any of [`Error`];
+    /// nothing changed unless it is `OutcomeUnknown`.
+    pub async fn set_tags(
+        &self,
+        name: &ObjectName,
+        tags: ObjectTags,
+        replaced: Option<ObjectTags>,
+    ) -> Result<()> {
+        tags::set(&self.inner.under, name, tags, replaced).await
     }
 
     /// Lists buckets by name: those that begin with `prefix` and come behind `after`.

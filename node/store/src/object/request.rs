@@ -81,6 +81,8 @@ pub struct ReadConditions {
     pub if_modified_since: Option<u64>,
     /// The version must not be newer, or 412.
     pub if_unmodified_since: Option<u64>,
+    /// The version must have these tags, or [`super::Error::TagsChanged`].
+    pub tags: Option<ObjectTags>,
 }
 
 /// A checksum that the client announced.

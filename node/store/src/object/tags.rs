@@ -14,6 +14,8 @@ use crate::register::{Inline, Proposal, QuorumRow, Writer};
 enum TaggingRefusal {
     /// The object has these tags.
     Same,
+    /// It has other ones than the change was to replace.
+    Changed,
     /// The key has no current version.
     Missing,
 }
@@ -27,21 +29,35 @@ pub(super) async fn of(under: &BucketRegisters, name: &ObjectName) -> Result<Vec
     tags.map_err(|error| Error::Internal { what: format!("the tags of an object: {error}") })
 }
 
-/// Gives an object other tags.
-pub(super) async fn set(under: &BucketRegisters, name: &ObjectName, tags: ObjectTags) -> Result<()> {
+/// Gives an object other tags, in place of `replaced` where those are named.
+pub(super) async fn set(
+    under: &BucketRegisters,
+    name: &ObjectName,
+    tags: ObjectTags,
+    replaced: Option<ObjectTags>,
+) -> Result<()> {
     let route = under.route(name).await?;
     let ticket = under.registers.begin_at(&route);
     let decide = move |state: Option<&State>| {
         let object = state.and_then(State::object).ok_or(TaggingRefusal::Missing)?;
         let (_, content) = object.current().ok_or(TaggingRefusal::Missing)?;
-        if ObjectTags::of(&content.entries) == tags {
+        let existing = ObjectTags::of(&content.entries);
+        // First: the change itself may have made them, by a proposal whose outcome was not known.
+        if existing == tags {
             return Err(TaggingRefusal::Same);
+        }
+        if replaced.as_ref().is_some_and(|replaced| *replaced != existing) {
+            return Err(TaggingRefusal::Changed);
         }
         let tagged = history::tag(object, &tags);
         Ok(Proposal { inline: Inline::Kept, ..Proposal::of(State::Object(tagged)) })
     };
     match under.change_or(name.bucket.name(), &route, ticket, Writer::new(decide)).await? {
         Ok(()) | Err(TaggingRefusal::Same) => Ok(()),
+        Err(TaggingRefusal::Changed) => Err(Error::TagsChanged),
         Err(TaggingRefusal::Missing) => Err(MissingResource::Key.into()),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -80,7 +80,7 @@ async fn tags_survive_a_heal_of_shards_and_of_a_row() {
         let away = node.volumes.all()[1].id();
         let lost = || Fate::Instead(Err(Error::Unreachable { reason: "away".to_owned() }));
         says(&script.accepts, move |volume, _| if volume == away { lost() } else { Fate::Through });
-        gateway.objects().set_tags(&name(key), tags.clone()).await.expect("tagged");
+        gateway.objects().set_tags(&name(key), tags.clone(), None).await.expect("tagged");
         drop(gateway);
         assert_eq!(heal_row(&node.workers.deps, &register).await, HealOutcome::Whole);
         if length > 1_000 {
