@@ -1,8 +1,7 @@
 //! The state that every operation works on.
 
-use sherd_core::id::ObjectKey;
 use sherd_store::iam::Iam;
-use sherd_store::object::{BucketRef, Objects};
+use sherd_store::object::Objects;
 
 /// The region that S3 calls by no name.
 pub(super) const REGION_DEFAULT: &str = "us-east-1";
@@ -25,13 +24,5 @@ impl Gateway {
     /// Serves `objects` and the account as a region.
     pub fn new(objects: Objects, iam: Iam, region: impl Into<String>) -> Self {
         Self { objects, iam, region: region.into() }
-    }
-
-    /// Looks up a bucket that a request names beside its own.
-    pub(crate) async fn bucket(&self, name: ObjectKey) -> BucketRef {
-        match self.objects.remembered_bucket(&name) {
-            Some(view) => view.into(),
-            None => Box::pin(self.objects.bucket_of_request(name)).await,
-        }
     }
 }

@@ -1,9 +1,10 @@
 //! The policy of a bucket: put, shown as it was put, deleted, its status, and each way to be refused.
 
-use aws_sdk_s3::types::PublicAccessBlockConfiguration;
+use aws_sdk_s3::types::{Delete, ObjectIdentifier, PublicAccessBlockConfiguration};
 
 use super::wire::RawAnswer;
 use super::*;
+use crate::harness::raw::Raw;
 use crate::harness::users::AccessKey;
 
 /// A policy that lets everyone read the objects of a bucket.
@@ -77,6 +78,45 @@ async fn an_anonymous_reader_chooses_no_header_of_the_answer() {
     }
     let head = anonymous.sdk().head_object().bucket(BUCKET).key("k").response_content_type("text/html");
     assert_eq!(refused(head.send().await).status, 400);
+}
+
+#[tokio::test]
+async fn a_batch_that_outlives_its_bucket_has_no_rights_in_the_next_of_that_name() {
+    let (node, client) = a_bucket().await;
+    let_in_the_public(&client).await;
+    let policy = public(BUCKET).replace("GetObject", "DeleteObject");
+    client.put_bucket_policy().bucket(BUCKET).policy(policy).send().await.expect("a policy");
+    // A long document has the time that the bucket needs to be deleted and made again.
+    let document = format!("<Delete>{}<Object><Key>k</Key></Object></Delete>", " ".repeat(640 << 10));
+    let host = node.endpoint.strip_prefix("http://").expect("plain HTTP");
+    let head = format!(
+        "POST /{BUCKET}?delete HTTP/1.1\r\nHost: {host}\r\nContent-Length: {}\r\nExpect: 100-continue\r\n\
+         Content-MD5: rT3ViaM4MrTYzUmCfrj2UA==\r\n\r\n",
+        document.len()
+    );
+    let mut stranger = Raw::idle(&node.endpoint).await;
+    stranger.body(head.as_bytes()).await.expect("a new connection takes a head");
+    assert_eq!(stranger.head().await.expect("an answer").status, 100, "it was let in");
+    client.delete_bucket().bucket(BUCKET).send().await.expect("deleted");
+    client.create_bucket().bucket(BUCKET).send().await.expect("another bucket");
+    super::put(&client, "k", "private").await;
+    stranger.body(document.as_bytes()).await.expect("it is read");
+    assert_eq!(stranger.head().await.expect("an answer").status, 403);
+    assert_eq!(super::get(&client, "k").await, b"private");
+}
+
+#[tokio::test]
+async fn a_user_who_may_delete_nothing_is_answered_for_each_key() {
+    let (node, client) = a_bucket().await;
+    let user = node.s3_with(&node.users().user("ada").await);
+    super::put(&client, "k", "kept").await;
+    let listed = |key| ObjectIdentifier::builder().key(key).build().expect("a key");
+    let keys = Delete::builder().objects(listed("k")).objects(listed("missing")).build().expect("keys");
+    let batch = user.sdk().delete_objects().bucket(BUCKET).delete(keys).send().await.expect("a batch");
+    let errors = batch.errors().iter().filter_map(|error| Some((error.key()?, error.code()?)));
+    assert_eq!(errors.collect::<Vec<_>>(), [("k", "AccessDenied"), ("missing", "AccessDenied")]);
+    assert!(batch.deleted().is_empty());
+    assert_eq!(super::get(&client, "k").await, b"kept");
 }
 
 #[tokio::test]

@@ -1,4 +1,5 @@
-//! A request is judged by rules of one moment, although its caller changes while its bucket is looked up.
+//! A request is judged by rules of one moment, although its caller changes while its buckets are looked up or
+//! its document arrives.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,17 +36,24 @@ impl Credentials for KnownUser {
     }
 }
 
+/// The user that the caller becomes, if any; `To(None)`: its key goes.
+#[derive(Debug)]
+enum Change {
+    Without,
+    To(Option<Arc<Identity>>),
+}
+
 /// Operations of which the look-up of a bucket takes time, in which the user becomes another one.
 #[derive(Debug)]
 struct SlowLookups {
     memory: Memory,
     user: KnownUser,
-    becomes: Mutex<Vec<Option<Arc<Identity>>>>,
+    becomes: Mutex<Vec<Change>>,
 }
 
 impl Operations for SlowLookups {
     fn bucket(&self, name: ObjectKey) -> BucketLookup<'_> {
-        if let Some(next) = self.becomes.lock().pop() {
+        if let Some(Change::To(next)) = self.becomes.lock().pop() {
             *self.user.0.lock() = next;
         }
         self.memory.bucket(name)
@@ -82,25 +90,60 @@ fn user(effect: &str) -> Arc<Identity> {
     }))
 }
 
-/// The answer to a GET of a user that is this first, and each of these in turn when the bucket is looked up.
-async fn answer(first: &str, then: &[Option<&str>]) -> (u16, usize) {
+/// The status of the answer to a request of a user that is this first, and each of these in turn when a
+/// bucket is looked up; and the buckets that were looked up, and the operations that ran.
+async fn answer(asking: &Asking, first: &str, then: &[&str]) -> (u16, String, Vec<&'static str>) {
     let (memory, known) = (Memory::new(None), KnownUser(Arc::new(Mutex::new(Some(user(first))))));
     memory.keep("bucket", "key", "bytes");
-    let becomes = then.iter().rev().map(|effect| effect.map(user)).collect();
+    let becomes = |effect: &&str| match *effect {
+        "same" => Change::Without,
+        "gone" => Change::To(None),
+        effect => Change::To(Some(user(effect))),
+    };
+    let becomes = then.iter().rev().map(becomes).collect();
     let operations =
         SlowLookups { memory: memory.clone(), user: known.clone(), becomes: Mutex::new(becomes) };
     let protocol = protocol_over(TestClock::Still, Limits::default(), Arc::new(known), Arc::new(operations));
     let server = Server::of(protocol, memory.clone()).await;
-    let status = server.send(&Asking::new("GET", "/bucket/key")).await.status;
-    (status, memory.looked_up().len())
+    let status = server.send(asking).await.status;
+    (status, memory.looked_up().join(" "), memory.calls())
 }
 
 #[tokio::test]
 async fn a_caller_that_changes_while_its_bucket_is_looked_up_is_judged_as_it_is_then() {
-    assert_eq!(answer("Allow", &[]).await, (200, 1), "what is remembered is looked up once");
-    assert_eq!(answer("Allow", &[Some("Deny")]).await, (403, 2));
-    assert_eq!(answer("Deny", &[Some("Allow")]).await, (200, 2));
-    assert_eq!(answer("Deny", &[Some("Allow"), Some("Deny")]).await, (403, 3));
-    assert_eq!(answer("Allow", &[None]).await, (403, 1), "its key is gone");
-    assert_eq!(answer("Allow", &[Some("Allow"); 20]).await, (503, 16), "it does not come to rest");
+    let get = async |first, then: &[&str]| {
+        let (status, looked_up, _) = answer(&Asking::new("GET", "/bucket/key"), first, then).await;
+        (status, looked_up.split(' ').count())
+    };
+    assert_eq!(get("Allow", &[]).await, (200, 1), "what is remembered is looked up once");
+    assert_eq!(get("Allow", &["Deny"]).await, (403, 2));
+    assert_eq!(get("Deny", &["Allow"]).await, (200, 2));
+    assert_eq!(get("Deny", &["Allow", "Deny"]).await, (403, 3));
+    assert_eq!(get("Allow", &["gone"]).await, (403, 1), "its key is gone");
+    assert_eq!(get("Allow", &["Allow"; 20]).await, (503, 16), "it does not come to rest");
+}
+
+#[tokio::test]
+async fn a_caller_that_changes_while_the_source_of_its_copy_is_looked_up_is_judged_as_it_is_then() {
+    for target in ["/bucket/copy", "/bucket/copy?partNumber=1&uploadId=u1"] {
+        let copy = Asking::new("PUT", target).header("x-amz-copy-source", "other/key");
+        let (_, looked_up, calls) = answer(&copy, "Allow", &[]).await;
+        assert_eq!((&*looked_up, calls.len()), ("bucket other", 1));
+        let (status, looked_up, calls) = answer(&copy, "Allow", &["same", "Deny"]).await;
+        assert_eq!((status, &*looked_up, calls.len()), (403, "bucket other bucket other", 0));
+        let within = Asking::new("PUT", target).header("x-amz-copy-source", "bucket/key");
+        assert_eq!(answer(&within, "Allow", &[]).await.1, "bucket", "one view for both");
+    }
+}
+
+#[tokio::test]
+async fn a_request_is_judged_again_when_its_document_is_there() {
+    let parts = b"<CompleteMultipartUpload><Part><PartNumber>1</PartNumber><ETag>e</ETag></Part></CompleteMultipartUpload>";
+    let complete = Asking::new("POST", "/bucket/key?uploadId=u1").body(parts);
+    let (_, looked_up, calls) = answer(&complete, "Allow", &[]).await;
+    assert_eq!((&*looked_up, &*calls), ("bucket bucket", &["CompleteMultipartUpload"][..]));
+    for then in [["same", "Deny"], ["same", "gone"]] {
+        let (status, _, calls) = answer(&complete, "Allow", &then).await;
+        assert_eq!((status, calls.len()), (403, 0), "{then:?}");
+    }
 }

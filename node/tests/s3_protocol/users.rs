@@ -194,7 +194,7 @@ async fn a_bucket_policy_lets_anonymous_callers_in() {
 }
 
 #[tokio::test]
-async fn a_caller_who_may_delete_nothing_is_refused_before_its_document_arrives() {
+async fn a_caller_who_may_delete_nothing_is_refused_before_a_document_arrives_that_takes_room() {
     let other = r#""Principal":{"AWS":"arn:aws:iam::000000000001:user/other"},"#;
     // The document never ends: its last byte is not sent.
     let unended = |asking: Asking| asking.body(b"<Delete>").relabelled("content-length", "70000");
@@ -212,9 +212,16 @@ async fn a_caller_who_may_delete_nothing_is_refused_before_its_document_arrives(
     }
     let document = b"<Delete><Object><Key>k</Key></Object></Delete>";
     let crc = checksum::of(ChecksumAlgorithm::Crc32, document);
-    let server = a_server(&[allowing("s3:DeleteObject", "bucket/tmp/*")]).await;
     let request = of_user("POST", "/bucket?delete").body(document).header("x-amz-checksum-crc32", &crc);
-    assert_eq!(server.send(&request).await.status, 200, "each key is judged by its name");
+    // Each key is judged by its name, also where none may be deleted.
+    for allowed in ["s3:DeleteObject", "s3:GetObject"] {
+        let server = a_server(&[allowing(allowed, "bucket/tmp/*")]).await;
+        assert_eq!(server.send(&request).await.status, 200, "{allowed}");
+        assert_eq!(server.exchange(&request.bare(None)).await.refusal(), is(403, "AccessDenied"));
+    }
+    let server = a_server(&[]).await;
+    let framed = of_user("POST", "/bucket?delete").framed("STREAMING-UNSIGNED-PAYLOAD-TRAILER", 70_000, b"8");
+    assert_eq!(server.send(&framed).await.refusal(), is(403, "AccessDenied"), "by its length without frames");
 }
 
 #[tokio::test]

@@ -101,6 +101,8 @@ pub struct Access {
     kinds: FactKinds,
     /// Whether the decision on the operation depends on the tags of its object.
     depends_on_tags: bool,
+    /// The bucket that a copy reads from, as it was when the rights were found.
+    copied_bucket: Option<Box<BucketRef>>,
 }
 
 impl Access {
@@ -121,6 +123,7 @@ impl Access {
             pending: [None; ACTIONS_MAX],
             kinds: FactKinds::NONE,
             depends_on_tags: false,
+            copied_bucket: None,
         }
     }
 
@@ -134,9 +137,24 @@ impl Access {
         self.origin.caller.known_as(known);
     }
 
+    /// The bucket that the request copies from was looked up.
+    pub(crate) fn copies_from(&mut self, bucket: BucketRef) {
+        self.copied_bucket = Some(Box::new(bucket));
+    }
+
+    /// The bucket that the request copies from.
+    pub(crate) fn copied_bucket(&self) -> Option<&BucketRef> {
+        self.copied_bucket.as_deref()
+    }
+
     /// The place that the request came from.
     pub(crate) const fn source(&self) -> Source {
         self.origin.source
+    }
+
+    /// When the request was admitted, in milliseconds since the Unix epoch.
+    pub(crate) const fn asked_ms(&self) -> u64 {
+        self.origin.asked_ms
     }
 
     /// Whether it is root that asks.

@@ -103,6 +103,24 @@ fn a_refusal_says_who_may_not_do_what_and_why() {
 }
 
 #[test]
+fn the_source_of_a_copy_is_named_without_its_version_and_gives_the_tags_that_it_keeps() {
+    let source = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
+    let tagged = r#"{"StringEquals":{"s3:RequestObjectTag/class":"open"}}"#;
+    for named in ["/src/a%3Fb?versionId=null", "src/a%3Fb"] {
+        let copy = |directive: Option<&'static str>| {
+            let given = [("x-amz-copy-source", named), ("x-amz-tagging", "class=open")];
+            let directive = directive.map(|directive| ("x-amz-tagging-directive", directive));
+            headers(&given.into_iter().chain(directive).collect::<Vec<_>>())
+        };
+        for (directive, is_given) in [(None, false), (Some("COPY"), false), (Some("REPLACE"), true)] {
+            let headers = copy(directive);
+            assert!(may_read("s3:GetObject", "*", source, Facts::of(&headers)), "{named}");
+            assert_eq!(may_read("s3:GetObject", "*", tagged, Facts::of(&headers)), is_given, "{directive:?}");
+        }
+    }
+}
+
+#[test]
 fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
     let headers = headers(&[
         ("user-agent", "app/1"),
@@ -111,6 +129,7 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
         ("x-amz-storage-class", "STANDARD"),
         ("x-amz-metadata-directive", "COPY"),
         ("x-amz-copy-source", "/src/a%20b"),
+        ("x-amz-tagging-directive", "REPLACE"),
         ("x-amz-tagging", "team=blue&a+b=c%2Bd"),
         ("if-match", "*"),
     ]);

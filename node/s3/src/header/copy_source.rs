@@ -14,8 +14,7 @@ use crate::header::{conditions, tagging, typed};
 use crate::names;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
-use crate::request::Target;
-use sherd_store::object::{BucketRef, Error, ObjectName, ReadConditions};
+use sherd_store::object::{Error, ObjectName, ReadConditions};
 
 const NAME: &str = "x-amz-copy-source";
 /// Which version was copied.
@@ -95,19 +94,13 @@ pub(crate) async fn readable(
     gateway: &Gateway,
     headers: &HeaderMap,
     access: &Access,
-    target: &Target,
 ) -> Outcome<ReadableSource> {
     let mut source = of(headers)?;
-    // A copy within a bucket is judged by one view of it: of two, one may allow the read and the other the
-    // write, and none both.
-    source.name.bucket = match target {
-        Target::Object(ObjectName { bucket: bucket @ BucketRef::Viewed(_), .. })
-            if *bucket == source.name.bucket =>
-        {
-            bucket.clone()
-        }
-        _ => gateway.bucket(source.name.bucket.into_name()).await,
-    };
+    // Looked up when the target's bucket and the caller were. A copy within a bucket has one view of it: of
+    // two, one may allow the read and the other the write, and none both.
+    if let Some(bucket) = access.copied_bucket() {
+        source.name.bucket = bucket.clone();
+    }
     let access = match access.clone().in_bucket(&source.name.bucket) {
         Ok(access) => access,
         // The copy fails by what the look-up found.

@@ -9,7 +9,7 @@ use crate::answer::{self, NULL, Response};
 use crate::error::Outcome;
 use crate::header::checksum_elements::{ChecksummedContent, ChecksummedDocument};
 use crate::protocol::refusal::Refusal;
-use crate::request::{Request, Target};
+use crate::request::Request;
 use crate::{Gateway, body, header::checksum, header::copy_source, header::range, header::timestamp, names};
 use sherd_store::object::{CopyPart, ObjectName, PartName, WriteOutcome};
 
@@ -28,19 +28,17 @@ pub(crate) async fn upload_copy(gateway: &Gateway, request: Request<'_>) -> Outc
     let number = request.parameter("partNumber");
     let upload = request.text("uploadId").unwrap_or_default();
     let Request { target, headers, access, .. } = request;
-    let part =
-        number.and_then(|number| part_name(target.clone().object(), &upload, number.unwrap_or_default()));
-    judged(|| copy_part(gateway, &target, &headers, &access, part.clone())).await
+    let part = number.and_then(|number| part_name(target.object(), &upload, number.unwrap_or_default()));
+    judged(|| copy_part(gateway, &headers, &access, part.clone())).await
 }
 
 async fn copy_part(
     gateway: &Gateway,
-    target: &Target,
     headers: &HeaderMap,
     access: &Access,
     part: Result<PartName, Refusal>,
 ) -> Outcome<Response> {
-    let readable = copy_source::readable(gateway, headers, access, target).await?;
+    let readable = copy_source::readable(gateway, headers, access).await?;
     let source = &readable.source;
     let range = headers.get("x-amz-copy-source-range").filter(|range| !range.is_empty());
     let copy = CopyPart {

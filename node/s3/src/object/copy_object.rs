@@ -33,7 +33,7 @@ async fn copy_once(
     call: Option<ClientCall>,
     access: &Access,
 ) -> Outcome<Response> {
-    let mut readable = copy_source::readable(gateway, headers, access, target).await?;
+    let mut readable = copy_source::readable(gateway, headers, access).await?;
     let target = names::made(target.clone().object())?;
     let tags = new_tags(headers, access, &target)?;
     if tags.is_none() {

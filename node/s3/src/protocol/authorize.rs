@@ -10,23 +10,25 @@ use std::mem;
 use std::sync::Arc;
 
 use http::HeaderMap;
-use http::header::HOST;
+use http::header::{CONTENT_LENGTH, HOST};
 use sherd_core::id::ObjectKey;
 use sherd_core::record::Tag;
 use sherd_store::object::{BucketRef, Error, MissingResource, ObjectName};
 
 use super::actions;
 use super::address::{Address, Level};
+use super::admitted::DECODED_LENGTH;
 use super::auth_refusal::unavailable;
 use super::code::Code;
 use super::inner::Inner;
-use super::limits::CALLER_LOOKUPS_MAX;
+use super::limits::{CALLER_LOOKUPS_MAX, SHORT_DOCUMENT_BYTES_MAX};
 use super::query::Query;
 use super::refusal::Refusal;
 use crate::access::facts::{DocumentFacts, Facts, copy_keeps_tags};
 use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::auth::Caller;
 use crate::error::{self, Failure};
+use crate::header::copy_source;
 use crate::names;
 use crate::operations::Operation;
 use crate::request::{Request, Target};
@@ -38,6 +40,8 @@ pub(super) struct AskedOperation<'a> {
     pub(super) headers: &'a HeaderMap,
     pub(super) query: &'a Query<'a>,
     pub(super) source: Source,
+    /// When it was admitted, in milliseconds since the Unix epoch.
+    pub(super) asked_ms: u64,
     /// The tags that a form gives in a field; `None` for any other request.
     pub(super) form_tags: Option<&'a [Tag]>,
 }
@@ -66,8 +70,7 @@ impl Inner {
         target: &mut Result<Target, Refusal>,
     ) -> Result<Access, Refusal> {
         let operation = asked.operation;
-        let mut access =
-            Access::new(Arc::clone(&self.authorizer), caller, asked.source, self.verifier.now_ms());
+        let mut access = Access::new(Arc::clone(&self.authorizer), caller, asked.source, asked.asked_ms);
         if access.caller().is_anonymous() {
             access = access.in_account(self.operations.account_block().await.map_err(|_| unavailable())?);
         }
@@ -83,7 +86,8 @@ impl Inner {
             Some(_) if operation == Operation::CreateBucket => Ok(access.in_no_bucket()),
             Some(_) if is_roots && is_of_policy(operation) => Ok(access),
             Some(bucket) => {
-                let found = self.bucket_of(&mut access, bucket.name()).await?;
+                let source = copied_bucket(operation, asked.headers);
+                let found = self.bucket_of(&mut access, bucket.name(), source.as_ref()).await?;
                 let rights = access.clone().in_bucket(&found);
                 if has_view {
                     *bucket = found;
@@ -98,7 +102,10 @@ impl Inner {
             None => Ok(access.in_no_bucket()),
         };
         let mut access = rights.map_err(|error| self.unknown_rights(error))?;
-        if operation == Operation::DeleteObjects {
+        // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
+        // room while it arrives.
+        let is_refused_whole = || access.caller().is_anonymous() || !is_short(asked.headers);
+        if operation == Operation::DeleteObjects && is_refused_whole() {
             access.check_any([DELETE_OBJECT, of_version(DELETE_OBJECT, true)], target.bucket_name())?;
         }
         let resource = actions::resource_of(operation, target);
@@ -106,33 +113,60 @@ impl Inner {
         Ok(access)
     }
 
-    /// Looks the bucket of a request up, and its caller again (of an anonymous one, the account): all as they
-    /// were at one moment. Where one change of the caller and then one of the bucket come between, the
+    /// Looks the bucket of a request up, and that which it copies from, and then its caller again (of an
+    /// anonymous one, the account). Where one change of the caller and then one of a bucket come between, the
     /// request is not judged by the second without the first.
-    async fn bucket_of(&self, access: &mut Access, name: &ObjectKey) -> Result<BucketRef, Refusal> {
+    async fn bucket_of(
+        &self,
+        access: &mut Access,
+        name: &ObjectKey,
+        source: Option<&ObjectKey>,
+    ) -> Result<BucketRef, Refusal> {
         for _ in 0..CALLER_LOOKUPS_MAX {
-            let caller = access.caller();
-            if caller.is_anonymous() {
-                let found = self.cors.bucket(self.operations.as_ref(), name.clone()).await;
-                let found = found.ok_or_else(|| Refusal::new(Code::SlowDown))?;
-                let account = self.operations.account_block().await.map_err(|_| unavailable())?;
-                if account == access.account() {
-                    return Ok(found);
-                }
-                *access = access.clone().in_account(account);
-                continue;
+            let found = self.look_up(access.caller(), name).await?;
+            if let Some(source) = source {
+                let is_same = source == name;
+                let copied = if is_same {
+                    found.clone()
+                } else {
+                    Box::pin(self.look_up(access.caller(), source)).await?
+                };
+                access.copies_from(copied);
             }
-            let found = self.operations.bucket(name.clone()).await;
-            if access.is_roots() {
+            if self.is_still_caller(access).await? {
                 return Ok(found);
             }
-            let known = self.verifier.credential(caller.access_key()).await?;
-            if caller.is_still(&known) {
-                return Ok(found);
-            }
-            access.caller_is(known);
         }
         Err(unavailable())
+    }
+
+    async fn look_up(&self, caller: &Caller, name: &ObjectKey) -> Result<BucketRef, Refusal> {
+        if !caller.is_anonymous() {
+            return Ok(self.operations.bucket(name.clone()).await);
+        }
+        let found = self.cors.bucket(self.operations.as_ref(), name.clone()).await;
+        found.ok_or_else(|| Refusal::new(Code::SlowDown))
+    }
+
+    /// Whether the caller is still the one that is judged; it becomes that.
+    async fn is_still_caller(&self, access: &mut Access) -> Result<bool, Refusal> {
+        if access.is_roots() {
+            return Ok(true);
+        }
+        if access.caller().is_anonymous() {
+            let account = self.operations.account_block().await.map_err(|_| unavailable())?;
+            let is_still = account == access.account();
+            if !is_still {
+                *access = access.clone().in_account(account);
+            }
+            return Ok(is_still);
+        }
+        let known = self.verifier.credential(access.caller().access_key()).await?;
+        let is_still = access.caller().is_still(&known);
+        if !is_still {
+            access.caller_is(known);
+        }
+        Ok(is_still)
     }
 
     /// Judges an operation by the tags of its object, where its decision waits for them.
@@ -188,6 +222,21 @@ pub(super) fn target_of(headers: &HeaderMap, address: &mut Address) -> Result<Ta
             Target::Object(ObjectName { bucket: bucket.into(), key })
         }
     })
+}
+
+/// The bucket that an operation copies from.
+fn copied_bucket(operation: Operation, headers: &HeaderMap) -> Option<ObjectKey> {
+    let copies = matches!(operation, Operation::CopyObject | Operation::UploadPartCopy);
+    // A source that cannot be read is refused by the operation.
+    let source = copies.then(|| copy_source::of(headers).ok()).flatten()?;
+    Some(source.name.bucket.into_name())
+}
+
+/// Whether a document takes no room while it arrives, by all that its head says of its length.
+fn is_short(headers: &HeaderMap) -> bool {
+    let bytes = |name: &str| headers.get(name).map(|value| value.to_str().ok()?.parse::<u64>().ok());
+    let lengths = [bytes(CONTENT_LENGTH.as_str()), bytes(DECODED_LENGTH)];
+    lengths.into_iter().flatten().all(|bytes| bytes.is_some_and(|bytes| bytes <= SHORT_DOCUMENT_BYTES_MAX))
 }
 
 /// Whether an operation is one on the bucket's policy itself: no policy takes these from root.

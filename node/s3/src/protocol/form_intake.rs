@@ -108,7 +108,9 @@ impl Inner {
         let tags = tagging::of_field(form.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
         let tags = tagging::given(&tags)?;
         let form_tags = Some(tags.as_slice());
-        let asked = AskedOperation { operation, headers: &headers, query: &query, source, form_tags };
+        let asked_ms = self.verifier.now_ms();
+        let asked =
+            AskedOperation { operation, headers: &headers, query: &query, source, asked_ms, form_tags };
         let access = self.authorize(caller, asked, &mut target).await?;
         let checksum = feature::check(&headers, operation, false)?;
         let md5 = declared_md5(&headers)?;

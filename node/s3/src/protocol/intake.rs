@@ -141,7 +141,8 @@ impl Inner {
         trace::name_bucket(&address.bucket);
         let mut target = target_of(&parts.headers, &mut address);
         let (headers, source) = (&parts.headers, Source::of(&parts.extensions));
-        let asked = AskedOperation { operation, headers, query: &query, source, form_tags: None };
+        let asked_ms = self.verifier.now_ms();
+        let asked = AskedOperation { operation, headers, query: &query, source, asked_ms, form_tags: None };
         let access = self.authorize(caller, asked, &mut target).await?;
         let checksum = feature::check(&parts.headers, operation, payload.has_trailer())?;
         let framing = payload.is_framed().then(|| ChunkedFraming {

@@ -11,6 +11,7 @@ use super::actions;
 use super::address::{self, Address, BadAddress};
 use super::admitted::AdmittedRequest;
 use super::audited;
+use super::authorize::AskedOperation;
 use super::body::TransportError;
 use super::code::Code;
 use super::context::{RequestId, Trailers};
@@ -22,7 +23,7 @@ use crate::access::facts::AwaitedFacts;
 use crate::answer;
 use crate::error::{self, Failure, Outcome};
 use crate::header::typed;
-use crate::operations::{BodyUse, Operation};
+use crate::operations::Operation;
 use crate::request::{Payload, Request};
 use sherd_store::observe::metrics::ApiName;
 
@@ -181,16 +182,18 @@ impl Inner {
         }
     }
 
-    /// Makes the request that an operation reads: checks headers allowed once. A view of its bucket that was
-    /// there before a document arrived may be too old.
+    /// Makes the request that an operation reads: checks headers allowed once. Where a document had to
+    /// arrive, the request is judged again: its caller and its bucket may be others by now.
     async fn accept<'a>(&self, admitted: AdmittedRequest<'a>, id: RequestId) -> Result<Request<'a>, Refusal> {
-        let AdmittedRequest { headers, operation, target, query, access, call, .. } = admitted;
-        let (row, mut target) = (operation.row(), target?);
-        let is_late = row.has_view && operation.body_use() == BodyUse::Xml;
-        if let Some(bucket) = target.bucket_mut().filter(|_| is_late) {
-            *bucket = self.operations.bucket(bucket.name().clone()).await;
+        let AdmittedRequest { headers, operation, mut target, query, mut access, call, .. } = admitted;
+        if operation.body_use().is_document() && target.is_ok() {
+            let (headers, source, asked_ms) = (&headers, access.source(), access.asked_ms());
+            let asked =
+                AskedOperation { operation, headers, query: &query, source, asked_ms, form_tags: None };
+            access = Box::pin(self.authorize(access.caller().clone(), asked, &mut target)).await?;
         }
-        check_once(&headers, row.once)?;
+        let target = target?;
+        check_once(&headers, operation.row().once)?;
         Ok(Request {
             id,
             target,
