@@ -174,6 +174,25 @@ async fn a_copy_that_keeps_tags_is_judged_by_those_of_its_source() {
 }
 
 #[tokio::test]
+async fn headers_of_a_copy_hide_no_tags_of_another_write() {
+    for action in ["s3:PutObject", "s3:PutObjectTagging"] {
+        let (node, _client) = a_bucket().await;
+        let key = a_user(&node, &denied(action, "s3:RequestObjectTag/class", "secret")).await;
+        let user = node.s3_with(&key);
+        let create = |class: &str| {
+            let create = user.sdk().create_multipart_upload().bucket(BUCKET).key("k");
+            let create = create.tagging(format!("class={class}")).customize().mutate_request(|request| {
+                request.headers_mut().insert("x-amz-copy-source", "bucket/other");
+                request.headers_mut().insert("x-amz-tagging-directive", "COPY");
+            });
+            create.send()
+        };
+        assert_eq!(code(create("secret").await), is(403, "AccessDenied"), "{action}");
+        create("public").await.expect("tags that may be given");
+    }
+}
+
+#[tokio::test]
 async fn tags_that_may_not_be_read_are_not_copied() {
     let (node, client) = a_bucket().await;
     let key = a_user(&node, &denied("s3:GetObjectTagging", "s3:ExistingObjectTag/hidden", "yes")).await;

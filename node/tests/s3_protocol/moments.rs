@@ -147,3 +147,33 @@ async fn a_request_is_judged_again_when_its_document_is_there() {
         assert_eq!((status, calls.len()), (403, 0), "{then:?}");
     }
 }
+
+/// No bucket has a say in these requests, so none is looked up for them.
+#[tokio::test]
+async fn the_caller_of_a_request_in_no_bucket_is_looked_up_again_when_its_document_is_there() {
+    let block = Asking::new("PUT", "/v20180820/configuration/publicAccessBlock")
+        .header("x-amz-account-id", "000000000001");
+    let cases = [
+        (Asking::new("PUT", "/bucket").body(b"<CreateBucketConfiguration/>"), "CreateBucket"),
+        (block.body(b"<PublicAccessBlockConfiguration/>"), "PutAccountPublicAccessBlock"),
+    ];
+    for (asking, operation) in cases {
+        let asking = asking.unsigned("expect", "100-continue");
+        let signed = asking.signed();
+        let (head, document) = signed.split_at(signed.len() - asking.body.len());
+        for (becomes, expected, ran) in
+            [(Some(user("Allow")), 200, &[operation][..]), (Some(user("Deny")), 403, &[]), (None, 403, &[])]
+        {
+            let (memory, known) = (Memory::new(None), KnownUser(Arc::new(Mutex::new(Some(user("Allow"))))));
+            let (keys, operations) = (Arc::new(known.clone()), Arc::new(memory.clone()));
+            let protocol = protocol_over(TestClock::Still, Limits::default(), keys, operations);
+            let server = Server::of(protocol, memory.clone()).await;
+            let mut connection = server.connect().await;
+            connection.send(head).await;
+            assert_eq!(connection.head().await, "HTTP/1.1 100 Continue\r\n\r\n", "{operation} is allowed");
+            *known.0.lock() = becomes;
+            connection.send(document).await;
+            assert_eq!((connection.answer().await.status, &*memory.calls()), (expected, ran), "{operation}");
+        }
+    }
+}

@@ -46,6 +46,8 @@ pub(crate) struct FactKinds {
     /// Whether its document, or the source of a copy, gives an object's tags, or its document a bucket's
     /// location.
     pub(crate) has_document: bool,
+    /// Whether it copies an object with the tags of its source: it has no use for those of its header.
+    pub(crate) keeps_tags: bool,
 }
 
 /// The parts of a request that facts are made of.
@@ -72,8 +74,14 @@ pub(crate) enum DocumentFacts<'a> {
 
 impl FactKinds {
     /// Those of a request without any.
-    pub(super) const NONE: Self =
-        Self { lists: false, creates: None, guards: false, has_existing_tags: false, has_document: false };
+    pub(super) const NONE: Self = Self {
+        lists: false,
+        creates: None,
+        guards: false,
+        has_existing_tags: false,
+        has_document: false,
+        keeps_tags: false,
+    };
 }
 
 impl<'a> Facts<'a> {
@@ -91,6 +99,11 @@ impl<'a> Facts<'a> {
     /// The same about an object that is there, whose tags count.
     pub(crate) const fn about_object(self) -> Self {
         Self { kinds: FactKinds { has_existing_tags: true, ..self.kinds }, ..self }
+    }
+
+    /// The same about the source of a copy, which keeps the tags of that or gives others.
+    pub(crate) const fn about_source(self, keeps_tags: bool) -> Self {
+        Self { kinds: FactKinds { has_existing_tags: true, keeps_tags, ..self.kinds }, ..self }
     }
 
     /// The same about a write whose tags are read later: in its document, or at the source of a copy.
@@ -158,8 +171,7 @@ impl<'a> Facts<'a> {
                 Some(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
             }
             None if self.kinds.has_document => None,
-            // A copy that keeps its source's tags has no use for its header.
-            None if copy_keeps_tags(self.headers) => Some(Vec::new()),
+            None if self.kinds.keeps_tags => Some(Vec::new()),
             Some(DocumentFacts::Location(_)) | None => {
                 let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
                 let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -174,12 +186,6 @@ impl<'a> Facts<'a> {
 fn value_of<'a>(tags: &'a [Tag], key: &str) -> Values<'a> {
     let found = tags.iter().find(|tag| tag.key == key);
     found.map_or(Values::Absent, |tag| Values::from(tag.value.as_str()))
-}
-
-/// Whether a request copies an object with the tags that its source has.
-pub(crate) fn copy_keeps_tags(headers: &HeaderMap) -> bool {
-    let is_replaced = || headers.get(TAGGING_DIRECTIVE).is_some_and(|directive| directive == "REPLACE");
-    headers.contains_key(COPY_SOURCE) && !is_replaced()
 }
 
 /// URL query text, in which a plus sign is a blank.

@@ -292,6 +292,11 @@ impl Access {
         self.awaited
     }
 
+    /// Whether the operation is a copy that keeps the tags of its source.
+    pub(crate) const fn keeps_tags(&self) -> bool {
+        self.kinds.keeps_tags
+    }
+
     /// Whether the decision on the operation depends on the tags of its object.
     pub(crate) const fn depends_on_tags(&self) -> bool {
         self.depends_on_tags

@@ -103,19 +103,17 @@ fn a_refusal_says_who_may_not_do_what_and_why() {
 }
 
 #[test]
-fn the_source_of_a_copy_is_named_without_its_version_and_gives_the_tags_that_it_keeps() {
+fn the_source_of_a_copy_is_named_without_its_version_and_gives_the_tags_that_are_kept() {
     let source = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
     let tagged = r#"{"StringEquals":{"s3:RequestObjectTag/class":"open"}}"#;
     for named in ["/src/a%3Fb?versionId=null", "src/a%3Fb"] {
-        let copy = |directive: Option<&'static str>| {
-            let given = [("x-amz-copy-source", named), ("x-amz-tagging", "class=open")];
-            let directive = directive.map(|directive| ("x-amz-tagging-directive", directive));
-            headers(&given.into_iter().chain(directive).collect::<Vec<_>>())
-        };
-        for (directive, is_given) in [(None, false), (Some("COPY"), false), (Some("REPLACE"), true)] {
-            let headers = copy(directive);
-            assert!(may_read("s3:GetObject", "*", source, Facts::of(&headers)), "{named}");
-            assert_eq!(may_read("s3:GetObject", "*", tagged, Facts::of(&headers)), is_given, "{directive:?}");
+        let headers = headers(&[("x-amz-copy-source", named), ("x-amz-tagging", "class=open")]);
+        let facts = Facts::of(&headers);
+        assert!(may_read("s3:GetObject", "*", source, facts), "{named}");
+        assert!(may_read("s3:GetObject", "*", tagged, facts), "no header says that tags are kept");
+        for keeps_tags in [false, true] {
+            let facts = facts.about_source(keeps_tags);
+            assert_eq!(may_read("s3:GetObject", "*", tagged, facts), !keeps_tags);
         }
     }
 }

@@ -118,7 +118,8 @@ pub(crate) async fn readable(
 async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &mut ReadableSource) -> Outcome<()> {
     let null_version = found.source.null_version;
     let action = of_version(READ_OBJECT, null_version);
-    let facts = Facts::of(headers).with_version(null_version.then_some("null")).about_object();
+    let facts = Facts::of(headers).with_version(null_version.then_some("null"));
+    let facts = facts.about_source(found.access.keeps_tags());
     let awaited = found.access.check_awaiting(action, access::object(&found.source.name), facts)?;
     if awaited == AwaitedFacts::Tags {
         found.deciding_tags(gateway).await?;
@@ -172,6 +173,19 @@ mod tests {
         for (text, bucket, key, null_version) in cases {
             let name = names::object(bucket, key).unwrap();
             assert_eq!(parse(text).unwrap(), CopySource { name, null_version }, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_copied_has_to_have_the_tags_that_decided() {
+        let name = names::object("bucket", "key").unwrap();
+        let access = Access::denying(READ_OBJECT, &names::object("bucket", "other").unwrap());
+        let decided = vec![Tag { key: "class".to_owned(), value: "public".to_owned() }];
+        for tags in [None, Some(Vec::new()), Some(decided)] {
+            let source = CopySource { name: name.clone(), null_version: false };
+            let readable = ReadableSource { source, access: access.clone(), tags: tags.clone() };
+            let conditions = readable.conditions(&HeaderMap::new()).unwrap();
+            assert_eq!(conditions.tags.map(|tags| tags.decode().unwrap()), tags);
         }
     }
 

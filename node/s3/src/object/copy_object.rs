@@ -119,7 +119,7 @@ fn may_copy_tags(
 ) -> Option<bool> {
     let ReadableSource { source, access: of_source, tags } = readable;
     let read = of_version(READ_TAGS, source.null_version);
-    let of_read = Facts::of(headers).with_version(source.null_version.then_some("null")).about_object();
+    let of_read = Facts::of(headers).with_version(source.null_version.then_some("null")).about_source(true);
     let of_write = Facts::of(headers).awaiting_document();
     let (of_read, of_write) = match tags {
         Some(tags) => (of_read.with_existing_tags(tags), of_write.with_document(DocumentFacts::Tags(tags))),

@@ -6,7 +6,7 @@ use http::header::IF_MATCH;
 use sherd_policy::Resource;
 
 use super::query::Query;
-use crate::access::facts::FactKinds;
+use crate::access::facts::{FactKinds, TAGGING_DIRECTIVE};
 use crate::access::limits::ACTIONS_MAX;
 use crate::access::{READ_OBJECT, of_version};
 use crate::operations::{Operation, ResourceKind};
@@ -76,7 +76,7 @@ const fn writes_object(operation: Operation) -> bool {
 }
 
 /// Which facts a request has by what it does.
-pub(super) fn fact_kinds(operation: Operation) -> FactKinds {
+pub(super) fn fact_kinds(operation: Operation, headers: &HeaderMap) -> FactKinds {
     let lists = matches!(
         operation,
         Operation::ListObjects
@@ -92,12 +92,17 @@ pub(super) fn fact_kinds(operation: Operation) -> FactKinds {
         Operation::CreateMultipartUpload | Operation::UploadPart | Operation::UploadPartCopy => Some(false),
         _ => None,
     };
+    // By the operation first: the headers of a copy mean nothing to others, which may have them, too.
+    let keeps_tags = operation == Operation::CopyObject
+        && headers.get(TAGGING_DIRECTIVE).is_none_or(|directive| directive != "REPLACE");
+    let has_document = matches!(operation, Operation::CreateBucket | Operation::PutObjectTagging);
     FactKinds {
         lists,
         creates,
         guards: operation.takes_conditions(),
         has_existing_tags: is_of_existing_object(operation),
-        has_document: matches!(operation, Operation::CreateBucket | Operation::PutObjectTagging),
+        has_document: has_document || keeps_tags,
+        keeps_tags,
     }
 }
 

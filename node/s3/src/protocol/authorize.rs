@@ -24,7 +24,7 @@ use super::inner::Inner;
 use super::limits::{CALLER_LOOKUPS_MAX, SHORT_DOCUMENT_BYTES_MAX};
 use super::query::Query;
 use super::refusal::Refusal;
-use crate::access::facts::{DocumentFacts, Facts, copy_keeps_tags};
+use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, DELETE_OBJECT, RightsError, of_version};
 use crate::auth::Caller;
 use crate::error::{self, Failure};
@@ -48,13 +48,9 @@ pub(super) struct AskedOperation<'a> {
 
 impl AskedOperation<'_> {
     fn facts(&self) -> Facts<'_> {
-        let facts = Facts::of_head(self.headers, self.query, actions::fact_kinds(self.operation));
-        let keeps_tags = self.operation == Operation::CopyObject && copy_keeps_tags(self.headers);
-        match self.form_tags {
-            Some(tags) => facts.with_document(DocumentFacts::Tags(tags)),
-            None if keeps_tags => facts.awaiting_document(),
-            None => facts,
-        }
+        let kinds = actions::fact_kinds(self.operation, self.headers);
+        let facts = Facts::of_head(self.headers, self.query, kinds);
+        self.form_tags.map_or(facts, |tags| facts.with_document(DocumentFacts::Tags(tags)))
     }
 }
 
@@ -83,7 +79,10 @@ impl Inner {
         let has_view = operation.row().has_view;
         let rights = match target.bucket_mut() {
             // A bucket's policy has no say in its creation, and never keeps root from the policy itself.
-            Some(_) if operation == Operation::CreateBucket => Ok(access.in_no_bucket()),
+            Some(_) if operation == Operation::CreateBucket => {
+                self.is_still_caller(&mut access).await?;
+                Ok(access.in_no_bucket())
+            }
             Some(_) if is_roots && is_of_policy(operation) => Ok(access),
             Some(bucket) => {
                 let source = copied_bucket(operation, asked.headers);
@@ -99,7 +98,10 @@ impl Inner {
                     rights => rights,
                 }
             }
-            None => Ok(access.in_no_bucket()),
+            None => {
+                self.is_still_caller(&mut access).await?;
+                Ok(access.in_no_bucket())
+            }
         };
         let mut access = rights.map_err(|error| self.unknown_rights(error))?;
         // As at S3, a caller who may delete nothing is answered for each key, where its document takes no
@@ -185,7 +187,7 @@ impl Inner {
             Err(missing @ Error::Missing(MissingResource::Key)) => (Vec::new(), Some(missing)),
             Err(error) => return Err(error.into()),
         };
-        let facts = Facts::of_head(headers, query, actions::fact_kinds(operation));
+        let facts = Facts::of_head(headers, query, actions::fact_kinds(operation, headers));
         access.settle(actions::resource_of(operation, target), facts.with_existing_tags(&tags))?;
         match is_missing {
             Some(missing) => Err(access.shown(target.bucket_name(), missing)?.into()),

@@ -102,13 +102,12 @@ impl Inner {
         let mut target = key
             .clone()
             .and_then(|key| target_of(&headers, &mut Address { level: Level::Object, key, ..address }));
-        let source = Source::of(&head.extensions);
+        let (source, asked_ms) = (Source::of(&head.extensions), self.verifier.now_ms());
         let form = Box::new(FormRequest::of(fields));
         // A field that cannot be read gives no tags: the form is refused behind its file.
         let tags = tagging::of_field(form.tagging.as_deref().unwrap_or_default()).unwrap_or_default();
         let tags = tagging::given(&tags)?;
         let form_tags = Some(tags.as_slice());
-        let asked_ms = self.verifier.now_ms();
         let asked =
             AskedOperation { operation, headers: &headers, query: &query, source, asked_ms, form_tags };
         let access = self.authorize(caller, asked, &mut target).await?;

@@ -20,15 +20,15 @@ async fn what_other_tags_decided_is_neither_changed_nor_read_nor_copied() {
     node.create_bucket().await;
     node.put("source", &body(5, 1_000)).await;
     let objects = node.objects();
-    let (source, none) = (name("source"), ObjectTags::default());
-    objects.set_tags(&source, tags("open"), Some(none.clone())).await.expect("it had none");
-    for replaced in [&none, &tags("secret")] {
+    let (source, untagged) = (name("source"), ObjectTags::default());
+    objects.set_tags(&source, tags("open"), Some(untagged.clone())).await.expect("it had none");
+    for replaced in [&untagged, &tags("secret")] {
         let refused = objects.set_tags(&source, tags("mine"), Some(replaced.clone())).await;
         assert!(matches!(refused, Err(Error::TagsChanged)), "{refused:?}");
         let set = objects.set_tags(&source, tags("open"), Some(replaced.clone())).await;
         set.expect("it has those that it should get");
     }
-    for (decided_by, is_read) in [(Some(tags("open")), true), (Some(none), false), (None, true)] {
+    for (decided_by, is_read) in [(Some(tags("open")), true), (Some(untagged), false), (None, true)] {
         let conditions = ReadConditions { tags: decided_by, ..ReadConditions::default() };
         let read = ReadRequest { name: source.clone(), span: Span::Whole, conditions: conditions.clone() };
         let copy = CopyRequest {
