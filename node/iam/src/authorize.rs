@@ -3,13 +3,18 @@
 use std::borrow::Cow;
 
 use http::StatusCode;
-use sherd_core::iam::EntityKind;
+use sherd_core::iam::{EntityKind, ManagedPolicy};
+use sherd_core::record::Tag;
 use sherd_policy::{Facts, Identity, KeyName, ROOT_ARN, Resource, Rights, Values, Verdict};
 use sherd_s3::auth::amz_date::AmzDate;
 use sherd_store::iam::IamError;
 
 use super::fault::Fault;
 use super::request::Call;
+
+/// Actions whose permission may depend on the managed policy that they give or take.
+const ATTACHMENTS: [&str; 4] =
+    ["iam:AttachUserPolicy", "iam:DetachUserPolicy", "iam:AttachGroupPolicy", "iam:DetachGroupPolicy"];
 
 /// The entity that an action is about, as its permission names it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,11 +44,17 @@ pub(crate) enum Subject {
 }
 
 /// The facts of a request to IAM.
-struct CallFacts<'a>(&'a Call);
+struct CallFacts<'a> {
+    call: &'a Call,
+    /// The tags of the user or the policy that it is about.
+    resource_tags: &'a [Tag],
+    /// The ARN of the policy that it attaches or detaches.
+    policy_arn: Option<&'a str>,
+}
 
 impl Facts for CallFacts<'_> {
     fn values(&self, name: KeyName, tag: &str) -> Values<'_> {
-        let Self(call) = self;
+        let Self { call, resource_tags, policy_arn } = self;
         match name {
             KeyName::SourceIp => call.source.address.to_string().into(),
             KeyName::SecureTransport => call.source.is_secure.to_string().into(),
@@ -62,8 +73,27 @@ impl Facts for CallFacts<'_> {
                         .collect(),
                 )
             }
+            KeyName::ResourceTag | KeyName::IamResourceTag => {
+                let found = resource_tags.iter().find(|found| found.key.eq_ignore_ascii_case(tag));
+                found.map(|found| found.value.as_str()).into()
+            }
+            KeyName::PolicyArn => (*policy_arn).into(),
             _ => Values::Absent,
         }
+    }
+}
+
+/// The entity that a call is about.
+struct SubjectEntity {
+    /// None for everything.
+    arn: Option<String>,
+    tags: Vec<Tag>,
+}
+
+impl SubjectEntity {
+    /// One that has no tags.
+    const fn bare(arn: String) -> Self {
+        Self { arn: Some(arn), tags: vec![] }
     }
 }
 
@@ -76,12 +106,27 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     if subject == Subject::Caller || matches!(&*call.caller.identity, Identity::Root) {
         return Ok(());
     }
-    let arn = arn_of(call, subject).await?;
     let rights = Rights::new(&call.caller.identity, None);
+    let SubjectEntity { arn, mut tags } = named(call, subject).await?;
+    let asks_for_tags =
+        || [KeyName::ResourceTag, KeyName::IamResourceTag].into_iter().any(|name| rights.asks(action, name));
+    if subject == Subject::Policy && asks_for_tags() {
+        tags = policy(call).await?.map(|policy| policy.tags).unwrap_or_default();
+    }
+    let policy_arn = if ATTACHMENTS.contains(&action) && rights.asks(action, KeyName::PolicyArn) {
+        let given = call.policy()?.1;
+        Some(policy(call).await?.map_or_else(|| given.to_owned(), |policy| policy.arn()))
+    } else {
+        None
+    };
+    let facts = CallFacts { call, resource_tags: &tags, policy_arn: policy_arn.as_deref() };
+    let decide = |action: &'static str, arn: Option<&str>, unmentioned| {
+        decide(&facts, &rights, action, arn, unmentioned)
+    };
     // A user may read itself, unless a policy denies it.
     let is_own = subject == Subject::User && action == "iam:GetUser" && call.form.get("UserName").is_none();
     let unmentioned = if is_own { Verdict::Allowed } else { Verdict::DeniedImplicitly };
-    decide(call, &rights, action, arn.as_deref(), unmentioned)?;
+    decide(action, arn.as_deref(), unmentioned)?;
     let (kind, tagging) = match subject {
         Subject::MovedUser => (EntityKind::User, None),
         Subject::MovedGroup => (EntityKind::Group, None),
@@ -97,10 +142,10 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
     };
     match tagging {
         Some(_) if call.form.members("Tags") == 0 => Ok(()),
-        Some(tagging) => decide(call, &rights, tagging, arn.as_deref(), Verdict::DeniedImplicitly),
+        Some(tagging) => decide(tagging, arn.as_deref(), Verdict::DeniedImplicitly),
         None => match (call.optional("NewPath")?, arn.as_deref().and_then(|arn| arn.rsplit('/').next())) {
             (Some(path), Some(name)) => {
-                decide(call, &rights, action, Some(&kind.arn(path, name)), Verdict::DeniedImplicitly)
+                decide(action, Some(&kind.arn(path, name)), Verdict::DeniedImplicitly)
             }
             _ => Ok(()),
         },
@@ -109,14 +154,14 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
 
 /// Decides about one ARN; `unmentioned` is the verdict where no statement matches.
 fn decide(
-    call: &Call,
+    facts: &CallFacts<'_>,
     rights: &Rights,
     action: &'static str,
     arn: Option<&str>,
     unmentioned: Verdict,
 ) -> Result<(), Fault> {
     let resource = arn.map_or(Resource::Service, Resource::Iam);
-    let verdict = match rights.decide(action, resource, &CallFacts(call)) {
+    let verdict = match rights.decide(action, resource, facts) {
         Verdict::DeniedImplicitly => unmentioned,
         verdict => verdict,
     };
@@ -127,55 +172,62 @@ fn decide(
     };
     let message = format!(
         "User: {} is not authorized to perform: {action} on resource: {} {why}",
-        call.own_arn(),
+        facts.call.own_arn(),
         arn.unwrap_or("*")
     );
     Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message))
 }
 
-/// The ARN of the subject of a call. An entity that is not there has the path `/`, and one that is to be made
-/// has the path of the request.
-async fn arn_of(call: &Call, subject: Subject) -> Result<Option<String>, Fault> {
-    let made =
-        |kind: EntityKind, name: &str| Ok::<_, Fault>(kind.arn(call.path("Path")?, call.required(name)?));
-    Ok(Some(match subject {
-        Subject::Account => return Ok(None),
-        Subject::Caller => call.own_arn().to_owned(),
-        Subject::User => user_arn(call, call.user_name()?).await?,
-        Subject::MovedUser => user_arn(call, call.required("UserName")?).await?,
+/// The managed policy that a call names, if it is there. Its name is found in any case, and by any path.
+async fn policy(call: &Call) -> Result<Option<ManagedPolicy>, Fault> {
+    match call.iam.policy(call.policy()?.0).await {
+        Ok(policy) => Ok(Some(policy)),
+        Err(IamError::NoSuchEntity(_)) => Ok(None),
+        Err(error) => Err(error.into()),
+    }
+}
+
+/// The subject of a call. An entity that is not there has the path `/`, and one that is to be made has the
+/// path of the request. A policy's tags are not read.
+async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
+    let made = |kind: EntityKind, name: &str| {
+        Ok::<_, Fault>(SubjectEntity::bare(kind.arn(call.path("Path")?, call.required(name)?)))
+    };
+    match subject {
+        Subject::Account => Ok(SubjectEntity { arn: None, tags: vec![] }),
+        Subject::Caller => Ok(SubjectEntity::bare(call.own_arn().to_owned())),
+        Subject::User => user(call, call.user_name()?).await,
+        Subject::MovedUser => user(call, call.required("UserName")?).await,
         Subject::Group | Subject::MovedGroup => {
             let name = call.required("GroupName")?;
             match call.iam.group(name).await {
-                Ok(group) => group.arn(),
-                Err(error) => unseen(EntityKind::Group, name, error)?,
+                Ok(group) => Ok(SubjectEntity::bare(group.arn())),
+                Err(error) => unseen(EntityKind::Group, name, error),
             }
         }
-        Subject::Policy => call.policy()?.1.to_owned(),
-        Subject::NewUser => made(EntityKind::User, "UserName")?,
-        Subject::NewGroup => made(EntityKind::Group, "GroupName")?,
-        Subject::NewPolicy => made(EntityKind::Policy, "PolicyName")?,
-        Subject::Key => {
-            let owner = call.iam.key_owner(call.required("AccessKeyId")?).await;
-            match owner {
-                Ok(owner) => user_arn(call, &owner.user_name).await?,
-                Err(IamError::NoSuchEntity(_)) => ROOT_ARN.to_owned(),
-                Err(error) => return Err(error.into()),
-            }
-        }
-    }))
+        Subject::Policy => Ok(SubjectEntity::bare(call.policy()?.1.to_owned())),
+        Subject::NewUser => made(EntityKind::User, "UserName"),
+        Subject::NewGroup => made(EntityKind::Group, "GroupName"),
+        Subject::NewPolicy => made(EntityKind::Policy, "PolicyName"),
+        Subject::Key => match call.iam.key_owner(call.required("AccessKeyId")?).await {
+            Ok(owner) => user(call, &owner.user_name).await,
+            Err(IamError::NoSuchEntity(_)) => Ok(SubjectEntity::bare(ROOT_ARN.to_owned())),
+            Err(error) => Err(error.into()),
+        },
+    }
 }
 
-async fn user_arn(call: &Call, name: &str) -> Result<String, Fault> {
+async fn user(call: &Call, name: &str) -> Result<SubjectEntity, Fault> {
     match call.iam.user(name).await {
-        Ok(user) => Ok(user.arn()),
+        Ok(user) => Ok(SubjectEntity { arn: Some(user.arn()), tags: user.tags }),
         Err(error) => unseen(EntityKind::User, name, error),
     }
 }
 
-/// The ARN of an entity that is not there.
-fn unseen(kind: EntityKind, name: &str, error: IamError) -> Result<String, Fault> {
+/// An entity that is not there.
+fn unseen(kind: EntityKind, name: &str, error: IamError) -> Result<SubjectEntity, Fault> {
     match error {
-        IamError::NoSuchEntity(_) => Ok(kind.arn("/", name)),
+        IamError::NoSuchEntity(_) => Ok(SubjectEntity::bare(kind.arn("/", name))),
         error => Err(error.into()),
     }
 }

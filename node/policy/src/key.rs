@@ -38,7 +38,11 @@ keys! {
     /// The keys of the tags in a request.
     TagKeys "aws:TagKeys" Multi,
     RequestTag "aws:RequestTag" Tag,
+    /// A tag of the user or the policy that a call to IAM is about.
     ResourceTag "aws:ResourceTag" Tag,
+    IamResourceTag "iam:ResourceTag" Tag,
+    /// The managed policy that is attached or detached.
+    PolicyArn "iam:PolicyARN" Single,
     /// Answered by the identity, like all of `Principal`.
     Username "aws:username" Single,
     UserId "aws:userid" Single,
@@ -228,10 +232,34 @@ impl ConditionKey {
         self.tag.len() + self.text.len()
     }
 
+    /// Whether no request has the key, although it is one of S3's or IAM's own. Those of AWS's other
+    /// services, of organizations, networks and sessions are truly absent: no request comes by way of one.
+    pub(crate) fn is_never_answered(&self) -> bool {
+        match self.name {
+            KeyName::TlsVersion | KeyName::ObjectLockRemainingDays => true,
+            // Of a bucket's tags, requests have those that are root's.
+            KeyName::BucketTag => !self.tag.starts_with("sherd.dev/"),
+            KeyName::Other => self.text.starts_with("s3:") || self.text.starts_with("iam:"),
+            _ => false,
+        }
+    }
+
+    /// Whether requests to IAM alone have the key.
+    pub(crate) fn is_of_iam_alone(&self) -> bool {
+        matches!(
+            self.name,
+            KeyName::TagKeys
+                | KeyName::RequestTag
+                | KeyName::ResourceTag
+                | KeyName::IamResourceTag
+                | KeyName::PolicyArn
+        )
+    }
+
     /// Whether S3 takes the key in a bucket's policy.
     pub(crate) fn is_of_s3(&self) -> bool {
         let head = self.text.split('/').next().unwrap_or_default();
-        self.name != KeyName::Other
+        self.name != KeyName::Other && !self.text.starts_with("iam:")
             || GLOBAL_OTHERS.iter().chain(S3_OTHERS).any(|known| known.eq_ignore_ascii_case(head))
     }
 

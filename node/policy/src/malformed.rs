@@ -33,12 +33,17 @@ pub(crate) enum Fault {
     MissingResource,
     Resource,
     ResourceForm(String),
-    ResourcePartition { partition: String, resource: String },
+    ResourcePartition {
+        partition: String,
+        resource: String,
+    },
     ActionOfNoResource,
     SidForm,
     SidTwice,
     Operator(String),
     ConditionKey,
+    /// A key without which a statement is more lenient than it reads, and that no request has.
+    UnansweredKey(String),
     ConditionOfNoAction,
     ConditionValue,
 }
@@ -71,7 +76,7 @@ fn of_bucket(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         }
         Fault::ActionOfNoResource => "Action does not apply to any resource(s) in statement",
         Fault::SidTwice => "Statement IDs (SID) in a single policy must be unique.",
-        Fault::ConditionKey => "Policy has an invalid condition key",
+        Fault::ConditionKey | Fault::UnansweredKey(_) => "Policy has an invalid condition key",
         Fault::ConditionOfNoAction => {
             "Conditions do not apply to combination of actions and resources in statement"
         }
@@ -81,6 +86,13 @@ fn of_bucket(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
 fn of_identity(fault: &Fault, out: &mut fmt::Formatter<'_>) -> fmt::Result {
     out.write_str(match fault {
         Fault::ActionVendor(vendor) => return write!(out, "Vendor {vendor} is not valid"),
+        Fault::UnansweredKey(key) => {
+            return write!(
+                out,
+                "Condition key {key} is not supported: no request has it, so the statement would not restrict \
+                 anything."
+            );
+        }
         Fault::ResourceForm(resource) => {
             return write!(out, "Resource {resource} must be in ARN format or \"*\".");
         }

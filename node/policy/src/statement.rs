@@ -9,6 +9,7 @@ use super::caller::Caller;
 use super::condition::Condition;
 use super::form::PolicyForm;
 use super::json::Json;
+use super::key::ConditionKey;
 use super::malformed::Fault;
 use super::pattern::Pattern;
 use super::principal::PrincipalTest;
@@ -51,6 +52,23 @@ impl Statement {
             + self.actions.bytes()
             + self.resources.heap_bytes()
             + self.conditions.iter().map(Condition::bytes).sum::<usize>()
+    }
+
+    /// A key that no request has, where the statement then allows more, or denies less, than it reads: a
+    /// denial that never matches, a restriction of an Allow that always holds, a variable without a value.
+    pub(crate) fn unanswered_key(&self, form: PolicyForm<'_>) -> Option<&ConditionKey> {
+        let is_unanswered =
+            |key: &ConditionKey| key.is_never_answered() || form.is_bucket() && key.is_of_iam_alone();
+        let fails_open = |condition: &&Condition| {
+            condition.holds_without_key() == (self.effect == Effect::Allow) && is_unanswered(&condition.key)
+        };
+        let condition = self.conditions.iter().find(fails_open).map(|condition| &condition.key);
+        let mut variables = self
+            .conditions
+            .iter()
+            .flat_map(|condition| condition.operands.keys())
+            .chain(self.resources.keys());
+        condition.or_else(|| variables.find(|key| is_unanswered(key)))
     }
 
     /// Whether it is about an identity.

@@ -66,9 +66,21 @@ impl Condition {
         FoldedCondition::Open(filled)
     }
 
+    /// Whether it holds in requests that lack its key.
+    pub(crate) fn holds_without_key(&self) -> bool {
+        let Operator { quantifier, if_exists, is_negated, .. } = self.operator;
+        match (&self.operands, quantifier) {
+            (Operands::Null(wanted), _) => wanted.contains(&true),
+            _ if if_exists => true,
+            (_, Quantifier::One) => is_negated,
+            (_, Quantifier::All) => true,
+            (_, Quantifier::Any) => false,
+        }
+    }
+
     /// Whether it holds.
     pub(crate) fn holds(&self, context: Context<'_>) -> bool {
-        let Operator { quantifier, if_exists, is_negated, .. } = self.operator;
+        let Operator { quantifier, is_negated, .. } = self.operator;
         let values = context.values(&self.key);
         let is_absent = match &values {
             Values::Absent => true,
@@ -82,12 +94,7 @@ impl Condition {
         let is_absent = is_absent
             || quantifier != Quantifier::One && matches!(&values, Values::One(value) if value.is_empty());
         if is_absent {
-            return if_exists
-                || match quantifier {
-                    Quantifier::One => is_negated,
-                    Quantifier::All => true,
-                    Quantifier::Any => false,
-                };
+            return self.holds_without_key();
         }
         let equals = |value: &str| self.operands.has(value, context);
         match (&values, quantifier) {

@@ -23,6 +23,21 @@ pub struct Policy {
 }
 
 impl Policy {
+    /// Checks and parses a document that is to be stored. A policy that is stored already may name keys that
+    /// no request has.
+    ///
+    /// # Errors
+    /// As [`Self::parse`], and for a condition by a key of S3 or IAM that no request has, where the statement
+    /// would be more lenient than it reads.
+    pub fn parse_new(json: &[u8], form: PolicyForm<'_>) -> Result<Self, MalformedPolicy> {
+        let policy = Self::parse(json, form)?;
+        let unanswered = policy.statements.iter().find_map(|statement| statement.unanswered_key(form));
+        match unanswered.map(|key| Fault::UnansweredKey(key.text.to_string())) {
+            Some(fault) => Err(MalformedPolicy { fault, is_of_bucket: form.is_bucket() }),
+            None => Ok(policy),
+        }
+    }
+
     /// Checks and parses a document.
     ///
     /// # Errors

@@ -283,3 +283,91 @@ fn a_policy_is_public_unless_all_that_it_allows_is_bound_to_fixed_values() {
         assert_eq!(policy.is_public(), expected, "{text}");
     }
 }
+
+/// A policy of one statement with one condition.
+fn conditional(effect: &str, operator: &str, key: &str, rest: &str) -> String {
+    format!(
+        r#"{{"Version": "2012-10-17", "Statement": {{"Effect": "{effect}", "Action": "*", "Resource": "*"{rest},
+            "Condition": {{"{operator}": {{"{key}": "true"}}}}}}}}"#
+    )
+}
+
+#[test]
+fn a_new_policy_does_not_rely_on_keys_that_no_request_has() {
+    // A denial that never matches, or an Allow whose restriction always holds.
+    let lenient = [
+        ("Deny", "StringEquals"),
+        ("Deny", "ForAnyValue:StringLike"),
+        ("Allow", "StringNotEquals"),
+        ("Allow", "StringEqualsIfExists"),
+        ("Allow", "ForAllValues:StringEquals"),
+        ("Allow", "Null"),
+    ];
+    let strict = [
+        ("Deny", "StringNotEquals"),
+        ("Deny", "StringEqualsIfExists"),
+        ("Deny", "Null"),
+        ("Allow", "StringEquals"),
+        ("Allow", "ForAnyValue:StringEquals"),
+    ];
+    let refused = |key: &str| {
+        let key = key.to_ascii_lowercase();
+        format!(
+            "Condition key {key} is not supported: no request has it, so the statement would not restrict anything."
+        )
+    };
+    let parse = |document: &str| {
+        Policy::parse(document.as_bytes(), PolicyForm::Identity).expect("one that is stored is read");
+        Policy::parse_new(document.as_bytes(), PolicyForm::Identity)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    };
+    for key in
+        ["s3:TlsVersion", "s3:BucketTag/team", "s3:NewKey", "iam:PermissionsBoundary", "iam:AWSServiceName"]
+    {
+        for (effect, operator) in lenient {
+            assert_eq!(
+                parse(&conditional(effect, operator, key, "")),
+                Err(refused(key)),
+                "{effect} {operator}"
+            );
+        }
+        for (effect, operator) in strict {
+            assert_eq!(parse(&conditional(effect, operator, key, "")), Ok(()), "{effect} {operator} {key}");
+        }
+        let variable = conditional("Allow", "StringEquals", "aws:username", "")
+            .replace("\"true", &format!("\"${{{key}}}"));
+        assert_eq!(parse(&variable), Err(refused(key)));
+    }
+    for key in [
+        "s3:BucketTag/sherd.dev/bucket",
+        "iam:PolicyARN",
+        "iam:ResourceTag/team",
+        "aws:ResourceTag/team",
+        "aws:TagKeys",
+        "s3:prefix",
+        "aws:SourceVpc",
+        "aws:MultiFactorAuthPresent",
+        "ec2:Region",
+    ] {
+        for (effect, operator) in lenient {
+            assert_eq!(parse(&conditional(effect, operator, key, "")), Ok(()), "{effect} {operator} {key}");
+        }
+    }
+}
+
+#[test]
+fn a_new_policy_of_a_bucket_does_not_rely_on_keys_of_iam() {
+    let form = PolicyForm::Bucket { name: "data" };
+    let of_bucket = |effect: &str, operator: &str, key: &str| {
+        let document = conditional(effect, operator, key, r#", "Principal": "*""#)
+            .replace(r#""Resource": "*""#, r#""Resource": ["arn:aws:s3:::data", "arn:aws:s3:::data/*"]"#);
+        Policy::parse_new(document.as_bytes(), form).map(drop).map_err(|error| error.to_string())
+    };
+    let invalid = Err("Policy has an invalid condition key".to_owned());
+    for key in ["s3:TlsVersion", "s3:BucketTag/team", "aws:RequestTag/team", "aws:ResourceTag/team"] {
+        assert_eq!(of_bucket("Deny", "StringEquals", key), invalid, "{key}");
+        assert_eq!(of_bucket("Deny", "StringNotEquals", key), Ok(()), "{key}");
+    }
+    assert_eq!(of_bucket("Deny", "StringNotEquals", "iam:PolicyARN"), invalid);
+}

@@ -83,7 +83,7 @@ fn checked(bucket: &str, text: &[u8]) -> Result<Policy, Refusal> {
     if normalized_bytes(text) > BUCKET_POLICY_BYTES_MAX {
         return Err(too_long());
     }
-    Policy::parse(text, PolicyForm::Bucket { name: bucket }).map_err(|error| malformed(&error))
+    Policy::parse_new(text, PolicyForm::Bucket { name: bucket }).map_err(|error| malformed(&error))
 }
 
 fn malformed(malformed: &MalformedPolicy) -> Refusal {

@@ -260,7 +260,7 @@ impl Iam {
         if document.len() > IAM_DOCUMENT_BYTES_MAX || counted_chars(&document) > max {
             return Err(too_long.into());
         }
-        Policy::parse(document.as_bytes(), PolicyForm::Identity)?;
+        Policy::parse_new(document.as_bytes(), PolicyForm::Identity)?;
         let put = move |set: &mut PolicySet| {
             set.inline.retain(|known| !known.name.eq_ignore_ascii_case(&name));
             let at = set.inline.partition_point(|known| known.name < name);
@@ -419,7 +419,7 @@ fn checked_managed(document: &str) -> Result<()> {
     if document.len() > IAM_DOCUMENT_BYTES_MAX || counted_chars(document) > IAM_MANAGED_POLICY_CHARS_MAX {
         return Err(LimitExceeded::Quota { quota: "PolicySize", max: IAM_MANAGED_POLICY_CHARS_MAX }.into());
     }
-    Policy::parse(document.as_bytes(), PolicyForm::Managed)?;
+    Policy::parse_new(document.as_bytes(), PolicyForm::Managed)?;
     Ok(())
 }
 
