@@ -330,6 +330,63 @@ async fn users_may_what_their_policies_allow() {
 }
 
 #[tokio::test]
+async fn conditions_see_the_policy_that_is_given_or_taken_and_the_tags_of_the_subject() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    let mut arns = vec![];
+    for name in ["Admin", "Reader"] {
+        let policy = [("PolicyName", name), ("PolicyDocument", READ_ALL), ("Path", "/x/")];
+        arns.push(root.done("CreatePolicy", &policy).await.text("Arn").expect("an ARN").to_owned());
+    }
+    let (admin, reader) = (&*arns[0], &*arns[1]);
+    let document = format!(
+        r#"{{"Version":"2012-10-17","Statement":[{{"Effect":"Allow","Action":"iam:*","Resource":"*"}},
+            {{"Effect":"Deny","Action":["iam:Attach*","iam:Detach*"],"Resource":"*",
+              "Condition":{{"ArnEquals":{{"iam:PolicyARN":"{admin}"}}}}}},
+            {{"Effect":"Deny","Action":"iam:DeleteUser","Resource":"*",
+              "Condition":{{"StringEquals":{{"iam:ResourceTag/team":"finance"}}}}}},
+            {{"Effect":"Deny","Action":["iam:TagUser","iam:DeletePolicy"],"Resource":"*",
+              "Condition":{{"Null":{{"aws:ResourceTag/Team":"false"}}}}}}]}}"#
+    );
+    root.done("PutUserPolicy", &[("UserName", "ada"), ("PolicyName", "iam"), ("PolicyDocument", &document)])
+        .await;
+    let tags = [("Tags.member.1.Key", "team"), ("Tags.member.1.Value", "finance")];
+    let (bob, eve) = (("UserName", "bob"), ("UserName", "eve"));
+    root.done("CreateUser", &[&[bob][..], &tags].concat()).await;
+    root.done("CreateUser", &[eve]).await;
+    root.done("CreateGroup", &[("GroupName", "g")]).await;
+    let denied = refusal(403, "AccessDenied");
+
+    for owner in [bob, ("GroupName", "g")] {
+        let [attach, detach] = ["Attach", "Detach"].map(|verb| {
+            format!("{verb}{}Policy", owner.0.strip_suffix("Name").expect("the name of a user or a group"))
+        });
+        assert_eq!(user.refused(&attach, &[owner, ("PolicyArn", admin)]).await, denied);
+        user.done(&attach, &[owner, ("PolicyArn", reader)]).await;
+        user.done(&detach, &[owner, ("PolicyArn", reader)]).await;
+        root.done(&attach, &[owner, ("PolicyArn", admin)]).await;
+        // A policy that is detached is found by its name, in any case.
+        for spelt in [admin.to_owned(), format!("{ARN}policy/x/ADMIN"), format!("{ARN}policy/Admin")] {
+            let refused = user.refused(&detach, &[owner, ("PolicyArn", &spelt)]).await;
+            assert_eq!(refused, denied, "{spelt}");
+        }
+    }
+    assert_eq!(user.refused("DeleteUser", &[bob]).await, denied);
+    user.done("DeleteUser", &[eve]).await;
+    assert_eq!(user.refused("TagUser", &[&[bob][..], &tags].concat()).await, denied);
+    let tagged = [&[("PolicyName", "t"), ("PolicyDocument", READ_ALL)][..], &tags].concat();
+    let tagged = root.done("CreatePolicy", &tagged).await.text("Arn").expect("an ARN").to_owned();
+    assert_eq!(user.refused("DeletePolicy", &[("PolicyArn", &tagged)]).await, denied);
+    user.done("DeletePolicy", &[("PolicyArn", reader)]).await;
+
+    let unknown = document.replace("iam:ResourceTag/team", "iam:Unknown");
+    let put = [("UserName", "ada"), ("PolicyName", "iam"), ("PolicyDocument", &*unknown)];
+    let answer = root.call("PutUserPolicy", &put).await;
+    assert_eq!((answer.status, answer.code()), (400, "MalformedPolicyDocument"));
+    assert!(answer.body.contains("iam:unknown is not supported"), "{}", answer.body);
+}
+
+#[tokio::test]
 async fn a_move_takes_the_permission_at_both_paths() {
     let (_node, root) = a_node().await;
     let user = a_user(&root, "ada").await;
