@@ -298,6 +298,8 @@ pub(crate) struct ActionPattern {
     glob: Glob,
     /// The actions of S3 that it matches.
     pub(crate) of_s3: ActionSet,
+    /// Whether it names S3, and so no action of IAM.
+    is_of_s3_alone: bool,
 }
 
 impl ActionPattern {
@@ -312,7 +314,10 @@ impl ActionPattern {
                 of_s3.add(index);
             }
         }
-        Self { glob, of_s3 }
+        // The name of a service has no wildcards.
+        let is_of_s3_alone =
+            text.split_once(':').is_some_and(|(vendor, _)| vendor.eq_ignore_ascii_case("s3"));
+        Self { glob, of_s3, is_of_s3_alone }
     }
 }
 
@@ -340,6 +345,16 @@ impl ActionTest {
     pub(crate) fn bytes(&self) -> usize {
         let heap = |pattern: &ActionPattern| pattern.glob.heap_bytes();
         size_of::<Self>() + size_of_val(&*self.patterns) + self.patterns.iter().map(heap).sum::<usize>()
+    }
+
+    /// Whether it matches actions of S3 alone.
+    pub(crate) fn is_of_s3_alone(&self) -> bool {
+        !self.is_negated && self.patterns.iter().all(|pattern| pattern.is_of_s3_alone)
+    }
+
+    /// Whether it matches one of these actions of S3.
+    pub(crate) fn has_any(&self, names: &[&str]) -> bool {
+        self.of_s3.indices().any(|index| names.contains(&name_of(index)))
     }
 
     /// Whether it matches an action that is in no table.

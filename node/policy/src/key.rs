@@ -35,10 +35,10 @@ keys! {
     CurrentTime "aws:CurrentTime" Single,
     EpochTime "aws:EpochTime" Single,
     RequestedRegion "aws:RequestedRegion" Single,
-    /// The keys of the tags in a request.
+    /// The keys of the tags that a request gives to a bucket, a user or a policy.
     TagKeys "aws:TagKeys" Multi,
     RequestTag "aws:RequestTag" Tag,
-    /// A tag of the user or the policy that a call to IAM is about.
+    /// A tag of the user or the policy that a call to IAM is about, or a tag of root's of a bucket.
     ResourceTag "aws:ResourceTag" Tag,
     IamResourceTag "iam:ResourceTag" Tag,
     /// The managed policy that is attached or detached.
@@ -71,6 +71,7 @@ keys! {
     SignatureAge "s3:signatureAge" Single,
     /// `AWS4-HMAC-SHA256`.
     SignatureVersion "s3:signatureversion" Single,
+    /// `1.2` or `1.3`.
     TlsVersion "s3:TlsVersion" Single,
     IfMatch "s3:if-match" Single,
     IfNoneMatch "s3:if-none-match" Single,
@@ -204,6 +205,7 @@ const OF_TAGGED_OBJECTS: &[&str] = &[
     "PutObjectVersionTagging",
     "RestoreObject",
 ];
+const THAT_TAG_BUCKETS: &[&str] = &["CreateBucket", "PutBucketTagging", "TagResource"];
 const THAT_TAG: &[&str] = &["PutObject", "PutObjectTagging", "PutObjectVersionTagging", "ReplicateTags"];
 
 /// A condition key as a policy names it.
@@ -236,24 +238,27 @@ impl ConditionKey {
     /// services, of organizations, networks and sessions are truly absent: no request comes by way of one.
     pub(crate) fn is_never_answered(&self) -> bool {
         match self.name {
-            KeyName::TlsVersion | KeyName::ObjectLockRemainingDays => true,
-            // Of a bucket's tags, requests have those that are root's.
-            KeyName::BucketTag => !self.tag.starts_with("sherd.dev/"),
+            KeyName::ObjectLockRemainingDays => true,
+            KeyName::BucketTag => !self.is_of_roots_tag(),
             KeyName::Other => self.text.starts_with("s3:") || self.text.starts_with("iam:"),
             _ => false,
         }
     }
 
-    /// Whether requests to IAM alone have the key.
-    pub(crate) fn is_of_iam_alone(&self) -> bool {
-        matches!(
-            self.name,
-            KeyName::TagKeys
-                | KeyName::RequestTag
-                | KeyName::ResourceTag
-                | KeyName::IamResourceTag
-                | KeyName::PolicyArn
-        )
+    /// Whether no request for some actions of S3 has the key, although others to S3 or to IAM may. `has_any`
+    /// says whether one of these is among the actions.
+    pub(crate) fn is_unanswered_at_s3(&self, has_any: impl Fn(&[&str]) -> bool) -> bool {
+        match self.name {
+            KeyName::IamResourceTag | KeyName::PolicyArn => true,
+            KeyName::ResourceTag => !self.is_of_roots_tag(),
+            KeyName::TagKeys | KeyName::RequestTag => !has_any(THAT_TAG_BUCKETS),
+            _ => false,
+        }
+    }
+
+    /// Whether it is about a tag that is root's: of a bucket's tags, requests to S3 have those alone.
+    fn is_of_roots_tag(&self) -> bool {
+        self.tag.starts_with("sherd.dev/")
     }
 
     /// Whether S3 takes the key in a bucket's policy.

@@ -57,8 +57,11 @@ impl Statement {
     /// A key that no request has, where the statement then allows more, or denies less, than it reads: a
     /// denial that never matches, a restriction of an Allow that always holds, a variable without a value.
     pub(crate) fn unanswered_key(&self, form: PolicyForm<'_>) -> Option<&ConditionKey> {
-        let is_unanswered =
-            |key: &ConditionKey| key.is_never_answered() || form.is_bucket() && key.is_of_iam_alone();
+        let is_of_s3_alone = form.is_bucket() || self.actions.is_of_s3_alone();
+        let is_unanswered = |key: &ConditionKey| {
+            key.is_never_answered()
+                || is_of_s3_alone && key.is_unanswered_at_s3(|names| self.actions.has_any(names))
+        };
         let fails_open = |condition: &&Condition| {
             condition.holds_without_key() == (self.effect == Effect::Allow) && is_unanswered(&condition.key)
         };

@@ -14,11 +14,15 @@ pub struct Source {
     pub address: IpAddr,
     /// Whether the client's bytes were encrypted on their way.
     pub is_secure: bool,
+    /// The version of TLS between the client and this node (`1.2`, `1.3`); `None` without TLS, and where a
+    /// proxy says how its client came to it.
+    pub tls_version: Option<&'static str>,
 }
 
 impl Source {
     /// That of a request that no listener took.
-    const UNKNOWN: Self = Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), is_secure: false };
+    const UNKNOWN: Self =
+        Self { address: IpAddr::V4(Ipv4Addr::UNSPECIFIED), is_secure: false, tls_version: None };
 
     /// Reads it from the extensions of a request.
     pub fn of(extensions: &Extensions) -> Self {

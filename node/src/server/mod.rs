@@ -56,7 +56,7 @@ use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
 use crate::audit::{AnswerCount, AuditLog};
 use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
-use sherd_net::tls::{ConnectionPlaces, ServedCertificate};
+use sherd_net::tls::{self, ConnectionPlaces, ServedCertificate};
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
 use sherd_store::observe::metrics::Traffic;
 
@@ -165,7 +165,6 @@ pub async fn serve<S, F, B>(
     B::Error: Into<BodyError>,
 {
     let Listener { tcp, name, address, certificate, proxies, audit } = listener;
-    let is_tls = certificate.is_some();
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, allowed.connections_max)));
     let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
@@ -188,7 +187,8 @@ pub async fn serve<S, F, B>(
         let exchange = Exchange::new(place);
         let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
         let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
-        let peer = Peer { address: client, is_tls, proxies: proxies.clone(), audit: audit.clone() };
+        let mut peer =
+            Peer { address: client, tls_version: None, proxies: proxies.clone(), audit: audit.clone() };
         let (open, body) = (traffic.connections.clone(), BodyState::default());
         let held = HeldBuffers::new(reclaim.clone());
         let (spares, lingers, traffic) = (Arc::clone(&spares), Arc::clone(&lingers), traffic.clone());
@@ -209,7 +209,10 @@ pub async fn serve<S, F, B>(
                         () = life.stopped() => return,
                         stream = handshakes.accept(patient, client) => match stream {
                             None => return,
-                            Some(stream) => Transport::tls(stream, body, exchange.clone(), deadlines),
+                            Some(stream) => {
+                                peer.tls_version = tls::version_of(&stream);
+                                Transport::tls(stream, body, exchange.clone(), deadlines)
+                            }
                         },
                     },
                 };

@@ -30,15 +30,22 @@ impl TrustedProxies {
         Self(networks.into_iter().collect())
     }
 
-    /// The source of a request from `peer`, to a listener that speaks TLS or not.
-    pub(super) fn source(&self, peer: IpAddr, is_tls: bool, headers: &HeaderMap) -> Source {
+    /// The source of a request from `peer`, on a connection with a version of TLS or without.
+    pub(super) fn source(
+        &self,
+        peer: IpAddr,
+        tls_version: Option<&'static str>,
+        headers: &HeaderMap,
+    ) -> Source {
         let peer = peer.to_canonical();
+        let own = Source { address: peer, is_secure: tls_version.is_some(), tls_version };
         if !self.contain(peer) {
-            return Source { address: peer, is_secure: is_tls };
+            return own;
         }
-        Source {
-            address: self.client(headers).unwrap_or(peer),
-            is_secure: said_secure(headers).unwrap_or(is_tls),
+        let address = self.client(headers).unwrap_or(peer);
+        match said_secure(headers) {
+            Some(is_secure) => Source { address, is_secure, tls_version: None },
+            None => Source { address, ..own },
         }
     }
 
@@ -65,8 +72,8 @@ impl TrustedProxies {
 #[derive(Debug)]
 pub(super) struct Peer {
     pub(super) address: SocketAddr,
-    /// Whether the connection has TLS.
-    pub(super) is_tls: bool,
+    /// The version of TLS that the connection has.
+    pub(super) tls_version: Option<&'static str>,
     pub(super) proxies: TrustedProxies,
     pub(super) audit: Option<ListenerAudit>,
 }
@@ -81,7 +88,7 @@ pub(super) struct ListenerAudit {
 impl Peer {
     /// Adds the source of a request to its extensions, and its record, where there is an audit log.
     pub(super) fn introduce<B>(&self, request: &mut Request<B>) -> Option<AuditRecord> {
-        let source = self.proxies.source(self.address.ip(), self.is_tls, request.headers());
+        let source = self.proxies.source(self.address.ip(), self.tls_version, request.headers());
         request.extensions_mut().insert(source);
         let ListenerAudit { log, service } = self.audit.as_ref()?;
         Some(log.begin(service, source, None, request))
@@ -135,7 +142,7 @@ mod tests {
 
     fn client(lines: &[&str]) -> String {
         let lines: Vec<_> = lines.iter().map(|value| ("x-forwarded-for", *value)).collect();
-        proxies().source(ip("10.0.0.1"), false, &headers(&lines)).address.to_string()
+        proxies().source(ip("10.0.0.1"), None, &headers(&lines)).address.to_string()
     }
 
     #[test]
@@ -193,32 +200,35 @@ mod tests {
     #[test]
     fn a_stranger_says_nothing_of_its_address_or_its_transport() {
         let said = headers(&[("x-forwarded-for", "192.0.2.1"), ("x-forwarded-proto", "https")]);
-        let source = |proxies: TrustedProxies, peer, is_tls| proxies.source(ip(peer), is_tls, &said);
-        let stranger = Source { address: ip("203.0.113.9"), is_secure: false };
-        assert_eq!(source(proxies(), "203.0.113.9", false), stranger);
-        assert_eq!(source(proxies(), "::ffff:203.0.113.9", true), Source { is_secure: true, ..stranger });
-        let nearest = Source { address: ip("10.0.0.1"), is_secure: false };
-        assert_eq!(source(TrustedProxies::default(), "10.0.0.1", false), nearest);
-        let believed = Source { address: ip("192.0.2.1"), is_secure: true };
-        assert_eq!(source(proxies(), "::ffff:10.0.0.1", false), believed);
+        let source = |proxies: TrustedProxies, peer, tls| proxies.source(ip(peer), tls, &said);
+        let stranger = Source { address: ip("203.0.113.9"), is_secure: false, tls_version: None };
+        assert_eq!(source(proxies(), "203.0.113.9", None), stranger);
+        let encrypted = Source { is_secure: true, tls_version: Some("1.3"), ..stranger };
+        assert_eq!(source(proxies(), "::ffff:203.0.113.9", Some("1.3")), encrypted);
+        let nearest = Source { address: ip("10.0.0.1"), ..stranger };
+        assert_eq!(source(TrustedProxies::default(), "10.0.0.1", None), nearest);
+        let believed = Source { address: ip("192.0.2.1"), is_secure: true, tls_version: None };
+        for tls in [None, Some("1.2")] {
+            assert_eq!(source(proxies(), "::ffff:10.0.0.1", tls), believed, "the version is of the proxy");
+        }
     }
 
     #[test]
     fn a_transport_is_secure_where_every_proxy_says_so() {
-        for (lines, is_tls, expected) in [
-            (&["https"][..], false, true),
-            (&["HTTPS"], false, true),
-            (&["https, https", " https"], false, true),
-            (&["http"], true, false),
-            (&["https, http"], true, false),
-            (&["http, https"], true, false),
-            (&["https", "wss"], true, false),
-            (&["\u{e4}"], true, false),
-            (&[], true, true),
-            (&[","], false, false),
+        for (lines, tls, expected) in [
+            (&["https"][..], None, true),
+            (&["HTTPS"], None, true),
+            (&["https, https", " https"], None, true),
+            (&["http"], Some("1.2"), false),
+            (&["https, http"], Some("1.2"), false),
+            (&["http, https"], Some("1.2"), false),
+            (&["https", "wss"], Some("1.2"), false),
+            (&["\u{e4}"], Some("1.2"), false),
+            (&[], Some("1.2"), true),
+            (&[","], None, false),
         ] {
             let lines: Vec<_> = lines.iter().map(|value| ("x-forwarded-proto", *value)).collect();
-            let source = proxies().source(ip("10.0.0.1"), is_tls, &headers(&lines));
+            let source = proxies().source(ip("10.0.0.1"), tls, &headers(&lines));
             assert_eq!(source.is_secure, expected, "{lines:?}");
         }
     }

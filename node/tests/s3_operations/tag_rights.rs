@@ -110,6 +110,30 @@ async fn a_new_bucket_gets_no_tag_of_roots_and_none_without_the_right() {
     create(&root, &roots).await.expect("root's");
 }
 
+/// The keys of AWS for the tags that a request gives to what is not an object.
+#[tokio::test]
+async fn the_tags_that_a_bucket_gets_may_be_denied() {
+    let (node, root) = a_bucket().await;
+    let denied = denied("s3:*", "aws:RequestTag/team", "finance");
+    let key = a_user(&node, &denied).await;
+    let user = node.s3_with(&key);
+    let create = async |name: &str, team: &str| {
+        let made = CreateBucketConfiguration::builder().tags(tag("team", team)).build();
+        code(user.sdk().create_bucket().bucket(name).create_bucket_configuration(made).send().await)
+    };
+    let put = async |team: &str| {
+        let tags = Tagging::builder().tag_set(tag("team", team)).build().expect("tags");
+        user.sdk().put_bucket_tagging().bucket(BUCKET).tagging(tags).send().await
+    };
+    assert_eq!(create("new", "finance").await, is(403, "AccessDenied"));
+    assert_eq!(code(root.head_bucket().bucket("new").send().await), is(404, "NotFound"));
+    put("blue").await.expect("no tag that is denied");
+    assert_eq!(code(put("finance").await), is(403, "AccessDenied"));
+    let tags = root.get_bucket_tagging().bucket(BUCKET).send().await.expect("tags").tag_set;
+    assert_eq!(tags, [tag("team", "blue")]);
+    user.sdk().delete_bucket_tagging().bucket(BUCKET).send().await.expect("it gives no tag");
+}
+
 /// A right to a bucket's name that holds while the bucket is the one that it was given to.
 #[tokio::test]
 async fn a_right_may_depend_on_roots_tags_of_the_bucket_and_on_no_other_tag() {

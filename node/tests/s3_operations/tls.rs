@@ -58,6 +58,25 @@ async fn the_sdk_works_over_either_version_of_tls() {
 }
 
 #[tokio::test]
+async fn a_policy_may_deny_a_version_of_tls() {
+    let pki = S3Pki::new();
+    let node = serving(&pki).await;
+    let latest = Tunnel::start(pki.client(&[&TLS13]), &node.endpoint).await;
+    let client = node.client_at(&latest.endpoint);
+    client.create_bucket().bucket(BUCKET).send().await.expect("a new bucket");
+    let policy = format!(
+        r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Deny","Principal":"*","Action":"s3:*","Resource":
+            ["arn:aws:s3:::{BUCKET}","arn:aws:s3:::{BUCKET}/*"],"Condition":{{"NumericLessThan":{{"s3:TlsVersion":"1.3"}}}}}}}}"#
+    );
+    client.put_bucket_policy().bucket(BUCKET).policy(policy).send().await.expect("a policy");
+    put(&client, "k", b"v".to_vec()).await;
+    let older = Tunnel::start(pki.client(&[&TLS12]), &node.endpoint).await;
+    let read = node.client_at(&older.endpoint).get_object().bucket(BUCKET).key("k").send().await;
+    assert_eq!(code(read), is(403, "AccessDenied"));
+    assert_eq!(get(&client, "k").await, b"v");
+}
+
+#[tokio::test]
 async fn files_that_cannot_be_used_refuse_the_start_by_name() {
     type Breakage = fn(&S3Pki);
     let breakages: [(&str, Breakage); 6] = [

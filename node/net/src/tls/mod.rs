@@ -43,7 +43,7 @@ use crate::tls::follow::{FollowedFiles, LoadedMaterial, MaterialSource};
 use crate::tls::material::Material;
 pub use crate::tls::places::{ConnectionPlace, ConnectionPlaces};
 pub use crate::tls::refusal_log::RefusalLog;
-pub use crate::tls::served::{ServedCertificate, ServedStream};
+pub use crate::tls::served::{ServedCertificate, ServedStream, version_of};
 pub use crate::tls::stream::{AcceptedStream, ConnectedPeer};
 use sherd_store::machine::system::SystemClock;
 

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use rustls::pki_types::CertificateDer;
 use rustls::sign::SingleCertAndKey;
-use rustls::{CertificateError, ServerConfig};
+use rustls::{CertificateError, ProtocolVersion, ServerConfig};
 use sherd_core::env::Clock;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_rustls::TlsAcceptor;
@@ -27,6 +27,15 @@ use sherd_store::machine::system::SystemClock;
 
 /// The protocol of the S3 listener. A client that offers others alone is refused.
 pub(crate) const ALPN: &[u8] = b"http/1.1";
+
+/// The version of TLS that a connection has: `1.2` or `1.3`.
+pub fn version_of<S>(stream: &ServedStream<S>) -> Option<&'static str> {
+    match stream.get_ref().1.protocol_version()? {
+        ProtocolVersion::TLSv1_2 => Some("1.2"),
+        ProtocolVersion::TLSv1_3 => Some("1.3"),
+        _ => None,
+    }
+}
 
 /// The certificate for clients, and its key.
 #[derive(Debug, Clone)]

@@ -322,9 +322,13 @@ fn a_new_policy_does_not_rely_on_keys_that_no_request_has() {
             .map(drop)
             .map_err(|error| error.to_string())
     };
-    for key in
-        ["s3:TlsVersion", "s3:BucketTag/team", "s3:NewKey", "iam:PermissionsBoundary", "iam:AWSServiceName"]
-    {
+    for key in [
+        "s3:object-lock-remaining-retention-days",
+        "s3:BucketTag/team",
+        "s3:NewKey",
+        "iam:PermissionsBoundary",
+        "iam:AWSServiceName",
+    ] {
         for (effect, operator) in lenient {
             assert_eq!(
                 parse(&conditional(effect, operator, key, "")),
@@ -341,6 +345,7 @@ fn a_new_policy_does_not_rely_on_keys_that_no_request_has() {
     }
     for key in [
         "s3:BucketTag/sherd.dev/bucket",
+        "s3:TlsVersion",
         "iam:PolicyARN",
         "iam:ResourceTag/team",
         "aws:ResourceTag/team",
@@ -365,9 +370,45 @@ fn a_new_policy_of_a_bucket_does_not_rely_on_keys_of_iam() {
         Policy::parse_new(document.as_bytes(), form).map(drop).map_err(|error| error.to_string())
     };
     let invalid = Err("Policy has an invalid condition key".to_owned());
-    for key in ["s3:TlsVersion", "s3:BucketTag/team", "aws:RequestTag/team", "aws:ResourceTag/team"] {
+    for key in ["s3:BucketTag/team", "aws:ResourceTag/team"] {
         assert_eq!(of_bucket("Deny", "StringEquals", key), invalid, "{key}");
         assert_eq!(of_bucket("Deny", "StringNotEquals", key), Ok(()), "{key}");
     }
+    for key in ["s3:TlsVersion", "aws:RequestTag/team", "aws:ResourceTag/sherd.dev/bucket"] {
+        assert_eq!(of_bucket("Deny", "StringEquals", key), Ok(()), "{key}");
+    }
     assert_eq!(of_bucket("Deny", "StringNotEquals", "iam:PolicyARN"), invalid);
+}
+
+#[test]
+fn a_new_policy_for_s3_does_not_rely_on_keys_that_its_actions_lack() {
+    let parse = |actions: &str, key: &str| {
+        let document = conditional("Deny", "StringEquals", key, "")
+            .replace(r#""Action": "*""#, &format!(r#""Action": {actions}"#));
+        Policy::parse_new(document.as_bytes(), PolicyForm::Identity).is_ok()
+    };
+    let all = r#"["s3:*", "S3:Put*"]"#;
+    let (tagging, reading) = (r#"["s3:CreateBucket", "s3:GetObject"]"#, r#""s3:GetObject""#);
+    let (tags, resource, mark) =
+        ("aws:RequestTag/team", "aws:ResourceTag/team", "aws:ResourceTag/sherd.dev/bucket");
+    for (actions, key, is_taken) in [
+        (all, tags, true),
+        (all, resource, false),
+        (all, mark, true),
+        (all, "iam:ResourceTag/team", false),
+        (all, "iam:PolicyARN", false),
+        (tagging, "aws:TagKeys", true),
+        (reading, "aws:TagKeys", false),
+        (reading, tags, false),
+        (reading, "s3:TlsVersion", true),
+        (r#"["s3:*", "iam:*"]"#, resource, true),
+        (r#""iam:*""#, tags, true),
+    ] {
+        assert_eq!(parse(actions, key), is_taken, "{actions} {key}");
+    }
+    let others = conditional("Deny", "StringEquals", resource, "").replace("Action", "NotAction");
+    assert!(
+        Policy::parse_new(others.replace(r#"on": "*""#, r#"on": "s3:*""#).as_bytes(), PolicyForm::Identity)
+            .is_ok()
+    );
 }

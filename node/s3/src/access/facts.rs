@@ -48,6 +48,8 @@ pub(crate) struct FactKinds {
     pub(crate) has_document: bool,
     /// Whether it copies an object with the tags of its source: it has no use for those of its header.
     pub(crate) keeps_tags: bool,
+    /// Whether its document gives a bucket's tags.
+    pub(crate) tags_bucket: bool,
 }
 
 /// The parts of a request that facts are made of.
@@ -68,8 +70,8 @@ pub(crate) struct Facts<'a> {
 pub(crate) enum DocumentFacts<'a> {
     /// The tags that an object gets.
     Tags(&'a [Tag]),
-    /// The location of a new bucket; empty where it names none.
-    Location(&'a str),
+    /// The location and the tags that a bucket gets; empty where it names none.
+    Bucket { location: &'a str, tags: &'a [Tag] },
 }
 
 impl FactKinds {
@@ -81,6 +83,7 @@ impl FactKinds {
         has_existing_tags: false,
         has_document: false,
         keeps_tags: false,
+        tags_bucket: false,
     };
 }
 
@@ -172,7 +175,7 @@ impl<'a> Facts<'a> {
             }
             None if self.kinds.has_document => None,
             None if self.kinds.keeps_tags => Some(Vec::new()),
-            Some(DocumentFacts::Location(_)) | None => {
+            Some(DocumentFacts::Bucket { .. }) | None => {
                 let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
                 let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
                 let pairs = pairs.map(|pair| pair.split_once('=').unwrap_or((pair, "")));
@@ -257,10 +260,36 @@ impl<'a> RequestFacts<'a> {
         }
     }
 
+    /// The tags that the request gives to a bucket; `None` where the document is not read yet.
+    fn bucket_tags_given(&self) -> Option<&[Tag]> {
+        match self.parts.document {
+            Some(DocumentFacts::Bucket { tags, .. }) => Some(tags),
+            None if self.parts.kinds.tags_bucket => None,
+            Some(DocumentFacts::Tags(_)) | None => Some(&[]),
+        }
+    }
+
+    fn bucket_tag_given(&self, key: &str) -> Values<'_> {
+        let Some(tags) = self.bucket_tags_given() else { return self.wait_for(AwaitedFacts::Document) };
+        match value_of(tags, key) {
+            Values::Absent => {
+                let found = tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key));
+                found.map(|tag| tag.value.as_str()).into()
+            }
+            given => given,
+        }
+    }
+
+    fn bucket_tag_keys_given(&self) -> Values<'_> {
+        let Some(tags) = self.bucket_tags_given() else { return self.wait_for(AwaitedFacts::Document) };
+        // Conditions on sets take one without values for an absent one.
+        Values::Many(tags.iter().map(|tag| tag.key.as_str().into()).collect())
+    }
+
     fn location(&self) -> Values<'_> {
         match self.parts.document {
-            Some(DocumentFacts::Location("") | DocumentFacts::Tags(_)) => Values::Absent,
-            Some(DocumentFacts::Location(location)) => location.into(),
+            Some(DocumentFacts::Bucket { location: "", .. } | DocumentFacts::Tags(_)) => Values::Absent,
+            Some(DocumentFacts::Bucket { location, .. }) => location.into(),
             None if self.parts.kinds.has_document => self.wait_for(AwaitedFacts::Document),
             None => Values::Absent,
         }
@@ -323,6 +352,7 @@ impl sherd_policy::Facts for RequestFacts<'_> {
         match name {
             KeyName::SourceIp => origin.source.address.to_string().into(),
             KeyName::SecureTransport => Values::from(if origin.source.is_secure { "true" } else { "false" }),
+            KeyName::TlsVersion => origin.source.tls_version.into(),
             KeyName::UserAgent => parts.header(USER_AGENT),
             KeyName::Referer => parts.header(REFERER),
             KeyName::CurrentTime => AmzDate::from_ms(origin.asked_ms).extended().into(),
@@ -333,7 +363,9 @@ impl sherd_policy::Facts for RequestFacts<'_> {
             KeyName::MaxKeys if kinds.lists => parts.parameter("max-keys"),
             KeyName::VersionId => parts.version_id(),
             KeyName::ExistingObjectTag => self.existing_tag(tag),
-            KeyName::BucketTag => value_of(self.bucket_tags, tag),
+            KeyName::RequestTag => self.bucket_tag_given(tag),
+            KeyName::TagKeys => self.bucket_tag_keys_given(),
+            KeyName::BucketTag | KeyName::ResourceTag => value_of(self.bucket_tags, tag),
             KeyName::RequestObjectTag => self.request_tag(tag),
             KeyName::RequestObjectTagKeys => self.request_tag_keys(),
             KeyName::AuthType => self.auth_type().into(),

@@ -37,7 +37,7 @@ fn of_identity(identity: Identity) -> Access {
         Identity::Anonymous => Caller::anonymous(),
         Identity::Root | Identity::User(_) => Caller::new(&credential, signature),
     };
-    let source = Source { address: [192, 0, 2, 7].into(), is_secure: true };
+    let source = Source { address: [192, 0, 2, 7].into(), is_secure: true, tls_version: Some("1.3") };
     Access::new(Arc::new(Authorizer::new("eu-west-1")), caller, source, NOW_MS)
 }
 
@@ -137,6 +137,7 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
     for (operator, key, value) in [
         ("IpAddress", "aws:SourceIp", "192.0.2.0/24"),
         ("Bool", "aws:SecureTransport", "true"),
+        ("NumericGreaterThanEquals", "s3:TlsVersion", "1.2"),
         ("DateLessThan", "aws:CurrentTime", "2015-10-21T07:28:01Z"),
         ("NumericEquals", "aws:EpochTime", "1445412480"),
         ("StringEquals", "aws:UserAgent", "app/1"),
@@ -173,6 +174,7 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
             "IpAddress" => "198.51.100.0/24",
             "Bool" => "false",
             "DateLessThan" => "2015-10-21T07:27:59Z",
+            "NumericGreaterThanEquals" => "1.4",
             "NumericEquals" | "NumericLessThanEquals" => "6",
             "ArnLike" => "arn:aws:iam::000000000001:user/other",
             _ => "other",
@@ -229,10 +231,43 @@ fn a_decision_waits_for_the_document_that_gives_tags_or_a_location() {
     let mut access = user(&[&statement("Allow", "s3:CreateBucket", "*", condition)]).in_no_bucket();
     let bucket = Resource::Bucket("b");
     access.judge(actions("s3:CreateBucket"), bucket, facts).unwrap();
-    let said = |location| facts.with_document(DocumentFacts::Location(location));
+    let said = |location| facts.with_document(DocumentFacts::Bucket { location, tags: &[] });
     access.clone().settle(bucket, said("eu-west-1")).unwrap();
     access.clone().settle(bucket, said("us-west-2")).unwrap_err();
     access.settle(bucket, said("")).unwrap_err();
+}
+
+#[test]
+fn a_decision_waits_for_the_tags_that_a_bucket_gets() {
+    let none = HeaderMap::new();
+    let query = Query::default();
+    let kinds = FactKinds { has_document: true, tags_bucket: true, ..FactKinds::default() };
+    let facts = Facts::of_head(&none, &query, kinds);
+    let bucket = Resource::Bucket("b");
+    let all = statement("Allow", "s3:*", "*", "");
+    let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
+    for condition in [
+        r#"{"StringEquals":{"aws:RequestTag/team":"finance"}}"#,
+        r#"{"ForAnyValue:StringEquals":{"aws:TagKeys":"team"}}"#,
+    ] {
+        let denied = statement("Deny", "s3:*", "*", condition);
+        for action in ["s3:CreateBucket", "s3:PutBucketTagging", TAG_RESOURCE] {
+            let mut access = user(&[&all, &denied]).in_no_bucket();
+            access.judge([Some(action), None, None, None], bucket, facts).unwrap();
+            assert_eq!(access.awaited(), AwaitedFacts::Document, "{action} {condition}");
+            let settle = |tags: &[Tag]| {
+                let given = DocumentFacts::Bucket { location: "", tags };
+                access.clone().settle(bucket, facts.with_document(given)).is_ok()
+            };
+            assert!(settle(&[]) && settle(&[tag("color", "finance")]), "{action} {condition}");
+            assert!(!settle(&[tag("color", "red"), tag("team", "finance")]), "{action} {condition}");
+        }
+        // The tags of an object have keys of their own.
+        let object = [tag("team", "finance")];
+        let facts = facts.with_document(DocumentFacts::Tags(&object));
+        let access = user(&[&all, &denied]).in_no_bucket();
+        access.check(WRITE_TAGS, Resource::Object("b", "k"), facts).unwrap();
+    }
 }
 
 #[test]

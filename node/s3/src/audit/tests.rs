@@ -27,7 +27,11 @@ impl Bench {
             http::header::USER_AGENT,
             HeaderValue::from_bytes(agent).expect("a header"),
         )]);
-        let source = Source { address: "2001:db8::1".parse().expect("an address"), is_secure: true };
+        let source = Source {
+            address: "2001:db8::1".parse().expect("an address"),
+            is_secure: true,
+            tls_version: None,
+        };
         let request = AuditedRequest {
             service: "s3",
             node: "n1",

@@ -99,8 +99,8 @@ pub(crate) async fn create(gateway: &Gateway, request: Request<'_>) -> Outcome<R
     }
     let constraint = configuration.location_constraint.as_ref().map(BucketLocationConstraint::as_str);
     let location = location_of(&gateway.region, constraint)?;
-    let facts =
-        Facts::of(&request.headers).with_document(DocumentFacts::Location(constraint.unwrap_or_default()));
+    let given = DocumentFacts::Bucket { location: constraint.unwrap_or_default(), tags: &tags };
+    let facts = Facts::of(&request.headers).with_document(given);
     let mut access = request.access;
     access.settle(Resource::Bucket(name.as_str()), facts)?;
     tags::check_new(&access, name.as_str(), &tags, facts)?;

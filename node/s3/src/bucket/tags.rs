@@ -6,7 +6,7 @@ use sherd_core::id::ObjectKey;
 use sherd_core::record::Tag;
 use sherd_policy::Resource;
 
-use crate::access::facts::Facts;
+use crate::access::facts::{DocumentFacts, Facts};
 use crate::access::{Access, TAG_RESOURCE};
 use crate::answer::{self, Response};
 use crate::error::{Outcome, not_configured};
@@ -27,7 +27,11 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
 
 pub(crate) async fn put(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let tags = tagging::of_bucket_document(request.payload.into_document())?;
-    set(gateway, &request.access, request.target.bucket_key(), tags).await
+    let mut access = request.access;
+    let given = DocumentFacts::Bucket { location: "", tags: &tags };
+    let facts = Facts::of(&request.headers).with_document(given);
+    access.settle(Resource::Bucket(request.target.bucket_name()), facts)?;
+    set(gateway, &access, request.target.bucket_key(), tags).await
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {

@@ -103,6 +103,7 @@ pub(super) fn fact_kinds(operation: Operation, headers: &HeaderMap) -> FactKinds
         has_existing_tags: is_of_existing_object(operation),
         has_document: has_document || keeps_tags,
         keeps_tags,
+        tags_bucket: matches!(operation, Operation::CreateBucket | Operation::PutBucketTagging),
     }
 }
 

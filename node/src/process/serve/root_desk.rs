@@ -56,7 +56,7 @@ impl RequestDesk for RootDesk {
 pub(super) fn source_of(extensions: &Extensions) -> Source {
     let address = extensions.get::<ConnectedPeer>().and_then(ConnectedPeer::address);
     let unknown = Source::of(extensions);
-    Source { address: address.unwrap_or(unknown.address), is_secure: true }
+    Source { address: address.unwrap_or(unknown.address), is_secure: true, tls_version: None }
 }
 
 /// An answer with all of its body.
