@@ -18,6 +18,8 @@ pub const KEY_DIGEST_ANNOTATION: &str = "sherd.dev/key-digest";
 pub const BUCKET_FINALIZER: &str = "sherd.dev/bucket";
 /// The finalizer of BucketUsers.
 pub const USER_FINALIZER: &str = "sherd.dev/bucket-user";
+/// The beginning of a bucket's tags that root alone changes.
+pub const ROOTS_TAGS: &str = "sherd.dev/";
 /// The tag of a bucket that names the Bucket which has it, as `namespace/name`.
 pub const BUCKET_TAG: &str = "sherd.dev/bucket";
 /// The manager of fields of the status.

@@ -40,11 +40,14 @@ impl PolicyDocument {
     pub fn read(value: &Value) -> Option<Self> {
         match value {
             Value::Object(_) => Some(Self { text: value.to_string(), content: Some(value.clone()) }),
-            Value::String(text) => {
-                Some(Self { text: text.clone(), content: serde_json::from_str(text).ok() })
-            }
+            Value::String(text) => Some(Self::of_text(text.clone())),
             Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => None,
         }
+    }
+
+    /// A text that the store has.
+    pub fn of_text(text: String) -> Self {
+        Self { content: serde_json::from_str(&text).ok(), text }
     }
 
     /// Whether it may take rights away: it has a statement that does not allow, or cannot be read.

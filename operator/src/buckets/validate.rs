@@ -6,8 +6,9 @@ use std::time::Duration;
 use kube::ResourceExt as _;
 
 use super::document::PolicyDocument;
-use crate::api::{Bucket, BucketUser, lists, message};
+use crate::api::{Bucket, BucketGrant, BucketUser, lists, message};
 use crate::limits;
+use crate::names::ROOTS_TAGS;
 
 /// A Bucket that breaks no rule.
 #[derive(Debug, Clone, PartialEq)]
@@ -46,7 +47,7 @@ pub fn bucket(bucket: &Bucket) -> Result<ValidBucket<'_>, Vec<String>> {
             "the bucket's name {name:?} must be 3 to 63 lower-case letters, digits, '-' and '.', and begin and end with a letter or digit"
         ));
     }
-    if bucket.spec.tags.keys().any(|key| key.starts_with("sherd.dev/")) {
+    if bucket.spec.tags.keys().any(|key| key.starts_with(ROOTS_TAGS)) {
         broken.push(message::RESERVED_TAG.to_owned());
     }
     let policy = read_policy(bucket.spec.policy.as_ref(), &mut broken);
@@ -83,6 +84,24 @@ pub fn user(user: &BucketUser) -> Result<ValidUser<'_>, Vec<String>> {
     match overlap {
         Some(overlap) if broken.is_empty() => Ok(ValidUser { user, policy, overlap }),
         _ => Err(broken),
+    }
+}
+
+/// Returns what can be judged of a BucketUser that breaks rules: a policy that cannot be read counts as one
+/// that may deny something.
+pub(super) fn broken_user(user: &BucketUser) -> ValidUser<'_> {
+    let read = |value: &serde_json::Value| {
+        PolicyDocument::read(value).unwrap_or(PolicyDocument { text: value.to_string(), content: None })
+    };
+    ValidUser { user, policy: user.spec.policy.as_ref().map(read), overlap: limits::ROTATION_OVERLAP }
+}
+
+/// Whether a right names one bucket, by a name that is one or by its Bucket.
+pub(super) fn is_right(grant: &BucketGrant) -> bool {
+    match (&grant.name, &grant.bucket_ref) {
+        (Some(name), None) => is_bucket_name(name),
+        (None, Some(_)) => true,
+        (Some(_), Some(_)) | (None, None) => false,
     }
 }
 

@@ -12,6 +12,8 @@ use crate::secret_text::SecretText;
 /// The version of the API that every request names.
 const VERSION: &str = "2010-05-08";
 const NO_SUCH_ENTITY: &str = "NoSuchEntity";
+/// The code of a refusal of a name that is taken.
+pub const ENTITY_EXISTS: &str = "EntityAlreadyExists";
 
 /// A key of a user.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -78,7 +80,7 @@ pub async fn user_path(calls: &ClusterCalls, user: &str) -> Result<Option<String
 pub async fn create_user(calls: &ClusterCalls, user: &str, path: &str) -> Result<(), CallError> {
     let created = send(calls, "CreateUser", &[("UserName", user), ("Path", path)]).await;
     // Of two answers to one request the second may be this; whose it is shows when it is read again.
-    absent(created, "EntityAlreadyExists").map(|_| ())
+    absent(created, ENTITY_EXISTS).map(|_| ())
 }
 
 /// Returns a user's keys.
@@ -212,17 +214,21 @@ impl ManagedPolicy {
     ) -> Result<(), CallError> {
         let arn = self.arn();
         let Self { name, path } = self;
-        match self.versions(calls).await? {
+        match self.in_force(calls).await? {
             None => {
                 let made = [("PolicyName", name.as_str()), ("Path", path), ("PolicyDocument", text)];
-                // Of two answers to one request the second may be this. Another's has another path, and so
-                // no such ARN.
-                absent(send(calls, "CreatePolicy", &made).await, "EntityAlreadyExists")?;
+                if let Err(error) = send(calls, "CreatePolicy", &made).await {
+                    // Of two answers to one request the second may be this. Another's has another path, and
+                    // so no such ARN.
+                    let is_taken =
+                        matches!(&error, CallError::Refused(refusal) if refusal.code == ENTITY_EXISTS);
+                    if !is_taken || self.versions(calls).await?.is_none() {
+                        return Err(error);
+                    }
+                }
             }
-            Some((default, others)) => {
-                let of_version = [("PolicyArn", arn.as_str()), ("VersionId", &default)];
-                let found = read(calls, "GetPolicyVersion", &of_version).await?;
-                if !says(&document(&found, "Document", "GetPolicyVersion")?) {
+            Some((found, others)) => {
+                if !says(&found) {
                     // A policy has five versions at most.
                     self.delete_versions(calls, &others).await?;
                     let put =
@@ -248,6 +254,23 @@ impl ManagedPolicy {
         let Some((_, others)) = self.versions(calls).await? else { return Ok(()) };
         self.delete_versions(calls, &others).await?;
         absent(send(calls, "DeletePolicy", &[("PolicyArn", &arn)]).await, NO_SUCH_ENTITY).map(|_| ())
+    }
+
+    /// Returns its text; nothing where it is not there.
+    ///
+    /// # Errors
+    /// [`CallError`].
+    pub async fn text(&self, calls: &ClusterCalls) -> Result<Option<String>, CallError> {
+        Ok(self.in_force(calls).await?.map(|(text, _)| text))
+    }
+
+    /// The text that is in force, and the other versions.
+    async fn in_force(&self, calls: &ClusterCalls) -> Result<Option<(String, Vec<String>)>, CallError> {
+        let Some((default, others)) = self.versions(calls).await? else { return Ok(None) };
+        let of_version = [("PolicyArn", self.arn()), ("VersionId", default)];
+        let of_version = of_version.each_ref().map(|(name, value)| (*name, value.as_str()));
+        let found = read(calls, "GetPolicyVersion", &of_version).await?;
+        Ok(Some((document(&found, "Document", "GetPolicyVersion")?, others)))
     }
 
     /// The version that is in force, and the others; nothing where the policy is not there.

@@ -3,7 +3,7 @@
 use crate::api::{AccessReason, Bucket, BucketPart, CorsRule, PublicAccessBlock, Tags};
 use crate::buckets::document::PolicyDocument;
 use crate::buckets::validate::ValidBucket;
-use crate::names::BUCKET_TAG;
+use crate::names::{BUCKET_TAG, ROOTS_TAGS};
 use kube::ResourceExt as _;
 
 /// The configuration of a bucket that is there. A part that the specification does not name is not read.
@@ -131,7 +131,8 @@ pub fn steps(valid: &ValidBucket<'_>, observed: &ObservedBucket) -> Vec<BucketSt
 /// The bucket's tags with those of the specification and the mark, without those that it named before.
 pub fn wanted_tags(valid: &ValidBucket<'_>, tags: &Tags, named_before: &[String]) -> Tags {
     let mut wanted = tags.clone();
-    wanted.retain(|key, _| !named_before.contains(key));
+    // Others may write a status: it takes no tag of root's away.
+    wanted.retain(|key, _| key.starts_with(ROOTS_TAGS) || !named_before.contains(key));
     wanted.extend(valid.bucket.spec.tags.clone());
     wanted.insert(BUCKET_TAG.to_owned(), mark(valid.bucket));
     wanted

@@ -12,7 +12,7 @@ use crate::api::{AccessReason, Bucket, BucketGrant, BucketUser};
 use crate::buckets::bucket::plan;
 use crate::buckets::cluster::UsableCluster;
 use crate::buckets::document::{BucketRight, grant_text};
-use crate::buckets::validate::{allows, is_bucket_name};
+use crate::buckets::validate::{allows, is_bucket_name, is_right};
 use crate::calls::{CallError, s3};
 use crate::limits;
 use crate::reconcile::{Context, ReconcileError};
@@ -65,6 +65,9 @@ async fn bucket_of(
     grant: &BucketGrant,
     usable: &UsableCluster,
 ) -> Result<JudgedGrant, ReconcileError> {
+    if !is_right(grant) {
+        return Ok(Ok(Err((AccessReason::SpecInvalid, grant_text(grant)))));
+    }
     let found = match (&grant.name, &grant.bucket_ref) {
         (Some(name), _) if usable.any_bucket => {
             return Ok(Ok(Ok(BucketRight { bucket: name.clone(), mark: None, access: grant.access })));

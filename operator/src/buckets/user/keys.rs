@@ -65,7 +65,8 @@ pub fn plan(facts: &KeyFacts<'_>) -> KeyPlan {
     let known_former = status.former_key.clone().filter(|former| works(&former.access_key_id));
     let asked = |held: &SecretKey| rotate.is_some() && held.asked.as_deref() != rotate;
     let (make, former) = match held {
-        Some(held) if asked(held) => (true, Some(replaced(&held.id))),
+        // A key that the suspension made inactive is not in use, and may be the reason for it.
+        Some(held) if asked(held) => (true, Some(replaced(&held.id)).filter(|_| !status.suspended)),
         Some(held) => {
             let others = || keys.iter().map(|key| key.id.as_str()).find(|id| *id != held.id && works(id));
             let former = match (&status.access_key_id, last) {
@@ -78,11 +79,11 @@ pub fn plan(facts: &KeyFacts<'_>) -> KeyPlan {
             (false, former)
         }
         // The Secret was lost: its key may be in use, and cannot be read back.
-        None => (true, last.map(replaced).or(known_former)),
+        None => (true, last.map(replaced).or(known_former).filter(|_| !status.suspended)),
     };
     let former = former.filter(|former| make || former.ends_at > now_s);
     let stays = |id: &str| {
-        held.is_some_and(|held| held.id == id)
+        held.is_some_and(|held| !make && held.id == id)
             || former.as_ref().is_some_and(|former| former.access_key_id == id)
     };
     let (kept, removed): (Vec<_>, Vec<_>) = keys.iter().partition(|key| stays(&key.id));

@@ -61,27 +61,28 @@ pub async fn reconcile(context: &Context, user: &BucketUser) -> Result<NextLook,
     if is_deleted {
         return release(context, user).await;
     }
-    let valid = match validate::user(user) {
-        Ok(valid) => valid,
-        Err(messages) => {
-            let verdict =
-                Verdict::bad(AccessCondition::Ready, AccessReason::SpecInvalid, messages.join("; "));
-            return if user.spec.suspended && is_kept {
+    // Before the specification is judged: one that breaks a rule keeps nothing that was withdrawn.
+    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
+    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, false).await? {
+        FoundCluster::Usable(usable) => usable,
+        FoundCluster::Unusable(unusable) | FoundCluster::Gone(unusable) => {
+            let verdict = Verdict::unusable(AccessCondition::Ready, &unusable);
+            return if unusable.reason == AccessReason::NamespaceNotAllowed {
                 withdraw(context, user, verdict).await
             } else {
                 refuse(context, user, verdict).await
             };
         }
     };
-    let (name, cluster_namespace) = (&user.spec.cluster.name, user.cluster_namespace());
-    let usable = match cluster::find(context, name, &cluster_namespace, &namespace, false).await? {
-        FoundCluster::Usable(usable) => usable,
-        FoundCluster::Unusable(unusable) | FoundCluster::Gone(unusable) => {
-            let verdict = Verdict::unusable(AccessCondition::Ready, &unusable);
-            return if unusable.reason == AccessReason::NamespaceNotAllowed && is_kept {
+    let valid = match validate::user(user) {
+        Ok(valid) => valid,
+        Err(messages) => {
+            let verdict =
+                Verdict::bad(AccessCondition::Ready, AccessReason::SpecInvalid, messages.join("; "));
+            return if user.spec.suspended {
                 withdraw(context, user, verdict).await
             } else {
-                refuse(context, user, verdict).await
+                Box::pin(judge_broken(context, user, &usable, verdict)).await
             };
         }
     };
@@ -120,6 +121,43 @@ async fn refuse(context: &Context, user: &BucketUser, verdict: Verdict) -> Resul
     let report = UserReport {
         verdicts: vec![verdict, Verdict::not_deleted()],
         buckets: last.buckets,
+        access_key_id: last.access_key_id,
+        former_key: last.former_key,
+        suspended: last.suspended,
+    };
+    write(context, user, report).await?;
+    Ok(NextLook::of(false))
+}
+
+/// Judges the rights of a user whose specification breaks rules, and reports that it does: what it may no
+/// longer use is taken away. Neither the user nor a key is made.
+async fn judge_broken(
+    context: &Context,
+    user: &BucketUser,
+    usable: &UsableCluster,
+    verdict: Verdict,
+) -> Result<NextLook, ReconcileError> {
+    let failed = |error: &CallError| Verdict::failed(AccessCondition::Ready, error);
+    match iam::user_path(&usable.calls, &user.user_name()).await {
+        Ok(Some(path)) if path == user.user_path() => {}
+        Ok(Some(_) | None) => return refuse(context, user, verdict).await,
+        Err(CallError::Refused(refusal)) if !refusal.is_transient() => {
+            return refuse(context, user, verdict).await;
+        }
+        Err(error) => return refuse(context, user, failed(&error)).await,
+    }
+    let grants = match grants::resolve(context, user, usable).await? {
+        Ok(grants) => grants,
+        Err(error) => return refuse(context, user, failed(&error)).await,
+    };
+    let policy = match policies::ensure(&validate::broken_user(user), usable, &grants).await {
+        Ok(policy) => policy,
+        Err(error) => return refuse(context, user, failed(&error)).await,
+    };
+    let last = user.status.clone().unwrap_or_default();
+    let report = UserReport {
+        verdicts: vec![verdict, policy, Verdict::not_deleted()],
+        buckets: grants.rights.into_iter().map(|right| right.bucket).collect(),
         access_key_id: last.access_key_id,
         former_key: last.former_key,
         suspended: last.suspended,
@@ -260,12 +298,17 @@ async fn ensure_key(
     let name = user.secret_name();
     let api: Api<Secret> = Api::namespaced(context.client.clone(), &user.namespace().unwrap_or_default());
     let last = user.status.clone().unwrap_or_default();
-    let Some(found) = own_secret(&api, user).await? else {
+    let taken = || {
         let message = format!("Secret {name} is there and not this object's: delete it, or name another one");
         let verdict = Verdict::bad(condition, AccessReason::NameTaken, message);
-        return Ok(Ok((verdict, last.access_key_id, last.former_key)));
+        (verdict, last.access_key_id.clone(), last.former_key.clone())
     };
-    let held = secret::read(&found);
+    let found = api.get_opt(&name).await;
+    let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &name, source))?;
+    if found.as_ref().is_some_and(|found| !secret::is_ours(user, found)) {
+        return Ok(Ok(taken()));
+    }
+    let held = found.as_ref().and_then(secret::read);
     let rotate = user.annotations().get(ROTATE_ANNOTATION).map(String::as_str);
     let changed = async {
         let keys = iam::keys(&usable.calls, &user.user_name()).await?;
@@ -294,14 +337,11 @@ async fn ensure_key(
         region: &usable.region,
         bucket: grants.rights.first().map(|right| right.bucket.as_str()),
     };
-    let object = secret::build(user, found.uid().as_deref(), &key, asked.as_deref(), place);
-    let params = PatchParams {
-        field_validation: Some(ValidationDirective::Strict),
-        force: true,
-        ..PatchParams::apply(FIELD_MANAGER)
-    };
-    let applied = api.patch(&name, &params, &Patch::Apply(object)).await;
-    applied.map_err(|source| ReconcileError::api("apply", "Secret".into(), &name, source))?;
+    let secret = secret::build(user, &key, asked.as_deref(), place);
+    if !write_secret(&api, found.as_ref(), secret).await? {
+        let removed = iam::remove_key(&usable.calls, &user.user_name(), &key.id).await;
+        return Ok(removed.map(|()| taken()));
+    }
     let (reason, message) = match &former {
         Some(former) => {
             (AccessReason::Rotating, format!("key {} works until its overlap ends", former.access_key_id))
@@ -311,22 +351,31 @@ async fn ensure_key(
     Ok(Ok((Verdict::good(condition, reason, message), Some(key.id), former)))
 }
 
-/// Returns the user's Secret, which is made without a key where it is not there; nothing where there is one
-/// of another. The later change names this very object, so that one which a person makes in between is
-/// neither merged with nor deleted with its user.
-async fn own_secret(api: &Api<Secret>, user: &BucketUser) -> Result<Option<Secret>, ReconcileError> {
-    let name = user.secret_name();
-    let found = api.get_opt(&name).await;
-    let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &name, source))?;
-    if let Some(found) = found {
-        return Ok(secret::is_ours(user, &found).then_some(found));
-    }
-    let params = PostParams { field_manager: Some(FIELD_MANAGER.to_owned()), ..PostParams::default() };
-    match api.create(&params, &secret::empty(user)).await {
-        Ok(made) => Ok(Some(made)),
-        Err(kube::Error::Api(refused)) if refused.code == 409 => Ok(None),
-        Err(source) => Err(ReconcileError::api("make", "Secret".into(), &name, source)),
-    }
+/// Makes the Secret, whole, or changes the one that was found. A change names that very object, so that one
+/// which a person makes in between is neither merged with nor deleted with its user. Returns whether it was
+/// written: not where another one is there by now.
+async fn write_secret(
+    api: &Api<Secret>,
+    found: Option<&Secret>,
+    secret: Secret,
+) -> Result<bool, ReconcileError> {
+    let name = secret.name_any();
+    let field_manager = Some(FIELD_MANAGER.to_owned());
+    let Some(found) = found else {
+        let params = PostParams { field_manager, ..PostParams::default() };
+        return match api.create(&params, &secret).await {
+            Ok(_) => Ok(true),
+            Err(kube::Error::Api(refused)) if refused.code == 409 => Ok(false),
+            Err(source) => Err(ReconcileError::api("make", "Secret".into(), &name, source)),
+        };
+    };
+    let params = PatchParams {
+        field_manager,
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
+    let changed = api.patch(&name, &params, &Patch::Merge(secret::change(found, secret))).await;
+    changed.map(|_| true).map_err(|source| ReconcileError::api("change", "Secret".into(), &name, source))
 }
 
 async fn change_keys(

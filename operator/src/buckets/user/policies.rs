@@ -2,12 +2,13 @@
 //! below the path /kubernetes/namespace/, and an inline one with the document of its specification.
 //!
 //! A policy that the store does not take takes the one before it away, too: less than is wanted may be in
-//! force then, and never more.
+//! force then, and never more. A document that denies something is neither replaced nor deleted while rights
+//! of before are in force, which it may bound.
 
 use super::grants::Grants;
 use crate::api::{AccessCondition, AccessReason, BucketUser};
 use crate::buckets::cluster::UsableCluster;
-use crate::buckets::document::{self, BucketRight, PolicyDocument};
+use crate::buckets::document::{self, PolicyDocument};
 use crate::buckets::report::Verdict;
 use crate::buckets::validate::ValidUser;
 use crate::calls::iam::{self, ManagedPolicy};
@@ -56,24 +57,34 @@ pub(super) async fn ensure(
     usable: &UsableCluster,
     grants: &Grants,
 ) -> Result<Verdict, CallError> {
+    let (calls, name) = (&usable.calls, valid.user.user_name());
     let document = match &valid.policy {
         Some(policy) if !usable.any_bucket => bounded(policy, grants).map(Some),
         policy => Ok(policy.clone()),
     };
+    let found = iam::policy(calls, &name, DOCUMENT).await?.map(PolicyDocument::of_text);
+    let mut rights = document::of_rights(&grants.rights);
     let mut failures = Failures::default();
     let is_put = match &document {
-        Ok(Some(document)) => !failures.note(put_document(valid.user, usable, document).await),
+        Ok(Some(wanted)) if found.as_ref().is_some_and(|found| wanted.is(&found.text)) => true,
+        Ok(Some(wanted)) => {
+            if found.as_ref().is_some_and(PolicyDocument::may_deny) {
+                end_former_rights(valid.user, usable, &rights).await?;
+            }
+            !failures.note(iam::put_policy(calls, &name, DOCUMENT, &wanted.text).await)
+        }
         Ok(None) | Err(_) => false,
     };
     if let Some(error) = failures.failed {
         return Err(error);
     }
     let is_withheld = !is_put && valid.policy.as_ref().is_some_and(PolicyDocument::may_deny);
-    let rights: &[BucketRight] = if is_withheld { &[] } else { &grants.rights };
-    ensure_rights(valid.user, usable, &document::of_rights(rights), &mut failures).await?;
-    // After the rights, which it may have bounded.
-    if !is_put {
-        failures.note(delete_document(valid.user, usable).await);
+    if is_withheld {
+        rights.clear();
+    }
+    ensure_rights(valid.user, usable, &rights, &mut failures).await?;
+    if !is_put && found.is_some() && failures.failed.is_none() {
+        failures.note(iam::delete_policy(calls, &name, DOCUMENT).await);
     }
     if let Some(error) = failures.failed {
         return Err(error);
@@ -87,7 +98,11 @@ pub(super) async fn ensure(
         }
         (Ok(_), Some(Refusal { code, message, .. })) => {
             let malformed = ["MalformedPolicyDocument", "MalformedPolicy"].contains(&code.as_str());
-            let reason = if malformed { AccessReason::MalformedPolicy } else { AccessReason::PolicyRefused };
+            let reason = match code.as_str() {
+                _ if malformed => AccessReason::MalformedPolicy,
+                iam::ENTITY_EXISTS => AccessReason::NameTaken,
+                _ => AccessReason::PolicyRefused,
+            };
             Verdict::bad(condition, reason, format!("{code}: {message}{withheld}"))
         }
         (Ok(_), None) => Verdict::good(condition, AccessReason::AsAsked, "the policies are in force"),
@@ -101,24 +116,26 @@ fn bounded(policy: &PolicyDocument, grants: &Grants) -> Result<PolicyDocument, S
     Ok(PolicyDocument { text: content.to_string(), content: Some(content) })
 }
 
-async fn put_document(
+/// Takes the rights away that are not as they are wanted, and leaves the others.
+async fn end_former_rights(
     user: &BucketUser,
     usable: &UsableCluster,
-    wanted: &PolicyDocument,
+    wanted: &[PolicyDocument],
 ) -> Result<(), CallError> {
-    let (calls, user) = (&usable.calls, user.user_name());
-    match iam::policy(calls, &user, DOCUMENT).await? {
-        Some(found) if wanted.is(&found) => Ok(()),
-        Some(_) | None => iam::put_policy(calls, &user, DOCUMENT, &wanted.text).await,
+    let (calls, name) = (&usable.calls, user.user_name());
+    let attached = iam::attached_policies(calls, &name).await?;
+    for number in 1..=limits::RIGHTS_POLICIES_MAX {
+        let policy = rights_policy(user, number);
+        if !attached.contains(&policy.arn()) {
+            continue;
+        }
+        let found = policy.text(calls).await?;
+        let stays = wanted.get(number - 1).zip(found).is_some_and(|(wanted, found)| wanted.is(&found));
+        if !stays {
+            policy.remove(calls, &name).await?;
+        }
     }
-}
-
-async fn delete_document(user: &BucketUser, usable: &UsableCluster) -> Result<(), CallError> {
-    let (calls, user) = (&usable.calls, user.user_name());
-    match iam::policy(calls, &user, DOCUMENT).await? {
-        Some(_) => iam::delete_policy(calls, &user, DOCUMENT).await,
-        None => Ok(()),
-    }
+    iam::delete_policy(calls, &name, INLINE_RIGHTS).await
 }
 
 /// Sets the policies of rights. A right moves to an earlier one where they become fewer, and to a later one
@@ -146,8 +163,11 @@ async fn ensure_rights(
             None if is_attached(&policy) => policy.remove(calls, &name).await,
             None => Ok(()),
         };
-        if failures.note(changed) {
-            failures.note(policy.remove(calls, &name).await);
+        if failures.note(changed)
+            && let Err(error) = policy.remove(calls, &name).await
+        {
+            // Also where it is refused for good: the policy of before is in force.
+            failures.failed.get_or_insert(error);
         }
     }
     // While a policy of now is not in force for a cause that passes, the one of before is.

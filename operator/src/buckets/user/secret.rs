@@ -1,12 +1,10 @@
 //! The Secret of a BucketUser: the variables that S3 clients read, under the names that AWS gave them.
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 use kube::{Resource as _, ResourceExt as _};
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
 use super::keys::SecretKey;
@@ -17,6 +15,9 @@ use crate::names::{
     SECRET_KEY,
 };
 use crate::secret_text::SecretText;
+
+/// The variable with the first bucket.
+const BUCKET_NAME: &str = "BUCKET_NAME";
 
 /// How the cluster is reached, beside the key.
 #[derive(Debug, Clone, Copy)]
@@ -58,34 +59,8 @@ fn digest(key: &AccessKey) -> String {
     hex::encode(Sha256::digest(format!("{}:{}", key.id, key.secret.0)))
 }
 
-/// The Secret without a key, as it is made. All of it is in [`build`], too.
-pub fn empty(user: &BucketUser) -> Secret {
-    Secret {
-        metadata: ObjectMeta {
-            name: Some(user.secret_name()),
-            namespace: user.namespace(),
-            labels: Some(labels(user).map(|(label, value)| (label.to_owned(), value)).into()),
-            owner_references: Some(user.controller_owner_ref(&()).into_iter().collect()),
-            ..ObjectMeta::default()
-        },
-        type_: Some("Opaque".to_owned()),
-        ..Secret::default()
-    }
-}
-
-fn labels(user: &BucketUser) -> [(&'static str, String); 2] {
-    [(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), (BUCKET_USER_LABEL, user.name_any())]
-}
-
-/// Builds the Secret as it is applied to the object with this uid. `asked` is the text of the annotation that
-/// its key was made for.
-pub fn build(
-    user: &BucketUser,
-    uid: Option<&str>,
-    key: &AccessKey,
-    asked: Option<&str>,
-    place: SecretPlace<'_>,
-) -> Value {
+/// Builds the Secret of a key. `asked` is the text of the annotation that the key was made for.
+pub fn build(user: &BucketUser, key: &AccessKey, asked: Option<&str>, place: SecretPlace<'_>) -> Secret {
     let SecretPlace { endpoint, region, bucket } = place;
     let texts = [
         (ACCESS_KEY, Some(key.id.as_str())),
@@ -93,27 +68,51 @@ pub fn build(
         ("AWS_REGION", Some(region)),
         ("AWS_ENDPOINT_URL", Some(endpoint)),
         ("AWS_ENDPOINT_URL_S3", Some(endpoint)),
-        ("BUCKET_NAME", bucket),
+        (BUCKET_NAME, bucket),
     ];
-    let encoded =
-        |(key, text): (&str, Option<&str>)| Some((key.to_owned(), Value::String(STANDARD.encode(text?))));
-    let data: Map<String, Value> = texts.into_iter().filter_map(encoded).collect();
-    let mut annotations = json!({KEY_DIGEST_ANNOTATION: digest(key)});
-    if let Some(asked) = asked {
-        annotations[ROTATE_ANNOTATION] = json!(asked);
-    }
-    json!({
-        "apiVersion": "v1",
-        "kind": "Secret",
-        "metadata": {
-            "name": user.secret_name(),
-            "namespace": user.namespace(),
-            "uid": uid,
-            "labels": Map::from_iter(labels(user).map(|(label, value)| (label.to_owned(), json!(value)))),
-            "annotations": annotations,
-            "ownerReferences": user.controller_owner_ref(&()).into_iter().collect::<Vec<_>>(),
+    let owned = |(key, text): (&str, Option<&str>)| Some((key.to_owned(), text?.to_owned()));
+    let annotations =
+        [(KEY_DIGEST_ANNOTATION, Some(digest(key))), (ROTATE_ANNOTATION, asked.map(str::to_owned))];
+    let labels = [(MANAGED_BY_LABEL, MANAGED_BY.to_owned()), (BUCKET_USER_LABEL, user.name_any())];
+    Secret {
+        metadata: ObjectMeta {
+            name: Some(user.secret_name()),
+            namespace: user.namespace(),
+            labels: Some(labels.map(|(label, text)| (label.to_owned(), text)).into()),
+            annotations: Some(
+                annotations.into_iter().filter_map(|(name, text)| Some((name.to_owned(), text?))).collect(),
+            ),
+            owner_references: Some(user.controller_owner_ref(&()).into_iter().collect()),
+            ..ObjectMeta::default()
         },
-        "type": "Opaque",
-        "data": data,
-    })
+        type_: Some("Opaque".to_owned()),
+        data: Some(
+            texts
+                .into_iter()
+                .filter_map(owned)
+                .map(|(key, text)| (key, ByteString(text.into_bytes())))
+                .collect(),
+        ),
+        ..Secret::default()
+    }
+}
+
+/// The merge that makes a Secret that is there as it is wanted. Additions of others stay.
+pub fn change(found: &Secret, mut wanted: Secret) -> Value {
+    let ours = wanted.metadata.owner_references.take().unwrap_or_default();
+    let is_another = |owner: &&OwnerReference| {
+        owner.controller != Some(true) && ours.iter().all(|our| our.uid != owner.uid)
+    };
+    let others: Vec<OwnerReference> = found.owner_references().iter().filter(is_another).cloned().collect();
+    wanted.metadata.owner_references = Some([others, ours].concat());
+    wanted.metadata.uid = found.uid();
+    let mut change = json!(wanted);
+    // A merge removes what is null.
+    for (part, key) in [(&["data"][..], BUCKET_NAME), (&["metadata", "annotations"], ROTATE_ANNOTATION)] {
+        let part = part.iter().fold(&mut change, |part, name| &mut part[*name]);
+        if part.get(key).is_none() {
+            part[key] = Value::Null;
+        }
+    }
+    change
 }

@@ -119,6 +119,20 @@ async fn a_part_that_is_no_longer_named_is_undone() {
     says(&server, PHOTOS, AccessCondition::PolicyApplied, "True", "NotNeeded");
 }
 
+/// Others may write a status.
+#[tokio::test]
+async fn a_status_takes_no_tag_of_roots_away() {
+    let (server, store) = a_serving_cluster();
+    put(&server, PHOTOS, "Bucket", everything());
+    step(&server, &store, PHOTOS).await.expect("reconciled");
+    let tags = [("sherd.dev/class".to_owned(), "secret".to_owned()), ("mine".to_owned(), "yes".to_owned())];
+    store.state.lock().buckets.get_mut("photos").expect("there").tags.extend(tags);
+    change(&server, PHOTOS, |bucket| bucket["status"]["tagKeys"] = json!(["sherd.dev/class", "mine"]));
+    step(&server, &store, PHOTOS).await.expect("reconciled");
+    let tags = store.bucket("photos").expect("there").tags;
+    assert_eq!(tags.keys().collect::<Vec<_>>(), [MARK, "sherd.dev/class", "team"]);
+}
+
 #[tokio::test]
 async fn a_malformed_policy_is_reported_with_the_stores_words_and_the_rest_is_set() {
     let (server, store) = a_serving_cluster();

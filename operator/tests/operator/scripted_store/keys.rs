@@ -243,6 +243,14 @@ fn keys_that_were_suspended_are_resumed() {
         (ids(&["a"]), ids(&["b"]), false),
         "its overlap ended"
     );
+    // A key that leaked is not in force again beside the one that is asked for meanwhile.
+    for secret in [Some(&secret), None] {
+        let rotate = Some("x");
+        let facts = KeyFacts { keys: &keys, secret, status: &status, rotate, overlap: OVERLAP, now_s: NOW };
+        let rotated = plan(&facts);
+        assert_eq!((rotated.resume, rotated.remove, rotated.make), (ids(&[]), ids(&["a", "b"]), true));
+        assert_eq!(rotated.former, None);
+    }
     status.suspended = false;
     let by_hand = planned(&status, NOW);
     assert_eq!((by_hand.resume, by_hand.remove, by_hand.make), (ids(&[]), ids(&["a", "b"]), true));

@@ -132,6 +132,91 @@ async fn a_policy_that_is_refused_leaves_no_right_that_is_no_longer_wanted() {
     assert_eq!(rights(&store), None, "they would hold where they are to be denied");
 }
 
+fn denied(actions: &[&str]) -> Value {
+    json!({"Statement": {"Effect": "Deny", "Action": actions, "Resource": "*"}})
+}
+
+/// A user that may do everything but delete objects is to read everything but one prefix: at no moment, and
+/// wherever the change is cut, it may delete.
+#[tokio::test]
+async fn what_a_document_denies_is_denied_while_rights_of_before_are_in_force() {
+    let admin = |user: &mut Value| {
+        user["spec"]["buckets"][0]["access"] = json!("admin");
+        user["spec"]["policy"] = denied(&["s3:DeleteObject"]);
+    };
+    let read = |user: &mut Value| {
+        user["spec"]["buckets"][0]["access"] = json!("read");
+        user["spec"]["policy"] = denied(&["s3:GetObject"]);
+    };
+    let nothing = |user: &mut Value| {
+        read(user);
+        user["spec"].as_object_mut().expect("an object").remove("policy");
+    };
+    let out_of_bounds = |user: &mut Value| {
+        read(user);
+        user["spec"]["policy"]["Statement"]["Effect"] = json!("Allow");
+    };
+    let afterwards: [&dyn Fn(&mut Value); 3] = [&read, &nothing, &out_of_bounds];
+    for after in afterwards {
+        for cut in 0.. {
+            let (server, store) = a_user();
+            change(&server, APP, admin);
+            step(&server, &store).await.expect("reconciled");
+            change(&server, APP, after);
+            store.take_changes();
+            store.state.lock().lost_at = Some(cut);
+            step(&server, &store).await.expect("reported");
+            let requests = store.state.lock().calls.len();
+            let may_delete = rights(&store).is_some_and(|rights| rights.to_string().contains("s3:*"));
+            let document = policy(&store, "policy").map(|found| found.to_string()).unwrap_or_default();
+            assert!(!may_delete || document.contains("s3:DeleteObject"), "cut {cut}: {document}");
+            store.mend();
+            step(&server, &store).await.expect("reconciled");
+            let rights = rights(&store).expect("set").to_string();
+            assert!(!rights.contains("s3:*") && rights.contains("s3:GetObject"), "{rights}");
+            if cut >= requests {
+                break;
+            }
+        }
+    }
+    // Requests that are refused for the moment are cuts, too.
+    for request in ["CreatePolicyVersion", "CreatePolicy", "DetachUserPolicy"] {
+        for after in afterwards {
+            let (server, store) = a_user();
+            change(&server, APP, admin);
+            step(&server, &store).await.expect("reconciled");
+            change(&server, APP, after);
+            store.fail(request, StoreFault::Refused(503, "ServiceUnavailable", "no quorum"));
+            step(&server, &store).await.expect("reported");
+            let may_delete = rights(&store).is_some_and(|rights| rights.to_string().contains("s3:*"));
+            let document = policy(&store, "policy").map(|found| found.to_string()).unwrap_or_default();
+            assert!(!may_delete || document.contains("s3:DeleteObject"), "{request}: {document}");
+        }
+    }
+    // A policy of before that can be neither replaced nor removed keeps the document.
+    let (server, store) = a_user();
+    change(&server, APP, admin);
+    step(&server, &store).await.expect("reconciled");
+    change(&server, APP, nothing);
+    for request in ["CreatePolicyVersion", "DetachUserPolicy"] {
+        store.fail(request, StoreFault::Refused(409, "LimitExceeded", "too much"));
+    }
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, READY, "False", "Refused");
+    assert!(policy(&store, "policy").is_some());
+}
+
+/// Of one name there is one policy in the account, of any path.
+#[tokio::test]
+async fn a_policy_of_another_with_the_name_of_rights_is_named() {
+    let (server, store) = a_user();
+    store.fail("CreatePolicy", StoreFault::Refused(409, "EntityAlreadyExists", "team.app.buckets-1 exists"));
+    step(&server, &store).await.expect("reported");
+    let message = says(&server, APP, POLICY, "False", "NameTaken");
+    assert!(message.contains("team.app.buckets-1"), "{message}");
+    assert_eq!(rights(&store), None);
+}
+
 /// The bucket of a request, by its mark.
 struct MarkFact(&'static str);
 

@@ -160,6 +160,65 @@ async fn a_namespace_that_is_withdrawn_keeps_no_active_key() {
     assert_eq!(working_key(&server, &store), key);
 }
 
+/// Neither a specification that breaks a rule nor an object without its finalizer keeps keys.
+#[tokio::test]
+async fn nothing_of_an_object_keeps_the_keys_of_a_namespace_that_is_withdrawn() {
+    let edits: [fn(&mut Value); 2] = [
+        |user| user["spec"]["rotation"] = json!({"overlap": "31days"}),
+        |user| user["metadata"]["finalizers"] = json!([]),
+    ];
+    for edit in edits {
+        let (server, store) = a_user();
+        step(&server, &store).await.expect("reconciled");
+        let key = working_key(&server, &store);
+        change(&server, APP, edit);
+        change(&server, CLUSTER, |cluster| cluster["spec"]["bucketNamespaces"] = json!([]));
+        step(&server, &store).await.expect("reported");
+        says(&server, APP, READY, "False", "NamespaceNotAllowed");
+        says(&server, APP, KEY, "False", "Suspended");
+        assert_eq!(store.user("team.app").expect("there").keys, [(key, false)]);
+    }
+}
+
+/// Nor does a specification that breaks a rule keep rights.
+#[tokio::test]
+async fn rights_of_a_broken_specification_are_judged_again_and_its_keys_stay() {
+    let (server, store) = a_user();
+    change(&server, APP, |user| {
+        user["spec"]["policy"] =
+            json!({"Statement": {"Effect": "Deny", "Action": "s3:DeleteObject", "Resource": "*"}});
+    });
+    step(&server, &store).await.expect("reconciled");
+    let key = working_key(&server, &store);
+    change(&server, APP, |user| user["spec"]["rotation"] = json!({"overlap": "31days"}));
+    store.take_changes();
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, READY, "False", "SpecInvalid");
+    assert_eq!(store.take_changes(), Vec::<String>::new(), "all is as it was asked for");
+    // A policy that cannot be read may deny something.
+    let document = server.get(APP).expect("there")["spec"]["policy"].clone();
+    change(&server, APP, |user| user["spec"]["policy"] = json!(7));
+    step(&server, &store).await.expect("reported");
+    assert_eq!(store.rights("team.app"), Vec::<String>::new());
+    change(&server, APP, |user| user["spec"]["policy"] = document);
+    step(&server, &store).await.expect("reported");
+    assert_eq!(store.rights("team.app").len(), 1);
+    change(&server, APP, |user| {
+        user["spec"]["buckets"] =
+            json!([{"name": "*", "access": "read"}, {"bucketRef": {"name": "gone"}, "access": "read"}]);
+    });
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, READY, "False", "SpecInvalid");
+    assert_eq!(store.rights("team.app"), Vec::<String>::new());
+    assert_eq!(working_key(&server, &store), key);
+    // Of one that was never right nothing is made.
+    let (server, store) = a_user();
+    change(&server, APP, |user| user["spec"]["rotation"] = json!({"overlap": "31days"}));
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, READY, "False", "SpecInvalid");
+    assert_eq!(store.user("team.app"), None);
+}
+
 #[tokio::test]
 async fn a_rotation_leaves_the_former_key_its_time() {
     let (server, store) = a_user();
@@ -222,10 +281,22 @@ async fn a_secret_that_is_lost_or_edited_gets_another_key() {
     // Another variable is put back without another key.
     let (server, store) = a_user();
     step(&server, &store).await.expect("reconciled");
-    change(&server, SECRET, |secret| secret["data"]["BUCKET_NAME"] = json!("b3RoZXI="));
+    change(&server, SECRET, |secret| {
+        secret["data"]["BUCKET_NAME"] = json!("b3RoZXI=");
+        secret["data"]["MINE"] = json!("b3RoZXI=");
+        let mine = json!({"apiVersion": "v1", "kind": "ConfigMap", "name": "mine", "uid": "mine"});
+        secret["metadata"]["ownerReferences"].as_array_mut().expect("owners").push(mine);
+    });
     step(&server, &store).await.expect("reconciled");
     assert_eq!(secret(&server)["BUCKET_NAME"], "photos");
     assert_eq!(keys(&store).len(), 1);
+    // Without a bucket none has a name there; additions of others stay.
+    change(&server, APP, |user| user["spec"]["buckets"] = json!([]));
+    step(&server, &store).await.expect("reconciled");
+    let kept = secret(&server);
+    assert!(!kept.contains_key("BUCKET_NAME") && kept.contains_key("MINE"), "{kept:?}");
+    let owners = server.get(SECRET).expect("there")["metadata"]["ownerReferences"].clone();
+    assert_eq!(owners.as_array().expect("owners").len(), 2, "{owners}");
 }
 
 #[tokio::test]
@@ -292,6 +363,23 @@ async fn a_first_reconcile_that_is_cut_anywhere_is_gone_on_with() {
             break;
         }
     }
+}
+
+/// A pod that takes the Secret as its environment waits until it is there, and reads it once.
+#[tokio::test]
+async fn a_secret_is_not_there_before_its_key_is() {
+    let (server, store) = a_user();
+    store.fail("CreateAccessKey", StoreFault::Refused(501, "NotImplemented", "there is no master key"));
+    step(&server, &store).await.expect("reported");
+    says(&server, APP, READY, "False", "Refused");
+    assert_eq!(server.get(SECRET), None);
+    store.mend();
+    // A key whose Secret could not be made is replaced.
+    server.fail(Method::POST, "secrets", Fault::Code(500));
+    step(&server, &store).await.expect_err("tried again");
+    server.mend();
+    step(&server, &store).await.expect("reconciled");
+    assert_eq!(keys(&store), [working_key(&server, &store)]);
 }
 
 #[tokio::test]
