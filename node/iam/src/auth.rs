@@ -106,7 +106,7 @@ impl<'a> JudgedHead<'a> {
             Fault::incomplete("Authorization header is not of the form of Signature Version 4.")
         })?;
         if head.headers.contains_key("x-amz-security-token") {
-            return Err(unknown_key());
+            return Err(Fault::unknown_key());
         }
         let date = head.headers.get("x-amz-date").and_then(|date| AmzDate::parse(date.as_bytes()));
         let date = date.ok_or_else(|| {
@@ -165,7 +165,7 @@ impl Verifier {
         }
         // Only look-ups that read registers wait for each other.
         match self.iam.remembered_key(judged.access_key()) {
-            Some(KeyLookup::Unknown) => return Err(unknown_key()),
+            Some(KeyLookup::Unknown) => return Err(Fault::unknown_key()),
             Some(KeyLookup::Known(_)) => return Ok(judged),
             None => {}
         }
@@ -203,22 +203,13 @@ impl Verifier {
             tracing::warn!(%error, "an access key cannot be looked up");
             Fault::unavailable()
         })?;
-        found.ok_or_else(unknown_key)
+        found.ok_or_else(Fault::unknown_key)
     }
 }
 
 const MISSING: &str = "Request is missing Authentication Token";
 const MISMATCH: &str = "The request signature we calculated does not match the signature you provided. Check your \
                         AWS Secret Access Key and signing method. Consult the service documentation for details.";
-
-/// The refusal of a key that is not good.
-pub(crate) fn unknown_key() -> Fault {
-    Fault::new(
-        "InvalidClientTokenId",
-        http::StatusCode::FORBIDDEN,
-        "The security token included in the request is invalid.",
-    )
-}
 
 fn check_clock(date: &AmzDate, now_ms: u64) -> Result<(), Fault> {
     let (signed, now) = (date.as_str(), AmzDate::from_ms(now_ms));

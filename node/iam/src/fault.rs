@@ -75,6 +75,12 @@ impl Fault {
         Self::new("SignatureDoesNotMatch", StatusCode::FORBIDDEN, message)
     }
 
+    /// An access key that is not good.
+    pub(crate) fn unknown_key() -> Self {
+        let message = "The security token included in the request is invalid.";
+        Self::new("InvalidClientTokenId", StatusCode::FORBIDDEN, message)
+    }
+
     /// A signature without one of its parts.
     pub(crate) fn incomplete(message: impl Into<String>) -> Self {
         Self::new("IncompleteSignature", StatusCode::BAD_REQUEST, message)
@@ -94,6 +100,7 @@ impl From<IamError> for Fault {
             IamError::ConcurrentModification => {
                 Self::new("ConcurrentModification", StatusCode::CONFLICT, message)
             }
+            IamError::SignerInactive => Self::unknown_key(),
             IamError::Invalid { field, source } => Self::validation(format!(
                 "1 validation error detected: Value at '{field}' failed to satisfy constraint: {source}"
             )),

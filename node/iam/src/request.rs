@@ -4,7 +4,7 @@ use sherd_core::iam::EntityKind;
 use sherd_core::record::Tag;
 use sherd_policy::{ACCOUNT, Identity};
 use sherd_s3::source::Source;
-use sherd_store::iam::Iam;
+use sherd_store::iam::{Iam, Signer};
 
 use super::auth::Caller;
 use super::fault::Fault;
@@ -87,6 +87,11 @@ impl Call {
             Identity::User(user) => &user.id,
             Identity::Root | Identity::Anonymous => ACCOUNT,
         }
+    }
+
+    /// The key that signed.
+    pub(crate) fn signer(&self) -> Signer {
+        Signer { user_id: self.own_id().to_owned(), access_key: self.caller.access_key.clone() }
     }
 
     /// The page that is asked for.

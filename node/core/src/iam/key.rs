@@ -1,8 +1,9 @@
-//! An access key: its user, its status, its secret wrapped by the master key; and when it was last used.
+//! An access key: its user, and its secret wrapped by the master key; and when it was last used. Whether it
+//! may be used is in its user's record.
 //!
 //! ```text
-//! key  := version u8 = 1, id text, user EntityRef, status u8 (1 active, 2 inactive), created ms u64,
-//!         fingerprint 8, nonce 12, secret blob (sealed, its tag of 16 bytes behind it)
+//! key  := version u8 = 1, id text, user EntityRef, created ms u64, fingerprint 8, nonce 12,
+//!         secret blob (sealed, its tag of 16 bytes behind it)
 //! use  := version u8 = 1, used ms u64, service text, region text
 //! ```
 
@@ -15,16 +16,6 @@ use super::reference::{EntityRef, read_key_id};
 use super::{VERSION, begin};
 use crate::codec::{DecodeError, Writer};
 use crate::limits::{IAM_SECRET_BYTES_MAX, IAM_USE_TEXT_BYTES_MAX};
-
-/// Whether a key may be used.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum KeyStatus {
-    /// It may.
-    Active = 1,
-    /// It may not, until it is made active again.
-    Inactive = 2,
-}
 
 /// A secret under the master key: AES-256-GCM with the key's id as additional data.
 #[derive(Clone, PartialEq, Eq)]
@@ -43,16 +34,13 @@ impl fmt::Debug for WrappedSecret {
     }
 }
 
-/// An access key. It is good where it is active, its user is there with this id, and the user's record lists
-/// it.
+/// An access key. It is good where its user is there with this id, and the user's record lists it as active.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct KeyRecord {
     /// Its id.
     pub id: AccessKeyId,
     /// Its user.
     pub user: EntityRef,
-    /// Whether it may be used.
-    pub status: KeyStatus,
     /// When it was made, in milliseconds since the Unix epoch.
     pub created_ms: u64,
     /// Its secret.
@@ -62,12 +50,12 @@ pub struct KeyRecord {
 impl KeyRecord {
     /// Its stored bytes.
     pub fn encode(&self) -> Bytes {
-        let Self { id, user, status, created_ms, secret } = self;
+        let Self { id, user, created_ms, secret } = self;
         let WrappedSecret { fingerprint, nonce, sealed } = secret;
         let mut writer = Writer::new();
         writer.u8(VERSION).blob(id.as_str().as_bytes());
         user.write(&mut writer);
-        writer.u8(*status as u8).u64(*created_ms).raw(fingerprint).raw(nonce).blob(sealed);
+        writer.u64(*created_ms).raw(fingerprint).raw(nonce).blob(sealed);
         writer.finish()
     }
 
@@ -79,11 +67,6 @@ impl KeyRecord {
         let mut reader = begin(bytes, "access key")?;
         let id = read_key_id(&mut reader)?;
         let user = EntityRef::read(&mut reader)?;
-        let status = match reader.u8("key status")? {
-            1 => KeyStatus::Active,
-            2 => KeyStatus::Inactive,
-            _ => return Err(DecodeError::Invalid { field: "key status" }),
-        };
         let created_ms = reader.u64("creation")?;
         let secret = WrappedSecret {
             fingerprint: reader.array("fingerprint")?,
@@ -94,7 +77,7 @@ impl KeyRecord {
         if secret.sealed.len() > IAM_SECRET_BYTES_MAX {
             return Err(DecodeError::Invalid { field: "secret" });
         }
-        Ok(Self { id, user, status, created_ms, secret })
+        Ok(Self { id, user, created_ms, secret })
     }
 }
 

@@ -16,10 +16,10 @@ mod policy;
 mod account;
 
 pub use account::Account;
-pub use key::{KeyRecord, KeyStatus, KeyUse, WrappedSecret};
+pub use key::{KeyRecord, KeyUse, WrappedSecret};
 pub use name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path, check_policy_name};
 pub use policy::{ManagedPolicy, PolicyVersion};
-pub use principal::{GroupRecord, InlinePolicy, PolicySet, UserRecord};
+pub use principal::{GroupRecord, InlinePolicy, KeyStatus, PolicySet, UserKey, UserRecord};
 pub use reference::EntityRef;
 
 use bytes::Bytes;

@@ -1,8 +1,9 @@
 //! Users and groups, with the policies of each.
 //!
 //! ```text
-//! user     := version u8 = 1, named, tags, policies, groups n u32 x ref, keys n u32 x id text
+//! user     := version u8 = 1, named, tags, policies, groups n u32 x ref, keys n u32 x key
 //! group    := version u8 = 1, named, policies
+//! key      := id text, status u8 (1 active, 2 inactive)
 //! named    := id text, name text, path text, created ms u64
 //! policies := inline n u32 x (name text, document text), attached n u32 x ref
 //! ref      := name text, id text
@@ -67,6 +68,38 @@ impl PolicySet {
     }
 }
 
+/// Whether a key may be used.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum KeyStatus {
+    /// It may.
+    Active = 1,
+    /// It may not, until it is made active again.
+    Inactive = 2,
+}
+
+/// An access key of a user. Its status is a part of the user's record, so that each change of one key of the
+/// user is decided by what the others are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct UserKey {
+    /// Its id.
+    pub id: AccessKeyId,
+    /// Whether it may be used.
+    pub status: KeyStatus,
+}
+
+impl UserKey {
+    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+        let id = read_key_id(reader)?;
+        let status = match reader.u8("key status")? {
+            1 => KeyStatus::Active,
+            2 => KeyStatus::Inactive,
+            _ => return Err(DecodeError::Invalid { field: "key status" }),
+        };
+        Ok(Self { id, status })
+    }
+}
+
 /// A user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct UserRecord {
@@ -85,13 +118,23 @@ pub struct UserRecord {
     /// The groups that it is in.
     pub groups: Vec<EntityRef>,
     /// Its access keys.
-    pub keys: Vec<AccessKeyId>,
+    pub keys: Vec<UserKey>,
 }
 
 impl UserRecord {
     /// Its ARN.
     pub fn arn(&self) -> String {
         EntityKind::User.arn(&self.path, &self.name)
+    }
+
+    /// One of its access keys.
+    pub fn key(&self, id: AccessKeyId) -> Option<UserKey> {
+        self.keys.iter().copied().find(|key| key.id == id)
+    }
+
+    /// Whether a key is one of its own, and active.
+    pub fn has_active(&self, id: AccessKeyId) -> bool {
+        self.key(id).is_some_and(|key| key.status == KeyStatus::Active)
     }
 
     /// Names it for other records.
@@ -110,7 +153,7 @@ impl UserRecord {
         write_refs(&mut writer, groups);
         writer.count(keys.len());
         for key in keys {
-            writer.blob(key.as_str().as_bytes());
+            writer.blob(key.id.as_str().as_bytes()).u8(key.status as u8);
         }
         writer.finish()
     }
@@ -125,11 +168,11 @@ impl UserRecord {
         let tags = read_tags(&mut reader)?;
         let policies = PolicySet::read(&mut reader)?;
         let groups = read_refs(&mut reader, IAM_GROUPS_MAX, "groups")?;
-        let count = reader.count(4, "access keys")?;
+        let count = reader.count(5, "access keys")?;
         if count > IAM_USER_KEYS_MAX {
             return Err(DecodeError::Invalid { field: "access keys" });
         }
-        let keys = (0..count).map(|_| read_key_id(&mut reader)).collect::<Result<_, _>>()?;
+        let keys = (0..count).map(|_| UserKey::read(&mut reader)).collect::<Result<_, _>>()?;
         reader.finish("user")?;
         Ok(Self { id, name, path, created_ms, tags, policies, groups, keys })
     }

@@ -1,46 +1,30 @@
 //! Access keys: the one place where a secret is in an answer is that of CreateAccessKey.
 
 use sherd_core::iam::{KeyRecord, KeyStatus};
-use sherd_store::iam::IamError;
 
 use super::super::answer::Elements;
-use super::super::auth::unknown_key;
 use super::super::fault::Fault;
 use super::super::request::Call;
 use super::page::{cut_page, end_page};
 
-const fn status(status: KeyStatus) -> &'static str {
+const fn status_word(status: KeyStatus) -> &'static str {
     match status {
         KeyStatus::Active => "Active",
         KeyStatus::Inactive => "Inactive",
     }
 }
 
-fn write(key: &mut Elements, record: &KeyRecord) {
+fn write(key: &mut Elements, (record, status): (&KeyRecord, KeyStatus)) {
     key.text("UserName", &record.user.name).text("AccessKeyId", record.id);
-    key.text("Status", status(record.status)).time("CreateDate", record.created_ms);
-}
-
-/// Whether the key that signed a call is good now that the call is done. One that was switched off meanwhile
-/// gets its user no other key: who lists the user's keys after that sees all that there will be.
-async fn is_still_good(call: &Call) -> Result<bool, Fault> {
-    if call.own_name().is_none() {
-        return Ok(true);
-    }
-    let own = call.iam.look_up_key(&call.caller.access_key).await.map_err(IamError::from)?;
-    Ok(own.is_some())
+    key.text("Status", status_word(status)).time("CreateDate", record.created_ms);
 }
 
 pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     let user = call.user_name()?;
-    let made = call.iam.create_access_key(user).await?;
-    if !is_still_good(call).await? {
-        call.iam.delete_access_key(user, made.key.id.as_str()).await?;
-        return Err(unknown_key());
-    }
+    let made = call.iam.create_access_key(user, Some(call.signer())).await?;
     let mut result = Elements::default();
     result.within("AccessKey", |key| {
-        write(key, &made.key);
+        write(key, (&made.key, KeyStatus::Active));
         key.text("SecretAccessKey", made.secret.expose());
     });
     Ok(result)
@@ -48,9 +32,9 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
     let keys = call.iam.access_keys(call.user_name()?).await?;
-    let (keys, next) = cut_page(call, keys, |key| key.id.as_str())?;
+    let (keys, next) = cut_page(call, keys, |(key, _)| key.id.as_str())?;
     let mut result = Elements::default();
-    result.list("AccessKeyMetadata", &keys, write);
+    result.list("AccessKeyMetadata", &keys, |key, (record, status)| write(key, (record, *status)));
     end_page(&mut result, next.as_deref());
     Ok(result)
 }
@@ -66,11 +50,7 @@ pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
         }
     };
     let (user, key) = (call.user_name()?, call.required("AccessKeyId")?);
-    call.iam.set_key_status(user, key, status).await?;
-    if status == KeyStatus::Active && !is_still_good(call).await? {
-        call.iam.set_key_status(user, key, KeyStatus::Inactive).await?;
-        return Err(unknown_key());
-    }
+    call.iam.set_key_status(user, key, status, Some(call.signer())).await?;
     Ok(Elements::default())
 }
 

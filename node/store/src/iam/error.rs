@@ -36,6 +36,10 @@ pub enum IamError {
         "The request was rejected because multiple requests to change this object were submitted simultaneously."
     )]
     ConcurrentModification,
+    /// The key that signed the call became inactive, or was deleted, before the change
+    /// (`InvalidClientTokenId`).
+    #[error("The security token included in the request is invalid.")]
+    SignerInactive,
     /// A name or a path breaks its rules (`ValidationError`).
     #[error("{field}: {source}")]
     Invalid {
@@ -82,6 +86,7 @@ impl IamError {
             | Self::DeleteConflict(_)
             | Self::LimitExceeded(_)
             | Self::ConcurrentModification
+            | Self::SignerInactive
             | Self::Invalid { .. }
             | Self::InvalidTag(_)
             | Self::Description

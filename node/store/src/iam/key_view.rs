@@ -15,8 +15,8 @@ use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 
 use sherd_core::iam::{
-    AccessKeyId, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, KeyStatus, ManagedPolicy,
-    PolicySet, UserRecord,
+    AccessKeyId, EntityId, EntityKind, EntityRef, GroupRecord, KeyRecord, ManagedPolicy, PolicySet,
+    UserRecord,
 };
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
 
@@ -101,11 +101,11 @@ impl Source {
         self.add_part(found, found.document.bytes.len());
     }
 
-    /// Adds a record of which the view keeps that many bytes. The time of its write counts: a record that was
-    /// changed and changed back is another one.
+    /// Adds a record of which the view keeps that many bytes. The changes of its register count: a record
+    /// that was changed and changed back is another one.
     fn add_part<R>(&mut self, found: &FoundRecord<R>, kept: usize) {
         let bytes = &found.document.bytes;
-        self.hasher.update(&found.document.written_ms.to_le_bytes());
+        self.hasher.update(&found.document.changes.to_le_bytes());
         self.hasher.update(&(bytes.len() as u64).to_le_bytes()).update(bytes);
         self.weight += 2 * kept as u64;
     }
@@ -125,12 +125,9 @@ impl Composer {
         source.add(&key);
         let key = key.record;
         let user = self.entity::<UserRecord>(EntityKind::User, &key.user).await?;
-        let Some(user) = user.filter(|user| user.record.keys.contains(&id)) else {
+        let Some(user) = user.filter(|user| key.id == id && user.record.has_active(id)) else {
             return Ok(KeyLookup::Unknown);
         };
-        if key.status != KeyStatus::Active || key.id != id {
-            return Ok(KeyLookup::Unknown);
-        }
         source.add(&user);
         let user = user.record;
         let groups = user.groups.iter().map(|group| self.entity::<GroupRecord>(EntityKind::Group, group));

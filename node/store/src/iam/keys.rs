@@ -1,12 +1,16 @@
 //! Access keys of users.
 //!
 //! ```text
-//! create: the key's record -> the user lists it: from here on it is good
+//! create: the key's record -> the user lists it as active: from here on it is good
 //! delete: the user lists it no more: from here on it is not -> the key's record goes
 //! ```
 //! A crash between the two leaves a record that no user lists. It gives nothing, and no id is given twice.
+//!
+//! A user that may change its keys signs with one of them. Whether that one is active, and the change of the
+//! other, are one step of the user's record: from the step on that makes a key inactive, it activates no
+//! other key of its user and makes none.
 
-use sherd_core::iam::{AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, UserRecord};
+use sherd_core::iam::{AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, UserKey, UserRecord};
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::IAM_USER_KEYS_MAX;
 
@@ -28,6 +32,15 @@ pub struct NewKey {
     pub secret: KeySecret,
 }
 
+/// The key that signed a call, as the call was let in.
+#[derive(Debug, Clone)]
+pub struct Signer {
+    /// The id of the key's user.
+    pub user_id: String,
+    /// The key's id.
+    pub access_key: String,
+}
+
 /// The user of a key, and the key's last use.
 #[derive(Debug, Clone)]
 pub struct KeyOwner {
@@ -38,12 +51,12 @@ pub struct KeyOwner {
 }
 
 impl Iam {
-    /// Makes an access key for a user.
+    /// Makes an access key for a user. `signer` is the key that signed the call, where it is a user's.
     ///
     /// # Errors
-    /// [`MissingEntity`]; [`LimitExceeded`]; [`IamError::NoMasterKey`]; [`IamError::OtherMasterKey`]; any of
-    /// [`IamError`].
-    pub async fn create_access_key(&self, user: &str) -> Result<NewKey> {
+    /// [`MissingEntity`]; [`LimitExceeded`]; [`IamError::SignerInactive`]; [`IamError::NoMasterKey`];
+    /// [`IamError::OtherMasterKey`]; any of [`IamError`].
+    pub async fn create_access_key(&self, user: &str, signer: Option<Signer>) -> Result<NewKey> {
         let (records, rng) = (self.inner.records.clone(), &*self.inner.rng);
         let master_key = self.require_master_key()?;
         check_master_key(&records, master_key).await?;
@@ -56,7 +69,6 @@ impl Iam {
         let key = KeyRecord {
             id,
             user: owner.reference(),
-            status: KeyStatus::Active,
             created_ms: records.objects.now_ms(),
             secret: master_key.wrap(id, &secret, rng),
         };
@@ -68,10 +80,11 @@ impl Iam {
                 // A user that was made again under the name is another one.
                 let user = user.filter(|user| user.id == made.key.user.id);
                 let mut user = user.ok_or_else(|| missing(USER, &name))?;
+                check_signer(signer.as_ref(), &user)?;
                 if user.keys.len() >= IAM_USER_KEYS_MAX {
                     return Err(too_many());
                 }
-                user.keys.push(id);
+                user.keys.push(UserKey { id, status: KeyStatus::Active });
                 Ok((Step::Put(user), ()))
             });
             match listed.await {
@@ -91,30 +104,37 @@ impl Iam {
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
-    pub async fn access_keys(&self, user: &str) -> Result<Vec<KeyRecord>> {
+    pub async fn access_keys(&self, user: &str) -> Result<Vec<(KeyRecord, KeyStatus)>> {
         let user = entity::<UserRecord>(&self.inner.records, USER, user).await?;
         let mut keys = Vec::new();
-        for id in user.keys {
+        for UserKey { id, status } in user.keys {
             let found = self.inner.records.read::<KeyRecord>(id.register()).await?;
-            keys.extend(found.map(|found| found.record));
+            keys.extend(found.map(|found| (found.record, status)));
         }
         Ok(keys)
     }
 
-    /// Makes a key of a user active, or not.
+    /// Makes a key of a user active, or not. `signer` is the key that signed the call, where it is a user's.
     ///
     /// # Errors
-    /// [`MissingEntity`]; any of [`IamError`].
-    pub async fn set_key_status(&self, user: &str, key: &str, status: KeyStatus) -> Result<()> {
-        let owner = entity::<UserRecord>(&self.inner.records, USER, user).await?;
-        let id = listed(&owner, key)?;
-        let (records, gone) = (self.inner.records.clone(), missing_key(key));
-        self.change("access key", async move {
-            let set = |key: Option<KeyRecord>| {
-                let key = key.ok_or_else(|| gone.clone())?;
-                Ok((Step::Put(KeyRecord { status, ..key }), ()))
-            };
-            records.change(&id.register(), set).await
+    /// [`MissingEntity`]; [`IamError::SignerInactive`]; any of [`IamError`].
+    pub async fn set_key_status(
+        &self,
+        user: &str,
+        key: &str,
+        status: KeyStatus,
+        signer: Option<Signer>,
+    ) -> Result<()> {
+        let key = key.to_owned();
+        self.try_change_user(user, move |user| {
+            if status == KeyStatus::Active {
+                check_signer(signer.as_ref(), user)?;
+            }
+            let id = listed(user, &key)?;
+            for known in user.keys.iter_mut().filter(|known| known.id == id) {
+                known.status = status;
+            }
+            Ok(())
         })
         .await
     }
@@ -130,7 +150,7 @@ impl Iam {
             let remove = |found: Option<UserRecord>| {
                 let mut found = found.ok_or_else(|| missing(USER, &user))?;
                 let id = listed(&found, &key)?;
-                found.keys.retain(|known| *known != id);
+                found.keys.retain(|known| known.id != id);
                 Ok((Step::Put(found), id))
             };
             let id = records.change(&register, remove).await?;
@@ -150,16 +170,16 @@ impl Iam {
         let records = &self.inner.records;
         let found = records.read::<KeyRecord>(id.register()).await?.ok_or_else(|| missing_key(key))?;
         let owner = records.read::<UserRecord>(kind_register(USER, &found.record.user.name)?).await?;
-        let owner = owner.filter(|owner| owner.record.keys.contains(&id));
+        let owner = owner.filter(|owner| owner.record.key(id).is_some());
         let user_name = owner.ok_or_else(|| missing_key(key))?.record.name;
         let last_use = records.read::<KeyUse>(id.register_of_use()).await?.map(|found| found.record);
         Ok(KeyOwner { user_name, last_use })
     }
 }
 
-/// Refuses a master key under which none of the account's keys is kept, where it has some: a key that is made
-/// under it would fail through the nodes that have the other one. Of some keys that one is kept under it is
-/// enough.
+/// Refuses a master key under which none of the account's active keys is kept, where it has some: a key that
+/// is made under it would fail through the nodes that have the other one. Of some keys that one is kept under
+/// it is enough.
 async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
     let (names, _) = records.objects.document_names(AccessKeyId::REGISTERS, None, COMPARED_KEYS_MAX).await?;
     let mut other = None;
@@ -167,7 +187,7 @@ async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
         let Some(key) = records.read::<KeyRecord>(RegisterKey::bucket(name)).await? else { continue };
         let key = key.record;
         let owner = records.read::<UserRecord>(kind_register(USER, &key.user.name)?).await?;
-        if !owner.is_some_and(|owner| owner.record.keys.contains(&key.id)) {
+        if owner.is_none_or(|owner| !owner.record.has_active(key.id)) {
             continue;
         }
         let kept = Fingerprint(key.secret.fingerprint);
@@ -182,8 +202,16 @@ async fn check_master_key(records: &Records, own: &MasterKey) -> Result<()> {
     }
 }
 
+/// Refuses a call that a key of this user signed, where the key is active no more: who makes all keys of the
+/// user inactive would have left one. Keys of other users are judged when the call is let in.
+fn check_signer(signer: Option<&Signer>, user: &UserRecord) -> Result<()> {
+    let Some(signer) = signer.filter(|signer| signer.user_id == user.id.as_str()) else { return Ok(()) };
+    let is_active = AccessKeyId::parse(&signer.access_key).is_some_and(|id| user.has_active(id));
+    if is_active { Ok(()) } else { Err(IamError::SignerInactive) }
+}
+
 fn listed(user: &UserRecord, key: &str) -> Result<AccessKeyId> {
-    let id = AccessKeyId::parse(key).filter(|id| user.keys.contains(id));
+    let id = AccessKeyId::parse(key).filter(|id| user.key(*id).is_some());
     Ok(id.ok_or_else(|| missing_key(key))?)
 }
 

@@ -24,7 +24,7 @@ mod policies;
 pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
 pub use fingerprint::Fingerprint;
 pub use key_view::{KeyLookup, KeyView};
-pub use keys::{KeyOwner, NewKey};
+pub use keys::{KeyOwner, NewKey, Signer};
 pub use master_key::{KeySecret, MasterKey};
 pub use policies::{NewPolicy, PolicyOwner};
 pub use records::Page;

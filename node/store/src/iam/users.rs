@@ -227,7 +227,7 @@ impl Iam {
         .await
     }
 
-    async fn try_change_user(
+    pub(super) async fn try_change_user(
         &self,
         name: &str,
         mut change: impl FnMut(&mut UserRecord) -> Result<()> + Send + 'static,

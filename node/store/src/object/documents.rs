@@ -34,8 +34,8 @@ pub(crate) struct Document {
     pub(crate) bytes: Bytes,
     /// Distinguishes it from what its register had before and will have.
     pub(crate) body: Body,
-    /// When it was written, by the wall clock of the node that wrote it, in milliseconds.
-    pub(crate) written_ms: u64,
+    /// Changes of its register since that was made: one more with each write, also one of the same bytes.
+    pub(crate) changes: u64,
 }
 
 /// Why a document was not changed.
@@ -138,12 +138,12 @@ impl Documents {
         let route = self.cluster.route(register);
         for _ in 0..DOCUMENT_TRIES {
             let Some(found) = self.registers.read_at(&route).await? else { return Ok(None) };
-            let Some((version, content)) = found.object().and_then(Object::current) else { return Ok(None) };
-            let (body, written_ms) = (content.body.clone(), version.modified_ms);
+            let Some((_, content)) = found.object().and_then(Object::current) else { return Ok(None) };
+            let (body, changes) = (content.body.clone(), found.value.changes.count);
             let data = match &body {
                 Body::Inline { .. } => match self.registers.inline(&route, &found).await {
                     RowAnswer::Given(bytes) => {
-                        return Ok(Some(Document { bytes, body, written_ms }));
+                        return Ok(Some(Document { bytes, body, changes }));
                     }
                     RowAnswer::MovedOn => continue,
                     // Volumes that were not asked may hold what these cannot read: a write finds it.
@@ -161,7 +161,7 @@ impl Documents {
             while let Some(next) = read.next().await {
                 bytes.extend_from_slice(&next.map_err(|_| Failure::Unavailable)?);
             }
-            return Ok(Some(Document { bytes: bytes.freeze(), body, written_ms }));
+            return Ok(Some(Document { bytes: bytes.freeze(), body, changes }));
         }
         Err(Failure::Unavailable)
     }

@@ -50,7 +50,7 @@ fn policy_of(name: &str) -> NewPolicy {
 /// A user of this name with an access key.
 async fn user_with_key(iam: &Iam, name: &str) -> NewKey {
     iam.create_user(user_of(name)).await.expect("created");
-    iam.create_access_key(name).await.expect("created")
+    iam.create_access_key(name, None).await.expect("created")
 }
 
 /// The documents that judge a key now; `None` where it is not good.

@@ -84,9 +84,9 @@ async fn every_change_of_iam_is_seen_by_the_next_request_through_each_node() {
         iam.delete_inline_policy(group, "deny").await.expect("deleted");
         all_see(Some(vec![ALLOW])).await;
         let id = key.key.id.as_str();
-        iam.set_key_status("ada", id, KeyStatus::Inactive).await.expect("changed");
+        iam.set_key_status("ada", id, KeyStatus::Inactive, None).await.expect("changed");
         all_see(None).await;
-        iam.set_key_status("ada", id, KeyStatus::Active).await.expect("changed");
+        iam.set_key_status("ada", id, KeyStatus::Active, None).await.expect("changed");
         iam.remove_user_from_group("ada", "ops").await.expect("removed");
         iam.detach_policy(user, "read").await.expect("detached");
         let versions = iam.policy("read").await.expect("there").versions;
@@ -95,7 +95,7 @@ async fn every_change_of_iam_is_seen_by_the_next_request_through_each_node() {
         }
     }
     // Each node remembers that a key is unknown, until it is made.
-    let another = iam.create_access_key("ada").await.expect("created");
+    let another = iam.create_access_key("ada", None).await.expect("created");
     all_see(Some(vec![])).await;
     iam.delete_access_key("ada", another.key.id.as_str()).await.expect("deleted");
     for other in &others {
@@ -124,7 +124,7 @@ async fn a_change_of_iam_waits_for_a_node_that_does_not_answer_until_its_views_a
     assert!(judged_by(&silent, &key).await.is_some());
     let iam = iam_of(&node, Some(Others::of([None])));
     let begun = Instant::now();
-    iam.set_key_status("ada", key.key.id.as_str(), KeyStatus::Inactive).await.expect("changed");
+    iam.set_key_status("ada", key.key.id.as_str(), KeyStatus::Inactive, None).await.expect("changed");
     assert!(begun.elapsed() >= VIEW_PERIOD + FORGET_MARGIN);
     assert_eq!(judged_by(&silent, &key).await, None, "it read the records");
     // The first try of a deletion may have been committed, and its node have died before this one forgot.
@@ -244,7 +244,7 @@ async fn an_unknown_key_is_read_once_in_a_second_and_what_is_no_id_never() {
     assert!(iam.look_up_key(good).await.expect("readable").is_some());
     iam.forget();
     assert!(iam.remembered_key(good).is_none() && iam.was_good(good));
-    iam.set_key_status("ada", good, KeyStatus::Inactive).await.expect("changed");
+    iam.set_key_status("ada", good, KeyStatus::Inactive, None).await.expect("changed");
     assert!(iam.look_up_key(good).await.expect("readable").is_none());
     assert!(!iam.was_good(good));
     gateway.close().await;
@@ -316,5 +316,11 @@ async fn a_user_of_as_many_long_policies_as_may_be_is_remembered() {
     assert!(again.is_same_as(&view) && !Arc::ptr_eq(&again.identity, &view.identity));
     iam.tag_user("ada", vec![Tag { key: "k".to_owned(), value: "v".to_owned() }]).await.expect("tagged");
     assert!(!composed().await.is_same_as(&view));
+    // Nor is what was changed and changed back, be it within a millisecond.
+    let before = composed().await;
+    iam.untag_user("ada", vec!["k".to_owned()]).await.expect("untagged");
+    assert!(!composed().await.is_same_as(&view) && !composed().await.is_same_as(&before));
+    let (one, other) = (composed().await, composed().await);
+    assert!(one.is_same_as(&other));
     node.close().await;
 }
