@@ -3,7 +3,7 @@
 //!
 //! It needs SHERD_E2E=1, a KUBECONFIG whose hosts hold the images `sherd-node:TAG` and `sherd-operator:TAG`,
 //! and SHERD_E2E_TAG. `e2e/run` prepares all that on kind. Without SHERD_E2E the story is skipped with a
-//! message.
+//! message; two long cases run with SHERD_E2E_LONG=1 alone, as in .ci/long.
 
 mod buckets;
 mod cases;
@@ -40,6 +40,16 @@ async fn a_storage_cluster_lives_on_kubernetes() {
             }
         }};
     }
+    let is_long = std::env::var("SHERD_E2E_LONG").is_ok_and(|value| value == "1");
+    macro_rules! long_case {
+        ($name:ident) => {
+            if is_long {
+                case!($name);
+            } else {
+                eprintln!("e2e {}: SKIPPED: it runs with SHERD_E2E_LONG=1", stringify!($name));
+            }
+        };
+    }
     case!(installs_until_ready);
     assert!(failed.is_empty(), "without a cluster that is ready nothing else can be seen: {failed:?}");
     case!(puts_and_gets_through_the_service);
@@ -47,10 +57,10 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!(passes_the_charts_test);
     case!(refuses_contradictions);
     case!(repairs_drift);
-    case!(puts_every_field_of_every_child_back);
+    long_case!(puts_every_field_of_every_child_back);
     case!(loses_nothing_with_a_pod_and_the_operator);
     case!(replaces_pods_under_load);
-    case!(puts_the_last_template_back);
+    long_case!(puts_the_last_template_back);
     case!(drains_host_after_host);
     case!(is_scraped_by_prometheus);
     case!(keeps_data_when_it_is_deleted_and_adopts_it_again);
