@@ -19,7 +19,9 @@ use crate::api::{Bucket, BucketUser, StorageCluster};
 use crate::buckets::{self, NextLook};
 use crate::limits;
 use crate::names::{BUCKET_USER_LABEL, CLUSTER_LABEL};
-use crate::reconcile::{Context, ReconcileError, publish_unclaimed, reconcile, report_unobserved};
+use crate::reconcile::{
+    Context, ReconcileError, close_budgets, publish_unclaimed, reconcile, report_unobserved,
+};
 
 /// A kind of objects that is reconciled.
 pub(super) trait ReconciledKind: WatchedKind {
@@ -45,6 +47,16 @@ pub(super) trait ReconciledKind: WatchedKind {
 
     /// Reconciles one object, and returns when it is looked at again.
     fn step(&self, context: &Context) -> impl Future<Output = Result<Action, ReconcileError>> + Send;
+
+    /// Returns the longest wait after such a failure.
+    fn retry_max(_: &ReconcileError) -> Duration {
+        limits::RETRY_MAX
+    }
+
+    /// Takes back what may not stand while an object cannot be judged.
+    fn secure(_: &Context, _: &GuardedObject<Self>) -> impl Future<Output = ()> + Send {
+        std::future::ready(())
+    }
 
     /// Reports a failure; it `lasts` where earlier reconciles failed, too, or the API server refuses.
     fn report(
@@ -93,7 +105,20 @@ impl ReconciledKind for StorageCluster {
         Ok(Action::requeue(jittered(limits::RESYNC)))
     }
 
+    /// An open disruption budget is judged again as soon as after a success; one that was not judged is
+    /// closed.
+    fn retry_max(error: &ReconcileError) -> Duration {
+        if error.is_unjudged() { limits::RETRY_MAX } else { limits::RESYNC }
+    }
+
+    async fn secure(context: &Context, guarded: &GuardedObject<Self>) {
+        close(context, guarded).await;
+    }
+
     async fn report(&self, context: &Context, error: &ReconcileError, lasts: bool) {
+        if error.is_unjudged() {
+            close(context, self).await;
+        }
         if let ReconcileError::NamespaceLease { .. } = error
             && lasts
         {
@@ -161,6 +186,15 @@ impl ReconciledKind for BucketUser {
         if lasts {
             publish_unclaimed(&context.recorder, &self.object_ref(&()), &error.to_string()).await;
         }
+    }
+}
+
+/// Closes the disruption budgets of a cluster that was not judged.
+async fn close(context: &Context, cluster: &(impl Resource<DynamicType = ()> + Sync)) {
+    match tokio::time::timeout(limits::REQUEST_TIME_MAX, close_budgets(context, cluster)).await {
+        Ok(Ok(())) => {}
+        Ok(Err(error)) => tracing::warn!(%error, "close the budget of a cluster that is not judged"),
+        Err(_) => tracing::warn!("close the budget of a cluster that is not judged: no answer"),
     }
 }
 

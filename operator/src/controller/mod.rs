@@ -125,6 +125,7 @@ async fn step<K: ReconciledKind>(
             let (kind, name, error) = (K::CONTROLLER, guarded.name_any(), &invalid.error);
             tracing::warn!(kind, name, error, "decode an object");
             report_undecodable(context, &guarded, &invalid.error).await;
+            K::secure(context, &guarded).await;
             Ok(Action::await_change())
         }
     };
@@ -170,7 +171,7 @@ fn wait_after<K: ReconciledKind>(
 ) -> Action {
     let mut failures = shared.failures.lock();
     let count = failures.entry(key(guarded)).or_insert(0);
-    let wait = limits::RETRY_MIN.saturating_mul(1 << (*count).min(6)).min(limits::RETRY_MAX);
+    let wait = limits::RETRY_MIN.saturating_mul(1 << (*count).min(6)).min(K::retry_max(error));
     *count = count.saturating_add(1);
     drop(failures);
     let (kind, name, namespace) = (K::CONTROLLER, guarded.name_any(), guarded.namespace());

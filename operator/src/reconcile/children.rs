@@ -111,6 +111,20 @@ impl AppliedChildren {
         self.clusters.lock().entry(key(names)).or_default().insert(title, applied);
     }
 
+    /// Forgets the last apply of one child.
+    pub(super) fn forget(&self, names: &Names, title: &str) {
+        if let Some(applied) = self.clusters.lock().get_mut(&key(names)) {
+            applied.remove(title);
+        }
+    }
+
+    /// Whether a child is there as it is asked for: by the last apply, which an object that was observed
+    /// before it does not have to be.
+    pub(super) fn is_in_place(&self, names: &Names, child: &Child, observed: &DynamicObject) -> bool {
+        let last = self.get(names, &child.title());
+        last.is_some_and(|last| last.asked == asked(child) && last.left == fingerprint(observed))
+    }
+
     /// Forgets the children that a cluster no longer has.
     pub(super) fn keep(&self, names: &Names, titles: &[String]) {
         if let Some(applied) = self.clusters.lock().get_mut(&key(names)) {

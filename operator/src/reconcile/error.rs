@@ -88,6 +88,11 @@ impl ReconcileError {
         matches!(self, Self::Unobserved(_) | Self::Time(_))
     }
 
+    /// Whether it ended before the cluster's disruption budget was judged.
+    pub(crate) fn is_unjudged(&self) -> bool {
+        self.is_unreported() || matches!(self, Self::NamespaceLease { .. })
+    }
+
     /// Whether the API server answered and will not take it as it is.
     pub fn is_refusal(&self) -> bool {
         matches!(self.category(), "forbidden" | "missing" | "conflict" | "rejected")

@@ -38,6 +38,7 @@ mod nodes;
 mod rollout;
 pub mod status;
 mod events;
+mod budget;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,6 +62,7 @@ use image::ImageName;
 use observe::{ObjectReader, ObservedCluster};
 use plan::{AuthorityPlan, Blockage, BlockedPart, plan};
 use recovery::RememberedSecrets;
+use rollout::BuiltTemplate;
 use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
 
@@ -103,10 +105,10 @@ impl std::fmt::Debug for Context {
 struct ReconcileAttempt<'a> {
     outcome: Outcome,
     warnings: Vec<String>,
-    /// The cluster, where the operator may change something.
-    changeable: Option<ValidCluster<'a>>,
-    /// Digest of the pods' template as it was built.
-    template: Option<String>,
+    /// The cluster, where it is valid: its budget is judged, also where nothing else may change.
+    valid: Option<ValidCluster<'a>>,
+    /// The pods' template, where the children were applied.
+    template: Option<BuiltTemplate>,
     authority: Option<Arc<Authority>>,
     image: Option<ImageName>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
@@ -144,8 +146,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
     let mut attempt = Box::pin(change(context, cluster, &observed, now)).await;
     // Where a pod is away no other may go, and nodes may be slow to answer.
-    let is_closed =
-        attempt.changeable.as_ref().is_some_and(|valid| !rollout::are_pods_ready(valid, &observed));
+    let is_closed = attempt.valid.as_ref().is_some_and(|valid| !rollout::are_pods_ready(valid, &observed));
     if is_closed {
         attempt.apply_budget(context, &observed, 0).await;
     }
@@ -192,7 +193,7 @@ impl ReconcileAttempt<'_> {
         now: Timestamp,
         is_closed: bool,
     ) -> Option<RolloutPlan> {
-        let (valid, template) = (self.changeable.as_ref()?, self.template.as_deref());
+        let (valid, template) = (self.valid.as_ref()?, self.template.as_ref());
         let has_template = template.is_some();
         let plan = rollout::plan_rollout(valid, observed, answers, template, now);
         if plan.budget > 0 || !is_closed {
@@ -201,11 +202,15 @@ impl ReconcileAttempt<'_> {
         has_template.then_some(plan)
     }
 
-    /// Applies the disruption budget, unless another object has its name.
+    /// Applies the disruption budget, unless another object has its name. A cluster that is paused gets no
+    /// budget, and one that it has goes on to follow what is healed.
     async fn apply_budget(&mut self, context: &Context, observed: &ObservedCluster, spare: u8) {
-        let Some(valid) = &self.changeable else { return };
+        let Some(valid) = &self.valid else { return };
         let budget = build::disruption_budget(valid, spare);
         if observed.foreign.iter().any(|foreign| foreign.object == budget.title()) {
+            return;
+        }
+        if valid.cluster().spec.paused && !observed.children.contains_key(&budget.title()) {
             return;
         }
         match apply::apply_child(&context.client, valid, &budget, observed, &context.children).await {
@@ -273,7 +278,7 @@ async fn change<'a>(
     let idle = |outcome, warnings| ReconcileAttempt {
         outcome,
         warnings,
-        changeable: None,
+        valid: None,
         template: None,
         authority: known_authority(observed),
         image: None,
@@ -282,13 +287,18 @@ async fn change<'a>(
     };
     let valid = match validate(cluster) {
         Ok(valid) => valid,
-        Err(messages) => return idle(Outcome::Invalid(messages), vec![]),
+        Err(messages) => {
+            let closed = close_budgets(context, cluster).await;
+            let failure = closed.err().map(|error| ReconcileError::Children(vec![error]));
+            return ReconcileAttempt { failure, ..idle(Outcome::Invalid(messages), vec![]) };
+        }
     };
     if cluster.spec.paused {
         // A fault that a person must mend is reported while nothing is changed, too.
         let planned = plan(&valid, observed, &context.default_image);
         let outcome = planned.map_or_else(Outcome::Blocked, |_| Outcome::PausedBySpec);
-        return idle(outcome, valid.warnings().to_vec());
+        let attempt = idle(outcome, valid.warnings().to_vec());
+        return ReconcileAttempt { valid: Some(valid), ..attempt };
     }
     let warnings = valid.warnings().to_vec();
     let attempt = match execute(context, &valid, observed, now).await {
@@ -299,7 +309,17 @@ async fn change<'a>(
             ReconcileAttempt { failure: Some(error), ..attempt }
         }
     };
-    ReconcileAttempt { changeable: Some(valid), ..attempt }
+    ReconcileAttempt { valid: Some(valid), ..attempt }
+}
+
+/// Closes the disruption budgets of a cluster that cannot be judged, by its namespace and name.
+///
+/// # Errors
+/// [`ReconcileError::Api`] names the budget that is as it was.
+pub async fn close_budgets(context: &Context, cluster: &impl kube::Resource) -> Result<(), ReconcileError> {
+    let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
+    let reader = ObjectReader { client: &context.client, cache: &context.cache, namespace: &names.namespace };
+    budget::close(&reader, &names, &context.children).await
 }
 
 /// Reports that a cluster could not be observed, where that lasts: without it the last report would
@@ -344,8 +364,8 @@ async fn execute<'a>(
     let issued = material::material(&plan, &authority, now)?;
     let (names, client) = (valid.names(), &context.client);
     let mut children = build::children(valid, &plan, &issued.material);
-    let template = revision::built_template(&children);
-    if let Some(built) = &template {
+    let digest = revision::built_template(&children);
+    if let Some(built) = &digest {
         revision::put_back(client, valid, built, &mut children).await?;
     }
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first())
@@ -362,16 +382,24 @@ async fn execute<'a>(
     if let Some(config) = config.filter(|_| failures.is_empty() && revision::is_settled(valid)) {
         failures.extend(leftover::remove_configurations(client, valid, observed, &config.name).await.err());
     }
-    match unstarted::replace(&context.client, &valid.names().namespace, observed).await {
-        Ok(pods) => changes.extend(pods.iter().map(|pod| (format!("Pod {pod}"), ChildChange::NeverStarted))),
-        Err(failure) => failures.push(failure),
+    let template = digest.map(|digest| {
+        let is_in_place = revision::is_in_place(names, &children, observed, &context.children);
+        BuiltTemplate { digest, is_in_place }
+    });
+    if template.as_ref().is_some_and(|template| template.is_in_place) {
+        match unstarted::replace(client, &names.namespace, observed).await {
+            Ok(pods) => {
+                changes.extend(pods.iter().map(|pod| (format!("Pod {pod}"), ChildChange::NeverStarted)));
+            }
+            Err(failure) => failures.push(failure),
+        }
     }
     events::publish_changes(&context.recorder, &valid.cluster().object_ref(&()), &changes).await;
     let failure = (!failures.is_empty()).then_some(ReconcileError::Children(failures));
     Ok(Ok(ReconcileAttempt {
         outcome: failure.as_ref().map_or(Outcome::Applied, Outcome::of_failure),
         warnings: vec![],
-        changeable: None,
+        valid: None,
         template,
         authority: Some(authority),
         image: Some(plan.image),

@@ -295,7 +295,7 @@ impl ObjectReader<'_> {
         }
     }
 
-    async fn list_objects(
+    pub(super) async fn list_objects(
         &self,
         resource: &ApiResource,
         labels: &BTreeMap<String, String>,

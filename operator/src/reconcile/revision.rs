@@ -6,10 +6,12 @@ use kube::{Api, Client, Resource as _};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use super::children::Child;
+use super::children::{AppliedChildren, Child};
 use super::error::ReconcileError;
+use super::observe::ObservedCluster;
 use super::validate::ValidCluster;
 use crate::api::RolloutStatus;
+use crate::names::Names;
 
 /// Returns the digest of the template that the built StatefulSet has.
 pub(super) fn built_template(children: &[Child]) -> Option<String> {
@@ -57,6 +59,19 @@ pub(super) async fn put_back(
         tracing::warn!(revision = good, "the last template that worked is not there");
     }
     Ok(())
+}
+
+/// Whether the StatefulSet that was observed is the one that was built, after the apply: only then is its
+/// revision that of the built template.
+pub(super) fn is_in_place(
+    names: &Names,
+    children: &[Child],
+    observed: &ObservedCluster,
+    applied: &AppliedChildren,
+) -> bool {
+    let Some(built) = children.iter().find(|child| is_stateful_set(child)) else { return false };
+    let found = observed.children.get(&built.title());
+    found.is_some_and(|found| applied.is_in_place(names, built, found))
 }
 
 /// The template in a revision's data, which is a patch of the StatefulSet.

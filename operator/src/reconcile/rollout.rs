@@ -18,13 +18,23 @@ use crate::api::{ReplacedPod, RolloutStatus, StorageCluster};
 use crate::names::{Names, REVISION_LABEL};
 use crate::rollout::{Eviction, PodState, PoolHealth, RolloutInput, RolloutPlan, UpgradeRules, plan};
 
-/// Plans the next step for a cluster whose built template has this digest; where none could be built, the
-/// budget is all that is asked for.
+/// A template that was built, and whether pods are made of it.
+#[derive(Debug, Clone)]
+pub(super) struct BuiltTemplate {
+    /// Its digest.
+    pub(super) digest: String,
+    /// Whether the StatefulSet that was observed is the one that was built. Else its revision is that of
+    /// another template: of the last specification, or of a person's edit that was just put back.
+    pub(super) is_in_place: bool,
+}
+
+/// Plans the next step for a cluster with this template; where none could be built, the budget is all that
+/// is asked for.
 pub(super) fn plan_rollout(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     answers: &NodeAnswers,
-    template: Option<&str>,
+    template: Option<&BuiltTemplate>,
     now: Timestamp,
 ) -> RolloutPlan {
     let pool = valid.pool();
@@ -40,8 +50,8 @@ pub(super) fn plan_rollout(
         pods: &pods,
         sets: valid.sets(),
         health: &PoolHealth::read(&names, valid.sets(), answers),
-        target: observed.target(),
-        template: template.unwrap_or_default(),
+        target: observed.target().filter(|_| template.is_some_and(|template| template.is_in_place)),
+        template: template.map_or("", |template| &template.digest),
         rules: UpgradeRules { is_paused: valid.upgrade().is_paused || template.is_none(), ..valid.upgrade() },
         last: last.unwrap_or(&none),
         now,

@@ -358,3 +358,127 @@ async fn a_cluster_that_cannot_lose_a_node_is_restarted_only_when_downtime_is_al
     says(&status, ConditionType::UpgradeBlocked, "True", "NotRedundant");
     assert_eq!((world.absent(), world.budget()), (vec![], json!(0)));
 }
+
+/// A budget changes nothing of the store: it follows what is healed while nothing else may change.
+#[tokio::test]
+async fn the_budget_closes_beside_a_pod_that_is_not_healed_though_nothing_else_may_change() {
+    let world = World::new().await;
+    change_spec(&world.server, |spec| spec["paused"] = json!(true));
+    for is_healed in [true, false, true] {
+        world.nodes.healed.lock().insert("demo-pool-0-0".to_owned(), is_healed);
+        world.look().await.expect("reported");
+        assert_eq!(world.budget(), json!(u8::from(is_healed)), "paused");
+    }
+    world.server.delete(BUDGET);
+    world.look().await.expect("reported");
+    assert!(world.server.get(BUDGET).is_none(), "a pause makes none");
+
+    let world = World::new().await;
+    world.server.fail(Method::PATCH, "services/demo-s3", Fault::Code(403));
+    let mut service = world.server.get(SERVICE).expect("made");
+    service["spec"]["ports"] = json!([]);
+    world.server.put(SERVICE, service);
+    world.nodes.healed.lock().insert("demo-pool-0-0".to_owned(), false);
+    world.look().await.expect_err("a child is refused");
+    assert_eq!(world.budget(), json!(0), "a child is refused");
+
+    let world = World::new().await;
+    change_spec(&world.server, |spec| spec["pools"][0]["nodes"] = json!(0));
+    let status = world.look().await.expect("reported");
+    says(&status, ConditionType::SpecValid, "False", "SpecInvalid");
+    assert_eq!(world.budget(), json!(0), "a specification that is invalid cannot be judged");
+}
+
+/// Runs the controller over this world until a sign is seen.
+async fn run_until(
+    world: &World,
+    warm_up: Duration,
+    begin: impl FnOnce(),
+    seen: impl Fn() -> bool,
+) -> Duration {
+    let stop = CancellationToken::new();
+    let context = Context { nodes: Arc::new(world.nodes.clone()), ..context(&world.server) };
+    let running = tokio::spawn({
+        let stop = stop.clone();
+        async move { controller::run(context, &["storage".to_owned()], stop).await }
+    });
+    tokio::time::sleep(warm_up).await;
+    begin();
+    let started = tokio::time::Instant::now();
+    let waited = async {
+        while !seen() {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_mins(10), waited).await.expect("seen");
+    stop.cancel();
+    running.await.expect("without a panic");
+    started.elapsed()
+}
+
+/// On a paused clock: while a child is refused for long, the budget still follows the nodes.
+#[tokio::test(start_paused = true)]
+async fn a_child_that_is_refused_for_long_does_not_slow_the_budget() {
+    let world = World::new().await;
+    world.server.fail(Method::PATCH, "services/demo-s3", Fault::Code(403));
+    let unheal = || {
+        world.nodes.healed.lock().insert("demo-pool-0-0".to_owned(), false);
+    };
+    let took = run_until(&world, Duration::from_mins(10), unheal, || world.budget() == 0).await;
+    assert!(took < Duration::from_secs(10), "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_budget_of_a_cluster_that_cannot_be_looked_at_is_closed() {
+    for (method, path) in [(Method::GET, "persistentvolumeclaims"), (Method::GET, "leases")] {
+        let world = World::new().await;
+        world.server.fail(method, path, Fault::Code(500));
+        run_until(&world, Duration::ZERO, || {}, || world.budget() == 0).await;
+    }
+    let world = World::new().await;
+    change_spec(&world.server, |spec| spec["pools"] = json!("none"));
+    run_until(&world, Duration::ZERO, || {}, || world.budget() == 0).await;
+}
+
+/// The StatefulSet's controller made a revision of the edit before it was put back.
+#[tokio::test]
+async fn a_template_that_a_person_edits_is_put_back_and_evicts_no_pod() {
+    let mut world = World::new().await;
+    let before = world.uids();
+    let mut set = world.server.get(STATEFUL_SET).expect("made");
+    set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
+    world.server.put(STATEFUL_SET, set);
+    world.controller(true);
+    let status = world.look().await.expect("put back");
+    assert_eq!((world.uids(), world.image()), (before.clone(), json!("sherd-node:1")));
+    assert_eq!(status.rollout.expect("recorded").replacing, None);
+    world.controller(true);
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+    assert_eq!((world.uids(), world.budget()), (before, json!(1)));
+}
+
+/// The time that the last template was waited for says nothing of the next one.
+#[tokio::test]
+async fn a_template_that_no_pod_ever_had_is_not_recorded_as_failed() {
+    let mut world = World::new().await;
+    world.change_image("bad").await;
+    world.look().await.expect("reconciled");
+    world.controller(false);
+    world.look().await.expect("it waits");
+    change_spec(&world.server, |spec| spec["upgrade"] = json!({"paused": true}));
+    world.look().await.expect("it waits");
+    world.now = later;
+    change_spec(&world.server, |spec| {
+        spec["upgrade"] = json!({"paused": false});
+        spec["image"] = json!({"tag": "mended"});
+    });
+    let status = world.look().await.expect("applied");
+    assert_eq!(status.rollout.expect("recorded").failed, None);
+    world.controller(false);
+    world.look().await.expect("reconciled");
+    assert_eq!(
+        (world.absent(), world.image()),
+        (vec!["demo-pool-0-2".to_owned()], json!("sherd-node:mended"))
+    );
+}
