@@ -100,6 +100,7 @@ impl From<IamError> for Fault {
             IamError::ConcurrentModification => {
                 Self::new("ConcurrentModification", StatusCode::CONFLICT, message)
             }
+            IamError::Busy => Self::throttled(),
             IamError::SignerInactive => Self::unknown_key(),
             IamError::Invalid { field, source } => Self::validation(format!(
                 "1 validation error detected: Value at '{field}' failed to satisfy constraint: {source}"

@@ -56,6 +56,7 @@ impl From<IamError> for Failure {
         match error {
             IamError::Read(error) => error.into(),
             IamError::Write(error) => error.into(),
+            IamError::Busy => Refusal::new(Code::SlowDown).into(),
             IamError::ConcurrentModification => Refusal::new(Code::OperationAborted).into(),
             error => {
                 tracing::error!(%error, "a record of the account cannot be changed");

@@ -36,6 +36,9 @@ pub enum IamError {
         "The request was rejected because multiple requests to change this object were submitted simultaneously."
     )]
     ConcurrentModification,
+    /// Others read many records for longer than this call waits (`Throttling`): try again.
+    #[error("too many lists of the account's entities are read")]
+    Busy,
     /// The key that signed the call became inactive, or was deleted, before the change
     /// (`InvalidClientTokenId`).
     #[error("The security token included in the request is invalid.")]
@@ -93,7 +96,7 @@ impl IamError {
             | Self::MalformedPolicy(_)
             | Self::NoMasterKey
             | Self::OtherMasterKey { .. } => false,
-            Self::Read(_) | Self::Write(_) => true,
+            Self::Busy | Self::Read(_) | Self::Write(_) => true,
         }
     }
 }

@@ -25,6 +25,10 @@ pub(super) const PARSED_BYTES: u64 = 1 << 10;
 /// Pages of listings that are read at one time: each has some 10 MiB of records in memory where all are as
 /// long as they may be.
 pub(super) const PAGES_AT_ONCE: usize = 16;
+/// Searches for users by their ids at one time: each reads the records of all users.
+pub(super) const SEARCHES_AT_ONCE: usize = 2;
+/// How long a listing, and a search, wait for a place.
+pub(super) const PLACE_WAIT: Duration = Duration::from_secs(5);
 /// Records that a listing reads at one time.
 pub(super) const READS_AT_ONCE: usize = 16;
 /// Names that one page of a listing looks at, at most.

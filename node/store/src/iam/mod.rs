@@ -10,6 +10,7 @@
 
 mod error;
 mod limits;
+mod places;
 mod fingerprint;
 mod master_key;
 mod records;

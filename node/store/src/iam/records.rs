@@ -1,17 +1,17 @@
 //! IAM's records as documents: read, listed, and changed by compare-and-set of the record that was read.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
-use tokio::sync::Semaphore;
 
 use sherd_core::codec::DecodeError;
 use sherd_core::iam::{Account, EntityKind, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, UserRecord};
 use sherd_core::id::{ObjectKey, RegisterKey};
 
 use super::error::{IamError, IamReadError, Result};
-use super::limits::{CHANGE_TRIES, LISTED_BYTES, LISTED_NAMES_MAX, PAGES_AT_ONCE, READS_AT_ONCE};
+use super::limits::{
+    CHANGE_TRIES, LISTED_BYTES, LISTED_NAMES_MAX, PAGES_AT_ONCE, READS_AT_ONCE, SEARCHES_AT_ONCE,
+};
+use super::places::Places;
 use crate::object::Objects;
 use crate::object::documents::{Document, DocumentRefusal};
 
@@ -65,12 +65,14 @@ pub struct Page<R> {
 pub(super) struct Records {
     pub(super) objects: Objects,
     /// Pages of listings that are read at one time.
-    pages: Arc<Semaphore>,
+    pages: Places,
+    /// Searches through all records of a kind for a caller that may not list them.
+    pub(super) searches: Places,
 }
 
 impl Records {
     pub(super) fn new(objects: Objects) -> Self {
-        Self { objects, pages: Arc::new(Semaphore::new(PAGES_AT_ONCE)) }
+        Self { objects, pages: Places::new(PAGES_AT_ONCE), searches: Places::new(SEARCHES_AT_ONCE) }
     }
 
     pub(super) async fn read<R: Record>(
@@ -147,7 +149,7 @@ impl Records {
         max: usize,
         keep: impl Fn(&R) -> bool + Send + Sync,
     ) -> Result<Page<R>> {
-        let _place = self.pages.acquire().await;
+        let _place = self.pages.take().await?;
         let prefix = kind.registers();
         let after = marker.map(|marker| format!("{prefix}{}", marker.to_ascii_lowercase()));
         let (names, stopped) = self.objects.document_names(prefix, after, LISTED_NAMES_MAX).await?;

@@ -77,12 +77,14 @@ impl Iam {
         self.inner.records.list(USER, marker, max, is_below).await
     }
 
-    /// The users that have these ids. Reads the records of all users.
+    /// The users that have these ids. Reads the records of all users, for few callers at one time.
     ///
     /// # Errors
     /// Any of [`IamError`].
     pub async fn users_of_ids(&self, ids: &BTreeSet<&str>) -> Result<Vec<UserRecord>> {
-        self.inner.records.all(USER, |user: &UserRecord| ids.contains(user.id.as_str())).await
+        let records = &self.inner.records;
+        let _place = records.searches.take().await?;
+        records.all(USER, |user: &UserRecord| ids.contains(user.id.as_str())).await
     }
 
     /// Gives a user another path.
