@@ -50,7 +50,7 @@ fn tag(key: &str, value: &str) -> Tag {
     Tag::builder().key(key).value(value).build().expect("key and value")
 }
 
-/// Such a tag says whose a bucket is: rights to tag a bucket must not be enough to take it.
+/// Such a tag says whose a bucket is: rights to tag or delete a bucket must not be enough to take its name.
 #[tokio::test]
 async fn tags_that_are_roots_are_given_changed_and_removed_by_root_alone() {
     let (node, root) = a_bucket().await;
@@ -81,9 +81,17 @@ async fn tags_that_are_roots_are_given_changed_and_removed_by_root_alone() {
     let kept = [mark, tag("team", "red")];
     put(user, &kept).await.expect("with root's as it is");
     assert_eq!(tags().await, kept);
+    assert_eq!(code(user.delete_bucket().bucket(BUCKET).send().await), is(403, "AccessDenied"));
+    assert_eq!(tags().await, kept, "it is as it was");
+    root.put_object().bucket(BUCKET).key("k").send().await.expect("it takes objects");
+    root.delete_object().bucket(BUCKET).key("k").send().await.expect("deleted");
     root.delete_bucket_tagging().bucket(BUCKET).send().await.expect("root's");
     put(user, &[tag("team", "red")]).await.expect("none is root's");
     user.delete_bucket_tagging().bucket(BUCKET).send().await.expect("none is root's");
+    put(&root, &kept).await.expect("root's");
+    root.delete_bucket().bucket(BUCKET).send().await.expect("root deletes it");
+    root.create_bucket().bucket(BUCKET).send().await.expect("made again");
+    user.delete_bucket().bucket(BUCKET).send().await.expect("no tag is root's");
 }
 
 #[tokio::test]

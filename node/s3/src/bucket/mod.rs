@@ -157,7 +157,7 @@ fn region_of(bucket: &BucketInfo) -> String {
 }
 
 pub(crate) async fn delete(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
-    gateway.objects.delete_bucket(request.target.bucket_key()).await?;
+    gateway.objects.delete_bucket(request.target.bucket_key(), request.access.is_roots()).await?;
     Ok(answer::no_content())
 }
 

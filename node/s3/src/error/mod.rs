@@ -147,6 +147,7 @@ fn to_s3(error: Error, release_grace: Duration) -> Refusal {
         Error::NotModified { etag, modified_ms, attributes } => not_modified(&etag, modified_ms, &attributes),
         Error::BucketAlreadyOwnedByYou => Refusal::new(Code::BucketAlreadyOwnedByYou),
         Error::BucketNotEmpty => Refusal::new(Code::BucketNotEmpty),
+        Error::BucketReserved => Refusal::new(Code::AccessDenied),
         Error::BucketBusy => Refusal::new(Code::OperationAborted),
         Error::Unavailable(unavailable) => of_unavailable(unavailable),
         Error::Full => Refusal::says(

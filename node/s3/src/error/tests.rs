@@ -45,6 +45,7 @@ fn is_in_the_table(error: &Error) {
         | Error::NotModified { .. }
         | Error::BucketAlreadyOwnedByYou
         | Error::BucketNotEmpty
+        | Error::BucketReserved
         | Error::BucketBusy
         | Error::Unavailable(
             UnavailableReason::Quorum
@@ -97,6 +98,7 @@ fn table() -> Vec<(Error, &'static str, u16)> {
         (Error::BucketAlreadyOwnedByYou, "BucketAlreadyOwnedByYou", 409),
         (Error::TagsChanged, "ServiceUnavailable", 503),
         (Error::BucketNotEmpty, "BucketNotEmpty", 409),
+        (Error::BucketReserved, "AccessDenied", 403),
         (Error::BucketBusy, "OperationAborted", 409),
         (UnavailableReason::Quorum.into(), "SlowDown", 503),
         (UnavailableReason::Data.into(), "ServiceUnavailable", 503),

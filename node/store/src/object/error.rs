@@ -44,6 +44,9 @@ pub enum Error {
     /// The bucket still has objects, or writes under way.
     #[error("bucket not empty")]
     BucketNotEmpty,
+    /// The bucket has a tag of root's, and another than root would delete it.
+    #[error("root alone deletes the bucket")]
+    BucketReserved,
     /// A deletion of the bucket is under way, and does not end soon.
     #[error("the bucket is being deleted")]
     BucketBusy,

@@ -260,12 +260,12 @@ impl Objects {
         self.inner.listings.buckets(prefix, after, max).await
     }
 
-    /// Deletes an empty bucket.
+    /// Deletes an empty bucket; one with a tag of root's only `by_root`.
     ///
     /// # Errors
-    /// [`Error::BucketNotEmpty`] when objects are left; any of [`Error`].
-    pub async fn delete_bucket(&self, name: ObjectKey) -> Result<()> {
-        self.inner.buckets.delete(name).await
+    /// [`Error::BucketNotEmpty`] when objects are left, [`Error::BucketReserved`]; any of [`Error`].
+    pub async fn delete_bucket(&self, name: ObjectKey, by_root: bool) -> Result<()> {
+        self.inner.buckets.delete(name, by_root).await
     }
 
     /// Lists one page of a bucket's keys.

@@ -39,23 +39,30 @@ struct SealAnswers {
 }
 
 impl Buckets {
-    /// Deletes an empty bucket.
-    pub(in crate::object) async fn delete(&self, name: ObjectKey) -> Result<()> {
+    /// Deletes an empty bucket. Without `by_root`, the very state that becomes `deleting` must have no tag of
+    /// root's.
+    pub(in crate::object) async fn delete(&self, name: ObjectKey, by_root: bool) -> Result<()> {
         let buckets = self.clone();
-        let deletion = async move { buckets.delete_to_the_end(&buckets.route(name)).await };
+        let deletion = async move { buckets.delete_to_the_end(&buckets.route(name), by_root).await };
         to_the_end(self.under.registers.tasks(), "bucket deletion", deletion).await
     }
 
-    async fn delete_to_the_end(&self, route: &KeyRoute) -> Result<()> {
+    async fn delete_to_the_end(&self, route: &KeyRoute, by_root: bool) -> Result<()> {
         for _ in 0..DELETION_TRIES {
             let id = self.under.decided_bucket(route).await?;
             let deletion = self.new_deletion();
             // Before the register names it: upkeep undoes deletions that no gateway here has under way.
             let under_way = self.under.deletions.begin(deletion);
             let deleting = BucketPhase::Deleting { deletion };
-            if self.move_bucket(route, id, BucketPhase::Active, deleting).await?.is_err() {
-                under_way.end();
-                continue;
+            match self.move_bucket(route, id, BucketPhase::Active, deleting, by_root).await? {
+                Ok(()) => {}
+                Err(refused) => {
+                    under_way.end();
+                    match refused {
+                        PhaseError::Reserved => return Err(Error::BucketReserved),
+                        PhaseError::OtherPhase | PhaseError::Gone => continue,
+                    }
+                }
             }
             self.under.views.forget(&route.key().key);
             let listed = self.seal_and_list(id, deletion);
@@ -129,14 +136,14 @@ impl Buckets {
                 (BucketPhase::Active, unseal.clone())
             }
         };
-        let moved = self.move_bucket(route, bucket, BucketPhase::Deleting { deletion }, to).await?;
+        let moved = self.move_bucket(route, bucket, BucketPhase::Deleting { deletion }, to, true).await?;
         match moved {
             Ok(()) => self.tell_all(&told).await,
             // Another gateway took it for left behind and undid it. This one removes the seals that it placed
             // after that.
             Err(PhaseError::OtherPhase) => self.tell_all(&unseal).await,
             // The seals of a deleted bucket stay.
-            Err(PhaseError::Gone) => {}
+            Err(PhaseError::Gone | PhaseError::Reserved) => {}
         }
         Ok(moved)
     }

@@ -35,6 +35,8 @@ enum PhaseError {
     OtherPhase,
     /// It is deleted; another may bear its name.
     Gone,
+    /// It has a tag of root's, and another than root asks.
+    Reserved,
 }
 
 /// How long the deletion of a bucket waits for volumes whose answers it needs.
@@ -165,16 +167,21 @@ impl Buckets {
         self.under.change(&route.key().key, route, ticket, Writer::new(decide)).await
     }
 
-    /// Moves a bucket from one phase to another, when it is still that bucket in that phase.
+    /// Moves a bucket from one phase to another, when it is still that bucket in that phase; without
+    /// `by_root`, when it has no tag of root's, either.
     async fn move_bucket(
         &self,
         route: &KeyRoute,
         id: BucketId,
         from: BucketPhase,
         to: BucketPhase,
+        by_root: bool,
     ) -> Result<std::result::Result<(), PhaseError>> {
         let decide = move |state: Option<&State>| match living_in(state) {
             Some(bucket) if bucket.id == id && bucket.phase == from => {
+                if !by_root && bucket.tags.iter().any(Tag::is_roots) {
+                    return Err(PhaseError::Reserved);
+                }
                 Ok(proposal(Bucket { phase: to, ..bucket.clone() }))
             }
             Some(bucket) if bucket.id == id => Err(PhaseError::OtherPhase),

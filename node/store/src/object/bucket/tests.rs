@@ -55,7 +55,7 @@ async fn a_put_that_races_the_deletion_of_its_bucket_is_told_nothing_wrong() {
             for _ in 0..round % MOMENTS {
                 tokio::task::yield_now().await;
             }
-            node.objects().delete_bucket(bucket.clone()).await
+            node.objects().delete_bucket(bucket.clone(), true).await
         };
         let (puts, deleted) = tokio::join!(puts, deletion);
         assert!(matches!(deleted, Ok(()) | Err(Error::BucketNotEmpty)), "{deleted:?}");
@@ -78,13 +78,13 @@ async fn delete_elsewhere(objects: &Objects, bucket: ObjectKey, id: BucketId, se
     let buckets = &objects.inner.buckets;
     let (route, deletion) = (buckets.route(bucket), buckets.new_deletion());
     let (deleting, epoch) = (BucketPhase::Deleting { deletion }, objects.inner.under.cluster.epoch());
-    let moved = buckets.move_bucket(&route, id, BucketPhase::Active, deleting).await;
+    let moved = buckets.move_bucket(&route, id, BucketPhase::Active, deleting, true).await;
     assert_eq!(moved.expect("changed"), Ok(()));
     for route in objects.inner.under.cluster.sets()[0].routes.iter().take(sealed_count) {
         let sealed = route.peer.control(route.volume, Control::Seal { bucket: id, deletion, epoch }).await;
         assert!(matches!(&sealed, Ok(answer) if answer.result.is_ok()), "{sealed:?}");
     }
-    let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted).await;
+    let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted, true).await;
     assert_eq!(moved.expect("changed"), Ok(()));
 }
 
@@ -136,7 +136,7 @@ async fn a_page_of_no_names_asks_whether_its_bucket_is_there() {
         objects.list(ListRequest { bucket: bucket.clone().into(), prefix, delimiter, after, max_keys: 0 })
     };
     assert!(list().await.is_ok_and(|page| page.entries.is_empty()));
-    objects.delete_bucket(bucket.clone()).await.expect("deleted");
+    objects.delete_bucket(bucket.clone(), true).await.expect("deleted");
     let views = &objects.inner.under.views;
     views.fill(views.start(&view.name), &view.name.clone(), view);
     let listed = list().await;
@@ -183,7 +183,7 @@ async fn of_deletions_that_race_one_wins_and_the_others_find_nothing() {
     let node = directories.start().await;
     for _ in 0..ROUNDS / 4 {
         node.create_bucket().await;
-        let outcomes = join_all((0..3).map(|_| node.objects().delete_bucket(key_of("bucket")))).await;
+        let outcomes = join_all((0..3).map(|_| node.objects().delete_bucket(key_of("bucket"), true))).await;
         let lost = |outcome: &&Result<()>| matches!(outcome, Err(Error::Missing(MissingResource::Bucket)));
         assert_eq!(outcomes.iter().filter(|outcome| outcome.is_ok()).count(), 1, "{outcomes:?}");
         assert_eq!(outcomes.iter().filter(lost).count(), 2, "{outcomes:?}");
@@ -203,8 +203,8 @@ async fn a_deletion_that_was_undone_by_another_gateway_leaves_no_seal() {
     let deletion = buckets.new_deletion();
     let (active, deleting) = (BucketPhase::Active, BucketPhase::Deleting { deletion });
     for decision in [DeletionDecision::End, DeletionDecision::NotEmpty] {
-        assert_eq!(buckets.move_bucket(&route, id, active, deleting).await.expect("changed"), Ok(()));
-        assert_eq!(buckets.move_bucket(&route, id, deleting, active).await.expect("undone"), Ok(()));
+        assert_eq!(buckets.move_bucket(&route, id, active, deleting, true).await.expect("changed"), Ok(()));
+        assert_eq!(buckets.move_bucket(&route, id, deleting, active, true).await.expect("undone"), Ok(()));
         buckets.seal_and_list(id, deletion).await;
         assert_eq!(node.seals().len(), 4, "it does not know yet");
         let moved = buckets.conclude(&route, id, deletion, decision).await;
@@ -221,10 +221,10 @@ async fn a_bucket_is_created_when_the_deletion_of_the_former_has_ended() {
     for _ in 0..ROUNDS / 4 {
         node.create_bucket().await;
         let created = node.objects().create_bucket(key_of("bucket"), NewBucket::default());
-        let (deleted, created) = tokio::join!(node.objects().delete_bucket(key_of("bucket")), created);
+        let (deleted, created) = tokio::join!(node.objects().delete_bucket(key_of("bucket"), true), created);
         deleted.expect("nothing is in it");
         match created {
-            Ok(()) => node.objects().delete_bucket(key_of("bucket")).await.expect("it is there"),
+            Ok(()) => node.objects().delete_bucket(key_of("bucket"), true).await.expect("it is there"),
             Err(Error::BucketAlreadyOwnedByYou) => {}
             Err(other) => panic!("{other:?}"),
         }
@@ -243,7 +243,7 @@ async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
     let id = node.objects().bucket(&key_of("bucket")).await.expect("there").id;
     let deleting = BucketPhase::Deleting { deletion: buckets.new_deletion() };
     assert_eq!(
-        buckets.move_bucket(&route, id, BucketPhase::Active, deleting).await.expect("changed"),
+        buckets.move_bucket(&route, id, BucketPhase::Active, deleting, true).await.expect("changed"),
         Ok(())
     );
     let ballot = async || node.registers().read(route.key()).await.expect("readable").expect("there").ballot;
@@ -255,7 +255,7 @@ async fn the_row_of_a_deletion_is_written_anew_while_it_lists() {
     };
     let listed = buckets.kept_alive(&route, Duration::from_millis(1), listing);
     tokio::time::timeout(DEADLINE, listed).await.expect("it is written anew");
-    let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted).await;
+    let moved = buckets.move_bucket(&route, id, deleting, BucketPhase::Deleted, true).await;
     assert_eq!(moved.expect("changed"), Ok(()), "it is the same deletion");
     node.close().await;
 }
@@ -312,7 +312,7 @@ async fn a_bucket_goes_although_a_volume_missed_that_its_objects_were_deleted() 
             let lost = || Fate::Instead(Err(message::Error::Unreachable { reason: "away".to_owned() }));
             if is_one_more_away && volume == silent { lost() } else { Fate::Through }
         });
-        let deleted = gateway.objects().delete_bucket(key_of("bucket")).await;
+        let deleted = gateway.objects().delete_bucket(key_of("bucket"), true).await;
         assert!(deleted.is_ok(), "one more away: {is_one_more_away}: {deleted:?}");
         node.close().await;
     }
@@ -327,7 +327,7 @@ async fn a_bucket_stays_for_an_object_beside_others_that_a_volume_does_not_know_
     node.create_bucket().await;
     deleted_without(&node, away, &["a", "b"]).await;
     node.put_everywhere("z", &body(1, 100)).await;
-    let deleted = node.objects().delete_bucket(key_of("bucket")).await;
+    let deleted = node.objects().delete_bucket(key_of("bucket"), true).await;
     assert!(matches!(deleted, Err(Error::BucketNotEmpty)), "{deleted:?}");
     assert!(node.get("z").await.is_some());
     node.close().await;

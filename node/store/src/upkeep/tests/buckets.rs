@@ -87,7 +87,7 @@ async fn a_bucket_is_deleted_right_after_its_object_beside_a_silent_volume() {
         gateway.put("a", &body(1, 100)).await;
         let a = ObjectName { bucket: key_of("bucket").into(), key: key_of("a") };
         gateway.objects.delete(a, WriteConditions::default()).await.expect("three volumes take it");
-        gateway.objects.delete_bucket(key_of("bucket")).await.expect("it is empty");
+        gateway.objects.delete_bucket(key_of("bucket"), true).await.expect("it is empty");
     }
     node.close().await;
 }
@@ -102,14 +102,14 @@ async fn a_volume_that_makes_no_seal_is_not_waited_for_to_the_end() {
     let silent = node.volumes.all()[3].id();
     says(&script.controls, move |volume, _| if volume == silent { Fate::Silence } else { Fate::Through });
     // An hour in these tests, for the seal and for the one that stays.
-    let deletion = gateway.objects.delete_bucket(key_of("bucket"));
+    let deletion = gateway.objects.delete_bucket(key_of("bucket"), true);
     let deleted = tokio::time::timeout(DEADLINE, deletion).await;
     deleted.expect("in time").expect("three volumes sealed it");
     // A volume that made the seal and then hangs: an hour for its list.
     node.create_bucket().await;
     says(&script.controls, |_, _| Fate::Through);
     says(&script.lists, move |volume, ()| if volume == silent { Fate::Silence } else { Fate::Through });
-    let deletion = gateway.objects.delete_bucket(key_of("bucket"));
+    let deletion = gateway.objects.delete_bucket(key_of("bucket"), true);
     let deleted = tokio::time::timeout(DEADLINE, deletion).await;
     deleted.expect("in time").expect("three volumes listed it");
     node.close().await;

@@ -103,7 +103,7 @@ async fn rows_and_parts_of_a_deleted_bucket_go_from_every_volume() {
     node.create_bucket().await;
     let parts = with_open_uploads(&node).await;
     let bucket = parts[0].0.bucket;
-    node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
+    node.objects.delete_bucket(key_of("bucket"), true).await.expect("no object is in it");
     node.create_bucket().await;
     node.put_everywhere("a", &body(7, 3_000_000)).await;
     node.complete(&node.register("a").await, &node.data("a").await).await;
@@ -131,7 +131,7 @@ async fn what_a_deleted_bucket_left_is_no_damage() {
     let node = without_grace(&directories).await;
     node.create_bucket().await;
     let parts = with_open_uploads(&node).await;
-    node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
+    node.objects.delete_bucket(key_of("bucket"), true).await.expect("no object is in it");
     node.clock.advance(HOUR_MS);
     scrub_all(&node).await;
     assert!(rows_left(&node, parts[0].0.bucket).await.iter().all(|left| *left > 0), "nothing went yet");
@@ -165,7 +165,7 @@ async fn what_somebody_reads_of_a_deleted_bucket_stays_with_its_row() {
     node.create_bucket().await;
     let parts = with_open_uploads(&node).await;
     let bucket = parts[0].0.bucket;
-    node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
+    node.objects.delete_bucket(key_of("bucket"), true).await.expect("no object is in it");
     let pinned = node.workers.deps.pins.hold([(SetId(0), parts[1].1.id)]);
     node.workers.remains.look_for_remains().await;
     assert_eq!(rows_left(&node, bucket).await, [1; 4]);
@@ -195,7 +195,7 @@ async fn a_volume_that_was_away_when_a_bucket_was_deleted_lets_go_of_it() {
     heal_row(&node.workers.deps, &parts[0].0).await;
     let away = Arc::clone(&node.volumes.all()[3]);
     node.take_away(away.id()).await;
-    node.objects.delete_bucket(key_of("bucket")).await.expect("no object is in it");
+    node.objects.delete_bucket(key_of("bucket"), true).await.expect("no object is in it");
     std::fs::rename(away.path().with_extension("away"), away.path()).expect("moved back");
     node.back_online(away.id()).await;
     assert!(rows_left(&node, bucket).await[3] > 0);

@@ -438,7 +438,7 @@ async fn a_deletion_without_a_seal_is_found_at_the_next_start() {
     let node = directories.start().await;
     node.workers.deletion_watcher.look_after_buckets().await;
     assert_eq!(phase(&node).await, BucketPhase::Active);
-    node.objects.delete_bucket(key_of("bucket")).await.expect("nothing is in the way");
+    node.objects.delete_bucket(key_of("bucket"), true).await.expect("nothing is in the way");
     node.close().await;
 }
 

@@ -92,7 +92,7 @@ async fn a_bucket_that_is_not_there_has_no_configuration() {
     // Another bucket of the name begins without one.
     node.create_bucket().await;
     objects.set_config(bucket(), cors("*")).await.expect("set");
-    objects.delete_bucket(bucket()).await.expect("empty");
+    objects.delete_bucket(bucket(), true).await.expect("empty");
     node.create_bucket().await;
     assert_eq!(origins(objects).await, [None, None]);
     node.close().await;
@@ -144,7 +144,7 @@ async fn a_long_configuration_lies_in_a_document_that_goes_when_it_is_replaced()
     let last = document(objects).await.expect("it lies in one");
     let listed = objects.list_buckets("", None, 100).await.expect("listed").buckets;
     assert_eq!(listed.len(), 1, "a document is no bucket");
-    objects.delete_bucket(bucket()).await.expect("empty");
+    objects.delete_bucket(bucket(), true).await.expect("empty");
     assert!(!is_there(objects, last).await, "it goes with its bucket");
     other.close().await;
     node.close().await;

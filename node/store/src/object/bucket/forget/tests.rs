@@ -120,7 +120,7 @@ async fn every_change_is_seen_by_the_next_request_through_each_node() {
     }
     let id = |gateway: &Node| gateway.objects().remembered_bucket(&key_of("bucket")).map(|view| view.id);
     let before = id(&gateways[0]).expect("just read");
-    buckets.delete(key_of("bucket")).await.expect("it is empty");
+    buckets.delete(key_of("bucket"), true).await.expect("it is empty");
     assert!(gateways.iter().all(|gateway| id(gateway).is_none()));
     buckets.create(key_of("bucket"), NewBucket::default()).await.expect("created");
     for gateway in &gateways {
