@@ -70,6 +70,11 @@ pub const CA_KEY: &str = "ca.key";
 /// Keys of the CA's Secret.
 pub const CA_CLUSTER_ID: &str = "cluster-id";
 
+/// Key of the CA's Secret and of the copy that says how master key and root credentials were made.
+pub const SEEDS: &str = "seeds";
+/// Its value where they do not follow from the CA's key, so that a lost one cannot be made again.
+pub const SEEDS_RANDOM: &str = "random";
+
 /// The key of the Secret with the master key, and its file in a pod.
 pub const MASTER_KEY: &str = "master.key";
 

@@ -1,5 +1,7 @@
 //! Texts and keys that are not shown, so that no log line and no message has them.
 
+use sha2::{Digest as _, Sha256};
+
 /// A text that is not shown.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub struct SecretText(pub String);
@@ -13,6 +15,14 @@ impl std::fmt::Debug for SecretText {
 /// The key under which nodes keep the secrets of access keys.
 #[derive(Clone, PartialEq, Eq)]
 pub struct MasterKey(pub [u8; 32]);
+
+impl MasterKey {
+    /// A digest by which a person distinguishes two of them. A key is as good as random, so nothing of it
+    /// follows from the digest.
+    pub fn digest(&self) -> String {
+        hex::encode(Sha256::digest(self.0)).chars().take(16).collect()
+    }
+}
 
 impl std::fmt::Debug for MasterKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

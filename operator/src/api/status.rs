@@ -193,6 +193,8 @@ pub enum Reason {
     SecretMissing,
     /// A Secret lacks what it must hold.
     SecretMalformed,
+    /// A Secret and the copy of it hold different values.
+    SecretsDiffer,
     /// The CA that existing volumes were formed with is not there.
     AuthorityMissing,
     /// The CA is another one of the same cluster.
@@ -261,6 +263,7 @@ impl Reason {
             Self::Provided => "Provided",
             Self::SecretMissing => "SecretMissing",
             Self::SecretMalformed => "SecretMalformed",
+            Self::SecretsDiffer => "SecretsDiffer",
             Self::AuthorityMissing => "AuthorityMissing",
             Self::AuthorityChanged => "AuthorityChanged",
             Self::Issued => "Issued",

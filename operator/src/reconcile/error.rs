@@ -129,6 +129,9 @@ pub enum MaterialError {
         /// Why.
         source: AuthorityError,
     },
+    /// A value is gone that was made at random.
+    #[error("the {0} is lost, and was made at random")]
+    Lost(&'static str),
     /// The system gives no random bytes.
     #[error("no random bytes: {0}")]
     Entropy(getrandom::Error),

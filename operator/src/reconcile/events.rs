@@ -186,6 +186,7 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
         Reason::AuthorityMissing,
         Reason::SecretMissing,
         Reason::SecretMalformed,
+        Reason::SecretsDiffer,
         Reason::NameTaken,
         Reason::NotObserved,
         Reason::NodesSilent,

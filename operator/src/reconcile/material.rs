@@ -20,11 +20,16 @@ use sherd_core::id::ClusterId;
 use sherd_trust::{Authority, CertificateFacts, PeerIdentity, Role};
 
 use super::error::MaterialError;
-use super::plan::{AuthorityPlan, CredentialsPlan, Plan};
+use super::plan::{AuthorityPlan, CredentialsPlan, Plan, Seeds};
 use super::recovery::Recovery;
 use crate::limits;
 use crate::names;
 use crate::secret_text::{MasterKey, RootCredentials, SecretText};
+
+/// The purposes of 32 bytes each. Clients keep what follows from these texts.
+const MASTER_KEY: &str = "master key";
+const CREDENTIALS_ID: &str = "root credentials id";
+const CREDENTIALS_SECRET: &str = "root credentials secret";
 
 /// The contents of the Secrets that a plan asks for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,6 +40,8 @@ pub struct Material {
     pub authority_certificate: String,
     /// The CA's key, as PEM.
     pub authority_key: SecretText,
+    /// How root credentials and master key were made.
+    pub seeds: Seeds,
     /// The root credentials that the operator made, whether they are used or not.
     pub credentials: Option<RootCredentials>,
     /// A digest of the root credentials that are used, which says nothing without the master key.
@@ -54,6 +61,9 @@ impl Material {
             (names::CA_KEY, self.authority_key.0.clone().into_bytes()),
             (names::MASTER_KEY, self.master_key.0.to_vec()),
         ]);
+        if self.seeds == Seeds::Random {
+            values.insert(names::SEEDS, names::SEEDS_RANDOM.as_bytes().to_vec());
+        }
         if let Some(RootCredentials { access_key_id, secret_access_key }) = &self.credentials {
             values.insert(names::ACCESS_KEY, access_key_id.clone().into_bytes());
             values.insert(names::SECRET_KEY, secret_access_key.0.clone().into_bytes());
@@ -116,13 +126,16 @@ pub(super) fn material(
     }
     let master_key = match &plan.master_key {
         Some(kept) => kept.clone(),
-        None => MasterKey(random_or_derived(plan, authority, "master key")?),
+        None => MasterKey(random_or_derived(plan, authority, MASTER_KEY)?),
     };
     let credentials = match (&plan.made_credentials, &plan.credentials) {
         (Some(made), _) => Some(made.clone()),
-        (None, CredentialsPlan::Generated) => Some(make_credentials(plan, authority)?),
-        (None, CredentialsPlan::Provided { .. }) => None,
+        // They are lost, and not used.
+        (None, CredentialsPlan::Provided { .. }) if plan.seeds.are_lost(&plan.authority) => None,
+        // Made though they are not used, so that a copy without them is one that lost them.
+        (None, _) => Some(make_credentials(plan, authority)?),
     };
+    let seeds = seeds(plan, authority, &master_key, credentials.as_ref());
     let used = match &plan.credentials {
         CredentialsPlan::Provided { credentials, .. } => Some(credentials),
         CredentialsPlan::Generated => credentials.as_ref(),
@@ -131,6 +144,7 @@ pub(super) fn material(
         cluster: authority.cluster(),
         authority_certificate: authority.certificate().to_owned(),
         authority_key: SecretText(authority.key()),
+        seeds,
         credentials_digest: used.map(|used| digest(used, &master_key)).unwrap_or_default(),
         credentials,
         master_key,
@@ -186,21 +200,48 @@ fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Du
 
 /// Makes the root credentials.
 fn make_credentials(plan: &Plan, authority: &Authority) -> Result<RootCredentials, MaterialError> {
-    const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
-    let id = random_or_derived(plan, authority, "root credentials id")?;
-    let id: String = id.iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
-    let secret = URL_SAFE_NO_PAD.encode(random_or_derived(plan, authority, "root credentials secret")?);
-    Ok(RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: SecretText(secret) })
+    let id = random_or_derived(plan, authority, CREDENTIALS_ID)?;
+    Ok(credentials_of(id, random_or_derived(plan, authority, CREDENTIALS_SECRET)?))
 }
 
-/// 32 bytes that are kept from then on. They are random for a cluster that is made. One that is there and
-/// keeps none was made by an operator that derived them from the CA's key, which gives the same ones again.
-fn random_or_derived(plan: &Plan, authority: &Authority, purpose: &str) -> Result<[u8; 32], MaterialError> {
+fn credentials_of(id: [u8; 32], secret: [u8; 32]) -> RootCredentials {
+    const DIGITS: &[u8; 32] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567";
+    let id: String = id.iter().take(16).map(|byte| char::from(DIGITS[usize::from(byte % 32)])).collect();
+    let secret = SecretText(URL_SAFE_NO_PAD.encode(secret));
+    RootCredentials { access_key_id: format!("SHRD{id}"), secret_access_key: secret }
+}
+
+/// How the values of a cluster were made. Where nothing says it, they were derived if they follow from the
+/// CA's key: others came from a person, from a former CA, or from an operator that drew them without saying
+/// it.
+fn seeds(
+    plan: &Plan,
+    authority: &Authority,
+    MasterKey(master_key): &MasterKey,
+    credentials: Option<&RootCredentials>,
+) -> Seeds {
+    let derived = || credentials_of(derive(authority, CREDENTIALS_ID), derive(authority, CREDENTIALS_SECRET));
+    let follows = *master_key == derive(authority, MASTER_KEY) && credentials == Some(&derived());
+    if follows { plan.seeds } else { Seeds::Random }
+}
+
+/// 32 bytes that are kept from then on. They are random for a cluster that is made. One that is there, keeps
+/// none and does not say that they were random was made by an operator that derived them from the CA's key,
+/// which gives the same ones again.
+fn random_or_derived(
+    plan: &Plan,
+    authority: &Authority,
+    purpose: &'static str,
+) -> Result<[u8; 32], MaterialError> {
     match plan.authority {
         AuthorityPlan::Make => {
             let mut bytes = [0; 32];
             getrandom::fill(&mut bytes).map_err(MaterialError::Entropy)?;
             Ok(bytes)
+        }
+        // A plan without them is blocked before.
+        AuthorityPlan::Keep { .. } if plan.seeds.are_lost(&plan.authority) => {
+            Err(MaterialError::Lost(purpose))
         }
         AuthorityPlan::Keep { .. } => Ok(derive(authority, purpose)),
     }
@@ -242,6 +283,7 @@ mod tests {
                 key: String::new(),
             },
             credentials: CredentialsPlan::Generated,
+            seeds: Seeds::Derived,
             made_credentials: None,
             master_key: None,
             pods: vec!["demo-pool-0-0".to_owned(), "demo-pool-0-1".to_owned()],

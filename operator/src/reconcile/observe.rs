@@ -29,6 +29,8 @@ pub struct ObservedCluster {
     pub authority: Option<Secret>,
     /// The values that cannot be made again, as the copy has it, or as the process remembers it.
     pub recovery: Option<Recovery>,
+    /// Whether the copy's Secret is there; where it is not, `recovery` is what the process remembers.
+    pub has_copy: bool,
     /// The Secret with the root credentials: the user's, or the operator's own.
     pub credentials: Option<Secret>,
     /// The Secret with the master key.
@@ -128,6 +130,7 @@ pub(super) async fn observe(
     }
     // Without its digest the copy is the cluster's where the labels say so.
     let title_of = |name: &str| title(&secret, name);
+    let has_copy = recovery.is_some();
     sorted.extend(cluster, names, title_of(&recovery_name), recovery, |_| copy.is_some());
     sorted.extend(cluster, names, title_of(&authority_name), authority.clone(), |_| true);
     let is_own = |map: &Arc<DynamicObject>| owner_of(map, cluster, names) == ChildOwner::Cluster;
@@ -148,6 +151,7 @@ pub(super) async fn observe(
         stateful_set: typed(child(format!("StatefulSet {}", names.pool(&pool.name))))?,
         authority: typed(authority.as_deref())?,
         recovery: copy,
+        has_copy,
         configurations,
         pods,
         claims: claims_found,

@@ -50,6 +50,22 @@ pub enum CredentialsPlan {
     },
 }
 
+/// How the master key and the root credentials of a cluster are made, or were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Seeds {
+    /// At random, or a person brought them: a lost one cannot be made again.
+    Random,
+    /// From the CA's key, by an older operator.
+    Derived,
+}
+
+impl Seeds {
+    /// Whether a value that is not there is lost. A new cluster's is drawn, an older operator's derived.
+    pub(super) fn are_lost(self, authority: &AuthorityPlan) -> bool {
+        self == Self::Random && *authority != AuthorityPlan::Make
+    }
+}
+
 /// The decisions of a plan: what `material` issues and `build` builds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Plan {
@@ -63,6 +79,8 @@ pub struct Plan {
     pub authority: AuthorityPlan,
     /// The root credentials.
     pub credentials: CredentialsPlan,
+    /// How root credentials and master key are made.
+    pub seeds: Seeds,
     /// The root credentials that the operator made before, whether they are used or not.
     pub made_credentials: Option<RootCredentials>,
     /// The master key that is there. It is never replaced: what nodes keep under it could not be read again.
@@ -109,14 +127,27 @@ pub fn plan(
         return Err(name_taken(names, &observed.foreign));
     }
     let image = cluster.spec.image.clone().unwrap_or_default();
+    let authority = plan_authority(cluster, names, observed)?;
+    let seeds = plan_seeds(&authority, observed);
+    let credentials = plan_credentials(cluster, observed)?;
+    let made_credentials = made_credentials(cluster, observed);
+    let are_lost = seeds.are_lost(&authority);
+    if are_lost && made_credentials.is_none() && credentials == CredentialsPlan::Generated {
+        return Err(credentials_lost(names));
+    }
+    let master_key = plan_master_key(names, observed)?;
+    if are_lost && master_key.is_none() {
+        return Err(master_key_lost(names));
+    }
     Ok(Plan {
         image: plan_image(cluster, fallback),
         pull_policy: image.pull_policy,
         pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
-        authority: plan_authority(cluster, names, observed)?,
-        credentials: plan_credentials(cluster, observed)?,
-        made_credentials: made_credentials(cluster, observed),
-        master_key: plan_master_key(names, observed)?,
+        authority,
+        credentials,
+        seeds,
+        made_credentials,
+        master_key,
         pods: names.pods(&valid.pool().name, valid.pool().nodes),
         certificates: observed.certificates.as_ref().map(texts).unwrap_or_default(),
     })
@@ -315,13 +346,44 @@ fn made_credentials(cluster: &StorageCluster, observed: &ObservedCluster) -> Opt
     copy.or_else(own)
 }
 
-fn plan_master_key(names: &Names, observed: &ObservedCluster) -> Result<Option<MasterKey>, Blockage> {
-    if let Some(copy) = observed.recovery.as_ref().and_then(Recovery::master_key) {
-        return Ok(Some(copy));
+/// How root credentials and master key were made: as the CA's Secret or the copy says.
+fn plan_seeds(authority: &AuthorityPlan, observed: &ObservedCluster) -> Seeds {
+    let own = observed.authority.as_ref().map(texts);
+    let copy = observed.recovery.as_ref().map(Recovery::texts);
+    let is_random = |texts: BTreeMap<String, String>| {
+        texts.get(names::SEEDS).is_some_and(|text| text.trim() == names::SEEDS_RANDOM)
+    };
+    match authority {
+        AuthorityPlan::Keep { .. } if !own.into_iter().chain(copy).any(is_random) => Seeds::Derived,
+        AuthorityPlan::Keep { .. } | AuthorityPlan::Make => Seeds::Random,
     }
-    let Some(found) = &observed.master_key else { return Ok(None) };
-    let bytes = found.data.as_ref().and_then(|data| data.get(names::MASTER_KEY));
-    let key = bytes.and_then(|ByteString(bytes)| <[u8; 32]>::try_from(bytes.as_slice()).ok());
+}
+
+fn credentials_lost(names: &Names) -> Blockage {
+    let message = format!(
+        "Secrets {} and {} with the root credentials are gone, and they were made at random: restore one of them from a backup, or choose others by spec.credentials.secretRef",
+        names.credentials(),
+        names.recovery(),
+    );
+    Blockage { part: BlockedPart::Credentials, reason: Reason::SecretMissing, message }
+}
+
+fn master_key_lost(names: &Names) -> Blockage {
+    let message = format!(
+        "Secrets {} and {} with the master key are gone, and it was made at random: restore one of them from a backup; without it no secret of a user's access key can be read",
+        names.master_key(),
+        names.recovery(),
+    );
+    Blockage { part: BlockedPart::Credentials, reason: Reason::SecretMissing, message }
+}
+
+/// The master key that is there. Its Secret and the copy must agree: nothing shows which of two is the one
+/// that the nodes keep secrets under.
+fn plan_master_key(names: &Names, observed: &ObservedCluster) -> Result<Option<MasterKey>, Blockage> {
+    let bytes = |found: &Secret| Some(found.data.as_ref()?.get(names::MASTER_KEY)?.0.clone());
+    let key = |found: &Secret| <[u8; 32]>::try_from(bytes(found)?.as_slice()).ok().map(MasterKey);
+    let own = observed.master_key.as_ref().and_then(key);
+    let copy = observed.recovery.as_ref().and_then(Recovery::master_key);
     let malformed = || {
         let message = format!(
             "Secret {}: {} must hold 32 bytes: restore the Secret",
@@ -330,7 +392,21 @@ fn plan_master_key(names: &Names, observed: &ObservedCluster) -> Result<Option<M
         );
         Blockage { part: BlockedPart::Credentials, reason: Reason::SecretMalformed, message }
     };
-    key.map(MasterKey).map(Some).ok_or_else(malformed)
+    match (own, copy) {
+        (Some(own), Some(copy)) if own != copy && observed.has_copy => {
+            let message = format!(
+                "Secret {own_name} holds the master key of digest {}, and its copy in Secret {copy_name} one of digest {}: delete the Secret with the wrong one, and it is made again from the other",
+                own.digest(),
+                copy.digest(),
+                own_name = names.master_key(),
+                copy_name = names.recovery(),
+            );
+            Err(Blockage { part: BlockedPart::Credentials, reason: Reason::SecretsDiffer, message })
+        }
+        (Some(key), _) | (None, Some(key)) => Ok(Some(key)),
+        (None, None) if observed.master_key.is_some() => Err(malformed()),
+        (None, None) => Ok(None),
+    }
 }
 
 /// The texts of a Secret, without values that are not UTF-8.

@@ -19,7 +19,7 @@ use sherd_operator::reconcile::children::{Child, child_names};
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::material::Material;
 use sherd_operator::reconcile::observe::ObservedCluster;
-use sherd_operator::reconcile::plan::plan;
+use sherd_operator::reconcile::plan::{Seeds, plan};
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::secret_text::{MasterKey, RootCredentials, SecretText};
 
@@ -105,6 +105,7 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         cluster: ClusterId([0x6a; 16]),
         authority_certificate: "authority".to_owned(),
         authority_key: SecretText("authority's key".to_owned()),
+        seeds: Seeds::Random,
         credentials: derived,
         credentials_digest: "digest".to_owned(),
         master_key: MasterKey([7; 32]),

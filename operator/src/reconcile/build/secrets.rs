@@ -7,19 +7,20 @@ use serde_json::{Map, Value, json};
 
 use super::parts::ChildParts;
 use crate::names;
+use crate::reconcile::plan::Seeds;
 use crate::secret_text::{MasterKey, RootCredentials, SecretText};
 
 /// The CA with its key and the cluster's id.
 pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
     let material = parts.material;
-    data(
-        "Opaque",
-        [
-            (names::CA_CLUSTER_ID, material.cluster.to_string().as_str()),
-            (names::CA_CERTIFICATE, material.authority_certificate.as_str()),
-            (names::CA_KEY, material.authority_key.0.as_str()),
-        ],
-    )
+    let cluster = material.cluster.to_string();
+    let seeds = (material.seeds == Seeds::Random).then_some((names::SEEDS, names::SEEDS_RANDOM));
+    let authority = [
+        (names::CA_CLUSTER_ID, cluster.as_str()),
+        (names::CA_CERTIFICATE, material.authority_certificate.as_str()),
+        (names::CA_KEY, material.authority_key.0.as_str()),
+    ];
+    data("Opaque", authority.into_iter().chain(seeds))
 }
 
 /// The root credentials, under the names that S3 clients read from their environment.

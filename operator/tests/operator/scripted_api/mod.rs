@@ -6,6 +6,7 @@ mod faults;
 mod lease;
 mod owners;
 mod rollouts;
+mod secrets;
 pub(crate) mod server;
 
 use std::sync::Arc;
@@ -309,27 +310,6 @@ async fn what_cannot_be_made_again_is_put_back() {
     server.put(AUTHORITY, edited);
     step(&server).await.expect("reconciled");
     assert_eq!(data(), made);
-}
-
-/// Secrets that an older operator derived from the CA's key stay, and are copied.
-#[tokio::test]
-async fn secrets_of_an_older_operator_stay_as_they_are() {
-    let server = a_cluster();
-    step(&server).await.expect("reconciled");
-    pods_come_up(&server);
-    for path in [RECOVERY, CREDENTIALS, MASTER_KEY] {
-        server.delete(path);
-    }
-    step(&server).await.expect("derived, as the older one did");
-    let derived = server.get(CREDENTIALS).expect("back")["data"].clone();
-    server.delete(RECOVERY);
-    server.delete(CREDENTIALS);
-    step(&server).await.expect("reconciled");
-    assert_eq!(server.get(CREDENTIALS).expect("back")["data"], derived);
-    assert_eq!(
-        server.get(RECOVERY).expect("made")["data"]["AWS_ACCESS_KEY_ID"],
-        derived["AWS_ACCESS_KEY_ID"]
-    );
 }
 
 /// A second CA would part the cluster from its volumes.
