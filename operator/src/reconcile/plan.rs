@@ -128,14 +128,15 @@ pub fn plan(
     }
     let image = cluster.spec.image.clone().unwrap_or_default();
     let authority = plan_authority(cluster, names, observed)?;
-    let seeds = plan_seeds(&authority, observed);
+    let copy = observed.recovery.as_ref().filter(|copy| is_of(copy, &authority));
+    let seeds = plan_seeds(&authority, observed, copy);
     let credentials = plan_credentials(cluster, observed)?;
-    let made_credentials = made_credentials(cluster, observed);
+    let made_credentials = made_credentials(cluster, observed, copy);
     let are_lost = seeds.are_lost(&authority);
     if are_lost && made_credentials.is_none() && credentials == CredentialsPlan::Generated {
         return Err(credentials_lost(names));
     }
-    let master_key = plan_master_key(names, observed)?;
+    let master_key = plan_master_key(names, observed, copy)?;
     if are_lost && master_key.is_none() {
         return Err(master_key_lost(names));
     }
@@ -337,19 +338,29 @@ fn root_credentials(texts: &BTreeMap<String, String>) -> Option<RootCredentials>
 
 /// The root credentials that the operator made: as the copy has them, or, without one, as their
 /// Secret does.
-fn made_credentials(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<RootCredentials> {
-    let copy = observed.recovery.as_ref().and_then(Recovery::credentials);
+fn made_credentials(
+    cluster: &StorageCluster,
+    observed: &ObservedCluster,
+    copy: Option<&Recovery>,
+) -> Option<RootCredentials> {
     let own = || {
         let secret = observed.credentials.as_ref().filter(|_| cluster.spec.credentials.is_none());
         root_credentials(&texts(secret?))
     };
-    copy.or_else(own)
+    copy.and_then(Recovery::credentials).or_else(own)
+}
+
+/// Whether a copy has the values of the cluster with this CA. That of another cluster of the same name, which
+/// a person restored here, is written over as one that was edited.
+fn is_of(copy: &Recovery, authority: &AuthorityPlan) -> bool {
+    let AuthorityPlan::Keep { cluster, .. } = authority else { return false };
+    copy.texts().get(names::CA_CLUSTER_ID).is_some_and(|id| id.trim() == cluster.to_string())
 }
 
 /// How root credentials and master key were made: as the CA's Secret or the copy says.
-fn plan_seeds(authority: &AuthorityPlan, observed: &ObservedCluster) -> Seeds {
+fn plan_seeds(authority: &AuthorityPlan, observed: &ObservedCluster, copy: Option<&Recovery>) -> Seeds {
     let own = observed.authority.as_ref().map(texts);
-    let copy = observed.recovery.as_ref().map(Recovery::texts);
+    let copy = copy.map(Recovery::texts);
     let is_random = |texts: BTreeMap<String, String>| {
         texts.get(names::SEEDS).is_some_and(|text| text.trim() == names::SEEDS_RANDOM)
     };
@@ -379,11 +390,15 @@ fn master_key_lost(names: &Names) -> Blockage {
 
 /// The master key that is there. Its Secret and the copy must agree: nothing shows which of two is the one
 /// that the nodes keep secrets under.
-fn plan_master_key(names: &Names, observed: &ObservedCluster) -> Result<Option<MasterKey>, Blockage> {
+fn plan_master_key(
+    names: &Names,
+    observed: &ObservedCluster,
+    copy: Option<&Recovery>,
+) -> Result<Option<MasterKey>, Blockage> {
     let bytes = |found: &Secret| Some(found.data.as_ref()?.get(names::MASTER_KEY)?.0.clone());
     let key = |found: &Secret| <[u8; 32]>::try_from(bytes(found)?.as_slice()).ok().map(MasterKey);
     let own = observed.master_key.as_ref().and_then(key);
-    let copy = observed.recovery.as_ref().and_then(Recovery::master_key);
+    let copy = copy.and_then(Recovery::master_key);
     let malformed = || {
         let message = format!(
             "Secret {}: {} must hold 32 bytes: restore the Secret",

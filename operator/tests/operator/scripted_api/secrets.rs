@@ -172,6 +172,37 @@ async fn of_two_master_keys_none_is_chosen() {
     }
 }
 
+/// A backup of a cluster of the same name in another namespace, restored here, fits its own digest.
+#[tokio::test]
+async fn the_copy_of_another_cluster_is_not_believed() {
+    let (server, other) = (a_cluster_that_serves().await, a_cluster_that_serves().await);
+    let before = [AUTHORITY, CREDENTIALS, MASTER_KEY, RECOVERY].map(|path| data(&server, path));
+    let template = server.get(STATEFUL_SET).expect("made")["spec"].clone();
+    assert_ne!(data(&other, RECOVERY), before[3], "each cluster has values of its own");
+    for lost in [None, Some(MASTER_KEY), Some(CREDENTIALS)] {
+        let mut foreign = server.get(RECOVERY).expect("made");
+        let restored = other.get(RECOVERY).expect("made");
+        foreign["data"] = restored["data"].clone();
+        foreign["metadata"]["annotations"] = restored["metadata"]["annotations"].clone();
+        server.put(RECOVERY, foreign);
+        let kept = lost.map(|path| server.get(path).expect("made"));
+        if let Some(path) = lost {
+            server.delete(path);
+        }
+        // An operator that remembers nothing.
+        let status = reconcile(&context(&server), &cluster(&server)).await.expect("reconciled");
+        if let (Some(path), Some(kept)) = (lost, kept) {
+            says(&status, ConditionType::CredentialsReady, "False", "SecretMissing");
+            assert!(server.get(path).is_none(), "nothing is made of the values of another cluster");
+            server.put(path, kept);
+            reconcile(&context(&server), &cluster(&server)).await.expect("reconciled");
+        }
+        let after = [AUTHORITY, CREDENTIALS, MASTER_KEY, RECOVERY].map(|path| data(&server, path));
+        assert_eq!(after, before, "{lost:?}");
+        assert_eq!(server.get(STATEFUL_SET).expect("there")["spec"], template, "{lost:?}");
+    }
+}
+
 /// A build drew at random and said nothing of it: its values do not follow from the CA's key, which shows it.
 #[tokio::test]
 async fn a_cluster_that_lacks_the_mark_gets_it_while_its_values_are_there() {
