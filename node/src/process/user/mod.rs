@@ -126,17 +126,18 @@ async fn new_key(calls: &mut Calls, user: &str) -> Result<CommandOutput, UserErr
 }
 
 /// Sets the status of all keys of a user, and lists them again until they have it: the user may be making
-/// others meanwhile.
+/// others meanwhile. Keys that have it are set, too: a command before this one may have ended between its
+/// change and the word to all nodes.
 async fn set_all(calls: &mut Calls, user: &str, status: &str) -> Result<CommandOutput, UserError> {
     let mut text = String::new();
-    for _ in 0..LISTINGS_MAX {
+    for round in 0..LISTINGS_MAX {
         let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
         let mut is_done = true;
         for key in &keys {
             let (id, known) = (key.text("AccessKeyId"), key.text("Status"));
             let said = format!("access key {id} of {user} is {}\n", status.to_lowercase());
-            if known != status {
-                is_done = false;
+            if known != status || round == 0 {
+                is_done &= known == status;
                 match set_status(calls, user, id, status).await {
                     // The user deleted it meanwhile.
                     Err(UserError::Refused { code, .. }) if code == "NoSuchEntity" => continue,
