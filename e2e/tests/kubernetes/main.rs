@@ -3,7 +3,10 @@
 //!
 //! It needs SHERD_E2E=1, a KUBECONFIG whose hosts hold the images `sherd-node:TAG` and `sherd-operator:TAG`,
 //! and SHERD_E2E_TAG. `e2e/run` prepares all that on kind. Without SHERD_E2E the story is skipped with a
-//! message; two long cases run with SHERD_E2E_LONG=1 alone, as in .ci/long.
+//! message.
+//!
+//! Each case has a label. As it comes, the story is all cases but the long ones. SHERD_E2E_LABELS names
+//! others, separated by commas (`all` for each); the installation always runs.
 
 mod buckets;
 mod cases;
@@ -25,45 +28,69 @@ async fn a_storage_cluster_lives_on_kubernetes() {
         return;
     };
     let mut story = Story::new(tag);
+    let labels = Labels::from_environment();
     let mut failed = Vec::new();
     macro_rules! case {
-        ($name:ident) => {{
-            let begun = Instant::now();
-            let ended: CaseResult = story.$name().await;
-            let seconds = begun.elapsed().as_secs_f64();
-            match ended {
-                Ok(note) => eprintln!("e2e {}: ok in {seconds:.1} s {note}", stringify!($name)),
-                Err(error) => {
-                    eprintln!("e2e {}: FAILED in {seconds:.1} s: {error}", stringify!($name));
-                    failed.push(format!("{}: {error}", stringify!($name)));
+        ($label:literal, $name:ident, $is_wanted:expr) => {
+            let (name, label) = (stringify!($name), $label);
+            if $is_wanted {
+                let begun = Instant::now();
+                let ended: CaseResult = story.$name().await;
+                let seconds = begun.elapsed().as_secs_f64();
+                match ended {
+                    Ok(note) => eprintln!("e2e {name}: ok in {seconds:.1} s {note}"),
+                    Err(error) => {
+                        eprintln!("e2e {name}: FAILED in {seconds:.1} s: {error}");
+                        failed.push(format!("{name}: {error}"));
+                    }
                 }
-            }
-        }};
-    }
-    let is_long = std::env::var("SHERD_E2E_LONG").is_ok_and(|value| value == "1");
-    macro_rules! long_case {
-        ($name:ident) => {
-            if is_long {
-                case!($name);
             } else {
-                eprintln!("e2e {}: SKIPPED: it runs with SHERD_E2E_LONG=1", stringify!($name));
+                eprintln!("e2e {name}: SKIPPED: it runs with SHERD_E2E_LABELS={label}");
             }
         };
+        ($label:literal, $name:ident) => {
+            case!($label, $name, labels.has($label));
+        };
     }
-    case!(installs_until_ready);
+    macro_rules! long_case {
+        ($label:literal, $name:ident) => {
+            case!($label, $name, labels.names($label));
+        };
+    }
+    case!("install", installs_until_ready, true);
     assert!(failed.is_empty(), "without a cluster that is ready nothing else can be seen: {failed:?}");
-    case!(puts_and_gets_through_the_service);
-    case!(gives_a_pod_its_bucket_and_no_other);
-    case!(passes_the_charts_test);
-    case!(refuses_contradictions);
-    case!(repairs_drift);
-    long_case!(puts_every_field_of_every_child_back);
-    case!(loses_nothing_with_a_pod_and_the_operator);
-    case!(replaces_pods_under_load);
-    long_case!(puts_the_last_template_back);
-    case!(drains_host_after_host);
-    case!(is_scraped_by_prometheus);
-    case!(keeps_data_when_it_is_deleted_and_adopts_it_again);
-    case!(leaves_data_and_definition_when_the_chart_goes);
+    case!("install", puts_and_gets_through_the_service, true);
+    case!("buckets", gives_a_pod_its_bucket_and_no_other);
+    case!("install", passes_the_charts_test);
+    case!("install", refuses_contradictions);
+    case!("drift", repairs_drift);
+    long_case!("drift", puts_every_field_of_every_child_back);
+    case!("kill", loses_nothing_with_a_pod_and_the_operator);
+    case!("rollout", replaces_pods_under_load);
+    long_case!("bad-image", puts_the_last_template_back);
+    case!("drain", drains_host_after_host);
+    case!("metrics", is_scraped_by_prometheus);
+    case!("adopt", keeps_data_when_it_is_deleted_and_adopts_it_again);
+    case!("adopt", leaves_data_and_definition_when_the_chart_goes);
     assert!(failed.is_empty(), "{} cases failed: {failed:#?}", failed.len());
+}
+
+/// The labels whose cases run; absent: each case that is not long.
+struct Labels(Option<Vec<String>>);
+
+impl Labels {
+    fn from_environment() -> Self {
+        let labels = std::env::var("SHERD_E2E_LABELS").ok().filter(|labels| !labels.is_empty());
+        Self(labels.map(|labels| labels.split(',').map(|label| label.trim().to_owned()).collect()))
+    }
+
+    /// Whether a label is named.
+    fn names(&self, label: &str) -> bool {
+        self.0.iter().flatten().any(|named| named == label || named == "all")
+    }
+
+    /// Whether a case with this label runs that is not long.
+    fn has(&self, label: &str) -> bool {
+        self.0.is_none() || self.names(label)
+    }
 }
