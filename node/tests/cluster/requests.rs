@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use http::{Method, Request, Response, StatusCode};
-use sherd_net::grpc::{RequestClient, RequestError};
+use sherd_net::grpc::{RequestClient, RequestError, ask_status};
 use sherd_net::tls::Role;
 use sherd_proto::convert::http_call::HttpService;
 
@@ -28,6 +28,20 @@ async fn send(
 
 async fn answered(client: &mut RequestClient, method: Method, uri: &str, body: &str) -> Response<Bytes> {
     send(client, method, uri, body.to_owned()).await.unwrap_or_else(|error| panic!("{uri}: {error}"))
+}
+
+/// What a replacement of the CA goes on by.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_says_which_certificates_it_has_loaded() {
+    let cluster = cluster_of(2).start().await;
+    let trust = cluster.pki.trust("operator", Role::Operator);
+    let (stream, _) = trust.connect_any_node(&cluster.addresses[0].to_string()).await.expect("a node");
+    let status = ask_status(stream, trust.own().cluster).await.expect("an answer");
+    let loaded = status.trust.expect("a node with TLS");
+    let [print] = trust.fingerprints()[..] else { panic!("one CA") };
+    assert_eq!(loaded.trusted_cas, vec![print.to_vec()]);
+    assert_eq!(loaded.certificate_ca, print.to_vec());
+    assert!(loaded.certificate_expires_s > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

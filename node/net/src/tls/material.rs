@@ -33,6 +33,8 @@ pub(crate) const ALPN: &[u8] = b"h2";
 #[derive(Debug)]
 pub(crate) struct Material {
     pub(crate) fingerprints: Vec<[u8; 32]>,
+    /// The fingerprint of the authority that the own certificate is of.
+    pub(crate) own_authority: [u8; 32],
     pub(crate) expires_s: u64,
     pub(crate) clients: Arc<dyn ClientCertVerifier>,
     pub(crate) servers: Arc<dyn ServerCertVerifier>,
@@ -65,13 +67,19 @@ impl Material {
         let now = UnixTime::since_unix_epoch(std::time::Duration::from_millis(clock.wall_ms()));
         let facts = check_own(&chain, own, &clients, &servers, now);
         let facts = facts.map_err(|refusal| TrustError::Certificate { path: files.cert.clone(), refusal })?;
+        // Verified against all of them, so it is of one.
+        let is_of = |authority: &&CertificateDer<'static>| {
+            let one = verifiers(std::slice::from_ref(*authority), &files.ca, &provider);
+            one.is_ok_and(|(clients, servers)| check_own(&chain, own, &clients, &servers, now).is_ok())
+        };
+        let own_authority = authorities.iter().find(is_of).map(fingerprint).unwrap_or_default();
         let certificate = certified_key(chain, &pem.pair, &files.own(), &provider)?;
-        let mut fingerprints: Vec<[u8; 32]> =
-            authorities.iter().map(|certificate| Sha256::digest(certificate).into()).collect();
+        let mut fingerprints: Vec<[u8; 32]> = authorities.iter().map(fingerprint).collect();
         fingerprints.sort_unstable();
         fingerprints.dedup();
         Ok(Self {
             fingerprints,
+            own_authority,
             expires_s: u64::try_from(facts.not_after_s).unwrap_or(0),
             clients,
             servers,
@@ -107,6 +115,10 @@ impl Material {
         config.resumption = Resumption::disabled();
         config
     }
+}
+
+fn fingerprint(certificate: &CertificateDer<'_>) -> [u8; 32] {
+    Sha256::digest(certificate).into()
 }
 
 pub(crate) fn certificates(pem: &[u8], path: &Path) -> Result<Vec<CertificateDer<'static>>, TrustError> {

@@ -129,6 +129,11 @@ impl Trust {
         self.loaded().material.fingerprints.clone()
     }
 
+    /// Returns the SHA-256 of the certificate of the trusted authority that the own certificate is of.
+    pub fn own_authority(&self) -> [u8; 32] {
+        self.loaded().material.own_authority
+    }
+
     /// Returns when the own certificate expires, in seconds since the Unix epoch.
     pub fn expires(&self) -> u64 {
         self.loaded().material.expires_s

@@ -7,6 +7,9 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use sha2::{Digest as _, Sha256};
 use sherd_core::id::ClusterId;
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, UnreadableCertificate};
@@ -476,6 +479,54 @@ async fn a_reload_swaps_both_sides_and_a_broken_file_keeps_what_was_loaded() {
         let (accepted, dialled) = meet(&server, &client, server.own()).await;
         assert_eq!(accepted.expect("the new authority").generation, 2);
         dialled.expect("the new certificate");
+        stop.cancel();
+    };
+    tokio::join!(following, story);
+}
+
+/// One file is replaced at a time, as a cluster replaces its authority: both are trusted by all, then each
+/// shows a certificate of the new one, then the old one is trusted no more.
+#[tokio::test]
+async fn two_nodes_meet_at_each_step_of_a_change_of_their_authority() {
+    let (old, new) = (authority(CLUSTER), authority(CLUSTER));
+    let names = ["n1", "n2"];
+    let pkis = names.map(|name| Pki::new(&old, name, Role::Node));
+    let load = |pki: &Pki, name| pki.load_as(identity(name, Role::Node), &SetClock::at(NOW_MS));
+    let [one, two] = [0, 1].map(|n| load(&pkis[n], names[n]).expect("its own files"));
+    let prints = |authorities: &[&Authority]| {
+        let of = |authority: &&Authority| {
+            let certificate = CertificateDer::from_pem_slice(authority.certificate().as_bytes());
+            <[u8; 32]>::from(Sha256::digest(certificate.expect("PEM")))
+        };
+        let mut prints: Vec<[u8; 32]> = authorities.iter().map(of).collect();
+        prints.sort_unstable();
+        prints
+    };
+    let both = [new.certificate(), old.certificate()].concat();
+    let steps: [&dyn Fn(usize); 3] =
+        [&|n| pkis[n].write("ca.crt", &both), &|n| pkis[n].issue(&new, names[n], Role::Node, NOW_MS), &|n| {
+            pkis[n].write("ca.crt", new.certificate())
+        }];
+    let loaded = [(vec![&old, &new], &old), (vec![&old, &new], &new), (vec![&new], &new)];
+    assert_eq!((one.fingerprints(), one.own_authority()), (prints(&[&old]), prints(&[&old])[0]));
+    let stop = CancellationToken::new();
+    let each = Duration::from_millis(5);
+    let following = async {
+        tokio::join!(one.clone().follow_each(each, stop.clone()), two.clone().follow_each(each, stop.clone()))
+    };
+    let story = async {
+        for (step, (trusted, shown)) in steps.iter().zip(&loaded) {
+            for (n, node) in [&one, &two].into_iter().enumerate() {
+                step(n);
+                let wanted = (prints(trusted), prints(&[shown])[0]);
+                until(|| (node.fingerprints(), node.own_authority()) == wanted).await;
+                for (server, client) in [(&one, &two), (&two, &one)] {
+                    let (accepted, dialled) = meet(server, client, server.own()).await;
+                    accepted.expect("a client of either authority");
+                    dialled.expect("a server of either authority");
+                }
+            }
+        }
         stop.cancel();
     };
     tokio::join!(following, story);

@@ -12,6 +12,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::Bytes;
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::watch;
 use tokio::time::{Instant, MissedTickBehavior, interval, interval_at, sleep};
@@ -24,7 +25,7 @@ use sherd_core::id::{ObjectKey, ProcessId, VolumeId};
 use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
 use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
-use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply};
+use sherd_proto::v1::{Formation, LoadedTrust, NodeStatus, SetStatus, StatusReply};
 
 use crate::health::{Health, Phase};
 use crate::process::serve::limits::{
@@ -249,6 +250,14 @@ impl NodeReporter {
     }
 }
 
+fn loaded_trust(trust: &Trust) -> LoadedTrust {
+    LoadedTrust {
+        trusted_cas: trust.fingerprints().iter().map(|print| Bytes::copy_from_slice(print)).collect(),
+        certificate_ca: Bytes::copy_from_slice(&trust.own_authority()),
+        certificate_expires_s: trust.expires(),
+    }
+}
+
 /// Waits for a change; for ever where none can come any more.
 async fn next_change<T>(changes: Option<&mut watch::Receiver<T>>) {
     if let Some(changes) = changes
@@ -335,6 +344,7 @@ impl NodeDesk for NodeReporter {
             volumes: volumes.iter().map(Wire::to_wire).collect(),
             sets: topology.map(|topology| set_statuses(&topology, sets, &volumes)).unwrap_or_default(),
             problems: problems.iter().chain(stuck).cloned().collect(),
+            trust: self.config.peers.as_ref().map(|peers| loaded_trust(&peers.trust)),
         }
     }
 

@@ -48,6 +48,7 @@ fn whole() -> StatusReply {
         volumes: (1..=3).map(volume).collect(),
         sets: vec![set],
         problems: vec![],
+        trust: None,
     }
 }
 
