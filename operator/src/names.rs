@@ -34,6 +34,8 @@ pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
 pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
 /// The annotation of a pod's template with a digest of the root credentials, keyed by the master key.
 pub const CREDENTIALS_ANNOTATION: &str = "sherd.dev/credentials";
+/// The annotation of a pod's template with a digest of the nodes' certificates, where each pod mounts its own.
+pub const CERTIFICATES_ANNOTATION: &str = "sherd.dev/certificates";
 /// The annotation of the copy of a cluster's Secrets with a digest of its values.
 pub const RECOVERY_DIGEST_ANNOTATION: &str = "sherd.dev/recovery-digest";
 /// The label by which tools group the objects of an application.
@@ -41,6 +43,10 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// The annotation of a cluster whose change restarts every node, one after the other; a pod has the text that
 /// it was made for.
 pub const RESTART_ANNOTATION: &str = "sherd.dev/restart";
+/// The annotation of a cluster that asks for another CA: each text once.
+pub const ROTATE_ANNOTATION: &str = "sherd.dev/rotate-ca";
+/// The annotation of a cluster whose CA is lost for good, with the cluster's id: another CA is made for it.
+pub const NEW_AUTHORITY_ANNOTATION: &str = "sherd.dev/new-ca";
 /// The label of a pod that names the revision of the template that it was made of; Kubernetes sets it.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 /// The label of pods that scrape nodes, in any namespace: a person sets it.
@@ -69,6 +75,25 @@ pub const CA_CERTIFICATE: &str = "ca.crt";
 pub const CA_KEY: &str = "ca.key";
 /// Keys of the CA's Secret.
 pub const CA_CLUSTER_ID: &str = "cluster-id";
+
+/// Key of the CA's Secret and of the copy: the CA that takes the place of the current one.
+pub const CA_NEXT_CERTIFICATE: &str = "next.crt";
+/// Key of the CA's Secret and of the copy: its key.
+pub const CA_NEXT_KEY: &str = "next.key";
+/// Key of the CA's Secret and of the copy: the former CA, while certificates of it are shown.
+pub const CA_PREVIOUS_CERTIFICATE: &str = "previous.crt";
+/// Key of the CA's Secret and of the copy: how far a replacement of the CA came.
+pub const ROTATION: &str = "rotation";
+/// Its value while none is under way.
+pub const ROTATION_STEADY: &str = "steady";
+/// Its value until every node trusts both CAs.
+pub const ROTATION_INTRODUCING: &str = "introducing";
+/// The same after the current CA was lost.
+pub const ROTATION_LOST: &str = "lost";
+/// Its value until every node shows a certificate of the new CA.
+pub const ROTATION_SWITCHED: &str = "switched";
+/// Key of the CA's Secret and of the copy: the text of the annotation that asked for the last replacement.
+pub const ROTATION_REQUEST: &str = "rotation-request";
 
 /// Key of the CA's Secret and of the copy that says how master key and root credentials were made.
 pub const SEEDS: &str = "seeds";

@@ -15,7 +15,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, UnixTime};
 use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
-use sha2::Sha256;
+use sha2::{Digest as _, Sha256};
 use sherd_core::id::ClusterId;
 use sherd_trust::{Authority, CertificateFacts, PeerIdentity, Role};
 
@@ -48,6 +48,9 @@ pub struct Material {
     pub credentials_digest: String,
     /// The master key.
     pub master_key: MasterKey,
+    /// A digest that changes when the certificates are issued again because of their age or their CA. One that
+    /// was damaged and is made again does not change it: its node runs on with the one that it has loaded.
+    pub certificates_digest: String,
     /// Keys of the certificates' Secret with their texts.
     pub certificates: BTreeMap<String, SecretText>,
 }
@@ -107,23 +110,8 @@ pub(super) fn material(
     authority: &Authority,
     now: Duration,
 ) -> Result<IssuedMaterial, MaterialError> {
-    let mut certificates = BTreeMap::new();
-    let mut expiries = Vec::new();
-    for pod in &plan.pods {
-        let (certificate_key, key_key) = (format!("{pod}.crt"), format!("{pod}.key"));
-        let there = plan.certificates.get(&certificate_key).zip(plan.certificates.get(&key_key));
-        let kept = there.filter(|(certificate, key)| holds(authority, pod, certificate, key, now));
-        let (certificate, key) = if let Some((certificate, key)) = kept {
-            (certificate.clone(), key.clone())
-        } else {
-            let issued = authority.issue(pod, Role::Node, millis(now), sherd_trust::limits::LEAF_LIFETIME);
-            let issued = issued.map_err(|source| MaterialError::Issue { name: pod.clone(), source })?;
-            (issued.certificate, issued.key)
-        };
-        expiries.extend(facts(&certificate).map(|facts| facts.not_after_s));
-        certificates.insert(certificate_key, SecretText(certificate));
-        certificates.insert(key_key, SecretText(key));
-    }
+    let NodeCertificates { texts: certificates, first_expiry_s } =
+        node_certificates(&plan.pods, &plan.certificates, authority, now)?;
     let master_key = match &plan.master_key {
         Some(kept) => kept.clone(),
         None => MasterKey(random_or_derived(plan, authority, MASTER_KEY)?),
@@ -148,9 +136,10 @@ pub(super) fn material(
         credentials_digest: used.map(|used| digest(used, &master_key)).unwrap_or_default(),
         credentials,
         master_key,
+        certificates_digest: certificates_digest(authority, first_expiry_s),
         certificates,
     };
-    Ok(IssuedMaterial { material, first_expiry_s: expiries.into_iter().min() })
+    Ok(IssuedMaterial { material, first_expiry_s })
 }
 
 /// Returns when the first certificate of a pool's Secret ends, in seconds since the Unix epoch.
@@ -171,31 +160,85 @@ fn facts(certificate: &str) -> Option<CertificateFacts> {
     CertificateFacts::read(&CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?).ok()
 }
 
-/// Whether a certificate is this pod's, fits its key, is signed by the CA, and will be valid for a while: as
-/// long as another one would be, where the CA itself ends soon.
-fn holds(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Duration) -> bool {
-    let named = || {
-        let expected = PeerIdentity::new(pod, Role::Node, authority.cluster()).ok()?;
-        (facts(certificate)?.identity == expected).then_some(())
+/// A certificate of the Secret.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LeafVerdict {
+    /// It stays, byte for byte.
+    Holds,
+    /// It is whole, and ends soon or is of another CA.
+    IsDue,
+    /// It is not there, or not this pod's, or does not fit its key.
+    IsBroken,
+}
+
+struct NodeCertificates {
+    /// By key of the Secret.
+    texts: BTreeMap<String, SecretText>,
+    first_expiry_s: Option<i64>,
+}
+
+/// The certificate and key of each pod. All of a pool are renewed at one time: pods share a template, so that
+/// each renewal replaces all of them.
+fn node_certificates(
+    pods: &[String],
+    found: &BTreeMap<String, String>,
+    authority: &Authority,
+    now: Duration,
+) -> Result<NodeCertificates, MaterialError> {
+    let found = |pod: &String| found.get(&format!("{pod}.crt")).zip(found.get(&format!("{pod}.key")));
+    let verdict = |pod: &String| {
+        found(pod).map_or(LeafVerdict::IsBroken, |(certificate, key)| {
+            judge_leaf(authority, pod, certificate, key, now)
+        })
     };
-    let verified = || {
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?];
+    let verdicts: Vec<LeafVerdict> = pods.iter().map(verdict).collect();
+    let is_one_due = verdicts.contains(&LeafVerdict::IsDue);
+    let (mut texts, mut expiries) = (BTreeMap::new(), Vec::new());
+    for (pod, verdict) in pods.iter().zip(verdicts) {
+        let kept = found(pod).filter(|_| verdict == LeafVerdict::Holds && !is_one_due);
+        let (certificate, key) = if let Some((certificate, key)) = kept {
+            (certificate.clone(), key.clone())
+        } else {
+            let issued = authority.issue(pod, Role::Node, millis(now), sherd_trust::limits::LEAF_LIFETIME);
+            let issued = issued.map_err(|source| MaterialError::Issue { name: pod.clone(), source })?;
+            (issued.certificate, issued.key)
+        };
+        expiries.extend(facts(&certificate).map(|facts| facts.not_after_s));
+        texts.insert(format!("{pod}.crt"), SecretText(certificate));
+        texts.insert(format!("{pod}.key"), SecretText(key));
+    }
+    Ok(NodeCertificates { texts, first_expiry_s: expiries.into_iter().min() })
+}
+
+/// A digest of the CA and of the first end, which all certificates of one renewal share.
+fn certificates_digest(authority: &Authority, first_expiry_s: Option<i64>) -> String {
+    let text = format!("{} {}", authority.key_digest(), first_expiry_s.unwrap_or_default());
+    hex::encode(Sha256::digest(text)).chars().take(16).collect()
+}
+
+/// Judges a certificate: whether it is this pod's, fits its key, is signed by the CA, and will be valid for a
+/// while: as long as another one would be, where the CA itself ends soon.
+fn judge_leaf(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Duration) -> LeafVerdict {
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let whole = || {
+        let expected = PeerIdentity::new(pod, Role::Node, authority.cluster()).ok()?;
+        let leaf = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
-        CertifiedKey::from_der(chain.clone(), key, &provider).ok()?;
+        CertifiedKey::from_der(vec![leaf.clone()], key, &provider).ok()?;
+        Some((facts(certificate).filter(|facts| facts.identity == expected)?, leaf))
+    };
+    let Some((facts, leaf)) = whole() else { return LeafVerdict::IsBroken };
+    let verified = || {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).ok()?).ok()?;
-        let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build().ok()?;
+        let roots = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
         let soon = now + limits::NODE_CERTIFICATE_RENEWED;
         let ends = u64::try_from(authority.not_after_s()).map_or(Duration::ZERO, Duration::from_secs);
-        let ends_with_authority = facts(certificate)?.not_after_s >= authority.not_after_s();
+        let ends_with_authority = facts.not_after_s >= authority.not_after_s();
         let at = if ends_with_authority { soon.min(ends.max(now)) } else { soon };
-        chain
-            .first()
-            .and_then(|leaf| verifier.verify_client_cert(leaf, &[], UnixTime::since_unix_epoch(at)).ok())
-            .map(|_| ())
+        roots.build().ok()?.verify_client_cert(&leaf, &[], UnixTime::since_unix_epoch(at)).ok()
     };
-    named().and_then(|()| verified()).is_some()
+    if verified().is_some() { LeafVerdict::Holds } else { LeafVerdict::IsDue }
 }
 
 /// Makes the root credentials.
@@ -325,6 +368,28 @@ mod tests {
         let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
         let renewed = texts(&made(&other, first.clone(), NOW));
         assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "of another CA");
+    }
+
+    /// Each renewal replaces the pods: a certificate that was damaged is no reason for it, one of twelve that
+    /// ends soon takes the others along, and a look that changes nothing changes no template.
+    #[test]
+    fn certificates_are_renewed_together_and_only_then_is_their_digest_another() {
+        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
+        let first = made(&authority, BTreeMap::new(), NOW);
+        let again = made(&authority, texts(&first), NOW + Duration::from_hours(24));
+        assert_eq!(again.certificates_digest, first.certificates_digest);
+        let mut damaged = texts(&first);
+        damaged.remove("demo-pool-0-0.crt");
+        let mended = made(&authority, damaged, NOW + Duration::from_hours(300 * 24));
+        assert_eq!(mended.certificates_digest, first.certificates_digest);
+        assert_eq!(mended.certificates["demo-pool-0-1.crt"], first.certificates["demo-pool-0-1.crt"]);
+        let renewed = made(&authority, texts(&mended), NOW + Duration::from_hours(340 * 24));
+        assert_ne!(renewed.certificates_digest, first.certificates_digest);
+        for pod in ["demo-pool-0-0.crt", "demo-pool-0-1.crt"] {
+            assert_ne!(renewed.certificates[pod], mended.certificates[pod], "{pod}");
+        }
+        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        assert_ne!(made(&other, texts(&first), NOW).certificates_digest, first.certificates_digest);
     }
 
     /// The key of a CA may leak, and is then replaced: no key of a client follows from it.

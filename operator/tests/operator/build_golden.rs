@@ -109,6 +109,7 @@ fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         credentials: derived,
         credentials_digest: "digest".to_owned(),
         master_key: MasterKey([7; 32]),
+        certificates_digest: "renewal".to_owned(),
         certificates,
     };
     let mut children = children(&valid, &plan, &material);

@@ -503,10 +503,10 @@ async fn two_nodes_meet_at_each_step_of_a_change_of_their_authority() {
         prints
     };
     let both = [new.certificate(), old.certificate()].concat();
-    let steps: [&dyn Fn(usize); 3] =
-        [&|n| pkis[n].write("ca.crt", &both), &|n| pkis[n].issue(&new, names[n], Role::Node, NOW_MS), &|n| {
-            pkis[n].write("ca.crt", new.certificate())
-        }];
+    let trust_both = |n: usize| pkis[n].write("ca.crt", &both);
+    let show_new = |n: usize| pkis[n].issue(&new, names[n], Role::Node, NOW_MS);
+    let trust_new = |n: usize| pkis[n].write("ca.crt", new.certificate());
+    let steps: [&dyn Fn(usize); 3] = [&trust_both, &show_new, &trust_new];
     let loaded = [(vec![&old, &new], &old), (vec![&old, &new], &new), (vec![&new], &new)];
     assert_eq!((one.fingerprints(), one.own_authority()), (prints(&[&old]), prints(&[&old])[0]));
     let stop = CancellationToken::new();

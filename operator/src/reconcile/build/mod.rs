@@ -6,6 +6,7 @@
 
 mod parts;
 mod secrets;
+mod certificates;
 mod network;
 mod config;
 mod workload;

@@ -1,5 +1,5 @@
-//! The Secrets: the CA with its key, the root credentials, the master key, and the certificates of a pool,
-//! which its pods mount whole; the CA's key is never mounted.
+//! The Secrets: the CA with its key, the root credentials, the master key, and the certificates of a pool.
+//! The CA's key is never mounted.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;

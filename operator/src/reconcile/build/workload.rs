@@ -4,6 +4,7 @@
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
+use super::certificates::{self, OwnFiles};
 use super::parts::ChildParts;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 use crate::reconcile::validate::ValidCluster;
@@ -72,9 +73,18 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config.to_owned());
     // A node reads the credentials when it starts: other ones are another template.
     annotations.insert(names::CREDENTIALS_ANNOTATION.to_owned(), parts.material.credentials_digest.clone());
+    if certificates::are_apart(parts) {
+        let digest = parts.material.certificates_digest.clone();
+        annotations.insert(names::CERTIFICATES_ANNOTATION.to_owned(), digest);
+    }
     if let Some(restart) = parts.valid.cluster().annotations().get(names::RESTART_ANNOTATION) {
         annotations.insert(names::RESTART_ANNOTATION.to_owned(), restart.clone());
     }
+    let mut volumes =
+        vec![json!({"name": "config", "configMap": {"name": parts.valid.names().config(config)}})];
+    volumes.extend(certificates::volumes(parts));
+    let master_key = json!({"secretName": parts.valid.names().master_key(), "defaultMode": 0o440});
+    volumes.push(json!({"name": "master-key", "secret": master_key}));
     let mut spec = json!({
         "serviceAccountName": parts.valid.names().node(),
         "automountServiceAccountToken": false,
@@ -89,12 +99,7 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
             "seccompProfile": {"type": "RuntimeDefault"},
         },
         "containers": [container(parts)],
-        "volumes": [
-            {"name": "config", "configMap": {"name": parts.valid.names().config(config)}},
-            // The process reads them as its group; others cannot, which the node insists on.
-            {"name": "certs", "secret": {"secretName": parts.valid.names().certificates(&pool.name), "defaultMode": 0o440}},
-            {"name": "master-key", "secret": {"secretName": parts.valid.names().master_key(), "defaultMode": 0o440}},
-        ],
+        "volumes": volumes,
     });
     place(parts, &mut spec);
     if !parts.plan.pull_secrets.is_empty() {
@@ -134,11 +139,9 @@ fn place(parts: &ChildParts<'_>, spec: &mut Value) {
 
 fn container(parts: &ChildParts<'_>) -> Value {
     let pool = parts.valid.pool();
-    let mut mounts = vec![
-        json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true}),
-        json!({"name": "certs", "mountPath": "/certs", "readOnly": true}),
-        json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}),
-    ];
+    let mut mounts = vec![json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true})];
+    mounts.extend(certificates::mounts(parts));
+    mounts.push(json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}));
     let volumes = 1..=pool.volumes_per_node;
     mounts.extend(
         volumes.map(|volume| json!({"name": format!("v{volume}"), "mountPath": format!("/data/v{volume}")})),
@@ -174,12 +177,13 @@ fn container(parts: &ChildParts<'_>) -> Value {
 
 fn environment(parts: &ChildParts<'_>) -> Value {
     let secret = parts.credentials_secret();
+    let OwnFiles { certificate, key } = certificates::own_files(parts);
     let from_secret = |key: &str| json!({"secretKeyRef": {"name": secret, "key": key}});
     let mut variables = vec![
         json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}),
         json!({"name": "SHERD_CLUSTER_NODE", "value": "$(POD_NAME)"}),
-        json!({"name": "SHERD_CLUSTER_CERT", "value": "/certs/$(POD_NAME).crt"}),
-        json!({"name": "SHERD_CLUSTER_KEY", "value": "/certs/$(POD_NAME).key"}),
+        json!({"name": "SHERD_CLUSTER_CERT", "value": certificate}),
+        json!({"name": "SHERD_CLUSTER_KEY", "value": key}),
         // As a variable and not in the file, which a node of an older build reads, too, when its container is
         // started again: it would refuse a key that it does not know.
         json!({"name": "SHERD_MASTER_KEY_FILE", "value": format!("/master-key/{}", names::MASTER_KEY)}),
