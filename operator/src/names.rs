@@ -34,7 +34,7 @@ pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
 pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
 /// The annotation of a pod's template with a digest of the root credentials, keyed by the master key.
 pub const CREDENTIALS_ANNOTATION: &str = "sherd.dev/credentials";
-/// The annotation of a pod's template with a digest of the nodes' certificates, where each pod mounts its own.
+/// The annotation of a template whose pods mount their own certificate alone: a digest of the renewal.
 pub const CERTIFICATES_ANNOTATION: &str = "sherd.dev/certificates";
 /// The annotation of the copy of a cluster's Secrets with a digest of its values.
 pub const RECOVERY_DIGEST_ANNOTATION: &str = "sherd.dev/recovery-digest";

@@ -30,7 +30,7 @@ async fn answered(client: &mut RequestClient, method: Method, uri: &str, body: &
     send(client, method, uri, body.to_owned()).await.unwrap_or_else(|error| panic!("{uri}: {error}"))
 }
 
-/// What a replacement of the CA goes on by.
+/// A replacement of the CA goes on by this answer.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_node_says_which_certificates_it_has_loaded() {
     let cluster = cluster_of(2).start().await;

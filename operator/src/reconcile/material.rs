@@ -48,8 +48,8 @@ pub struct Material {
     pub credentials_digest: String,
     /// The master key.
     pub master_key: MasterKey,
-    /// A digest that changes when the certificates are issued again because of their age or their CA. One that
-    /// was damaged and is made again does not change it: its node runs on with the one that it has loaded.
+    /// A digest that changes when the certificates are issued again because of their age or their CA. One
+    /// that was damaged and is made again does not change it: its node runs on with the loaded one.
     pub certificates_digest: String,
     /// Keys of the certificates' Secret with their texts.
     pub certificates: BTreeMap<String, SecretText>,
@@ -370,8 +370,8 @@ mod tests {
         assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "of another CA");
     }
 
-    /// Each renewal replaces the pods: a certificate that was damaged is no reason for it, one of twelve that
-    /// ends soon takes the others along, and a look that changes nothing changes no template.
+    /// Each renewal replaces the pods: a certificate that was damaged does not, one that ends soon takes the
+    /// others along, and a look that changes nothing changes no template.
     #[test]
     fn certificates_are_renewed_together_and_only_then_is_their_digest_another() {
         let authority = authority(&AuthorityPlan::Make, NOW).expect("made");

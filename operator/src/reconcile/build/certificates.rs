@@ -3,7 +3,7 @@
 //! A pod of a pool of several nodes sees the CAs, in a directory that follows the Secret, and two files: its
 //! own certificate and key. A container keeps a file that is mounted by itself as it was when it started, so
 //! a certificate that is issued again is another template. The only pod of a pool may see the whole Secret,
-//! where there is no other pod's key: it takes up another certificate without a restart.
+//! which has its key alone: it takes up another certificate without a restart.
 
 use serde_json::{Value, json};
 
