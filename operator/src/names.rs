@@ -44,7 +44,7 @@ pub const INSTANCE_LABEL: &str = "app.kubernetes.io/instance";
 /// it was made for.
 pub const RESTART_ANNOTATION: &str = "sherd.dev/restart";
 /// The annotation of a cluster that asks for another CA: each text once.
-pub const ROTATE_ANNOTATION: &str = "sherd.dev/rotate-ca";
+pub const ROTATE_AUTHORITY_ANNOTATION: &str = "sherd.dev/rotate-ca";
 /// The annotation of a cluster whose CA is lost for good, with the cluster's id: another CA is made for it.
 pub const NEW_AUTHORITY_ANNOTATION: &str = "sherd.dev/new-ca";
 /// The label of a pod that names the revision of the template that it was made of; Kubernetes sets it.
