@@ -138,6 +138,12 @@ impl Names {
         format!("{}-config", self.cluster)
     }
 
+    /// Whether a ConfigMap has the name of one with a `sherd.toml`, also of operators that made a single one.
+    pub fn is_config(&self, name: &str) -> bool {
+        let rest = name.strip_prefix(&self.configs());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    }
+
     /// Returns the ConfigMap with the `sherd.toml` of this digest.
     pub fn config(&self, digest: &str) -> String {
         format!("{}-{digest}", self.configs())

@@ -19,7 +19,7 @@ pub use bucket_user::{
     Access, BucketGrant, BucketReference, BucketUser, BucketUserSpec, BucketUserStatus, FormerKey, Rotation,
 };
 pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
-pub use rollout::{FailedTemplate, ReplacedPod, RolloutStatus, Upgrade};
+pub use rollout::{FailedTemplate, RecordedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{
     Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
     PullPolicy, PullSecret, SecretReference, ServiceType,

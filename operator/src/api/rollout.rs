@@ -20,6 +20,10 @@ pub struct Upgrade {
     /// Whether pods are replaced that the cluster cannot do without: each time is an outage.
     #[serde(default)]
     pub allow_downtime: bool,
+    /// Whether pods are replaced when an operator of another version would make them otherwise, and whether
+    /// an image that is not given is this operator's default.
+    #[serde(default)]
+    pub follow_operator: bool,
 }
 
 /// The operator's record of a rollout.
@@ -54,6 +58,24 @@ pub struct RolloutStatus {
     /// specification asks for another one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<FailedTemplate>,
+    /// The template that the pods are made of, which an operator of another version keeps.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub recorded: Option<RecordedTemplate>,
+}
+
+/// A template that the StatefulSet had, and what it was built of. While that stays as it is, so does the
+/// template, also where the operator would build another one.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct RecordedTemplate {
+    /// Digest of the parts of the cluster that reach its pods.
+    pub inputs: String,
+    /// Digest of the template as the operator that recorded it built it. Absent: another one built it, which
+    /// recorded nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub template: Option<String>,
+    /// Its revision: a ControllerRevision of the StatefulSet.
+    pub revision: String,
 }
 
 /// A pod that is being replaced.

@@ -217,6 +217,8 @@ pub enum Reason {
     PodsNotReady,
     /// The pods' template changed, pods run an older one, and the operator changes nothing.
     UpdatePending,
+    /// Every pod runs the recorded template, and the operator would build another one.
+    TemplateKept,
     /// Pods are replaced by pods of another template, one after the other.
     RollingOut,
     /// `spec.upgrade.paused` is set.
@@ -275,6 +277,7 @@ impl Reason {
             Self::ContainerFailing => "ContainerFailing",
             Self::PodsNotReady => "PodsNotReady",
             Self::UpdatePending => "UpdatePending",
+            Self::TemplateKept => "TemplateKept",
             Self::RollingOut => "RollingOut",
             Self::UpgradePaused => "UpgradePaused",
             Self::HealthTimeout => "HealthTimeout",

@@ -32,6 +32,11 @@ impl Child {
     pub fn title(&self) -> String {
         title(&self.resource, &self.name)
     }
+
+    /// Whether it is of a kind.
+    pub(super) fn is<K: Resource<DynamicType = ()>>(&self) -> bool {
+        self.resource.kind == K::kind(&())
+    }
 }
 
 /// Returns the kind and name of an object, as messages name it.

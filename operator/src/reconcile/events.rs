@@ -54,6 +54,10 @@ pub(super) async fn publish_changes(
                     "PodReplaced",
                     "never started with its template, which is no longer asked for, and is made again",
                 ),
+                ChildChange::TemplateLost => (
+                    "TemplateLost",
+                    "gets the template that this operator builds, since the recorded one or its ConfigMap is gone",
+                ),
                 ChildChange::Orphaned => ("ChildReplaced", "cannot change and is made again; its pods stay"),
             };
             tracing::info!(

@@ -59,10 +59,10 @@ impl ImageName {
 
 /// Decides the image. A tag or digest that the specification gives replaces both that are recorded; a part
 /// that it leaves out is as recorded, so that an operator of another version does not change the pods of a
-/// cluster that it finds.
+/// cluster that it finds; or the operator's own, where the cluster follows it.
 pub(super) fn plan_image(cluster: &StorageCluster, fallback: &ImageName) -> ImageName {
     let given = cluster.spec.image.clone().unwrap_or_default();
-    let status = cluster.status.as_ref();
+    let status = cluster.status.as_ref().filter(|_| !cluster.spec.upgrade.follow_operator);
     let parts = status.and_then(|status| status.recorded_image.clone());
     let text = || status.and_then(|status| status.image.as_deref()).map(ImageName::read);
     let recorded =

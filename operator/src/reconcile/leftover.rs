@@ -37,16 +37,11 @@ pub(super) async fn remove_configurations(
 ) -> Result<(), ReconcileError> {
     let is_mounted = |name: &str| observed.pods.iter().any(|pod| mounts(pod, name));
     for name in &observed.configurations {
-        if name != asked && !is_mounted(name) && is_configuration(valid.names(), name) {
+        if name != asked && !is_mounted(name) && valid.names().is_config(name) {
             remove_owned::<ConfigMap>(client, valid, name).await?;
         }
     }
     Ok(())
-}
-
-fn is_configuration(names: &Names, name: &str) -> bool {
-    let rest = name.strip_prefix(&names.configs());
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
 }
 
 fn mounts(pod: &Pod, config_map: &str) -> bool {

@@ -62,7 +62,7 @@ use image::ImageName;
 use observe::{ObjectReader, ObservedCluster};
 use plan::{AuthorityPlan, Blockage, BlockedPart, plan};
 use recovery::RememberedSecrets;
-use rollout::BuiltTemplate;
+use revision::AskedTemplate;
 use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
 
@@ -108,7 +108,7 @@ struct ReconcileAttempt<'a> {
     /// The cluster, where it is valid: its budget is judged, also where nothing else may change.
     valid: Option<ValidCluster<'a>>,
     /// The pods' template, where the children were applied.
-    template: Option<BuiltTemplate>,
+    template: Option<AskedTemplate>,
     authority: Option<Arc<Authority>>,
     image: Option<ImageName>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
@@ -364,10 +364,8 @@ async fn execute<'a>(
     let issued = material::material(&plan, &authority, now)?;
     let (names, client) = (valid.names(), &context.client);
     let mut children = build::children(valid, &plan, &issued.material);
-    let digest = revision::built_template(&children);
-    if let Some(built) = &digest {
-        revision::put_back(client, valid, built, &mut children).await?;
-    }
+    let mut template =
+        revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;
     if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first())
         && !observed.children.contains_key(&child.title())
     {
@@ -378,14 +376,16 @@ async fn execute<'a>(
         apply::apply(client, valid, &children, observed, &context.children).await;
     failures.extend(leftover::remove_policy(client, valid).await.err());
     failures.extend(leftover::mend_claims(client, names, observed).await.err());
+    if let Some(template) = &mut template {
+        template.is_in_place = revision::is_in_place(names, &children, observed, &context.children);
+        let set = || format!("StatefulSet {}", names.pool(&valid.pool().name));
+        changes.extend(template.lost.as_ref().map(|_| (set(), ChildChange::TemplateLost)));
+    }
     let config = children.iter().find(|child| child.resource.kind == "ConfigMap");
-    if let Some(config) = config.filter(|_| failures.is_empty() && revision::is_settled(valid)) {
+    let is_settled = template.as_ref().is_some_and(|template| template.is_settled(valid, observed));
+    if let Some(config) = config.filter(|_| failures.is_empty() && is_settled) {
         failures.extend(leftover::remove_configurations(client, valid, observed, &config.name).await.err());
     }
-    let template = digest.map(|digest| {
-        let is_in_place = revision::is_in_place(names, &children, observed, &context.children);
-        BuiltTemplate { digest, is_in_place }
-    });
     if template.as_ref().is_some_and(|template| template.is_in_place) {
         match unstarted::replace(client, &names.namespace, observed).await {
             Ok(pods) => {

@@ -13,20 +13,16 @@ use serde_json::{Value, json};
 use super::error::ReconcileError;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
+use super::revision::{AskedTemplate, TemplateOrigin};
 use super::validate::ValidCluster;
 use crate::api::{ReplacedPod, RolloutStatus, StorageCluster};
 use crate::names::{Names, REVISION_LABEL};
-use crate::rollout::{Eviction, PodState, PoolHealth, RolloutInput, RolloutPlan, UpgradeRules, plan};
+use crate::rollout::{
+    Eviction, PodState, PoolHealth, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules, plan,
+};
 
-/// A template that was built, and whether pods are made of it.
-#[derive(Debug, Clone)]
-pub(super) struct BuiltTemplate {
-    /// Its digest.
-    pub(super) digest: String,
-    /// Whether the StatefulSet that was observed is the one that was built. Else its revision is that of
-    /// another template: of the last specification, or of a person's edit that was just put back.
-    pub(super) is_in_place: bool,
-}
+/// The message of a cluster at rest whose pods this operator would make otherwise.
+const TEMPLATE_KEPT: &str = "the pods are as an operator of another version made them, and this one would make them otherwise: they stay until a part of the specification that reaches them changes; to take the change now, set spec.upgrade.followOperator: true, or change the annotation sherd.dev/restart";
 
 /// Plans the next step for a cluster with this template; where none could be built, the budget is all that
 /// is asked for.
@@ -34,7 +30,7 @@ pub(super) fn plan_rollout(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     answers: &NodeAnswers,
-    template: Option<&BuiltTemplate>,
+    template: Option<&AskedTemplate>,
     now: Timestamp,
 ) -> RolloutPlan {
     let pool = valid.pool();
@@ -45,17 +41,25 @@ pub(super) fn plan_rollout(
         .collect();
     let none = RolloutStatus::default();
     let last = valid.cluster().status.as_ref().and_then(|status| status.rollout.as_ref());
-    plan(&RolloutInput {
+    let target = observed.target().filter(|_| template.is_some_and(|template| template.is_in_place));
+    let mut plan = plan(&RolloutInput {
         names: &names,
         pods: &pods,
         sets: valid.sets(),
         health: &PoolHealth::read(&names, valid.sets(), answers),
-        target: observed.target().filter(|_| template.is_some_and(|template| template.is_in_place)),
+        target,
         template: template.map_or("", |template| &template.digest),
         rules: UpgradeRules { is_paused: valid.upgrade().is_paused || template.is_none(), ..valid.upgrade() },
         last: last.unwrap_or(&none),
         now,
-    })
+    });
+    if let Some(template) = template {
+        plan.record.recorded = template.recorded(target);
+        if plan.step == RolloutStep::Done && template.origin == TemplateOrigin::Recorded {
+            TEMPLATE_KEPT.clone_into(&mut plan.record.message);
+        }
+    }
+    plan
 }
 
 /// Whether every pod of the pool is ready: where one is not, no ready one may go, also when all nodes answer.

@@ -148,7 +148,7 @@ fn warnings(shape: &PoolShape, pool: &Pool) -> Vec<String> {
 }
 
 fn upgrade_rules(settings: &Upgrade) -> Result<UpgradeRules, String> {
-    let Upgrade { health_timeout, paused, allow_downtime } = settings;
+    let Upgrade { health_timeout, paused, allow_downtime, follow_operator: _ } = settings;
     let health_timeout = match health_timeout {
         None => limits::HEALTH_TIMEOUT,
         Some(text) => {

@@ -133,6 +133,7 @@ pub fn plan(input: &RolloutInput<'_>) -> RolloutPlan {
             waiting_since: pool.waiting_since(&decision),
             last_good: pool.last_good(),
             failed,
+            recorded: input.last.recorded.clone(),
             message: decision.message,
         },
     };

@@ -35,6 +35,8 @@ pub(super) enum ChildChange {
     Orphaned,
     /// A pod that never started was deleted.
     NeverStarted,
+    /// A template that its pods were to keep is gone.
+    TemplateLost,
 }
 
 /// The changes and failures of an apply of all children.
@@ -123,6 +125,26 @@ pub(super) async fn apply_child(
         Some(_) if was_asked == Some(asked) => Some(ChildChange::PutBack),
         Some(_) => Some(ChildChange::Changed),
     })
+}
+
+/// Returns a child as an apply would leave it, and applies nothing; nothing where the API server refuses it.
+///
+/// # Errors
+/// [`ReconcileError::Api`] names the child.
+pub(super) async fn would_be(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    child: &Child,
+) -> Result<Option<DynamicObject>, ReconcileError> {
+    let api: Api<DynamicObject> =
+        Api::namespaced_with(client.clone(), &valid.names().namespace, &child.resource);
+    match patch::dry_run(&api, child).await {
+        Ok(object) => Ok(Some(object)),
+        Err(kube::Error::Api(refusal)) if refusal.code == 422 => Ok(None),
+        Err(source) => {
+            Err(ReconcileError::api("try to apply", child.resource.kind.as_str().into(), &child.name, source))
+        }
+    }
 }
 
 /// The child as it was observed. A ConfigMap is named by its content, so that one whose labels a person took

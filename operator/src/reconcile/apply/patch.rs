@@ -13,10 +13,19 @@ pub(super) async fn patch(
     child: &Child,
     force: bool,
 ) -> Result<DynamicObject, kube::Error> {
-    let params = PatchParams {
+    api.patch(&child.name, &params(force), &Patch::Apply(&child.object)).await
+}
+
+/// Returns a child as an apply would leave it, and applies nothing.
+pub(super) async fn dry_run(api: &Api<DynamicObject>, child: &Child) -> Result<DynamicObject, kube::Error> {
+    let params = PatchParams { dry_run: true, ..params(true) };
+    api.patch(&child.name, &params, &Patch::Apply(&child.object)).await
+}
+
+fn params(force: bool) -> PatchParams {
+    PatchParams {
         field_validation: Some(ValidationDirective::Strict),
         force,
         ..PatchParams::apply(FIELD_MANAGER)
-    };
-    api.patch(&child.name, &params, &Patch::Apply(&child.object)).await
+    }
 }

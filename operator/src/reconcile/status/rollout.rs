@@ -19,7 +19,8 @@ pub(super) fn blocked_verdict(
     let Some(RolloutPlan { step, record, .. }) = plan else { return pending_verdict(observed) };
     let message = record.message.clone();
     let (status, reason) = match step {
-        RolloutStep::Done => return (FALSE, Reason::NotNeeded, AS_ASKED.to_owned()),
+        RolloutStep::Done if message.is_empty() => return (FALSE, Reason::NotNeeded, AS_ASKED.to_owned()),
+        RolloutStep::Done => (FALSE, Reason::TemplateKept),
         RolloutStep::Unknown => (FALSE, Reason::NotNeeded),
         RolloutStep::Evict(_) | RolloutStep::Wait => (FALSE, Reason::RollingOut),
         RolloutStep::Blocked(BlockedReason::Paused) => (TRUE, Reason::UpgradePaused),

@@ -68,7 +68,7 @@ async fn a_refused_child_holds_up_no_other() {
     assert!(server.get(SERVICE).is_some() && server.get(BUDGET).is_some());
 }
 
-/// An older operator's StatefulSet has claims that this one makes with other labels.
+/// Claims of another size, say of an older operator. Their labels alone would change nothing.
 #[tokio::test]
 async fn a_stateful_set_whose_fixed_fields_differ_is_made_again_without_its_pods() {
     let server = a_cluster();
@@ -76,6 +76,11 @@ async fn a_stateful_set_whose_fixed_fields_differ_is_made_again_without_its_pods
     pods_come_up(&server);
     let mut set = server.get(STATEFUL_SET).expect("made");
     set["spec"]["volumeClaimTemplates"][0]["metadata"]["labels"]["older"] = json!("1");
+    server.put(STATEFUL_SET, set.clone());
+    server.take_deletions();
+    step(&server).await.expect("reconciled");
+    assert_eq!(server.take_deletions(), vec![]);
+    set["spec"]["volumeClaimTemplates"][0]["spec"]["resources"]["requests"]["storage"] = json!("2Gi");
     let older = set["metadata"]["uid"].clone();
     server.put(STATEFUL_SET, set);
     server.take_deletions();

@@ -5,6 +5,7 @@ mod drift;
 mod faults;
 mod lease;
 mod owners;
+mod recorded;
 mod rollouts;
 mod secrets;
 pub(crate) mod server;

@@ -12,9 +12,9 @@ const NODES: usize = 3;
 
 /// The nodes' answers, by pod; those that are not named do not answer.
 #[derive(Clone, Default)]
-struct Nodes {
+pub(super) struct Nodes {
     /// Whether each pod's volume is healed.
-    healed: Arc<Mutex<BTreeMap<String, bool>>>,
+    pub(super) healed: Arc<Mutex<BTreeMap<String, bool>>>,
 }
 
 impl StatusSource for Nodes {
@@ -64,19 +64,19 @@ impl StatusSource for Nodes {
     }
 }
 
-fn names() -> Vec<String> {
+pub(super) fn names() -> Vec<String> {
     (0..NODES).map(|node| format!("demo-pool-0-{node}")).collect()
 }
 
-fn path(pod: &str) -> String {
+pub(super) fn path(pod: &str) -> String {
     format!("/api/v1/namespaces/storage/pods/{pod}")
 }
 
 /// A cluster that runs, and the means to change it.
-struct World {
-    server: ApiServer,
-    nodes: Nodes,
-    now: fn() -> Timestamp,
+pub(super) struct World {
+    pub(super) server: ApiServer,
+    pub(super) nodes: Nodes,
+    pub(super) now: fn() -> Timestamp,
     uids: u32,
 }
 
@@ -84,13 +84,13 @@ fn begin() -> Timestamp {
     Timestamp::from_second(1_800_000_000).expect("a time")
 }
 
-fn later() -> Timestamp {
+pub(super) fn later() -> Timestamp {
     begin().checked_add(1.hours()).expect("a time")
 }
 
 impl World {
     /// Three nodes that are healed, after the operator looked twice.
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let server = a_cluster();
         change_spec(&server, |spec| spec["pools"][0]["nodes"] = json!(NODES));
         let mut world = Self { server, nodes: Nodes::default(), now: begin, uids: 0 };
@@ -103,18 +103,20 @@ impl World {
     }
 
     /// One reconcile of an operator that has only the API server's objects.
-    async fn look(&self) -> Result<ClusterStatus, ReconcileError> {
+    pub(super) async fn look(&self) -> Result<ClusterStatus, ReconcileError> {
         let context = Context { nodes: Arc::new(self.nodes.clone()), now: self.now, ..context(&self.server) };
         reconcile(&context, &cluster(&self.server)).await
     }
 
     /// Plays the StatefulSet's controller: the template gets a revision, absent pods are made of it.
-    fn controller(&mut self, comes_up: bool) {
+    pub(super) fn controller(&mut self, comes_up: bool) {
         let mut set = self.server.get(STATEFUL_SET).expect("made");
         let template = set["spec"]["template"].clone();
         let image = template["spec"]["containers"][0]["image"].as_str().expect("an image");
         let restart = template["metadata"]["annotations"]["sherd.dev/restart"].as_str().unwrap_or_default();
-        let revision = format!("demo-pool-0-{}{restart}", image.rsplit(':').next().expect("a tag"));
+        // As an older operator made it.
+        let older = if template["spec"]["terminationGracePeriodSeconds"] == 90 { "" } else { "-older" };
+        let revision = format!("demo-pool-0-{}{restart}{older}", image.rsplit(':').next().expect("a tag"));
         let mut patch = template.clone();
         patch["$patch"] = json!("replace");
         self.server.put(
@@ -148,33 +150,33 @@ impl World {
     }
 
     /// Heals what nodes missed.
-    fn heal(&self) {
+    pub(super) fn heal(&self) {
         self.nodes.healed.lock().values_mut().for_each(|healed| *healed = true);
     }
 
-    fn budget(&self) -> Value {
+    pub(super) fn budget(&self) -> Value {
         self.server.get(BUDGET).expect("made")["spec"]["maxUnavailable"].clone()
     }
 
     /// Names and uids of the pods that are there.
-    fn uids(&self) -> BTreeMap<String, String> {
+    pub(super) fn uids(&self) -> BTreeMap<String, String> {
         let pods = names().into_iter().filter_map(|pod| Some((pod.clone(), self.server.get(&path(&pod))?)));
         pods.map(|(pod, found)| (pod, found["metadata"]["uid"].as_str().expect("a uid").to_owned())).collect()
     }
 
-    fn absent(&self) -> Vec<String> {
+    pub(super) fn absent(&self) -> Vec<String> {
         let uids = self.uids();
         names().into_iter().filter(|pod| !uids.contains_key(pod)).collect()
     }
 
-    async fn change_image(&mut self, tag: &str) {
+    pub(super) async fn change_image(&mut self, tag: &str) {
         change_spec(&self.server, |spec| spec["image"] = json!({"tag": tag}));
         self.look().await.expect("applied");
         assert_eq!(self.absent(), Vec::<String>::new(), "the controller has not seen it yet");
         self.controller(true);
     }
 
-    fn image(&self) -> Value {
+    pub(super) fn image(&self) -> Value {
         let set = self.server.get(STATEFUL_SET).expect("made");
         set["spec"]["template"]["spec"]["containers"][0]["image"].clone()
     }

@@ -134,7 +134,7 @@ impl State {
         match *method {
             Method::GET => self.read(path, query),
             Method::POST => self.create(path, query, body),
-            Method::PATCH => self.apply(path, &body),
+            Method::PATCH => self.apply(path, query, &body),
             Method::PUT => self.replace(path, body),
             Method::DELETE => {
                 self.deletions.push((path.to_owned(), body));
@@ -219,7 +219,7 @@ impl State {
         )
     }
 
-    fn apply(&mut self, path: &str, body: &Value) -> Response<Answer> {
+    fn apply(&mut self, path: &str, query: &str, body: &Value) -> Response<Answer> {
         let (at, is_status) = path.strip_suffix("/status").map_or((path, false), |at| (at, true));
         let last = self.objects.get(at).cloned();
         if is_status && last.is_none() {
@@ -242,7 +242,7 @@ impl State {
         if let Some(refused) = invalid(&object, last.as_ref()) {
             return refusal(422, refused);
         }
-        if last.as_ref() == Some(&object) {
+        if last.as_ref() == Some(&object) || query.contains("dryRun") {
             return success(&object);
         }
         let metadata = &object["metadata"];

@@ -1,0 +1,230 @@
+//! A digest of the inputs of the pods' template: the parts of a cluster that reach its pods. It is stored
+//! beside the template that was built of them, and operators of other versions compare it: while it stays,
+//! they keep that template.
+//!
+//! So its form is persistent. A field that a cluster does not set adds nothing to it, so that a field that a
+//! later version has beside them changes no digest.
+
+use kube::ResourceExt as _;
+use serde_json::{Value, json};
+use sha2::{Digest as _, Sha256};
+
+use crate::api::StorageCluster;
+use crate::names::RESTART_ANNOTATION;
+use crate::reconcile::material::Material;
+use crate::reconcile::plan::Plan;
+
+/// Parts of the specification that reach no pod, each as its path. Another part counts as an input.
+const OF_NO_POD: [&[&str]; 7] = [
+    &["paused"],
+    &["upgrade"],
+    &["bucketNamespaces"],
+    &["bucketUsers"],
+    &["networkPolicy"],
+    &["deletionPolicy"],
+    &["gateway", "service"],
+];
+/// Parts of an image that the plan decides.
+const OF_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
+
+/// Returns the digest of the inputs of a cluster's template.
+pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material) -> String {
+    // Another field that reaches the pods' template must be added here.
+    let Plan {
+        image,
+        pull_policy: _,
+        pull_secrets: _,
+        authority: _,
+        credentials: _,
+        seeds: _,
+        made_credentials: _,
+        master_key: _,
+        pods: _,
+        certificates: _,
+    } = plan;
+    let Material {
+        cluster: _,
+        authority_certificate: _,
+        authority_key: _,
+        seeds: _,
+        credentials: _,
+        credentials_digest,
+        master_key: _,
+        certificates: _,
+    } = material;
+    digest_of(&json!({
+        "spec": of_pods(cluster),
+        "image": image.to_string(),
+        "credentials": credentials_digest,
+        "restart": cluster.annotations().get(RESTART_ANNOTATION),
+    }))
+}
+
+/// A short digest of a document: equal documents have one text, since their fields are sorted.
+pub(super) fn digest_of(document: &Value) -> String {
+    hex::encode(Sha256::digest(document.to_string())).chars().take(16).collect()
+}
+
+/// The parts of the specification that reach pods, without those that are as if they were absent.
+fn of_pods(cluster: &StorageCluster) -> Value {
+    let mut spec = json!(cluster.spec);
+    for path in OF_NO_POD {
+        remove(&mut spec, path);
+    }
+    for part in OF_IMAGE {
+        remove(&mut spec, &["image", part]);
+    }
+    let unset = unset();
+    for pool in spec["pools"].as_array_mut().into_iter().flatten() {
+        remove(pool, &["volumeClaimTemplate"]);
+        leave_out(pool, &unset["pools"][0]);
+    }
+    leave_out(&mut spec, &unset);
+    spec
+}
+
+fn remove(value: &mut Value, path: &[&str]) {
+    match path {
+        [] => {}
+        [last] => {
+            if let Some(fields) = value.as_object_mut() {
+                fields.remove(*last);
+            }
+        }
+        [first, rest @ ..] => {
+            if let Some(below) = value.get_mut(*first) {
+                remove(below, rest);
+            }
+        }
+    }
+}
+
+/// A specification in which nothing is set. A part that is absent as a whole, and has fields with a default,
+/// is named here.
+fn unset() -> Value {
+    let document = json!({
+        "image": {},
+        "pools": [{"name": "", "nodes": 0, "volumeClaimTemplate": {"resources": {"requests": {"storage": "0"}}}}],
+    });
+    let read = serde_json::from_value::<crate::api::StorageClusterSpec>(document);
+    read.map_or(Value::Null, |spec| json!(spec))
+}
+
+/// Removes the fields that are as in a specification in which nothing is set.
+fn leave_out(value: &mut Value, unset: &Value) {
+    let (Some(fields), Some(unset)) = (value.as_object_mut(), unset.as_object()) else { return };
+    fields.retain(|name, field| {
+        let Some(unset) = unset.get(name) else { return !field.is_null() };
+        leave_out(field, unset);
+        *field != *unset && !field.is_null() && *field != json!({})
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use sherd_core::id::ClusterId;
+
+    use super::*;
+    use crate::api::PullPolicy;
+    use crate::reconcile::image::ImageName;
+    use crate::reconcile::plan::{AuthorityPlan, CredentialsPlan, Seeds};
+    use crate::secret_text::{MasterKey, SecretText};
+
+    fn cluster(change: impl FnOnce(&mut Value)) -> StorageCluster {
+        let mut document = json!({
+            "apiVersion": "sherd.dev/v1alpha1", "kind": "StorageCluster",
+            "metadata": {"name": "demo", "namespace": "storage"},
+            "spec": {
+                "pools": [{
+                    "name": "pool-0", "nodes": 4, "volumesPerNode": 2,
+                    "volumeClaimTemplate": {"resources": {"requests": {"storage": "1Gi"}}},
+                    "resources": {"limits": {"memory": "2Gi"}},
+                    "podAnnotations": {"empty": ""},
+                }],
+                "image": {"tag": "1", "pullPolicy": "Always"},
+                "gateway": {"domain": "s3.example.com"},
+                "config": {"region": "eu-north-1"},
+            },
+        });
+        change(&mut document);
+        serde_json::from_value(document).expect("a cluster")
+    }
+
+    fn of(cluster: &StorageCluster, tag: &str, credentials: &str) -> String {
+        let plan = Plan {
+            image: ImageName::tagged("sherd-node", tag),
+            pull_policy: PullPolicy::default(),
+            pull_secrets: vec![],
+            authority: AuthorityPlan::Make,
+            credentials: CredentialsPlan::Generated,
+            seeds: Seeds::Random,
+            made_credentials: None,
+            master_key: None,
+            pods: vec![],
+            certificates: BTreeMap::new(),
+        };
+        let material = Material {
+            cluster: ClusterId([0; 16]),
+            authority_certificate: String::new(),
+            authority_key: SecretText(String::new()),
+            seeds: Seeds::Random,
+            credentials: None,
+            credentials_digest: credentials.to_owned(),
+            master_key: MasterKey([0; 32]),
+            certificates: BTreeMap::new(),
+        };
+        digest(cluster, &plan, &material)
+    }
+
+    /// With another digest every cluster of an older operator would be restarted by its successor.
+    #[test]
+    fn the_digest_of_a_cluster_never_changes() {
+        assert_eq!(of(&cluster(|_| {}), "1", "digest"), "f125ad98ddb6ddb1");
+        let minimal = cluster(|document| {
+            document["spec"] = json!({"pools": [{
+                "name": "pool-0", "nodes": 4,
+                "volumeClaimTemplate": {"resources": {"requests": {"storage": "1Gi"}}},
+            }]});
+        });
+        let seen = of_pods(&minimal);
+        assert_eq!(seen, json!({"pools": [{"name": "pool-0", "nodes": 4}]}), "nothing but what is set");
+    }
+
+    #[test]
+    fn a_part_that_reaches_pods_counts_and_no_other() {
+        let before = of(&cluster(|_| {}), "1", "digest");
+        let of_pods: [fn(&mut Value); 8] = [
+            |document| document["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"}),
+            |document| document["spec"]["config"]["region"] = json!("eu-west-1"),
+            |document| document["spec"]["config"]["logLevel"] = json!("debug"),
+            |document| document["spec"]["gateway"] = json!({}),
+            |document| document["spec"]["image"] = json!({}),
+            |document| document["spec"]["credentials"] = json!({"secretRef": {"name": "mine"}}),
+            |document| document["spec"]["pools"][0]["podAnnotations"] = json!({}),
+            |document| document["spec"]["pools"][0]["resources"]["limits"]["memory"] = json!("3Gi"),
+        ];
+        for change in of_pods {
+            assert_ne!(of(&cluster(change), "1", "digest"), before);
+        }
+        let of_no_pod: [fn(&mut Value); 8] = [
+            |document| document["metadata"]["annotations"] = json!({"other": "now"}),
+            |document| document["spec"]["paused"] = json!(true),
+            |document| document["spec"]["upgrade"] = json!({"healthTimeout": "1h", "followOperator": true}),
+            |document| document["spec"]["bucketNamespaces"] = json!(["*"]),
+            |document| document["spec"]["networkPolicy"] = json!({"enabled": false}),
+            |document| document["spec"]["gateway"]["service"] = json!({"type": "NodePort"}),
+            |document| document["spec"]["image"]["tag"] = json!("as the plan says"),
+            |document| {
+                let requests = json!({"requests": {"storage": "2Gi"}});
+                document["spec"]["pools"][0]["volumeClaimTemplate"]["resources"] = requests;
+            },
+        ];
+        for change in of_no_pod {
+            assert_eq!(of(&cluster(change), "1", "digest"), before);
+        }
+        assert_ne!(of(&cluster(|_| {}), "2", "digest"), before);
+        assert_ne!(of(&cluster(|_| {}), "1", "other"), before);
+    }
+}

@@ -1,0 +1,236 @@
+//! The template of a pool's pods: which one the StatefulSet gets. It is the one that is built now, or one
+//! that the StatefulSet had before, which Kubernetes keeps as a ControllerRevision:
+//!
+//! ```text
+//!   the one that is asked for failed before                the last one that worked
+//!   recorded for the same inputs, and built otherwise now  the recorded one
+//!   else                                                   the one that is built
+//! ```
+//!
+//! So an operator of another version, which builds pods otherwise, restarts no cluster before its inputs
+//! change or `spec.upgrade.followOperator` asks for it. An edit of a person's is put back in every case.
+
+mod inputs;
+mod stored;
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::apps::v1::StatefulSet;
+use kube::{Client, ResourceExt as _};
+use serde_json::Value;
+
+use super::apply;
+use super::children::{AppliedChildren, Child};
+use super::error::ReconcileError;
+use super::material::Material;
+use super::observe::ObservedCluster;
+use super::plan::Plan;
+use super::validate::ValidCluster;
+use crate::api::{ConditionType, Reason, RecordedTemplate, RolloutStatus};
+use crate::names::{self, CREDENTIALS_ANNOTATION, Names, RESTART_ANNOTATION, REVISION_LABEL};
+
+/// The template that the StatefulSet is to have.
+#[derive(Debug, Clone)]
+pub(super) struct AskedTemplate {
+    /// Digest of the template that is asked for, as it was built; also while another one stands in for it.
+    pub(super) digest: String,
+    /// Digest of what it was built of.
+    inputs: String,
+    pub(super) origin: TemplateOrigin,
+    /// The template that is recorded.
+    recorded: Option<RecordedTemplate>,
+    /// The stored template that should have been taken and is gone, in words.
+    pub(super) lost: Option<String>,
+    /// Whether the StatefulSet that was observed has it. Else its revision is that of another template: of
+    /// the last specification, or of a person's edit that was just put back.
+    pub(super) is_in_place: bool,
+}
+
+/// Where a template comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum TemplateOrigin {
+    /// This operator built it.
+    Built,
+    /// The StatefulSet had it for the same inputs, and this operator builds another one.
+    Recorded,
+    /// It worked, in place of one that failed.
+    LastGood,
+}
+
+impl AskedTemplate {
+    /// The record once the StatefulSet's controller has given the template this revision.
+    pub(super) fn recorded(&self, revision: Option<&str>) -> Option<RecordedTemplate> {
+        let recorded = self.recorded.clone();
+        let Some(revision) = revision.filter(|_| self.is_in_place) else { return recorded };
+        let (inputs, revision) = (self.inputs.clone(), revision.to_owned());
+        match self.origin {
+            TemplateOrigin::Built => {
+                Some(RecordedTemplate { inputs, template: Some(self.digest.clone()), revision })
+            }
+            // Fields that others added to the StatefulSet gave it another revision.
+            TemplateOrigin::Recorded => recorded.map(|recorded| RecordedTemplate { revision, ..recorded }),
+            TemplateOrigin::LastGood => recorded,
+        }
+    }
+
+    /// Whether the template is the last one that worked: until then the configuration of that one is kept.
+    pub(super) fn is_settled(&self, valid: &ValidCluster<'_>, observed: &ObservedCluster) -> bool {
+        let status = status_of(valid);
+        let last_good = status.and_then(|rollout| rollout.last_good.as_deref());
+        let has_failed = status.is_some_and(|rollout| rollout.failed.is_some());
+        self.is_in_place && !has_failed && last_good.is_none_or(|good| observed.target() == Some(good))
+    }
+}
+
+/// Decides which template the StatefulSet gets, and puts it into the children with the configuration that it
+/// mounts. Without a StatefulSet there is nothing to decide.
+///
+/// # Errors
+/// [`ReconcileError::Api`] when a stored template cannot be read.
+pub(super) async fn choose(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+    (plan, material): (&Plan, &Material),
+    children: &mut [Child],
+) -> Result<Option<AskedTemplate>, ReconcileError> {
+    let Some(set) = children.iter_mut().find(|child| child.is::<StatefulSet>()) else { return Ok(None) };
+    keep_claims_metadata(set, observed);
+    let built = inputs::digest_of(&set.object["spec"]["template"]);
+    let inputs = inputs::digest(valid.cluster(), plan, material);
+    let recorded = match status_of(valid).and_then(|rollout| rollout.recorded.clone()) {
+        Some(recorded) => Some(recorded),
+        None => adopted(client, valid, observed, set, (&inputs, &built)).await?,
+    };
+    let (mut asked, revision) = decide(valid, inputs, built.clone(), recorded);
+    if let Some(revision) = revision
+        && let Err(lost) = stored::put(client, valid, observed, &revision, children).await?
+    {
+        tracing::warn!(revision, "{lost}");
+        asked = AskedTemplate { digest: built, origin: TemplateOrigin::Built, lost: Some(lost), ..asked };
+    }
+    Ok(Some(asked))
+}
+
+/// The template that is asked for, and the stored revision of the one that is to be applied.
+fn decide(
+    valid: &ValidCluster<'_>,
+    inputs: String,
+    built: String,
+    recorded: Option<RecordedTemplate>,
+) -> (AskedTemplate, Option<String>) {
+    let follows = valid.cluster().spec.upgrade.follow_operator;
+    let differs = |recorded: &&RecordedTemplate| {
+        recorded.inputs == inputs && recorded.template.as_ref() != Some(&built) && !follows
+    };
+    let kept = recorded.as_ref().filter(differs).cloned();
+    // The template of an operator that recorded no digest is named by its revision.
+    let digest = kept.as_ref().map_or(built, |kept| kept.template.clone().unwrap_or(kept.revision.clone()));
+    let last_good = status_of(valid)
+        .filter(|rollout| rollout.failed.as_ref().is_some_and(|failed| failed.template == digest))
+        .and_then(|rollout| rollout.last_good.clone());
+    let (origin, revision) = match (last_good, kept) {
+        (Some(good), _) => (TemplateOrigin::LastGood, Some(good)),
+        (None, Some(kept)) => (TemplateOrigin::Recorded, Some(kept.revision)),
+        (None, None) => (TemplateOrigin::Built, None),
+    };
+    (AskedTemplate { digest, inputs, origin, recorded, lost: None, is_in_place: false }, revision)
+}
+
+/// The record of a cluster whose operator made none: the template that its StatefulSet has and that all pods
+/// run, where that operator had applied this very specification.
+async fn adopted(
+    client: &Client,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+    built: &Child,
+    (inputs, digest): (&str, &str),
+) -> Result<Option<RecordedTemplate>, ReconcileError> {
+    let (Some(there), Some(target)) = (observed.children.get(&built.title()), observed.target()) else {
+        return Ok(None);
+    };
+    if !was_applied(valid) {
+        return Ok(None);
+    }
+    let inputs = inputs.to_owned();
+    let status = status_of(valid);
+    if let Some(failed) = status.and_then(|rollout| rollout.failed.clone()) {
+        let (template, revision) = (Some(failed.template), failed.revision);
+        return Ok(Some(RecordedTemplate { inputs, template, revision }));
+    }
+    let runs = |pod: &k8s_openapi::api::core::v1::Pod| {
+        pod.labels().get(REVISION_LABEL).is_some_and(|revision| revision == target)
+    };
+    let (there, asked) = (&there.data["spec"]["template"], &built.object["spec"]["template"]);
+    if observed.pods.is_empty() || !observed.pods.iter().all(runs) || changed_meanwhile(there, asked) {
+        return Ok(None);
+    }
+    let applied = apply::would_be(client, valid, built).await?;
+    let is_same = applied.is_some_and(|applied| applied.data["spec"]["template"] == *there);
+    let template = is_same.then(|| digest.to_owned());
+    Ok(Some(RecordedTemplate { inputs, template, revision: target.to_owned() }))
+}
+
+/// Whether the last operator had applied the specification, as its report says.
+fn was_applied(valid: &ValidCluster<'_>) -> bool {
+    let cluster = valid.cluster();
+    let Some(status) = &cluster.status else { return false };
+    let reasons = [Reason::AsAsked, Reason::RollingOut, Reason::PodsNotReady, Reason::Forming];
+    let mut progress =
+        status.conditions.iter().filter(|found| found.type_ == ConditionType::Progressing.as_str());
+    status.observed_generation.is_some()
+        && status.observed_generation == cluster.metadata.generation
+        && progress.any(|found| reasons.iter().any(|reason| reason.as_str() == found.reason))
+}
+
+/// Whether something that counts in no generation changed while no operator looked: the default image, the
+/// credentials, or the annotation by which a person asks for a restart.
+fn changed_meanwhile(there: &Value, built: &Value) -> bool {
+    let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
+    let annotation = |template: &Value, name: &str| template["metadata"]["annotations"][name].clone();
+    let credentials = annotation(there, CREDENTIALS_ANNOTATION);
+    image(there) != image(built)
+        || annotation(there, RESTART_ANNOTATION) != annotation(built, RESTART_ANNOTATION)
+        || (!credentials.is_null() && credentials != annotation(built, CREDENTIALS_ANNOTATION))
+}
+
+/// Takes labels and annotations of the claim templates from the StatefulSet that is there: they cannot
+/// change, and a StatefulSet is not made again for them. A claim of another cluster's id is.
+fn keep_claims_metadata(set: &mut Child, observed: &ObservedCluster) {
+    let Some(there) = observed.children.get(&set.title()) else { return };
+    let there = there.data["spec"]["volumeClaimTemplates"].as_array().cloned().unwrap_or_default();
+    let there: BTreeMap<&str, &Value> = there
+        .iter()
+        .filter_map(|claim| Some((claim["metadata"]["name"].as_str()?, &claim["metadata"])))
+        .collect();
+    let claims = set.object["spec"]["volumeClaimTemplates"].as_array_mut();
+    for metadata in claims.into_iter().flatten().filter_map(|claim| claim.get_mut("metadata")) {
+        let id = |metadata: &Value| metadata["labels"][names::CLUSTER_ID_LABEL].clone();
+        let found = metadata["name"].as_str().and_then(|name| there.get(name));
+        let Some(found) = found.filter(|found| id(found) == id(metadata)) else { continue };
+        let Some(fields) = metadata.as_object_mut() else { continue };
+        for field in ["labels", "annotations"] {
+            match &found[field] {
+                Value::Null => drop(fields.remove(field)),
+                kept => drop(fields.insert(field.to_owned(), kept.clone())),
+            }
+        }
+    }
+}
+
+/// Whether the StatefulSet that was observed is the one that was asked for, after the apply: only then is its
+/// revision that of the template.
+pub(super) fn is_in_place(
+    names: &Names,
+    children: &[Child],
+    observed: &ObservedCluster,
+    applied: &AppliedChildren,
+) -> bool {
+    let Some(asked) = children.iter().find(|child| child.is::<StatefulSet>()) else { return false };
+    let found = observed.children.get(&asked.title());
+    found.is_some_and(|found| applied.is_in_place(names, asked, found))
+}
+
+fn status_of<'a>(valid: &ValidCluster<'a>) -> Option<&'a RolloutStatus> {
+    valid.cluster().status.as_ref()?.rollout.as_ref()
+}

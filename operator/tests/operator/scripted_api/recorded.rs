@@ -1,0 +1,257 @@
+//! An operator that takes over a cluster whose pods another one made: it restarts none before the cluster
+//! changes or asks for it, and still puts back what is edited.
+
+use super::rollouts::{World, names, path};
+use super::*;
+
+const REVISION: &str = "/apis/apps/v1/namespaces/storage/controllerrevisions/demo-pool-0-1-older";
+const OLD_CONFIG: &str = "/api/v1/namespaces/storage/configmaps/demo-config-older";
+
+type Change = fn(&World);
+
+/// A cluster as an operator left it that made pods, claims and the configuration otherwise.
+async fn made_by_another(has_record: bool) -> World {
+    let mut world = World::new().await;
+    let server = &world.server;
+    let built = config(server);
+    let mut config = server.get(&built).expect("made");
+    server.delete(&built);
+    config["metadata"]["name"] = json!("demo-config-older");
+    config["data"]["sherd.toml"] = json!("# as it was");
+    server.put(OLD_CONFIG, config);
+    let mut set = server.get(STATEFUL_SET).expect("made");
+    let template = &mut set["spec"]["template"];
+    template["spec"]["terminationGracePeriodSeconds"] = json!(60);
+    template["spec"]["volumes"][0]["configMap"]["name"] = json!("demo-config-older");
+    template["metadata"]["annotations"]["sherd.dev/config"] = json!("older");
+    let claim = &mut set["spec"]["volumeClaimTemplates"][0]["metadata"];
+    claim["labels"]["app.kubernetes.io/instance"] = json!("demo");
+    claim.as_object_mut().expect("metadata").remove("annotations");
+    server.put(STATEFUL_SET, set);
+    world.controller(true);
+    let server = &world.server;
+    for pod in names() {
+        let mut found = server.get(&path(&pod)).expect("there");
+        found["metadata"]["labels"]["controller-revision-hash"] = json!("demo-pool-0-1-older");
+        server.put(&path(&pod), found);
+    }
+    let mut stored = server.get(CLUSTER).expect("there");
+    let rollout = &mut stored["status"]["rollout"];
+    rollout["revision"] = json!("demo-pool-0-1-older");
+    rollout["lastGood"] = json!("demo-pool-0-1-older");
+    if has_record {
+        rollout["recorded"]["template"] = json!("as it was built");
+        rollout["recorded"]["revision"] = json!("demo-pool-0-1-older");
+    } else {
+        rollout.as_object_mut().expect("a record").remove("recorded");
+    }
+    server.put(CLUSTER, stored);
+    server.take_deletions();
+    world
+}
+
+fn template(world: &World) -> Value {
+    world.server.get(STATEFUL_SET).expect("made")["spec"]["template"].clone()
+}
+
+fn grace(world: &World) -> Value {
+    template(world)["spec"]["terminationGracePeriodSeconds"].clone()
+}
+
+/// Looks until the pods are replaced, and counts them.
+async fn rolls(world: &mut World) -> usize {
+    let before = world.uids();
+    for _ in 0..12 {
+        world.look().await.expect("reconciled");
+        world.controller(true);
+        world.heal();
+    }
+    let after = world.uids();
+    before.iter().filter(|(pod, uid)| after.get(*pod) != Some(uid)).count()
+}
+
+#[tokio::test]
+async fn an_operator_that_makes_pods_otherwise_restarts_none_until_the_cluster_changes() {
+    for has_record in [true, false] {
+        let mut world = made_by_another(has_record).await;
+        let before = (world.uids(), template(&world));
+        for _ in 0..3 {
+            let status = world.look().await.expect("reconciled");
+            world.controller(true);
+            says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
+            assert!(message(&status, ConditionType::UpgradeBlocked).contains("followOperator"));
+            says(&status, ConditionType::Progressing, "False", "AsAsked");
+            assert_eq!((world.uids(), template(&world)), before, "{has_record}");
+            assert_eq!(world.budget(), json!(1));
+        }
+        assert_eq!(world.server.take_deletions(), vec![], "neither StatefulSet nor ConfigMap");
+        assert!(world.server.get(OLD_CONFIG).is_some());
+        // A part that reaches no pod changes nothing.
+        change_spec(&world.server, |spec| spec["networkPolicy"] = json!({"enabled": false}));
+        assert_eq!(rolls(&mut world).await, 0);
+        // An edit of a person is put back to the recorded template.
+        let mut set = world.server.get(STATEFUL_SET).expect("made");
+        set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
+        world.server.put(STATEFUL_SET, set);
+        world.controller(true);
+        world.look().await.expect("put back");
+        assert_eq!((world.uids(), template(&world)), before);
+        let mut config = world.server.get(OLD_CONFIG).expect("kept");
+        config["metadata"]["labels"] = json!({});
+        world.server.put(OLD_CONFIG, config);
+        world.controller(true);
+        world.look().await.expect("put back");
+        let labels = world.server.get(OLD_CONFIG).expect("kept")["metadata"]["labels"].clone();
+        assert_eq!(labels["sherd.dev/cluster"], "demo");
+        // A change of the cluster is made as this operator makes it.
+        let mut stored = world.server.get(CLUSTER).expect("there");
+        stored["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"});
+        world.server.put(CLUSTER, stored);
+        assert_eq!(rolls(&mut world).await, names().len());
+        assert_eq!(grace(&world), json!(90));
+        let status = world.look().await.expect("reconciled");
+        says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+        assert!(world.server.get(OLD_CONFIG).is_none(), "no pod mounts it any more");
+    }
+}
+
+#[tokio::test]
+async fn a_cluster_that_follows_its_operator_is_rolled() {
+    let mut world = made_by_another(true).await;
+    assert_eq!(rolls(&mut world).await, 0);
+    change_spec(&world.server, |spec| spec["upgrade"] = json!({"followOperator": true}));
+    assert_eq!(rolls(&mut world).await, names().len());
+    assert_eq!(grace(&world), json!(90));
+    // Its template is the recorded one then.
+    change_spec(&world.server, |spec| spec["upgrade"] = json!({}));
+    assert_eq!(rolls(&mut world).await, 0);
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+}
+
+/// Each look of a cluster at rest costs no request for its template.
+#[tokio::test]
+async fn a_recorded_template_is_read_from_the_stateful_set() {
+    let world = made_by_another(true).await;
+    world.server.take_requests();
+    world.look().await.expect("reconciled");
+    let requests = world.server.take_requests();
+    assert!(!requests.iter().any(|(_, path)| path.contains("controllerrevisions")), "{requests:?}");
+}
+
+/// Without a record, the template counts where the last operator had applied this very cluster and all pods
+/// run it.
+#[tokio::test]
+async fn a_change_that_the_last_operator_did_not_apply_is_made() {
+    let changes: [(&str, Change); 5] = [
+        ("a specification that it did not see", |world| {
+            let mut stored = world.server.get(CLUSTER).expect("there");
+            stored["metadata"]["generation"] = json!(2);
+            world.server.put(CLUSTER, stored);
+        }),
+        ("a specification that it could not apply", |world| {
+            let mut stored = world.server.get(CLUSTER).expect("there");
+            for condition in stored["status"]["conditions"].as_array_mut().expect("conditions") {
+                if condition["type"] == "Progressing" {
+                    condition["reason"] = json!("ApplyRejected");
+                }
+            }
+            world.server.put(CLUSTER, stored);
+        }),
+        ("a restart", |world| {
+            let mut stored = world.server.get(CLUSTER).expect("there");
+            stored["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"});
+            world.server.put(CLUSTER, stored);
+        }),
+        ("other credentials", |world| {
+            let mut set = world.server.get(STATEFUL_SET).expect("made");
+            set["spec"]["template"]["metadata"]["annotations"]["sherd.dev/credentials"] = json!("other");
+            world.server.put(STATEFUL_SET, set);
+        }),
+        ("a rollout that has not ended", |world| {
+            let mut pod = world.server.get(&path("demo-pool-0-0")).expect("there");
+            pod["metadata"]["labels"]["controller-revision-hash"] = json!("demo-pool-0-0");
+            world.server.put(&path("demo-pool-0-0"), pod);
+        }),
+    ];
+    for (name, change) in changes {
+        let world = made_by_another(false).await;
+        change(&world);
+        world.look().await.expect("reconciled");
+        assert_eq!(grace(&world), json!(90), "{name}");
+    }
+}
+
+/// The same template, of an operator that recorded nothing, is recorded as this operator's own.
+#[tokio::test]
+async fn a_template_that_is_as_it_would_be_built_is_not_reported_as_kept() {
+    let mut world = World::new().await;
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    stored["status"]["rollout"].as_object_mut().expect("a record").remove("recorded");
+    world.server.put(CLUSTER, stored);
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+    assert!(status.rollout.expect("a record").recorded.is_some_and(|recorded| recorded.template.is_some()));
+    assert_eq!(rolls(&mut world).await, 0);
+}
+
+#[tokio::test]
+async fn a_template_that_is_gone_is_built() {
+    let edit = |world: &World| {
+        let mut set = world.server.get(STATEFUL_SET).expect("made");
+        set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
+        world.server.put(STATEFUL_SET, set);
+    };
+    for lost in [OLD_CONFIG, REVISION] {
+        let mut world = made_by_another(true).await;
+        // Else the StatefulSet itself has it.
+        edit(&world);
+        world.controller(true);
+        world.server.delete(lost);
+        world.look().await.expect("reconciled");
+        assert_eq!((grace(&world), world.image()), (json!(90), json!("sherd-node:1")), "{lost}");
+        assert!(events(&world.server).contains(&"TemplateLost".to_owned()), "{lost}");
+        rolls(&mut world).await;
+        let status = world.look().await.expect("reconciled");
+        says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+    }
+}
+
+/// The last template that worked is kept with its configuration, also by an operator that would build both
+/// otherwise.
+#[tokio::test]
+async fn a_template_that_failed_is_not_tried_again_by_another_operator() {
+    let mut world = World::new().await;
+    let good = config(&world.server);
+    change_spec(&world.server, |spec| spec["config"] = json!({"region": "eu-north-1"}));
+    world.change_image("bad").await;
+    world.look().await.expect("reconciled");
+    world.controller(false);
+    world.look().await.expect("it waits");
+    world.now = super::rollouts::later;
+    world.look().await.expect("it fails");
+    world.look().await.expect("it is put back");
+    world.controller(true);
+    assert_eq!((world.image(), config(&world.server)), (json!("sherd-node:1"), good.clone()));
+    let mut edited = world.server.get(&good).expect("kept");
+    edited["metadata"]["labels"] = json!({});
+    world.server.put(&good, edited);
+    world.look().await.expect("reconciled");
+    let labels = world.server.get(&good).expect("kept")["metadata"]["labels"].clone();
+    assert_eq!(labels["sherd.dev/cluster"], "demo", "it is a child");
+    // Another operator builds another template of the same specification.
+    for has_record in [true, false] {
+        let mut stored = world.server.get(CLUSTER).expect("there");
+        let rollout = &mut stored["status"]["rollout"];
+        rollout["failed"]["template"] = json!("as it was built");
+        if has_record {
+            rollout["recorded"]["template"] = json!("as it was built");
+        } else {
+            rollout.as_object_mut().expect("a record").remove("recorded");
+        }
+        world.server.put(CLUSTER, stored);
+        let status = world.look().await.expect("reconciled");
+        says(&status, ConditionType::UpgradeBlocked, "True", "HealthTimeout");
+        assert_eq!(world.image(), "sherd-node:1", "{has_record}");
+    }
+}
