@@ -27,7 +27,9 @@ use super::observe::ObservedCluster;
 use super::plan::Plan;
 use super::validate::ValidCluster;
 use crate::api::{ConditionType, Reason, RecordedTemplate, RolloutStatus};
-use crate::names::{self, CREDENTIALS_ANNOTATION, Names, RESTART_ANNOTATION, REVISION_LABEL};
+use crate::names::{
+    self, CERTIFICATES_ANNOTATION, CREDENTIALS_ANNOTATION, Names, RESTART_ANNOTATION, REVISION_LABEL,
+};
 
 /// The template that the StatefulSet is to have.
 #[derive(Debug, Clone)]
@@ -183,15 +185,19 @@ fn was_applied(valid: &ValidCluster<'_>) -> bool {
         && progress.any(|found| reasons.iter().any(|reason| reason.as_str() == found.reason))
 }
 
-/// Whether something that counts in no generation changed while no operator looked: the default image, the
-/// credentials, or the annotation by which a person asks for a restart.
+/// Whether something that counts in no generation changed while no operator looked: the default image,
+/// credentials, certificates, or the annotation by which a person asks for a restart.
 fn changed_meanwhile(there: &Value, built: &Value) -> bool {
     let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
     let annotation = |template: &Value, name: &str| template["metadata"]["annotations"][name].clone();
-    let credentials = annotation(there, CREDENTIALS_ANNOTATION);
+    // An older operator's template may lack them.
+    let differs = |name: &str| {
+        let found = annotation(there, name);
+        !found.is_null() && found != annotation(built, name)
+    };
     image(there) != image(built)
         || annotation(there, RESTART_ANNOTATION) != annotation(built, RESTART_ANNOTATION)
-        || (!credentials.is_null() && credentials != annotation(built, CREDENTIALS_ANNOTATION))
+        || [CREDENTIALS_ANNOTATION, CERTIFICATES_ANNOTATION].into_iter().any(differs)
 }
 
 /// Takes labels and annotations of the claim templates from the StatefulSet that is there: they cannot
