@@ -20,9 +20,10 @@ use sherd_core::report::NodeReport;
 use crate::convert::answer::{AnswerIn, ReplyMessage, answer, reply};
 use crate::convert::value::VolumeAddress;
 use crate::convert::{Wire, timeout_from_wire, timeout_to_wire};
+use crate::limits;
+use crate::sender::{self, VersionRule};
 use crate::v1;
 use crate::v1::{put_reply, register_reply, shard_bytes, shard_reply, upkeep_reply, write_reply};
-use crate::{limits, sender};
 
 /// The messages that bytes are taken for, by the first of them.
 pub const KINDS: [fn(Bytes) -> bool; 14] = [
@@ -176,11 +177,11 @@ fn read_answer(bytes: Bytes) -> bool {
 fn sent_by(bytes: Bytes) -> bool {
     let Some(sent) = decoded::<v1::Sender>(bytes) else { return false };
     let Ok(cluster) = ClusterId::from_wire(sent.cluster.clone()) else {
-        assert!(sender::check(Some(sent), ClusterId([0; 16])).is_err());
+        assert!(sender::check(Some(sent), ClusterId([0; 16]), VersionRule::Admins).is_err());
         return false;
     };
-    let Ok(epoch) = sender::check(Some(sent), cluster) else { return false };
-    assert_eq!(sender::check(Some(sender::sender(cluster, epoch)), cluster), Ok(epoch));
+    let Ok(epoch) = sender::check(Some(sent), cluster, VersionRule::Admins) else { return false };
+    assert_eq!(sender::check(Some(sender::sender(cluster, epoch)), cluster, VersionRule::Nodes), Ok(epoch));
     true
 }
 

@@ -6,8 +6,18 @@
 use sherd_core::id::DataId;
 use sherd_core::limits;
 
-/// The version of the messages. Nodes of different versions refuse each other.
-pub const WIRE_VERSION: u32 = 1;
+/// The version of the messages. A node takes those of the version before and after its own, too: what it
+/// writes the version before reads (docs/wire-protocol.md). Tests of an upgrade build a node of the next
+/// version.
+pub const WIRE_VERSION: u32 = match WIRE_VERSION_OF_A_TEST {
+    None => 1,
+    Some(text) => match u32::from_str_radix(text, 10) {
+        Ok(version) => version,
+        Err(_) => panic!("SHERD_TEST_WIRE_VERSION is a number"),
+    },
+};
+/// Read when this is compiled. A release build with it does not compile: what ships has the version above.
+const WIRE_VERSION_OF_A_TEST: Option<&str> = option_env!("SHERD_TEST_WIRE_VERSION");
 /// Bytes of the longest message; the largest register value is 4 MiB.
 pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 /// Bytes of the longest shard: all units of a body at one data shard a stripe, the last of them whole.
@@ -73,6 +83,10 @@ const _: () = {
         "a message holds the longest request"
     );
     assert!(WIRE_VERSION > 0, "0 is what a message without a sender has");
+    assert!(
+        WIRE_VERSION_OF_A_TEST.is_none() || cfg!(debug_assertions),
+        "SHERD_TEST_WIRE_VERSION is for builds that only tests run"
+    );
     assert!(
         limits::VALUE_BYTES_MAX + limits::INLINE_BYTES_MAX as usize + (64 << 10) < MESSAGE_BYTES_MAX,
         "a message holds the largest value with its inline bytes"

@@ -12,11 +12,12 @@ use bytes::Bytes;
 use tonic::{Code, Status};
 
 use sherd_core::env::Rng;
-use sherd_core::id::ObjectKey;
+use sherd_core::id::{ClusterId, ObjectKey};
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::admin::volume_ids_from_wire;
+use sherd_proto::sender::{VersionRule, check};
 use sherd_proto::v1::{
     ForgetBucketRequest, ForgetIamRequest, FormReply, FormRequest, PingRequest, TopologyRequest, form_reply,
 };
@@ -35,6 +36,7 @@ use sherd_store::observe::metrics::Metrics;
 pub struct PeerLinks {
     links: Arc<[Link]>,
     own_name: Arc<str>,
+    cluster: ClusterId,
 }
 
 /// The settings of the links.
@@ -73,7 +75,8 @@ impl PeerLinks {
                 stop,
             )
         };
-        Self { links: nodes.iter().map(link).collect(), own_name: trust.own().name.as_str().into() }
+        let own_name = trust.own().name.as_str().into();
+        Self { links: nodes.iter().map(link).collect(), own_name, cluster }
     }
 
     /// The link to a node, by its ordinal.
@@ -90,6 +93,12 @@ impl PeerLinks {
         let link = self.link(node)?;
         let client = link.admin().map_err(|error| AskError::Unreachable { reason: error.to_string() })?;
         Ok((client, link.sender()))
+    }
+
+    /// Checks who sends a reply, as the other end checked this node before it replied.
+    fn check(&self, sender: Option<sherd_proto::v1::Sender>) -> Result<(), AskError> {
+        let checked = check(sender, self.cluster, VersionRule::Nodes);
+        checked.map(drop).map_err(|refusal| AskError::Refused { reason: format!("its answer: {refusal}") })
     }
 }
 
@@ -130,6 +139,7 @@ impl Asker for PeerLinks {
         let (mut client, sender) = self.client(node)?;
         let request = PingRequest { sender: Some(sender), caller: Some(own.to_wire()) };
         let reply = client.ping(request).await.map_err(|status| failed(&status))?.into_inner();
+        self.check(reply.sender)?;
         let node = reply.node.ok_or_else(|| garbled("no state of the node"))?;
         NodeReport::from_wire(node).map_err(|error| garbled(&error.to_string()))
     }
@@ -138,6 +148,7 @@ impl Asker for PeerLinks {
         let (mut client, sender) = self.client(node)?;
         let request = TopologyRequest { sender: Some(sender) };
         let reply = client.topology(request).await.map_err(|status| failed(&status))?.into_inner();
+        self.check(reply.sender)?;
         reply.topology.map(|json| topology_of(&json)).transpose()
     }
 

@@ -104,12 +104,20 @@ async fn messages_beyond_bounds_and_of_other_clusters_are_refused_by_name() {
     let answer = answer.expect("an answer");
     assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
     assert!(answer.message.contains(&other.to_string()), "{answer:?}");
-    let answer =
-        call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION + 1, cluster.pki.id))).await;
-    let answer = answer.expect("an answer");
+    let asked = async |by, wire| {
+        let answer = call(by, cluster.addresses[0], PING, ping(sender(wire, cluster.pki.id))).await;
+        answer.expect("an answer")
+    };
+    let answer = asked(&node, WIRE_VERSION + 2).await;
     assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
-    let answer = call(&admin, cluster.addresses[0], PING, ping(sender(WIRE_VERSION, cluster.pki.id))).await;
-    assert_eq!(answer.expect("an answer").status, 0, "a right ping is answered");
+    assert!(answer.message.contains(&format!("wire%20version%20{}", WIRE_VERSION + 2)), "{answer:?}");
+    // An upgrade has nodes of two versions; an operator may be of any release.
+    for (by, wire) in
+        [(&node, WIRE_VERSION), (&node, WIRE_VERSION + 1), (&admin, 1), (&admin, WIRE_VERSION + 9)]
+    {
+        let answer = asked(by, wire).await;
+        assert_eq!(answer.status, 0, "a ping of wire version {wire}: {answer:?}");
+    }
 
     // A frame of 64 MiB, and one that says that it is as long as four bytes can say.
     for claimed in [64_u32 << 20, u32::MAX] {

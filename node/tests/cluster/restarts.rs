@@ -5,18 +5,28 @@
 //! node that was restarted, until it ends with 0. Reads and writes go on all the while: not one request fails
 //! in the end, and every answer fits one order (I-3, I-18). A key has one writer, for a request that is tried
 //! again may happen twice.
+//!
+//! An upgrade is the same with another program at each start: one that is built with the next version of
+//! the messages between nodes, so that nodes of both versions are one cluster. `SHERD_TEST_NODE_NEXT` names
+//! it.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
+use bytes::Bytes;
+use prost::Message as _;
+use sherd_proto::v1::{PingReply, PingRequest, Sender};
 use tokio::task::JoinSet;
 
 use crate::harness::balancer::Balancer;
+use crate::harness::binary;
 use crate::harness::cluster::{ClusterShape, TestCluster, cluster_of};
 use crate::harness::data::{Dice, Home};
 use crate::harness::s3::S3;
 use crate::harness::wait::{SOON, eventually};
 use crate::load::{Load, Plan, Step};
-use sherd_net::tls::Role;
+use crate::wire::{call, frame};
+use sherd_net::tls::{Role, Trust};
 
 /// Tries of one request.
 const ATTEMPTS: u32 = 5;
@@ -73,6 +83,50 @@ async fn writes_beside_a_dying_node_of_two_volumes_succeed_at_the_first_try() {
     }
 }
 
+/// Nodes of wire version N are replaced by nodes of N + 1 one by one, and then by nodes of N again, as when
+/// an upgrade is taken back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "needs a second build"]
+async fn nodes_of_the_next_wire_version_take_over_one_by_one_and_give_back() {
+    let Some(next) = std::env::var_os("SHERD_TEST_NODE_NEXT").map(PathBuf::from) else {
+        eprintln!("SKIPPED: SHERD_TEST_NODE_NEXT names no node that is built with SHERD_TEST_WIRE_VERSION");
+        return;
+    };
+    let mut dice = Dice::of_this_run("versions");
+    let load = Load::new("versions/");
+    let mut cluster = cluster_of(4).start().await;
+    cluster.with_bucket().await;
+    let admin = cluster.pki.issue("anna", Role::Admin);
+    let asks = cluster.pki.trust("anna", Role::Admin);
+    let own = wire_version(&cluster, 0, &asks).await;
+    let balancer = Balancer::start(cluster.len()).await;
+    for node in 0..cluster.len() {
+        balancer.know(node, cluster.node(node));
+        until_balanced(&balancer, node).await;
+    }
+    let clients = clients(&load, &cluster, &balancer, &mut dice);
+    load.answers(ANSWERS).await;
+    for (binary, reached) in [(next, own + 1), (binary(), own)] {
+        for node in 0..cluster.len() {
+            cluster.stop(node).await;
+            load.answers(ANSWERS).await;
+            cluster.replace_binary(node, &binary);
+            cluster.start(node).await;
+            balancer.know(node, cluster.node(node));
+            cluster.until_status_is_healed(node, &admin).await;
+            until_balanced(&balancer, node).await;
+            assert_eq!(wire_version(&cluster, node, &asks).await, reached, "node {node}");
+            // Reads and writes through nodes of both versions.
+            load.answers(ANSWERS).await;
+        }
+    }
+    load.stop(clients).await;
+    load.recorder.check();
+    eprintln!("versions: {} operations while nodes changed their wire version", load.recorder.len());
+    cluster.stop_all().await;
+    cluster.is_clean();
+}
+
 async fn no_request_fails(shape: ClusterShape) {
     let mut dice = Dice::of_this_run("restarts");
     let load = Load::new("restarts/");
@@ -100,6 +154,16 @@ async fn no_request_fails(shape: ClusterShape) {
     eprintln!("restarts: {} operations while {} nodes restarted", load.recorder.len(), cluster.len());
     cluster.stop_all().await;
     cluster.is_clean();
+}
+
+/// The version of the messages that a node has, by its own word.
+async fn wire_version(cluster: &TestCluster, node: usize, asks: &Trust) -> u32 {
+    let sender = Sender { wire: 1, cluster: Bytes::copy_from_slice(&cluster.pki.id.0), epoch: 0 };
+    let ping = frame(&PingRequest { sender: Some(sender), caller: None });
+    let answer = call(asks, cluster.addresses[node], "/sherd.v1.AdminService/Ping", ping).await;
+    let answer = answer.expect("a node that runs answers");
+    let reply = PingReply::decode(answer.body.slice(5..)).expect("a reply in one frame");
+    reply.sender.expect("a node names itself").wire
 }
 
 async fn until_balanced(balancer: &Balancer, node: usize) {

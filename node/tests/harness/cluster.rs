@@ -331,6 +331,11 @@ impl TestCluster {
         self.running[node] = Some(self.members[node].clone().start().await);
     }
 
+    /// Has a node that does not run started as another binary from here on.
+    pub(crate) fn replace_binary(&mut self, node: usize, binary: &Path) {
+        self.members[node] = self.members[node].clone().of_binary(binary);
+    }
+
     /// Takes up a node that was started from its [`Self::member`].
     pub(crate) fn take_up(&mut self, node: usize, running: Node) {
         assert!(self.running[node].is_none(), "{} runs", name(node));

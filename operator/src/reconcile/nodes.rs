@@ -17,7 +17,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use sherd_core::id::ClusterId;
 use sherd_proto::convert::http_call::{reply_from_wire, request_to_wire};
-use sherd_proto::limits::WIRE_VERSION;
+use sherd_proto::sender::{VersionRule, check, sender};
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::{Sender, StatusReply, StatusRequest};
 use sherd_trust::{Authority, AuthorityKeyDigest, Role};
@@ -161,10 +161,12 @@ async fn send(channel: Channel, cluster: ClusterId, call: StoreCall) -> Result<S
         request = request.header(name, value);
     }
     let request = request.body(body).map_err(|error| error.to_string())?;
-    let request = request_to_wire(sender(cluster), service, request).map_err(|error| error.to_string())?;
+    let request =
+        request_to_wire(sender(cluster, None), service, request).map_err(|error| error.to_string())?;
     let mut client = AdminServiceClient::new(channel).max_decoding_message_size(limits::CALL_BYTES_MAX);
-    let reply = client.call(request).await.map_err(|status| refused(&status))?;
-    let reply = reply_from_wire(reply.into_inner()).map_err(|error| error.to_string())?;
+    let mut reply = client.call(request).await.map_err(|status| refused(&status))?.into_inner();
+    check_answer(reply.sender.take(), cluster)?;
+    let reply = reply_from_wire(reply).map_err(|error| error.to_string())?;
     Ok(StoreAnswer { status: reply.status().as_u16(), body: reply.into_body() })
 }
 
@@ -195,8 +197,16 @@ async fn ask(connector: TlsConnector, question: NodeQuestion) -> Result<StatusRe
     let channel = endpoint().connect_with_connector(connect).await.map_err(|error| causes(&error))?;
     let mut client =
         AdminServiceClient::new(channel).max_decoding_message_size(limits::NODE_ANSWER_BYTES_MAX);
-    let reply = client.status(StatusRequest { sender: Some(sender(cluster)) }).await;
-    reply.map(tonic::Response::into_inner).map_err(|status| refused(&status))
+    let reply = client.status(StatusRequest { sender: Some(sender(cluster, None)) }).await;
+    let reply = reply.map_err(|status| refused(&status))?.into_inner();
+    check_answer(reply.sender.clone(), cluster)?;
+    Ok(reply)
+}
+
+/// Checks who sends an answer. Nodes of any version answer operators of any version.
+fn check_answer(sender: Option<Sender>, cluster: ClusterId) -> Result<(), String> {
+    let checked = check(sender, cluster, VersionRule::Admins);
+    checked.map(drop).map_err(|refusal| format!("its answer: {refusal}"))
 }
 
 fn server_name(pod: &str, cluster: ClusterId) -> Result<ServerName<'static>, String> {
@@ -215,10 +225,6 @@ async fn dial(
 
 fn endpoint() -> Endpoint {
     Endpoint::from_static("http://node.sherd").connect_timeout(limits::NODE_ANSWER_TIME_MAX)
-}
-
-fn sender(cluster: ClusterId) -> Sender {
-    Sender { wire: WIRE_VERSION, cluster: cluster.0.to_vec().into(), epoch: 0 }
 }
 
 fn refused(status: &tonic::Status) -> String {

@@ -11,7 +11,7 @@ use sherd_core::id::ClusterId;
 use sherd_proto::convert::ConvertError;
 use sherd_proto::convert::http_call::{HttpService, reply_from_wire, request_to_wire};
 use sherd_proto::limits::MESSAGE_BYTES_MAX;
-use sherd_proto::sender::sender;
+use sherd_proto::sender::{VersionRule, check, sender};
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::{StatusReply, StatusRequest};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -31,7 +31,10 @@ where
     let channel = over(stream).await?;
     let mut client = AdminServiceClient::new(channel).max_decoding_message_size(MESSAGE_BYTES_MAX);
     let reply = client.status(StatusRequest { sender: Some(sender(cluster, None)) }).await;
-    reply.map(tonic::Response::into_inner).map_err(|status| words(&status))
+    let reply = reply.map_err(|status| words(&status))?.into_inner();
+    check(reply.sender.clone(), cluster, VersionRule::Admins)
+        .map_err(|refusal| format!("its answer: {refusal}"))?;
+    Ok(reply)
 }
 
 /// Sends HTTP requests to a node, which answers them as the root user's.
@@ -77,7 +80,10 @@ impl RequestClient {
     ) -> Result<Response<Bytes>, RequestError> {
         let request = request_to_wire(sender(self.cluster, None), service, request)?;
         let reply = self.client.call(request).await.map_err(|status| RequestError::Call(words(&status)))?;
-        Ok(reply_from_wire(reply.into_inner())?)
+        let mut reply = reply.into_inner();
+        check(reply.sender.take(), self.cluster, VersionRule::Admins)
+            .map_err(|refusal| RequestError::Call(format!("its answer: {refusal}")))?;
+        Ok(reply_from_wire(reply)?)
     }
 }
 

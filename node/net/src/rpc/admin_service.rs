@@ -16,7 +16,7 @@ use sherd_core::topology::formation::FormAnswer;
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::admin::volume_ids_to_wire;
 use sherd_proto::convert::http_call::reply_to_wire;
-use sherd_proto::limits::WIRE_VERSION;
+use sherd_proto::sender::{VersionRule, sender};
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
     CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, ForgetIamReply, ForgetIamRequest,
@@ -27,7 +27,7 @@ use tonic::service::Routes;
 
 use super::error;
 use super::requests::RequestSlot;
-use crate::tls::{ConnectedPeer, PeerIdentity};
+use crate::tls::{ConnectedPeer, PeerIdentity, Role};
 use sherd_store::cluster::formation::FormationAnswers;
 use sherd_store::cluster::membership::Membership;
 
@@ -78,13 +78,18 @@ impl AdminRpc {
         routes.add_service(AdminServiceServer::new(self))
     }
 
-    fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
-        error::check_sender(sender, self.cluster)
+    /// Checks a sender by the role in the certificate of its connection: operators and admins may be of any
+    /// version.
+    fn check(&self, sender: Option<Sender>, by: &PeerIdentity) -> Result<(), Status> {
+        let rule = match by.role {
+            Role::Node => VersionRule::Nodes,
+            Role::Operator | Role::Admin => VersionRule::Admins,
+        };
+        error::check_sender(sender, self.cluster, rule)
     }
 
     fn sender(&self) -> Sender {
-        let epoch = self.formation.topology().map_or(0, |topology| topology.epoch().0);
-        Sender { wire: WIRE_VERSION, cluster: Bytes::copy_from_slice(&self.cluster.0), epoch }
+        sender(self.cluster, self.formation.topology().map(|topology| topology.epoch()))
     }
 
     fn order(
@@ -94,7 +99,7 @@ impl AdminRpc {
         what: &'static str,
         follow: impl FnOnce(VolumeId) -> Result<(), String>,
     ) -> Result<Response<OrderReply>, Status> {
-        self.check(order.sender.clone())?;
+        self.check(order.sender.clone(), by)?;
         let volume = VolumeId::from_wire(order.volume.clone())
             .map_err(|_| Status::invalid_argument("volume: not 16 bytes"))?;
         let refused = follow(volume).err().unwrap_or_default();
@@ -125,9 +130,9 @@ impl AdminService for AdminRpc {
     async fn ping(&self, request: Request<PingRequest>) -> Result<Response<PingReply>, Status> {
         let by = caller(&request)?;
         let PingRequest { sender, caller } = request.into_inner();
-        self.check(sender)?;
+        self.check(sender, &by)?;
         if let Some(caller) = caller {
-            if by.role != crate::tls::Role::Node || by.name != caller.name {
+            if by.role != Role::Node || by.name != caller.name {
                 let (name, called) = (&by.name, &caller.name);
                 let what = format!(
                     "the certificate is of {} {name}, and the caller says it is node {called}",
@@ -140,20 +145,22 @@ impl AdminService for AdminRpc {
         }
         let mut node = NodeReport::clone(&self.membership.own_report());
         // A proof is for those that have the secret themselves.
-        if by.role != crate::tls::Role::Node {
+        if by.role != Role::Node {
             node.credentials_proof = None;
         }
         Ok(Response::new(PingReply { sender: Some(self.sender()), node: Some(node.to_wire()) }))
     }
 
     async fn topology(&self, request: Request<TopologyRequest>) -> Result<Response<TopologyReply>, Status> {
-        self.check(request.into_inner().sender)?;
+        let by = caller(&request)?;
+        self.check(request.into_inner().sender, &by)?;
         let topology = self.formation.topology().map(|topology| json_of(&topology));
         Ok(Response::new(TopologyReply { sender: Some(self.sender()), topology }))
     }
 
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
-        self.check(request.into_inner().sender)?;
+        let by = caller(&request)?;
+        self.check(request.into_inner().sender, &by)?;
         Ok(Response::new(StatusReply { sender: Some(self.sender()), ..self.desk.status() }))
     }
 
@@ -172,7 +179,7 @@ impl AdminService for AdminRpc {
     async fn form(&self, request: Request<FormRequest>) -> Result<Response<FormReply>, Status> {
         let by = caller(&request)?;
         let FormRequest { sender, maker, attempt } = request.into_inner();
-        self.check(sender)?;
+        self.check(sender, &by)?;
         if by.name != self.maker {
             let what = format!("{} makes no attempts to form the cluster: {} does", by.name, self.maker);
             return Err(Status::permission_denied(what));
@@ -196,8 +203,9 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<ForgetBucketRequest>,
     ) -> Result<Response<ForgetBucketReply>, Status> {
+        let by = caller(&request)?;
         let ForgetBucketRequest { sender, bucket } = request.into_inner();
-        self.check(sender)?;
+        self.check(sender, &by)?;
         let bucket = ObjectKey::new(bucket).map_err(|error| Status::invalid_argument(error.to_string()))?;
         self.desk.forget_bucket(&bucket);
         Ok(Response::new(ForgetBucketReply {}))
@@ -207,7 +215,8 @@ impl AdminService for AdminRpc {
         &self,
         request: Request<ForgetIamRequest>,
     ) -> Result<Response<ForgetIamReply>, Status> {
-        self.check(request.into_inner().sender)?;
+        let by = caller(&request)?;
+        self.check(request.into_inner().sender, &by)?;
         self.desk.forget_iam();
         Ok(Response::new(ForgetIamReply {}))
     }
@@ -215,7 +224,7 @@ impl AdminService for AdminRpc {
     async fn call(&self, request: Request<CallRequest>) -> Result<Response<CallReply>, Status> {
         let peer = connected(&request)?;
         let mut call = request.into_inner();
-        self.check(call.sender.take())?;
+        self.check(call.sender.take(), peer.identity())?;
         let reply = self.requests.answer(call, peer).await?;
         let reply = reply_to_wire(self.sender(), reply).map_err(|error| {
             Status::resource_exhausted(format!("the answer is too long for a call: {error}"))

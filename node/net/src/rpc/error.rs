@@ -9,7 +9,7 @@ use sherd_core::id::ClusterId;
 use sherd_core::message::Error;
 use sherd_proto::convert::value::other_life;
 use sherd_proto::convert::{ConvertError, Wire};
-use sherd_proto::sender::{self, SenderRefusal};
+use sherd_proto::sender::{self, SenderRefusal, VersionRule};
 use sherd_proto::v1::{Failure, Sender};
 
 use super::failure::CallFailure;
@@ -37,12 +37,16 @@ pub(super) fn invalid(error: &ConvertError) -> Status {
     Status::invalid_argument(error.to_string())
 }
 
-/// Checks that a sender is of this cluster and has these messages.
+/// Checks that a sender is of this cluster and has a version of the messages that the rule takes.
 ///
 /// # Errors
 /// A status that names both sides.
-pub(super) fn check_sender(sender: Option<Sender>, cluster: ClusterId) -> Result<(), Status> {
-    sender::check(sender, cluster).map(drop).map_err(|error| refusal(&error))
+pub(super) fn check_sender(
+    sender: Option<Sender>,
+    cluster: ClusterId,
+    rule: VersionRule,
+) -> Result<(), Status> {
+    sender::check(sender, cluster, rule).map(drop).map_err(|error| refusal(&error))
 }
 
 fn refusal(refusal: &SenderRefusal) -> Status {

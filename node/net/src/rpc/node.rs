@@ -17,6 +17,7 @@ use sherd_core::id::{ClusterId, Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::Wire;
 use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::sender::VersionRule;
 use sherd_proto::v1::{Addressed, Sender};
 
 use super::error;
@@ -117,12 +118,12 @@ impl RpcNode {
         &self.slow
     }
 
-    /// Checks that a sender is of this cluster and speaks this version of the messages.
+    /// Checks that a node is of this cluster and has a version of the messages that this one takes.
     ///
     /// # Errors
     /// A status that names what differs.
     pub(super) fn check(&self, sender: Option<Sender>) -> Result<(), Status> {
-        error::check_sender(sender, self.cluster)
+        error::check_sender(sender, self.cluster, VersionRule::Nodes)
     }
 
     /// Counts bytes that are held for a peer's call to one of this node's volumes, until the share is

@@ -7,8 +7,8 @@ use sherd_core::id::ClusterId;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
     CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, ForgetIamReply, ForgetIamRequest,
-    FormReply, FormRequest, OrderReply, PingReply, PingRequest, StatusReply, StatusRequest, TopologyReply,
-    TopologyRequest, VolumeOrder,
+    FormReply, FormRequest, OrderReply, PingReply, PingRequest, Sender, StatusReply, StatusRequest,
+    TopologyReply, TopologyRequest, VolumeOrder,
 };
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, PeerIdentity, Role};
@@ -33,7 +33,9 @@ impl AdminService for AnsweringNode {
         let sender = request.get_ref().sender.as_ref().expect("every request has one");
         assert_eq!(sender.cluster[..], CLUSTER.0[..]);
         let node = peer.dns_name();
-        Ok(Response::new(StatusReply { node, ..StatusReply::default() }))
+        // A node of a later release, with a version of the messages of its own.
+        let sender = Some(Sender { wire: sender.wire + 7, ..sender.clone() });
+        Ok(Response::new(StatusReply { sender, node, ..StatusReply::default() }))
     }
 
     async fn ping(&self, _: Request<PingRequest>) -> Result<Response<PingReply>, Status> {

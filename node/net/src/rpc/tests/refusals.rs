@@ -24,9 +24,25 @@ async fn another_cluster_is_refused_by_name() {
     let refused =
         reason(put(&pair, Sender { wire: WIRE_VERSION, cluster: cluster([8; 16]), epoch: 1 }, 10).await);
     assert!(refused.contains("cluster"), "{refused}");
-    let old = Sender { wire: WIRE_VERSION + 1, cluster: cluster(CLUSTER.0), epoch: 1 };
-    let refused = reason(put(&pair, old, 10).await);
-    assert!(refused.contains("version"), "{refused}");
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_wire_version_that_is_not_next_to_ones_own_is_refused_by_name() {
+    let pair = Pair::new().await;
+    let of_version = |wire| Sender { wire, cluster: cluster(CLUSTER.0), epoch: 1 };
+    for wire in [0, WIRE_VERSION + 2] {
+        let refused = reason(put(&pair, of_version(wire), 10).await);
+        assert!(
+            refused.contains(&format!("wire version {wire}, and this node has {WIRE_VERSION}")),
+            "{refused}"
+        );
+    }
+    // The next version's request is read, and lacks a field.
+    for wire in [WIRE_VERSION, WIRE_VERSION + 1] {
+        let refused = reason(put(&pair, of_version(wire), 10).await);
+        assert!(refused.contains("to: missing"), "{refused}");
+    }
     pair.close().await;
 }
 
@@ -64,12 +80,13 @@ fn cluster(id: [u8; 16]) -> Bytes {
     Bytes::copy_from_slice(&id)
 }
 
-/// Puts a shard as a client without limits would.
+/// Puts a shard as a client without limits would, of a volume that it does not name.
 async fn put(pair: &Pair, sender: Sender, bytes: usize) -> Result<(), sherd_core::message::Error> {
     let request = PutShard { sender: Some(sender), payload: body(1, bytes), ..PutShard::default() };
     let mut client = pair.link.bytes_for_tests().expect("it is connected");
-    match client.put(request).await {
-        Ok(reply) => panic!("it is answered: {reply:?}"),
-        Err(status) => Err(sherd_core::message::Error::Unreachable { reason: format!("{status:?}") }),
-    }
+    let reason = match client.put(request).await {
+        Ok(reply) => format!("{:?}", reply.into_inner()),
+        Err(status) => format!("{status:?}"),
+    };
+    Err(sherd_core::message::Error::Unreachable { reason })
 }
