@@ -1,17 +1,19 @@
 //! The operator's metrics, in Prometheus' text format. Labels are namespaces, clusters and fixed sets;
 //! the series of a cluster that is gone are removed.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use parking_lot::Mutex;
 use prometheus::{
     Encoder as _, HistogramOpts, HistogramVec, IntCounterVec, IntGauge, IntGaugeVec, Opts, Registry,
     TextEncoder,
 };
 
-use crate::api::ConditionType;
+use crate::api::{ClusterStatus, ConditionType};
+
+/// The reason that is shown of each condition of a cluster.
+type ShownReasons = BTreeMap<String, String>;
 
 /// The operator's metrics.
 #[derive(Clone, Debug)]
@@ -22,13 +24,59 @@ pub struct Metrics {
     errors: IntCounterVec,
     active: IntGauge,
     leader: IntGauge,
+    of_clusters: ClusterGauges,
+    clusters: Arc<Mutex<BTreeMap<(String, String), ShownReasons>>>,
+}
+
+/// The gauges of each cluster.
+#[derive(Clone, Debug)]
+struct ClusterGauges {
     conditions: IntGaugeVec,
+    reasons: IntGaugeVec,
+    pods: IntGaugeVec,
     expiry: IntGaugeVec,
-    clusters: Arc<Mutex<BTreeSet<(String, String)>>>,
+    authority_expiry: IntGaugeVec,
+}
+
+impl ClusterGauges {
+    fn declare(
+        gauges: &impl Fn(&'static str, &'static str, &[&str]) -> Result<IntGaugeVec, prometheus::Error>,
+    ) -> Result<Self, prometheus::Error> {
+        Ok(Self {
+            conditions: gauges(
+                "sherd_operator_condition",
+                "A condition: 1 True, 0 False, -1 Unknown.",
+                &["namespace", "cluster", "condition"],
+            )?,
+            reasons: gauges(
+                "sherd_operator_condition_reason",
+                "Always 1; the reason that a condition has. A reason that it had is not shown.",
+                &["namespace", "cluster", "condition", "reason"],
+            )?,
+            pods: gauges(
+                "sherd_operator_rollout_pods",
+                "Pods by what they run: the template that is asked for (updated), or an older one.",
+                &["namespace", "cluster", "state"],
+            )?,
+            expiry: gauges(
+                "sherd_operator_certificate_expiry_timestamp_seconds",
+                "When the first of a cluster's node certificates ends, since the Unix epoch.",
+                &["namespace", "cluster"],
+            )?,
+            authority_expiry: gauges(
+                "sherd_operator_ca_expiry_timestamp_seconds",
+                "When the CA that issues a cluster's node certificates ends, since the Unix epoch.",
+                &["namespace", "cluster"],
+            )?,
+        })
+    }
 }
 
 /// The kinds that are reconciled.
 const CONTROLLERS: [&str; 3] = ["storagecluster", "bucket", "bucketuser"];
+/// The states of a cluster's pods in a rollout.
+const UPDATED: &str = "updated";
+const OLDER: &str = "older";
 
 impl Metrics {
     /// Declares every metric.
@@ -36,50 +84,46 @@ impl Metrics {
     /// # Errors
     /// A name that is declared twice: a defect.
     pub fn new() -> Result<Self, prometheus::Error> {
-        let cluster = ["namespace", "cluster"];
+        let registry = Registry::new();
+        let gauges = |name, help, labels: &[&str]| {
+            let gauges = IntGaugeVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(gauges.clone())).map(|()| gauges)
+        };
+        let counters = |name, help, labels: &[&str]| {
+            let counters = IntCounterVec::new(Opts::new(name, help), labels)?;
+            registry.register(Box::new(counters.clone())).map(|()| counters)
+        };
+        let gauge = |name, help| {
+            let gauge = IntGauge::new(name, help)?;
+            registry.register(Box::new(gauge.clone())).map(|()| gauge)
+        };
+        let durations = HistogramVec::new(
+            HistogramOpts::new("sherd_operator_reconcile_duration_seconds", "How long reconciles took.")
+                .buckets(vec![0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]),
+            &["controller"],
+        )?;
+        registry.register(Box::new(durations.clone()))?;
+        let build =
+            gauges("sherd_operator_build_info", "Always 1; the version of the operator.", &["version"])?;
+        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
         let metrics = Self {
-            registry: Registry::new(),
-            reconciles: IntCounterVec::new(
-                Opts::new("sherd_operator_reconcile_total", "Reconciles that ended."),
+            reconciles: counters(
+                "sherd_operator_reconcile_total",
+                "Reconciles that ended.",
                 &["controller", "result"],
             )?,
-            durations: HistogramVec::new(
-                HistogramOpts::new("sherd_operator_reconcile_duration_seconds", "How long reconciles took.")
-                    .buckets(vec![0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0]),
-                &["controller"],
-            )?,
-            errors: IntCounterVec::new(
-                Opts::new("sherd_operator_errors_total", "Reconciles that failed, by what failed."),
+            durations,
+            errors: counters(
+                "sherd_operator_errors_total",
+                "Reconciles that failed, by what failed.",
                 &["controller", "category"],
             )?,
-            active: IntGauge::new("sherd_operator_active_reconciles", "Reconciles under way.")?,
-            leader: IntGauge::new("sherd_operator_leader", "1 while this operator leads.")?,
-            conditions: IntGaugeVec::new(
-                Opts::new("sherd_operator_condition", "A condition: 1 True, 0 False, -1 Unknown."),
-                &["namespace", "cluster", "condition"],
-            )?,
-            expiry: IntGaugeVec::new(
-                Opts::new(
-                    "sherd_operator_certificate_expiry_timestamp_seconds",
-                    "When the first of a cluster's node certificates ends, since the Unix epoch.",
-                ),
-                &cluster,
-            )?,
+            active: gauge("sherd_operator_active_reconciles", "Reconciles under way.")?,
+            leader: gauge("sherd_operator_leader", "1 while this operator leads.")?,
+            of_clusters: ClusterGauges::declare(&gauges)?,
             clusters: Arc::default(),
+            registry: registry.clone(),
         };
-        let build = IntGaugeVec::new(
-            Opts::new("sherd_operator_build_info", "Always 1; the version of the operator."),
-            &["version"],
-        )?;
-        build.with_label_values(&[env!("CARGO_PKG_VERSION")]).set(1);
-        metrics.registry.register(Box::new(build))?;
-        metrics.registry.register(Box::new(metrics.reconciles.clone()))?;
-        metrics.registry.register(Box::new(metrics.durations.clone()))?;
-        metrics.registry.register(Box::new(metrics.errors.clone()))?;
-        metrics.registry.register(Box::new(metrics.active.clone()))?;
-        metrics.registry.register(Box::new(metrics.leader.clone()))?;
-        metrics.registry.register(Box::new(metrics.conditions.clone()))?;
-        metrics.registry.register(Box::new(metrics.expiry.clone()))?;
         for controller in CONTROLLERS {
             for result in ["ok", "error"] {
                 metrics.reconciles.with_label_values(&[controller, result]).reset();
@@ -109,34 +153,59 @@ impl Metrics {
         self.leader.set(i64::from(leads));
     }
 
-    /// Shows the conditions of a cluster.
-    pub fn conditions(&self, namespace: &str, cluster: &str, conditions: &[Condition]) {
-        self.clusters.lock().insert((namespace.to_owned(), cluster.to_owned()));
-        for condition in conditions {
+    /// Shows the status of a cluster: its conditions with their reasons, and which template its pods run.
+    pub fn report(&self, namespace: &str, cluster: &str, status: &ClusterStatus) {
+        let mut clusters = self.clusters.lock();
+        let shown = clusters.entry((namespace.to_owned(), cluster.to_owned())).or_default();
+        for condition in &status.conditions {
             let value = match condition.status.as_str() {
                 "True" => 1,
                 "False" => 0,
                 _ => -1,
             };
-            self.conditions.with_label_values(&[namespace, cluster, condition.type_.as_str()]).set(value);
+            let (name, reason) = (condition.type_.as_str(), condition.reason.as_str());
+            self.of_clusters.conditions.with_label_values(&[namespace, cluster, name]).set(value);
+            self.of_clusters.reasons.with_label_values(&[namespace, cluster, name, reason]).set(1);
+            if let Some(last) = shown.insert(name.to_owned(), reason.to_owned())
+                && last != reason
+            {
+                remove(&self.of_clusters.reasons, &[namespace, cluster, name, &last]);
+            }
+        }
+        if let Some(rollout) = &status.rollout {
+            let older = rollout.pods.saturating_sub(rollout.updated);
+            for (state, count) in [(UPDATED, rollout.updated), (OLDER, older)] {
+                self.of_clusters.pods.with_label_values(&[namespace, cluster, state]).set(i64::from(count));
+            }
         }
     }
 
     /// Shows when the first certificate of a cluster ends.
     pub fn certificate_expiry(&self, namespace: &str, cluster: &str, seconds: i64) {
-        self.expiry.with_label_values(&[namespace, cluster]).set(seconds);
+        self.of_clusters.expiry.with_label_values(&[namespace, cluster]).set(seconds);
+    }
+
+    /// Shows when the CA of a cluster ends.
+    pub fn authority_expiry(&self, namespace: &str, cluster: &str, seconds: i64) {
+        self.of_clusters.authority_expiry.with_label_values(&[namespace, cluster]).set(seconds);
     }
 
     /// Removes the series of clusters that are gone.
     pub fn retain(&self, is_there: impl Fn(&str, &str) -> bool) {
-        self.clusters.lock().retain(|(namespace, cluster)| {
+        self.clusters.lock().retain(|(namespace, cluster), shown| {
             let stays = is_there(namespace, cluster);
             if !stays {
                 for condition in ConditionType::ALL {
-                    // A series that is not there need not be removed.
-                    let _ = self.conditions.remove_label_values(&[namespace, cluster, condition.as_str()]);
+                    remove(&self.of_clusters.conditions, &[namespace, cluster, condition.as_str()]);
                 }
-                let _ = self.expiry.remove_label_values(&[namespace, cluster]);
+                for (condition, reason) in shown {
+                    remove(&self.of_clusters.reasons, &[namespace, cluster, condition, reason]);
+                }
+                for state in [UPDATED, OLDER] {
+                    remove(&self.of_clusters.pods, &[namespace, cluster, state]);
+                }
+                remove(&self.of_clusters.expiry, &[namespace, cluster]);
+                remove(&self.of_clusters.authority_expiry, &[namespace, cluster]);
             }
             stays
         });
@@ -150,5 +219,55 @@ impl Metrics {
         let mut text = Vec::new();
         TextEncoder::new().encode(&self.registry.gather(), &mut text)?;
         Ok(text)
+    }
+}
+
+/// Removes a series, which need not be there.
+fn remove(gauges: &IntGaugeVec, labels: &[&str]) {
+    let _ = gauges.remove_label_values(labels);
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+    use k8s_openapi::jiff::Timestamp;
+
+    use super::*;
+    use crate::api::RolloutStatus;
+
+    fn status(reason: &str, updated: i32) -> ClusterStatus {
+        let condition = Condition {
+            type_: "Degraded".to_owned(),
+            status: "True".to_owned(),
+            reason: reason.to_owned(),
+            message: String::new(),
+            last_transition_time: Time(Timestamp::UNIX_EPOCH),
+            observed_generation: None,
+        };
+        let rollout = RolloutStatus { updated, pods: 4, ..RolloutStatus::default() };
+        ClusterStatus { conditions: vec![condition], rollout: Some(rollout), ..ClusterStatus::default() }
+    }
+
+    fn text(metrics: &Metrics) -> String {
+        String::from_utf8(metrics.text().expect("declared")).expect("text")
+    }
+
+    #[test]
+    fn a_condition_has_one_reason_and_a_cluster_that_is_gone_no_series() {
+        let metrics = Metrics::new().expect("declared once");
+        metrics.report("storage", "demo", &status("NodeDown", 1));
+        metrics.report("storage", "demo", &status("Healing", 3));
+        metrics.certificate_expiry("storage", "demo", 7);
+        metrics.authority_expiry("storage", "demo", 8);
+        let shown = text(&metrics);
+        let labels = "cluster=\"demo\",condition=\"Degraded\",namespace=\"storage\"";
+        assert!(shown.contains(&format!("sherd_operator_condition{{{labels}}} 1")), "{shown}");
+        assert!(shown.contains(&format!("sherd_operator_condition_reason{{{labels},reason=\"Healing\"}} 1")));
+        assert!(!shown.contains("NodeDown"), "{shown}");
+        let pods = "sherd_operator_rollout_pods{cluster=\"demo\",namespace=\"storage\",state";
+        assert!(shown.contains(&format!("{pods}=\"updated\"}} 3")), "{shown}");
+        assert!(shown.contains(&format!("{pods}=\"older\"}} 1")), "{shown}");
+        metrics.retain(|_, _| false);
+        assert!(!text(&metrics).contains("demo"));
     }
 }

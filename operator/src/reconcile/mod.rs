@@ -162,6 +162,9 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     if let Some(expiry) = attempt.first_expiry_s {
         context.metrics.certificate_expiry(&names.namespace, &names.cluster, expiry);
     }
+    if let Some(authority) = &attempt.authority {
+        context.metrics.authority_expiry(&names.namespace, &names.cluster, authority.not_after_s());
+    }
     let judged = status::judge(&Evidence {
         cluster,
         outcome: attempt.outcome.clone(),
@@ -174,7 +177,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         image: attempt.image,
         now: timestamp,
     });
-    context.metrics.conditions(&names.namespace, &names.cluster, &judged.conditions);
+    context.metrics.report(&names.namespace, &names.cluster, &judged);
     publish_status(context, cluster, &judged).await?;
     if let (Outcome::Applied, Some(plan)) = (&attempt.outcome, &plan) {
         take_step(context, &names, cluster, plan).await?;
@@ -333,11 +336,7 @@ pub async fn report_unobserved(
     error: &ReconcileError,
 ) -> Result<(), ReconcileError> {
     let judged = status::unobserved(cluster, &error.to_string(), (context.now)());
-    context.metrics.conditions(
-        &cluster.namespace().unwrap_or_default(),
-        &cluster.name_any(),
-        &judged.conditions,
-    );
+    context.metrics.report(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), &judged);
     publish_status(context, cluster, &judged).await?;
     Ok(())
 }

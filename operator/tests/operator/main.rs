@@ -9,6 +9,7 @@ mod definition;
 mod plan;
 mod build_golden;
 mod status;
+mod monitoring;
 mod rollout;
 mod scripted_api;
 mod scripted_store;
