@@ -51,6 +51,10 @@ pub const NEW_AUTHORITY_ANNOTATION: &str = "sherd.dev/new-ca";
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 /// The label of pods that scrape nodes, in any namespace: a person sets it.
 pub const SCRAPER_LABEL: &str = "sherd.dev/scraper";
+/// Label of hosts: the host's name.
+pub const HOST_LABEL: &str = "kubernetes.io/hostname";
+/// Label of hosts: the architecture of their processors.
+pub const ARCHITECTURE_LABEL: &str = "kubernetes.io/arch";
 /// The label of everything that the operator makes.
 pub const MANAGED_BY_LABEL: &str = "app.kubernetes.io/managed-by";
 /// Its value.

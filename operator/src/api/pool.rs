@@ -27,7 +27,7 @@ pub struct Pool {
     /// The pool's name, part of its pods' names.
     #[schemars(length(min = 1, max = 16), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Nodes, each a pod on a host of its own.
+    /// Nodes, each a pod on a host of its own, unless allowSharedHosts is set.
     #[schemars(range(min = 1, max = 64))]
     pub nodes: i32,
     /// Volumes of each node, each a claim of its own.
@@ -49,13 +49,19 @@ pub struct Pool {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tolerations: Vec<Toleration>,
-    /// Affinity of the pods, beside the required spread over hosts.
+    /// Affinity of the pods, beside what the operator requires: a host of its own for each pod, of an
+    /// architecture of the image.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub affinity: Option<Affinity>,
-    /// Spread of the pods. Absent: at most one pod of the pool on a host, required.
+    /// Spread of the pods over zones, beside a host of its own for each. Where labelSelector is absent, the
+    /// pool's pods are counted.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub topology_spread_constraints: Vec<TopologySpreadConstraint>,
+    /// Whether a host may run several pods of the pool. Its loss then takes all of them, which may be more
+    /// than a set can lose.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub allow_shared_hosts: bool,
     /// Priority class of the pods.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub priority_class_name: Option<String>,

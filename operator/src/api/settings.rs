@@ -39,6 +39,11 @@ pub struct Image {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8))]
     pub pull_secrets: Vec<PullSecret>,
+    /// Architectures of processors that the image has programs for, as hosts are labelled with in
+    /// kubernetes.io/arch; absent: amd64. Pods run on hosts of these alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]+$")))]
+    pub architectures: Vec<String>,
 }
 
 /// When an image is pulled.

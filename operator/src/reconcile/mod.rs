@@ -25,6 +25,7 @@ pub mod cache;
 pub mod children;
 pub mod observe;
 pub mod validate;
+pub mod remarks;
 pub mod image;
 pub mod plan;
 pub mod recovery;
@@ -62,6 +63,7 @@ use image::ImageName;
 use observe::{ObjectReader, ObservedCluster};
 use plan::{AuthorityPlan, Blockage, BlockedPart, plan};
 use recovery::RememberedSecrets;
+use remarks::Remark;
 use revision::AskedTemplate;
 use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
@@ -104,7 +106,7 @@ impl std::fmt::Debug for Context {
 
 struct ReconcileAttempt<'a> {
     outcome: Outcome,
-    warnings: Vec<String>,
+    remarks: Vec<Remark>,
     /// The cluster, where it is valid: its budget is judged, also where nothing else may change.
     valid: Option<ValidCluster<'a>>,
     /// The pods' template, where the children were applied.
@@ -169,7 +171,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         cluster,
         outcome: attempt.outcome.clone(),
         rollout: plan.as_ref(),
-        warnings: &attempt.warnings,
+        remarks: &attempt.remarks,
         observed: &observed,
         answers: &answers,
         authority: attempt.authority.as_deref(),
@@ -278,9 +280,9 @@ async fn change<'a>(
     observed: &ObservedCluster,
     now: Duration,
 ) -> ReconcileAttempt<'a> {
-    let idle = |outcome, warnings| ReconcileAttempt {
+    let idle = |outcome, remarks| ReconcileAttempt {
         outcome,
-        warnings,
+        remarks,
         valid: None,
         template: None,
         authority: known_authority(observed),
@@ -300,15 +302,15 @@ async fn change<'a>(
         // A fault that a person must mend is reported while nothing is changed, too.
         let planned = plan(&valid, observed, &context.default_image);
         let outcome = planned.map_or_else(Outcome::Blocked, |_| Outcome::PausedBySpec);
-        let attempt = idle(outcome, valid.warnings().to_vec());
+        let attempt = idle(outcome, valid.remarks().to_vec());
         return ReconcileAttempt { valid: Some(valid), ..attempt };
     }
-    let warnings = valid.warnings().to_vec();
+    let remarks = valid.remarks().to_vec();
     let attempt = match execute(context, &valid, observed, now).await {
-        Ok(Ok(applied)) => ReconcileAttempt { warnings, ..applied },
-        Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), warnings),
+        Ok(Ok(applied)) => ReconcileAttempt { remarks, ..applied },
+        Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), remarks),
         Err(error) => {
-            let attempt = idle(Outcome::of_failure(&error), warnings);
+            let attempt = idle(Outcome::of_failure(&error), remarks);
             ReconcileAttempt { failure: Some(error), ..attempt }
         }
     };
@@ -397,7 +399,7 @@ async fn execute<'a>(
     let failure = (!failures.is_empty()).then_some(ReconcileError::Children(failures));
     Ok(Ok(ReconcileAttempt {
         outcome: failure.as_ref().map_or(Outcome::Applied, Outcome::of_failure),
-        warnings: vec![],
+        remarks: vec![],
         valid: None,
         template,
         authority: Some(authority),

@@ -6,9 +6,10 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
-use sherd_core::topology::{FormationWarning, GeometryRequest, PoolShape};
+use sherd_core::topology::{GeometryRequest, PoolShape};
 
 use super::image;
+use super::remarks::{Remark, remarks};
 use crate::api::{EnvironmentVariable, Erasure, Image, NodeSettings, Pool, StorageCluster, Upgrade, message};
 use crate::limits;
 use crate::names::Names;
@@ -21,7 +22,7 @@ pub struct ValidCluster<'a> {
     cluster: &'a StorageCluster,
     pool: &'a Pool,
     names: Names,
-    warnings: Vec<String>,
+    remarks: Vec<Remark>,
     sets: PoolSets,
     upgrade: UpgradeRules,
 }
@@ -52,9 +53,9 @@ impl<'a> ValidCluster<'a> {
         self.upgrade
     }
 
-    /// Returns the limits of the geometry, a sentence each.
-    pub fn warnings(&self) -> &[String] {
-        &self.warnings
+    /// Returns the limits of the geometry and of the settings, a sentence each.
+    pub fn remarks(&self) -> &[Remark] {
+        &self.remarks
     }
 }
 
@@ -83,7 +84,8 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
         };
         rule(!pool.extra_env.iter().any(is_reserved), message::ENVIRONMENT);
     }
-    if let Some(Image { repository, tag, digest, pull_policy: _, pull_secrets: _ }) = &cluster.spec.image {
+    if let Some(image) = &cluster.spec.image {
+        let Image { repository, tag, digest, pull_policy: _, pull_secrets: _, architectures: _ } = image;
         rule(repository.as_deref().is_none_or(image::is_repository), message::IMAGE_REPOSITORY);
         rule(tag.as_deref().is_none_or(image::is_tag), message::IMAGE_TAG);
         rule(digest.as_deref().is_none_or(image::is_digest), message::IMAGE_DIGEST);
@@ -97,14 +99,9 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
         return Err(vec![message::ONE_POOL.to_owned()]);
     };
     let (shape, sets) = shape_of(pool).map_err(|message| vec![message])?;
-    Ok(ValidCluster {
-        cluster,
-        pool,
-        names: Names::new(name, cluster.metadata.namespace.as_deref().unwrap_or_default()),
-        warnings: warnings(&shape, pool),
-        sets,
-        upgrade,
-    })
+    let names = Names::new(name, cluster.metadata.namespace.as_deref().unwrap_or_default());
+    let remarks = remarks(&names, pool, &shape, &sets);
+    Ok(ValidCluster { cluster, pool, names, remarks, sets, upgrade })
 }
 
 /// A name that begins names of services: a label of DNS that begins with a letter.
@@ -137,14 +134,6 @@ fn shape_of(pool: &Pool) -> Result<(PoolShape, PoolSets), String> {
             other => other.to_string(),
         }
     })
-}
-
-/// Says what an outage of a node, or of a volume, means for this geometry.
-fn warnings(shape: &PoolShape, pool: &Pool) -> Vec<String> {
-    let nodes = usize::try_from(pool.nodes).unwrap_or(0);
-    let concerns_outages =
-        |warning: &&FormationWarning| !matches!(warning, FormationWarning::NotTheDefault { .. });
-    shape.warnings(nodes).iter().filter(concerns_outages).map(ToString::to_string).collect()
 }
 
 fn upgrade_rules(settings: &Upgrade) -> Result<UpgradeRules, String> {

@@ -5,6 +5,7 @@
 //!   PoolSets     which volume of which node is in which erasure set; the function that nodes form with
 //!   PoolHealth   what the nodes' answers say of each node's volumes
 //!   PodState     what Kubernetes says of each pod
+//!   ZoneSpread   how much of a set the loss of a zone takes
 //!   plan         all of it, and the record of the last plan  -> the next step, the budget, the next record
 //! ```
 //!
@@ -17,6 +18,7 @@
 mod placement;
 mod health;
 mod planner;
+mod zones;
 
 pub use health::{NodeAnswers, NodeHealth, PoolHealth, VolumeHealth};
 pub use placement::PoolSets;
@@ -24,3 +26,4 @@ pub(crate) use planner::listed;
 pub use planner::{
     BlockedReason, Eviction, PodState, RolloutInput, RolloutPlan, RolloutStep, UpgradeRules, plan,
 };
+pub use zones::{ZoneLoss, ZoneSpread};

@@ -8,6 +8,7 @@ mod access_rules;
 mod definition;
 mod plan;
 mod build_golden;
+mod placement;
 mod status;
 mod monitoring;
 mod rollout;

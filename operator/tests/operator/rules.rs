@@ -3,7 +3,8 @@
 
 use kube::core::cel::{validate_cel, validate_cel_update};
 use serde_json::{Value, json};
-use sherd_operator::api::{StorageCluster, message};
+use sherd_operator::api::{Reason, StorageCluster, message};
+use sherd_operator::reconcile::remarks::Remark;
 use sherd_operator::reconcile::validate::validate;
 
 fn document() -> Value {
@@ -222,11 +223,12 @@ fn a_geometry_that_cannot_lose_a_node_is_accepted_with_a_warning() {
         pool["erasure"] = json!({"setSize": 4, "parity": 2});
     });
     let valid = validate(&cluster).expect("accepted");
-    let warnings = valid.warnings();
-    assert!(warnings.iter().any(|warning| warning.contains("one node down stops writes")), "{warnings:?}");
+    let (reason, message) = Remark::verdict(valid.remarks());
+    assert_eq!(reason, Reason::NotRedundant, "{message}");
+    assert!(message.contains("one node down stops writes"), "{message}");
     let cluster = with(|_| {});
     let valid = validate(&cluster).expect("accepted");
-    assert_eq!(valid.warnings(), Vec::<String>::new());
+    assert_eq!(Remark::verdict(valid.remarks()), (Reason::Valid, "no contradictions".to_owned()));
 }
 
 /// The examples, and the default of the cluster's chart, are accepted by both judges.
@@ -249,7 +251,7 @@ fn the_examples_are_accepted() {
     for cluster in examples.iter().chain([&chart]) {
         validate_cel(cluster).expect("accepted by CEL");
         let valid = validate(cluster).expect("accepted by the operator");
-        assert_eq!(valid.warnings(), Vec::<String>::new(), "an example can lose a node");
+        assert_eq!(valid.remarks(), [], "an example can lose a node");
     }
 }
 

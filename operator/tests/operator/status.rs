@@ -109,7 +109,7 @@ fn evidence<'a>(
         cluster,
         outcome: Outcome::Applied,
         rollout: None,
-        warnings: &[],
+        remarks: &[],
         observed,
         answers,
         authority: None,

@@ -9,6 +9,7 @@ mod secrets;
 mod certificates;
 mod network;
 mod config;
+mod place;
 mod workload;
 
 use k8s_openapi::api::apps::v1::StatefulSet;

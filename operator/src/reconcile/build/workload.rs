@@ -6,6 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::certificates::{self, OwnFiles};
 use super::parts::ChildParts;
+use super::place::place;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 use crate::reconcile::validate::ValidCluster;
 
@@ -101,40 +102,12 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
         "containers": [container(parts)],
         "volumes": volumes,
     });
-    place(parts, &mut spec);
+    place(parts, &selector(parts.valid), &mut spec);
     if !parts.plan.pull_secrets.is_empty() {
         let secrets: Vec<Value> = parts.plan.pull_secrets.iter().map(|name| json!({"name": name})).collect();
         spec["imagePullSecrets"] = json!(secrets);
     }
     json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec})
-}
-
-/// Which hosts pods run on: those that the user names, and never two pods of a pool on one.
-fn place(parts: &ChildParts<'_>, spec: &mut Value) {
-    let pool = parts.valid.pool();
-    let mut affinity = json!(pool.affinity.clone().unwrap_or_default());
-    if pool.topology_spread_constraints.is_empty() {
-        let apart = json!({"labelSelector": {"matchLabels": selector(parts.valid)}, "topologyKey": "kubernetes.io/hostname"});
-        let terms = &mut affinity["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"];
-        match terms.as_array_mut() {
-            Some(terms) => terms.push(apart),
-            None => *terms = json!([apart]),
-        }
-    } else {
-        spec["topologySpreadConstraints"] = json!(pool.topology_spread_constraints);
-    }
-    if affinity.as_object().is_some_and(|affinity| !affinity.is_empty()) {
-        spec["affinity"] = affinity;
-    }
-    if !pool.node_selector.is_empty() {
-        spec["nodeSelector"] = json!(pool.node_selector);
-    }
-    if !pool.tolerations.is_empty() {
-        spec["tolerations"] = json!(pool.tolerations);
-    }
-    if let Some(class) = &pool.priority_class_name {
-        spec["priorityClassName"] = json!(class);
-    }
 }
 
 fn container(parts: &ChildParts<'_>) -> Value {

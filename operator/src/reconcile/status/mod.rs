@@ -26,6 +26,7 @@ use super::image::ImageName;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
+use super::remarks::Remark;
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use crate::limits;
 use crate::names::Names;
@@ -65,8 +66,8 @@ pub struct Evidence<'a> {
     pub outcome: Outcome,
     /// The next step of the rollout, where the operator may take one.
     pub rollout: Option<&'a RolloutPlan>,
-    /// The limits of the geometry, a sentence each.
-    pub warnings: &'a [String],
+    /// The limits of the geometry and of the settings.
+    pub remarks: &'a [Remark],
     /// The objects that the API server has.
     pub observed: &'a ObservedCluster,
     /// The nodes' answers.
@@ -181,15 +182,12 @@ fn dated(verdict: &ConditionVerdict, cluster: &StorageCluster, now: Timestamp) -
 /// The verdicts on the specification and on the Secrets that it names.
 fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
     use ConditionType::{CertificatesReady, CredentialsReady, SpecValid};
-    let Evidence { cluster, outcome, warnings, observed, .. } = evidence;
-    let spec = match outcome {
-        Outcome::Invalid(messages) => {
-            ConditionVerdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
-        }
-        _ if warnings.is_empty() => {
-            ConditionVerdict::new(SpecValid, TRUE, Reason::Valid, "no contradictions")
-        }
-        _ => ConditionVerdict::new(SpecValid, TRUE, Reason::NotRedundant, warnings.join("; ")),
+    let Evidence { cluster, outcome, remarks, observed, .. } = evidence;
+    let spec = if let Outcome::Invalid(messages) = outcome {
+        ConditionVerdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
+    } else {
+        let (reason, message) = Remark::verdict(remarks);
+        ConditionVerdict::new(SpecValid, TRUE, reason, message)
     };
     let mut credentials = match &cluster.spec.credentials {
         Some(given) => ConditionVerdict::new(
