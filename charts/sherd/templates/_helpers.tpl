@@ -1,21 +1,29 @@
 {{/* Name of everything that the release owns. */}}
 {{- define "sherd.fullname" -}}
-{{- if contains "sherd" .Release.Name -}}
+{{- $name := .Values.nameOverride | default "sherd" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride -}}
+{{- else if contains $name .Release.Name -}}
 {{- printf "%s-operator" .Release.Name | trunc 52 | trimSuffix "-" -}}
 {{- else -}}
-{{- printf "%s-sherd-operator" .Release.Name | trunc 52 | trimSuffix "-" -}}
+{{- printf "%s-%s-operator" .Release.Name $name | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 {{- end }}
 
+{{/* The name is fixed: nodes' network policies let operators in by it. */}}
 {{- define "sherd.selector" -}}
 app.kubernetes.io/name: sherd-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
 {{- define "sherd.labels" -}}
+{{- with .Values.commonLabels }}
+{{- toYaml . }}
+{{ end -}}
 {{ include "sherd.selector" . }}
 app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: {{ .Values.nameOverride | default "sherd" }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 

@@ -1,5 +1,6 @@
-//! The chart's alerts: each has its severity, its section in the documentation and a fault that raises it in
-//! a test, and every metric that is used is documented. charts/check-rules runs those tests.
+//! The chart's alerts and dashboard: each alert has its severity, its section in the documentation and a
+//! fault that raises it in a test, and every metric that is used is documented. charts/check-rules runs those
+//! tests.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -23,6 +24,19 @@ fn rules() -> Vec<Value> {
     let file: Value = serde_saphyr::from_str(&text(RULES)).expect("the rules are YAML");
     let groups = file["groups"].as_array().expect("groups").clone();
     groups.iter().flat_map(|group| group["rules"].as_array().expect("rules").clone()).collect()
+}
+
+/// The expressions of the dashboard, each with its panel's title.
+fn queries() -> Vec<(String, String)> {
+    let dashboard: Value = serde_json::from_str(&text("charts/sherd/files/dashboard.json")).expect("JSON");
+    let panels = dashboard["panels"].as_array().expect("panels").clone();
+    let of_panel = |panel: &Value| {
+        let title = panel["title"].as_str().expect("a title").to_owned();
+        let targets = panel["targets"].as_array().cloned().unwrap_or_default();
+        let expressions = targets.iter().map(|target| target["expr"].as_str().expect("a query").to_owned());
+        expressions.map(|expression| (title.clone(), expression)).collect::<Vec<_>>()
+    };
+    panels.iter().flat_map(of_panel).collect()
 }
 
 /// Metrics in the first column of the tables of both pages.
@@ -72,10 +86,12 @@ fn every_alert_is_documented_and_raised_by_a_fault() {
 fn every_metric_that_is_used_is_documented() {
     let documented = documented();
     assert!(documented.len() > 60, "the tables of metrics were found");
-    for rule in rules() {
-        let used = used(rule["expr"].as_str().expect("an expression"));
+    let of_rule =
+        |rule: &Value| (rule["alert"].to_string(), rule["expr"].as_str().expect("an expression").to_owned());
+    for (name, expression) in rules().iter().map(of_rule).chain(queries()) {
+        let used = used(&expression);
         let unknown: Vec<&String> = used.difference(&documented).collect();
-        assert!(unknown.is_empty(), "{} uses {unknown:?}", rule["alert"]);
+        assert!(unknown.is_empty(), "{name} uses {unknown:?}");
     }
     for wrong in ["sherd_volume_byte", "rate(sherd_no_such_seconds_bucket[5m])"] {
         assert!(!used(wrong).is_subset(&documented), "{wrong}");
