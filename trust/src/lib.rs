@@ -1,5 +1,5 @@
 //! Certificates of a cluster: how their names are written (`name`), how they are read (`certificate`), and
-//! how a certificate authority makes them (`authority`).
+//! how a certificate authority makes them (`authority`); and the proof of root credentials (`proof`).
 //!
 //! Pure functions over PEM and DER: no file, no network, no clock. The node builds its TLS on this, and
 //! `sherd-node ca`, `dev --nodes` and the operator issue with it. A certificate has exactly one name,
@@ -9,7 +9,9 @@ pub mod authority;
 pub mod certificate;
 pub mod limits;
 pub mod name;
+pub mod proof;
 
 pub use authority::{Authority, AuthorityError, IssuedCertificate};
 pub use certificate::{AuthorityKeyDigest, CertificateFacts, UnreadableCertificate};
 pub use name::{InvalidIdentity, PeerIdentity, Role};
+pub use proof::credentials_proof;

@@ -167,8 +167,9 @@ pub struct NodeReport {
     pub config_digest: Option<Digest>,
     /// Fingerprints of the certificate authorities that it trusts: SHA-256 of the certificate.
     pub trusted_cas: Vec<Digest>,
-    /// Shows which root credentials it has to those that have the same: HMAC-SHA-256 under the secret.
-    pub credentials_proof: Option<Digest>,
+    /// Show which root credentials it accepts to those that have the same: HMAC-SHA-256 under the secret of
+    /// each pair, the first pair's first. Empty where they are not known.
+    pub credentials_proofs: Vec<Digest>,
     /// Of the topology that its volumes hold; `None` while they hold none.
     pub topology_digest: Option<Digest>,
     /// Whether it is stopping.
@@ -190,7 +191,7 @@ impl NodeReport {
             version: String::new(),
             config_digest: None,
             trusted_cas: Vec::new(),
-            credentials_proof: None,
+            credentials_proofs: Vec::new(),
             topology_digest: None,
             is_stopping: false,
             volumes: Vec::new(),

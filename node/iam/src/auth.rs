@@ -7,7 +7,7 @@
 //! The head is judged before the body is read, so a client that sends no more than a head is answered.
 //! The key is looked up again when the body is whole, as it may have been disabled in between.
 //!
-//! The key of root is that of the configuration. Every other one is looked up as requests of S3 do.
+//! The keys of root are those of the configuration. Every other one is looked up as requests of S3 do.
 
 use std::sync::Arc;
 
@@ -19,6 +19,7 @@ use sherd_s3::auth::Secret;
 use sherd_s3::auth::amz_date::AmzDate;
 use sherd_s3::auth::authorization::Authorization;
 use sherd_s3::auth::canonical::{CanonicalRequest, PathForm};
+use sherd_s3::auth::root_keys::RootKeys;
 use sherd_s3::auth::signing_key::SigningKey;
 use sherd_s3::protocol::query::Query;
 use sherd_store::iam::{Iam, KeyLookup, KeyView};
@@ -31,15 +32,6 @@ use super::limits::{LOOK_UPS_MAX, SKEW_MS_MAX, TURN_WAIT_MAX};
 
 /// The region of IAM.
 const IAM_REGION: &str = "us-east-1";
-
-/// The key pair of root.
-#[derive(Debug, Clone)]
-pub struct RootKey {
-    /// Its id.
-    pub access_key: String,
-    /// Its secret.
-    pub secret: Secret,
-}
 
 /// A caller that is proven.
 #[derive(Debug, Clone)]
@@ -68,8 +60,8 @@ impl Caller {
 /// Verifies requests.
 #[derive(Debug)]
 pub(crate) struct Verifier {
-    /// The key pair of root.
-    root: RootKey,
+    /// The key pairs of root.
+    root: RootKeys,
     /// The region of the cluster, which tools may sign for beside that of IAM.
     region: String,
     /// The keys of users.
@@ -149,7 +141,7 @@ impl<'a> JudgedHead<'a> {
 
 impl Verifier {
     /// A verifier of these keys.
-    pub(crate) fn new(root: RootKey, region: String, iam: Iam) -> Self {
+    pub(crate) fn new(root: RootKeys, region: String, iam: Iam) -> Self {
         Self { root, region, iam, look_ups: Semaphore::new(LOOK_UPS_MAX) }
     }
 
@@ -160,7 +152,7 @@ impl Verifier {
     /// The refusal.
     pub(crate) async fn judge_head<'a>(&self, head: &'a Parts, now_ms: u64) -> Result<JudgedHead<'a>, Fault> {
         let judged = JudgedHead::parse(head, &self.region, now_ms)?;
-        if judged.access_key() == self.root.access_key {
+        if self.root.get(judged.access_key()).is_some() {
             return Ok(judged);
         }
         // Only look-ups that read registers wait for each other.
@@ -181,8 +173,8 @@ impl Verifier {
     /// The refusal.
     pub(crate) async fn verify(&self, judged: JudgedHead<'_>, body: &[u8]) -> Result<Caller, Fault> {
         let (scope, access_key) = (&judged.authorization.credential, judged.access_key().to_owned());
-        let (caller, secret, view) = if access_key == self.root.access_key {
-            (Caller { access_key, ..Caller::root() }, self.root.secret.clone(), None)
+        let (caller, secret, view) = if let Some(root) = self.root.get(&access_key) {
+            (Caller { access_key, ..Caller::root() }, root.secret, None)
         } else {
             let view = self.look_up(&access_key).await?;
             let caller = Caller { identity: Arc::clone(&view.identity), access_key };

@@ -27,6 +27,5 @@ mod fault;
 pub mod form;
 mod limits;
 
-pub use auth::RootKey;
 pub use limits::FORM_BYTES_MAX;
 pub use service::{QueryApi, QueryApiConfig};

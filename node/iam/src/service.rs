@@ -18,6 +18,7 @@ use http_body::Body;
 use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
 use sherd_core::env::{Clock, Rng};
 use sherd_s3::audit::record::AuditRecord;
+use sherd_s3::auth::root_keys::RootKeys;
 use sherd_s3::source::Source;
 use sherd_store::iam::Iam;
 use tokio::sync::{Semaphore, SemaphorePermit};
@@ -25,7 +26,7 @@ use tokio::time::timeout;
 
 use super::actions::{self, Action};
 use super::answer::{Elements, Service, done, refused};
-use super::auth::{Caller, RootKey, Verifier, service_of};
+use super::auth::{Caller, Verifier, service_of};
 use super::authorize;
 use super::fault::Fault;
 use super::form::{BadForm, Form};
@@ -37,8 +38,8 @@ use super::request::Call;
 pub struct QueryApiConfig {
     /// Users, groups, keys and policies.
     pub iam: Iam,
-    /// The key pair of root.
-    pub root: RootKey,
+    /// The key pairs of root.
+    pub root: RootKeys,
     /// The region of the cluster, which tools may sign for beside us-east-1.
     pub region: String,
     /// The process's clock.

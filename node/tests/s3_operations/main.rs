@@ -31,6 +31,7 @@ mod policy;
 mod public_access;
 mod read;
 mod restart;
+mod root_keys;
 mod settings;
 mod surface;
 mod tag_rights;

@@ -150,7 +150,7 @@ impl Wire for NodeReport {
             version,
             config_digest,
             trusted_cas,
-            credentials_proof,
+            credentials_proofs,
             topology_digest,
             is_stopping,
             volumes,
@@ -165,12 +165,13 @@ impl Wire for NodeReport {
             version: version.clone(),
             config_digest: digest_or_none(config_digest),
             trusted_cas: trusted_cas.iter().map(digest).collect(),
-            credentials_proof: digest_or_none(credentials_proof),
+            credentials_proof: credentials_proofs.first().map(digest).unwrap_or_default(),
             topology_digest: digest_or_none(topology_digest),
             stopping: *is_stopping,
             volumes: list_to_wire(volumes),
             reports_waiting: *reports_waiting,
             master_key_digest: digest_or_none(master_key_digest),
+            secondary_credentials_proof: credentials_proofs.get(1).map(digest).unwrap_or_default(),
         }
     }
 
@@ -187,6 +188,7 @@ impl Wire for NodeReport {
             volumes,
             reports_waiting,
             master_key_digest,
+            secondary_credentials_proof,
         } = message;
         let volumes = volumes.into_iter().take(NODE_VOLUMES_MAX);
         // All or none: a part of them would be compared as if it were all.
@@ -197,7 +199,10 @@ impl Wire for NodeReport {
             version,
             config_digest: digest_if_known(&config_digest),
             trusted_cas: trusted_cas.unwrap_or_default(),
-            credentials_proof: digest_if_known(&credentials_proof),
+            credentials_proofs: [credentials_proof, secondary_credentials_proof]
+                .iter()
+                .map_while(digest_if_known)
+                .collect(),
             topology_digest: optional_topology(&topology_digest)?,
             is_stopping: stopping,
             volumes: volumes.filter_map(|volume| VolumeReport::from_wire(volume).ok()).collect(),

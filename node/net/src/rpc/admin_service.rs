@@ -146,7 +146,7 @@ impl AdminService for AdminRpc {
         let mut node = NodeReport::clone(&self.membership.own_report());
         // A proof is for those that have the secret themselves.
         if by.role != Role::Node {
-            node.credentials_proof = None;
+            node.credentials_proofs.clear();
         }
         Ok(Response::new(PingReply { sender: Some(self.sender()), node: Some(node.to_wire()) }))
     }
@@ -161,7 +161,12 @@ impl AdminService for AdminRpc {
     async fn status(&self, request: Request<StatusRequest>) -> Result<Response<StatusReply>, Status> {
         let by = caller(&request)?;
         self.check(request.into_inner().sender, &by)?;
-        Ok(Response::new(StatusReply { sender: Some(self.sender()), ..self.desk.status() }))
+        let mut status = self.desk.status();
+        // The operator has the secrets: it gave them to the nodes.
+        if by.role != Role::Operator {
+            status.credentials_proofs.clear();
+        }
+        Ok(Response::new(StatusReply { sender: Some(self.sender()), ..status }))
     }
 
     async fn replace_volume(&self, request: Request<VolumeOrder>) -> Result<Response<OrderReply>, Status> {

@@ -1,4 +1,4 @@
-//! The access keys of the account: root's, which were given at the start, and those of its users, which the
+//! The access keys of the account: root's, which the configuration gives, and those of its users, which the
 //! store keeps.
 //!
 //! Root's key costs no look-up. That of a user is remembered for at most two seconds, in which it takes no
@@ -14,12 +14,13 @@ use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
 use super::limits::{STRANGE_KEY_PATIENCE, STRANGE_KEYS_MAX};
-use super::{AccessKey, Credential, Credentials, KeyLookup, KeysUnavailable, Secret, StaticCredentials};
+use super::root_keys::RootKeys;
+use super::{AccessKey, Credential, Credentials, KeyLookup, KeysUnavailable, Secret};
 
 /// The access keys of root and of the users.
 #[derive(Debug)]
 pub struct AccountCredentials {
-    root: StaticCredentials,
+    root: RootKeys,
     iam: Iam,
     strange: StrangeKeys,
 }
@@ -51,7 +52,7 @@ impl StrangeKeys {
 
 impl AccountCredentials {
     /// Of root's keys and those that the store keeps.
-    pub const fn new(root: StaticCredentials, iam: Iam) -> Self {
+    pub const fn new(root: RootKeys, iam: Iam) -> Self {
         Self { root, iam, strange: StrangeKeys::new() }
     }
 }
@@ -59,7 +60,7 @@ impl AccountCredentials {
 impl Credentials for AccountCredentials {
     fn credential<'a>(&'a self, access_key: &'a str) -> KeyLookup<'a> {
         if let Some(root) = self.root.get(access_key) {
-            return Either::Left(future::ready(Ok(Some(root.clone()))));
+            return Either::Left(future::ready(Ok(Some(root))));
         }
         match self.iam.remembered_key(access_key) {
             Some(found) => Either::Left(future::ready(Ok(found.view().map(of_view)))),

@@ -18,6 +18,7 @@ pub mod payload;
 pub mod post_policy;
 pub mod presigned;
 pub mod presigned_v2;
+pub mod root_keys;
 pub mod signing_key;
 pub mod verifier;
 
@@ -63,7 +64,7 @@ impl fmt::Debug for Secret {
 /// The id of an access key. Cheap to clone.
 #[derive(Debug, Clone)]
 pub enum AccessKey {
-    /// One that was given at the start.
+    /// One of the configuration.
     Static(Arc<str>),
     /// One that the store keeps.
     Stored(Arc<KeyView>),
@@ -121,7 +122,7 @@ pub trait Credentials: Send + Sync + fmt::Debug {
     fn note_use(&self, _credential: &Credential, _region: &str) {}
 }
 
-/// Access keys that were given at the start and stay: root's.
+/// Access keys that were given at the start and stay.
 #[derive(Debug, Default)]
 pub struct StaticCredentials {
     keys: HashMap<Box<str>, Credential>,

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use sherd_core::limits::NODES_MAX;
 
-use super::credentials::Credentials;
+use super::credentials::RootPairs;
 use super::limits::VOLUMES_MAX;
 use super::nodes;
 use super::settings::Settings;
@@ -33,8 +33,11 @@ pub fn setting_text(input: &[u8]) {
         let each: Vec<_> = nodes.iter().map(|node| format!("{}@{}", node.name, node.address)).collect();
         assert_eq!(nodes::expand(&each).ok(), Some(nodes));
     }
-    if let Ok(pair) = Credentials::parse(text, Path::new("credentials.env")) {
-        assert_eq!(Credentials::parse(&pair.lines(), Path::new("again")).ok(), Some(pair));
+    if let Ok(pairs) = RootPairs::parse(text, Path::new("credentials.env")) {
+        assert!(
+            pairs.secondary.as_ref().is_none_or(|other| other.access_key_id != pairs.first.access_key_id)
+        );
+        assert_eq!(RootPairs::parse(&pairs.lines(), Path::new("again")).ok(), Some(pairs));
     }
 }
 

@@ -30,7 +30,7 @@ use sherd_core::limits::{
 use sherd_core::topology::{FormError, GeometryRequest, PoolShape};
 use sherd_volume::options::Durability;
 
-use self::credentials::Credentials;
+use self::credentials::{Credentials, RootPairs};
 use self::error::{ConfigError, InvalidValue};
 use self::limits::PROXY_NETWORKS_MAX;
 use self::nodes::ClusterConfig;
@@ -53,7 +53,7 @@ pub const REGION: &str = "us-east-1";
 
 /// Permission bits that a file of credentials or of the master key may have: the group may read and write,
 /// as mounted Secrets need it; others nothing.
-const CREDENTIALS_MODE: u32 = 0o660;
+pub(crate) const CREDENTIALS_MODE: u32 = 0o660;
 
 /// The whole configuration of a node. Valid as a whole.
 #[derive(Debug, Clone)]
@@ -83,7 +83,9 @@ pub struct Config {
     /// The place of the audit lines; `None` where none are written.
     pub audit: Option<AuditTarget>,
     /// The root credentials.
-    pub credentials: Credentials,
+    pub credentials: RootPairs,
+    /// The file that they come from, which is followed; `None` where variables give them.
+    pub credentials_file: Option<PathBuf>,
     /// The key under which secrets of access keys are kept.
     pub master_key: Option<MasterKey>,
     /// Whether URLs presigned with Signature Version 2 are taken.
@@ -210,10 +212,9 @@ impl Config {
         let (listen, admin_listen) =
             (listen.unwrap_or(loopback(S3_PORT)), admin_listen.unwrap_or(loopback(ADMIN_PORT)));
         judge.addresses(listen, admin_listen, iam_listen, cluster.as_ref())?;
-        let region = judge.region(region)?;
-        let domains = judge.domains(domains.unwrap_or_default().0)?;
+        let (region, domains) = (judge.region(region)?, judge.domains(domains.unwrap_or_default().0)?);
         let trusted_proxies = judge.trusted_proxies(&trusted_proxies.unwrap_or_default().0)?;
-        let credentials = credentials.map_or_else(|| root_credentials(credentials_file), Ok)?;
+        let (credentials, credentials_file) = judge.root_credentials(credentials, credentials_file)?;
 
         Ok(Self {
             volumes,
@@ -229,6 +230,7 @@ impl Config {
             trusted_proxies,
             audit: audit_log.map(|path| judge.audit_log(path)).transpose()?,
             credentials,
+            credentials_file,
             master_key: master_key_file.map(|path| own_master_key(&path)).transpose()?,
             sigv2_presigned: auth.sigv2_presigned.unwrap_or(true),
             durability: durability.map_or(Durability::Fsync, Durability::from),
@@ -277,13 +279,6 @@ impl Config {
 
 fn own_master_key(path: &Path) -> Result<MasterKey, ConfigError> {
     Ok(master_key::from_file(path, CREDENTIALS_MODE)?)
-}
-
-fn root_credentials(file: Option<PathBuf>) -> Result<Credentials, ConfigError> {
-    match file {
-        Some(path) => Ok(Credentials::from_file(&path, CREDENTIALS_MODE)?),
-        None => Err(credentials::InvalidCredentials::Absent.into()),
-    }
 }
 
 fn geometry(parity: Option<u8>, cluster: Option<&ClusterConfig>) -> GeometryRequest {
@@ -418,6 +413,22 @@ impl Judge<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The root credentials, and the file that they come from.
+    fn root_credentials(
+        &self,
+        given: Option<Credentials>,
+        file: Option<PathBuf>,
+    ) -> Result<(RootPairs, Option<PathBuf>), ConfigError> {
+        match (given, file) {
+            (Some(given), _) => Ok((given.into(), None)),
+            (None, Some(path)) => {
+                let path = self.absolute("credentials_file", path)?;
+                Ok((RootPairs::from_file(&path, CREDENTIALS_MODE)?, Some(path)))
+            }
+            (None, None) => Err(credentials::InvalidCredentials::Absent.into()),
+        }
     }
 
     fn tls(&self, tls: TlsSettings) -> Result<Option<CertificateFiles>, ConfigError> {

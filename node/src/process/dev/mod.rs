@@ -20,7 +20,7 @@ use std::time::Duration;
 use sherd_core::env::Rng;
 
 use crate::process::cli::DevArgs;
-use crate::process::config::credentials::{Credentials, InvalidCredentials};
+use crate::process::config::credentials::{Credentials, InvalidCredentials, RootPairs};
 use crate::process::config::error::ConfigError;
 use crate::process::config::settings::{Settings, UpkeepSettings, WordList};
 use crate::process::config::source::Sources;
@@ -58,11 +58,12 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         paths.push(path.to_string_lossy().into_owned());
     }
     let credentials_file = dir.join(CREDENTIALS);
-    let credentials = find_or_make_credentials(&credentials_file, rng)?;
+    find_or_make_credentials(&credentials_file, rng)?;
     let master_key_file = absolute.join(MASTER_KEY);
     master_key::find_or_make(&master_key_file, CREDENTIALS_MODE, rng)?;
     let settings = Settings {
         volumes: Some(WordList(paths)),
+        credentials_file: Some(absolute.join(CREDENTIALS)),
         master_key_file: Some(master_key_file),
         listen: Some(listen),
         admin_listen: Some(admin_listen),
@@ -72,7 +73,7 @@ pub fn prepare(arguments: DevArgs, sources: &Sources, rng: &dyn Rng) -> Result<D
         log,
         ..Settings::default()
     };
-    let config = Config { vouch: true, ..Config::resolve(settings, Some(credentials), sources)? };
+    let config = Config { vouch: true, ..Config::resolve(settings, None, sources)? };
     Ok(Dev { config, credentials_file })
 }
 
@@ -82,12 +83,12 @@ fn make_directory(path: &Path) -> Result<PathBuf, ConfigError> {
     made.map_err(|source| ConfigError::CreateDirectory { path: path.to_owned(), source })
 }
 
-fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<Credentials, InvalidCredentials> {
-    match Credentials::from_file(path, CREDENTIALS_MODE) {
+fn find_or_make_credentials(path: &Path, rng: &dyn Rng) -> Result<RootPairs, InvalidCredentials> {
+    match RootPairs::from_file(path, CREDENTIALS_MODE) {
         Err(InvalidCredentials::File(error)) if error.is_missing() => {
             let made = Credentials::random(rng);
             made.write_new(path)?;
-            Ok(made)
+            Ok(made.into())
         }
         found => found,
     }
@@ -209,7 +210,7 @@ mod tests {
             text.contains("aws --endpoint-url http://127.0.0.1:9000 --region us-east-1 s3 mb s3://demo\n"),
             "{text}"
         );
-        assert!(!text.contains(dev.config.credentials.secret_access_key.expose()));
+        assert!(!text.contains(dev.config.credentials.first.secret_access_key.expose()));
     }
 
     #[test]

@@ -146,7 +146,7 @@ pub fn prepare(
         let secrets = SecretFiles { credentials: &credentials_file, master_key: &master_key_file };
         let text = node.file(&nodes, cluster, secrets, &pki, &log)?;
         replace(&node.config, text.as_bytes(), PUBLIC)?;
-        log_of_nodes = Some(judge(&node.config, credentials.clone())?.log);
+        log_of_nodes = Some(judge(&node.config, credentials.first.clone())?.log);
     }
     let log = log_of_nodes.expect("there is at least one node");
     Ok(DevCluster { nodes, directory: dir, log })

@@ -9,8 +9,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use hmac::{Hmac, KeyInit as _, Mac as _};
-use sha2::Sha256;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -24,9 +22,9 @@ use sherd_volume::disk::Disk;
 
 use crate::health::{FormationWait, Health};
 use crate::process::config::Config;
-use crate::process::config::credentials::Credentials;
 use crate::process::config::nodes::ClusterConfig;
 use crate::process::serve::reporter::{NodeReporter, Peers, ReporterConfig, node_identity, start_reporting};
+use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::store::Store;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
@@ -101,6 +99,7 @@ impl ClusterNode {
     pub async fn start(
         config: &Config,
         cluster: &ClusterConfig,
+        root: &RootCredentials,
         machine: NodeMachine,
         metrics: &Arc<Metrics>,
         health: &Arc<Health>,
@@ -134,6 +133,7 @@ impl ClusterNode {
             clock: Arc::clone(&clock),
             peers: Some(Peers {
                 cluster_name: cluster.name.clone(),
+                root: root.clone(),
                 trust: trust.clone(),
                 membership: Arc::clone(&membership),
             }),
@@ -159,10 +159,9 @@ impl ClusterNode {
         tasks.spawn(trust.follow(stop.clone()));
         let asker: Arc<dyn Asker> = Arc::new(links.clone());
         tasks.spawn(Arc::clone(&membership).run(asker, stop.clone()));
-        let cluster = cluster.id;
         Ok(Self {
             address,
-            cluster,
+            cluster: cluster.id,
             links,
             remote,
             volumes,
@@ -286,18 +285,7 @@ fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk
 fn identity(config: &Config, cluster: &ClusterConfig, rng: &dyn Rng) -> NodeReport {
     NodeReport {
         config_digest: Some(config.digest()),
-        credentials_proof: Some(credentials_proof(&config.credentials, cluster.id)),
         master_key_digest: Some(config.master_key.as_ref().map_or([0; 32], MasterKey::digest)),
         ..node_identity(cluster.own().name.clone(), rng)
     }
-}
-
-/// Shows that two nodes have the same root credentials, to one that has them: HMAC-SHA-256 of the cluster id
-/// and the key id under the secret.
-fn credentials_proof(credentials: &Credentials, cluster: ClusterId) -> [u8; 32] {
-    let secret = credentials.secret_access_key.expose().as_bytes();
-    let mut mac = Hmac::<Sha256>::new_from_slice(secret).expect("a key of HMAC has any length");
-    mac.update(&cluster.0);
-    mac.update(credentials.access_key_id.as_bytes());
-    mac.finalize().into_bytes().into()
 }

@@ -8,6 +8,7 @@ pub(crate) mod descriptors;
 pub(crate) mod limits;
 pub mod open;
 pub mod reporter;
+pub mod root_credentials;
 mod audited_desk;
 mod root_desk;
 pub mod run;

@@ -23,19 +23,19 @@ use sherd_volume::options::Options;
 use crate::audit::AuditLog;
 use crate::health::Health;
 use crate::process::config::Config;
-use crate::process::config::credentials::Credentials;
 use crate::process::config::settings::EtagForm;
 use crate::process::serve::audited_desk::AuditedDesk;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
+use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::root_desk::RootDesk;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
 use crate::server::{AllowPage, Refusal, RequestBody};
-use sherd_iam::{QueryApi, QueryApiConfig, RootKey};
+use sherd_iam::{QueryApi, QueryApiConfig};
 use sherd_s3::Gateway;
 use sherd_s3::audit::ErrorCode;
 use sherd_s3::auth::account::AccountCredentials;
-use sherd_s3::auth::{Secret, StaticCredentials};
+use sherd_s3::auth::root_keys::RootKeys;
 use sherd_s3::protocol::code::Code;
 use sherd_s3::protocol::{self, Protocol};
 use sherd_store::machine::reclaim::Reclaim;
@@ -86,6 +86,7 @@ impl<S> std::fmt::Debug for OpenStore<S> {
 /// [`OpenError`] when the directories do not make a node, or the node is not of its cluster.
 pub async fn open(
     config: &Config,
+    root: &RootCredentials,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
     audit: Option<AuditLog>,
@@ -101,7 +102,7 @@ pub async fn open(
 > {
     let machine = Machine::real(config.index_cache_bytes);
     let (clock, rng) = (Arc::clone(&machine.clock), Arc::clone(&machine.rng));
-    let node = join(config, &machine, metrics, health).await?;
+    let node = join(config, root, &machine, metrics, health).await?;
     let (node, place) = node.map_or((None, None), |(node, place)| (Some(node), Some(place)));
     let store = Store::open(store_config(config), machine, metrics, place).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -122,8 +123,8 @@ pub async fn open(
             observed.observe(&metrics, &shown.moment().report);
         }
     });
-    let iam = query_api(config, &store, Arc::clone(&clock), Arc::clone(&rng));
-    let protocol = protocol(config, &store, clock, rng.as_ref());
+    let iam = query_api(config, root.keys(), &store, Arc::clone(&clock), Arc::clone(&rng));
+    let protocol = protocol(config, root.keys(), &store, clock, rng.as_ref());
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let pages = protocol.clone();
@@ -163,6 +164,7 @@ pub async fn open(
 /// Takes the node's place in its cluster; `None` for a node alone.
 async fn join(
     config: &Config,
+    root: &RootCredentials,
     machine: &Machine,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
@@ -170,7 +172,7 @@ async fn join(
     let Some(cluster) = &config.cluster else { return Ok(None) };
     let Machine { disk, clock, rng, .. } = machine.clone();
     let started =
-        ClusterNode::start(config, cluster, NodeMachine { disk, clock, rng }, metrics, health).await;
+        ClusterNode::start(config, cluster, root, NodeMachine { disk, clock, rng }, metrics, health).await;
     let node = started.map_err(Box::new)?;
     let formation = node.form(health).await;
     let peers = node.peers(&formation.topology);
@@ -204,9 +206,13 @@ pub fn store_config(config: &Config) -> StoreConfig {
 }
 
 /// Puts the protocol, as a configuration wants it, before a store.
-pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn Rng) -> Protocol {
-    let secret = Secret::new(config.credentials.secret_access_key.expose());
-    let root = StaticCredentials::single(&config.credentials.access_key_id, secret);
+pub fn protocol(
+    config: &Config,
+    root: RootKeys,
+    store: &Store,
+    clock: Arc<dyn Clock>,
+    rng: &dyn Rng,
+) -> Protocol {
     let credentials = AccountCredentials::new(root, store.iam().clone());
     let limits = protocol::Limits { body_idle: config.limits.stall_timeout, ..protocol::Limits::default() };
     let protocol = protocol::Config {
@@ -221,11 +227,15 @@ pub fn protocol(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: &dyn
 }
 
 /// Puts the query API of IAM, as a configuration wants it, before a store.
-fn query_api(config: &Config, store: &Store, clock: Arc<dyn Clock>, rng: Arc<dyn Rng>) -> QueryApi {
-    let Credentials { access_key_id, secret_access_key } = &config.credentials;
-    let (access_key, secret) = (access_key_id.clone(), Secret::new(secret_access_key.expose()));
+fn query_api(
+    config: &Config,
+    root: RootKeys,
+    store: &Store,
+    clock: Arc<dyn Clock>,
+    rng: Arc<dyn Rng>,
+) -> QueryApi {
     let (iam, region) = (store.iam().clone(), config.region.clone());
-    QueryApi::new(QueryApiConfig { iam, root: RootKey { access_key, secret }, region, clock, rng })
+    QueryApi::new(QueryApiConfig { iam, root, region, clock, rng })
 }
 
 /// The answer of S3 where no layer above could give one.

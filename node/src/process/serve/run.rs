@@ -22,6 +22,7 @@ use crate::process::exit::Exit;
 use crate::process::serve::descriptors::DescriptorLimit;
 use crate::process::serve::limits::{BLOCKING_PATIENCE, BLOCKING_THREADS_MAX};
 use crate::process::serve::open::{OpenError, open, refuse};
+use crate::process::serve::root_credentials::RootCredentials;
 use crate::server::admin::serve_admin;
 use crate::server::iam::serve_iam;
 use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
@@ -144,7 +145,9 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
             (s3.with_certificate(certificate), iam)
         }
     };
-    let listeners = ClientListeners { s3, iam };
+    let root = RootCredentials::new(&config);
+    tasks.spawn(root.clone().follow(ended.clone()));
+    let listeners = ClientListeners { s3, iam, root };
     tasks.spawn(on_signals(told.clone()).map_err(RunError::Runtime)?);
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
@@ -197,6 +200,8 @@ fn start_audit(
 struct ClientListeners {
     s3: Listener,
     iam: Option<Listener>,
+    /// The credentials that requests to both are verified by.
+    root: RootCredentials,
 }
 
 /// Opens the store, serves it until a signal stops the process, and closes it.
@@ -209,12 +214,12 @@ async fn serve_clients(
     audit: Option<AuditLog>,
     announce: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), RunError> {
-    let ClientListeners { s3: listener, iam } = listeners;
+    let ClientListeners { s3: listener, iam, root } = listeners;
     // Opening is given up whole: nothing was acknowledged yet.
     let store = tokio::select! {
         biased;
         () = told.stopped() => return Ok(()),
-        store = open(config, metrics, health, audit) => store?,
+        store = open(config, &root, metrics, health, audit) => store?,
     };
     health.serve();
     if config.durability == Durability::None {

@@ -22,6 +22,9 @@ pub const STOOD_STILL: Duration = Duration::from_secs(1);
 pub const TWIN_SHOWN: Duration = Duration::from_secs(10);
 /// Names of callers that are not configured, as they call themselves.
 pub const STRANGERS_MAX: usize = 8;
+/// How long two nodes may accept different root credentials beside those that both accept: a kubelet takes
+/// up to two minutes to write a changed Secret to all pods, and a person who edits files needs some, too.
+pub const CREDENTIALS_DIFFER_MAX: Duration = Duration::from_mins(5);
 /// Bytes of a name or a reason of a peer that are kept.
 pub const PEER_TEXT_BYTES_MAX: usize = 1024;
 /// Between two looks at a formation that waits.

@@ -425,6 +425,7 @@ fn a_digest_of_another_length_is_as_if_it_were_not_sent_but_for_the_topologys() 
     let later = v1::NodeState {
         config_digest: short(),
         credentials_proof: long(),
+        secondary_credentials_proof: digest(),
         master_key_digest: short(),
         trusted_cas: vec![digest(), long()],
         reports_waiting: 3,
@@ -466,7 +467,7 @@ fn what_a_node_reports_comes_back() {
         version: "1".to_owned(),
         config_digest: Some([1; 32]),
         trusted_cas: vec![[2; 32], [3; 32]],
-        credentials_proof: Some([4; 32]),
+        credentials_proofs: vec![[4; 32], [14; 32]],
         topology_digest: Some([5; 32]),
         is_stopping: true,
         volumes: standings.map(|standing| volume(9, standing)).to_vec(),

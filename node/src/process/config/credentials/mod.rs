@@ -1,8 +1,9 @@
 //! The root credentials: where they come from, and how they are kept out of sight.
 //!
 //! No pair is a default. A pair comes from two variables, or from a file of
-//! `KEY=VALUE` lines that a shell can source too; `dev` makes such a file once. A [`Secret`] prints
-//! as dots, so no log line, error or debug output carries one.
+//! `KEY=VALUE` lines that a shell can source too; `dev` makes such a file once. The file may hold a secondary
+//! pair, which is accepted too while clients change from one to the other. A [`Secret`] prints as dots, so no
+//! log line, error or debug output carries one.
 
 use std::fmt;
 use std::io;
@@ -21,6 +22,11 @@ pub const SECRET_KEY_VARIABLE: &str = "SHERD_SECRET_ACCESS_KEY";
 pub const ACCESS_KEY_LINE: &str = "AWS_ACCESS_KEY_ID";
 /// The line of a credentials file with the secret.
 pub const SECRET_KEY_LINE: &str = "AWS_SECRET_ACCESS_KEY";
+
+/// The line of a credentials file with the access key id of the secondary pair.
+pub const SECONDARY_ACCESS_KEY_LINE: &str = "AWS_ACCESS_KEY_ID_SECONDARY";
+/// The line of a credentials file with the secret of the secondary pair.
+pub const SECONDARY_SECRET_KEY_LINE: &str = "AWS_SECRET_ACCESS_KEY_SECONDARY";
 
 /// Text that is never printed.
 #[derive(Clone, PartialEq, Eq)]
@@ -48,6 +54,15 @@ pub struct Credentials {
     pub secret_access_key: Secret,
 }
 
+/// The key pairs that are accepted as root's.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct RootPairs {
+    /// The pair of most clients.
+    pub first: Credentials,
+    /// Another one, with another id, while clients change from one to the other.
+    pub secondary: Option<Credentials>,
+}
+
 /// The reason why credentials are missing.
 #[derive(Debug, thiserror::Error)]
 pub enum InvalidCredentials {
@@ -66,7 +81,7 @@ pub enum InvalidCredentials {
     #[error(transparent)]
     File(#[from] PrivateFileError),
     /// A line is not `KEY=VALUE`, or names a key twice or one that is not known.
-    #[error("{path}:{line}: expected {ACCESS_KEY_LINE}=... and {SECRET_KEY_LINE}=..., once each", path = path.display())]
+    #[error("{path}:{line}: expected {ACCESS_KEY_LINE}=... and {SECRET_KEY_LINE}=..., and for a secondary pair {SECONDARY_ACCESS_KEY_LINE}=... and {SECONDARY_SECRET_KEY_LINE}=..., once each", path = path.display())]
     Line {
         /// The file.
         path: PathBuf,
@@ -80,6 +95,12 @@ pub enum InvalidCredentials {
         path: PathBuf,
         /// The key that it lacks.
         missing: &'static str,
+    },
+    /// The two pairs of a file have one access key id.
+    #[error("{path}: {ACCESS_KEY_LINE} and {SECONDARY_ACCESS_KEY_LINE} are one id: a secondary pair has another", path = path.display())]
+    SameId {
+        /// The file.
+        path: PathBuf,
     },
     /// The access key id cannot stand in a signature's scope.
     #[error("the access key id has 3 to 128 letters, digits, '.', '-' or '_'")]
@@ -117,44 +138,7 @@ impl Credentials {
         }
     }
 
-    /// Reads the pair from a file whose permission bits all lie within `allowed_mode`.
-    ///
-    /// # Errors
-    /// [`InvalidCredentials`] when it cannot be read, is open to others, or is malformed.
-    pub fn from_file(path: &Path, allowed_mode: u32) -> Result<Self, InvalidCredentials> {
-        let bytes = private_file::read(path, allowed_mode, CREDENTIALS_BYTES_MAX)?;
-        let text = String::from_utf8(bytes).map_err(|_| {
-            let source = io::Error::from(io::ErrorKind::InvalidData);
-            PrivateFileError::Io { op: "read", path: path.to_owned(), source }
-        })?;
-        Self::parse(&text, path)
-    }
-
-    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, InvalidCredentials> {
-        let (mut id, mut secret) = (None, None);
-        for (index, line) in text.lines().enumerate() {
-            let line = line.trim();
-            if line.is_empty() || line.starts_with('#') {
-                continue;
-            }
-            let bad = || InvalidCredentials::Line { path: path.to_owned(), line: index + 1 };
-            let (key, value) = line.split_once('=').ok_or_else(bad)?;
-            let place = match key {
-                ACCESS_KEY_LINE => &mut id,
-                SECRET_KEY_LINE => &mut secret,
-                _ => return Err(bad()),
-            };
-            if place.replace(value.to_owned()).is_some() {
-                return Err(bad());
-            }
-        }
-        let missing = |missing| InvalidCredentials::MissingLine { path: path.to_owned(), missing };
-        let id = id.ok_or_else(|| missing(ACCESS_KEY_LINE))?;
-        let secret = secret.ok_or_else(|| missing(SECRET_KEY_LINE))?;
-        Self::new(id, secret)
-    }
-
-    pub(super) fn lines(&self) -> String {
+    fn lines(&self) -> String {
         let Self { access_key_id, secret_access_key: Secret(secret) } = self;
         format!("{ACCESS_KEY_LINE}={access_key_id}\n{SECRET_KEY_LINE}={secret}\n")
     }
@@ -178,6 +162,82 @@ impl Credentials {
     /// [`InvalidCredentials::File`] says which step failed.
     pub fn write_new(&self, path: &Path) -> Result<(), InvalidCredentials> {
         Ok(private_file::write_new(path, self.lines().as_bytes())?)
+    }
+}
+
+impl From<Credentials> for RootPairs {
+    fn from(first: Credentials) -> Self {
+        Self { first, secondary: None }
+    }
+}
+
+impl RootPairs {
+    /// Reads one or two pairs from a file whose permission bits all lie within `allowed_mode`.
+    ///
+    /// # Errors
+    /// [`InvalidCredentials`] when it cannot be read, is open to others, or is malformed.
+    pub fn from_file(path: &Path, allowed_mode: u32) -> Result<Self, InvalidCredentials> {
+        let bytes = private_file::read(path, allowed_mode, CREDENTIALS_BYTES_MAX)?;
+        let text = String::from_utf8(bytes).map_err(|_| {
+            let source = io::Error::from(io::ErrorKind::InvalidData);
+            PrivateFileError::Io { op: "read", path: path.to_owned(), source }
+        })?;
+        Self::parse(&text, path)
+    }
+
+    pub(super) fn parse(text: &str, path: &Path) -> Result<Self, InvalidCredentials> {
+        let (mut first, mut secondary) = ([None, None], [None, None]);
+        for (index, line) in text.lines().enumerate() {
+            let line = line.trim();
+            if line.is_empty() || line.starts_with('#') {
+                continue;
+            }
+            let bad = || InvalidCredentials::Line { path: path.to_owned(), line: index + 1 };
+            let (key, value) = line.split_once('=').ok_or_else(bad)?;
+            let [first_id, first_secret] = &mut first;
+            let [secondary_id, secondary_secret] = &mut secondary;
+            let place = match key {
+                ACCESS_KEY_LINE => first_id,
+                SECRET_KEY_LINE => first_secret,
+                SECONDARY_ACCESS_KEY_LINE => secondary_id,
+                SECONDARY_SECRET_KEY_LINE => secondary_secret,
+                _ => return Err(bad()),
+            };
+            if place.replace(value.to_owned()).is_some() {
+                return Err(bad());
+            }
+        }
+        let pair = |[id, secret]: [Option<String>; 2], names: [&'static str; 2]| {
+            let missing = |missing| InvalidCredentials::MissingLine { path: path.to_owned(), missing };
+            let [id_name, secret_name] = names;
+            Credentials::new(id.ok_or_else(|| missing(id_name))?, secret.ok_or_else(|| missing(secret_name))?)
+        };
+        let first = pair(first, [ACCESS_KEY_LINE, SECRET_KEY_LINE])?;
+        let secondary = match secondary {
+            [None, None] => None,
+            lines => Some(pair(lines, [SECONDARY_ACCESS_KEY_LINE, SECONDARY_SECRET_KEY_LINE])?),
+        };
+        if secondary.as_ref().is_some_and(|other| other.access_key_id == first.access_key_id) {
+            return Err(InvalidCredentials::SameId { path: path.to_owned() });
+        }
+        Ok(Self { first, secondary })
+    }
+
+    /// The lines of a file with these pairs.
+    #[cfg(any(test, fuzzing))]
+    pub(super) fn lines(&self) -> String {
+        let Self { first, secondary } = self;
+        let secondary =
+            secondary.as_ref().map(|Credentials { access_key_id, secret_access_key: Secret(secret) }| {
+                format!("{SECONDARY_ACCESS_KEY_LINE}={access_key_id}\n{SECONDARY_SECRET_KEY_LINE}={secret}\n")
+            });
+        first.lines() + &secondary.unwrap_or_default()
+    }
+
+    /// The pairs, the first one first.
+    pub fn each(&self) -> impl Iterator<Item = &Credentials> {
+        let Self { first, secondary } = self;
+        std::iter::once(first).chain(secondary)
     }
 }
 

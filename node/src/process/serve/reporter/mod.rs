@@ -31,6 +31,7 @@ use crate::health::{Health, Phase};
 use crate::process::serve::limits::{
     HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REPORT_EVERY, REPORT_GAP,
 };
+use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::store::Store;
 use sherd_net::rpc::NodeDesk;
 use sherd_net::tls::Trust;
@@ -63,6 +64,8 @@ pub struct ReporterConfig {
 pub struct Peers {
     /// The cluster's name, for people.
     pub cluster_name: String,
+    /// The root credentials that are accepted.
+    pub root: RootCredentials,
     /// The certificates.
     pub trust: Trust,
     /// The reports of the other nodes.
@@ -229,6 +232,7 @@ impl NodeReporter {
         healed.judge(&mut store.volumes, store.damage_count == 0 && are_peers_calm, now);
         let report = NodeReport {
             trusted_cas: peers.as_ref().map(|peers| peers.trust.fingerprints()).unwrap_or_default(),
+            credentials_proofs: peers.as_ref().map(|peers| peers.root.proofs()).unwrap_or_default(),
             topology_digest: stage.topology(),
             is_stopping: health.phase() == Phase::Stopping,
             volumes: store.volumes,
@@ -345,6 +349,11 @@ impl NodeDesk for NodeReporter {
             sets: topology.map(|topology| set_statuses(&topology, sets, &volumes)).unwrap_or_default(),
             problems: problems.iter().chain(stuck).cloned().collect(),
             trust: self.config.peers.as_ref().map(|peers| loaded_trust(&peers.trust)),
+            credentials_proofs: report
+                .credentials_proofs
+                .iter()
+                .map(|proof| Bytes::copy_from_slice(proof))
+                .collect(),
         }
     }
 

@@ -38,8 +38,18 @@ pub(crate) fn verdict(reply: &StatusReply) -> ClusterVerdict {
 }
 
 pub(crate) fn table(reply: &StatusReply) -> String {
-    let StatusReply { sender: _, cluster_name, node, formation, nodes, volumes, sets, problems, trust: _ } =
-        reply;
+    let StatusReply {
+        sender: _,
+        cluster_name,
+        node,
+        formation,
+        nodes,
+        volumes,
+        sets,
+        problems,
+        trust: _,
+        credentials_proofs: _,
+    } = reply;
     let mut out = String::new();
     let summary = match verdict(reply) {
         ClusterVerdict::Healed => "all healed".to_owned(),

@@ -49,6 +49,7 @@ fn whole() -> StatusReply {
         sets: vec![set],
         problems: vec![],
         trust: None,
+        credentials_proofs: vec![],
     }
 }
 

@@ -52,7 +52,7 @@ pub fn judge(own: &NodeReport, other: &NodeReport) -> Vec<PeerProblem> {
     if let Some((own, other)) = differing(own.config_digest, other.config_digest) {
         problems.push(PeerProblem::Configuration { own, other });
     }
-    if differing(own.credentials_proof, other.credentials_proof).is_some() {
+    if credentials_difference(own, other) == CredentialsDifference::All {
         problems.push(PeerProblem::Credentials);
     }
     if let Some((own, other)) = differing(own.master_key_digest, other.master_key_digest) {
@@ -67,6 +67,32 @@ pub fn judge(own: &NodeReport, other: &NodeReport) -> Vec<PeerProblem> {
         problems.push(PeerProblem::Topology { own, other });
     }
     problems
+}
+
+/// How the root credentials that two nodes accept differ.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CredentialsDifference {
+    /// Not at all, or one of the nodes does not say which it accepts.
+    None,
+    /// One accepts a pair that the other does not, beside a pair that both accept: one credential replaces
+    /// another, and has come to one of the nodes.
+    Some,
+    /// No pair is accepted by both.
+    All,
+}
+
+/// Compares the root credentials that two nodes accept, in any order.
+pub(super) fn credentials_difference(own: &NodeReport, other: &NodeReport) -> CredentialsDifference {
+    let (own, other) = (&own.credentials_proofs, &other.credentials_proofs);
+    if own.is_empty() || other.is_empty() {
+        return CredentialsDifference::None;
+    }
+    let shared_count = own.iter().filter(|proof| other.contains(proof)).count();
+    match shared_count {
+        0 => CredentialsDifference::All,
+        count if count == own.len() && count == other.len() => CredentialsDifference::None,
+        _ => CredentialsDifference::Some,
+    }
 }
 
 /// Both digests as they are shown, where both are there and differ.
@@ -95,7 +121,7 @@ mod tests {
     fn report() -> NodeReport {
         NodeReport {
             config_digest: Some([1; 32]),
-            credentials_proof: Some([2; 32]),
+            credentials_proofs: vec![[2; 32]],
             topology_digest: Some([3; 32]),
             master_key_digest: Some([6; 32]),
             trusted_cas: vec![[4; 32], [5; 32]],
@@ -113,10 +139,34 @@ mod tests {
     }
 
     #[test]
+    fn credentials_differ_where_no_pair_is_accepted_by_both() {
+        let accepting = |pairs: &[u8]| NodeReport {
+            credentials_proofs: pairs.iter().map(|pair| [*pair; 32]).collect(),
+            ..report()
+        };
+        for (own, other, expected) in [
+            (&[1][..], &[1][..], CredentialsDifference::None),
+            (&[1, 2], &[2, 1], CredentialsDifference::None),
+            (&[1], &[], CredentialsDifference::None),
+            (&[1], &[1, 2], CredentialsDifference::Some),
+            (&[2], &[1, 2], CredentialsDifference::Some),
+            (&[1, 2], &[2, 3], CredentialsDifference::Some),
+            (&[1], &[2], CredentialsDifference::All),
+            (&[1, 2], &[3, 4], CredentialsDifference::All),
+        ] {
+            let (own, other) = (accepting(own), accepting(other));
+            assert_eq!(credentials_difference(&own, &other), expected, "{own:?} {other:?}");
+            assert_eq!(credentials_difference(&other, &own), expected, "{other:?} {own:?}");
+            let is_problem = judge(&own, &other).contains(&PeerProblem::Credentials);
+            assert_eq!(is_problem, expected == CredentialsDifference::All);
+        }
+    }
+
+    #[test]
     fn each_difference_is_named_with_both_sides_but_credentials_are_not_shown() {
         let other = NodeReport {
             config_digest: Some([0x11; 32]),
-            credentials_proof: Some([0x22; 32]),
+            credentials_proofs: vec![[0x22; 32]],
             topology_digest: Some([0x33; 32]),
             master_key_digest: Some([0; 32]),
             trusted_cas: vec![[0x44; 32]],

@@ -18,6 +18,8 @@ mod tests;
 
 pub use judge::{PeerProblem, judge};
 
+use self::judge::{CredentialsDifference, credentials_difference};
+
 use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
@@ -32,7 +34,7 @@ use sherd_core::topology::node_id;
 
 use self::twins::ProcessTrace;
 use super::asker::AskError;
-use super::limits::{PEER_TEXT_BYTES_MAX, STRANGERS_MAX};
+use super::limits::{CREDENTIALS_DIFFER_MAX, PEER_TEXT_BYTES_MAX, STRANGERS_MAX};
 use crate::peer::remote::{RemoteVolume, RemoteVolumes};
 
 /// Why a node is down that was not asked yet.
@@ -101,6 +103,8 @@ struct NodeEntry {
     last_ping: u64,
     state: Option<Arc<NodeReport>>,
     problems: Vec<PeerProblem>,
+    /// Since when it accepts other root credentials than this node, beside those that both accept.
+    credentials_differ_since: Option<Instant>,
     processes: ProcessTrace,
 }
 
@@ -350,7 +354,14 @@ impl NodeEntry {
     /// Takes what a node says of itself. Returns whether it says another topology, differs otherwise than
     /// before, or has damage to heal where it had none.
     fn take(&mut self, own: &NodeReport, state: &NodeReport) -> bool {
-        let problems = judge(own, state);
+        let mut problems = judge(own, state);
+        let is_rotating = credentials_difference(own, state) == CredentialsDifference::Some;
+        self.credentials_differ_since =
+            is_rotating.then(|| self.credentials_differ_since.unwrap_or_else(Instant::now));
+        // Files reach the nodes one after the other; a file that does not come is a problem.
+        if self.credentials_differ_since.is_some_and(|since| since.elapsed() >= CREDENTIALS_DIFFER_MAX) {
+            problems.push(PeerProblem::Credentials);
+        }
         let compared =
             |state: &NodeReport| (state.topology_digest, state.is_stopping, state.reports_waiting > 0);
         let known = self.state.as_deref().map(compared);

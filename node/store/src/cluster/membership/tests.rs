@@ -231,6 +231,31 @@ async fn one_volume_in_two_places_is_named_with_both() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn credentials_that_reach_one_node_before_another_are_a_problem_only_where_that_lasts() {
+    let accepting = |place: usize, pairs: &[u8]| NodeReport {
+        credentials_proofs: pairs.iter().map(|pair| [*pair; 32]).collect(),
+        ..state(place, 1)
+    };
+    let first = node(0, accepting(0, &[1]));
+    first.note_caller(&accepting(1, &[1, 2]));
+    after_ms(299_000).await;
+    first.note_caller(&accepting(1, &[1, 2]));
+    assert_eq!(problems(&first)[1..], [""; 0], "it waits for the other one's file");
+    after_ms(1_000).await;
+    first.note_caller(&accepting(1, &[1, 2]));
+    assert_eq!(problems(&first)[1..], ["n2 has other root credentials than here"]);
+    first.note_caller(&accepting(1, &[1]));
+    first.note_caller(&accepting(1, &[1, 2]));
+    assert_eq!(problems(&first)[1..], [""; 0], "the time begins again");
+    first.note_caller(&accepting(1, &[2]));
+    assert_eq!(
+        problems(&first)[1..],
+        ["n2 has other root credentials than here"],
+        "none is accepted by both"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_caller_that_is_not_configured_is_named_and_kept_within_bounds() {
     let (_net, first) = three();
     after_ms(100).await;
