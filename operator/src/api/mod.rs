@@ -22,7 +22,7 @@ pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
 pub use rollout::{FailedTemplate, RecordedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{
     Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,
-    PullPolicy, PullSecret, SecretReference, ServiceType,
+    PullPolicy, PullSecret, SecretReference, ServiceType, TrafficPolicy,
 };
 pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason, RecordedImage};
 
@@ -60,6 +60,12 @@ pub mod message {
         "image.tag must be letters, digits, '_', '.' and '-': a digest belongs in image.digest";
     /// A digest is a SHA-256.
     pub const IMAGE_DIGEST: &str = "image.digest must be sha256: and 64 hexadecimal digits";
+    /// A load balancer's fields mean nothing elsewhere.
+    pub const LOAD_BALANCER: &str =
+        "gateway.service: loadBalancerClass and loadBalancerSourceRanges need the type LoadBalancer";
+    /// Fields of what is reached from outside mean nothing within.
+    pub const NODE_PORT: &str =
+        "gateway.service: nodePort and externalTrafficPolicy need the type NodePort or LoadBalancer";
     /// The operator sets some variables.
     pub const ENVIRONMENT: &str = "extraEnv must not set a variable that the operator sets itself";
     /// A Bucket's name is part of a tag's value, and the bucket's name where it names none.

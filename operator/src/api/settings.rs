@@ -107,7 +107,12 @@ pub struct Gateway {
 }
 
 /// The Service in front of the nodes.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("self.type == 'LoadBalancer' || !has(self.loadBalancerClass) && !has(self.loadBalancerSourceRanges)").message(message::LOAD_BALANCER),
+    validation = Rule::new("self.type != 'ClusterIP' || !has(self.nodePort) && !has(self.externalTrafficPolicy)").message(message::NODE_PORT)
+)]
 pub struct GatewayService {
     /// Type of the Service.
     #[serde(default, rename = "type")]
@@ -115,6 +120,32 @@ pub struct GatewayService {
     /// Annotations of the Service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
+    /// Which implementation makes the load balancer. Kubernetes takes no other one while the type is
+    /// LoadBalancer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-zA-Z0-9]([-._a-zA-Z0-9/]*[a-zA-Z0-9])?$"))]
+    pub load_balancer_class: Option<String>,
+    /// Clients that the load balancer lets in, as CIDR blocks; absent: all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 64), inner(length(max = 64), regex(pattern = "^[0-9a-fA-F.:]+/[0-9]{1,3}$")))]
+    pub load_balancer_source_ranges: Vec<String>,
+    /// Whether connections from outside go to nodes on any host, or to those on the host that they reach:
+    /// with Local, nodes see the client's address.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_traffic_policy: Option<TrafficPolicy>,
+    /// The port of every host; absent: Kubernetes chooses one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 65535))]
+    pub node_port: Option<i32>,
+}
+
+/// Which nodes connections from outside of the Kubernetes cluster go to.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrafficPolicy {
+    /// Nodes on any host.
+    Cluster,
+    /// Nodes on the host that the connection reaches.
+    Local,
 }
 
 /// Type of a Service.

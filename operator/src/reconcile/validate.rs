@@ -10,7 +10,9 @@ use sherd_core::topology::{GeometryRequest, PoolShape};
 
 use super::image;
 use super::remarks::{Remark, remarks};
-use crate::api::{EnvironmentVariable, Erasure, Image, NodeSettings, Pool, StorageCluster, Upgrade, message};
+use crate::api::{
+    EnvironmentVariable, Erasure, Image, NodeSettings, Pool, ServiceType, StorageCluster, Upgrade, message,
+};
 use crate::limits;
 use crate::names::Names;
 use crate::rollout::{PoolSets, UpgradeRules};
@@ -90,6 +92,12 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
         rule(tag.as_deref().is_none_or(image::is_tag), message::IMAGE_TAG);
         rule(digest.as_deref().is_none_or(image::is_digest), message::IMAGE_DIGEST);
     }
+    let service = &cluster.spec.gateway.service;
+    let is_balanced =
+        service.load_balancer_class.is_some() || !service.load_balancer_source_ranges.is_empty();
+    rule(service.service_type == ServiceType::LoadBalancer || !is_balanced, message::LOAD_BALANCER);
+    let is_outside = service.node_port.is_some() || service.external_traffic_policy.is_some();
+    rule(service.service_type != ServiceType::ClusterIP || !is_outside, message::NODE_PORT);
     broken.extend(settings_out_of_range(&cluster.spec.config));
     let upgrade = upgrade_rules(&cluster.spec.upgrade).map_err(|message| broken.push(message)).ok();
     if !broken.is_empty() {

@@ -74,7 +74,14 @@ fn full() -> Value {
         }],
         "credentials": {"secretRef": {"name": "mine"}},
         "gateway": {
-            "service": {"type": "LoadBalancer", "annotations": {"example.com/internal": "true"}},
+            "service": {
+                "type": "LoadBalancer",
+                "annotations": {"example.com/internal": "true"},
+                "loadBalancerClass": "example.com/internal",
+                "loadBalancerSourceRanges": ["10.0.0.0/8"],
+                "externalTrafficPolicy": "Local",
+                "nodePort": 30090,
+            },
             "domain": "s3.example.com",
         },
         "config": {

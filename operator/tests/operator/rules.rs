@@ -77,6 +77,20 @@ fn a_cluster_has_exactly_one_pool() {
 }
 
 #[test]
+fn fields_of_a_service_need_its_type() {
+    let service =
+        |value: Value| move |cluster: &mut Value| cluster["spec"]["gateway"] = json!({"service": value});
+    let class = json!("example.com/internal");
+    created(None, service(json!({"type": "LoadBalancer", "loadBalancerClass": class, "nodePort": 30090})));
+    created(None, service(json!({"type": "NodePort", "nodePort": 30090, "externalTrafficPolicy": "Local"})));
+    created(Some(message::LOAD_BALANCER), service(json!({"type": "NodePort", "loadBalancerClass": class})));
+    let ranges = json!(["10.0.0.0/8"]);
+    created(Some(message::LOAD_BALANCER), service(json!({"loadBalancerSourceRanges": ranges})));
+    created(Some(message::NODE_PORT), service(json!({"nodePort": 30090})));
+    created(Some(message::NODE_PORT), service(json!({"externalTrafficPolicy": "Local"})));
+}
+
+#[test]
 fn an_image_has_its_parts_apart() {
     let digest = format!("sha256:{}", "0a".repeat(32));
     let image = |image: Value| move |cluster: &mut Value| cluster["spec"]["image"] = image;

@@ -134,6 +134,7 @@ fn keep_addresses(spec: &mut Value, found: &Value) {
         let same = |other: &&Value| other["name"] == port["name"] || other["port"] == port["port"];
         if let Some(given) = found_ports.iter().find(same).map(|found| &found["nodePort"])
             && !given.is_null()
+            && port["nodePort"].is_null()
         {
             port["nodePort"] = given.clone();
         }
@@ -167,6 +168,14 @@ mod tests {
             "status": {"loadBalancer": {}},
         });
         serde_json::from_value(found).expect("an object")
+    }
+
+    #[test]
+    fn a_node_port_that_is_asked_for_stays() {
+        let ours = json!({"type": "NodePort", "ports": [{"name": "s3", "port": 9000, "nodePort": 30090}]});
+        let theirs = json!({"type": "NodePort", "ports": [{"name": "s3", "port": 80, "nodePort": 30080}]});
+        let replaced = replacement(&service(&ours), &found(&theirs));
+        assert_eq!(replaced["spec"]["ports"], ours["ports"]);
     }
 
     #[test]

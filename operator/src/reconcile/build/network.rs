@@ -7,6 +7,7 @@
 use serde_json::{Value, json};
 
 use super::parts::ChildParts;
+use crate::api::GatewayService;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 
 /// The Service that gives each pod a name, ready or not: nodes must meet to become ready.
@@ -24,14 +25,33 @@ pub(super) fn headless_service(parts: &ChildParts<'_>) -> Value {
 
 /// The Service that S3 clients use: nodes that serve.
 pub(super) fn s3_service(parts: &ChildParts<'_>) -> Value {
-    let service = &parts.valid.cluster().spec.gateway.service;
+    let GatewayService {
+        service_type,
+        annotations,
+        load_balancer_class,
+        load_balancer_source_ranges,
+        external_traffic_policy,
+        node_port,
+    } = &parts.valid.cluster().spec.gateway.service;
     let mut body = json!({"spec": {
-        "type": service.service_type.as_str(),
+        "type": service_type.as_str(),
         "selector": parts.valid.names().selector(),
         "ports": [{"name": "s3", "port": S3_PORT, "targetPort": "s3", "protocol": "TCP"}],
     }});
-    if !service.annotations.is_empty() {
-        body["metadata"] = json!({"annotations": service.annotations});
+    if !annotations.is_empty() {
+        body["metadata"] = json!({"annotations": annotations});
+    }
+    if let Some(class) = load_balancer_class {
+        body["spec"]["loadBalancerClass"] = json!(class);
+    }
+    if !load_balancer_source_ranges.is_empty() {
+        body["spec"]["loadBalancerSourceRanges"] = json!(load_balancer_source_ranges);
+    }
+    if let Some(policy) = external_traffic_policy {
+        body["spec"]["externalTrafficPolicy"] = json!(policy);
+    }
+    if let Some(port) = node_port {
+        body["spec"]["ports"][0]["nodePort"] = json!(port);
     }
     body
 }
