@@ -35,6 +35,10 @@ pub struct Target {
     pub pod: String,
     /// Its port.
     pub port: u16,
+    /// The job, as the chart's PodMonitors name it.
+    pub job: &'static str,
+    /// The StorageCluster of a node.
+    pub cluster: Option<String>,
 }
 
 impl Prometheus {
@@ -71,16 +75,26 @@ impl Prometheus {
     /// # Errors
     /// [`CommandError`] while it does not answer, or an answer of another form.
     pub fn query(&self, expression: &str) -> Result<BTreeMap<String, f64>, Box<dyn std::error::Error>> {
-        let url = format!("http://{}/api/v1/query", self.address);
-        let query = format!("query={expression}");
-        let answer = run("curl", &["--silent", "--fail", "--get", &url, "--data-urlencode", &query])?;
-        let answer: Value = serde_json::from_str(&answer)?;
-        let results = answer["data"]["result"].as_array().ok_or("no result")?;
         let value = |result: &Value| {
             let pod = result["metric"]["pod"].as_str()?.to_owned();
             Some((pod, result["value"][1].as_str()?.parse().ok()?))
         };
-        Ok(results.iter().filter_map(value).collect())
+        Ok(self.series(expression)?.iter().filter_map(value).collect())
+    }
+
+    /// Asks for an expression, and returns its series.
+    ///
+    /// # Errors
+    /// As [`Prometheus::query`].
+    pub fn series(&self, expression: &str) -> Result<Vec<Value>, Box<dyn std::error::Error>> {
+        let url = format!("http://{}/api/v1/query", self.address);
+        let query = format!("query={expression}");
+        let answer = run("curl", &["--silent", "--fail", "--get", &url, "--data-urlencode", &query])?;
+        let mut answer: Value = serde_json::from_str(&answer)?;
+        match answer["data"]["result"].take() {
+            Value::Array(series) => Ok(series),
+            _ => Err("no result".into()),
+        }
     }
 }
 
@@ -109,17 +123,23 @@ impl Access {
     }
 
     fn job(&self, target: &Target) -> Value {
-        let Target { namespace, pod, port } = target;
+        let Target { namespace, pod, port, job, cluster } = target;
+        // As the PodMonitors label what they scrape.
+        let mut labels = serde_json::json!({"namespace": namespace, "pod": pod, "job": job});
+        if let Some(cluster) = cluster {
+            labels["cluster"] = serde_json::json!(cluster);
+        }
         serde_json::json!({
             "job_name": pod,
             "scheme": "https",
+            "honor_labels": true,
             "metrics_path": format!("/api/v1/namespaces/{namespace}/pods/{pod}:{port}/proxy/metrics"),
             "tls_config": {
                 "ca_file": format!("{}/ca.crt", self.folder),
                 "cert_file": format!("{}/client.crt", self.folder),
                 "key_file": format!("{}/client.key", self.folder),
             },
-            "static_configs": [{"targets": [self.host], "labels": {"pod": pod}}],
+            "static_configs": [{"targets": [self.host], "labels": labels}],
         })
     }
 }

@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, drift, rollouts};
+use crate::{buckets, drift, monitoring, rollouts};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -356,7 +356,20 @@ impl Story {
         let open = r#"{"spec": {"networkPolicy": {"adminCidrs": ["0.0.0.0/0", "::/0"]}}}"#;
         self.namespace.kubectl(&["patch", "storagecluster", CLUSTER, "--type=merge", "--patch", open])?;
         let namespace = &self.namespace.name;
-        let target = |port: u16| move |pod: String| Target { namespace: namespace.clone(), pod, port };
+        let node = |pod: String| Target {
+            namespace: namespace.clone(),
+            pod,
+            port: 9200,
+            job: "sherd-node",
+            cluster: Some(CLUSTER.to_owned()),
+        };
+        let operator = |pod: String| Target {
+            namespace: namespace.clone(),
+            pod,
+            port: 8080,
+            job: "sherd-operator",
+            cluster: None,
+        };
         let nodes = self.namespace.names("pod", PODS)?;
         let operators = self.namespace.names("pod", OPERATORS)?;
         let count = (nodes.len(), operators.len());
@@ -373,7 +386,7 @@ impl Story {
             }
         }
         let targets: Vec<Target> =
-            nodes.into_iter().map(target(9200)).chain(operators.into_iter().map(target(8080))).collect();
+            nodes.into_iter().map(node).chain(operators.into_iter().map(operator)).collect();
         let folder = std::env::temp_dir().join(format!("sherd-e2e-prometheus-{}", std::process::id()));
         let prometheus = Prometheus::start(&folder, 19_090, &targets)?;
         let expressions = [
@@ -394,9 +407,10 @@ impl Story {
             })
             .await?;
         }
+        let queries = monitoring::every_query_has_series(&prometheus, namespace, MENDED).await?;
         drop(prometheus);
         std::fs::remove_dir_all(&folder)?;
-        Ok(format!("({} nodes, {} operators)", count.0, count.1))
+        Ok(format!("({} nodes, {} operators, {queries} queries)", count.0, count.1))
     }
 
     pub(crate) async fn keeps_data_when_it_is_deleted_and_adopts_it_again(&mut self) -> CaseResult {
@@ -435,6 +449,6 @@ impl Story {
 }
 
 /// The folder of the repository.
-fn root() -> PathBuf {
+pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }

@@ -11,6 +11,7 @@
 mod buckets;
 mod cases;
 mod drift;
+mod monitoring;
 mod rollouts;
 
 use std::time::Instant;
