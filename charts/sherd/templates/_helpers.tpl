@@ -40,6 +40,17 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{ .Values.nodeImage.repository }}:{{ .Values.nodeImage.tag | default .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.nodeImage.digest }}@{{ . }}{{ end }}
 {{- end }}
 
+{{/* The user of the operator's process; OpenShift gives each namespace its own, and refuses others. */}}
+{{- define "sherd.podSecurity" -}}
+runAsNonRoot: true
+{{- if not (.Capabilities.APIVersions.Has "security.openshift.io/v1") }}
+runAsUser: 65532
+runAsGroup: 65532
+{{- end }}
+seccompProfile:
+  type: RuntimeDefault
+{{- end }}
+
 {{/* What the operator may do in a namespace that it watches. */}}
 {{- define "sherd.rules" -}}
 - apiGroups: [sherd.dev]
@@ -97,6 +108,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 - apiGroups: [""]
   resources: [events]
   verbs: [list]
+# Whether the namespace gives its pods their users, as those of OpenShift do: the Role of a namespace is for itself alone.
+- apiGroups: [""]
+  resources: [namespaces]
+  verbs: [get]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, drift, monitoring, rollouts};
+use crate::{buckets, drift, monitoring, one_host, rollouts};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -322,6 +322,10 @@ impl Story {
 
     pub(crate) async fn drains_host_after_host(&mut self) -> CaseResult {
         rollouts::drain(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn keeps_an_object_on_one_host(&mut self) -> CaseResult {
+        one_host::keeps_an_object(&self.tag).await
     }
 
     /// Ends a pod, and waits until another one of its name serves.

@@ -12,6 +12,7 @@ mod buckets;
 mod cases;
 mod drift;
 mod monitoring;
+mod one_host;
 mod rollouts;
 
 use std::time::Instant;
@@ -66,6 +67,7 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!("install", refuses_contradictions);
     case!("drift", repairs_drift);
     long_case!("drift", puts_every_field_of_every_child_back);
+    long_case!("one-host", keeps_an_object_on_one_host);
     case!("kill", loses_nothing_with_a_pod_and_the_operator);
     case!("rollout", replaces_pods_under_load);
     long_case!("bad-image", puts_the_last_template_back);

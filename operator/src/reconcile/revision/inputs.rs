@@ -57,7 +57,7 @@ pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material)
     digest_of_parts(cluster, decided)
 }
 
-/// The digest, with what was decided beside the specification: image, digests of credentials and certificates.
+/// The digest, with the image and the digests of credentials and certificates beside the specification.
 fn digest_of_parts(cluster: &StorageCluster, [image, credentials, certificates]: [String; 3]) -> String {
     digest_of(&json!({
         "spec": of_pods(cluster),
