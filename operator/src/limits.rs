@@ -67,6 +67,19 @@ pub const EVENTS_TIME_MAX: Duration = Duration::from_secs(5);
 pub const EVENT_NOTE_BYTES_MAX: usize = 1024;
 /// Names in a message; further ones are counted.
 pub const NAMES_IN_MESSAGE_MAX: usize = 8;
+/// Erasure sets that a message describes; further ones are counted.
+pub const SETS_IN_MESSAGE_MAX: usize = 2;
+/// Volumes that the status lists as lost; messages count all of them. With their reasons they are below 20
+/// KiB.
+pub const VOLUME_LOSSES_MAX: usize = 32;
+/// Characters of a node's words about one volume in the status.
+pub const LOSS_REASON_CHARACTERS_MAX: usize = 256;
+/// Hexadecimal digits of the digest in an order about a volume: 48 bits against a text that fits by chance.
+pub const ORDER_DIGEST_CHARACTERS: usize = 12;
+/// Characters of one order in an annotation: a claim's name of 253 and the digest.
+pub const ORDER_CHARACTERS_MAX: usize = 288;
+/// Orders about volumes that annotations may have, and that the status records.
+pub const VOLUME_ORDERS_MAX: usize = 64;
 /// Pods, or claims, of one list: 64 nodes of 32 volumes, and some left over.
 pub const LIST_MAX: u32 = 4096;
 /// Connections of the metrics and health listener.

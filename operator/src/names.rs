@@ -47,6 +47,12 @@ pub const RESTART_ANNOTATION: &str = "sherd.dev/restart";
 pub const ROTATE_AUTHORITY_ANNOTATION: &str = "sherd.dev/rotate-ca";
 /// The annotation of a cluster whose CA is lost for good, with the cluster's id: another CA is made for it.
 pub const NEW_AUTHORITY_ANNOTATION: &str = "sherd.dev/new-ca";
+/// The annotation of a cluster with orders: these volumes lost nothing, and vote.
+pub const VOUCH_ANNOTATION: &str = "sherd.dev/vouch";
+/// The annotation of a cluster with orders: the old disks of these volumes do not come back.
+pub const REPLACE_ANNOTATION: &str = "sherd.dev/replace-volume";
+/// The annotation of a claim with the geometry that its cluster was formed with.
+pub const GEOMETRY_ANNOTATION: &str = "sherd.dev/geometry";
 /// The label of a pod that names the revision of the template that it was made of; Kubernetes sets it.
 pub const REVISION_LABEL: &str = "controller-revision-hash";
 /// The label of pods that scrape nodes, in any namespace: a person sets it.

@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, drift, monitoring, one_host, rollouts};
+use crate::{buckets, claims, drift, monitoring, one_host, rollouts};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -439,6 +439,13 @@ impl Story {
             return Err("CA, credentials or master key are others".into());
         }
         self.kept_object_is_there().await
+    }
+
+    pub(crate) async fn names_what_lost_claims_cost(&mut self) -> CaseResult {
+        let note = claims::lose_three_of_four(&self.namespace).await?;
+        self.settled().await?;
+        self.kept_object_is_there().await?;
+        Ok(note)
     }
 
     pub(crate) async fn leaves_data_and_definition_when_the_chart_goes(&mut self) -> CaseResult {

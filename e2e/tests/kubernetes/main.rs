@@ -10,6 +10,7 @@
 
 mod buckets;
 mod cases;
+mod claims;
 mod drift;
 mod monitoring;
 mod one_host;
@@ -74,6 +75,7 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!("drain", drains_host_after_host);
     case!("metrics", is_scraped_by_prometheus);
     case!("adopt", keeps_data_when_it_is_deleted_and_adopts_it_again);
+    long_case!("claims", names_what_lost_claims_cost);
     case!("adopt", leaves_data_and_definition_when_the_chart_goes);
     assert!(failed.is_empty(), "{} cases failed: {failed:#?}", failed.len());
 }

@@ -9,6 +9,7 @@ mod pool;
 mod settings;
 mod status;
 mod rollout;
+mod losses;
 mod access;
 mod bucket;
 mod bucket_user;
@@ -18,6 +19,7 @@ pub use bucket::{Bucket, BucketPart, BucketSpec, BucketStatus, CorsRule, PublicA
 pub use bucket_user::{
     Access, BucketGrant, BucketReference, BucketUser, BucketUserSpec, BucketUserStatus, FormerKey, Rotation,
 };
+pub use losses::{LossState, VolumeLoss, VolumeOrderKind, VolumeOrderRecord};
 pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
 pub use rollout::{FailedTemplate, RecordedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{

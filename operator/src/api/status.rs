@@ -6,6 +6,7 @@ use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::losses::{VolumeLoss, VolumeOrderRecord};
 use super::rollout::RolloutStatus;
 
 /// The operator's report on a cluster.
@@ -34,6 +35,12 @@ pub struct ClusterStatus {
     /// The replacement of pods by pods of another template.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutStatus>,
+    /// Volumes that lost their state or wait for a person's word, the first 32.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_losses: Vec<VolumeLoss>,
+    /// Orders about volumes that were given or refused.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub volume_orders: Vec<VolumeOrderRecord>,
     /// Each pool.
     #[serde(default)]
     pub pools: Vec<PoolStatus>,
@@ -181,10 +188,18 @@ pub enum Reason {
     Healing,
     /// Nodes report a problem.
     NodeProblem,
+    /// Volumes lost their state, and the others wait for a person, or none of them can be missed.
+    DataAtRisk,
+    /// More volumes of a set lost their state than its data can be read without.
+    DataLost,
     /// The specification holds.
     Valid,
     /// The specification holds, and an outage of one node stops something.
     NotRedundant,
+    /// The specification holds, and claims with the cluster's label are used by no pod.
+    StrayClaims,
+    /// The claims that are there are of a cluster of another geometry.
+    GeometryDiffers,
     /// The operator made it.
     Generated,
     /// A Secret of the user is used.
@@ -259,8 +274,12 @@ impl Reason {
             Self::VolumeDown => "VolumeDown",
             Self::Healing => "Healing",
             Self::NodeProblem => "NodeProblem",
+            Self::DataAtRisk => "DataAtRisk",
+            Self::DataLost => "DataLost",
             Self::Valid => "Valid",
             Self::NotRedundant => "NotRedundant",
+            Self::StrayClaims => "StrayClaims",
+            Self::GeometryDiffers => "GeometryDiffers",
             Self::Generated => "Generated",
             Self::Provided => "Provided",
             Self::SecretMissing => "SecretMissing",

@@ -8,7 +8,7 @@ use kube::runtime::events::{Event, EventType, Recorder};
 use super::apply::ChildChange;
 use super::error::ReconcileError;
 use super::rollout::EvictionResult;
-use crate::api::{ConditionType, Reason};
+use crate::api::{ConditionType, Reason, VolumeOrderKind, VolumeOrderRecord};
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
 
@@ -119,6 +119,43 @@ pub(super) async fn publish_eviction(
     send(recorder, reference, &event).await;
 }
 
+/// Publishes each order about a volume that was given or refused.
+pub(super) async fn publish_orders(
+    recorder: &Recorder,
+    reference: &ObjectReference,
+    orders: &[VolumeOrderRecord],
+) {
+    for VolumeOrderRecord { kind, order, accepted, message, time: _ } in orders {
+        let words = match (kind, accepted) {
+            (VolumeOrderKind::Vouch, true) => format!("{order}: its node lets the volume vote"),
+            (VolumeOrderKind::Replace, true) => {
+                format!("{order}: its node rebuilds the volume from the others")
+            }
+            (VolumeOrderKind::Vouch, false) => format!("vouch {order}: {message}"),
+            (VolumeOrderKind::Replace, false) => format!("replace {order}: {message}"),
+        };
+        let (type_, reason) = match accepted {
+            true => (EventType::Normal, "VolumeOrderGiven"),
+            false => (EventType::Warning, "VolumeOrderRefused"),
+        };
+        let (cluster, namespace) = (&reference.name, &reference.namespace);
+        tracing::info!(cluster, namespace, reason, "{words}");
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(note(&words)),
+            action: "Order".to_owned(),
+            // Events that differ in nothing else are counted as one.
+            secondary: child_reference(&format!("PersistentVolumeClaim {}", claim_of(order)), reference),
+        };
+        send(recorder, reference, &event).await;
+    }
+}
+
+fn claim_of(order: &str) -> &str {
+    order.split_once('=').map_or(order, |(claim, _)| claim)
+}
+
 /// Publishes that another installation of the operator works on this namespace.
 pub(crate) async fn publish_foreign(
     recorder: &Recorder,
@@ -184,7 +221,8 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
     let named = |types: &[ConditionType]| types.iter().any(|one| one.as_str() == condition.type_);
     let forms =
         condition.reason == Reason::Forming.as_str() || condition.reason == Reason::PodsNotReady.as_str();
-    let not_redundant = condition.reason == Reason::NotRedundant.as_str();
+    let warned = [Reason::NotRedundant, Reason::StrayClaims];
+    let not_redundant = warned.iter().any(|reason| reason.as_str() == condition.reason);
     let needs_person = [
         Reason::AuthorityChanged,
         Reason::AuthorityMissing,
@@ -195,6 +233,9 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
         Reason::NotObserved,
         Reason::NodesSilent,
         Reason::NearlyFull,
+        Reason::DataAtRisk,
+        Reason::DataLost,
+        Reason::GeometryDiffers,
     ];
     if needs_person.iter().any(|reason| reason.as_str() == condition.reason) {
         return true;

@@ -3,12 +3,15 @@
 //! ```text
 //!   observe    reads the cluster's objects from the API server    -> ObservedCluster
 //!   validate   checks the specification; a plain function         -> ValidCluster, or the rules it breaks
+//!   geometry   checks the claims that are there against it
 //!   plan       decides image, CA, credentials; a plain function   -> Plan, or a Blockage that a person ends
 //!   material   issues certificates, derives credentials           -> Material
 //!   build      makes the objects; a plain function                -> Child, one for each object
 //!   apply      writes those that differ to the API server
 //!   unstarted  replaces pods that never started
 //!   nodes      asks the cluster's nodes over mTLS                 -> NodeAnswers
+//!   losses     finds the volumes that lost their state              -> FoundLoss, one for each
+//!   orders     hands the orders of annotations to nodes           -> OrderOutcome
 //!   rollout    plans which pod may go; applies the budget         -> RolloutPlan
 //!   status     judges all of it, writes the verdict               -> ClusterStatus
 //!   events     publishes the conditions that changed
@@ -21,6 +24,7 @@
 
 mod error;
 pub(crate) mod condition;
+mod words;
 pub mod cache;
 pub mod children;
 pub mod observe;
@@ -29,6 +33,7 @@ pub mod remarks;
 pub mod image;
 pub mod plan;
 pub mod recovery;
+mod geometry;
 pub mod material;
 pub mod build;
 mod revision;
@@ -36,6 +41,8 @@ mod apply;
 mod leftover;
 mod unstarted;
 mod nodes;
+mod losses;
+mod orders;
 mod rollout;
 pub mod status;
 mod events;
@@ -50,7 +57,7 @@ use kube::runtime::events::Recorder;
 use kube::{Client, Resource as _, ResourceExt as _};
 use sherd_trust::Authority;
 
-use crate::api::{ClusterStatus, Reason, StorageCluster};
+use crate::api::{ClusterStatus, Reason, StorageCluster, VolumeOrderRecord};
 use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
@@ -61,7 +68,7 @@ use cache::ObjectCache;
 use children::AppliedChildren;
 use image::ImageName;
 use observe::{ObjectReader, ObservedCluster};
-use plan::{AuthorityPlan, Blockage, BlockedPart, plan};
+use plan::{AuthorityPlan, Blockage, BlockedPart, Plan, plan};
 use recovery::RememberedSecrets;
 use remarks::Remark;
 use revision::AskedTemplate;
@@ -70,7 +77,7 @@ use validate::{ValidCluster, validate};
 
 pub use error::{MaterialError, ReconcileError};
 pub(crate) use events::{note, publish, publish_foreign, publish_unclaimed};
-pub use nodes::{NodeAnswers, NodeQuestion, StatusSource, TlsNodes};
+pub use nodes::{NodeAnswers, NodeOrder, NodeQuestion, StatusSource, TlsNodes};
 
 /// Clients, clock and settings that all reconciles share.
 pub struct Context {
@@ -160,6 +167,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         }
         None => NodeAnswers::new(),
     };
+    let orders = attempt.follow_orders(context, &observed, &answers, timestamp).await;
     let plan = attempt.plan_step(context, &observed, &answers, timestamp, is_closed).await;
     if let Some(expiry) = attempt.first_expiry_s {
         context.metrics.certificate_expiry(&names.namespace, &names.cluster, expiry);
@@ -174,6 +182,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         remarks: &attempt.remarks,
         observed: &observed,
         answers: &answers,
+        orders: &orders,
         authority: attempt.authority.as_deref(),
         first_expiry_s: attempt.first_expiry_s,
         image: attempt.image,
@@ -188,6 +197,27 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
 }
 
 impl ReconcileAttempt<'_> {
+    /// Gives the orders about volumes that a person wrote into annotations, unless the operator is to change
+    /// nothing. Returns all that were ever given, as far as they are recorded.
+    async fn follow_orders(
+        &self,
+        context: &Context,
+        observed: &ObservedCluster,
+        answers: &NodeAnswers,
+        now: Timestamp,
+    ) -> Vec<VolumeOrderRecord> {
+        let (Some(valid), Some(authority)) = (&self.valid, &self.authority) else { return vec![] };
+        let cluster = valid.cluster();
+        if cluster.spec.paused {
+            return cluster.status.as_ref().map(|status| status.volume_orders.clone()).unwrap_or_default();
+        }
+        let found = losses::find(valid, observed, answers);
+        let nodes = context.nodes.as_ref();
+        let outcome = orders::follow(nodes, authority, valid, &found, answers, now).await;
+        events::publish_orders(&context.recorder, &cluster.object_ref(&()), &outcome.fresh).await;
+        outcome.records
+    }
+
     /// Plans the next step of the rollout, and applies the budget that goes with it; one that is closed was
     /// applied before. Without a template there is a budget and no step.
     async fn plan_step(
@@ -298,14 +328,15 @@ async fn change<'a>(
             return ReconcileAttempt { failure, ..idle(Outcome::Invalid(messages), vec![]) };
         }
     };
+    let remarks = geometry::stray(&valid, observed).into_iter().chain(valid.remarks().iter().cloned());
+    let remarks: Vec<Remark> = remarks.collect();
     if cluster.spec.paused {
         // A fault that a person must mend is reported while nothing is changed, too.
-        let planned = plan(&valid, observed, &context.default_image);
+        let planned = plan_valid(context, &valid, observed);
         let outcome = planned.map_or_else(Outcome::Blocked, |_| Outcome::PausedBySpec);
-        let attempt = idle(outcome, valid.remarks().to_vec());
+        let attempt = idle(outcome, remarks);
         return ReconcileAttempt { valid: Some(valid), ..attempt };
     }
-    let remarks = valid.remarks().to_vec();
     let attempt = match execute(context, &valid, observed, now).await {
         Ok(Ok(applied)) => ReconcileAttempt { remarks, ..applied },
         Ok(Err(blockage)) => idle(Outcome::Blocked(blockage), remarks),
@@ -343,13 +374,23 @@ pub async fn report_unobserved(
     Ok(())
 }
 
+/// Decides what is made, once the claims that are there can be used.
+fn plan_valid(
+    context: &Context,
+    valid: &ValidCluster<'_>,
+    observed: &ObservedCluster,
+) -> Result<Plan, Blockage> {
+    geometry::check(valid, observed)?;
+    plan(valid, observed, &context.default_image)
+}
+
 async fn execute<'a>(
     context: &Context,
     valid: &ValidCluster<'a>,
     observed: &ObservedCluster,
     now: Duration,
 ) -> Result<Result<ReconcileAttempt<'a>, Blockage>, ReconcileError> {
-    let plan = match plan(valid, observed, &context.default_image) {
+    let plan = match plan_valid(context, valid, observed) {
         Ok(plan) => plan,
         Err(blockage) => return Ok(Err(blockage)),
     };
@@ -382,6 +423,7 @@ async fn execute<'a>(
         let set = || format!("StatefulSet {}", names.pool(&valid.pool().name));
         changes.extend(template.lost.as_ref().map(|_| (set(), ChildChange::TemplateLost)));
     }
+    failures.extend(geometry::mend_claims(client, valid, observed).await.err());
     let config = children.iter().find(|child| child.resource.kind == "ConfigMap");
     let is_settled = template.as_ref().is_some_and(|template| template.is_settled(valid, observed));
     if let Some(config) = config.filter(|_| failures.is_empty() && is_settled) {

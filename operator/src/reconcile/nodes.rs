@@ -19,13 +19,14 @@ use sherd_core::id::ClusterId;
 use sherd_proto::convert::http_call::{reply_from_wire, request_to_wire};
 use sherd_proto::sender::{VersionRule, check, sender};
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
-use sherd_proto::v1::{Sender, StatusReply, StatusRequest};
+use sherd_proto::v1::{Sender, StatusReply, StatusRequest, VolumeOrder};
 use sherd_trust::{Authority, AuthorityKeyDigest, Role};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tonic::transport::{Channel, Endpoint, Uri};
 
+use crate::api::VolumeOrderKind;
 use crate::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
 use crate::limits;
 use crate::names::{Names, certificate_name};
@@ -44,6 +45,15 @@ pub struct NodeQuestion {
     pub cluster: ClusterId,
 }
 
+/// An order to one node.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NodeOrder {
+    /// Its kind.
+    pub kind: VolumeOrderKind,
+    /// The id of the volume, 16 bytes.
+    pub volume: Vec<u8>,
+}
+
 /// The means to ask a node: mTLS, or a script in tests.
 pub trait StatusSource: Send + Sync {
     /// Asks one node.
@@ -53,6 +63,16 @@ pub trait StatusSource: Send + Sync {
         question: NodeQuestion,
         now: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>>;
+
+    /// Gives one node an order about a volume of its own. Returns why the node refuses it; empty where it
+    /// does not.
+    fn order(
+        &self,
+        authority: &Arc<Authority>,
+        question: NodeQuestion,
+        order: NodeOrder,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<String, String>>;
 }
 
 /// Asks all pods of a cluster, some at a time.
@@ -104,6 +124,17 @@ impl StatusSource for TlsNodes {
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
         let connector = self.connector(authority, now);
         Box::pin(async move { ask(connector?, question).await })
+    }
+
+    fn order(
+        &self,
+        authority: &Arc<Authority>,
+        question: NodeQuestion,
+        order: NodeOrder,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<String, String>> {
+        let connector = self.connector(authority, now);
+        Box::pin(async move { give(connector?, question, order).await })
     }
 }
 
@@ -191,12 +222,8 @@ fn connect_with(
 }
 
 async fn ask(connector: TlsConnector, question: NodeQuestion) -> Result<StatusReply, String> {
-    let NodeQuestion { pod, address, cluster } = question;
-    let server = server_name(&pod, cluster)?;
-    let connect = tower::service_fn(move |_: Uri| dial(connector.clone(), address.clone(), server.clone()));
-    let channel = endpoint().connect_with_connector(connect).await.map_err(|error| causes(&error))?;
-    let mut client =
-        AdminServiceClient::new(channel).max_decoding_message_size(limits::NODE_ANSWER_BYTES_MAX);
+    let cluster = question.cluster;
+    let mut client = connect(connector, question).await?;
     let reply = client.status(StatusRequest { sender: Some(sender(cluster, None)) }).await;
     let reply = reply.map_err(|status| refused(&status))?.into_inner();
     check_answer(reply.sender.clone(), cluster)?;
@@ -207,6 +234,29 @@ async fn ask(connector: TlsConnector, question: NodeQuestion) -> Result<StatusRe
 fn check_answer(sender: Option<Sender>, cluster: ClusterId) -> Result<(), String> {
     let checked = check(sender, cluster, VersionRule::Admins);
     checked.map(drop).map_err(|refusal| format!("its answer: {refusal}"))
+}
+
+async fn give(connector: TlsConnector, question: NodeQuestion, order: NodeOrder) -> Result<String, String> {
+    let NodeOrder { kind, volume } = order;
+    let order = VolumeOrder { sender: Some(sender(question.cluster, None)), volume: volume.into() };
+    let mut client = connect(connector, question).await?;
+    let reply = match kind {
+        VolumeOrderKind::Vouch => client.vouch(order).await,
+        VolumeOrderKind::Replace => client.replace_volume(order).await,
+    };
+    reply.map(|reply| reply.into_inner().refused).map_err(|status| refused(&status))
+}
+
+/// A connection of its own to a node.
+async fn connect(
+    connector: TlsConnector,
+    question: NodeQuestion,
+) -> Result<AdminServiceClient<Channel>, String> {
+    let NodeQuestion { pod, address, cluster } = question;
+    let server = server_name(&pod, cluster)?;
+    let connect = tower::service_fn(move |_: Uri| dial(connector.clone(), address.clone(), server.clone()));
+    let channel = endpoint().connect_with_connector(connect).await.map_err(|error| causes(&error))?;
+    Ok(AdminServiceClient::new(channel).max_decoding_message_size(limits::NODE_ANSWER_BYTES_MAX))
 }
 
 fn server_name(pod: &str, cluster: ClusterId) -> Result<ServerName<'static>, String> {

@@ -111,6 +111,8 @@ pub enum BlockedPart {
     Certificates,
     /// The names of children.
     Names,
+    /// The number of nodes and volumes, and the code of their sets.
+    Geometry,
 }
 
 /// Decides the image, the CA, the credentials and the certificates of a cluster.

@@ -112,6 +112,7 @@ fn evidence<'a>(
         remarks: &[],
         observed,
         answers,
+        orders: &[],
         authority: None,
         first_expiry_s: None,
         image: Some(ImageName::tagged("sherd-node", "1")),

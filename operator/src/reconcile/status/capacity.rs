@@ -3,8 +3,8 @@
 
 use sherd_proto::v1::{StatusReply, VolumeReport, VolumeState};
 
-use super::words::{listed, volume_name};
 use crate::limits;
+use crate::reconcile::words::{listed, volume_name};
 
 /// The message where sets take no writes for want of room and not of volumes.
 pub(super) fn full(view: &StatusReply) -> Option<String> {

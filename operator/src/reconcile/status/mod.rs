@@ -1,9 +1,9 @@
 //! Judges a cluster: turns the observed objects and the nodes' answers into conditions, each with a fixed
 //! reason and a message that names the pods, sets or Secrets concerned. A plain function over values.
 
-mod words;
 mod capacity;
 mod counts;
+mod losses;
 mod rollout;
 mod pod_failure;
 
@@ -17,8 +17,8 @@ use sherd_proto::v1::{SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
 
 use counts::{absent, count, is_online, ready_pods, versions};
+use losses::LossReport;
 use pod_failure::PodFailure;
-use words::{listed, volume_name};
 
 use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
 use super::error::ReconcileError;
@@ -27,7 +27,8 @@ use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
 use super::remarks::Remark;
-use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
+use super::words::{listed, volume_name};
+use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster, VolumeOrderRecord};
 use crate::limits;
 use crate::names::Names;
 use crate::rollout::RolloutPlan;
@@ -72,6 +73,8 @@ pub struct Evidence<'a> {
     pub observed: &'a ObservedCluster,
     /// The nodes' answers.
     pub answers: &'a NodeAnswers,
+    /// The orders about volumes that were given or refused.
+    pub orders: &'a [VolumeOrderRecord],
     /// The CA, once there is one.
     pub authority: Option<&'a Authority>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
@@ -97,11 +100,20 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let wanted = pool.map(|pool| names.pods(&pool.name, pool.nodes)).unwrap_or_default();
     let ready = ready_pods(&observed.pods);
     let view = best_view(answers);
+    let losses = LossReport::new(cluster, observed, answers, view);
     let mut verdicts = spec_verdicts(evidence);
     let pods = pods_verdict(evidence, &wanted, &ready);
-    verdicts.push(ready_verdict(evidence, view, &wanted, &ready));
+    verdicts.push(match (ready_verdict(evidence, view, &wanted, &ready), losses.stands_still()) {
+        (short, Some((reason, message))) if short.reason == Reason::QuorumLost => {
+            ConditionVerdict { reason, message, ..short }
+        }
+        (judged, _) => judged,
+    });
     verdicts.push(progress_verdict(evidence, &pods, view));
-    verdicts.push(degraded_verdict(evidence, view, &ready));
+    verdicts.push(match losses.degrades(evidence.orders) {
+        Some((reason, message)) => ConditionVerdict::new(ConditionType::Degraded, TRUE, reason, message),
+        None => degraded_verdict(evidence, view, &ready),
+    });
     verdicts.push(pods);
     let (status, reason, message) = rollout::blocked_verdict(observed, evidence.rollout);
     verdicts.push(ConditionVerdict::new(ConditionType::UpgradeBlocked, status, reason, message));
@@ -134,6 +146,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         endpoint: Some(names.endpoint()),
         version: versions(view).or(last.version),
         rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
+        volume_losses: losses.listed(),
+        volume_orders: evidence.orders.to_vec(),
         ..ClusterStatus::default()
     };
     if let Some(pool) = pool {
@@ -183,11 +197,17 @@ fn dated(verdict: &ConditionVerdict, cluster: &StorageCluster, now: Timestamp) -
 fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
     use ConditionType::{CertificatesReady, CredentialsReady, SpecValid};
     let Evidence { cluster, outcome, remarks, observed, .. } = evidence;
-    let spec = if let Outcome::Invalid(messages) = outcome {
-        ConditionVerdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
-    } else {
-        let (reason, message) = Remark::verdict(remarks);
-        ConditionVerdict::new(SpecValid, TRUE, reason, message)
+    let spec = match outcome {
+        Outcome::Invalid(messages) => {
+            ConditionVerdict::new(SpecValid, FALSE, Reason::SpecInvalid, messages.join("; "))
+        }
+        Outcome::Blocked(Blockage { part: BlockedPart::Geometry, reason, message }) => {
+            ConditionVerdict::new(SpecValid, FALSE, *reason, message.clone())
+        }
+        _ => {
+            let (reason, message) = Remark::verdict(remarks);
+            ConditionVerdict::new(SpecValid, TRUE, reason, message)
+        }
     };
     let mut credentials = match &cluster.spec.credentials {
         Some(given) => ConditionVerdict::new(

@@ -117,6 +117,7 @@ async fn only_a_child_that_differs_is_applied() {
     pods_come_up(&server);
     let operator = context(&server);
     reconcile(&operator, &cluster(&server)).await.expect("each is applied once by a new process");
+    reconcile(&operator, &cluster(&server)).await.expect("its claims say of what geometry they are");
     server.take_requests();
     reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     let applied = |requests: Vec<(Method, String)>| {
@@ -147,6 +148,7 @@ async fn a_cluster_at_rest_is_looked_at_without_a_request() {
     pods_come_up(&server);
     let operator = context(&server);
     reconcile(&operator, &cluster(&server)).await.expect("each is applied once by a new process");
+    reconcile(&operator, &cluster(&server)).await.expect("its claims say of what geometry they are");
     let mut writers = Vec::new();
     for (resource, collection) in [
         (ApiResource::erase::<Secret>(&()), "/api/v1/namespaces/storage/secrets/"),

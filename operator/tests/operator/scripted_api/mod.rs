@@ -3,7 +3,9 @@
 
 mod drift;
 mod faults;
+mod geometry;
 mod lease;
+mod losses;
 mod owners;
 mod recorded;
 mod rollouts;
@@ -26,7 +28,7 @@ use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
-use sherd_operator::reconcile::{Context, NodeQuestion, ReconcileError, StatusSource, reconcile};
+use sherd_operator::reconcile::{Context, NodeOrder, NodeQuestion, ReconcileError, StatusSource, reconcile};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
 use tokio_util::sync::CancellationToken;
@@ -81,6 +83,16 @@ impl StatusSource for WellNodes {
             ..StatusReply::default()
         };
         Box::pin(std::future::ready(Ok(reply)))
+    }
+
+    fn order(
+        &self,
+        _: &Arc<Authority>,
+        _: NodeQuestion,
+        order: NodeOrder,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<String, String>> {
+        panic!("no test gave the order {order:?}")
     }
 }
 
@@ -203,6 +215,7 @@ async fn a_first_reconcile_makes_every_child_and_a_second_changes_nothing() {
     let operator = context(&server);
     let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     says(&status, ConditionType::Ready, "True", "Serving");
+    reconcile(&operator, &cluster(&server)).await.expect("its claims say of what geometry they are");
     server.take_changes();
     reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     assert_eq!(server.take_changes(), vec![], "nothing changes, no event is published");

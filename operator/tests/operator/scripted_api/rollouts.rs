@@ -62,6 +62,16 @@ impl StatusSource for Nodes {
         };
         Box::pin(std::future::ready(Ok(reply)))
     }
+
+    fn order(
+        &self,
+        _: &Arc<Authority>,
+        _: NodeQuestion,
+        order: NodeOrder,
+        _: Duration,
+    ) -> BoxFuture<'static, Result<String, String>> {
+        panic!("no test gave the order {order:?}")
+    }
 }
 
 pub(super) fn names() -> Vec<String> {
