@@ -55,12 +55,8 @@ fn no_braces_of_the_definitions_are_templates() {
 /// Fields of a definition that a closed schema of values lacks, each as its path.
 fn missing(defined: &Value, values: &Value, path: &str) -> Vec<String> {
     let Some(known) = values["properties"].as_object() else {
-        let items = (&defined["items"], &values["items"]);
-        return if items.1.is_object() {
-            missing(items.0, items.1, &format!("{path}[]"))
-        } else {
-            Vec::new()
-        };
+        let (defined, known) = (&defined["items"], &values["items"]);
+        return if known.is_object() { missing(defined, known, &format!("{path}[]")) } else { Vec::new() };
     };
     let fields = defined["properties"].as_object().into_iter().flatten();
     let of_field = |(name, field): (&String, &Value)| match known.get(name) {
