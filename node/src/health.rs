@@ -18,7 +18,7 @@ use sherd_core::id::ProcessId;
 use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
 use sherd_volume::options::Durability;
 
-use sherd_store::machine::quantity::Period;
+use sherd_store::machine::quantity::{LivePeriod, Period};
 
 /// One volume.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -119,7 +119,7 @@ pub(crate) struct ProcessState {
 pub struct Health {
     durability: Durability,
     /// How long the space of deleted objects stays taken.
-    release_grace: Duration,
+    release_grace: LivePeriod,
     state: watch::Sender<ProcessState>,
     moments: watch::Sender<Arc<NodeMoment>>,
 }
@@ -130,7 +130,12 @@ impl Health {
         let state = ProcessState { phase: Phase::Opening, wait: None };
         let moment = NodeMoment::of(NodeReport::of(String::new(), ProcessId([0; 16])));
         let (state, moments) = (watch::Sender::new(state), watch::Sender::new(Arc::new(moment)));
-        Self { durability, release_grace, state, moments }
+        Self { durability, release_grace: LivePeriod::new(release_grace), state, moments }
+    }
+
+    /// Has the space of deleted objects stay taken for another time from here on.
+    pub fn set_release_grace(&self, grace: Duration) {
+        self.release_grace.set(grace);
     }
 
     /// The cluster is not formed yet, and waits for this; `None` when it is formed.
@@ -222,7 +227,7 @@ impl Health {
         let degraded_sets: Vec<_> = sets.iter().filter(|set| !set.is_writable()).copied().collect();
         Readiness {
             ready: phase == Phase::Serving && !sets.is_empty() && degraded_sets.is_empty(),
-            writes_refused: writes_refused(sets, self.release_grace),
+            writes_refused: writes_refused(sets, self.release_grace.get()),
             stuck: stuck.clone(),
             problems: problems.clone(),
             phase,

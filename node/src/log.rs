@@ -3,17 +3,23 @@
 //!
 //! The secrets that no line may carry are named here and not by the filter that an operator writes: the
 //! S3 protocol library logs signatures and canonical requests, hyper logs raw heads. Both are cut
-//! off below in any filter.
+//! off below in any filter. The filter may be replaced while the process runs.
 
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use clap::ValueEnum;
+use parking_lot::RwLock;
 use serde::Deserialize;
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::subscriber::Interest;
 use tracing::{Level, Metadata, Subscriber};
 use tracing_subscriber::filter::{EnvFilter, FilterExt as _, FilterFn, ParseError};
 use tracing_subscriber::fmt::MakeWriter;
-use tracing_subscriber::layer::{Layer as _, SubscriberExt as _};
+use tracing_subscriber::layer::{Context, Filter, Layer as _, SubscriberExt as _};
 use tracing_subscriber::registry::Registry;
 use tracing_subscriber::util::SubscriberInitExt as _;
 
@@ -46,42 +52,130 @@ pub fn parse_level(level: &str) -> Result<EnvFilter, ParseError> {
     EnvFilter::builder().parse(level)
 }
 
-/// Logs from here on to standard error, and turns panics into log lines.
+/// Logs from here on to standard error, and turns panics into log lines. Gives the filter of the lines.
 ///
 /// Called once by the binary; what the process logged before it is lost.
-pub fn start(log: &Log) {
+pub fn start(log: &Log) -> LevelFilters {
+    let filters = LevelFilters::of(&log.level);
     let started = match log.format {
-        LogFormat::Text => text(&log.level, io::stderr).try_init().is_ok(),
-        LogFormat::Json => json(&log.level, io::stderr).try_init().is_ok(),
+        LogFormat::Text => text(filters.clone(), io::stderr).try_init().is_ok(),
+        LogFormat::Json => json(filters.clone(), io::stderr).try_init().is_ok(),
     };
     // A second start in one process keeps the first one's form.
     if started {
         std::panic::set_hook(Box::new(log_panic));
     }
+    filters
 }
 
 /// The subscriber that writes lines of text to `writer`.
-pub fn text<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
+pub fn text<W>(level: impl Into<LevelFilters>, writer: W) -> impl Subscriber + Send + Sync + 'static
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let lines = tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer);
-    Registry::default().with(lines.with_filter(filter(level)))
+    Registry::default().with(lines.with_filter(level.into().and(FilterFn::new(may_be_logged))))
 }
 
-fn json<W>(level: &str, writer: W) -> impl Subscriber + Send + Sync + use<W>
+fn json<W>(level: impl Into<LevelFilters>, writer: W) -> impl Subscriber + Send + Sync + 'static
 where
     W: for<'w> MakeWriter<'w> + Send + Sync + 'static,
 {
     let lines =
         tracing_subscriber::fmt::layer().json().flatten_event(true).with_span_list(false).with_writer(writer);
-    Registry::default().with(lines.with_filter(filter(level)))
+    Registry::default().with(lines.with_filter(level.into().and(FilterFn::new(may_be_logged))))
 }
 
-fn filter<S: Subscriber>(level: &str) -> impl tracing_subscriber::layer::Filter<S> + use<S> {
-    // `Config::resolve` refused what does not parse.
-    let written = parse_level(level).unwrap_or_else(|_| EnvFilter::new("info"));
-    written.and(FilterFn::new(may_be_logged))
+/// The filter in force: a level, or `target=level` pairs. Clones share it.
+///
+/// The verdict on a call site is remembered until the filter is replaced, so no line takes the lock for it.
+/// The spans of requests take it only where the filter names spans.
+#[derive(Debug, Clone)]
+pub struct LevelFilters(Arc<FilterState>);
+
+#[derive(Debug)]
+struct FilterState {
+    filter: RwLock<EnvFilter>,
+    names_spans: AtomicBool,
+}
+
+impl LevelFilters {
+    fn of(level: &str) -> Self {
+        let filter = RwLock::new(parsed(level));
+        Self(Arc::new(FilterState { filter, names_spans: AtomicBool::new(names_spans(level)) }))
+    }
+
+    /// Replaces the filter for all lines from here on. Spans that are open stay unknown to it.
+    pub fn replace(&self, level: &str) {
+        *self.0.filter.write() = parsed(level);
+        self.0.names_spans.store(names_spans(level), Ordering::Relaxed);
+        // Asks about each call site again: without the lock, which the answers take.
+        tracing::callsite::rebuild_interest_cache();
+    }
+
+    fn of_spans(&self) -> Option<parking_lot::RwLockReadGuard<'_, EnvFilter>> {
+        self.0.names_spans.load(Ordering::Relaxed).then(|| self.0.filter.read())
+    }
+}
+
+impl From<&str> for LevelFilters {
+    fn from(level: &str) -> Self {
+        Self::of(level)
+    }
+}
+
+/// The filter that `Config::resolve` took: it refused what does not parse.
+fn parsed(level: &str) -> EnvFilter {
+    parse_level(level).unwrap_or_else(|_| EnvFilter::new("info"))
+}
+
+/// Whether a filter may depend on the spans that a line lies in: `[span{field=value}]`.
+fn names_spans(level: &str) -> bool {
+    level.contains('[')
+}
+
+impl<S: Subscriber> Filter<S> for LevelFilters {
+    fn enabled(&self, metadata: &Metadata<'_>, context: &Context<'_, S>) -> bool {
+        Filter::<S>::enabled(&*self.0.filter.read(), metadata, context)
+    }
+
+    fn callsite_enabled(&self, metadata: &'static Metadata<'static>) -> Interest {
+        Filter::<S>::callsite_enabled(&*self.0.filter.read(), metadata)
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Filter::<S>::max_level_hint(&*self.0.filter.read())
+    }
+
+    fn on_new_span(&self, attributes: &Attributes<'_>, id: &Id, context: Context<'_, S>) {
+        if let Some(filter) = self.of_spans() {
+            Filter::<S>::on_new_span(&*filter, attributes, id, context);
+        }
+    }
+
+    fn on_record(&self, id: &Id, values: &Record<'_>, context: Context<'_, S>) {
+        if let Some(filter) = self.of_spans() {
+            Filter::<S>::on_record(&*filter, id, values, context);
+        }
+    }
+
+    fn on_enter(&self, id: &Id, context: Context<'_, S>) {
+        if let Some(filter) = self.of_spans() {
+            Filter::<S>::on_enter(&*filter, id, context);
+        }
+    }
+
+    fn on_exit(&self, id: &Id, context: Context<'_, S>) {
+        if let Some(filter) = self.of_spans() {
+            Filter::<S>::on_exit(&*filter, id, context);
+        }
+    }
+
+    fn on_close(&self, id: Id, context: Context<'_, S>) {
+        if let Some(filter) = self.of_spans() {
+            Filter::<S>::on_close(&*filter, id, context);
+        }
+    }
 }
 
 /// Whether an event's target is one that cannot carry a secret at its level.
@@ -147,6 +241,32 @@ mod tests {
             tracing::warn!("loud");
         });
         assert!(text.contains("loud") && !text.contains("quiet"), "{text}");
+    }
+
+    #[test]
+    fn a_level_that_is_replaced_holds_for_the_next_line_and_secrets_stay_cut_off() {
+        let (kept, filters) = (LogBuffer::default(), LevelFilters::of("info"));
+        let writer = kept.clone();
+        tracing::subscriber::with_default(text(filters.clone(), move || writer.clone()), || {
+            let log = |word: &str| {
+                tracing::debug!(word, "same place");
+                tracing::debug!(target: "s3s::ops::signature", word, "signature");
+            };
+            log("before");
+            filters.replace("debug,s3s=trace");
+            log("under");
+            filters.replace("error");
+            log("after");
+            tracing::warn!("not an error");
+            filters.replace("error,[request{id=7}]=debug");
+            tracing::info_span!("request", id = 7).in_scope(|| log("inside"));
+            log("outside");
+        });
+        let text = kept.text();
+        assert!(text.contains("under") && text.contains("inside"), "{text}");
+        for hidden in ["before", "after", "outside", "not an error", "signature"] {
+            assert!(!text.contains(hidden), "{hidden}: {text}");
+        }
     }
 
     #[test]

@@ -12,11 +12,13 @@ use sherd_node::process::cli::{self, Command, DevArgs, ServeArgs};
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
 use sherd_node::process::config::error::ConfigError;
+use sherd_node::process::config::files::ConfigFiles;
 use sherd_node::process::config::source::Sources;
 use sherd_node::process::dev::supervisor::supervise;
 use sherd_node::process::exit::Exit;
 use sherd_node::process::inspect::inspect;
 use sherd_node::process::probe::probe;
+use sherd_node::process::serve::follow::FollowedConfig;
 use sherd_node::process::serve::run::{Addresses, run};
 use sherd_node::process::status::status;
 use sherd_node::process::user::user;
@@ -40,7 +42,7 @@ fn main() -> ExitCode {
     match command {
         Command::Dev(arguments @ DevArgs { nodes: Some(count), .. }) => develop(arguments, count),
         Command::Dev(arguments) => match dev::prepare(arguments, &sources, &SystemRng) {
-            Ok(dev) => start(dev.config.clone(), |addresses| {
+            Ok(dev) => start(dev.config.clone(), None, |addresses| {
                 print(&format!("{}{}", listening(addresses), dev.example(addresses.s3, addresses.iam)));
             }),
             Err(error) => fail(Exit::Refused, &error),
@@ -75,7 +77,7 @@ fn serve(arguments: ServeArgs, sources: Sources) -> ExitCode {
         return fail(Exit::Failed, &error);
     }
     match configure(arguments, sources) {
-        Ok(config) => start(config, |addresses| print(&listening(addresses))),
+        Ok((config, followed)) => start(config, Some(followed), |addresses| print(&listening(addresses))),
         Err(error) => fail(Exit::Refused, &error),
     }
 }
@@ -100,25 +102,23 @@ fn develop(arguments: DevArgs, count: u8) -> ExitCode {
     }
 }
 
-/// Flags and variables, then the file, then the defaults.
-fn configure(arguments: ServeArgs, mut sources: Sources) -> Result<Config, ConfigError> {
-    let ServeArgs { config, vouch, with_parent: _, settings } = arguments;
-    let settings = match config {
-        Some(path) => settings.or(sources.read_file(&path)?),
-        None => settings,
-    };
+/// Flags and variables, then the files, then the defaults. Gives the files to follow, too.
+fn configure(arguments: ServeArgs, sources: Sources) -> Result<(Config, FollowedConfig), ConfigError> {
+    let ServeArgs { config, live_config, vouch, with_parent: _, settings } = arguments;
+    let files = ConfigFiles::new(settings, sources, config, live_config)?;
+    let (texts, start) = files.start()?;
     let credentials = Credentials::from_variables(&|name| std::env::var(name).ok())?;
-    let config = Config::resolve(settings, credentials, &sources)?;
-    Ok(Config { vouch, ..config })
+    let config = Config::resolve(start.settings.clone(), credentials, &start.sources)?;
+    Ok((Config { vouch, ..config }, FollowedConfig::new(files, texts, start)))
 }
 
-fn start(config: Config, announce: impl FnOnce(Addresses)) -> ExitCode {
+fn start(config: Config, followed: Option<FollowedConfig>, announce: impl FnOnce(Addresses)) -> ExitCode {
     // Paths of the configuration are absolute, and its files are read.
     if let Err(error) = working_directory::leave(&mut []) {
         return fail(Exit::Failed, &error);
     }
-    log::start(&config.log);
-    match run(config, announce) {
+    let levels = log::start(&config.log);
+    match run(config, levels, followed, announce) {
         Ok(()) => Exit::Done.into(),
         Err(error) => fail(error.exit(), &error),
     }

@@ -98,6 +98,10 @@ pub struct ServeArgs {
     /// Configuration in TOML; every key is in docs/configuration.md
     #[arg(long, env = "SHERD_CONFIG", value_name = "FILE")]
     pub config: Option<PathBuf>,
+    /// A second file whose keys win over those of the first, of the keys that a running node takes; it need
+    /// not exist
+    #[arg(long, env = "SHERD_LIVE_CONFIG", value_name = "FILE")]
+    pub live_config: Option<PathBuf>,
     /// For this one start, let volumes vote that too few of their peers confirm: an opened volume asks what
     /// its peers remember of it, and where they are gone for good somebody must say that it lost nothing. If
     /// it did, acknowledged writes are lost

@@ -8,16 +8,15 @@ use std::future::Future;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use super::RequestBody;
+use super::request_places::{RequestPlace, RequestPlaces};
+use crate::server::limits::QUEUE_WAIT;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
 use http_body_util::{Either, Full};
-use tokio::sync::Semaphore;
-
-use super::RequestBody;
-use crate::server::limits::QUEUE_WAIT;
 use sherd_store::observe::metrics::{ApiName, S3Metrics};
 use sherd_store::observe::trace::{self, Phase, RequestTrace, SlowRequests};
 
@@ -33,15 +32,22 @@ pub enum Refusal {
 /// Places for requests.
 #[derive(Debug)]
 pub struct Admission {
-    places: Semaphore,
-    waiting: Semaphore,
+    places: RequestPlaces,
+    waiting: RequestPlaces,
     metrics: S3Metrics,
 }
 
 impl Admission {
     /// `requests_max` places, and as many as `queue_max` that wait for one.
     pub fn new(requests_max: usize, queue_max: usize, metrics: S3Metrics) -> Arc<Self> {
-        Arc::new(Self { places: Semaphore::new(requests_max), waiting: Semaphore::new(queue_max), metrics })
+        let (places, waiting) = (RequestPlaces::new(requests_max), RequestPlaces::new(queue_max));
+        Arc::new(Self { places, waiting, metrics })
+    }
+
+    /// Changes both numbers: more places are there at once, fewer as requests end.
+    pub fn resize(&self, requests_max: usize, queue_max: usize) {
+        self.places.resize(requests_max);
+        self.waiting.resize(queue_max);
     }
 
     /// Runs `work` in a place; waits for one first where there is room to wait.
@@ -64,11 +70,11 @@ impl Admission {
         Ok(result)
     }
 
-    async fn wait(&self) -> Result<tokio::sync::SemaphorePermit<'_>, Refusal> {
+    async fn wait(&self) -> Result<RequestPlace<'_>, Refusal> {
         let _room = self.waiting.try_acquire().map_err(|_| Refusal::Overloaded)?;
         let _counted = GaugeGuard::new(&self.metrics.requests_queued);
         let place = tokio::time::timeout(QUEUE_WAIT, self.places.acquire()).await;
-        Ok(place.map_err(|_| Refusal::Overloaded)?.expect("the semaphore is never closed"))
+        place.map_err(|_| Refusal::Overloaded)
     }
 }
 
@@ -182,6 +188,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn other_numbers_hold_for_requests_under_way_and_for_those_that_wait() {
+        let admission = Admission::new(2, 0, metrics());
+        let (end, ended) = oneshot::channel::<()>();
+        let mut first = std::pin::pin!(admission.run(ended));
+        assert!(futures::poll!(first.as_mut()).is_pending());
+        admission.resize(1, 1);
+        let mut second = std::pin::pin!(admission.run(std::future::pending::<()>()));
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        assert_eq!(admission.metrics.requests_queued.get(), 1, "there is one place, and room to wait");
+        assert_eq!(admission.run(async {}).await, Err(Refusal::Overloaded));
+        end.send(()).expect("the first waits for it");
+        first.await.expect("it has a place").expect("the sender sent");
+        assert!(futures::poll!(second.as_mut()).is_pending());
+        assert_eq!(admission.run(async {}).await, Err(Refusal::Overloaded));
+        admission.resize(2, 1);
+        assert_eq!(admission.run(async { "third" }).await, Ok("third"));
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_wait_without_end_is_refused() {
         let admission = Admission::new(1, 1, metrics());
         let mut first = std::pin::pin!(admission.run(std::future::pending::<()>()));
@@ -199,6 +224,6 @@ mod tests {
             assert!(futures::poll!(second.as_mut()).is_pending());
         }
         assert_eq!(admission.metrics.requests_queued.get(), 0);
-        assert_eq!(admission.waiting.available_permits(), 1);
+        assert_eq!(admission.waiting.free_count(), 1);
     }
 }

@@ -10,7 +10,6 @@ use tokio::net::TcpStream;
 use tokio::time::timeout;
 
 use super::client_stream::TimedStream;
-use crate::server::limits::HANDSHAKES_MAX;
 use sherd_net::tls::limits::ACCEPT_TIMEOUT;
 use sherd_net::tls::{ClientRefusal, ConnectionPlaces, RefusalLog, ServedCertificate, ServedStream};
 
@@ -26,9 +25,7 @@ pub(super) struct Handshakes {
 }
 
 impl Handshakes {
-    /// `connections_max` is that of the listener: half of its places are never taken by handshakes.
-    pub(super) fn new(certificate: ServedCertificate, connections_max: usize) -> Self {
-        let places = ConnectionPlaces::new((connections_max / 2).clamp(1, HANDSHAKES_MAX));
+    pub(super) fn new(certificate: ServedCertificate, places: ConnectionPlaces) -> Self {
         Self { certificate, places, refusals: RefusalLog::default() }
     }
 

@@ -13,6 +13,8 @@ pub mod iam;
 mod admission;
 mod exchange;
 mod handshakes;
+mod live_limits;
+mod request_places;
 mod shutdown;
 mod client_stream;
 mod request_body;
@@ -47,6 +49,7 @@ pub use self::admission::{Admission, AllowPage, GuardedFuture, Refusal, guard};
 use self::client_stream::TimedStream;
 use self::exchange::Exchange;
 use self::handshakes::Handshakes;
+pub use self::live_limits::LiveLimits;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
@@ -56,12 +59,9 @@ use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
 use crate::audit::{AnswerCount, AuditLog};
 use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
-use sherd_net::tls::{self, ConnectionPlaces, ServedCertificate};
+use sherd_net::tls::{self, ServedCertificate};
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
 use sherd_store::observe::metrics::Traffic;
-
-/// One place of ten stays free for the next connection, as long as others can give way.
-const PLACES_PER_RESERVED: usize = 10;
 
 /// An address cannot be listened on.
 #[derive(Debug, thiserror::Error)]
@@ -153,7 +153,7 @@ type BodyError = Box<dyn std::error::Error + Send + Sync>;
 /// included: what it has no answer for is a connection that closes.
 pub async fn serve<S, F, B>(
     listener: Listener,
-    allowed: ListenerLimits,
+    limits: impl Into<LiveLimits>,
     life: Life,
     traffic: Traffic,
     reclaim: Reclaim,
@@ -165,11 +165,10 @@ pub async fn serve<S, F, B>(
     B::Error: Into<BodyError>,
 {
     let Listener { tcp, name, address, certificate, proxies, audit } = listener;
+    let limits = limits.into();
     let handshakes =
-        certificate.map(|certificate| Arc::new(Handshakes::new(certificate, allowed.connections_max)));
-    let spares = Arc::new(SpareDescriptors::new(allowed.spare_descriptors));
-    let reserve = allowed.connections_max / PLACES_PER_RESERVED;
-    let places = ConnectionPlaces::with_reserve(allowed.connections_max, reserve);
+        certificate.map(|certificate| Arc::new(Handshakes::new(certificate, limits.handshakes().clone())));
+    let spares = Arc::new(SpareDescriptors::new(limits.now().spare_descriptors));
     let lingers = Arc::new(Semaphore::new(LINGERS_MAX));
     let tasks = TaskTracker::new();
     let mut shortage = Shortage::default();
@@ -178,8 +177,9 @@ pub async fn serve<S, F, B>(
         let place = tokio::select! {
             biased;
             () = life.stopped() => break,
-            place = places.take_when_free(client.ip()) => place,
+            place = limits.connections().take_when_free(client.ip()) => place,
         };
+        let allowed = limits.now();
         if let Some(from) = place.taken_from() {
             traffic.connections_turned_away.inc();
             shortage.gave_way(name, from);

@@ -256,6 +256,8 @@ impl Stopped {
                 );
                 fs::write(&file, text).expect("the folder is writable");
                 command.args(["serve", "--config"]).arg(file);
+                // It need not exist. No flag, which an older build would refuse.
+                command.env("SHERD_LIVE_CONFIG", self.dir.path().join("live.toml"));
             }
         }
         if let Ok(level) = std::env::var("SHERD_TEST_LOG") {

@@ -22,4 +22,5 @@ mod memory;
 mod races;
 mod restart;
 mod rot;
+mod settings;
 mod soak;

@@ -25,15 +25,15 @@ pub struct ConnectionPlaces(Arc<PlacesState>);
 #[derive(Debug)]
 struct PlacesState {
     taken: Mutex<TakenPlaces>,
-    /// The number of taken places from which on one that waits gives way to each new one.
-    crowded_at: usize,
-    max: usize,
     /// A place was given back, or may give way from here on.
     eased: Notify,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct TakenPlaces {
+    /// The number of taken places from which on one that waits gives way to each new one.
+    crowded_at: usize,
+    max: usize,
     /// Places whose connections are open, those that are lost among them.
     count: usize,
     /// Of these, those that are lost: their connections are about to close.
@@ -69,9 +69,19 @@ impl ConnectionPlaces {
     /// `max` places, at least one, of which `reserve` stay free as long as others can give way.
     #[must_use]
     pub fn with_reserve(max: usize, reserve: usize) -> Self {
-        let max = max.max(1);
-        let crowded_at = max.saturating_sub(reserve).max(1);
-        Self(Arc::new(PlacesState { taken: Mutex::default(), crowded_at, max, eased: Notify::new() }))
+        let taken = Mutex::new(TakenPlaces::new(max, reserve));
+        Self(Arc::new(PlacesState { taken, eased: Notify::new() }))
+    }
+
+    /// Changes the number of places. Where fewer are left than are taken, those give way that may.
+    pub fn resize(&self, max: usize, reserve: usize) {
+        let mut taken = self.0.taken.lock();
+        let TakenPlaces { crowded_at, max, .. } = TakenPlaces::new(max, reserve);
+        (taken.crowded_at, taken.max) = (crowded_at, max);
+        while taken.count - taken.lost_count > taken.max && taken.give_way().is_some() {}
+        if taken.count < taken.max {
+            self.0.eased.notify_one();
+        }
     }
 
     /// Takes a place for a connection that was accepted from an address. Where too few are free, another one
@@ -88,7 +98,7 @@ impl ConnectionPlaces {
         loop {
             {
                 let mut taken = self.0.taken.lock();
-                if taken.count < self.0.max {
+                if taken.count < taken.max {
                     return self.take_under(&mut taken, from, taken_from);
                 }
                 if taken.lost_count == 0 {
@@ -106,7 +116,7 @@ impl ConnectionPlaces {
         from: IpAddr,
         taken_from: Option<IpAddr>,
     ) -> ConnectionPlace {
-        let is_crowded = taken.count - taken.lost_count >= self.0.crowded_at;
+        let is_crowded = taken.count - taken.lost_count >= taken.crowded_at;
         let taken_from = if is_crowded { taken_from.or_else(|| taken.give_way()) } else { taken_from };
         let lost = CancellationToken::new();
         taken.count += 1;
@@ -116,13 +126,26 @@ impl ConnectionPlaces {
 
     /// Wakes a waiter where a place becomes free and none was.
     fn ease(&self, taken: &TakenPlaces) {
-        if taken.count + 1 >= self.0.max {
+        if taken.count + 1 >= taken.max {
             self.0.eased.notify_one();
         }
     }
 }
 
 impl TakenPlaces {
+    fn new(max: usize, reserve: usize) -> Self {
+        let max = max.max(1);
+        Self {
+            crowded_at: max.saturating_sub(reserve).max(1),
+            max,
+            count: 0,
+            lost_count: 0,
+            waiting: HashMap::new(),
+            ranks: BTreeSet::new(),
+            next: 0,
+        }
+    }
+
     /// Adds a place to those that may give way, as the one that has waited least.
     fn wait(&mut self, from: IpAddr, lost: CancellationToken) -> u64 {
         let number = self.next;
@@ -305,6 +328,21 @@ mod tests {
         assert!(futures::poll!(last.as_mut()).is_pending());
         drop(first);
         assert_eq!(last.await.taken_from(), None);
+    }
+
+    #[tokio::test]
+    async fn where_there_are_fewer_those_that_wait_give_way_and_more_are_there_at_once() {
+        let places = ConnectionPlaces::with_reserve(10, 1);
+        let kept: Vec<_> = (0..3).map(|_| places.take(PEER)).collect();
+        assert!(kept.iter().all(ConnectionPlace::keep));
+        let idle: Vec<_> = (0..4).map(|_| places.take(FLOOD)).collect();
+        places.resize(2, 0);
+        assert!(idle.iter().all(is_lost) && !kept.iter().any(is_lost));
+        drop(idle);
+        let mut next = Box::pin(places.take_when_free(PEER));
+        assert!(futures::poll!(next.as_mut()).is_pending(), "three of two are taken");
+        places.resize(4, 0);
+        assert!(futures::poll!(next.as_mut()).is_ready());
     }
 
     #[tokio::test]

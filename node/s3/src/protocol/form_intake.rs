@@ -74,7 +74,7 @@ impl Inner {
         let length = length.ok_or_else(|| Refusal::new(Code::MissingContentLength))?;
         check_length(length, operation, &self.limits)?;
         let end_bytes = (delimiter.length() + END.len()) as u64;
-        let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts);
+        let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts());
         let outcome = body.outcome();
         // None waits: it would hold the place of another request meanwhile.
         let place = self.arriving_forms.try_acquire().map_err(|_| Refusal::new(Code::SlowDown))?;

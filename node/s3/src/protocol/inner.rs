@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use http::HeaderValue;
 use sherd_core::env::Clock;
@@ -17,6 +18,7 @@ use crate::access::Authorizer;
 use crate::auth::Credentials;
 use crate::auth::verifier::Verifier;
 use crate::operations::Operations;
+use sherd_store::machine::quantity::LivePeriod;
 
 /// Configuration of the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,7 +43,7 @@ pub(super) struct Inner {
     pub(super) region: HeaderValue,
     pub(super) host_id: HeaderValue,
     pub(super) limits: Limits,
-    pub(super) timeouts: BodyTimeouts,
+    body_idle: LivePeriod,
     pub(super) verifier: Verifier,
     pub(super) authorizer: Arc<Authorizer>,
     pub(super) operations: Arc<dyn Operations>,
@@ -67,7 +69,7 @@ impl Inner {
             domains,
             region: HeaderValue::try_from(&region).expect("a region is letters, digits and hyphens"),
             host_id: HeaderValue::try_from(visible).expect("visible ASCII is a header value"),
-            timeouts: BodyTimeouts { idle: limits.body_idle, whole: limits.body_whole },
+            body_idle: LivePeriod::new(limits.body_idle),
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
             cors: CorsLookup::default(),
@@ -78,6 +80,16 @@ impl Inner {
             request_number: AtomicU64::new(request_id_seed),
             limits,
         }
+    }
+
+    /// Returns the times of a body that begins at this moment.
+    pub(super) fn timeouts(&self) -> BodyTimeouts {
+        BodyTimeouts { idle: self.body_idle.get(), whole: self.limits.body_whole }
+    }
+
+    /// Has each body that begins from here on stand still for another time at most.
+    pub(super) fn set_body_idle(&self, idle: Duration) {
+        self.body_idle.set(idle);
     }
 
     /// Ids that neither repeat in a run nor show how many requests there were: a counter through

@@ -215,7 +215,7 @@ impl Inner {
         let arrival =
             framing.map_or(BodyArrival::Plain(sha256), |framing| BodyArrival::Framed(Box::new(framing)));
         let is_document = body_use.is_document();
-        let mut timeouts = self.timeouts;
+        let mut timeouts = self.timeouts();
         if is_document {
             timeouts.whole =
                 timeouts.whole.min(self.limits.document_whole + Duration::from_secs(length >> 15));

@@ -38,6 +38,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::request::Parts;
@@ -106,6 +107,11 @@ impl Protocol {
     /// listener of S3 calls this.
     pub async fn call_as_root(&self, request: Request<Full<Bytes>>) -> Response<Body> {
         self.answer(request, Proof::RootCertificate).await.1
+    }
+
+    /// Has each body that begins from here on stand still for another time at most.
+    pub fn set_body_idle(&self, idle: Duration) {
+        self.inner.set_body_idle(idle);
     }
 
     async fn answer<B>(&self, request: Request<B>, proof: Proof) -> (ApiName, Response<Body>)

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use sherd_core::topology::FormError;
 
 use super::credentials::InvalidCredentials;
+use super::limits::CONFIG_BYTES_MAX;
 use super::master_key::InvalidMasterKey;
 use super::nodes::InvalidCluster;
 use super::origin::Origin;
@@ -20,6 +21,20 @@ pub enum ConfigError {
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
+    },
+    /// The file is longer than files of settings are.
+    #[error("{path} is longer than {bytes} bytes", path = path.display(), bytes = CONFIG_BYTES_MAX)]
+    TooLong {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The live file has a key that only a start takes.
+    #[error("{path}: {key} takes effect only when a node starts: it belongs into the main file", path = path.display())]
+    NotHot {
+        /// The live file.
+        path: PathBuf,
+        /// The key with its table.
+        key: String,
     },
     /// The file has an unknown key, a malformed value, or is not TOML.
     #[error("{path}:{line}: {why} (in `{written}`)", path = path.display())]

@@ -1,5 +1,7 @@
 //! Limits of a configuration. Each with where its number comes from.
 
+/// Bytes of a file of settings: 1,024 nodes that are written one by one are 200 KiB.
+pub(crate) const CONFIG_BYTES_MAX: u64 = 1 << 20;
 /// Bytes of a credentials file that are read; two lines and some comments are under 1 KiB.
 pub(crate) const CREDENTIALS_BYTES_MAX: u64 = 64 << 10;
 /// The longest label of a DNS name (RFC 1035).

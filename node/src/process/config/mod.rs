@@ -6,6 +6,8 @@
 
 pub mod nodes;
 pub mod credentials;
+pub mod files;
+pub mod hot;
 pub mod master_key;
 pub mod private_file;
 pub mod error;

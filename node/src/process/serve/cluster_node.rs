@@ -23,6 +23,7 @@ use sherd_volume::disk::Disk;
 use crate::health::{FormationWait, Health};
 use crate::process::config::Config;
 use crate::process::config::nodes::ClusterConfig;
+use crate::process::serve::live::LiveSettings;
 use crate::process::serve::reporter::{NodeReporter, Peers, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::store::Store;
@@ -36,7 +37,6 @@ use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, Form
 use sherd_store::cluster::membership::{ConfiguredNode, Membership, MembershipConfig};
 use sherd_store::iam::MasterKey;
 use sherd_store::observe::metrics::Metrics;
-use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::remote::RemoteVolumes;
 use sherd_store::volumes::directories::clustered::ClusterFormationConfig;
 use sherd_store::volumes::directories::{Formation, FormationConfig, FormationError};
@@ -103,6 +103,7 @@ impl ClusterNode {
         machine: NodeMachine,
         metrics: &Arc<Metrics>,
         health: &Arc<Health>,
+        live: &Arc<LiveSettings>,
     ) -> Result<Self, ClusterError> {
         let NodeMachine { disk, clock, rng } = machine;
         let files = cluster.files.clone().ok_or(ClusterError::NoCertificates)?;
@@ -112,9 +113,8 @@ impl ClusterNode {
         let looked = tokio::task::spawn_blocking(move || FormationAnswers::start(local, entropy)).await;
         let answers = looked.expect("looking at directories does not panic")?;
         let listen = cluster.node_listen;
-        let listener = TcpListener::bind(listen)
-            .await
-            .map_err(|source| ClusterError::Listen { address: listen, source })?;
+        let refused = |source| ClusterError::Listen { address: listen, source };
+        let listener = TcpListener::bind(listen).await.map_err(refused)?;
         let address = listener.local_addr().unwrap_or(listen);
 
         let (tasks, stop, remote) = (TaskTracker::new(), CancellationToken::new(), RemoteVolumes::default());
@@ -130,6 +130,7 @@ impl ClusterNode {
         let reporter = Arc::new(NodeReporter::new(ReporterConfig {
             identity,
             health: Arc::clone(health),
+            live: Arc::clone(live),
             clock: Arc::clone(&clock),
             peers: Some(Peers {
                 cluster_name: cluster.name.clone(),
@@ -143,7 +144,7 @@ impl ClusterNode {
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
         let (volumes, requests) = (LocalSlot::default(), RequestSlot::default());
-        let services = rpc::volume_services(&served(config, cluster.id, &volumes), &metrics.rpc, &stop);
+        let services = rpc::volume_services(&served(live, cluster.id, &volumes), &metrics.rpc, &stop);
         let admin = AdminRpc {
             cluster: cluster.id,
             membership: Arc::clone(&membership),
@@ -263,8 +264,8 @@ fn configured(node: &crate::process::config::nodes::NodeAddress) -> ConfiguredNo
 }
 
 /// The node that the services for peers answer for.
-fn served(config: &Config, cluster: ClusterId, volumes: &LocalSlot) -> RpcNode {
-    RpcNode::new(cluster, volumes.clone()).with_slow_log(SlowRequests::after(config.log.slow_request))
+fn served(live: &LiveSettings, cluster: ClusterId, volumes: &LocalSlot) -> RpcNode {
+    RpcNode::new(cluster, volumes.clone()).with_slow_log(live.slow_requests())
 }
 
 fn formation_config(config: &Config, cluster: &ClusterConfig, disk: Arc<dyn Disk>) -> ClusterFormationConfig {

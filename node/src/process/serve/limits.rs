@@ -4,6 +4,8 @@ use std::time::Duration;
 
 /// Between two looks at the file of root credentials: as often as certificates are looked at.
 pub(crate) const CREDENTIALS_FOLLOWED_EACH: Duration = Duration::from_secs(10);
+/// Between two looks at the files of the configuration: as often as certificates are looked at.
+pub(crate) const CONFIG_LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How long no damage may have waited before a volume counts as healed: several pings of every node.
 pub(crate) const HEALED_AFTER: Duration = Duration::from_secs(10);
 /// Between two moments of a node that nothing happens to: as often as pings carry them to the others.

@@ -1,11 +1,14 @@
-//! A node that serves, from its configuration to its end: `run` is its life, `open` puts the protocol before
-//! the store, `store` puts the layers of the store together, `cluster_node` is its place among others,
+//! A node that serves, from its configuration to its end: `run` is its life, `follow` and `live` are what
+//! of its configuration may change, `open` puts the protocol before the store,
+//! `store` puts the layers of the store together, `cluster_node` is its place among others,
 //! `reporter` computes what is shown of it, `root_desk` answers HTTP requests that come as calls,
 //! and `audited_desk` records them.
 
 pub mod cluster_node;
 pub(crate) mod descriptors;
 pub(crate) mod limits;
+pub mod follow;
+pub mod live;
 pub mod open;
 pub mod reporter;
 pub mod root_credentials;

@@ -22,10 +22,11 @@ use sherd_volume::options::Options;
 
 use crate::audit::AuditLog;
 use crate::health::Health;
-use crate::process::config::Config;
 use crate::process::config::settings::EtagForm;
+use crate::process::config::{self, Config};
 use crate::process::serve::audited_desk::AuditedDesk;
 use crate::process::serve::cluster_node::{ClusterError, ClusterNode, NodeMachine};
+use crate::process::serve::live::LiveSettings;
 use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identity, start_reporting};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::root_desk::RootDesk;
@@ -41,7 +42,7 @@ use sherd_s3::protocol::{self, Protocol};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::{ApiName, Metrics};
 use sherd_store::stripe::Thresholds;
-use sherd_store::upkeep::Settings;
+use sherd_store::upkeep::{Settings, UpkeepTuning};
 
 /// The node cannot be opened.
 #[derive(Debug, thiserror::Error)]
@@ -89,6 +90,7 @@ pub async fn open(
     root: &RootCredentials,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
+    live: &Arc<LiveSettings>,
     audit: Option<AuditLog>,
 ) -> Result<
     OpenStore<
@@ -102,7 +104,7 @@ pub async fn open(
 > {
     let machine = Machine::real(config.index_cache_bytes);
     let (clock, rng) = (Arc::clone(&machine.clock), Arc::clone(&machine.rng));
-    let node = join(config, root, &machine, metrics, health).await?;
+    let node = join(config, root, &machine, metrics, health, live).await?;
     let (node, place) = node.map_or((None, None), |(node, place)| (Some(node), Some(place)));
     let store = Store::open(store_config(config), machine, metrics, place).await?;
     let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
@@ -110,8 +112,9 @@ pub async fn open(
         node.serve(&store);
     } else {
         let identity = node_identity(String::new(), rng.as_ref());
-        let (health, clock) = (Arc::clone(health), Arc::clone(&clock));
-        let reporter = Arc::new(NodeReporter::new(ReporterConfig { identity, health, clock, peers: None }));
+        let (health, clock, live) = (Arc::clone(health), Arc::clone(&clock), Arc::clone(live));
+        let reporter = NodeReporter::new(ReporterConfig { identity, health, live, clock, peers: None });
+        let reporter = Arc::new(reporter);
         reporter.serve(&store);
         start_reporting(&reporter, &tasks, &stop);
     }
@@ -125,6 +128,11 @@ pub async fn open(
     });
     let iam = query_api(config, root.keys(), &store, Arc::clone(&clock), Arc::clone(&rng));
     let protocol = protocol(config, root.keys(), &store, clock, rng.as_ref());
+    let (tuned, bodies) = (store.clone(), protocol.clone());
+    live.on_change(move |hot| {
+        tuned.tune(tuning(hot.upkeep));
+        bodies.set_body_idle(hot.limits.stall_timeout);
+    });
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
     let pages = protocol.clone();
@@ -168,11 +176,13 @@ async fn join(
     machine: &Machine,
     metrics: &Arc<Metrics>,
     health: &Arc<Health>,
+    live: &Arc<LiveSettings>,
 ) -> Result<Option<(ClusterNode, ClusterPlace)>, OpenError> {
     let Some(cluster) = &config.cluster else { return Ok(None) };
     let Machine { disk, clock, rng, .. } = machine.clone();
     let started =
-        ClusterNode::start(config, cluster, root, NodeMachine { disk, clock, rng }, metrics, health).await;
+        ClusterNode::start(config, cluster, root, NodeMachine { disk, clock, rng }, metrics, health, live)
+            .await;
     let node = started.map_err(Box::new)?;
     let formation = node.form(health).await;
     let peers = node.peers(&formation.topology);
@@ -203,6 +213,12 @@ pub fn store_config(config: &Config) -> StoreConfig {
         },
         master_key: config.master_key.clone(),
     }
+}
+
+/// The part of a configuration's background work that may change.
+fn tuning(upkeep: config::Upkeep) -> UpkeepTuning {
+    let config::Upkeep { release_grace, scrub_period, heal_bytes_per_second, adopt_after } = upkeep;
+    UpkeepTuning { heal_bytes_per_second, release_grace, scrub_pass: scrub_period, adopt_after }
 }
 
 /// Puts the protocol, as a configuration wants it, before a store.

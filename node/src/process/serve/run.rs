@@ -17,15 +17,21 @@ use tokio_util::task::TaskTracker;
 
 use crate::audit::AuditLog;
 use crate::health::Health;
-use crate::process::config::Config;
+use crate::log::LevelFilters;
+use crate::process::config::hot::HotSettings;
+use crate::process::config::{Config, Limits};
 use crate::process::exit::Exit;
 use crate::process::serve::descriptors::DescriptorLimit;
+use crate::process::serve::follow::FollowedConfig;
 use crate::process::serve::limits::{BLOCKING_PATIENCE, BLOCKING_THREADS_MAX};
+use crate::process::serve::live::LiveSettings;
 use crate::process::serve::open::{OpenError, open, refuse};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::server::admin::serve_admin;
 use crate::server::iam::serve_iam;
-use crate::server::{Admission, Life, ListenError, Listener, guard, on_signals, serve};
+use crate::server::{
+    Admission, Life, ListenError, Listener, ListenerLimits, LiveLimits, guard, on_signals, serve,
+};
 use sherd_net::tls::{ServedCertificate, TrustError};
 use sherd_store::machine::system::SystemClock;
 use sherd_store::observe::metrics::Metrics;
@@ -85,11 +91,17 @@ pub struct Addresses {
     pub node: Option<SocketAddr>,
 }
 
-/// Runs a node until a signal stops it; `announce` is called once, when S3 is served.
+/// Runs a node until a signal stops it; `announce` is called once, when S3 is served. `levels` filter its
+/// log, and `followed` are the files of the configuration, where there are any.
 ///
 /// # Errors
 /// [`RunError`] when it could not start, or could not end in order.
-pub fn run(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
+pub fn run(
+    config: Config,
+    levels: LevelFilters,
+    followed: Option<FollowedConfig>,
+    announce: impl FnOnce(Addresses),
+) -> Result<(), RunError> {
     let descriptors = DescriptorLimit::raise();
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -99,22 +111,41 @@ pub fn run(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunEr
         .enable_all()
         .build()
         .map_err(RunError::Runtime)?;
-    let config = within(descriptors, config);
-    let result = runtime.block_on(node(config, announce));
+    let live = live_settings(&config, levels, followed.as_ref());
+    let result = runtime.block_on(node(config, descriptors, live, followed, announce));
     runtime.shutdown_timeout(BLOCKING_PATIENCE);
     result
 }
 
-/// The configuration, with no more connections than there are descriptors for.
-fn within(descriptors: DescriptorLimit, mut config: Config) -> Config {
-    let allowed = config.limits.connections_max;
-    config.limits.connections_max = descriptors.connections(config.volumes.len(), allowed);
-    config
+/// The settings that may change, which the log takes already.
+fn live_settings(
+    config: &Config,
+    levels: LevelFilters,
+    followed: Option<&FollowedConfig>,
+) -> Arc<LiveSettings> {
+    let digest = followed.and_then(FollowedConfig::live_digest);
+    let live = LiveSettings::new(HotSettings::of(config), digest);
+    let mut level = config.log.level.clone();
+    live.on_change(move |hot| {
+        if level != hot.log_level {
+            level.clone_from(&hot.log_level);
+            levels.replace(&level);
+        }
+    });
+    Arc::new(live)
 }
 
-async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), RunError> {
+async fn node(
+    config: Config,
+    descriptors: DescriptorLimit,
+    live: Arc<LiveSettings>,
+    followed: Option<FollowedConfig>,
+    announce: impl FnOnce(Addresses),
+) -> Result<(), RunError> {
     let metrics = Metrics::shared(config.durability);
     let health = Arc::new(Health::opening(config.durability, config.upkeep.release_grace));
+    let shown = Arc::clone(&health);
+    live.on_change(move |hot| shown.set_release_grace(hot.upkeep.release_grace));
     let (told, admin_life) = (Life::new(), Life::new());
     let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
     let s3 = Listener::bind("S3", config.listen).await?.with_trusted_proxies(config.trusted_proxies.clone());
@@ -134,6 +165,10 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     };
 
     let (tasks, ended) = (TaskTracker::new(), CancellationToken::new());
+    if let Some(followed) = followed.filter(FollowedConfig::may_change) {
+        let hangups = signal(SignalKind::hangup()).map_err(RunError::Runtime)?;
+        tasks.spawn(followed.follow(Arc::clone(&live), metrics.config.clone(), hangups, ended.clone()));
+    }
     let audit = start_audit(&config, &metrics, &tasks, &ended)?;
     let s3 = s3.with_audit(audit.clone(), "s3");
     let iam = iam.map(|iam| iam.with_audit(audit.clone(), "iam"));
@@ -147,7 +182,7 @@ async fn node(config: Config, announce: impl FnOnce(Addresses)) -> Result<(), Ru
     };
     let root = RootCredentials::new(&config);
     tasks.spawn(root.clone().follow(ended.clone()));
-    let listeners = ClientListeners { s3, iam, root };
+    let listeners = ClientListeners { s3, iam, root, descriptors, live };
     tasks.spawn(on_signals(told.clone()).map_err(RunError::Runtime)?);
     let probes = serve_admin(admin, admin_life.clone(), Arc::clone(&metrics), Arc::clone(&health));
     let probes = tasks.spawn(probes);
@@ -196,12 +231,51 @@ fn start_audit(
     Ok(Some(log))
 }
 
-/// The listeners for clients.
+/// The listeners for clients, how many descriptors they may have, and the settings of both that may change.
 struct ClientListeners {
     s3: Listener,
     iam: Option<Listener>,
     /// The credentials that requests to both are verified by.
     root: RootCredentials,
+    descriptors: DescriptorLimit,
+    live: Arc<LiveSettings>,
+}
+
+/// The parts of the listener of S3 that its limits bind.
+struct S3Front {
+    limits: LiveLimits,
+    admission: Arc<Admission>,
+    slow: SlowRequests,
+}
+
+/// Makes the parts of the listener of S3 that its limits bind, with no more connections than there are
+/// descriptors for.
+fn s3_front(
+    config: &Config,
+    live: &LiveSettings,
+    descriptors: DescriptorLimit,
+    metrics: &Metrics,
+) -> S3Front {
+    let volumes = config.volumes.len();
+    let within = move |limits: Limits| {
+        let connections_max = descriptors.connections(volumes, limits.connections_max);
+        ListenerLimits::from(Limits { connections_max, ..limits })
+    };
+    let mut limits = config.limits;
+    let front = S3Front {
+        limits: within(limits).into(),
+        admission: Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone()),
+        slow: live.slow_requests(),
+    };
+    let (listener, admission) = (front.limits.clone(), Arc::clone(&front.admission));
+    live.on_change(move |hot| {
+        if limits != hot.limits {
+            limits = hot.limits;
+            listener.change(within(limits));
+            admission.resize(limits.requests_max, limits.queue_max);
+        }
+    });
+    front
 }
 
 /// Opens the store, serves it until a signal stops the process, and closes it.
@@ -214,12 +288,12 @@ async fn serve_clients(
     audit: Option<AuditLog>,
     announce: impl FnOnce(Option<SocketAddr>),
 ) -> Result<(), RunError> {
-    let ClientListeners { s3: listener, iam, root } = listeners;
+    let ClientListeners { s3: listener, iam, root, descriptors, live } = listeners;
     // Opening is given up whole: nothing was acknowledged yet.
     let store = tokio::select! {
         biased;
         () = told.stopped() => return Ok(()),
-        store = open(config, &root, metrics, health, audit) => store?,
+        store = open(config, &root, metrics, health, &live, audit) => store?,
     };
     health.serve();
     if config.durability == Durability::None {
@@ -242,20 +316,18 @@ async fn serve_clients(
     announce(store.node_address);
 
     let life = Life::new();
-    let limits = config.limits;
-    let admission = Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone());
-    let slow = SlowRequests::after(config.log.slow_request);
+    let S3Front { limits, admission, slow } = s3_front(config, &live, descriptors, metrics);
     let service = guard(store.service, admission, slow, refuse, store.allow_page);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
-    let s3 = serve(listener, limits.into(), life.clone(), traffic, reclaim, service);
+    let s3 = serve(listener, limits, life.clone(), traffic, reclaim, service);
     let iam = iam.map(|iam| serve_iam(iam, life.clone(), metrics.iam.clone(), store.iam));
     let served = async { tokio::join!(s3, OptionFuture::from(iam)) };
     let patience = async {
         told.stopped().await;
         health.stop();
-        tokio::time::sleep(config.shutdown_delay).await;
+        tokio::time::sleep(live.now().shutdown_delay).await;
         life.stop();
-        tokio::time::sleep(config.shutdown_timeout).await;
+        tokio::time::sleep(live.now().shutdown_timeout).await;
         life.abort();
         // The listener returns as soon as the last connection is cut.
         std::future::pending::<()>().await;

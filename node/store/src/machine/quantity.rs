@@ -5,6 +5,7 @@
 
 use std::fmt;
 use std::str::FromStr;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -103,6 +104,31 @@ impl<'de> Deserialize<'de> for Period {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         written(deserializer)?.parse().map_err(D::Error::custom)
     }
+}
+
+/// A span of time that may change while others read it, without a lock; at most 584 years.
+#[derive(Debug)]
+pub struct LivePeriod(AtomicU64);
+
+impl LivePeriod {
+    /// A span of time.
+    pub fn new(period: Duration) -> Self {
+        Self(AtomicU64::new(nanos(period)))
+    }
+
+    /// Returns it as it is at this moment.
+    pub fn get(&self) -> Duration {
+        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    }
+
+    /// Changes it for all that read it from here on.
+    pub fn set(&self, period: Duration) {
+        self.0.store(nanos(period), Ordering::Relaxed);
+    }
+}
+
+fn nanos(period: Duration) -> u64 {
+    u64::try_from(period.as_nanos()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

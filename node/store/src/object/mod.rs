@@ -34,6 +34,7 @@ use sherd_core::record::{ObjectTags, Tag};
 use crate::cluster::Cluster;
 use crate::cluster::asker::Gateways;
 use crate::cluster::deletions::Deletions;
+use crate::machine::quantity::LivePeriod;
 use crate::register::Registers;
 use crate::stripe::Stripes;
 
@@ -72,7 +73,7 @@ struct Inner {
     listings: Listings,
     uploads: Uploads,
     clock: Arc<HybridClock>,
-    release_grace: Duration,
+    release_grace: LivePeriod,
 }
 
 /// The parts that the store is built from.
@@ -122,13 +123,19 @@ impl Objects {
         let buckets = Buckets::new(forgetting, Arc::clone(&clock), Arc::clone(&rng), deletion_patience);
         let listings = Listings::new(under.clone(), Arc::clone(&rng));
         let uploads = Uploads::new(under.clone(), bodies.clone(), Arc::clone(&clock), rng);
+        let release_grace = LivePeriod::new(release_grace);
         let inner = Inner { under, bodies, buckets, listings, uploads, clock, release_grace };
         Self { inner: Arc::new(inner) }
     }
 
     /// How long the space of deleted objects stays taken, for readers that still use it.
     pub fn release_grace(&self) -> Duration {
-        self.inner.release_grace
+        self.inner.release_grace.get()
+    }
+
+    /// Has the space of deleted objects stay taken for another time from here on.
+    pub fn set_release_grace(&self, grace: Duration) {
+        self.inner.release_grace.set(grace);
     }
 
     pub(crate) fn now_ms(&self) -> u64 {

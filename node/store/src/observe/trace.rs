@@ -20,6 +20,7 @@ use tokio::time::Instant;
 use tracing::Instrument as _;
 
 use super::limits::{BUCKET_BYTES_MAX, SLOW_LINES_PER_SECOND};
+use crate::machine::quantity::LivePeriod;
 
 /// Kind of work that a request waits for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -78,8 +79,8 @@ pub struct SlowRequests(Arc<SlowState>);
 
 #[derive(Debug)]
 struct SlowState {
-    /// `None` where none is logged.
-    after: Option<Duration>,
+    /// Zero where none is logged.
+    after: LivePeriod,
     /// Each has its own: where a disk is slow there are more calls than requests, and these say more.
     requests: LineLimit,
     calls: LineLimit,
@@ -98,13 +99,23 @@ struct LineLimit {
 impl SlowRequests {
     /// Logs requests that take `after` or longer; none if that is zero.
     pub fn after(after: Duration) -> Self {
-        let after = (!after.is_zero()).then_some(after);
+        let after = LivePeriod::new(after);
         Self(Arc::new(SlowState { after, requests: LineLimit::new(), calls: LineLimit::new() }))
+    }
+
+    /// Logs requests that take `after` or longer from here on; none if that is zero.
+    pub fn change(&self, after: Duration) {
+        self.0.after.set(after);
+    }
+
+    /// The time from which on a request is slow, where one may be.
+    fn limit(&self) -> Option<Duration> {
+        Some(self.0.after.get()).filter(|after| !after.is_zero())
     }
 
     /// Logs a call that another node made for a request, if it took as long as a slow request.
     pub fn call_ended(&self, request: u64, took: impl FnOnce() -> Duration) {
-        let Some(after) = self.0.after.filter(|_| request != 0) else { return };
+        let Some(after) = self.limit().filter(|_| request != 0) else { return };
         let (took, lines) = (took(), &self.0.calls);
         if took >= after && lines.takes_line() {
             tracing::warn!(
@@ -288,7 +299,7 @@ impl RequestTrace {
     /// Names its bucket, where it has one: as its client wrote it, and as much of it as a bucket's name has.
     pub fn name_bucket(&self, bucket: &str) {
         let length = bucket.floor_char_boundary(BUCKET_BYTES_MAX);
-        if length > 0 && self.0.slow.0.after.is_some() {
+        if length > 0 && self.0.slow.limit().is_some() {
             let _first_stays = self.0.bucket.set(bucket[..length].into());
         }
     }
@@ -343,7 +354,7 @@ impl TraceState {
 
 impl Drop for TraceState {
     fn drop(&mut self) {
-        let Some(after) = self.slow.0.after else { return };
+        let Some(after) = self.slow.limit() else { return };
         let (answer, took, lines) = (self.answer.get(), self.own_time(), &self.slow.0.requests);
         if took < after || !lines.takes_line() {
             return;

@@ -11,6 +11,7 @@ use sherd_core::id::{RegisterKey, Timestamp, VolumeId};
 use super::settings::Settings;
 use super::tasks::Panics;
 use super::throttle::Throttle;
+use super::tuning::LiveTuning;
 use crate::cluster::damage::ReportCounts;
 use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
@@ -59,6 +60,8 @@ pub(crate) struct Deps {
     pub(crate) deletions: Deletions,
     pub(crate) report_counts: Arc<ReportCounts>,
     pub(crate) settings: Settings,
+    /// Those of the settings that may change, as they are in force.
+    pub(crate) tuning: Arc<LiveTuning>,
     pub(crate) throttle: Arc<Throttle>,
     pub(crate) panics: Arc<Panics>,
 }
@@ -88,6 +91,7 @@ impl Deps {
             deletions,
             report_counts,
             settings,
+            tuning: Arc::new(LiveTuning::new(settings.into())),
             throttle: Arc::new(Throttle::new(settings.heal_bytes_per_second)),
             panics: Arc::default(),
         }

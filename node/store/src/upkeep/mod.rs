@@ -46,6 +46,7 @@ mod shards;
 mod space;
 mod tasks;
 mod throttle;
+mod tuning;
 mod walks;
 mod workers;
 
@@ -64,6 +65,7 @@ pub use recover::status::{OpeningStatus, RecoveryStatus};
 pub use recover::stuck::StuckSet;
 pub use release::ReleaseStatus;
 pub use settings::Settings;
+pub use tuning::UpkeepTuning;
 pub use walks::scrub::ScrubStatus;
 pub use walks::sweep::SweepStatus;
 
@@ -109,6 +111,13 @@ impl Upkeep {
     /// start together vote when this returns.
     pub async fn confirm_volumes(&self) {
         self.workers.confirmer.confirm_volumes().await;
+    }
+
+    /// Puts other settings into force. A lower grace holds for what is replaced from here on.
+    pub fn tune(&self, tuning: UpkeepTuning) {
+        let deps = &self.workers.deps;
+        deps.throttle.set_bytes_per_second(tuning.heal_bytes_per_second);
+        deps.tuning.change(tuning, deps.wall_ms());
     }
 
     /// Starts all of it.

@@ -79,7 +79,7 @@ fn log_change(deps: &Deps, change: &SpaceChange) {
     for volume in has_room_again {
         tracing::info!(volume = path(volume), "volume has room again");
     }
-    let release_grace = Period(deps.settings.release_grace);
+    let release_grace = Period(deps.tuning.release_grace());
     for set in sets_closed {
         tracing::warn!(
             set,

@@ -2,6 +2,7 @@
 
 use crate::upkeep::limits::CREDIT_MAX;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 /// A budget of bytes per second, shared by all that take from it.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    bytes_per_second: u64,
+    bytes_per_second: AtomicU64,
     /// When the bytes handed out so far are paid for.
     paid_until: Mutex<Instant>,
     paused: watch::Sender<bool>,
@@ -20,7 +21,13 @@ pub(crate) struct Throttle {
 impl Throttle {
     /// A budget; 0 for any number.
     pub(crate) fn new(bytes_per_second: u64) -> Self {
-        Self { bytes_per_second, paid_until: Mutex::new(Instant::now()), paused: watch::Sender::new(false) }
+        let (bytes_per_second, paid_until) = (AtomicU64::new(bytes_per_second), Mutex::new(Instant::now()));
+        Self { bytes_per_second, paid_until, paused: watch::Sender::new(false) }
+    }
+
+    /// Hands out another number of bytes per second from here on; 0 for any.
+    pub(crate) fn set_bytes_per_second(&self, bytes_per_second: u64) {
+        self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
     }
 
     /// Stops or resumes everything that takes from the budget.
@@ -36,10 +43,11 @@ impl Throttle {
         let mut paused = self.paused.subscribe();
         // The sender lives as long as this budget.
         drop(paused.wait_for(|paused| !paused).await);
-        if self.bytes_per_second == 0 {
+        let bytes_per_second = self.bytes_per_second.load(Ordering::Relaxed);
+        if bytes_per_second == 0 {
             return;
         }
-        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / self.bytes_per_second);
+        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / bytes_per_second);
         let begin = {
             let mut paid_until = self.paid_until.lock();
             let begin =
@@ -63,6 +71,22 @@ mod tests {
         assert!(begin.elapsed() < Duration::from_millis(1));
         throttle.take(1).await;
         assert!(begin.elapsed() >= Duration::from_millis(4_900));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn another_rate_holds_for_what_is_taken_later() {
+        let throttle = Throttle::new(1000);
+        throttle.take(5_000).await;
+        throttle.set_bytes_per_second(1_000_000);
+        throttle.take(5_000_000).await;
+        let begin = Instant::now();
+        throttle.take(1).await;
+        let waited = begin.elapsed();
+        assert!(waited >= Duration::from_millis(4_900) && waited < Duration::from_secs(6), "{waited:?}");
+        throttle.set_bytes_per_second(0);
+        throttle.take(u64::MAX).await;
+        throttle.take(1).await;
+        assert_eq!(begin.elapsed(), waited);
     }
 
     #[tokio::test(start_paused = true)]

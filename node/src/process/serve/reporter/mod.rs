@@ -25,12 +25,13 @@ use sherd_core::id::{ObjectKey, ProcessId, VolumeId};
 use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
 use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
-use sherd_proto::v1::{Formation, LoadedTrust, NodeStatus, SetStatus, StatusReply};
+use sherd_proto::v1::{ConfigStatus, Formation, LoadedTrust, NodeStatus, SetStatus, StatusReply};
 
 use crate::health::{Health, Phase};
 use crate::process::serve::limits::{
     HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REPORT_EVERY, REPORT_GAP,
 };
+use crate::process::serve::live::{LiveSettings, LoadedConfig};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::store::Store;
 use sherd_net::rpc::NodeDesk;
@@ -53,6 +54,8 @@ pub struct ReporterConfig {
     pub identity: NodeReport,
     /// The phase of the process; moments are shown here.
     pub health: Arc<Health>,
+    /// The settings that may change.
+    pub live: Arc<LiveSettings>,
     /// The process's clock.
     pub clock: Arc<dyn Clock>,
     /// The other nodes; `None` for a node alone.
@@ -219,7 +222,7 @@ impl NodeReporter {
     }
 
     fn moment(&self, healed: &mut HealedJudge) -> NodeMoment {
-        let ReporterConfig { identity, health, clock, peers } = &self.config;
+        let ReporterConfig { identity, health, live: _, clock, peers } = &self.config;
         let stage = self.stage.read().clone();
         let store = stage.store().map(|store| store.report(&identity.name));
         let mut store = store.unwrap_or_default();
@@ -312,6 +315,11 @@ impl HealedJudge {
     }
 }
 
+fn config_status(loaded: LoadedConfig) -> ConfigStatus {
+    let live_sha256 = loaded.live.map(|digest| digest.to_vec().into()).unwrap_or_default();
+    ConfigStatus { generation: loaded.generation, live_sha256 }
+}
+
 impl NodeDesk for NodeReporter {
     fn status(&self) -> StatusReply {
         let moment = self.config.health.moment();
@@ -354,6 +362,7 @@ impl NodeDesk for NodeReporter {
                 .iter()
                 .map(|proof| Bytes::copy_from_slice(proof))
                 .collect(),
+            config: Some(config_status(self.config.live.loaded())),
         }
     }
 

@@ -9,6 +9,8 @@ use sherd_volume::options::Durability;
 use tokio::time::timeout;
 
 use super::*;
+use crate::process::config::files::ConfigFiles;
+use crate::process::config::hot::HotSettings;
 use crate::process::serve::store::tests::open;
 
 fn alone() -> (Arc<Health>, Arc<NodeReporter>) {
@@ -18,8 +20,15 @@ fn alone() -> (Arc<Health>, Arc<NodeReporter>) {
 fn alone_by(clock: Arc<dyn Clock>) -> (Arc<Health>, Arc<NodeReporter>) {
     let health = Arc::new(Health::opening(Durability::None, Duration::ZERO));
     let identity = node_identity("n1".to_owned(), &SystemRng);
-    let config = ReporterConfig { identity, health: Arc::clone(&health), clock, peers: None };
+    let live = Arc::new(LiveSettings::new(defaults(), None));
+    let config = ReporterConfig { identity, health: Arc::clone(&health), live, clock, peers: None };
     (health, Arc::new(NodeReporter::new(config)))
+}
+
+/// The settings of a node without files.
+fn defaults() -> HotSettings {
+    let (_texts, settings) = ConfigFiles::default().start().expect("no file");
+    settings.hot().expect("defaults")
 }
 
 /// A clock that panics while its flag is set.

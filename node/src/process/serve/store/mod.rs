@@ -40,7 +40,7 @@ use sherd_store::peer::remote::RemoteVolumes;
 use sherd_store::peer::{LocalPeer, VolumeRoute};
 use sherd_store::register::{RegisterTimeouts, Registers, RegistersConfig, value_budget};
 use sherd_store::stripe::{DigestPool, StripeTimeouts, Stripes, StripesConfig, Thresholds};
-use sherd_store::upkeep::{Settings, Upkeep, UpkeepConfig};
+use sherd_store::upkeep::{Settings, Upkeep, UpkeepConfig, UpkeepTuning};
 use sherd_store::volumes::directories::{self, Formation, FormationConfig, FormationError};
 use sherd_store::volumes::{IndexFactory, LeaseTerms, Pace, Volumes, VolumesConfig, lsm_indexes};
 
@@ -328,6 +328,12 @@ impl Store {
     /// The verbs.
     pub const fn objects(&self) -> &Objects {
         &self.verbs.objects
+    }
+
+    /// Puts other settings of background work into force.
+    pub fn tune(&self, tuning: UpkeepTuning) {
+        self.upkeep.tune(tuning);
+        self.objects().set_release_grace(tuning.release_grace);
     }
 
     /// Identity and access management.

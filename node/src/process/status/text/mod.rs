@@ -49,6 +49,7 @@ pub(crate) fn table(reply: &StatusReply) -> String {
         problems,
         trust: _,
         credentials_proofs: _,
+        config: _,
     } = reply;
     let mut out = String::new();
     let summary = match verdict(reply) {

@@ -50,6 +50,7 @@ fn whole() -> StatusReply {
         problems: vec![],
         trust: None,
         credentials_proofs: vec![],
+        config: None,
     }
 }
 

@@ -70,6 +70,8 @@ pub struct Metrics {
     pub rpc: RpcMetrics,
     /// The audit log.
     pub audit: AuditMetrics,
+    /// The configuration.
+    pub config: ConfigMetrics,
 }
 
 impl std::fmt::Debug for Metrics {
@@ -250,6 +252,15 @@ pub struct BufferMetrics {
     pub waits: IntCounter,
 }
 
+/// The configuration.
+#[derive(Debug, Clone)]
+pub struct ConfigMetrics {
+    /// How often files were loaded, the start among them.
+    pub generation: IntGauge,
+    /// 1 while the files cannot be used, and those loaded before are in force.
+    pub refused: IntGauge,
+}
+
 /// The audit log.
 #[derive(Debug, Clone)]
 pub struct AuditMetrics {
@@ -280,7 +291,7 @@ impl Metrics {
         let (s3, register, shards) = (s3(&declare), register(&declare), shards(&declare));
         let (mrf, scrub, upkeep) = (mrf(&declare), scrub(&declare), upkeep(&declare));
         let (buffer, rpc) = (buffer(&declare), RpcMetrics::new(&declare));
-        let (hooks, audit) = (RwLock::default(), audit(&declare));
+        let (hooks, audit, config) = (RwLock::default(), audit(&declare), config(&declare));
         Self {
             registry,
             hooks,
@@ -298,6 +309,7 @@ impl Metrics {
             buffer,
             rpc,
             audit,
+            config,
         }
     }
 
@@ -342,6 +354,13 @@ fn audit(declare: &MetricDeclarer<'_>) -> AuditMetrics {
         write_errors: declare
             .counter("sherd_audit_write_errors_total", "Tries to write audit lines that failed."),
     }
+}
+
+fn config(declare: &MetricDeclarer<'_>) -> ConfigMetrics {
+    let generation = declare.gauge("sherd_config_generation", "How often the configuration was loaded.");
+    generation.set(1);
+    let help = "1 while the files of the configuration cannot be used and those loaded before are in force.";
+    ConfigMetrics { generation, refused: declare.gauge("sherd_config_refused", help) }
 }
 
 fn constants(declare: &MetricDeclarer<'_>, durability: Durability) {

@@ -134,7 +134,7 @@ impl RemainsCleaner {
 
     /// Clears away what this node's volumes hold of buckets that are sealed for ever, where it is due.
     pub(crate) async fn look_for_remains(&self) {
-        let grace_ms = u64::try_from(self.deps.settings.release_grace.as_millis()).unwrap_or(u64::MAX);
+        let grace_ms = self.deps.tuning.longest_grace_ms(self.deps.wall_ms());
         for own in self.deps.cluster.sets().iter().flat_map(|set| &set.routes) {
             let Some(local) = self.deps.volumes.get(own.volume) else { continue };
             let opening = (own.volume, local.opened_count());

@@ -134,11 +134,11 @@ impl VolumeFollower {
     /// back with all that it had; a rebuild takes hours, and in them the set can lose one volume less.
     fn may_adopt(&self, volume: &LocalVolume, vacant_since: Option<Instant>) -> bool {
         self.orders.is_adopted_now(volume.id(), volume.opened_count())
-            || vacant_since.is_some_and(|since| since.elapsed() >= self.deps.settings.adopt_after)
+            || vacant_since.is_some_and(|since| since.elapsed() >= self.deps.tuning.adopt_after())
     }
 
     fn waits_for_its_disk(&self) -> String {
-        let wait = humantime::format_duration(self.deps.settings.adopt_after);
+        let wait = humantime::format_duration(self.deps.tuning.adopt_after());
         format!(
             "its directory is empty; it is rebuilt there {wait} after that was seen, unless its disk comes back"
         )

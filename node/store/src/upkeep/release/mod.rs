@@ -186,8 +186,9 @@ impl Releaser {
     pub(crate) fn queue_release(&self, key: &RegisterKey, data: &[DataRef], pages: &[DataRef]) {
         let replaced = |data: &DataRef| ReplacedData { data: *data, is_page: pages.contains(data) };
         let replaced: Vec<ReplacedData> = data.iter().map(replaced).collect();
-        let due_ms = self.deps.now_ms().saturating_add(self.grace_ms());
-        for entry in ReleaseEntry::of(key, &replaced, self.deps.wall_ms()) {
+        let wall_ms = self.deps.wall_ms();
+        let due_ms = self.deps.now_ms().saturating_add(self.deps.tuning.grace_ms_of(wall_ms));
+        for entry in ReleaseEntry::of(key, &replaced, wall_ms) {
             let id = entry.id();
             let holders = self.note_release(&entry, id);
             let is_noted = !holders.is_empty();
@@ -196,10 +197,6 @@ impl Releaser {
                 self.dropped_count.fetch_add(1, Ordering::Relaxed);
             }
         }
-    }
-
-    fn grace_ms(&self) -> u64 {
-        u64::try_from(self.deps.settings.release_grace.as_millis()).unwrap_or(u64::MAX)
     }
 
     /// Notes an entry in the logs of volumes that serve: each time of the same ones first, spread by its id.
@@ -273,8 +270,10 @@ impl Releaser {
         }
         self.overdue_look_ms.store(now_ms.saturating_add(OVERDUE_LOOK_MS), Ordering::Relaxed);
         // A note that is read waits for the shortest grace in any case.
-        let age_ms = self.grace_ms().saturating_sub(RELEASE_GRACE_MS_MIN).saturating_add(OVERDUE_AFTER_MS);
-        let Some(until_ms) = self.deps.wall_ms().checked_sub(age_ms) else { return };
+        let wall_ms = self.deps.wall_ms();
+        let grace_ms = self.deps.tuning.longest_grace_ms(wall_ms);
+        let age_ms = grace_ms.saturating_sub(RELEASE_GRACE_MS_MIN).saturating_add(OVERDUE_AFTER_MS);
+        let Some(until_ms) = wall_ms.checked_sub(age_ms) else { return };
         for volume in self.deps.volumes.all().iter().filter(|volume| volume.state().votes()) {
             if !self.queue.lock().has_room_for_notes() {
                 return;
@@ -307,7 +306,8 @@ impl Releaser {
                 if entry.since_ms > until_ms {
                     return true;
                 }
-                let left_ms = grace_left_ms(entry.since_ms, self.deps.wall_ms(), self.grace_ms());
+                let grace_ms = self.deps.tuning.grace_ms_of(entry.since_ms);
+                let left_ms = grace_left_ms(entry.since_ms, self.deps.wall_ms(), grace_ms);
                 let holders = std::iter::once(volume).collect();
                 let release = WaitingRelease { entry, holders, read_from: Some(volume), tries: 0 };
                 let mut queue = self.queue.lock();

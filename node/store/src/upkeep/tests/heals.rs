@@ -4,10 +4,13 @@ use sherd_core::heal::{DamagedData, HealEntry};
 use sherd_core::message::{Control, Error};
 use sherd_core::record::{ObjectTags, Tag};
 
+use std::time::Duration;
+
 use super::sweeps::{seal, tell};
 use super::{DEADLINE, Directories, body, name};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::UpkeepTuning;
 use crate::upkeep::progress::ScrubProgress;
 use crate::upkeep::queue::mrf::Spare;
 use crate::upkeep::rows::bring::HealOutcome;
@@ -204,6 +207,26 @@ async fn damage_is_in_the_logs_when_as_many_have_it_as_a_write_needs() {
         assert!(gateway.workers.queue.put(entry.clone(), Spare(1)).await, "one log is enough for a kill");
         assert_eq!(gateway.workers.queue.mrf.status().len, 1);
     }
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_scrub_period_moves_the_next_pass() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let deps = &node.workers.deps;
+    let period = |hours| UpkeepTuning { scrub_pass: Duration::from_hours(hours), ..deps.settings.into() };
+    deps.tuning.change(period(720), deps.wall_ms());
+    let began_ms = deps.wall_ms();
+    let changes = deps.tuning.changes();
+    node.clock.advance(3 * 3_600_000);
+    assert!(node.workers.scrubber.until_next_pass(began_ms) > Duration::from_hours(700));
+    deps.tuning.change(period(2), deps.wall_ms());
+    assert!(changes.has_changed().expect("it lives"), "the wait for the next pass is woken");
+    assert_eq!(node.workers.scrubber.until_next_pass(began_ms), Duration::ZERO);
+    deps.tuning.change(period(4), deps.wall_ms());
+    let left = node.workers.scrubber.until_next_pass(began_ms);
+    assert!(left > Duration::from_mins(30) && left <= Duration::from_hours(1), "{left:?}");
     node.close().await;
 }
 

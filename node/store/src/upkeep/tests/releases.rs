@@ -1,5 +1,7 @@
 //! Replaced data goes after its grace, when nothing names it, and not before.
 
+use std::time::Duration;
+
 use futures::future::join_all;
 
 use sherd_core::id::{PartKey, RegisterKey, SetId, ShardId, UploadId};
@@ -16,6 +18,8 @@ use crate::cluster::damage::{Report, Reports};
 use crate::object::{CompleteUpload, ListedPart, PartName, WriteConditions};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::UpkeepTuning;
+use crate::upkeep::limits::OVERDUE_AFTER_MS;
 use crate::upkeep::rows::bring::HealOutcome;
 use crate::upkeep::shards::subject::HealSubject;
 
@@ -279,6 +283,36 @@ async fn a_part_that_a_crash_left_open_wants_nothing_healed_that_its_object_let_
     assert_eq!(node.workers.releaser.release_data_id(&object, data, false).await, ReleaseOutcome::Done);
     assert_eq!(node.workers.healer.heal_data(&part, data.id).await, HealOutcome::Unnamed);
     until_closed(&node, &part).await;
+    node.close().await;
+}
+
+/// A shorter grace that is set meanwhile holds for what is replaced later.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_replaced_under_a_longer_grace_keeps_it() {
+    let directories = Directories::new(4);
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    node.put("a", &body(1, 100_000)).await;
+    node.put("a", &body(2, 100_000)).await;
+    let (key, data) = superseded(&mut node.reports.take().expect("taken once"));
+    let (gateway, _) = node.scripted_gateway(RegisterTimeouts::default());
+    let grace =
+        |ms| UpkeepTuning { release_grace: Duration::from_millis(ms), ..node.workers.deps.settings.into() };
+    for workers in [&node.workers, &gateway.workers] {
+        workers.deps.tuning.change(grace(limits::RELEASE_GRACE_MS), workers.deps.wall_ms());
+    }
+    gateway.workers.releaser.queue_release(&key, &data, &[]);
+    node.put("b", &body(3, 1_000)).await;
+    until_notes(&node, 2).await;
+    for workers in [&node.workers, &gateway.workers] {
+        workers.deps.tuning.change(grace(limits::RELEASE_GRACE_MS_MIN), workers.deps.wall_ms() + 60_000);
+    }
+    node.clock.advance(limits::RELEASE_GRACE_MS_MIN + OVERDUE_AFTER_MS + 1_000);
+    gateway.clock.pass_us((limits::RELEASE_GRACE_MS_MIN + 1_000) * 1_000);
+    assert!(!gateway.workers.releaser.release_what_is_due().await, "its gateway keeps it");
+    node.clock.pass_us(10_000_000);
+    node.workers.releaser.read_overdue_notes().await;
+    assert_eq!(node.workers.releaser.status().len, 0, "it is not overdue for the others either");
     node.close().await;
 }
 

@@ -14,14 +14,19 @@ use super::uploads::begun_upload;
 use super::{Directories, Node, body, key_of, upload};
 use crate::object::{CreateUpload, ObjectName, PartName, WriteConditions};
 use crate::register::{Proposal, Writer};
+use crate::upkeep::UpkeepTuning;
 use crate::upkeep::final_seals::is_sealed_for_ever_on;
 use crate::upkeep::rows::bring::heal_row;
 use crate::upkeep::shards::subject::HealSubject;
+use crate::upkeep::tuning::LiveTuning;
 
 /// A node whose upkeep gives what is left of deleted buckets no grace.
 async fn without_grace(directories: &Directories) -> Node {
     let mut node = directories.start().await;
-    node.change_deps(|deps| deps.settings.release_grace = Duration::ZERO);
+    node.change_deps(|deps| {
+        let tuning = UpkeepTuning { release_grace: Duration::ZERO, ..deps.settings.into() };
+        deps.tuning = Arc::new(LiveTuning::new(tuning));
+    });
     node
 }
 

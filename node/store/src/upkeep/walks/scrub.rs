@@ -124,21 +124,33 @@ impl Scrubber {
 
     async fn scrub_for_ever(&self, volume: &Arc<LocalVolume>) {
         loop {
-            let pause = match self.scrub_pass(volume).await {
-                Ok(began_ms) => match self.end_pass(volume, began_ms).await {
-                    Ok(()) => self.until_next_pass(began_ms).max(SCRUB_AWAY),
-                    Err(_away) => SCRUB_AWAY,
-                },
-                Err(_away) => SCRUB_AWAY,
+            let passed = match self.scrub_pass(volume).await {
+                Ok(began_ms) => self.end_pass(volume, began_ms).await.map(|()| began_ms),
+                Err(away) => Err(away),
             };
-            tokio::time::sleep(pause).await;
+            match passed {
+                Ok(began_ms) => self.wait_for_next_pass(began_ms).await,
+                Err(_away) => tokio::time::sleep(SCRUB_AWAY).await,
+            }
+        }
+    }
+
+    /// Waits until the pass after the one that began then is due, by the period that is in force meanwhile.
+    pub(crate) async fn wait_for_next_pass(&self, began_ms: u64) {
+        let mut changes = self.deps.tuning.changes();
+        loop {
+            let pause = self.until_next_pass(began_ms).max(SCRUB_AWAY);
+            // Cancel-safe: a change that comes meanwhile is seen by the next wait.
+            if tokio::time::timeout(pause, changes.changed()).await.is_err() {
+                return;
+            }
         }
     }
 
     /// How long after a pass began the next one does.
-    fn until_next_pass(&self, began_ms: u64) -> Duration {
+    pub(crate) fn until_next_pass(&self, began_ms: u64) -> Duration {
         let passed = Duration::from_millis(self.deps.wall_ms().saturating_sub(began_ms));
-        self.deps.settings.scrub_pass.saturating_sub(passed)
+        self.deps.tuning.scrub_pass().saturating_sub(passed)
     }
 
     /// Forgets the place of a pass that ended, once what it suspected is judged; the next pass finds
@@ -236,8 +248,9 @@ impl Scrubber {
     async fn pace(&self, volume: &LocalVolume, cost: u64) {
         self.deps.throttle.take(cost).await;
         let used = volume.status().open.map_or(0, |open| open.total_bytes.saturating_sub(open.free_bytes));
-        let pace = (used / self.deps.settings.scrub_pass.as_secs().max(1)).max(SCRUB_PACE_MIN);
-        if self.deps.settings.scrub_pass > Duration::ZERO {
+        let scrub_pass = self.deps.tuning.scrub_pass();
+        let pace = (used / scrub_pass.as_secs().max(1)).max(SCRUB_PACE_MIN);
+        if scrub_pass > Duration::ZERO {
             tokio::time::sleep(Duration::from_micros(cost.saturating_mul(1_000_000) / pace)).await;
         }
     }
