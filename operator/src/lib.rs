@@ -13,6 +13,7 @@ pub mod calls;
 pub mod metrics;
 pub mod lease;
 pub mod rollout;
+pub mod rotation;
 pub mod reconcile;
 pub mod buckets;
 pub mod controller;

@@ -59,6 +59,9 @@ pub const OPERATOR_CERTIFICATE_LIFE: Duration = Duration::from_hours(24);
 pub const OPERATOR_CERTIFICATE_RENEWED: Duration = Duration::from_hours(12);
 /// A node's certificate that ends within this time is issued again.
 pub const NODE_CERTIFICATE_RENEWED: Duration = Duration::from_hours(30 * 24);
+/// A CA that ends within this time is replaced: no certificate that it signs is then cut short by its end,
+/// where the replacement takes up to thirty days.
+pub const AUTHORITY_RENEWED: Duration = Duration::from_hours(395 * 24);
 /// Characters of a condition's message; the API server refuses more than 32,768.
 pub const MESSAGE_CHARACTERS_MAX: usize = 1024;
 /// How long the events of one reconcile may take; they say no more than the status.

@@ -1,5 +1,9 @@
 //! Texts and keys that are not shown, so that no log line and no message has them.
 
+use std::collections::BTreeMap;
+
+use k8s_openapi::ByteString;
+use k8s_openapi::api::core::v1::Secret;
 use sha2::{Digest as _, Sha256};
 
 /// A text that is not shown.
@@ -37,4 +41,13 @@ pub struct RootCredentials {
     pub access_key_id: String,
     /// Its secret.
     pub secret_access_key: SecretText,
+}
+
+/// The texts of a Secret, without values that are not UTF-8.
+pub(crate) fn texts(secret: &Secret) -> BTreeMap<String, String> {
+    let data = secret.data.iter().flatten();
+    let text = |(key, ByteString(bytes)): (&String, &ByteString)| {
+        Some((key.clone(), String::from_utf8(bytes.clone()).ok()?))
+    };
+    data.filter_map(text).collect()
 }

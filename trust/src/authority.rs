@@ -213,7 +213,7 @@ fn date(seconds: u64) -> Result<OffsetDateTime, AuthorityError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::certificate::CertificateFacts;
+    use crate::certificate::{AuthorityCertificate, CertificateFacts};
 
     const CLUSTER: ClusterId = ClusterId([0x6a; 16]);
     /// 2026-01-01.
@@ -248,6 +248,21 @@ mod tests {
         let loaded = Authority::load(one.certificate(), &one.key()).expect("its own texts");
         assert_eq!(loaded.key_digest(), one.key_digest());
         AuthorityKeyDigest::read("garbage").expect_err("garbage");
+    }
+
+    #[test]
+    fn a_bundle_is_read_in_its_order() {
+        let (one, other) = (authority(), authority());
+        let bundle = [one.certificate(), other.certificate()].concat();
+        let read = AuthorityCertificate::read_all(&bundle).expect("two certificates");
+        let [first, second] = read[..] else { panic!("two: {read:?}") };
+        assert_eq!((first.key, second.key), (one.key_digest(), other.key_digest()));
+        assert_eq!((first.cluster, first.not_after_s), (Some(CLUSTER), one.not_after_s()));
+        assert_ne!(first.fingerprint, second.fingerprint);
+        let leaf = one.issue("n1", Role::Node, NOW_MS, limits::LEAF_LIFETIME).expect("a name");
+        for text in ["", "garbage", &leaf.certificate, "-----BEGIN CERTIFICATE-----\n"] {
+            AuthorityCertificate::read_all(text).expect_err(text);
+        }
     }
 
     #[test]

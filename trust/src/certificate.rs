@@ -9,6 +9,7 @@ use sha2::{Digest as _, Sha256};
 use sherd_core::id::ClusterId;
 use x509_parser::certificate::X509Certificate;
 use x509_parser::extensions::GeneralName;
+use x509_parser::pem::Pem;
 use x509_parser::prelude::FromDer as _;
 
 use crate::name::{InvalidIdentity, PeerIdentity};
@@ -102,6 +103,45 @@ impl AuthorityKeyDigest {
 impl fmt::Display for AuthorityKeyDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
+
+/// The facts of an authority's certificate, without its key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct AuthorityCertificate {
+    /// SHA-256 of the certificate, as nodes report the authorities that they trust.
+    pub fingerprint: [u8; 32],
+    /// The digest of its key.
+    pub key: AuthorityKeyDigest,
+    /// The cluster that its subject names.
+    pub cluster: Option<ClusterId>,
+    /// The last second since the Unix epoch at which it is valid.
+    pub not_after_s: i64,
+}
+
+impl AuthorityCertificate {
+    /// Reads every certificate of a text in PEM, in its order.
+    ///
+    /// # Errors
+    /// [`UnreadableCertificate::Pem`] of a text without one, else as [`Self::read`].
+    pub fn read_all(pem: &str) -> Result<Vec<Self>, UnreadableCertificate> {
+        let read =
+            |found: Result<Pem, _>| Self::read(&found.map_err(|_| UnreadableCertificate::Pem)?.contents);
+        let all: Vec<Self> = Pem::iter_from_buffer(pem.as_bytes()).map(read).collect::<Result<_, _>>()?;
+        if all.is_empty() { Err(UnreadableCertificate::Pem) } else { Ok(all) }
+    }
+
+    /// Reads a certificate in DER.
+    ///
+    /// # Errors
+    /// [`UnreadableCertificate::Encoding`] where it does not decode or is not an authority's.
+    pub fn read(der: &[u8]) -> Result<Self, UnreadableCertificate> {
+        let AuthorityFacts { is_authority, cluster, not_after_s, public_key } = AuthorityFacts::read(der)?;
+        if !is_authority {
+            return Err(UnreadableCertificate::Encoding);
+        }
+        let fingerprint = Sha256::digest(der).into();
+        Ok(Self { fingerprint, key: AuthorityKeyDigest::of(&public_key), cluster, not_after_s })
     }
 }
 

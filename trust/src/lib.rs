@@ -12,6 +12,6 @@ pub mod name;
 pub mod proof;
 
 pub use authority::{Authority, AuthorityError, IssuedCertificate};
-pub use certificate::{AuthorityKeyDigest, CertificateFacts, UnreadableCertificate};
+pub use certificate::{AuthorityCertificate, AuthorityKeyDigest, CertificateFacts, UnreadableCertificate};
 pub use name::{InvalidIdentity, PeerIdentity, Role};
 pub use proof::credentials_proof;

@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, claims, drift, monitoring, one_host, rollouts};
+use crate::{buckets, claims, drift, monitoring, one_host, rollouts, trust};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -318,6 +318,14 @@ impl Story {
 
     pub(crate) async fn puts_the_last_template_back(&mut self) -> CaseResult {
         rollouts::bad_image(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn rotates_the_ca_under_load(&mut self) -> CaseResult {
+        trust::rotate_under_load(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn makes_another_ca_when_it_is_lost(&mut self) -> CaseResult {
+        trust::lose_the_authority(&self.namespace, self.client()?).await
     }
 
     pub(crate) async fn drains_host_after_host(&mut self) -> CaseResult {

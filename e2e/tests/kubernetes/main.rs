@@ -15,6 +15,7 @@ mod drift;
 mod monitoring;
 mod one_host;
 mod rollouts;
+mod trust;
 
 use std::time::Instant;
 
@@ -72,6 +73,8 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!("kill", loses_nothing_with_a_pod_and_the_operator);
     case!("rollout", replaces_pods_under_load);
     long_case!("bad-image", puts_the_last_template_back);
+    long_case!("rotate-ca", rotates_the_ca_under_load);
+    long_case!("lost-ca", makes_another_ca_when_it_is_lost);
     case!("drain", drains_host_after_host);
     case!("metrics", is_scraped_by_prometheus);
     case!("adopt", keeps_data_when_it_is_deleted_and_adopts_it_again);

@@ -22,11 +22,11 @@ const SECOND: &str = "demo-pool-0-1";
 const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
 /// How long a rollout of four nodes may take: each restarts in seconds and heals in half a minute, or in
 /// minutes on a machine that builds meanwhile.
-const ROLLED: Duration = Duration::from_mins(20);
+pub(crate) const ROLLED: Duration = Duration::from_mins(20);
 /// How long `kubectl drain` may take to ask for the first time.
 const ASKED: Duration = Duration::from_mins(2);
 /// Writes before and after.
-const WRITES_AROUND: u64 = 200;
+pub(crate) const WRITES_AROUND: u64 = 200;
 
 /// An annotation replaces every pod, one after the other.
 pub(crate) async fn restart_under_load(namespace: &Namespace, client: &Client) -> CaseResult {
@@ -187,7 +187,7 @@ impl Drop for Drain {
 }
 
 /// Stops a load, and says what it did; a failed request or a lost object is an error.
-async fn finish(load: Load, client: &Client, bucket: &str) -> CaseResult {
+pub(crate) async fn finish(load: Load, client: &Client, bucket: &str) -> CaseResult {
     let report = load.finish(client, bucket).await;
     let errors = report.errors.iter().take(5).collect::<Vec<_>>();
     if !report.wrong.is_empty() || !errors.is_empty() {
@@ -199,7 +199,7 @@ async fn finish(load: Load, client: &Client, bucket: &str) -> CaseResult {
 }
 
 /// Nothing is left to replace or to heal.
-fn rests(namespace: &Namespace) -> Result<(), String> {
+pub(crate) fn rests(namespace: &Namespace) -> Result<(), String> {
     for (condition, expected) in
         [("UpgradeBlocked", "False"), ("Progressing", "False"), ("Degraded", "False")]
     {

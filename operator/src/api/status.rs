@@ -216,6 +216,10 @@ pub enum Reason {
     AuthorityChanged,
     /// Certificates are issued.
     Issued,
+    /// The CA is replaced: every node is given the next one.
+    IntroducingAuthority,
+    /// The CA is replaced: every node is given a certificate of the new one.
+    SwitchingAuthority,
     /// Certificates, or the CA, end soon and are not renewed.
     CertificatesExpiring,
     /// The storage class of a claim is not there.
@@ -288,6 +292,8 @@ impl Reason {
             Self::AuthorityMissing => "AuthorityMissing",
             Self::AuthorityChanged => "AuthorityChanged",
             Self::Issued => "Issued",
+            Self::IntroducingAuthority => "IntroducingAuthority",
+            Self::SwitchingAuthority => "SwitchingAuthority",
             Self::CertificatesExpiring => "CertificatesExpiring",
             Self::StorageClassMissing => "StorageClassMissing",
             Self::FailedCreate => "FailedCreate",

@@ -11,7 +11,7 @@ use crate::api::{AccessReason, StorageCluster, lists};
 use crate::calls::ClusterCalls;
 use crate::limits;
 use crate::names::Names;
-use crate::reconcile::{Context, ReconcileError, authority_of};
+use crate::reconcile::{Context, ReconcileError, trust_of};
 
 /// A StorageCluster whose nodes can be asked.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ pub(super) async fn find(
     let secret = names.authority();
     let found = secrets.get_opt(&secret).await;
     let found = found.map_err(|source| ReconcileError::api("read", "Secret".into(), &secret, source))?;
-    let Some(authority) = found.as_ref().and_then(authority_of) else {
+    let Some(trust) = found.as_ref().and_then(trust_of) else {
         let message = format!("StorageCluster {name} has no CA yet: Secret {secret}");
         return Ok(unusable(AccessReason::ClusterNotReady, message));
     };
@@ -90,7 +90,7 @@ pub(super) async fn find(
         return Ok(unusable(AccessReason::ClusterNotReady, message));
     }
     let now = Duration::from_secs(u64::try_from((context.now)().as_second()).unwrap_or(0));
-    let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), authority, &names, pods, now);
+    let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), trust, &names, pods, now);
     Ok(FoundCluster::Usable(Box::new(UsableCluster {
         calls,
         endpoint: names.endpoint(),

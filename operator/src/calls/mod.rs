@@ -14,10 +14,10 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use sherd_proto::convert::http_call::HttpService;
-use sherd_trust::Authority;
 
 use crate::limits;
 use crate::names::Names;
+use crate::rotation::ClusterTrust;
 
 /// One HTTP request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,7 +64,7 @@ pub trait StoreCalls: Send + Sync {
     /// Sends one request to one node; the error says in words why it got none.
     fn call(
         &self,
-        authority: &Arc<Authority>,
+        trust: &Arc<ClusterTrust>,
         route: CallRoute,
         call: StoreCall,
         now: Duration,
@@ -101,7 +101,7 @@ pub struct Refusal {
 #[derive(Clone)]
 pub struct ClusterCalls {
     calls: Arc<dyn StoreCalls>,
-    authority: Arc<Authority>,
+    trust: Arc<ClusterTrust>,
     routes: Vec<CallRoute>,
     now: Duration,
 }
@@ -116,13 +116,13 @@ impl ClusterCalls {
     /// Returns the calls to the nodes of a cluster's pods.
     pub fn new(
         calls: Arc<dyn StoreCalls>,
-        authority: Arc<Authority>,
+        trust: Arc<ClusterTrust>,
         names: &Names,
         pods: Vec<String>,
         now: Duration,
     ) -> Self {
         let route = |pod: String| CallRoute { address: names.node_address(&pod), pod };
-        Self { calls, authority, routes: pods.into_iter().map(route).collect(), now }
+        Self { calls, trust, routes: pods.into_iter().map(route).collect(), now }
     }
 
     /// Sends a request to the first node that answers, and returns the body of a success.
@@ -133,7 +133,7 @@ impl ClusterCalls {
         let mut silence = "no pod of the cluster serves".to_owned();
         for route in self.routes.iter().take(limits::CALL_NODES_MAX) {
             let pod = route.pod.clone();
-            let sent = self.calls.call(&self.authority, route.clone(), call.clone(), self.now);
+            let sent = self.calls.call(&self.trust, route.clone(), call.clone(), self.now);
             match tokio::time::timeout(limits::CALL_TIME_MAX, sent).await {
                 Ok(Ok(answer)) if (200..300).contains(&answer.status) => return Ok(answer.body),
                 Ok(Ok(answer)) => return Err(CallError::Refused(refusal(&answer))),

@@ -3,7 +3,6 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
-use sherd_core::id::ClusterId;
 use sherd_trust::AuthorityError;
 
 use crate::lease::NAMESPACE_LEASE;
@@ -113,14 +112,6 @@ pub enum MaterialError {
     /// The CA's Secret holds no CA of the cluster.
     #[error("the CA's Secret is malformed: {0}")]
     Authority(#[source] AuthorityError),
-    /// The CA's certificate is of another cluster than its Secret says.
-    #[error("the CA's Secret says cluster {said}, and its certificate is of cluster {signed}")]
-    OtherCluster {
-        /// The cluster that the Secret names.
-        said: ClusterId,
-        /// The cluster that the certificate names.
-        signed: ClusterId,
-    },
     /// A certificate could not be issued.
     #[error("cannot issue the certificate of {name}: {source}")]
     Issue {

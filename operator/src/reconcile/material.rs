@@ -17,13 +17,16 @@ use rustls::server::WebPkiClientVerifier;
 use rustls::sign::CertifiedKey;
 use sha2::{Digest as _, Sha256};
 use sherd_core::id::ClusterId;
-use sherd_trust::{Authority, CertificateFacts, PeerIdentity, Role};
+use sherd_trust::{
+    Authority, AuthorityCertificate, AuthorityKeyDigest, CertificateFacts, PeerIdentity, Role,
+};
 
 use super::error::MaterialError;
 use super::plan::{AuthorityPlan, CredentialsPlan, Plan, Seeds};
 use super::recovery::Recovery;
 use crate::limits;
 use crate::names;
+use crate::rotation::{AcceptedAuthority, AuthorityRecord};
 use crate::secret_text::{MasterKey, RootCredentials, SecretText};
 
 /// The purposes of 32 bytes each. Clients keep what follows from these texts.
@@ -36,10 +39,8 @@ const CREDENTIALS_SECRET: &str = "root credentials secret";
 pub struct Material {
     /// The cluster's id.
     pub cluster: ClusterId,
-    /// The CA's certificate, as PEM.
-    pub authority_certificate: String,
-    /// The CA's key, as PEM.
-    pub authority_key: SecretText,
+    /// The CAs, and how far a replacement came.
+    pub authority: AuthorityRecord,
     /// How root credentials and master key were made.
     pub seeds: Seeds,
     /// The root credentials that the operator made, whether they are used or not.
@@ -58,12 +59,9 @@ pub struct Material {
 impl Material {
     /// Returns the values that cannot be made again.
     pub(super) fn recovery(&self) -> Recovery {
-        let mut values = BTreeMap::from([
-            (names::CA_CLUSTER_ID, self.cluster.to_string().into_bytes()),
-            (names::CA_CERTIFICATE, self.authority_certificate.clone().into_bytes()),
-            (names::CA_KEY, self.authority_key.0.clone().into_bytes()),
-            (names::MASTER_KEY, self.master_key.0.to_vec()),
-        ]);
+        let authority = self.authority.texts().into_iter().map(|(key, text)| (key, text.into_bytes()));
+        let mut values: BTreeMap<_, _> = authority.collect();
+        values.insert(names::MASTER_KEY, self.master_key.0.to_vec());
         if self.seeds == Seeds::Random {
             values.insert(names::SEEDS, names::SEEDS_RANDOM.as_bytes().to_vec());
         }
@@ -75,23 +73,42 @@ impl Material {
     }
 }
 
-/// Makes the authority of a plan, or loads it.
+/// The CAs of a cluster, and the one of them that signs.
+#[derive(Debug)]
+pub(super) struct SigningAuthority {
+    pub(super) accepted: AcceptedAuthority,
+    pub(super) signer: Authority,
+}
+
+/// Makes the CA of a plan, or loads it.
 ///
 /// # Errors
-/// [`MaterialError`] when the Secret holds no CA of the cluster.
-pub(super) fn authority(plan: &AuthorityPlan, now: Duration) -> Result<Authority, MaterialError> {
-    match plan {
+/// [`MaterialError`] when none can be made or loaded.
+pub(super) fn authority(plan: &Plan, now: Duration) -> Result<SigningAuthority, MaterialError> {
+    let made = |cluster| Authority::init(cluster, millis(now)).map_err(MaterialError::Authority);
+    // The first CA is the answer to a request that is there already.
+    let request = plan.rotation_request.clone();
+    let (record, signer) = match &plan.authority {
         AuthorityPlan::Make => {
             let mut id = [0; 16];
             getrandom::fill(&mut id).map_err(MaterialError::Entropy)?;
-            Authority::init(ClusterId(id), millis(now)).map_err(MaterialError::Authority)
+            let authority = made(ClusterId(id))?;
+            (AuthorityRecord::first(&authority, request), authority)
         }
-        AuthorityPlan::Keep { cluster, certificate, key } => {
-            let authority = Authority::load(certificate, key).map_err(MaterialError::Authority)?;
-            let (said, signed) = (*cluster, authority.cluster());
-            if said == signed { Ok(authority) } else { Err(MaterialError::OtherCluster { said, signed }) }
+        AuthorityPlan::MakeAgain { cluster, former } => {
+            let authority = made(*cluster)?;
+            let record = match former {
+                Some(former) => AuthorityRecord::after_loss(former.clone(), &authority, request),
+                None => AuthorityRecord::first(&authority, request),
+            };
+            (record, authority)
         }
-    }
+        AuthorityPlan::Keep(accepted) => {
+            let signer = accepted.record.signer().load().map_err(MaterialError::Authority)?;
+            return Ok(SigningAuthority { accepted: accepted.clone(), signer });
+        }
+    };
+    Ok(SigningAuthority { accepted: AcceptedAuthority { record, is_known: true }, signer })
 }
 
 /// The Secrets of a plan, and when the first of the nodes' certificates ends.
@@ -107,11 +124,12 @@ pub(super) struct IssuedMaterial {
 /// [`MaterialError::Issue`].
 pub(super) fn material(
     plan: &Plan,
-    authority: &Authority,
+    signing: &SigningAuthority,
     now: Duration,
 ) -> Result<IssuedMaterial, MaterialError> {
-    let NodeCertificates { texts: certificates, first_expiry_s } =
-        node_certificates(&plan.pods, &plan.certificates, authority, now)?;
+    let SigningAuthority { accepted, signer: authority } = signing;
+    let NodeCertificates { texts: certificates, first } =
+        node_certificates(&plan.pods, &plan.certificates, signing, now)?;
     let master_key = match &plan.master_key {
         Some(kept) => kept.clone(),
         None => MasterKey(random_or_derived(plan, authority, MASTER_KEY)?),
@@ -130,16 +148,15 @@ pub(super) fn material(
     };
     let material = Material {
         cluster: authority.cluster(),
-        authority_certificate: authority.certificate().to_owned(),
-        authority_key: SecretText(authority.key()),
+        authority: accepted.record.clone(),
         seeds,
         credentials_digest: used.map(|used| digest(used, &master_key)).unwrap_or_default(),
         credentials,
         master_key,
-        certificates_digest: certificates_digest(authority, first_expiry_s),
+        certificates_digest: first.map(LeafTerm::digest).unwrap_or_default(),
         certificates,
     };
-    Ok(IssuedMaterial { material, first_expiry_s })
+    Ok(IssuedMaterial { material, first_expiry_s: first.map(|first| first.not_after_s) })
 }
 
 /// Returns when the first certificate of a pool's Secret ends, in seconds since the Unix epoch.
@@ -164,17 +181,33 @@ fn facts(certificate: &str) -> Option<CertificateFacts> {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum LeafVerdict {
     /// It stays, byte for byte.
-    Holds,
-    /// It is whole, and ends soon or is of another CA.
+    Holds(LeafTerm),
+    /// It is whole, and ends soon or is of a CA that signs no more.
     IsDue,
     /// It is not there, or not this pod's, or does not fit its key.
     IsBroken,
 }
 
+/// The end of a certificate, and the key of the CA that it is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct LeafTerm {
+    not_after_s: i64,
+    authority: AuthorityKeyDigest,
+}
+
+impl LeafTerm {
+    /// A digest that all certificates of one renewal share.
+    fn digest(self) -> String {
+        let text = format!("{} {}", self.authority, self.not_after_s);
+        hex::encode(Sha256::digest(text)).chars().take(16).collect()
+    }
+}
+
 struct NodeCertificates {
     /// By key of the Secret.
     texts: BTreeMap<String, SecretText>,
-    first_expiry_s: Option<i64>,
+    /// That of the one that ends first.
+    first: Option<LeafTerm>,
 }
 
 /// The certificate and key of each pod. All of a pool are renewed at one time: pods share a template, so that
@@ -182,63 +215,72 @@ struct NodeCertificates {
 fn node_certificates(
     pods: &[String],
     found: &BTreeMap<String, String>,
-    authority: &Authority,
+    signing: &SigningAuthority,
     now: Duration,
 ) -> Result<NodeCertificates, MaterialError> {
     let found = |pod: &String| found.get(&format!("{pod}.crt")).zip(found.get(&format!("{pod}.key")));
     let verdict = |pod: &String| {
         found(pod).map_or(LeafVerdict::IsBroken, |(certificate, key)| {
-            judge_leaf(authority, pod, certificate, key, now)
+            judge_leaf(&signing.accepted, pod, certificate, key, now)
         })
     };
     let verdicts: Vec<LeafVerdict> = pods.iter().map(verdict).collect();
     let is_one_due = verdicts.contains(&LeafVerdict::IsDue);
-    let (mut texts, mut expiries) = (BTreeMap::new(), Vec::new());
+    let (mut texts, mut terms) = (BTreeMap::new(), Vec::new());
     for (pod, verdict) in pods.iter().zip(verdicts) {
-        let kept = found(pod).filter(|_| verdict == LeafVerdict::Holds && !is_one_due);
-        let (certificate, key) = if let Some((certificate, key)) = kept {
-            (certificate.clone(), key.clone())
-        } else {
-            let issued = authority.issue(pod, Role::Node, millis(now), sherd_trust::limits::LEAF_LIFETIME);
-            let issued = issued.map_err(|source| MaterialError::Issue { name: pod.clone(), source })?;
-            (issued.certificate, issued.key)
+        let (certificate, key) = match (verdict, found(pod)) {
+            (LeafVerdict::Holds(term), Some((certificate, key))) if !is_one_due => {
+                terms.push(term);
+                (certificate.clone(), key.clone())
+            }
+            _ => {
+                let (authority, lifetime) = (&signing.signer, sherd_trust::limits::LEAF_LIFETIME);
+                let issued = authority.issue(pod, Role::Node, millis(now), lifetime);
+                let issued = issued.map_err(|source| MaterialError::Issue { name: pod.clone(), source })?;
+                let not_after_s = facts(&issued.certificate).map_or(0, |facts| facts.not_after_s);
+                terms.push(LeafTerm { not_after_s, authority: authority.key_digest() });
+                (issued.certificate, issued.key)
+            }
         };
-        expiries.extend(facts(&certificate).map(|facts| facts.not_after_s));
         texts.insert(format!("{pod}.crt"), SecretText(certificate));
         texts.insert(format!("{pod}.key"), SecretText(key));
     }
-    Ok(NodeCertificates { texts, first_expiry_s: expiries.into_iter().min() })
+    Ok(NodeCertificates { texts, first: terms.into_iter().min_by_key(|term| term.not_after_s) })
 }
 
-/// A digest of the CA and of the first end, which all certificates of one renewal share.
-fn certificates_digest(authority: &Authority, first_expiry_s: Option<i64>) -> String {
-    let text = format!("{} {}", authority.key_digest(), first_expiry_s.unwrap_or_default());
-    hex::encode(Sha256::digest(text)).chars().take(16).collect()
-}
-
-/// Judges a certificate: whether it is this pod's, fits its key, is signed by the CA, and will be valid for a
-/// while: as long as another one would be, where the CA itself ends soon.
-fn judge_leaf(authority: &Authority, pod: &str, certificate: &str, key: &str, now: Duration) -> LeafVerdict {
+/// Judges a certificate: whether it is this pod's, fits its key, is of a CA whose certificates stay, and will
+/// be valid for a while: as long as another one would be, where the CA itself ends soon.
+fn judge_leaf(
+    accepted: &AcceptedAuthority,
+    pod: &str,
+    certificate: &str,
+    key: &str,
+    now: Duration,
+) -> LeafVerdict {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let whole = || {
-        let expected = PeerIdentity::new(pod, Role::Node, authority.cluster()).ok()?;
+        let expected = PeerIdentity::new(pod, Role::Node, accepted.record.cluster).ok()?;
         let leaf = CertificateDer::from_pem_slice(certificate.as_bytes()).ok()?;
         let key = PrivateKeyDer::from_pem_slice(key.as_bytes()).ok()?;
         CertifiedKey::from_der(vec![leaf.clone()], key, &provider).ok()?;
         Some((facts(certificate).filter(|facts| facts.identity == expected)?, leaf))
     };
     let Some((facts, leaf)) = whole() else { return LeafVerdict::IsBroken };
-    let verified = || {
+    let soon = if accepted.renews_early() { now + limits::NODE_CERTIFICATE_RENEWED } else { now };
+    let verified = |root: CertificateDer<'static>| {
+        let authority = AuthorityCertificate::read(&root).ok()?;
         let mut roots = RootCertStore::empty();
-        roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes()).ok()?).ok()?;
+        roots.add(root).ok()?;
         let roots = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-        let soon = now + limits::NODE_CERTIFICATE_RENEWED;
-        let ends = u64::try_from(authority.not_after_s()).map_or(Duration::ZERO, Duration::from_secs);
-        let ends_with_authority = facts.not_after_s >= authority.not_after_s();
+        let ends = u64::try_from(authority.not_after_s).map_or(Duration::ZERO, Duration::from_secs);
+        let ends_with_authority = facts.not_after_s >= authority.not_after_s;
         let at = if ends_with_authority { soon.min(ends.max(now)) } else { soon };
-        roots.build().ok()?.verify_client_cert(&leaf, &[], UnixTime::since_unix_epoch(at)).ok()
+        roots.build().ok()?.verify_client_cert(&leaf, &[], UnixTime::since_unix_epoch(at)).ok()?;
+        Some(LeafTerm { not_after_s: facts.not_after_s, authority: authority.key })
     };
-    if verified().is_some() { LeafVerdict::Holds } else { LeafVerdict::IsDue }
+    let kept = accepted.keeps();
+    let mut roots = kept.iter().flat_map(|text| CertificateDer::pem_slice_iter(text.as_bytes())).flatten();
+    roots.find_map(verified).map_or(LeafVerdict::IsDue, LeafVerdict::Holds)
 }
 
 /// Makes the root credentials.
@@ -283,10 +325,8 @@ fn random_or_derived(
             Ok(bytes)
         }
         // A plan without them is blocked before.
-        AuthorityPlan::Keep { .. } if plan.seeds.are_lost(&plan.authority) => {
-            Err(MaterialError::Lost(purpose))
-        }
-        AuthorityPlan::Keep { .. } => Ok(derive(authority, purpose)),
+        _ if plan.seeds.are_lost(&plan.authority) => Err(MaterialError::Lost(purpose)),
+        AuthorityPlan::MakeAgain { .. } | AuthorityPlan::Keep(_) => Ok(derive(authority, purpose)),
     }
 }
 
@@ -311,6 +351,7 @@ mod tests {
     use super::*;
     use crate::api::PullPolicy;
     use crate::reconcile::image::ImageName;
+    use crate::rotation::{KeyedAuthority, RotationState};
 
     const NOW: Duration = Duration::from_hours(500_000);
 
@@ -320,13 +361,10 @@ mod tests {
             pull_policy: PullPolicy::default(),
             pull_secrets: vec![],
             // Of an operator that derived what this one draws at random.
-            authority: AuthorityPlan::Keep {
-                cluster: ClusterId([0; 16]),
-                certificate: String::new(),
-                key: String::new(),
-            },
+            authority: AuthorityPlan::Keep(kept("", "")),
             credentials: CredentialsPlan::Generated,
             seeds: Seeds::Derived,
+            rotation_request: None,
             made_credentials: None,
             master_key: None,
             pods: vec!["demo-pool-0-0".to_owned(), "demo-pool-0-1".to_owned()],
@@ -334,7 +372,19 @@ mod tests {
         }
     }
 
-    fn made(authority: &Authority, certificates: BTreeMap<String, String>, now: Duration) -> Material {
+    fn kept(certificate: &str, key: &str) -> AcceptedAuthority {
+        let key = SecretText(key.to_owned());
+        let current = KeyedAuthority { certificate: certificate.to_owned(), key };
+        let state = RotationState::Steady { current };
+        let record = AuthorityRecord { cluster: ClusterId([0x6a; 16]), state, request: None };
+        AcceptedAuthority { record, is_known: true }
+    }
+
+    fn authority(plan: &AuthorityPlan, now: Duration) -> Result<SigningAuthority, MaterialError> {
+        super::authority(&Plan { authority: plan.clone(), ..self::plan(BTreeMap::new()) }, now)
+    }
+
+    fn made(authority: &SigningAuthority, certificates: BTreeMap<String, String>, now: Duration) -> Material {
         material(&plan(certificates), authority, now).expect("issued").material
     }
 
@@ -365,7 +415,7 @@ mod tests {
         let renewed = texts(&made(&authority, first.clone(), late));
         assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "ends within 30 days");
 
-        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        let other = self::authority(&AuthorityPlan::Make, NOW).expect("made");
         let renewed = texts(&made(&other, first.clone(), NOW));
         assert_ne!(renewed["demo-pool-0-0.crt"], first["demo-pool-0-0.crt"], "of another CA");
     }
@@ -388,7 +438,7 @@ mod tests {
         for pod in ["demo-pool-0-0.crt", "demo-pool-0-1.crt"] {
             assert_ne!(renewed.certificates[pod], mended.certificates[pod], "{pod}");
         }
-        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        let other = self::authority(&AuthorityPlan::Make, NOW).expect("made");
         assert_ne!(made(&other, texts(&first), NOW).certificates_digest, first.certificates_digest);
     }
 
@@ -407,7 +457,7 @@ mod tests {
             master_key: Some(one.master_key.clone()),
             ..plan(BTreeMap::new())
         };
-        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        let other = self::authority(&AuthorityPlan::Make, NOW).expect("made");
         let kept = material(&kept, &other, NOW).expect("issued").material;
         assert_eq!(
             (kept.credentials, kept.master_key),
@@ -424,7 +474,7 @@ mod tests {
         let two = made(&authority, BTreeMap::new(), NOW).credentials.expect("derived");
         assert_eq!(one, two);
         assert_eq!((one.access_key_id.len(), one.secret_access_key.0.len()), (20, 43));
-        let other = super::authority(&AuthorityPlan::Make, NOW).expect("made");
+        let other = self::authority(&AuthorityPlan::Make, NOW).expect("made");
         assert_ne!(made(&other, BTreeMap::new(), NOW).credentials.expect("derived"), one);
         assert!(!format!("{one:?}").contains(&one.secret_access_key.0));
     }
@@ -454,13 +504,9 @@ PQQDAgNHADBEAiBWC6PlWTr7Y3N60aqs1NL1lZxOUgkQGmKuBjB2XMlZOQIgYuFM
 jFoJaCQS4Yv5yXwbp64b2KBOU/vvc2RjnKu9tng=
 -----END CERTIFICATE-----
 ";
-        let kept = AuthorityPlan::Keep {
-            cluster: ClusterId([0x6a; 16]),
-            certificate: CERTIFICATE.to_owned(),
-            key: KEY.to_owned(),
-        };
-        let authority = super::authority(&kept, NOW).expect("loaded");
-        let derived = make_credentials(&plan(BTreeMap::new()), &authority).expect("derived");
+        let kept = AuthorityPlan::Keep(kept(CERTIFICATE, KEY));
+        let authority = self::authority(&kept, NOW).expect("loaded");
+        let derived = make_credentials(&plan(BTreeMap::new()), &authority.signer).expect("derived");
         assert_eq!(derived.access_key_id, "SHRDSIIRAGBUZ3KNDU5C");
         assert_eq!(derived.secret_access_key.0, "7ufVOnDLCi3xuEMOxIh1xN02gQFXAJlhUhqlREx2G_4");
     }
@@ -470,21 +516,9 @@ jFoJaCQS4Yv5yXwbp64b2KBOU/vvc2RjnKu9tng=
     #[test]
     fn certificates_that_end_with_the_authority_are_kept() {
         let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
-        let ends = u64::try_from(authority.not_after_s()).expect("a time");
+        let ends = u64::try_from(authority.signer.not_after_s()).expect("a time");
         let late = Duration::from_secs(ends - 10 * 24 * 3_600);
         let issued = texts(&made(&authority, BTreeMap::new(), late));
         assert_eq!(texts(&made(&authority, issued.clone(), late + Duration::from_hours(24))), issued);
-    }
-
-    #[test]
-    fn a_secret_of_two_clusters_is_refused() {
-        let authority = authority(&AuthorityPlan::Make, NOW).expect("made");
-        let plan = AuthorityPlan::Keep {
-            cluster: ClusterId([7; 16]),
-            certificate: authority.certificate().to_owned(),
-            key: authority.key(),
-        };
-        let refused = super::authority(&plan, NOW).expect_err("two ids");
-        assert!(matches!(refused, MaterialError::OtherCluster { .. }), "{refused}");
     }
 }

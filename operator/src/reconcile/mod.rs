@@ -16,6 +16,7 @@
 //!   status     judges all of it, writes the verdict               -> ClusterStatus
 //!   events     publishes the conditions that changed
 //!   rollout    evicts the pod that the status names
+//!   rotate     records the next step of a replacement of the CA
 //! ```
 //!
 //! Repeating a reconcile is harmless: the API server records no change where an object is applied as it is. A
@@ -31,6 +32,8 @@ pub mod observe;
 pub mod validate;
 pub mod remarks;
 pub mod image;
+mod blockage;
+mod authority;
 pub mod plan;
 pub mod recovery;
 mod geometry;
@@ -44,6 +47,7 @@ mod nodes;
 mod losses;
 mod orders;
 mod rollout;
+pub mod rotate;
 pub mod status;
 mod events;
 mod budget;
@@ -55,23 +59,26 @@ use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::Recorder;
 use kube::{Client, Resource as _, ResourceExt as _};
-use sherd_trust::Authority;
 
 use crate::api::{ClusterStatus, Reason, StorageCluster, VolumeOrderRecord};
 use crate::calls::StoreCalls;
 use crate::lease::{NamespaceClaim, NamespaceLeases};
 use crate::metrics::Metrics;
-use crate::names::{self, Names};
+use crate::names::Names;
 use crate::rollout::{RolloutPlan, RolloutStep};
+use crate::rotation::{AuthorityRecord, ClusterTrust, first_loaded_end_s};
+use crate::secret_text::texts;
 use apply::{AppliedCluster, ChildChange};
 use cache::ObjectCache;
 use children::AppliedChildren;
 use image::ImageName;
+use material::SigningAuthority;
 use observe::{ObjectReader, ObservedCluster};
 use plan::{AuthorityPlan, Blockage, BlockedPart, Plan, plan};
 use recovery::RememberedSecrets;
 use remarks::Remark;
 use revision::AskedTemplate;
+use rotate::{AppliedAuthority, PlannedRotation, RecordWriter};
 use status::{Evidence, Outcome};
 use validate::{ValidCluster, validate};
 
@@ -111,6 +118,13 @@ impl std::fmt::Debug for Context {
     }
 }
 
+impl Context {
+    fn record_writer(&self) -> RecordWriter<'_> {
+        let Self { client, children, remembered, .. } = self;
+        RecordWriter { client, children, remembered }
+    }
+}
+
 struct ReconcileAttempt<'a> {
     outcome: Outcome,
     remarks: Vec<Remark>,
@@ -118,7 +132,12 @@ struct ReconcileAttempt<'a> {
     valid: Option<ValidCluster<'a>>,
     /// The pods' template, where the children were applied.
     template: Option<AskedTemplate>,
-    authority: Option<Arc<Authority>>,
+    /// The CAs, as the nodes are asked with them.
+    trust: Option<Arc<ClusterTrust>>,
+    /// The CAs, where they are known.
+    record: Option<AuthorityRecord>,
+    /// The CAs, where the children were applied.
+    authority: Option<AppliedAuthority>,
     image: Option<ImageName>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     first_expiry_s: Option<i64>,
@@ -160,21 +179,18 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         attempt.apply_budget(context, &observed, 0).await;
     }
     drop(turn);
-    let answers = match &attempt.authority {
-        Some(authority) => {
+    let answers = match &attempt.trust {
+        Some(trust) => {
             let pods = observed.pods.iter().map(kube::ResourceExt::name_any).collect();
-            nodes::ask_all(context.nodes.as_ref(), authority, &names, pods, now).await
+            nodes::ask_all(context.nodes.as_ref(), trust, &names, pods, now).await
         }
         None => NodeAnswers::new(),
     };
     let orders = attempt.follow_orders(context, &observed, &answers, timestamp).await;
     let plan = attempt.plan_step(context, &observed, &answers, timestamp, is_closed).await;
-    if let Some(expiry) = attempt.first_expiry_s {
-        context.metrics.certificate_expiry(&names.namespace, &names.cluster, expiry);
-    }
-    if let Some(authority) = &attempt.authority {
-        context.metrics.authority_expiry(&names.namespace, &names.cluster, authority.not_after_s());
-    }
+    let rotation = attempt.plan_rotation(&observed, &answers, now);
+    attempt.first_expiry_s = attempt.first_expiry_s.into_iter().chain(first_loaded_end_s(&answers)).min();
+    attempt.show_expiries(context, &names);
     let judged = status::judge(&Evidence {
         cluster,
         outcome: attempt.outcome.clone(),
@@ -183,13 +199,20 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         observed: &observed,
         answers: &answers,
         orders: &orders,
-        authority: attempt.authority.as_deref(),
+        authority: attempt.record.as_ref(),
+        rotation: rotation.as_ref(),
         first_expiry_s: attempt.first_expiry_s,
         image: attempt.image,
         now: timestamp,
     });
     context.metrics.report(&names.namespace, &names.cluster, &judged);
     publish_status(context, cluster, &judged).await?;
+    if let (Outcome::Applied, Some(rotation), Some(valid), Some(authority)) =
+        (&attempt.outcome, rotation, &attempt.valid, attempt.authority)
+    {
+        let writer = context.record_writer();
+        Box::pin(authority.take_step(&writer, valid, &observed, rotation.step, now)).await?;
+    }
     if let (Outcome::Applied, Some(plan)) = (&attempt.outcome, &plan) {
         take_step(context, &names, cluster, plan).await?;
     }
@@ -206,14 +229,14 @@ impl ReconcileAttempt<'_> {
         answers: &NodeAnswers,
         now: Timestamp,
     ) -> Vec<VolumeOrderRecord> {
-        let (Some(valid), Some(authority)) = (&self.valid, &self.authority) else { return vec![] };
+        let (Some(valid), Some(trust)) = (&self.valid, &self.trust) else { return vec![] };
         let cluster = valid.cluster();
         if cluster.spec.paused {
             return cluster.status.as_ref().map(|status| status.volume_orders.clone()).unwrap_or_default();
         }
         let found = losses::find(valid, observed, answers);
         let nodes = context.nodes.as_ref();
-        let outcome = orders::follow(nodes, authority, valid, &found, answers, now).await;
+        let outcome = orders::follow(nodes, trust, valid, &found, answers, now).await;
         events::publish_orders(&context.recorder, &cluster.object_ref(&()), &outcome.fresh).await;
         outcome.records
     }
@@ -235,6 +258,26 @@ impl ReconcileAttempt<'_> {
             self.apply_budget(context, observed, plan.budget).await;
         }
         has_template.then_some(plan)
+    }
+
+    /// Shows when certificates end.
+    fn show_expiries(&self, context: &Context, Names { cluster, namespace }: &Names) {
+        if let Some(expiry) = self.first_expiry_s {
+            context.metrics.certificate_expiry(namespace, cluster, expiry);
+        }
+        if let Some(expiry) = self.record.as_ref().and_then(AuthorityRecord::not_after_s) {
+            context.metrics.authority_expiry(namespace, cluster, expiry);
+        }
+    }
+
+    /// Plans the next step of a replacement of the CA, where the children were applied.
+    fn plan_rotation(
+        &self,
+        observed: &ObservedCluster,
+        answers: &NodeAnswers,
+        now: Duration,
+    ) -> Option<PlannedRotation> {
+        Some(self.authority.as_ref()?.plan_step(self.valid.as_ref()?, observed, answers, now))
     }
 
     /// Applies the disruption budget, unless another object has its name. A cluster that is paused gets no
@@ -310,12 +353,15 @@ async fn change<'a>(
     observed: &ObservedCluster,
     now: Duration,
 ) -> ReconcileAttempt<'a> {
+    let record = known_record(observed);
     let idle = |outcome, remarks| ReconcileAttempt {
         outcome,
         remarks,
         valid: None,
         template: None,
-        authority: known_authority(observed),
+        trust: record.as_ref().and_then(|record| ClusterTrust::of(record).ok()).map(Arc::new),
+        record: record.clone(),
+        authority: None,
         image: None,
         first_expiry_s: material::first_expiry_s(observed.certificates.as_ref()),
         failure: None,
@@ -394,8 +440,8 @@ async fn execute<'a>(
         Ok(plan) => plan,
         Err(blockage) => return Ok(Err(blockage)),
     };
-    let authority = match material::authority(&plan.authority, now) {
-        Ok(authority) => Arc::new(authority),
+    let signing = match material::authority(&plan, now) {
+        Ok(signing) => signing,
         Err(MaterialError::Entropy(error)) => return Err(MaterialError::Entropy(error).into()),
         Err(error) => {
             let message = format!("Secret {}: {error}: restore the Secret", valid.names().authority());
@@ -403,12 +449,13 @@ async fn execute<'a>(
             return Ok(Err(Blockage { part, reason: Reason::SecretMalformed, message }));
         }
     };
-    let issued = material::material(&plan, &authority, now)?;
+    let issued = material::material(&plan, &signing, now)?;
     let (names, client) = (valid.names(), &context.client);
     let mut children = build::children(valid, &plan, &issued.material);
     let mut template =
         revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;
-    if let (AuthorityPlan::Make, Some(child)) = (&plan.authority, children.first())
+    let is_made = matches!(plan.authority, AuthorityPlan::Make | AuthorityPlan::MakeAgain { .. });
+    if let Some(child) = children.first().filter(|_| is_made)
         && !observed.children.contains_key(&child.title())
     {
         apply::create_first(client, valid, child).await?;
@@ -439,31 +486,31 @@ async fn execute<'a>(
     }
     events::publish_changes(&context.recorder, &valid.cluster().object_ref(&()), &changes).await;
     let failure = (!failures.is_empty()).then_some(ReconcileError::Children(failures));
+    let SigningAuthority { accepted, signer } = signing;
+    let trust = ClusterTrust { signer, roots: accepted.record.bundle() };
+    let image = plan.image.clone();
     Ok(Ok(ReconcileAttempt {
         outcome: failure.as_ref().map_or(Outcome::Applied, Outcome::of_failure),
         remarks: vec![],
         valid: None,
         template,
-        authority: Some(authority),
-        image: Some(plan.image),
+        trust: Some(Arc::new(trust)),
+        record: Some(accepted.record.clone()),
+        authority: Some(AppliedAuthority { plan, material: issued.material, accepted }),
+        image: Some(image),
         first_expiry_s: issued.first_expiry_s,
         failure,
     }))
 }
 
-/// The CA of the observed Secret, or of its copy, with which nodes can be asked though nothing is changed.
-fn known_authority(observed: &ObservedCluster) -> Option<Arc<Authority>> {
-    let copy = || {
-        let texts = observed.recovery.as_ref()?.texts();
-        Authority::load(texts.get(names::CA_CERTIFICATE)?, texts.get(names::CA_KEY)?).ok().map(Arc::new)
-    };
-    observed.authority.as_ref().and_then(authority_of).or_else(copy)
+/// The CAs of the observed Secret, or of its copy, with which nodes can be asked though nothing is changed.
+fn known_record(observed: &ObservedCluster) -> Option<AuthorityRecord> {
+    let copy = || AuthorityRecord::read(&observed.recovery.as_ref()?.texts()).ok();
+    observed.authority.as_ref().and_then(|secret| AuthorityRecord::read(&texts(secret)).ok()).or_else(copy)
 }
 
-/// The CA that a Secret holds.
-pub(crate) fn authority_of(secret: &Secret) -> Option<Arc<Authority>> {
-    let data = secret.data.as_ref()?;
-    let text = |key: &str| std::str::from_utf8(&data.get(key)?.0).ok();
-    let authority = Authority::load(text(names::CA_CERTIFICATE)?, text(names::CA_KEY)?).ok()?;
-    Some(Arc::new(authority))
+/// The means to reach the nodes of a cluster whose CA is in this Secret.
+pub(crate) fn trust_of(secret: &Secret) -> Option<Arc<ClusterTrust>> {
+    let record = AuthorityRecord::read(&texts(secret)).ok()?;
+    ClusterTrust::of(&record).ok().map(Arc::new)
 }

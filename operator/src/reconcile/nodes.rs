@@ -20,7 +20,7 @@ use sherd_proto::convert::http_call::{reply_from_wire, request_to_wire};
 use sherd_proto::sender::{VersionRule, check, sender};
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::{Sender, StatusReply, StatusRequest, VolumeOrder};
-use sherd_trust::{Authority, AuthorityKeyDigest, Role};
+use sherd_trust::Role;
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
@@ -30,6 +30,7 @@ use crate::api::VolumeOrderKind;
 use crate::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
 use crate::limits;
 use crate::names::{Names, certificate_name};
+use crate::rotation::ClusterTrust;
 
 /// The nodes' answers by pod; an error is a text for people.
 pub type NodeAnswers = BTreeMap<String, Result<StatusReply, String>>;
@@ -59,7 +60,7 @@ pub trait StatusSource: Send + Sync {
     /// Asks one node.
     fn ask(
         &self,
-        authority: &Arc<Authority>,
+        trust: &Arc<ClusterTrust>,
         question: NodeQuestion,
         now: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>>;
@@ -68,7 +69,7 @@ pub trait StatusSource: Send + Sync {
     /// does not.
     fn order(
         &self,
-        authority: &Arc<Authority>,
+        trust: &Arc<ClusterTrust>,
         question: NodeQuestion,
         order: NodeOrder,
         now: Duration,
@@ -78,18 +79,15 @@ pub trait StatusSource: Send + Sync {
 /// Asks all pods of a cluster, some at a time.
 pub(super) async fn ask_all(
     source: &dyn StatusSource,
-    authority: &Arc<Authority>,
+    trust: &Arc<ClusterTrust>,
     names: &Names,
     pods: Vec<String>,
     now: Duration,
 ) -> NodeAnswers {
     let questions = pods.into_iter().map(|pod| {
-        let question = NodeQuestion {
-            address: names.node_address(&pod),
-            cluster: authority.cluster(),
-            pod: pod.clone(),
-        };
-        let answer = source.ask(authority, question, now);
+        let question =
+            NodeQuestion { address: names.node_address(&pod), cluster: trust.cluster(), pod: pod.clone() };
+        let answer = source.ask(trust, question, now);
         async move {
             let answer = tokio::time::timeout(limits::NODE_ANSWER_TIME_MAX, answer).await;
             (pod, answer.unwrap_or_else(|_| Err("no answer within 5 s".to_owned())))
@@ -98,15 +96,17 @@ pub(super) async fn ask_all(
     futures::stream::iter(questions).buffer_unordered(limits::NODES_ASKED_MAX).collect().await
 }
 
+type TrustDigest = [u8; 32];
+
 /// Asks over mTLS.
 #[derive(Default)]
 pub struct TlsNodes {
-    /// The operator's certificates, by the key of the CA that they are issued under: made again at half their
-    /// life.
-    connectors: Mutex<HashMap<AuthorityKeyDigest, (Duration, TlsConnector)>>,
-    /// Connections that requests of S3 and IAM are sent on, by the CA's key and the node's address. One that
+    /// The operator's certificates, by the CAs that they are issued under and that are trusted: made again at
+    /// half their life.
+    connectors: Mutex<HashMap<TrustDigest, (Duration, TlsConnector)>>,
+    /// Connections that requests of S3 and IAM are sent on, by these CAs and the node's address. One that
     /// breaks is made again by the next request on it; each ends with the certificate that it was made with.
-    channels: Mutex<HashMap<(AuthorityKeyDigest, String), (Duration, Channel)>>,
+    channels: Mutex<HashMap<(TrustDigest, String), (Duration, Channel)>>,
 }
 
 impl std::fmt::Debug for TlsNodes {
@@ -118,51 +118,51 @@ impl std::fmt::Debug for TlsNodes {
 impl StatusSource for TlsNodes {
     fn ask(
         &self,
-        authority: &Arc<Authority>,
+        trust: &Arc<ClusterTrust>,
         question: NodeQuestion,
         now: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
-        let connector = self.connector(authority, now);
+        let connector = self.connector(trust, now);
         Box::pin(async move { ask(connector?, question).await })
     }
 
     fn order(
         &self,
-        authority: &Arc<Authority>,
+        trust: &Arc<ClusterTrust>,
         question: NodeQuestion,
         order: NodeOrder,
         now: Duration,
     ) -> BoxFuture<'static, Result<String, String>> {
-        let connector = self.connector(authority, now);
+        let connector = self.connector(trust, now);
         Box::pin(async move { give(connector?, question, order).await })
     }
 }
 
 impl TlsNodes {
-    fn connector(&self, authority: &Authority, now: Duration) -> Result<TlsConnector, String> {
-        let key = authority.key_digest();
+    fn connector(&self, trust: &ClusterTrust, now: Duration) -> Result<TlsConnector, String> {
+        let key = trust.digest();
         let mut connectors = self.connectors.lock();
         connectors.retain(|_, (issued, _)| now < *issued + limits::OPERATOR_CERTIFICATE_RENEWED);
         if let Some((_, connector)) = connectors.get(&key) {
             return Ok(connector.clone());
         }
         let connector =
-            connect_with(authority, now).map_err(|error| format!("no certificate of its own: {error}"))?;
+            connect_with(trust, now).map_err(|error| format!("no certificate of its own: {error}"))?;
         connectors.insert(key, (now, connector.clone()));
         Ok(connector)
     }
 
     /// The connection to a node, which is made when it is first used.
-    fn channel(&self, authority: &Authority, route: CallRoute, now: Duration) -> Result<Channel, String> {
+    fn channel(&self, trust: &ClusterTrust, route: CallRoute, now: Duration) -> Result<Channel, String> {
         let CallRoute { pod, address } = route;
-        let key = (authority.key_digest(), address.clone());
-        let connector = self.connector(authority, now)?;
+        let key = (trust.digest(), address.clone());
+        let connector = self.connector(trust, now)?;
         let mut channels = self.channels.lock();
         channels.retain(|_, (made, _)| now < *made + limits::OPERATOR_CERTIFICATE_RENEWED);
         if let Some((_, channel)) = channels.get(&key) {
             return Ok(channel.clone());
         }
-        let server = server_name(&pod, authority.cluster())?;
+        let server = server_name(&pod, trust.cluster())?;
         let endpoint = endpoint().keep_alive_while_idle(false);
         let channel = endpoint.connect_with_connector_lazy(tower::service_fn(move |_: Uri| {
             dial(connector.clone(), address.clone(), server.clone())
@@ -175,12 +175,12 @@ impl TlsNodes {
 impl StoreCalls for TlsNodes {
     fn call(
         &self,
-        authority: &Arc<Authority>,
+        trust: &Arc<ClusterTrust>,
         route: CallRoute,
         call: StoreCall,
         now: Duration,
     ) -> BoxFuture<'static, Result<StoreAnswer, String>> {
-        let (channel, cluster) = (self.channel(authority, route, now), authority.cluster());
+        let (channel, cluster) = (self.channel(trust, route, now), trust.cluster());
         Box::pin(async move { send(channel?, cluster, call).await })
     }
 }
@@ -202,13 +202,15 @@ async fn send(channel: Channel, cluster: ClusterId, call: StoreCall) -> Result<S
 }
 
 fn connect_with(
-    authority: &Authority,
+    trust: &ClusterTrust,
     now: Duration,
 ) -> Result<TlsConnector, Box<dyn std::error::Error + Send + Sync>> {
     let now_ms = u64::try_from(now.as_millis())?;
-    let issued = authority.issue("operator", Role::Operator, now_ms, limits::OPERATOR_CERTIFICATE_LIFE)?;
+    let issued = trust.signer.issue("operator", Role::Operator, now_ms, limits::OPERATOR_CERTIFICATE_LIFE)?;
     let mut roots = RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
+    for root in CertificateDer::pem_slice_iter(trust.roots.as_bytes()) {
+        roots.add(root?)?;
+    }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let mut config = rustls::ClientConfig::builder_with_provider(provider)
         .with_protocol_versions(&[&rustls::version::TLS13])?

@@ -13,7 +13,6 @@ use std::time::Duration;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
-use sherd_trust::Authority;
 
 use super::losses::FoundLoss;
 use super::nodes::{NodeAnswers, NodeOrder, NodeQuestion, StatusSource};
@@ -21,6 +20,7 @@ use super::validate::ValidCluster;
 use crate::api::{StorageCluster, VolumeOrderKind, VolumeOrderRecord};
 use crate::limits;
 use crate::names::{REPLACE_ANNOTATION, VOUCH_ANNOTATION};
+use crate::rotation::ClusterTrust;
 
 /// An order of an annotation that was not given yet.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,7 +53,7 @@ pub(super) struct OrderOutcome {
 /// Gives the orders of the cluster's annotations that were not given yet.
 pub(super) async fn follow(
     source: &dyn StatusSource,
-    authority: &Arc<Authority>,
+    trust: &Arc<ClusterTrust>,
     valid: &ValidCluster<'_>,
     found: &[FoundLoss],
     answers: &NodeAnswers,
@@ -70,7 +70,7 @@ pub(super) async fn follow(
         let refused = match decide(valid, found, answers, order) {
             OrderStep::Wait => continue,
             OrderStep::Refuse(words) => words,
-            OrderStep::Give(found) => match give(source, authority, valid, found, order.kind, now).await {
+            OrderStep::Give(found) => match give(source, trust, valid, found, order.kind, now).await {
                 Ok(refused) => refused,
                 Err(error) => {
                     // It may have arrived. The same process refuses what it has done.
@@ -148,7 +148,7 @@ fn decide<'a>(
 /// Hands an order to the node that has the volume. Gives why the node refused it; empty where it did not.
 async fn give(
     source: &dyn StatusSource,
-    authority: &Arc<Authority>,
+    trust: &Arc<ClusterTrust>,
     valid: &ValidCluster<'_>,
     found: &FoundLoss,
     kind: VolumeOrderKind,
@@ -156,10 +156,10 @@ async fn give(
 ) -> Result<String, String> {
     let pod = found.loss.pod.clone();
     let address = valid.names().node_address(&pod);
-    let question = NodeQuestion { pod, address, cluster: authority.cluster() };
+    let question = NodeQuestion { pod, address, cluster: trust.cluster() };
     let order = NodeOrder { kind, volume: found.volume.clone() };
     let since_epoch = Duration::from_secs(u64::try_from(now.as_second()).unwrap_or(0));
-    let answer = source.order(authority, question, order, since_epoch);
+    let answer = source.order(trust, question, order, since_epoch);
     let answer = tokio::time::timeout(limits::NODE_ANSWER_TIME_MAX, answer).await;
     answer.unwrap_or_else(|_| Err("no answer within 5 s".to_owned()))
 }

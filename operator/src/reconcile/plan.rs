@@ -6,35 +6,21 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::Secret;
-use sherd_core::id::ClusterId;
-use sherd_trust::{Authority, AuthorityKeyDigest};
+use kube::ResourceExt as _;
 
-use super::error::MaterialError;
+pub use super::authority::AuthorityPlan;
+use super::authority::plan_authority;
+use super::blockage::causes;
+pub use super::blockage::{Blockage, BlockedPart};
 use super::image::{ImageName, plan_image};
 use super::observe::{ForeignObject, ObservedCluster};
 use super::recovery::Recovery;
 use super::validate::ValidCluster;
 use crate::api::{PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
-use crate::secret_text::{MasterKey, RootCredentials, SecretText};
-
-/// Where the CA comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum AuthorityPlan {
-    /// The cluster has none yet: one is made, for this id or for a fresh one.
-    Make,
-    /// The Secret holds it.
-    Keep {
-        /// The cluster's id.
-        cluster: ClusterId,
-        /// The CA's certificate.
-        certificate: String,
-        /// The CA's key.
-        key: String,
-    },
-}
+use crate::rotation::{AcceptedAuthority, RotationState};
+use crate::secret_text::{MasterKey, RootCredentials, SecretText, texts};
 
 /// Where the root credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -81,6 +67,8 @@ pub struct Plan {
     pub credentials: CredentialsPlan,
     /// How root credentials and master key are made.
     pub seeds: Seeds,
+    /// The text of the annotation that asks for another CA.
+    pub rotation_request: Option<String>,
     /// The root credentials that the operator made before, whether they are used or not.
     pub made_credentials: Option<RootCredentials>,
     /// The master key that is there. It is never replaced: what nodes keep under it could not be read again.
@@ -89,30 +77,6 @@ pub struct Plan {
     pub pods: Vec<String>,
     /// Certificates and keys that are there, by key of the Secret; they are judged before they stay.
     pub certificates: BTreeMap<String, String>,
-}
-
-/// Why nothing is changed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Blockage {
-    /// The part of the cluster that is at fault.
-    pub part: BlockedPart,
-    /// Why.
-    pub reason: Reason,
-    /// The cause in words, with the name of the object.
-    pub message: String,
-}
-
-/// The part of a cluster that a blockage is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BlockedPart {
-    /// The root credentials.
-    Credentials,
-    /// The CA or the certificates.
-    Certificates,
-    /// The names of children.
-    Names,
-    /// The number of nodes and volumes, and the code of their sets.
-    Geometry,
 }
 
 /// Decides the image, the CA, the credentials and the certificates of a cluster.
@@ -149,6 +113,7 @@ pub fn plan(
         authority,
         credentials,
         seeds,
+        rotation_request: cluster.annotations().get(names::ROTATE_AUTHORITY_ANNOTATION).cloned(),
         made_credentials,
         master_key,
         pods: names.pods(&valid.pool().name, valid.pool().nodes),
@@ -168,137 +133,6 @@ fn name_taken(names: &Names, foreign: &[ForeignObject]) -> Blockage {
     );
     let message = format!("a name that cluster {cluster} needs is taken: {}", causes(foreign, &advice));
     Blockage { part: BlockedPart::Names, reason: Reason::NameTaken, message }
-}
-
-/// Names each object and its owner. An object of another cluster holds that cluster's data, so the advice to
-/// delete or relabel is given only for objects without one.
-fn causes(foreign: &[ForeignObject], advice: &str) -> String {
-    let cause = |foreign: &ForeignObject| match &foreign.cluster {
-        Some(other) => format!(
-            "{} is StorageCluster {other}'s: give this cluster or its pool another name",
-            foreign.object
-        ),
-        None => format!("{}: {advice}", foreign.object),
-    };
-    foreign.iter().map(cause).collect::<Vec<_>>().join("; ")
-}
-
-fn plan_authority(
-    cluster: &StorageCluster,
-    names: &Names,
-    observed: &ObservedCluster,
-) -> Result<AuthorityPlan, Blockage> {
-    let blocked = |reason, message| Blockage { part: BlockedPart::Certificates, reason, message };
-    let secret = names.authority();
-    let own =
-        observed.authority.as_ref().map(|found| accept_authority(cluster, names, observed, &texts(found)));
-    let copy = || accept_authority(cluster, names, observed, &observed.recovery.as_ref()?.texts()).ok();
-    match own {
-        Some(Ok(accepted)) => return Ok(accepted),
-        Some(Err(blockage)) => return copy().ok_or(blockage),
-        None => {}
-    }
-    if let Some(accepted) = copy() {
-        return Ok(accepted);
-    }
-    match formed_ids(cluster, observed).next() {
-        None if observed.foreign_claims.is_empty() => Ok(AuthorityPlan::Make),
-        None => {
-            let advice = format!(
-                "restore the Secret with the CA of its volume, delete it if its data is not wanted, or label it {}={} if its volume is empty",
-                names::CLUSTER_LABEL,
-                names.cluster,
-            );
-            let causes = causes(&observed.foreign_claims, &advice);
-            let message = format!("claims are there and Secret {secret} is not: {causes}");
-            Err(blocked(Reason::AuthorityMissing, message))
-        }
-        Some(id) => Err(blocked(
-            Reason::AuthorityMissing,
-            format!(
-                "Secrets {secret} and {} with the CA of cluster {id} are gone, while claims or nodes of it are there: restore one of them; if the CA is lost, the data is not: make a CA with the cluster's id as docs/operations/kubernetes.md says",
-                names.recovery(),
-            ),
-        )),
-    }
-}
-
-/// Judges the CA of a Secret, or of the copy: whether it is whole, and the one that the cluster runs with.
-fn accept_authority(
-    cluster: &StorageCluster,
-    names: &Names,
-    observed: &ObservedCluster,
-    texts: &BTreeMap<String, String>,
-) -> Result<AuthorityPlan, Blockage> {
-    let blocked = |reason, message| Blockage { part: BlockedPart::Certificates, reason, message };
-    let secret = names.authority();
-    let part = |key: &str| {
-        texts.get(key).filter(|text| !text.is_empty()).cloned().ok_or_else(|| {
-            blocked(Reason::SecretMalformed, format!("Secret {secret} lacks {key}: restore the Secret"))
-        })
-    };
-    let id = part(names::CA_CLUSTER_ID)?;
-    let id = ClusterId::parse(id.trim()).map_err(|error| {
-        blocked(
-            Reason::SecretMalformed,
-            format!("Secret {secret}: {} is malformed: {error}", names::CA_CLUSTER_ID),
-        )
-    })?;
-    let id_text = id.to_string();
-    if let Some(other) = formed_ids(cluster, observed).find(|other| **other != id_text) {
-        let message = format!(
-            "Secret {secret} is of cluster {id}, while the claims or the status are of cluster {other}: restore the Secret"
-        );
-        return Err(blocked(Reason::AuthorityMissing, message));
-    }
-    let certificate = part(names::CA_CERTIFICATE)?;
-    let digest = AuthorityKeyDigest::read(&certificate).map_err(|error| {
-        let message = format!("Secret {secret}: {}: {error}: restore the Secret", names::CA_CERTIFICATE);
-        blocked(Reason::SecretMalformed, message)
-    })?;
-    let digest = digest.to_string();
-    if let Some(other) = authority_key(cluster, observed).filter(|other| *other != digest) {
-        let message = format!(
-            "Secret {secret} holds another CA (key {digest}) than the one that the nodes run with (key {other}): restore the Secret; if the former CA is lost, delete the StorageCluster and make it again: its claims and credentials stay, its nodes get new certificates"
-        );
-        return Err(blocked(Reason::AuthorityChanged, message));
-    }
-    let key = part(names::CA_KEY)?;
-    match Authority::load(&certificate, &key) {
-        Ok(authority) if authority.cluster() == id => {
-            Ok(AuthorityPlan::Keep { cluster: id, certificate, key })
-        }
-        Ok(authority) => {
-            let message = MaterialError::OtherCluster { said: id, signed: authority.cluster() };
-            Err(blocked(Reason::SecretMalformed, format!("Secret {secret}: {message}: restore the Secret")))
-        }
-        Err(error) => {
-            let message = format!("Secret {secret}: {error}: restore the Secret");
-            Err(blocked(Reason::SecretMalformed, message))
-        }
-    }
-}
-
-/// The digest of the key of the CA that the cluster runs with, as its status says, or, where the status was
-/// lost, the Secret that its pods mount. Certificates follow from that key, so another one would part new
-/// pods from running ones.
-fn authority_key(cluster: &StorageCluster, observed: &ObservedCluster) -> Option<String> {
-    let mounted = || {
-        let texts = texts(observed.certificates.as_ref()?);
-        Some(AuthorityKeyDigest::read(texts.get(names::CA_CERTIFICATE)?).ok()?.to_string())
-    };
-    cluster.status.as_ref().and_then(|status| status.authority_key.clone()).or_else(mounted)
-}
-
-/// The ids that the cluster was formed with, as its claims and its status carry them: all are the same one,
-/// unless claims of another cluster were put in their place.
-fn formed_ids<'a>(
-    cluster: &'a StorageCluster,
-    observed: &'a ObservedCluster,
-) -> impl Iterator<Item = &'a String> {
-    let claims = observed.claims.iter().filter_map(|claim| claim.metadata.labels.as_ref());
-    let claimed = claims.filter_map(|labels| labels.get(names::CLUSTER_ID_LABEL));
-    claimed.chain(cluster.status.as_ref().and_then(|status| status.cluster_id.as_ref()))
 }
 
 fn plan_credentials(
@@ -355,7 +189,11 @@ fn made_credentials(
 /// Whether a copy has the values of the cluster with this CA. That of another cluster of the same name, which
 /// a person restored here, is written over as one that was edited.
 fn is_of(copy: &Recovery, authority: &AuthorityPlan) -> bool {
-    let AuthorityPlan::Keep { cluster, .. } = authority else { return false };
+    let cluster = match authority {
+        AuthorityPlan::Make => return false,
+        AuthorityPlan::MakeAgain { cluster, .. } => cluster,
+        AuthorityPlan::Keep(accepted) => &accepted.record.cluster,
+    };
     copy.texts().get(names::CA_CLUSTER_ID).is_some_and(|id| id.trim() == cluster.to_string())
 }
 
@@ -366,9 +204,16 @@ fn plan_seeds(authority: &AuthorityPlan, observed: &ObservedCluster, copy: Optio
     let is_random = |texts: BTreeMap<String, String>| {
         texts.get(names::SEEDS).is_some_and(|text| text.trim() == names::SEEDS_RANDOM)
     };
+    let follows = |accepted: &AcceptedAuthority| {
+        // Nothing follows from the key of a CA that took another one's place.
+        let states = &accepted.record.state;
+        matches!(states, RotationState::Steady { .. } | RotationState::Introducing { .. })
+    };
     match authority {
-        AuthorityPlan::Keep { .. } if !own.into_iter().chain(copy).any(is_random) => Seeds::Derived,
-        AuthorityPlan::Keep { .. } | AuthorityPlan::Make => Seeds::Random,
+        AuthorityPlan::Keep(accepted) if follows(accepted) && !own.into_iter().chain(copy).any(is_random) => {
+            Seeds::Derived
+        }
+        AuthorityPlan::Keep(_) | AuthorityPlan::Make | AuthorityPlan::MakeAgain { .. } => Seeds::Random,
     }
 }
 
@@ -424,13 +269,4 @@ fn plan_master_key(
         (None, None) if observed.master_key.is_some() => Err(malformed()),
         (None, None) => Ok(None),
     }
-}
-
-/// The texts of a Secret, without values that are not UTF-8.
-fn texts(secret: &Secret) -> BTreeMap<String, String> {
-    let data = secret.data.iter().flatten();
-    let text = |(key, ByteString(bytes)): (&String, &ByteString)| {
-        Some((key.clone(), String::from_utf8(bytes.clone()).ok()?))
-    };
-    data.filter_map(text).collect()
 }

@@ -21,6 +21,7 @@ use sherd_operator::reconcile::material::Material;
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{Seeds, plan};
 use sherd_operator::reconcile::validate::validate;
+use sherd_operator::rotation::{AuthorityRecord, KeyedAuthority, RotationState};
 use sherd_operator::secret_text::{MasterKey, RootCredentials, SecretText};
 
 pub(crate) fn minimal() -> Value {
@@ -116,8 +117,16 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
     });
     let material = Material {
         cluster: ClusterId([0x6a; 16]),
-        authority_certificate: "authority".to_owned(),
-        authority_key: SecretText("authority's key".to_owned()),
+        authority: AuthorityRecord {
+            cluster: ClusterId([0x6a; 16]),
+            state: RotationState::Steady {
+                current: KeyedAuthority {
+                    certificate: "authority\n".to_owned(),
+                    key: SecretText("authority's key".to_owned()),
+                },
+            },
+            request: None,
+        },
         seeds: Seeds::Random,
         credentials: derived,
         credentials_digest: "digest".to_owned(),

@@ -11,6 +11,7 @@ use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::{ForeignObject, ObservedCluster};
 use sherd_operator::reconcile::plan::{AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, Plan, plan};
 use sherd_operator::reconcile::validate::validate;
+use sherd_operator::rotation::AuthorityRecord;
 use sherd_operator::secret_text::{RootCredentials, SecretText};
 use sherd_trust::{Authority, AuthorityKeyDigest};
 
@@ -115,11 +116,10 @@ fn an_authority_that_is_there_is_kept() {
     let texts = authority();
     let observed = ObservedCluster { authority: Some(secret(texts.clone())), ..claims(ID) };
     let plan = planned(&cluster(json!({}), json!({"clusterId": ID})), &observed).expect("planned");
-    let expected = AuthorityPlan::Keep {
-        cluster: ClusterId([0x6a; 16]),
-        certificate: texts["ca.crt"].as_str().expect("text").to_owned(),
-        key: texts["ca.key"].as_str().expect("text").to_owned(),
-    };
+    let texts = texts.as_object().expect("texts").iter();
+    let texts = texts.map(|(key, text)| (key.clone(), text.as_str().expect("text").to_owned())).collect();
+    let record = AuthorityRecord::read(&texts).expect("whole");
+    let expected = AuthorityPlan::Keep(record.accept(None).expect("no other is known"));
     assert_eq!(plan.authority, expected);
 }
 

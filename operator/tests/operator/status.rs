@@ -10,7 +10,9 @@ use sherd_operator::reconcile::NodeAnswers;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{Blockage, BlockedPart};
+use sherd_operator::reconcile::rotate::PlannedRotation;
 use sherd_operator::reconcile::status::{Evidence, Outcome, judge};
+use sherd_operator::rotation::{AuthorityRecord, RotationStep};
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
 
@@ -95,8 +97,14 @@ fn answers(reply: &StatusReply) -> NodeAnswers {
     PODS.iter().map(|pod| ((*pod).to_owned(), Ok(reply.clone()))).collect()
 }
 
-fn authority(cluster: [u8; 16]) -> Authority {
-    Authority::init(ClusterId(cluster), 1_800_000_000_000).expect("made")
+fn authority(cluster: [u8; 16]) -> AuthorityRecord {
+    let made = Authority::init(ClusterId(cluster), 1_800_000_000_000).expect("made");
+    AuthorityRecord::first(&made, None)
+}
+
+/// No replacement is under way.
+fn rest(record: &AuthorityRecord) -> PlannedRotation {
+    PlannedRotation { step: RotationStep::Rest(None), named_key: record.key() }
 }
 
 /// Everything was applied, at the epoch.
@@ -114,6 +122,7 @@ fn evidence<'a>(
         answers,
         orders: &[],
         authority: None,
+        rotation: None,
         first_expiry_s: None,
         image: Some(ImageName::tagged("sherd-node", "1")),
         now: Timestamp::UNIX_EPOCH,
@@ -309,7 +318,9 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     let mut cluster = cluster();
     let [ca, other] = [[0x6a; 16], [0x7b; 16]].map(authority);
     let (observed, well) = (all_ready(), answers(&reply()));
-    let first = Evidence { authority: Some(&ca), ..evidence(&cluster, &observed, &well) };
+    let rest = rest(&ca);
+    let accepted = evidence(&cluster, &observed, &well);
+    let first = Evidence { authority: Some(&ca), rotation: Some(&rest), ..accepted };
     cluster.status = Some(judge(&first));
     let later = Timestamp::from_second(1_000).expect("a time");
     let mut degraded = reply();
@@ -329,7 +340,7 @@ fn the_time_of_a_condition_is_that_of_its_last_change() {
     assert_eq!(since(ConditionType::Degraded), later);
     assert_eq!(second.image.as_deref(), Some("sherd-node:1"), "what was recorded stays");
     assert_eq!(second.cluster_id, Some("6a".repeat(16)), "whatever CA is in the Secret by then");
-    assert_eq!(second.authority_key, Some(ca.key_digest().to_string()));
+    assert_eq!(second.authority_key, ca.key());
 }
 
 /// A tag that was mistyped runs nowhere, and must not be what a reverted specification means.
@@ -479,8 +490,8 @@ fn certificates_that_end_soon_are_reported() {
         says(&status, ConditionType::CertificatesReady, expected.0, reason, expected.1);
     }
     let ca = authority([0x6a; 16]);
-    let now = Timestamp::from_second(ca.not_after_s() - day).expect("a time");
-    let first_expiry_s = Some(ca.not_after_s());
+    let now = Timestamp::from_second(ca.not_after_s().expect("read") - day).expect("a time");
+    let first_expiry_s = ca.not_after_s();
     let last = Evidence { authority: Some(&ca), first_expiry_s, now, ..evidence(&cluster, &observed, &well) };
     let status = judge(&last);
     says(&status, ConditionType::CertificatesReady, "False", Reason::CertificatesExpiring, "the CA");

@@ -31,11 +31,7 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     let parts = ChildParts { valid, plan, material };
     let toml = config::toml(&parts);
     let digest = config::digest(&toml);
-    let mut children = vec![
-        // The first one that is made: the others can be put back from it.
-        parts.kept::<Secret>(&names.recovery(), secrets::recovery(&parts)),
-        parts.kept::<Secret>(&names.authority(), secrets::authority(&parts)),
-    ];
+    let mut children = authorities(valid, plan, material);
     if let (CredentialsPlan::Generated, Some(credentials)) = (&plan.credentials, &material.credentials) {
         children.push(parts.kept::<Secret>(&names.credentials(), secrets::credentials(credentials)));
     }
@@ -53,6 +49,16 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     }
     children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &digest)));
     children
+}
+
+/// Builds the copy of what cannot be made again, which is the first Secret that is made and from which the
+/// others can be put back, and the Secret with the CA.
+pub(super) fn authorities(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> Vec<Child> {
+    let (names, parts) = (valid.names(), ChildParts { valid, plan, material });
+    vec![
+        parts.kept::<Secret>(&names.recovery(), secrets::recovery(&parts)),
+        parts.kept::<Secret>(&names.authority(), secrets::authority(&parts)),
+    ]
 }
 
 /// Builds the disruption budget of the pool, which lets `spare` ready pods go at one time. It is applied by

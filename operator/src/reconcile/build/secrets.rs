@@ -10,17 +10,13 @@ use crate::names;
 use crate::reconcile::plan::Seeds;
 use crate::secret_text::{MasterKey, RootCredentials, SecretText};
 
-/// The CA with its key and the cluster's id.
+/// The CAs with their keys, and the cluster's id.
 pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
-    let material = parts.material;
-    let cluster = material.cluster.to_string();
-    let seeds = (material.seeds == Seeds::Random).then_some((names::SEEDS, names::SEEDS_RANDOM));
-    let authority = [
-        (names::CA_CLUSTER_ID, cluster.as_str()),
-        (names::CA_CERTIFICATE, material.authority_certificate.as_str()),
-        (names::CA_KEY, material.authority_key.0.as_str()),
-    ];
-    data("Opaque", authority.into_iter().chain(seeds))
+    let mut texts = parts.material.authority.texts();
+    if parts.material.seeds == Seeds::Random {
+        texts.insert(names::SEEDS, names::SEEDS_RANDOM.to_owned());
+    }
+    data("Opaque", texts.iter().map(|(key, text)| (*key, text.as_str())))
 }
 
 /// The root credentials, under the names that S3 clients read from their environment.
@@ -40,9 +36,10 @@ pub(super) fn recovery(parts: &ChildParts<'_>) -> Value {
     parts.material.recovery().body()
 }
 
-/// The CA's certificate, and certificate and key of each pod.
+/// The certificates of the trusted CAs, and certificate and key of each pod.
 pub(super) fn certificates(parts: &ChildParts<'_>) -> Value {
-    let authority = (names::CA_CERTIFICATE, parts.material.authority_certificate.as_str());
+    let bundle = parts.material.authority.bundle();
+    let authority = (names::CA_CERTIFICATE, bundle.as_str());
     let pods =
         parts.material.certificates.iter().map(|(key, SecretText(text))| (key.as_str(), text.as_str()));
     data("Opaque", pods.chain([authority]))

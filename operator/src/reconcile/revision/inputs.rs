@@ -37,6 +37,7 @@ pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material)
         authority: _,
         credentials: _,
         seeds: _,
+        rotation_request: _,
         made_credentials: _,
         master_key: _,
         pods: _,
@@ -44,8 +45,7 @@ pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material)
     } = plan;
     let Material {
         cluster: _,
-        authority_certificate: _,
-        authority_key: _,
+        authority: _,
         seeds: _,
         credentials: _,
         credentials_digest,

@@ -6,6 +6,7 @@ mod counts;
 mod losses;
 mod rollout;
 mod pod_failure;
+mod certificates;
 
 use std::collections::BTreeSet;
 
@@ -14,8 +15,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
 use sherd_proto::v1::{SetStatus, StatusReply, VolumeReport, VolumeState};
-use sherd_trust::Authority;
 
+use certificates::CertificateFacts;
 use counts::{absent, count, is_online, ready_pods, versions};
 use losses::LossReport;
 use pod_failure::PodFailure;
@@ -27,11 +28,12 @@ use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
 use super::remarks::Remark;
+use super::rotate::PlannedRotation;
 use super::words::{listed, volume_name};
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster, VolumeOrderRecord};
-use crate::limits;
 use crate::names::Names;
 use crate::rollout::RolloutPlan;
+use crate::rotation::AuthorityRecord;
 
 /// How far a reconcile came.
 #[derive(Debug, Clone, PartialEq)]
@@ -75,8 +77,10 @@ pub struct Evidence<'a> {
     pub answers: &'a NodeAnswers,
     /// The orders about volumes that were given or refused.
     pub orders: &'a [VolumeOrderRecord],
-    /// The CA, once there is one.
-    pub authority: Option<&'a Authority>,
+    /// The CAs, once there is one.
+    pub authority: Option<&'a AuthorityRecord>,
+    /// The step of a replacement of the CA, where everything was applied.
+    pub rotation: Option<&'a PlannedRotation>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     pub first_expiry_s: Option<i64>,
     /// The image that pods are made with, once planned.
@@ -139,8 +143,11 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let mut status = ClusterStatus {
         observed_generation: cluster.meta().generation,
         conditions,
-        cluster_id: last.cluster_id.or_else(|| accepted.map(|authority| authority.cluster().to_string())),
-        authority_key: last.authority_key.or_else(|| accepted.map(|ca| ca.key_digest().to_string())),
+        cluster_id: last.cluster_id.or_else(|| accepted.map(|authority| authority.cluster.to_string())),
+        authority_key: accepted
+            .and(evidence.rotation)
+            .and_then(|rotation| rotation.named_key.clone())
+            .or(last.authority_key),
         image: served.as_ref().map(ImageName::to_string).or(last.image),
         recorded_image: served.as_ref().map(ImageName::recorded).or(last.recorded_image),
         endpoint: Some(names.endpoint()),
@@ -223,6 +230,18 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
             format!("Secret {}-root-credentials", cluster.name_any()),
         ),
     };
+    let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
+    let facts = CertificateFacts {
+        secret: &names.authority(),
+        authority: evidence.authority,
+        rotation: evidence.rotation,
+        first_expiry_s: evidence.first_expiry_s,
+        is_applied: *outcome == Outcome::Applied,
+        now: evidence.now,
+    };
+    let certified =
+        |(status, reason, message)| ConditionVerdict::new(CertificatesReady, status, reason, message);
+    let expiring = || facts.expiring().map(certified);
     let mut certificates = ConditionVerdict::new(
         CertificatesReady,
         TRUE,
@@ -232,18 +251,18 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
     match outcome {
         Outcome::Blocked(Blockage { part: BlockedPart::Credentials, reason, message }) => {
             credentials = ConditionVerdict::new(CredentialsReady, FALSE, *reason, message.clone());
-            certificates = expiring(evidence).unwrap_or_else(|| ConditionVerdict::waiting(CertificatesReady));
+            certificates = expiring().unwrap_or_else(|| ConditionVerdict::waiting(CertificatesReady));
         }
         Outcome::Blocked(Blockage { part: BlockedPart::Certificates, reason, message }) => {
             certificates = ConditionVerdict::new(CertificatesReady, FALSE, *reason, message.clone());
             credentials = ConditionVerdict::waiting(CredentialsReady);
         }
-        Outcome::Applied => certificates = expiring(evidence).unwrap_or(certificates),
+        Outcome::Applied => certificates = certified(facts.verdict()),
         _ if observed.authority.is_none() => {
             credentials = ConditionVerdict::waiting(CredentialsReady);
             certificates = ConditionVerdict::waiting(CertificatesReady);
         }
-        _ => certificates = expiring(evidence).unwrap_or(certificates),
+        _ => certificates = expiring().unwrap_or(certificates),
     }
     vec![spec, credentials, certificates, paused_verdict(cluster)]
 }
@@ -256,29 +275,6 @@ fn paused_verdict(cluster: &StorageCluster) -> ConditionVerdict {
     } else {
         ConditionVerdict::new(condition, FALSE, Reason::NotPaused, "spec.paused is not set")
     }
-}
-
-/// Whether certificates end soon: the CA's own, or the nodes' where nothing is changed and so none is
-/// renewed.
-fn expiring(evidence: &Evidence<'_>) -> Option<ConditionVerdict> {
-    let authority_ends = evidence.authority.map(Authority::not_after_s);
-    let (what, ends) = [("the CA", authority_ends), ("a node's certificate", evidence.first_expiry_s)]
-        .into_iter()
-        .filter_map(|(what, ends)| Some((what, ends?)))
-        .min_by_key(|(_, ends)| *ends)?;
-    let soon = evidence.now.checked_add(limits::CERTIFICATE_EXPIRING).ok()?;
-    let ends = Timestamp::from_second(ends).ok().filter(|ends| *ends < soon)?;
-    let cause = match &evidence.outcome {
-        Outcome::Applied => "the CA's end is the end of every certificate",
-        _ => "none is renewed while the operator changes nothing",
-    };
-    let message = format!("{what} ends at {ends}: {cause}");
-    Some(ConditionVerdict::new(
-        ConditionType::CertificatesReady,
-        FALSE,
-        Reason::CertificatesExpiring,
-        message,
-    ))
 }
 
 /// Whether the cluster was formed once: only a formed node's answer gives a version.

@@ -22,7 +22,7 @@ struct LosingNodes {
 impl StatusSource for LosingNodes {
     fn ask(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         question: NodeQuestion,
         _: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
@@ -59,7 +59,7 @@ impl StatusSource for LosingNodes {
 
     fn order(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         question: NodeQuestion,
         order: NodeOrder,
         _: Duration,

@@ -10,6 +10,7 @@ mod owners;
 mod recorded;
 mod rollouts;
 mod secrets;
+mod trust;
 pub(crate) mod server;
 
 use std::sync::Arc;
@@ -29,6 +30,7 @@ use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, NodeOrder, NodeQuestion, ReconcileError, StatusSource, reconcile};
+use sherd_operator::rotation::ClusterTrust;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
 use tokio_util::sync::CancellationToken;
@@ -54,7 +56,7 @@ pub(crate) struct WellNodes;
 impl StatusSource for WellNodes {
     fn ask(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         question: NodeQuestion,
         _: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
@@ -87,7 +89,7 @@ impl StatusSource for WellNodes {
 
     fn order(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         _: NodeQuestion,
         order: NodeOrder,
         _: Duration,

@@ -20,7 +20,7 @@ pub(super) struct Nodes {
 impl StatusSource for Nodes {
     fn ask(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         question: NodeQuestion,
         _: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
@@ -65,7 +65,7 @@ impl StatusSource for Nodes {
 
     fn order(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         _: NodeQuestion,
         order: NodeOrder,
         _: Duration,

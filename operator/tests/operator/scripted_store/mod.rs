@@ -86,7 +86,11 @@ fn a_serving_cluster() -> (ApiServer, ScriptedStore) {
     server.put(
         "/api/v1/namespaces/storage/secrets/demo-ca",
         json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "demo-ca", "namespace": "storage"},
-            "data": {"ca.crt": encode(authority.certificate()), "ca.key": encode(&authority.key())}}),
+        "data": {
+            "cluster-id": encode(&authority.cluster().to_string()),
+            "ca.crt": encode(authority.certificate()),
+            "ca.key": encode(&authority.key()),
+        }}),
     );
     server.put(
         "/api/v1/namespaces/storage/pods/demo-pool-0-0",

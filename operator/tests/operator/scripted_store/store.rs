@@ -10,9 +10,9 @@ use parking_lot::Mutex;
 use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 use sherd_operator::calls::xml::{self, branch, leaf};
 use sherd_operator::calls::{CallRoute, StoreAnswer, StoreCall, StoreCalls};
+use sherd_operator::rotation::ClusterTrust;
 use sherd_policy::{ACCOUNT, Policy, PolicyForm};
 use sherd_proto::convert::http_call::HttpService;
-use sherd_trust::Authority;
 
 /// A bucket; configurations are the documents as they were put.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -105,7 +105,7 @@ impl ScriptedStore {
 impl StoreCalls for ScriptedStore {
     fn call(
         &self,
-        _: &Arc<Authority>,
+        _: &Arc<ClusterTrust>,
         route: CallRoute,
         call: StoreCall,
         _: Duration,
