@@ -192,20 +192,23 @@ impl fmt::Debug for IssuedCertificate {
     }
 }
 
-fn common_name(text: &str) -> DistinguishedName {
+pub(crate) fn common_name(text: &str) -> DistinguishedName {
     let mut name = DistinguishedName::new();
     name.push(DnType::CommonName, text);
     name
 }
 
 /// Returns when a certificate made at `now_ms` begins and ends to be valid.
-fn validity(now_ms: u64, lifetime: Duration) -> Result<(OffsetDateTime, OffsetDateTime), AuthorityError> {
+pub(crate) fn validity(
+    now_ms: u64,
+    lifetime: Duration,
+) -> Result<(OffsetDateTime, OffsetDateTime), AuthorityError> {
     let seconds = now_ms / 1_000;
     let begin = date(seconds.saturating_sub(limits::BACKDATE.as_secs()))?;
     Ok((begin, date(seconds.saturating_add(lifetime.as_secs()))?))
 }
 
-fn date(seconds: u64) -> Result<OffsetDateTime, AuthorityError> {
+pub(crate) fn date(seconds: u64) -> Result<OffsetDateTime, AuthorityError> {
     let seconds = i64::try_from(seconds).map_err(|_| AuthorityError::Clock)?;
     OffsetDateTime::from_unix_timestamp(seconds).map_err(|_| AuthorityError::Clock)
 }
