@@ -62,6 +62,16 @@ pub const NODE_CERTIFICATE_RENEWED: Duration = Duration::from_hours(30 * 24);
 /// A CA that ends within this time is replaced: no certificate that it signs is then cut short by its end,
 /// where the replacement takes up to thirty days.
 pub const AUTHORITY_RENEWED: Duration = Duration::from_hours(395 * 24);
+/// Life of a certificate of S3 that the operator issues; it is renewed after two thirds of it.
+pub const S3_CERTIFICATE_LIFE: Duration = Duration::from_hours(90 * 24);
+/// A CA of S3 that ends within this time is followed by another one: clients have a year to take that up.
+pub const S3_AUTHORITY_RENEWED: Duration = Duration::from_hours(365 * 24);
+/// How long clients are still given a CA after the last certificate under it was replaced: nodes take that up
+/// within minutes, and a host that was away for a night is back.
+pub const S3_FORMER_CA_KEPT: Duration = Duration::from_hours(24);
+/// CAs that clients are given beside the one that signs: more than one is former only where several were lost
+/// within a day.
+pub const S3_FORMER_CAS_MAX: usize = 4;
 /// Characters of a condition's message; the API server refuses more than 32,768.
 pub const MESSAGE_CHARACTERS_MAX: usize = 1024;
 /// How long the events of one reconcile may take; they say no more than the status.

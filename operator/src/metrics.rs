@@ -36,6 +36,7 @@ struct ClusterGauges {
     pods: IntGaugeVec,
     expiry: IntGaugeVec,
     authority_expiry: IntGaugeVec,
+    s3_expiry: IntGaugeVec,
 }
 
 impl ClusterGauges {
@@ -66,6 +67,11 @@ impl ClusterGauges {
             authority_expiry: gauges(
                 "sherd_operator_ca_expiry_timestamp_seconds",
                 "When the CA that issues a cluster's node certificates ends, since the Unix epoch.",
+                &["namespace", "cluster"],
+            )?,
+            s3_expiry: gauges(
+                "sherd_operator_s3_certificate_expiry_timestamp_seconds",
+                "When the certificate that a cluster's S3 clients are shown ends, since the Unix epoch.",
                 &["namespace", "cluster"],
             )?,
         })
@@ -180,6 +186,15 @@ impl Metrics {
         }
     }
 
+    /// Shows when the certificate of S3 ends; a cluster without one has no series.
+    pub fn s3_certificate_expiry(&self, namespace: &str, cluster: &str, seconds: Option<i64>) {
+        let gauges = &self.of_clusters.s3_expiry;
+        match seconds {
+            Some(seconds) => gauges.with_label_values(&[namespace, cluster]).set(seconds),
+            None => remove(gauges, &[namespace, cluster]),
+        }
+    }
+
     /// Shows when the first certificate of a cluster ends.
     pub fn certificate_expiry(&self, namespace: &str, cluster: &str, seconds: i64) {
         self.of_clusters.expiry.with_label_values(&[namespace, cluster]).set(seconds);
@@ -206,6 +221,7 @@ impl Metrics {
                 }
                 remove(&self.of_clusters.expiry, &[namespace, cluster]);
                 remove(&self.of_clusters.authority_expiry, &[namespace, cluster]);
+                remove(&self.of_clusters.s3_expiry, &[namespace, cluster]);
             }
             stays
         });

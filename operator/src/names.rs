@@ -79,6 +79,10 @@ pub const ADMIN_PORT: u16 = 9200;
 pub const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 /// Keys of a Secret with credentials.
 pub const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+/// The key of a Secret of the type kubernetes.io/tls with the certificate.
+pub const TLS_CERTIFICATE: &str = "tls.crt";
+/// The key of a Secret of the type kubernetes.io/tls with the certificate's key.
+pub const TLS_KEY: &str = "tls.key";
 /// Keys of the CA's Secret.
 pub const CA_CERTIFICATE: &str = "ca.crt";
 /// Keys of the CA's Secret.
@@ -133,9 +137,25 @@ impl Names {
         format!("{}-s3", self.cluster)
     }
 
-    /// Returns the address of S3 within the Kubernetes cluster.
-    pub fn endpoint(&self) -> String {
-        format!("http://{}.{}.svc:{S3_PORT}", self.s3_service(), self.namespace)
+    /// Returns the Secret with the CA of S3 and its key, and the ConfigMap with the CAs that clients trust.
+    pub fn s3_authority(&self) -> String {
+        format!("{}-s3-ca", self.cluster)
+    }
+
+    /// Returns the Secret with the certificate of S3 that the operator or cert-manager issues.
+    pub fn s3_certificate(&self) -> String {
+        format!("{}-s3-tls", self.cluster)
+    }
+
+    /// Returns the Certificate that asks cert-manager for it.
+    pub fn s3_certificate_request(&self) -> String {
+        self.s3_service()
+    }
+
+    /// Returns the address of S3 within the Kubernetes cluster, over TLS or in clear.
+    pub fn endpoint(&self, is_over_tls: bool) -> String {
+        let scheme = if is_over_tls { "https" } else { "http" };
+        format!("{scheme}://{}.{}.svc:{S3_PORT}", self.s3_service(), self.namespace)
     }
 
     /// Returns the Service that gives pods their names.

@@ -104,6 +104,10 @@ seccompProfile:
 - apiGroups: [""]
   resources: [persistentvolumeclaims]
   verbs: [get, list, watch, patch]
+# The certificate of S3, where cert-manager issues it; without cert-manager the rule is for nothing.
+- apiGroups: [cert-manager.io]
+  resources: [certificates]
+  verbs: [get, create, patch]
 # Why a StatefulSet's pods are refused is in its events alone.
 - apiGroups: [""]
   resources: [events]

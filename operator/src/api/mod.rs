@@ -7,6 +7,7 @@
 
 mod pool;
 mod settings;
+mod tls;
 mod status;
 mod rollout;
 mod losses;
@@ -27,6 +28,7 @@ pub use settings::{
     PullPolicy, PullSecret, SecretReference, ServiceType, TrafficPolicy,
 };
 pub use status::{ClusterStatus, ConditionType, PoolStatus, Reason, RecordedImage};
+pub use tls::{IssuerReference, S3Tls, TlsMode};
 
 use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
@@ -70,6 +72,13 @@ pub mod message {
         "gateway.service: nodePort and externalTrafficPolicy need the type NodePort or LoadBalancer";
     /// The operator sets some variables.
     pub const ENVIRONMENT: &str = "extraEnv must not set a variable that the operator sets itself";
+    /// A mode has what it names.
+    pub const TLS_SECRET: &str = "tls.secretRef must be given with tls.mode Secret, and with no other";
+    /// A mode has what it names.
+    pub const TLS_ISSUER: &str = "tls.issuerRef must be given with tls.mode CertManager, and with no other";
+    /// A certificate says names of DNS and addresses.
+    pub const TLS_NAMES: &str =
+        "tls.extraNames must be lower-case names of DNS, with *. before them or without, or addresses";
     /// A Bucket's name is part of a tag's value, and the bucket's name where it names none.
     pub const BUCKET_OBJECT_NAME: &str =
         "metadata.name must be at most 63 characters, and at least 3 where spec.name is absent";
@@ -135,6 +144,9 @@ pub struct StorageClusterSpec {
     /// How S3 is reached.
     #[serde(default)]
     pub gateway: Gateway,
+    /// S3 over TLS.
+    #[serde(default)]
+    pub tls: S3Tls,
     /// Settings of every node.
     #[serde(default)]
     pub config: NodeSettings,

@@ -214,6 +214,8 @@ pub enum Reason {
     AuthorityMissing,
     /// The CA is another one of the same cluster.
     AuthorityChanged,
+    /// The certificate for clients is not valid for a name that they use.
+    NameMismatch,
     /// Certificates are issued.
     Issued,
     /// The CA is replaced: every node is given the next one.
@@ -291,6 +293,7 @@ impl Reason {
             Self::SecretsDiffer => "SecretsDiffer",
             Self::AuthorityMissing => "AuthorityMissing",
             Self::AuthorityChanged => "AuthorityChanged",
+            Self::NameMismatch => "NameMismatch",
             Self::Issued => "Issued",
             Self::IntroducingAuthority => "IntroducingAuthority",
             Self::SwitchingAuthority => "SwitchingAuthority",

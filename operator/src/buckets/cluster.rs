@@ -3,14 +3,14 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::{Pod, Secret};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod, Secret};
 use kube::api::ListParams;
 use kube::{Api, ResourceExt};
 
-use crate::api::{AccessReason, StorageCluster, lists};
+use crate::api::{AccessReason, StorageCluster, TlsMode, lists};
 use crate::calls::ClusterCalls;
 use crate::limits;
-use crate::names::Names;
+use crate::names::{CA_CERTIFICATE, Names};
 use crate::reconcile::{Context, ReconcileError, trust_of};
 
 /// A StorageCluster whose nodes can be asked.
@@ -19,6 +19,8 @@ pub(super) struct UsableCluster {
     pub(super) calls: ClusterCalls,
     /// Where S3 is reached within the Kubernetes cluster.
     pub(super) endpoint: String,
+    /// The CAs that S3's certificate is verified by, in PEM, where they are not those of the system.
+    pub(super) authorities: Option<String>,
     /// The region that requests are signed for.
     pub(super) region: String,
     /// Whether the asking namespace may name any bucket.
@@ -91,12 +93,31 @@ pub(super) async fn find(
     }
     let now = Duration::from_secs(u64::try_from((context.now)().as_second()).unwrap_or(0));
     let calls = ClusterCalls::new(std::sync::Arc::clone(&context.calls), trust, &names, pods, now);
+    let reported = cluster.status.and_then(|status| status.endpoint);
+    let endpoint = reported.unwrap_or_else(|| names.endpoint(cluster.spec.tls.mode != TlsMode::None));
     Ok(FoundCluster::Usable(Box::new(UsableCluster {
         calls,
-        endpoint: names.endpoint(),
+        authorities: authorities(context, &names, &endpoint).await?,
+        endpoint,
         region: cluster.spec.config.region.clone().unwrap_or_else(|| "us-east-1".to_owned()),
         any_bucket: is_own || lists(&cluster.spec.bucket_users.any_bucket, namespace),
     })))
+}
+
+/// The CAs that the operator publishes for clients of a cluster that serves S3 over TLS.
+async fn authorities(
+    context: &Context,
+    names: &Names,
+    endpoint: &str,
+) -> Result<Option<String>, ReconcileError> {
+    if !endpoint.starts_with("https:") {
+        return Ok(None);
+    }
+    let name = names.s3_authority();
+    let maps: Api<ConfigMap> = Api::namespaced(context.client.clone(), &names.namespace);
+    let found = maps.get_opt(&name).await;
+    let found = found.map_err(|source| ReconcileError::api("read", "ConfigMap".into(), &name, source))?;
+    Ok(found.and_then(|found| found.data?.remove(CA_CERTIFICATE)))
 }
 
 /// The pods of a cluster that pass their readiness probe.

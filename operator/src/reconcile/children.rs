@@ -8,12 +8,12 @@ use k8s_openapi::api::core::v1::{Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
-use kube::api::{ApiResource, DynamicObject};
+use kube::api::{ApiResource, DynamicObject, GroupVersionKind};
 use parking_lot::Mutex;
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-use crate::api::StorageCluster;
+use crate::api::{StorageCluster, TlsMode};
 use crate::names::Names;
 
 /// A child as it is applied.
@@ -44,6 +44,12 @@ pub(super) fn title(resource: &ApiResource, name: &str) -> String {
     format!("{} {name}", resource.kind)
 }
 
+/// Returns the kind of the objects that cert-manager issues certificates for.
+pub(super) fn certificate_resource() -> ApiResource {
+    let kind = GroupVersionKind::gvk("cert-manager.io", "v1", "Certificate");
+    ApiResource::from_gvk_with_plural(&kind, "certificates")
+}
+
 /// Names every object that `build` may make of a cluster, but for some: the CA's Secret and the copy of it
 /// are judged by their content, since a person may bring them back without labels, and the name of the
 /// ConfigMap follows from what is in it.
@@ -62,6 +68,9 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
     ];
     if cluster.spec.credentials.is_none() {
         children.push(named::<Secret>(names.credentials()));
+    }
+    if cluster.spec.tls.mode == TlsMode::Operator {
+        children.extend([names.s3_authority(), names.s3_certificate()].map(named::<Secret>));
     }
     if cluster.spec.network_policy.enabled {
         children.push(named::<NetworkPolicy>(names.node()));

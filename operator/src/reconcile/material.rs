@@ -24,6 +24,7 @@ use sherd_trust::{
 use super::error::MaterialError;
 use super::plan::{AuthorityPlan, CredentialsPlan, Plan, Seeds};
 use super::recovery::Recovery;
+use super::s3_tls::S3Material;
 use crate::limits;
 use crate::names;
 use crate::rotation::{AcceptedAuthority, AuthorityRecord};
@@ -54,6 +55,8 @@ pub struct Material {
     pub certificates_digest: String,
     /// Keys of the certificates' Secret with their texts.
     pub certificates: BTreeMap<String, SecretText>,
+    /// S3 over TLS.
+    pub s3: S3Material,
 }
 
 impl Material {
@@ -155,6 +158,7 @@ pub(super) fn material(
         master_key,
         certificates_digest: first.map(LeafTerm::digest).unwrap_or_default(),
         certificates,
+        s3: S3Material::default(),
     };
     Ok(IssuedMaterial { material, first_expiry_s: first.map(|first| first.not_after_s) })
 }

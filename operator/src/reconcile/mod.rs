@@ -28,6 +28,7 @@ pub(crate) mod condition;
 mod words;
 pub mod cache;
 pub mod children;
+mod certificate_request;
 pub mod observe;
 pub mod validate;
 pub mod remarks;
@@ -38,6 +39,7 @@ pub mod plan;
 pub mod recovery;
 mod geometry;
 pub mod material;
+pub mod s3_tls;
 pub mod build;
 mod revision;
 mod apply;
@@ -191,6 +193,9 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let rotation = attempt.plan_rotation(&observed, &answers, now);
     attempt.first_expiry_s = attempt.first_expiry_s.into_iter().chain(first_loaded_end_s(&answers)).min();
     attempt.show_expiries(context, &names);
+    let s3 = s3_tls::look(cluster, &names, &observed, timestamp.as_second());
+    let ends_s = s3.and_then(|look| look.ends_s);
+    context.metrics.s3_certificate_expiry(&names.namespace, &names.cluster, ends_s);
     let judged = status::judge(&Evidence {
         cluster,
         outcome: attempt.outcome.clone(),
@@ -449,8 +454,9 @@ async fn execute<'a>(
             return Ok(Err(Blockage { part, reason: Reason::SecretMalformed, message }));
         }
     };
-    let issued = material::material(&plan, &signing, now)?;
+    let mut issued = material::material(&plan, &signing, now)?;
     let (names, client) = (valid.names(), &context.client);
+    issued.material.s3 = s3_tls::material(valid.cluster(), names, observed, now)?;
     let mut children = build::children(valid, &plan, &issued.material);
     let mut template =
         revision::choose(client, valid, observed, (&plan, &issued.material), &mut children).await?;

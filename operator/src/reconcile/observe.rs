@@ -15,7 +15,8 @@ use kube::{Api, Client, Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 
 use super::cache::ObjectCache;
-use super::children::{child_names, title};
+use super::certificate_request;
+use super::children::{certificate_resource, child_names, title};
 use super::error::ReconcileError;
 use super::recovery::Recovery;
 use crate::api::{Pool, StorageCluster};
@@ -37,6 +38,14 @@ pub struct ObservedCluster {
     pub master_key: Option<Secret>,
     /// The Secret with the certificates of the pool's nodes.
     pub certificates: Option<Secret>,
+    /// The Secret with the CA of S3 that the operator made.
+    pub s3_authority: Option<Secret>,
+    /// The Secret with the certificate of S3, of the operator or of others.
+    pub s3_certificate: Option<Secret>,
+    /// Whether cert-manager's API is there; asked for only where it issues the certificate of S3.
+    pub has_cert_manager: bool,
+    /// The message of cert-manager on the certificate that it is asked for.
+    pub certificate_words: Option<String>,
     /// The pool's StatefulSet.
     pub stateful_set: Option<StatefulSet>,
     /// The cluster's pods.
@@ -111,6 +120,9 @@ pub(super) async fn observe(
     let children = child_names(names, cluster, &pool.name);
     let read = children.iter().map(|(resource, name)| reader.get(resource, name));
     let selector = names.selector();
+    let request = certificate_request::observe(reader.client, reader.namespace, cluster, names).await?;
+    let s3_secret = certificate_request::secret_of_others(cluster, names);
+    let s3_secret = reader.get_named(&secret, s3_secret.as_deref()).await?;
     let (authority, recovery, config_maps, credentials, pods, claims_found, read) = tokio::try_join!(
         reader.get(&secret, &authority_name),
         reader.get(&secret, &recovery_name),
@@ -137,6 +149,8 @@ pub(super) async fn observe(
     let own_maps: Vec<_> = config_maps.into_iter().filter(is_own).collect();
     let configurations = own_maps.iter().map(|map| map.name_any()).collect();
     sorted.children.extend(own_maps.into_iter().map(|map| (title(&config_map, &map.name_any()), map)));
+    let request_title = title(&certificate_resource(), &names.s3_certificate_request());
+    sorted.extend(cluster, names, request_title, request.object, |_| false);
     let SortedObjects { children, foreign } = sorted;
     // Their own Secrets of a cluster, whose names a person may have taken, are not read further.
     let child = |title: String| children.get(&title).map(Arc::as_ref);
@@ -148,6 +162,10 @@ pub(super) async fn observe(
         },
         master_key: typed(own(&names.master_key()))?,
         certificates: typed(own(&names.certificates(&pool.name)))?,
+        s3_authority: typed(own(&names.s3_authority()))?,
+        s3_certificate: typed(s3_secret.as_deref().or(own(&names.s3_certificate())))?,
+        has_cert_manager: request.has_cert_manager,
+        certificate_words: request.words,
         stateful_set: typed(child(format!("StatefulSet {}", names.pool(&pool.name))))?,
         authority: typed(authority.as_deref())?,
         recovery: copy,

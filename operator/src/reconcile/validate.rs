@@ -10,6 +10,7 @@ use sherd_core::topology::{GeometryRequest, PoolShape};
 
 use super::image;
 use super::remarks::{Remark, remarks};
+use super::s3_tls;
 use crate::api::{
     EnvironmentVariable, Erasure, Image, NodeSettings, Pool, ServiceType, StorageCluster, Upgrade, message,
 };
@@ -98,6 +99,7 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     rule(service.service_type == ServiceType::LoadBalancer || !is_balanced, message::LOAD_BALANCER);
     let is_outside = service.node_port.is_some() || service.external_traffic_policy.is_some();
     rule(service.service_type != ServiceType::ClusterIP || !is_outside, message::NODE_PORT);
+    broken.extend(s3_tls::broken_rules(&cluster.spec.tls).map(str::to_owned));
     broken.extend(settings_out_of_range(&cluster.spec.config));
     let upgrade = upgrade_rules(&cluster.spec.upgrade).map_err(|message| broken.push(message)).ok();
     if !broken.is_empty() {

@@ -12,7 +12,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
-use sherd_operator::api::StorageCluster;
+use sherd_operator::api::{StorageCluster, TlsMode};
 use sherd_operator::names::Names;
 use sherd_operator::reconcile::build::{children, disruption_budget};
 use sherd_operator::reconcile::children::{Child, child_names};
@@ -20,6 +20,7 @@ use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::material::Material;
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{Seeds, plan};
+use sherd_operator::reconcile::s3_tls::{S3KeyPair, S3Material, S3Serving};
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::{AuthorityRecord, KeyedAuthority, RotationState};
 use sherd_operator::secret_text::{MasterKey, RootCredentials, SecretText};
@@ -85,6 +86,7 @@ fn full() -> Value {
             },
             "domain": "s3.example.com",
         },
+        "tls": {"mode": "Operator", "extraNames": ["10.0.0.7"]},
         "config": {
             "region": "eu-west-1",
             "inlineMax": "16KiB",
@@ -133,10 +135,32 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
         master_key: MasterKey([7; 32]),
         certificates_digest: "renewal".to_owned(),
         certificates,
+        s3: material_of_s3(&cluster),
     };
     let mut children = children(&valid, &plan, &material);
     children.insert(children.len() - 1, disruption_budget(&valid, 0));
     children
+}
+
+/// With TLS by the operator: as it would be issued.
+fn material_of_s3(cluster: &StorageCluster) -> S3Material {
+    let pair = |text: &str| {
+        Some(S3KeyPair { certificate: text.to_owned(), key: SecretText(format!("{text}'s key")) })
+    };
+    match cluster.spec.tls.mode {
+        TlsMode::Operator => S3Material {
+            serving: S3Serving::Tls("demo-s3-tls".to_owned()),
+            authority: pair("authority of S3"),
+            certificate: pair("certificate of S3"),
+            trusted: Some("authority of S3".to_owned()),
+            requested: None,
+        },
+        TlsMode::CertManager => S3Material {
+            requested: Some(["demo-s3".to_owned(), "10.0.0.7".to_owned()].into()),
+            ..S3Material::default()
+        },
+        TlsMode::None | TlsMode::Secret => S3Material::default(),
+    }
 }
 
 fn users_secret() -> ObservedCluster {

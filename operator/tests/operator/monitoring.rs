@@ -117,6 +117,7 @@ fn every_metric_of_the_operator_is_documented() {
     metrics.report("storage", "demo", &status);
     metrics.certificate_expiry("storage", "demo", 1);
     metrics.authority_expiry("storage", "demo", 1);
+    metrics.s3_certificate_expiry("storage", "demo", Some(1));
     metrics.begin();
     metrics.end("bucket", 0.1, Some("server"));
     let shown = String::from_utf8(metrics.text().expect("declared")).expect("text");

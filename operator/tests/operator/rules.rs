@@ -159,6 +159,37 @@ fn a_node_is_not_given_what_the_operator_sets() {
 }
 
 #[test]
+fn tls_names_what_its_mode_needs_and_nothing_else() {
+    let tls = |tls: Value| move |cluster: &mut Value| cluster["spec"]["tls"] = tls;
+    let secret = json!({"name": "mine"});
+    created(None, tls(json!({})));
+    created(
+        None,
+        tls(json!({"mode": "Operator", "extraNames": ["*.a.example", "b", "10.0.0.7", "fd00::7"]})),
+    );
+    created(None, tls(json!({"mode": "Secret", "secretRef": secret})));
+    created(
+        None,
+        tls(json!({"mode": "CertManager", "issuerRef": {"name": "internal", "kind": "ClusterIssuer"}})),
+    );
+    for wrong in [
+        json!({"mode": "Secret"}),
+        json!({"secretRef": secret}),
+        json!({"mode": "Operator", "secretRef": secret}),
+    ] {
+        created(Some(message::TLS_SECRET), tls(wrong));
+    }
+    for wrong in
+        [json!({"mode": "CertManager"}), json!({"mode": "Operator", "issuerRef": {"name": "internal"}})]
+    {
+        created(Some(message::TLS_ISSUER), tls(wrong));
+    }
+    for name in ["A.example", "a.*.example", "https://a", "-a", "a:9000"] {
+        created(Some(message::TLS_NAMES), tls(json!({"mode": "Operator", "extraNames": [name]})));
+    }
+}
+
+#[test]
 fn what_data_was_laid_out_by_does_not_change() {
     updated(None, |_| {});
     updated(None, |cluster| cluster["spec"]["paused"] = json!(true));
@@ -267,6 +298,13 @@ fn the_examples_are_accepted() {
         let valid = validate(cluster).expect("accepted by the operator");
         assert_eq!(valid.remarks(), [], "an example can lose a node");
     }
+    // On one host, it cannot.
+    let document = read("deploy/examples/tls.yaml");
+    let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
+    let again = serde_json::to_value(&cluster).expect("JSON");
+    assert_eq!(missing(&document, &again), Vec::<String>::new());
+    validate_cel(&cluster).expect("accepted by CEL");
+    validate(&cluster).expect("accepted by the operator");
 }
 
 /// Paths of `before` that `after` lacks or changes.

@@ -334,6 +334,7 @@ async fn ensure_key(
     };
     let place = SecretPlace {
         endpoint: &usable.endpoint,
+        authorities: usable.authorities.as_deref(),
         region: &usable.region,
         bucket: grants.rights.first().map(|right| right.bucket.as_str()),
     };

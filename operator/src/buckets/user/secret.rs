@@ -11,8 +11,8 @@ use super::keys::SecretKey;
 use crate::api::BucketUser;
 use crate::calls::iam::AccessKey;
 use crate::names::{
-    ACCESS_KEY, BUCKET_USER_LABEL, KEY_DIGEST_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL, ROTATE_ANNOTATION,
-    SECRET_KEY,
+    ACCESS_KEY, BUCKET_USER_LABEL, CA_CERTIFICATE, KEY_DIGEST_ANNOTATION, MANAGED_BY, MANAGED_BY_LABEL,
+    ROTATE_ANNOTATION, SECRET_KEY,
 };
 use crate::secret_text::SecretText;
 
@@ -24,6 +24,8 @@ const BUCKET_NAME: &str = "BUCKET_NAME";
 pub struct SecretPlace<'a> {
     /// Where S3 is reached within the Kubernetes cluster.
     pub endpoint: &'a str,
+    /// The CAs that its certificate is verified by, in PEM, where they are not those of the system.
+    pub authorities: Option<&'a str>,
     /// The region that requests are signed for.
     pub region: &'a str,
     /// The first bucket of the user.
@@ -61,7 +63,7 @@ fn digest(key: &AccessKey) -> String {
 
 /// Builds the Secret of a key. `asked` is the text of the annotation that the key was made for.
 pub fn build(user: &BucketUser, key: &AccessKey, asked: Option<&str>, place: SecretPlace<'_>) -> Secret {
-    let SecretPlace { endpoint, region, bucket } = place;
+    let SecretPlace { endpoint, authorities, region, bucket } = place;
     let texts = [
         (ACCESS_KEY, Some(key.id.as_str())),
         (SECRET_KEY, Some(key.secret.0.as_str())),
@@ -69,6 +71,7 @@ pub fn build(user: &BucketUser, key: &AccessKey, asked: Option<&str>, place: Sec
         ("AWS_ENDPOINT_URL", Some(endpoint)),
         ("AWS_ENDPOINT_URL_S3", Some(endpoint)),
         (BUCKET_NAME, bucket),
+        (CA_CERTIFICATE, authorities),
     ];
     let owned = |(key, text): (&str, Option<&str>)| Some((key.to_owned(), text?.to_owned()));
     let annotations =
@@ -108,7 +111,12 @@ pub fn change(found: &Secret, mut wanted: Secret) -> Value {
     wanted.metadata.uid = found.uid();
     let mut change = json!(wanted);
     // A merge removes what is null.
-    for (part, key) in [(&["data"][..], BUCKET_NAME), (&["metadata", "annotations"], ROTATE_ANNOTATION)] {
+    let ours = [
+        (&["data"][..], BUCKET_NAME),
+        (&["data"], CA_CERTIFICATE),
+        (&["metadata", "annotations"], ROTATE_ANNOTATION),
+    ];
+    for (part, key) in ours {
         let part = part.iter().fold(&mut change, |part, name| &mut part[*name]);
         if part.get(key).is_none() {
             part[key] = Value::Null;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use sha2::{Digest as _, Sha256};
 
 use super::parts::ChildParts;
+use super::s3_tls;
 use crate::names;
 
 /// Renders the configuration of the pool's nodes.
@@ -55,6 +56,11 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
         text.push_str("\n[upkeep]\n");
         let upkeep = [("heal_bandwidth", &settings.heal_bandwidth), ("scrub_period", &settings.scrub_period)];
         set_some(&mut text, upkeep);
+    }
+    if s3_tls::is_served(parts) {
+        text.push_str("\n[tls]\n");
+        set(&mut text, "cert", &format!("{}/{}", s3_tls::FOLDER, names::TLS_CERTIFICATE));
+        set(&mut text, "key", &format!("{}/{}", s3_tls::FOLDER, names::TLS_KEY));
     }
     text.push_str("\n[log]\nformat = \"json\"\n");
     set_some(&mut text, [("level", &settings.log_level)]);

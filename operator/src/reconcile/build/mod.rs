@@ -10,6 +10,7 @@ mod certificates;
 mod network;
 mod config;
 mod place;
+mod s3_tls;
 mod workload;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
@@ -21,6 +22,7 @@ use serde_json::json;
 use super::children::Child;
 use super::material::Material;
 use super::plan::{CredentialsPlan, Plan};
+use super::s3_tls::S3Serving;
 use super::validate::ValidCluster;
 use parts::ChildParts;
 
@@ -42,12 +44,15 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     // A pod mounts the configuration that it was made with: another one has another name.
     let config = json!({"immutable": true, "data": {"sherd.toml": toml}});
     children.push(parts.owned::<ConfigMap>(&names.config(&digest), config));
+    children.extend(s3_tls::children(&parts));
     children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
     children.push(parts.owned::<Service>(&names.s3_service(), network::s3_service(&parts)));
     if valid.cluster().spec.network_policy.enabled {
         children.push(parts.owned::<NetworkPolicy>(&names.node(), network::policy(&parts)));
     }
-    children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &digest)));
+    if material.s3.serving != S3Serving::Awaited {
+        children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &digest)));
+    }
     children
 }
 

@@ -49,7 +49,12 @@ pub(super) fn owned<K: Resource<DynamicType = ()>>(
     name: &str,
     body: Value,
 ) -> Child {
-    let mut child = child::<K>(valid, name, &valid.names().labels(), body);
+    owned_as(valid, ApiResource::erase::<K>(&()), name, body)
+}
+
+/// Such a child, of a kind that this program has no type of.
+pub(super) fn owned_as(valid: &ValidCluster<'_>, resource: ApiResource, name: &str, body: Value) -> Child {
+    let mut child = child(valid, resource, name, &valid.names().labels(), body);
     if let Some(owner) = valid.cluster().controller_owner_ref(&()) {
         child.object["metadata"]["ownerReferences"] = json!([owner]);
     }
@@ -57,21 +62,22 @@ pub(super) fn owned<K: Resource<DynamicType = ()>>(
 }
 
 fn kept<K: Resource<DynamicType = ()>>(valid: &ValidCluster<'_>, name: &str, body: Value) -> Child {
-    let mut child = child::<K>(valid, name, &valid.names().kept_labels(), json!({}));
+    let mut child = child(valid, ApiResource::erase::<K>(&()), name, &valid.names().kept_labels(), json!({}));
     child.object["metadata"]["annotations"] = json!(names::kept_annotations());
     merge(&mut child.object, body);
     child
 }
 
-fn child<K: Resource<DynamicType = ()>>(
+fn child(
     valid: &ValidCluster<'_>,
+    resource: ApiResource,
     name: &str,
     labels: &BTreeMap<String, String>,
     body: Value,
 ) -> Child {
     let mut object = json!({
-        "apiVersion": K::api_version(&()),
-        "kind": K::kind(&()),
+        "apiVersion": resource.api_version,
+        "kind": resource.kind,
         "metadata": {
             "name": name,
             "namespace": valid.names().namespace,
@@ -79,7 +85,7 @@ fn child<K: Resource<DynamicType = ()>>(
         },
     });
     merge(&mut object, body);
-    Child { resource: ApiResource::erase::<K>(&()), name: name.to_owned(), object }
+    Child { resource, name: name.to_owned(), object }
 }
 
 /// Lays one object over another, level by level.

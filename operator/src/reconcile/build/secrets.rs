@@ -45,7 +45,7 @@ pub(super) fn certificates(parts: &ChildParts<'_>) -> Value {
     data("Opaque", pods.chain([authority]))
 }
 
-fn data<'a>(kind: &str, texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
+pub(super) fn data<'a>(kind: &str, texts: impl IntoIterator<Item = (&'a str, &'a str)>) -> Value {
     let encoded = |(key, text): (&str, &str)| (key.to_owned(), Value::String(STANDARD.encode(text)));
     let data: Map<String, Value> = texts.into_iter().map(encoded).collect();
     json!({"type": kind, "data": data})

@@ -7,6 +7,7 @@ use serde_json::{Map, Value, json};
 use super::certificates::{self, OwnFiles};
 use super::parts::ChildParts;
 use super::place::place;
+use super::s3_tls;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 use crate::reconcile::validate::ValidCluster;
 
@@ -86,6 +87,7 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     volumes.extend(certificates::volumes(parts));
     let master_key = json!({"secretName": parts.valid.names().master_key(), "defaultMode": 0o440});
     volumes.push(json!({"name": "master-key", "secret": master_key}));
+    volumes.extend(s3_tls::volume(parts));
     let mut spec = json!({
         "serviceAccountName": parts.valid.names().node(),
         "automountServiceAccountToken": false,
@@ -115,6 +117,7 @@ fn container(parts: &ChildParts<'_>) -> Value {
     let mut mounts = vec![json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true})];
     mounts.extend(certificates::mounts(parts));
     mounts.push(json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}));
+    mounts.extend(s3_tls::mount(parts));
     let volumes = 1..=pool.volumes_per_node;
     mounts.extend(
         volumes.map(|volume| json!({"name": format!("v{volume}"), "mountPath": format!("/data/v{volume}")})),

@@ -13,9 +13,10 @@ use crate::api::StorageCluster;
 use crate::names::RESTART_ANNOTATION;
 use crate::reconcile::material::Material;
 use crate::reconcile::plan::Plan;
+use crate::reconcile::s3_tls::S3Serving;
 
 /// Parts of the specification that reach no pod, each as its path. Another part counts as an input.
-const OF_NO_POD: [&[&str]; 7] = [
+const OF_NO_POD: [&[&str]; 8] = [
     &["paused"],
     &["upgrade"],
     &["bucketNamespaces"],
@@ -23,6 +24,8 @@ const OF_NO_POD: [&[&str]; 7] = [
     &["networkPolicy"],
     &["deletionPolicy"],
     &["gateway", "service"],
+    // The Secret that pods mount is an input, and no other part.
+    &["tls"],
 ];
 /// Parts of an image that the plan decides.
 const OF_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
@@ -52,20 +55,30 @@ pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material)
         master_key: _,
         certificates_digest,
         certificates: _,
+        s3,
     } = material;
     let decided = [image.to_string().as_str(), credentials_digest, certificates_digest].map(str::to_owned);
-    digest_of_parts(cluster, decided)
+    digest_of_parts(cluster, decided, &s3.serving)
 }
 
-/// The digest, with the image and the digests of credentials and certificates beside the specification.
-fn digest_of_parts(cluster: &StorageCluster, [image, credentials, certificates]: [String; 3]) -> String {
-    digest_of(&json!({
+/// The digest, with what was decided beside the specification: image, digests of credentials and
+/// certificates, and where the certificate of S3 is.
+fn digest_of_parts(
+    cluster: &StorageCluster,
+    [image, credentials, certificates]: [String; 3],
+    serving: &S3Serving,
+) -> String {
+    let mut document = json!({
         "spec": of_pods(cluster),
         "image": image,
         "credentials": credentials,
         "certificates": certificates,
         "restart": cluster.annotations().get(RESTART_ANNOTATION),
-    }))
+    });
+    if let S3Serving::Tls(secret) = serving {
+        document["s3Certificate"] = json!(secret);
+    }
+    digest_of(&document)
 }
 
 /// A short digest of a document: equal documents have one text, since their fields are sorted.
@@ -153,7 +166,8 @@ mod tests {
     }
 
     fn of(cluster: &StorageCluster, tag: &str, credentials: &str) -> String {
-        digest_of_parts(cluster, [format!("sherd-node:{tag}"), credentials.to_owned(), String::new()])
+        let decided = [format!("sherd-node:{tag}"), credentials.to_owned(), String::new()];
+        digest_of_parts(cluster, decided, &S3Serving::Clear)
     }
 
     /// With another digest every cluster of an older operator would be restarted by its successor.

@@ -29,6 +29,7 @@ use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
 use super::remarks::Remark;
 use super::rotate::PlannedRotation;
+use super::s3_tls;
 use super::words::{listed, volume_name};
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster, VolumeOrderRecord};
 use crate::names::Names;
@@ -140,6 +141,11 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     // An image that no pod served with yet may be a mistake, which a reverted specification must end.
     let served =
         evidence.image.clone().filter(|image| serves_with(&observed.pods, &ready, &image.to_string()));
+    // A change that was not applied yet does not reach clients.
+    let last_endpoint = last.endpoint.filter(|_| evidence.outcome != Outcome::Applied);
+    let endpoint = last_endpoint.unwrap_or_else(|| {
+        names.endpoint(s3_tls::is_served(cluster, &names, observed, evidence.now.as_second()))
+    });
     let mut status = ClusterStatus {
         observed_generation: cluster.meta().generation,
         conditions,
@@ -150,7 +156,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
             .or(last.authority_key),
         image: served.as_ref().map(ImageName::to_string).or(last.image),
         recorded_image: served.as_ref().map(ImageName::recorded).or(last.recorded_image),
-        endpoint: Some(names.endpoint()),
+        endpoint: Some(endpoint),
         version: versions(view).or(last.version),
         rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
         volume_losses: losses.listed(),
@@ -263,6 +269,11 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
             certificates = ConditionVerdict::waiting(CertificatesReady);
         }
         _ => certificates = expiring().unwrap_or(certificates),
+    }
+    let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
+    let s3 = s3_tls::look(cluster, &names, observed, evidence.now.as_second());
+    if let Some((reason, message)) = s3.and_then(|look| look.fault).filter(|_| certificates.status == TRUE) {
+        certificates = ConditionVerdict::new(CertificatesReady, FALSE, reason, message);
     }
     vec![spec, credentials, certificates, paused_verdict(cluster)]
 }

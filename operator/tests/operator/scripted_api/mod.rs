@@ -9,6 +9,7 @@ mod losses;
 mod owners;
 mod recorded;
 mod rollouts;
+mod s3_tls;
 mod secrets;
 mod trust;
 pub(crate) mod server;

@@ -1,0 +1,99 @@
+//! S3 over TLS: which Secret pods take its certificate from, what that certificate lacks, and, where the
+//! operator issues it, the certificate and the CA that clients trust. Plain functions over what was observed.
+//!
+//! ```text
+//!   mode         certificate                           CAs that clients trust
+//!   Operator     issued under the CA of <name>-s3-ca   that CA, and the one before while it is in use
+//!   Secret       a Secret that the user names          its ca.crt
+//!   CertManager  <name>-s3-tls, by a Certificate       its ca.crt
+//! ```
+//!
+//! Pods go over to TLS once there is a certificate that a node takes, and stay with it: a Secret that is lost
+//! later takes no cluster back to clear text. A cluster without pods waits for its certificate.
+
+mod names;
+mod parts;
+mod pair;
+mod issue;
+mod judge;
+#[cfg(test)]
+mod tests;
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::PodSpec;
+
+use super::error::MaterialError;
+use super::observe::ObservedCluster;
+use crate::api::{StorageCluster, TlsMode};
+use crate::names::Names;
+
+pub(super) use judge::{S3Look, look};
+pub(super) use names::{apart, broken_rules};
+use parts::seconds;
+pub use parts::{S3KeyPair, S3Material, S3Serving};
+
+/// The volume of a pod with the certificate of S3.
+pub(super) const VOLUME: &str = "s3-tls";
+
+/// Decides and issues what a cluster needs for S3 over TLS. A certificate that holds is kept byte for byte.
+///
+/// # Errors
+/// [`MaterialError::Issue`].
+pub(super) fn material(
+    cluster: &StorageCluster,
+    names: &Names,
+    observed: &ObservedCluster,
+    now: Duration,
+) -> Result<S3Material, MaterialError> {
+    let mode = cluster.spec.tls.mode;
+    if mode == TlsMode::Operator {
+        return issue::material(cluster, names, observed, now);
+    }
+    let Some(look) = look(cluster, names, observed, seconds(now)) else { return Ok(S3Material::default()) };
+    let requested =
+        (mode == TlsMode::CertManager && observed.has_cert_manager).then(|| names::all(cluster, names));
+    Ok(S3Material {
+        serving: serving(&look, observed),
+        trusted: look.trusted,
+        requested,
+        ..S3Material::default()
+    })
+}
+
+/// Whether clients reach S3 by TLS, as the objects were when they were observed.
+pub(super) fn is_served(
+    cluster: &StorageCluster,
+    names: &Names,
+    observed: &ObservedCluster,
+    now_s: i64,
+) -> bool {
+    let look = look(cluster, names, observed, now_s);
+    cluster.spec.tls.mode == TlsMode::Operator
+        || look.is_some_and(|look| serving(&look, observed) != S3Serving::Clear)
+}
+
+fn serving(look: &S3Look, observed: &ObservedCluster) -> S3Serving {
+    if look.is_usable {
+        return S3Serving::Tls(look.secret.clone());
+    }
+    match mounted(observed) {
+        Some(secret) => S3Serving::Tls(secret),
+        None if observed.stateful_set.is_none() && observed.pods.is_empty() => S3Serving::Awaited,
+        None => S3Serving::Clear,
+    }
+}
+
+/// The Secret that pods take the certificate from, by their template or else by themselves.
+fn mounted(observed: &ObservedCluster) -> Option<String> {
+    let set = observed.stateful_set.as_ref().and_then(|set| set.spec.as_ref()?.template.spec.as_ref());
+    let mut pods = observed.pods.iter().filter_map(|pod| pod.spec.as_ref());
+    let of_pod = |spec: &PodSpec| {
+        let volume = spec.volumes.iter().flatten().find(|volume| volume.name == VOLUME)?;
+        volume.secret.as_ref()?.secret_name.clone()
+    };
+    match set {
+        Some(template) => of_pod(template),
+        None => pods.find_map(of_pod),
+    }
+}

@@ -1,0 +1,186 @@
+//! S3 over TLS, as the API server sees it: which objects are made, when pods go over to it, and what is
+//! reported meanwhile.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use sherd_trust::ServiceAuthority;
+
+use super::*;
+
+const S3_CA: &str = "/api/v1/namespaces/storage/secrets/demo-s3-ca";
+const S3_TLS: &str = "/api/v1/namespaces/storage/secrets/demo-s3-tls";
+const S3_CA_MAP: &str = "/api/v1/namespaces/storage/configmaps/demo-s3-ca";
+const MINE: &str = "/api/v1/namespaces/storage/secrets/mine";
+const CERTIFICATE: &str = "/apis/cert-manager.io/v1/namespaces/storage/certificates/demo-s3";
+const CERT_MANAGER: &str = "/apis/cert-manager.io/v1";
+
+fn with_tls(server: &ApiServer, tls: &Value) {
+    change_spec(server, |spec| spec["tls"] = tls.clone());
+}
+
+/// The Secret that the pods' template takes the certificate from.
+fn mounted(server: &ApiServer) -> Option<String> {
+    let set = server.get(STATEFUL_SET).expect("made");
+    let volumes = set["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes").clone();
+    let volume = volumes.into_iter().find(|volume| volume["name"] == "s3-tls")?;
+    Some(volume["secret"]["secretName"].as_str().expect("a name").to_owned())
+}
+
+/// A Secret as a person makes it, for the Service's name.
+fn a_certificate() -> Value {
+    let now_ms = 1_799_990_000_000;
+    let authority = ServiceAuthority::init("mine", now_ms).expect("made");
+    let names = ["demo-s3.storage.svc".to_owned()];
+    let issued = authority.issue(&names, now_ms, Duration::from_hours(90 * 24)).expect("issued");
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "type": "kubernetes.io/tls",
+        "metadata": {"name": "mine", "namespace": "storage", "uid": "mine"},
+        "data": {
+            "tls.crt": STANDARD.encode(issued.certificate),
+            "tls.key": STANDARD.encode(issued.key),
+            "ca.crt": STANDARD.encode(authority.certificate()),
+        },
+    })
+}
+
+#[tokio::test]
+async fn the_operators_certificate_is_made_and_reported() {
+    let server = a_cluster();
+    with_tls(&server, &json!({"mode": "Operator"}));
+    let operator = context(&server);
+    let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    assert_eq!(status.endpoint.as_deref(), Some("https://demo-s3.storage.svc:9000"));
+    assert_eq!(mounted(&server).as_deref(), Some("demo-s3-tls"));
+    let toml = server.get(&config(&server)).expect("made")["data"]["sherd.toml"].to_string();
+    assert!(toml.contains("/s3-tls/tls.crt") && toml.contains("/s3-tls/tls.key"), "{toml}");
+    assert_eq!(server.get(SERVICE).expect("made")["spec"]["ports"][0]["appProtocol"], "https");
+    let (secret, map) = (server.get(S3_TLS).expect("made"), server.get(S3_CA_MAP).expect("made"));
+    assert_eq!(secret["type"], "kubernetes.io/tls");
+    let given = map["data"]["ca.crt"].as_str().expect("text");
+    assert_eq!(secret["data"]["ca.crt"], STANDARD.encode(given));
+    assert!(server.get(S3_CA).expect("made")["metadata"]["ownerReferences"].is_null(), "it is kept");
+
+    pods_come_up(&server);
+    let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "True", "Issued");
+    // The claims that came up with the pods are marked.
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    server.take_changes();
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    assert_eq!(server.take_changes(), vec![], "nothing changes at rest");
+    let metrics = String::from_utf8(operator.metrics.text().expect("a scrape")).expect("text");
+    let series = "sherd_operator_s3_certificate_expiry_timestamp_seconds{cluster=\"demo\"";
+    assert!(metrics.contains(series), "{metrics}");
+
+    // Deleted, it comes back with another key under the same CA, and pods stay.
+    let before = (server.get(STATEFUL_SET), server.get(S3_CA), map);
+    server.delete(S3_TLS);
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    let again = server.get(S3_TLS).expect("made again");
+    assert_ne!(again["data"]["tls.key"], secret["data"]["tls.key"]);
+    assert_eq!(again["data"]["ca.crt"], secret["data"]["ca.crt"]);
+    assert_eq!((server.get(STATEFUL_SET), server.get(S3_CA)), (before.0, before.1));
+}
+
+/// The name of a person's Secret is not taken.
+#[tokio::test]
+async fn a_secret_of_others_with_the_certificates_name_is_left() {
+    let server = a_cluster();
+    with_tls(&server, &json!({"mode": "Operator"}));
+    let foreign = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "demo-s3-tls"}});
+    server.put(S3_TLS, foreign.clone());
+    let status = step(&server).await.expect("reported");
+    assert!(message(&status, ConditionType::Progressing).contains("Secret demo-s3-tls"));
+    assert_eq!(server.get(S3_TLS), Some(foreign));
+}
+
+#[tokio::test]
+async fn pods_in_clear_stay_so_until_the_named_secret_is_whole_and_over_tls_when_it_goes() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    step(&server).await.expect("reconciled");
+    let (in_clear, at) = (server.get(STATEFUL_SET), config(&server));
+    with_tls(&server, &json!({"mode": "Secret", "secretRef": {"name": "mine"}}));
+    server.delete(POLICY);
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
+    says(&status, ConditionType::Ready, "True", "Serving");
+    assert_eq!(status.endpoint.as_deref(), Some("http://demo-s3.storage.svc:9000"));
+    assert_eq!(server.get(STATEFUL_SET), in_clear);
+    assert!(server.get(POLICY).is_some(), "nothing else waits");
+
+    let mut broken = a_certificate();
+    broken["data"]["tls.key"] = json!("");
+    server.put(MINE, broken);
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMalformed");
+    assert_eq!(config(&server), at);
+
+    let mine = a_certificate();
+    server.put(MINE, mine.clone());
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "True", "Issued");
+    assert_eq!(status.endpoint.as_deref(), Some("https://demo-s3.storage.svc:9000"));
+    assert_eq!(mounted(&server).as_deref(), Some("mine"));
+    assert_ne!(config(&server), at);
+    let given = server.get(S3_CA_MAP).expect("made")["data"]["ca.crt"].as_str().expect("text").to_owned();
+    assert_eq!(mine["data"]["ca.crt"], STANDARD.encode(given));
+    assert_eq!(server.get(MINE), Some(mine), "the Secret is its maker's");
+
+    server.delete(MINE);
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
+    assert_eq!(mounted(&server).as_deref(), Some("mine"));
+    assert_eq!(status.endpoint.as_deref(), Some("https://demo-s3.storage.svc:9000"));
+}
+
+#[tokio::test]
+async fn a_cluster_that_is_made_waits_for_its_certificate_and_never_serves_in_clear() {
+    let server = a_cluster();
+    with_tls(&server, &json!({"mode": "Secret", "secretRef": {"name": "mine"}}));
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
+    assert!(server.get(STATEFUL_SET).is_none() && server.get(AUTHORITY).is_some());
+    server.put(MINE, a_certificate());
+    step(&server).await.expect("reconciled");
+    assert_eq!(mounted(&server).as_deref(), Some("mine"));
+}
+
+#[tokio::test]
+async fn cert_manager_is_asked_where_it_is_and_pods_wait_for_its_secret() {
+    let server = a_cluster();
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    with_tls(&server, &json!({"mode": "CertManager", "issuerRef": {"name": "internal"}}));
+    let status = step(&server).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
+    let words = message(&status, ConditionType::CertificatesReady);
+    assert!(words.contains("cert-manager.io/v1 is not there"), "{words}");
+    says(&status, ConditionType::Ready, "True", "Serving");
+    assert!(server.get(CERTIFICATE).is_none());
+
+    let resource = json!({"name": "certificates", "singularName": "certificate", "namespaced": true, "kind": "Certificate", "verbs": []});
+    let api = json!({"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": "cert-manager.io/v1", "resources": [resource]});
+    server.put(CERT_MANAGER, api);
+    step(&server).await.expect("reconciled");
+    let asked = server.get(CERTIFICATE).expect("asked for");
+    let issuer = json!({"name": "internal", "kind": "Issuer", "group": "cert-manager.io"});
+    assert_eq!((&asked["spec"]["issuerRef"], &asked["spec"]["secretName"]), (&issuer, &json!("demo-s3-tls")));
+    assert_eq!(asked["metadata"]["ownerReferences"][0]["uid"], "u");
+    assert_eq!(mounted(&server), None, "there is no certificate yet");
+
+    // As cert-manager writes it.
+    let mut secret = a_certificate();
+    secret["metadata"] = json!({"name": "demo-s3-tls", "namespace": "storage", "uid": "s"});
+    server.put(S3_TLS, secret.clone());
+    let operator = context(&server);
+    let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    says(&status, ConditionType::CertificatesReady, "True", "Issued");
+    assert_eq!(mounted(&server).as_deref(), Some("demo-s3-tls"));
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    server.take_changes();
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    assert_eq!(server.take_changes(), vec![], "nothing changes at rest");
+    assert_eq!(server.get(S3_TLS), Some(secret), "the Secret is its maker's");
+}
