@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 use aws_sdk_s3::Client;
 use aws_sdk_s3::config::retry::RetryConfig;
 use aws_sdk_s3::config::timeout::TimeoutConfig;
-use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region};
+use aws_sdk_s3::config::{BehaviorVersion, Credentials, Region, SharedHttpClient};
+use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
+use aws_smithy_http_client::tls::{Provider, TlsContext, TrustStore};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::Value;
@@ -110,13 +112,39 @@ impl Namespace {
     /// # Errors
     /// A text when the credentials are not there.
     pub fn client(&self, cluster: &str, endpoint: &str) -> Result<Client, Box<dyn std::error::Error>> {
+        self.client_by(cluster, endpoint, aws_smithy_http_client::Builder::new().build_http())
+    }
+
+    /// Returns such a client that trusts these CAs, in PEM, alone.
+    ///
+    /// # Errors
+    /// A text when the credentials are not there, or the CAs are not readable.
+    pub fn client_over_tls(
+        &self,
+        cluster: &str,
+        endpoint: &str,
+        authorities: &str,
+    ) -> Result<Client, Box<dyn std::error::Error>> {
+        let trust = TrustStore::empty().with_pem_certificate(authorities.as_bytes());
+        let context = TlsContext::builder().with_trust_store(trust).build()?;
+        let builder = aws_smithy_http_client::Builder::new();
+        let builder = builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).tls_context(context);
+        self.client_by(cluster, endpoint, builder.build_https())
+    }
+
+    fn client_by(
+        &self,
+        cluster: &str,
+        endpoint: &str,
+        http: SharedHttpClient,
+    ) -> Result<Client, Box<dyn std::error::Error>> {
         let secret = self.secret(&format!("{cluster}-root-credentials")).ok_or("no credentials")?;
         let part = |key: &str| secret.get(key).ok_or_else(|| format!("no {key}"));
         let credentials =
             Credentials::new(part("AWS_ACCESS_KEY_ID")?, part("AWS_SECRET_ACCESS_KEY")?, None, None, "e2e");
         let config = aws_sdk_s3::Config::builder()
             .behavior_version(BehaviorVersion::latest())
-            .http_client(aws_smithy_http_client::Builder::new().build_http())
+            .http_client(http)
             .endpoint_url(endpoint)
             .region(Region::new("us-east-1"))
             .credentials_provider(credentials)

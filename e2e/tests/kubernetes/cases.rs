@@ -12,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, claims, drift, monitoring, one_host, rollouts, trust};
+use crate::{buckets, claims, drift, monitoring, one_host, rollouts, tls, trust};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
@@ -334,6 +334,10 @@ impl Story {
 
     pub(crate) async fn keeps_an_object_on_one_host(&mut self) -> CaseResult {
         one_host::keeps_an_object(&self.tag).await
+    }
+
+    pub(crate) async fn serves_s3_over_tls(&mut self) -> CaseResult {
+        tls::story(&self.namespace).await
     }
 
     /// Ends a pod, and waits until another one of its name serves.

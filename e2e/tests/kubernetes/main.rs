@@ -15,6 +15,7 @@ mod drift;
 mod monitoring;
 mod one_host;
 mod rollouts;
+mod tls;
 mod trust;
 
 use std::time::Instant;
@@ -76,6 +77,7 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     long_case!("rotate-ca", rotates_the_ca_under_load);
     long_case!("lost-ca", makes_another_ca_when_it_is_lost);
     case!("drain", drains_host_after_host);
+    long_case!("tls", serves_s3_over_tls);
     case!("metrics", is_scraped_by_prometheus);
     case!("adopt", keeps_data_when_it_is_deleted_and_adopts_it_again);
     long_case!("claims", names_what_lost_claims_cost);
