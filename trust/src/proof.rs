@@ -18,7 +18,7 @@ pub fn credentials_proof(cluster: ClusterId, access_key_id: &str, secret_access_
 mod tests {
     use super::*;
 
-    /// Nodes of two builds compare it, and the operator is of a third one. The expected value was computed with
+    /// Nodes of two builds compare it, and the operator is of a third. The expected value was computed with
     /// another implementation of HMAC.
     #[test]
     fn the_proof_of_a_pair_never_changes() {
