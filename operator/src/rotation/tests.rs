@@ -84,7 +84,7 @@ impl World {
             nodes: vec![node; PODS],
             made: 1,
             may_be_cut_off: false,
-            has_backups: seed % 2 == 0,
+            has_backups: seed.is_multiple_of(2),
         }
     }
 
@@ -119,52 +119,40 @@ impl World {
         self.authority.as_ref().and_then(accept).or_else(|| copy.and_then(accept))
     }
 
-    /// One reconcile, which is killed after `writes` writes.
-    fn reconcile(&mut self, mut writes: usize) -> Option<RotationStep> {
-        let mut is_killed = || {
-            let killed = writes == 0;
-            writes = writes.saturating_sub(1);
-            killed
-        };
-        let seen_copy = self.copy.clone();
-        let is_gone = self.authority.is_none() && self.copy.is_none() && self.memory.is_none();
-        let accepted = if is_gone {
-            // A person asks for another CA.
+    /// The record that a reconcile begins with; another CA, which a person asked for, where each copy is gone.
+    fn accepted(&mut self) -> Option<AcceptedAuthority> {
+        if self.authority.is_none() && self.copy.is_none() && self.memory.is_none() {
             let record = AuthorityRecord::after_loss(self.bundle.clone(), self.next_authority(), None);
             self.may_be_cut_off = true;
-            AcceptedAuthority { record, is_known: true }
-        } else {
-            let Some(accepted) = self.record(self.known.clone().as_deref()) else {
-                self.history.push("blocked".to_owned());
-                return None;
-            };
-            accepted
+            return Some(AcceptedAuthority { record, is_known: true });
+        }
+        let accepted = self.record(self.known.clone().as_deref());
+        if accepted.is_none() {
+            self.history.push("blocked".to_owned());
+        }
+        accepted
+    }
+
+    /// Makes one write, or is killed before it.
+    fn write(&mut self, writes: &mut usize, write: impl FnOnce(&mut Self)) -> Option<()> {
+        let Some(left) = writes.checked_sub(1) else {
+            self.memory = None;
+            return None;
         };
-        let record = &accepted.record;
-        self.memory = Some(texts(record));
-        self.history.push(format!("reconcile {} known {}", record.texts()["rotation"], accepted.is_known));
-        if is_killed() {
-            self.memory = None;
-            return None;
-        }
-        self.copy = Some(texts(record));
-        if is_killed() {
-            self.memory = None;
-            return None;
-        }
-        self.authority = Some(texts(record));
-        if is_killed() {
-            self.memory = None;
-            return None;
-        }
-        let kept: Vec<Print> = accepted.keeps().into_iter().flat_map(prints).collect();
-        let signer = prints(&record.signer().certificate)[0];
-        self.bundle = record.bundle();
-        if self.leaves.iter().any(|leaf| !kept.contains(leaf)) {
-            self.leaves = vec![signer; PODS];
-        }
+        *writes = left;
+        write(self);
+        Some(())
+    }
+
+    /// Writes a record, the copy first.
+    fn write_record(&mut self, writes: &mut usize, record: &AuthorityRecord) -> Option<()> {
+        self.write(writes, |world| world.copy = Some(texts(record)))?;
+        self.write(writes, |world| world.authority = Some(texts(record)))
+    }
+
+    /// The answers of the nodes that the operator reaches.
+    fn answers(&self, signer: Print, pods: &[String]) -> NodeAnswers {
         let roots = prints(&self.bundle);
-        let pods: Vec<String> = (0..PODS).map(|pod| format!("p{pod}")).collect();
         let mut answers = NodeAnswers::new();
         for (pod, node) in pods.iter().zip(&self.nodes) {
             let is_reached = node.trusts.contains(&signer) && roots.contains(&node.shows);
@@ -177,20 +165,37 @@ impl World {
             let reply = StatusReply { trust: Some(trust), ..StatusReply::default() };
             answers.insert(pod.clone(), if is_reached { Ok(reply) } else { Err("refused".to_owned()) });
         }
+        answers
+    }
+
+    /// One reconcile, which is killed after `writes` writes.
+    fn reconcile(&mut self, mut writes: usize) -> Option<RotationStep> {
+        let seen_copy = self.copy.clone();
+        let accepted = self.accepted()?;
+        let record = &accepted.record;
+        self.memory = Some(texts(record));
+        self.history.push(format!("reconcile {} known {}", record.texts()["rotation"], accepted.is_known));
+        self.write_record(&mut writes, record)?;
+        let kept: Vec<Print> = accepted.keeps().into_iter().flat_map(prints).collect();
+        let signer = prints(&record.signer().certificate)[0];
+        self.write(&mut writes, |world| {
+            world.bundle = record.bundle();
+            if world.leaves.iter().any(|leaf| !kept.contains(leaf)) {
+                world.leaves = vec![signer; PODS];
+            }
+        })?;
+        let pods: Vec<String> = (0..PODS).map(|pod| format!("p{pod}")).collect();
+        let (answers, request) = (self.answers(signer, &pods), self.request.clone());
         let input = RotationInput {
             accepted: &accepted,
             is_copied: seen_copy.as_ref() == Some(&texts(record)),
-            request: Some(&self.request),
+            request: Some(&request),
             pods: &pods,
             answers: &answers,
             now_s: NOW_S,
         };
         let (step, named) = (next_step(&input), named_key(&input, self.known.as_deref()));
-        if is_killed() {
-            self.memory = None;
-            return None;
-        }
-        self.known = named;
+        self.write(&mut writes, |world| world.known = named)?;
         let next = match step.clone() {
             RotationStep::Rest(rest) => {
                 self.may_be_cut_off &= rest.is_some();
@@ -204,16 +209,7 @@ impl World {
             }
         };
         self.history.push(format!("records {}", next.texts()["rotation"]));
-        if is_killed() {
-            self.memory = None;
-            return None;
-        }
-        self.copy = Some(texts(&next));
-        if is_killed() {
-            self.memory = None;
-            return None;
-        }
-        self.authority = Some(texts(&next));
+        self.write_record(&mut writes, &next)?;
         self.memory = Some(texts(&next));
         self.backups.push(texts(&next));
         Some(step)

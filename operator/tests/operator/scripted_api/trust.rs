@@ -184,7 +184,7 @@ async fn the_authority_is_replaced_once_for_each_text_of_the_annotation() {
             let next = served.text(path, "next.key").expect("recorded");
             assert!(next.starts_with("-----BEGIN PRIVATE KEY"), "{path}");
         }
-        served.finish().await;
+        Box::pin(served.finish()).await;
         for path in [AUTHORITY, RECOVERY] {
             assert_eq!(served.text(path, "cluster-id"), id);
             let data = served.server.get(path).expect("there")["data"].clone();
@@ -286,7 +286,7 @@ async fn an_authority_that_is_lost_for_good_is_made_again_without_an_outage() {
         served.reconcile().await;
         assert_eq!(served.text(AUTHORITY, "rotation").as_deref(), Some("lost"));
         assert_eq!((served.trusted(), served.leaf()), (2, leaf));
-        served.finish().await;
+        Box::pin(served.finish()).await;
         assert_eq!(served.text(AUTHORITY, "cluster-id").as_deref(), Some(id.as_str()));
         assert_eq!(kept.map(|path| served.server.get(path).expect("there")["data"].clone()), before);
         let made = served.text(AUTHORITY, "ca.key");
