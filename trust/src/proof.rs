@@ -1,12 +1,12 @@
-//! The proof that a node accepts a pair of root credentials. Nodes compare the proofs of each other, and the
-//! operator compares them with those of the pairs that it gave the nodes.
+//! The proof that a node accepts a pair of root credentials. Nodes compare the proofs of each other, and
+//! the operator compares them with those of the pairs that it gave the nodes.
 
 use hmac::{Hmac, KeyInit as _, Mac as _};
 use sha2::Sha256;
 use sherd_core::id::ClusterId;
 
-/// Computes HMAC-SHA-256 of the cluster's id (16 bytes) and the access key id, keyed by the secret. It shows
-/// that two sides have the same pair to one that has it; without the pair it can only be guessed at.
+/// Computes HMAC-SHA-256 of the cluster's id (16 bytes) and the access key id, keyed by the secret. It
+/// shows that two sides have the same pair to one that has it; without the pair it can only be guessed at.
 pub fn credentials_proof(cluster: ClusterId, access_key_id: &str, secret_access_key: &str) -> [u8; 32] {
     let mut mac = Hmac::<Sha256>::new_from_slice(secret_access_key.as_bytes()).expect("any length is a key");
     mac.update(&cluster.0);
@@ -18,8 +18,8 @@ pub fn credentials_proof(cluster: ClusterId, access_key_id: &str, secret_access_
 mod tests {
     use super::*;
 
-    /// Nodes of two builds compare it, and the operator is of a third. The expected value was computed with
-    /// another implementation of HMAC.
+    /// Nodes of two builds compare it, and the operator is of a third one. The expected value was computed
+    /// with another implementation of HMAC.
     #[test]
     fn the_proof_of_a_pair_never_changes() {
         let proof = credentials_proof(ClusterId([0x6a; 16]), "AKIAEXAMPLE", "a-secret-of-root");

@@ -119,7 +119,8 @@ impl World {
         self.authority.as_ref().and_then(accept).or_else(|| copy.and_then(accept))
     }
 
-    /// The record that a reconcile begins with; another CA, which a person asked for, where each copy is gone.
+    /// The record that a reconcile begins with: of another CA, as a person asked for, where each copy is
+    /// gone.
     fn accepted(&mut self) -> Option<AcceptedAuthority> {
         if self.authority.is_none() && self.copy.is_none() && self.memory.is_none() {
             let record = AuthorityRecord::after_loss(self.bundle.clone(), self.next_authority(), None);
