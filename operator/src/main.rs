@@ -19,7 +19,7 @@ use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
-use sherd_operator::reconcile::{Context, TlsNodes};
+use sherd_operator::reconcile::{Context, EvictionRefusals, TlsNodes};
 use sherd_operator::{controller, limits, listener};
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
@@ -180,6 +180,7 @@ async fn lead(
         cache: ObjectCache::default(),
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
+        refusals: EvictionRefusals::default(),
         metrics: metrics.clone(),
         now: Timestamp::now,
     };

@@ -70,6 +70,8 @@ pub mod message {
     /// Fields of what is reached from outside mean nothing within.
     pub const NODE_PORT: &str =
         "gateway.service: nodePort and externalTrafficPolicy need the type NodePort or LoadBalancer";
+    /// A restart is seconds, and a rollout is not waited for longer than a week.
+    pub const HEALTH_TIMEOUT: &str = "upgrade.healthTimeout must be a time from 1m to 7days";
     /// The operator sets some variables.
     pub const ENVIRONMENT: &str = "extraEnv must not set a variable that the operator sets itself";
     /// A mode has what it names.

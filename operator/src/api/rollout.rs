@@ -2,15 +2,22 @@
 //! all that the operator remembers of a rollout, so that one that was killed goes on where it was.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::KubeSchema;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::message;
+
 /// How pods are replaced by pods of another template.
-#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
+#[x_kube(
+    validation = Rule::new("!has(self.healthTimeout) || self.healthTimeout.matches('^0*((([6-9][0-9]|[1-9][0-9]{2,4}|[1-5][0-9]{5}|60[0-3][0-9]{3}|604[0-7][0-9]{2}|604800)s)|(([1-9][0-9]{0,3}|100[0-7][0-9]|10080)m)|(([1-9][0-9]?|1[0-5][0-9]|16[0-8])h)|([1-7]days?))$')").message(message::HEALTH_TIMEOUT)
+)]
 pub struct Upgrade {
     /// How long the cluster may be without a node, or not healed, before the rollout is reported as blocked:
-    /// 1m to 7days. Absent: 15m. A replaced pod that is not ready by then gets the last template that worked.
+    /// 1m to 7days. Absent: 15m. A replaced pod that is not ready and healed by then gets the last template
+    /// that worked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = "^[0-9]+(s|m|h|days|day)$"))]
     pub health_timeout: Option<String>,
@@ -88,6 +95,9 @@ pub struct ReplacedPod {
     pub uid: String,
     /// When the operator chose it.
     pub since: Time,
+    /// The words in which the API server refused its eviction last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub refusal: Option<String>,
 }
 
 /// A template that did not come up in time.

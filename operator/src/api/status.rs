@@ -194,6 +194,8 @@ pub enum Reason {
     DataLost,
     /// The specification holds.
     Valid,
+    /// The specification holds but for a setting, in whose place a default stands.
+    SettingIgnored,
     /// The specification holds, and an outage of one node stops something.
     NotRedundant,
     /// The specification holds, and claims with the cluster's label are used by no pod.
@@ -244,6 +246,8 @@ pub enum Reason {
     RollingOut,
     /// `spec.upgrade.paused` is set.
     UpgradePaused,
+    /// The API server refuses the eviction of a pod that is to be replaced.
+    EvictionRefused,
     /// A replaced pod is not back, or the cluster not healed, in time; or a template failed.
     HealthTimeout,
     /// The API server refused a change.
@@ -283,6 +287,7 @@ impl Reason {
             Self::DataAtRisk => "DataAtRisk",
             Self::DataLost => "DataLost",
             Self::Valid => "Valid",
+            Self::SettingIgnored => "SettingIgnored",
             Self::NotRedundant => "NotRedundant",
             Self::StrayClaims => "StrayClaims",
             Self::GeometryDiffers => "GeometryDiffers",
@@ -308,6 +313,7 @@ impl Reason {
             Self::TemplateKept => "TemplateKept",
             Self::RollingOut => "RollingOut",
             Self::UpgradePaused => "UpgradePaused",
+            Self::EvictionRefused => "EvictionRefused",
             Self::HealthTimeout => "HealthTimeout",
             Self::ApplyRejected => "ApplyRejected",
             Self::ApplyFailed => "ApplyFailed",

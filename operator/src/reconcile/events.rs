@@ -105,6 +105,9 @@ pub(super) async fn publish_eviction(
         Ok(EvictionResult::Overtaken) => return,
         Ok(EvictionResult::Accepted) => (EventType::Normal, "PodEvicted", step.to_owned()),
         Ok(EvictionResult::Kept(words)) => (EventType::Normal, "EvictionKept", format!("{step}: {words}")),
+        Ok(EvictionResult::Refused(words)) => {
+            (EventType::Warning, "EvictionRefused", format!("{step}: {words}"))
+        }
         Err(error) => (EventType::Warning, "EvictionRefused", error.to_string()),
     };
     let (cluster, namespace) = (&reference.name, &reference.namespace);

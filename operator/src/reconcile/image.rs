@@ -68,7 +68,12 @@ pub(super) fn plan_image(cluster: &StorageCluster, fallback: &ImageName) -> Imag
     let recorded =
         parts.map(|RecordedImage { repository, tag, digest }| ImageName { repository, tag, digest });
     let recorded = recorded.or_else(text).unwrap_or_else(|| fallback.clone());
+    let pinned = given.tag.as_deref().and_then(pinned);
     let (tag, digest) = match (given.tag, given.digest) {
+        // The only way to give a digest under an older schema.
+        (Some(_), digest) if pinned.is_some() => {
+            pinned.map(|(tag, of_tag)| (Some(tag), digest.or(Some(of_tag)))).unwrap_or_default()
+        }
         (None, None) => (recorded.tag, recorded.digest),
         given => given,
     };
@@ -103,6 +108,12 @@ pub(super) fn is_tag(text: &str) -> bool {
     (1..=128).contains(&text.len())
         && text.bytes().next().is_some_and(is_word)
         && text.bytes().all(|byte| is_word(byte) || b".-".contains(&byte))
+}
+
+/// The tag and the digest of a text that is both.
+pub(super) fn pinned(text: &str) -> Option<(String, String)> {
+    let (tag, digest) = text.split_once('@')?;
+    (is_tag(tag) && is_digest(digest)).then(|| (tag.to_owned(), digest.to_owned()))
 }
 
 /// Whether a text is a digest.

@@ -87,6 +87,7 @@ use validate::{ValidCluster, validate};
 pub use error::{MaterialError, ReconcileError};
 pub(crate) use events::{note, publish, publish_foreign, publish_unclaimed};
 pub use nodes::{NodeAnswers, NodeOrder, NodeQuestion, StatusSource, TlsNodes};
+pub use rollout::EvictionRefusals;
 
 /// Clients, clock and settings that all reconciles share.
 pub struct Context {
@@ -108,6 +109,8 @@ pub struct Context {
     pub children: AppliedChildren,
     /// The values that were last applied and cannot be made again.
     pub remembered: RememberedSecrets,
+    /// The last eviction of each cluster that was refused.
+    pub refusals: EvictionRefusals,
     /// The counters.
     pub metrics: Metrics,
     /// The clock.
@@ -258,7 +261,8 @@ impl ReconcileAttempt<'_> {
     ) -> Option<RolloutPlan> {
         let (valid, template) = (self.valid.as_ref()?, self.template.as_ref());
         let has_template = template.is_some();
-        let plan = rollout::plan_rollout(valid, observed, answers, template, now);
+        let refusal = context.refusals.get(valid.names());
+        let plan = rollout::plan_rollout(valid, observed, answers, template, refusal.as_ref(), now);
         if plan.budget > 0 || !is_closed {
             self.apply_budget(context, observed, plan.budget).await;
         }
@@ -333,6 +337,9 @@ async fn take_step(
 ) -> Result<(), ReconcileError> {
     let RolloutStep::Evict(eviction) = &plan.step else { return Ok(()) };
     let evicted = rollout::evict(&context.client, names, cluster, eviction).await;
+    if let Ok(result) = &evicted {
+        context.refusals.set(names, eviction, result);
+    }
     let reference = cluster.object_ref(&());
     events::publish_eviction(&context.recorder, &reference, &plan.record.message, &evicted).await;
     evicted.map(|_| ())

@@ -4,10 +4,13 @@
 //! The step is in the status before it is taken. It is taken only while the API server's own copy of the
 //! cluster still has it there, so an operator with an old copy, or a former leader, takes none.
 
+use std::collections::HashMap;
+
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::PostParams;
+use kube::api::{DeleteParams, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 
 use super::error::ReconcileError;
@@ -31,6 +34,7 @@ pub(super) fn plan_rollout(
     observed: &ObservedCluster,
     answers: &NodeAnswers,
     template: Option<&AskedTemplate>,
+    refusal: Option<&EvictionRefusal>,
     now: Timestamp,
 ) -> RolloutPlan {
     let pool = valid.pool();
@@ -50,6 +54,7 @@ pub(super) fn plan_rollout(
         target,
         template: template.map_or("", |template| &template.digest),
         rules: UpgradeRules { is_paused: valid.upgrade().is_paused || template.is_none(), ..valid.upgrade() },
+        refusal: refusal.map(|EvictionRefusal { uid, words }| (uid.as_str(), words.as_str())),
         last: last.unwrap_or(&none),
         now,
     });
@@ -82,6 +87,58 @@ fn pod_state(pod: &Pod) -> PodState {
         is_terminating: pod.metadata.deletion_timestamp.is_some(),
         is_running: containers
             .any(|container| container.state.as_ref().is_some_and(|state| state.running.is_some())),
+        lacks_its_host: lacks_its_host(pod),
+    }
+}
+
+/// Whether the scheduler finds no host for a pod because one is closed or away, by its words, and no part of
+/// the pod's template is among its reasons.
+fn lacks_its_host(pod: &Pod) -> bool {
+    let mut conditions = pod.status.iter().flat_map(|status| status.conditions.iter().flatten());
+    let scheduled = conditions.find(|found| found.type_ == "PodScheduled" && found.status == "False");
+    let Some(words) = scheduled.and_then(|found| found.message.as_deref()) else { return false };
+    let of_hosts = ["were unschedulable", "untolerated taint(s)", "untolerated taint {node.kubernetes.io/"];
+    let of_template = ["node affinity/selector", "Insufficient"];
+    of_hosts.iter().any(|reason| words.contains(reason))
+        && !of_template.iter().any(|reason| words.contains(reason))
+}
+
+/// An eviction that the API server refused.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct EvictionRefusal {
+    /// The pod's.
+    pub(super) uid: String,
+    /// The API server's.
+    pub(super) words: String,
+}
+
+/// The last refusal of each cluster, until the next report has it: a step is taken after the report.
+#[derive(Debug, Default)]
+pub struct EvictionRefusals {
+    /// By namespace and cluster.
+    clusters: Mutex<HashMap<(String, String), EvictionRefusal>>,
+}
+
+impl EvictionRefusals {
+    pub(super) fn get(&self, names: &Names) -> Option<EvictionRefusal> {
+        self.clusters.lock().get(&(names.namespace.clone(), names.cluster.clone())).cloned()
+    }
+
+    /// Keeps the refusal of an eviction, or forgets the last one where there was none.
+    pub(super) fn set(&self, names: &Names, eviction: &Eviction, result: &EvictionResult) {
+        let key = (names.namespace.clone(), names.cluster.clone());
+        match result {
+            EvictionResult::Kept(words) | EvictionResult::Refused(words) => {
+                let refusal = EvictionRefusal { uid: eviction.uid.clone(), words: words.clone() };
+                self.clusters.lock().insert(key, refusal);
+            }
+            EvictionResult::Accepted | EvictionResult::Overtaken => drop(self.clusters.lock().remove(&key)),
+        }
+    }
+
+    /// Forgets the clusters, by namespace and name, that are gone.
+    pub fn retain(&self, is_there: impl Fn(&str, &str) -> bool) {
+        self.clusters.lock().retain(|(namespace, cluster), _| is_there(namespace, cluster));
     }
 }
 
@@ -92,11 +149,13 @@ pub(super) enum EvictionResult {
     Accepted,
     /// A disruption budget keeps it, in the words of the API server; it is asked again.
     Kept(String),
+    /// The API server refuses it for another reason, in its words; it is asked again.
+    Refused(String),
     /// Something changed meanwhile, which begins the next reconcile.
     Overtaken,
 }
 
-/// Evicts a pod that the cluster's stored status names.
+/// Evicts a pod that the cluster's stored status names, or deletes it where that is the step.
 ///
 /// # Errors
 /// [`ReconcileError::Api`].
@@ -121,15 +180,21 @@ pub(super) async fn evict(
         "deleteOptions": {"preconditions": {"uid": eviction.uid}},
     });
     let pods: Api<Pod> = Api::namespaced(client.clone(), &names.namespace);
-    let evicted = pods
-        .create_subresource::<Value, Value>("eviction", &eviction.pod, &PostParams::default(), &body)
-        .await;
+    let evicted = if eviction.is_deletion {
+        let preconditions = Preconditions { uid: Some(eviction.uid.clone()), resource_version: None };
+        let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::default() };
+        pods.delete(&eviction.pod, &params).await.map(|_| ())
+    } else {
+        let params = PostParams::default();
+        pods.create_subresource::<Value, Value>("eviction", &eviction.pod, &params, &body).await.map(|_| ())
+    };
     match evicted {
-        Ok(_) => Ok(EvictionResult::Accepted),
+        Ok(()) => Ok(EvictionResult::Accepted),
         Err(kube::Error::Api(status)) if matches!(status.code, 404 | 409) => Ok(EvictionResult::Overtaken),
         Err(kube::Error::Api(status)) if status.code == 429 => {
             Ok(EvictionResult::Kept(status.message.clone()))
         }
+        Err(kube::Error::Api(status)) => Ok(EvictionResult::Refused(status.message.clone())),
         Err(source) => Err(ReconcileError::api("evict", "Pod".into(), &eviction.pod, source)),
     }
 }
@@ -138,7 +203,7 @@ pub(super) async fn evict(
 fn asks_for(stored: &StorageCluster, judged: &StorageCluster, eviction: &Eviction) -> bool {
     let rollout = stored.status.as_ref().and_then(|status| status.rollout.as_ref());
     let replacing = rollout.and_then(|rollout| rollout.replacing.as_ref());
-    let Eviction { pod, uid } = eviction;
+    let Eviction { pod, uid, is_deletion: _, is_overdue: _ } = eviction;
     stored.metadata.uid == judged.metadata.uid
         && stored.metadata.deletion_timestamp.is_none()
         && stored.spec == judged.spec

@@ -12,7 +12,8 @@ use super::image;
 use super::remarks::{Remark, remarks};
 use super::s3_tls;
 use crate::api::{
-    EnvironmentVariable, Erasure, Image, NodeSettings, Pool, ServiceType, StorageCluster, Upgrade, message,
+    EnvironmentVariable, Erasure, Image, NodeSettings, Pool, Reason, ServiceType, StorageCluster, Upgrade,
+    message,
 };
 use crate::limits;
 use crate::names::Names;
@@ -90,7 +91,8 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     if let Some(image) = &cluster.spec.image {
         let Image { repository, tag, digest, pull_policy: _, pull_secrets: _, architectures: _ } = image;
         rule(repository.as_deref().is_none_or(image::is_repository), message::IMAGE_REPOSITORY);
-        rule(tag.as_deref().is_none_or(image::is_tag), message::IMAGE_TAG);
+        let is_tag = |tag: &str| image::is_tag(tag) || image::pinned(tag).is_some();
+        rule(tag.as_deref().is_none_or(is_tag), message::IMAGE_TAG);
         rule(digest.as_deref().is_none_or(image::is_digest), message::IMAGE_DIGEST);
     }
     let service = &cluster.spec.gateway.service;
@@ -101,16 +103,22 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     rule(service.service_type != ServiceType::ClusterIP || !is_outside, message::NODE_PORT);
     broken.extend(s3_tls::broken_rules(&cluster.spec.tls).map(str::to_owned));
     broken.extend(settings_out_of_range(&cluster.spec.config));
-    let upgrade = upgrade_rules(&cluster.spec.upgrade).map_err(|message| broken.push(message)).ok();
     if !broken.is_empty() {
         return Err(broken);
     }
-    let (Some(upgrade), [pool]) = (upgrade, cluster.spec.pools.as_slice()) else {
+    let [pool] = cluster.spec.pools.as_slice() else {
         return Err(vec![message::ONE_POOL.to_owned()]);
     };
     let (shape, sets) = shape_of(pool).map_err(|message| vec![message])?;
     let names = Names::new(name, cluster.metadata.namespace.as_deref().unwrap_or_default());
-    let remarks = remarks(&names, pool, &shape, &sets);
+    let mut remarks = remarks(&names, pool, &shape, &sets);
+    let upgrade = upgrade_rules(&cluster.spec.upgrade, &mut remarks);
+    let tag = cluster.spec.image.as_ref().and_then(|image| image.tag.as_deref());
+    if let Some(tag) = tag.filter(|tag| !image::is_tag(tag)) {
+        let text =
+            format!("image.tag {tag:?} is read as a tag and a digest: write the digest to image.digest");
+        remarks.push(Remark { reason: Reason::SettingIgnored, text });
+    }
     Ok(ValidCluster { cluster, pool, names, remarks, sets, upgrade })
 }
 
@@ -146,17 +154,21 @@ fn shape_of(pool: &Pool) -> Result<(PoolShape, PoolSets), String> {
     })
 }
 
-fn upgrade_rules(settings: &Upgrade) -> Result<UpgradeRules, String> {
+fn upgrade_rules(settings: &Upgrade, remarks: &mut Vec<Remark>) -> UpgradeRules {
     let Upgrade { health_timeout, paused, allow_downtime, follow_operator: _ } = settings;
     let health_timeout = match health_timeout {
         None => limits::HEALTH_TIMEOUT,
         Some(text) => {
             let (least, most) = (Duration::from_mins(1), Duration::from_hours(7 * 24));
             let time = humantime::parse_duration(text).ok().filter(|time| (least..=most).contains(time));
-            time.ok_or_else(|| format!("upgrade.healthTimeout {text:?} is no time from 1m to 7days"))?
+            time.unwrap_or_else(|| {
+                let text = format!("{}: {text:?} is not, and 15m stand in for it", message::HEALTH_TIMEOUT);
+                remarks.push(Remark { reason: Reason::SettingIgnored, text });
+                limits::HEALTH_TIMEOUT
+            })
         }
     };
-    Ok(UpgradeRules { health_timeout, is_paused: *paused, allows_downtime: *allow_downtime })
+    UpgradeRules { health_timeout, is_paused: *paused, allows_downtime: *allow_downtime }
 }
 
 /// Compares sizes and times with the ranges of the node, which would refuse to start.

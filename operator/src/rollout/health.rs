@@ -75,6 +75,11 @@ impl PoolHealth {
         self.nodes.get(node).is_some_and(whole)
     }
 
+    /// Whether nothing can be concluded from a node's answer.
+    pub fn is_silent(&self, node: usize) -> bool {
+        self.nodes.get(node).is_none_or(|node| node.silent.is_some())
+    }
+
     /// Whether some node says that a volume of this one takes part.
     pub fn takes_part(&self, node: usize) -> bool {
         self.nodes.get(node).is_some_and(|node| node.volumes.iter().any(|volume| volume.takes_part))

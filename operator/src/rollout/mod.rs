@@ -11,9 +11,10 @@
 //!
 //! The rule that they guard: no step takes the read or write quorum of a set away, as long as the set can
 //! lose a node. It rests on three facts. A ready pod is taken away only while every pod is ready and every
-//! volume of the pool votes and is healed, so the sets lack at most this one node. A pod that is not ready is
-//! taken away while the others of its sets are ready and healed, or when its node takes part in nothing.
-//! Evictions name the uid that was judged, so that a repeated one does not evict the successor.
+//! volume of the pool votes and is healed, so the sets lack at most this one node. A pod that is not ready,
+//! or not healed, is taken away while the others of its sets are ready and healed, or when its node takes
+//! part in nothing. Evictions name the uid that was judged, so that a repeated one does not evict the
+//! successor.
 
 mod placement;
 mod health;

@@ -3,6 +3,7 @@
 //! ```text
 //!   a pod of an older template that takes part in nothing      evicted at once
 //!   one that is not ready, and the others of its sets whole    evicted
+//!   one that is ready and not healed, and the others whole     deleted, after a while
 //!   any other                                                  evicted, one at a time, while all is whole
 //!   not whole for too long                                     blocked; a template that never came up is
 //!                                                              recorded as failed, and the last good one
@@ -20,6 +21,7 @@ use crate::api::{FailedTemplate, ReplacedPod, RolloutStatus};
 use crate::limits;
 
 /// A pod, as Kubernetes reports it.
+#[expect(clippy::struct_excessive_bools, reason = "Kubernetes reports each of them by itself")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PodState {
     /// Its uid.
@@ -32,6 +34,9 @@ pub struct PodState {
     pub is_terminating: bool,
     /// Whether a container of it runs.
     pub is_running: bool,
+    /// Whether no host takes it because the one with its volumes is closed or away: its template is not at
+    /// fault.
+    pub lacks_its_host: bool,
 }
 
 /// The rules of `spec.upgrade`.
@@ -62,6 +67,8 @@ pub struct RolloutInput<'a> {
     pub template: &'a str,
     /// The rules.
     pub rules: UpgradeRules,
+    /// The last eviction that the API server refused: the pod's uid, and the words.
+    pub refusal: Option<(&'a str, &'a str)>,
     /// The record of the last plan.
     pub last: &'a RolloutStatus,
     /// The time.
@@ -88,6 +95,11 @@ pub struct Eviction {
     pub pod: String,
     /// Its uid: another pod of the name was not judged.
     pub uid: String,
+    /// Whether it is deleted instead: it is ready and not healed, so that the budget, which stays closed for
+    /// every other pod, would keep it.
+    pub is_deletion: bool,
+    /// Whether the API server has refused it for longer than the time allowed.
+    pub is_overdue: bool,
 }
 
 /// The next step.
@@ -119,7 +131,9 @@ pub struct RolloutPlan {
 /// Plans the next step.
 pub fn plan(input: &RolloutInput<'_>) -> RolloutPlan {
     let pool = PoolView::new(input);
-    let (decision, failed) = pool.decide();
+    let (mut decision, failed) = pool.decide();
+    let replacing = pool.replacing(&decision);
+    pool.judge_refusal(&mut decision, replacing.as_ref());
     let budget = u8::from(pool.has_spare_node() || pool.is_outage(&decision.step));
     let is_there = |pod: &&Option<PodState>| pod.is_some();
     let record = match input.target {
@@ -129,7 +143,7 @@ pub fn plan(input: &RolloutInput<'_>) -> RolloutPlan {
             updated: count(input.pods.iter().filter(is_there).count() - pool.outdated.len()),
             pods: count(input.names.len()),
             order: pool.outdated.iter().map(|node| pool.name(*node).to_owned()).collect(),
-            replacing: pool.replacing(&decision),
+            replacing,
             waiting_since: pool.waiting_since(&decision),
             last_good: pool.last_good(),
             failed,
@@ -165,7 +179,7 @@ impl<'a> PoolView<'a> {
         let mut outdated: Vec<usize> = (0..input.names.len()).filter(is_older).collect();
         outdated.sort_by_key(|node| {
             let is_ready = input.pods.get(*node).and_then(Option::as_ref).is_some_and(|pod| pod.is_ready);
-            (is_ready, std::cmp::Reverse(*node))
+            (is_ready && input.health.is_whole(*node), std::cmp::Reverse(*node))
         });
         let failed = input.last.failed.clone().filter(|failed| failed.template == input.template);
         Self { input, outdated, doubt: doubt(input), failed }
@@ -180,9 +194,9 @@ impl<'a> PoolView<'a> {
 
     /// Whether a step takes a ready pod away that the pool cannot do without, as the specification allows.
     fn is_outage(&self, step: &RolloutStep) -> bool {
-        let RolloutStep::Evict(Eviction { uid, .. }) = step else { return false };
+        let RolloutStep::Evict(Eviction { uid, is_deletion, .. }) = step else { return false };
         let mut pods = self.input.pods.iter().flatten();
-        self.input.rules.allows_downtime && pods.any(|pod| pod.uid == *uid && pod.is_ready)
+        self.input.rules.allows_downtime && !is_deletion && pods.any(|pod| pod.uid == *uid && pod.is_ready)
     }
 
     /// Whether pods are still to be replaced, or the target was not yet run by all of them.
@@ -210,7 +224,7 @@ impl<'a> PoolView<'a> {
             let message = format!("spec.upgrade.paused is set; {}", self.to_come());
             return (blocked(BlockedReason::Paused, message), held);
         }
-        if let Some(decision) = self.outdated.iter().find_map(|node| self.unready(*node)) {
+        if let Some(decision) = self.outdated.iter().find_map(|node| self.unwell(*node)) {
             return (decision, held);
         }
         if let Some(failed) = &held {
@@ -244,11 +258,14 @@ impl<'a> PoolView<'a> {
         (self.evict(next, "all volumes are healed"), None)
     }
 
-    /// The eviction of a pod that is not ready, where that costs nothing.
-    fn unready(&self, node: usize) -> Option<Decision> {
+    /// The end of a pod that is not ready, or does not heal, where that costs nothing.
+    fn unwell(&self, node: usize) -> Option<Decision> {
         let RolloutInput { health, sets, rules, .. } = *self.input;
-        let pod = self.pod(node).filter(|pod| !pod.is_ready && !pod.is_terminating)?;
-        if !health.takes_part(node) {
+        let pod = self.pod(node).filter(|pod| !pod.is_terminating)?;
+        if pod.is_ready && (health.is_whole(node) || health.is_silent(node)) {
+            return None;
+        }
+        if !pod.is_ready && !health.takes_part(node) {
             // One that starts may be about to take part; one that runs for long without does not.
             let is_away =
                 !pod.is_running || (health.is_judged(node) && self.waited(limits::STARTING_TIME_MAX));
@@ -262,8 +279,21 @@ impl<'a> PoolView<'a> {
             stays && health.is_whole(other)
         });
         let may_go = sets.can_lose(node) || rules.allows_downtime;
-        (others_whole && may_go)
-            .then(|| self.evict(node, "it is not ready, and the others of its sets are healed"))
+        if !others_whole || !may_go {
+            return None;
+        }
+        if !pod.is_ready {
+            return Some(self.evict(node, "it is not ready, and the others of its sets are healed"));
+        }
+        // It may be about to heal.
+        if !self.waited(limits::STARTING_TIME_MAX) {
+            return None;
+        }
+        let mut decision = self.evict(node, "it is not healed, and the others of its sets are");
+        if let RolloutStep::Evict(eviction) = &mut decision.step {
+            eviction.is_deletion = true;
+        }
+        Some(decision)
     }
 
     /// Waits for a pool that is not whole, until the time for that is over.
@@ -274,9 +304,11 @@ impl<'a> PoolView<'a> {
         }
         let blocked = |reason, message| Decision { step: RolloutStep::Blocked(reason), message };
         if let Some(node) = self.failing() {
+            let is_ready = self.pod(node).is_some_and(|pod| pod.is_ready);
             let message = format!(
-                "{} did not become ready with the new template in time: mend or revert the specification",
-                self.name(node)
+                "{} did not {} with the new template in time: mend or revert the specification",
+                self.name(node),
+                if is_ready { "heal" } else { "become ready" }
             );
             let failed = FailedTemplate {
                 template: self.input.template.to_owned(),
@@ -293,20 +325,54 @@ impl<'a> PoolView<'a> {
     /// A node for whose pod the target is at fault, where another template can be put back: the one that was
     /// replaced last, or any while no pod ever came up with the target.
     fn failing(&self) -> Option<usize> {
-        let RolloutInput { target, last, names, .. } = *self.input;
+        let RolloutInput { target, last, names, health, .. } = *self.input;
         last.last_good.as_deref().filter(|good| Some(*good) != target)?;
+        let is_well = |node: usize| self.is_ready(node) && health.is_whole(node);
         let of_target = |node: &usize| self.pod(*node).filter(|pod| Some(pod.revision.as_str()) == target);
         let mut nodes = 0..names.len();
-        let works = nodes.clone().any(|node| of_target(&node).is_some_and(|pod| pod.is_ready));
+        let any =
+            |test: &dyn Fn(usize) -> bool| nodes.clone().any(|node| of_target(&node).is_some() && test(node));
+        let (works, heals) = (any(&|node| self.is_ready(node)), any(&is_well));
         let replaced = |node: usize| last.replacing.as_ref().is_some_and(|last| last.name == self.name(node));
-        nodes.find(|node| of_target(node).is_some_and(|pod| !pod.is_ready) && (!works || replaced(*node)))
+        let others_are_well = |node: usize| (0..names.len()).all(|other| other == node || is_well(other));
+        nodes.find(|node| match of_target(node) {
+            None => false,
+            Some(pod) if pod.is_terminating || pod.lacks_its_host => false,
+            Some(pod) if !pod.is_ready => !works || replaced(*node),
+            // Where others heal with the template, or lack something, too, it is not at fault.
+            Some(_) => !heals && replaced(*node) && !health.is_silent(*node) && others_are_well(*node),
+        })
+    }
+
+    fn is_ready(&self, node: usize) -> bool {
+        self.pod(node).is_some_and(|pod| pod.is_ready && !pod.is_terminating)
+    }
+
+    /// Says that an eviction is refused, once that lasts for longer than the time allowed. It is asked for
+    /// again and again.
+    fn judge_refusal(&self, decision: &mut Decision, replacing: Option<&ReplacedPod>) {
+        let (RolloutStep::Evict(eviction), Some(ReplacedPod { since, refusal: Some(words), .. })) =
+            (&mut decision.step, replacing)
+        else {
+            return;
+        };
+        if self.has_passed(since, self.input.rules.health_timeout) {
+            eviction.is_overdue = true;
+            decision.message =
+                format!("the API server refuses to evict {}: {words}; {}", eviction.pod, self.to_come());
+        }
     }
 
     fn evict(&self, node: usize, why: &str) -> Decision {
         let uid = self.pod(node).map(|pod| pod.uid.clone()).unwrap_or_default();
         let name = self.name(node);
         Decision {
-            step: RolloutStep::Evict(Eviction { pod: name.to_owned(), uid }),
+            step: RolloutStep::Evict(Eviction {
+                pod: name.to_owned(),
+                uid,
+                is_deletion: false,
+                is_overdue: false,
+            }),
             message: format!("evicting {name}: {why}"),
         }
     }
@@ -314,11 +380,16 @@ impl<'a> PoolView<'a> {
     /// The record of the pod that is replaced: it stays until the pool is whole again.
     fn replacing(&self, decision: &Decision) -> Option<ReplacedPod> {
         let last = self.input.last.replacing.clone();
-        if let RolloutStep::Evict(Eviction { pod, uid }) = &decision.step {
+        if let RolloutStep::Evict(Eviction { pod, uid, .. }) = &decision.step {
             let same = last.filter(|last| last.name == *pod && last.uid == *uid);
-            let begun = || ReplacedPod { name: pod.clone(), uid: uid.clone(), since: Time(self.input.now) };
-            return Some(same.unwrap_or_else(begun));
+            let since = Time(self.input.now);
+            let begun = || ReplacedPod { name: pod.clone(), uid: uid.clone(), since, refusal: None };
+            let mut replaced = same.unwrap_or_else(begun);
+            let refusal = self.input.refusal.filter(|(refused, _)| refused == uid);
+            replaced.refusal = refusal.map(|(_, words)| words.to_owned()).or(replaced.refusal);
+            return Some(replaced);
         }
+        let last = last.map(|last| ReplacedPod { refusal: None, ..last });
         last.filter(|_| self.doubt.is_some() && self.is_unfinished())
     }
 
@@ -333,13 +404,14 @@ impl<'a> PoolView<'a> {
     }
 
     fn waited(&self, time: Duration) -> bool {
-        let RolloutInput { last, target, now, .. } = *self.input;
-        let Some(Time(since)) = last.waiting_since.as_ref().filter(|_| last.revision.as_deref() == target)
-        else {
-            return false;
-        };
-        let waited = now.duration_since(*since);
-        SignedDuration::try_from(time).is_ok_and(|time| waited >= time)
+        let RolloutInput { last, target, .. } = *self.input;
+        let since = last.waiting_since.as_ref().filter(|_| last.revision.as_deref() == target);
+        since.is_some_and(|since| self.has_passed(since, time))
+    }
+
+    fn has_passed(&self, Time(since): &Time, time: Duration) -> bool {
+        let passed = self.input.now.duration_since(*since);
+        SignedDuration::try_from(time).is_ok_and(|time| passed >= time)
     }
 
     /// The revision that all pods run while everything is healed.

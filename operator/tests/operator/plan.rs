@@ -10,6 +10,7 @@ use sherd_operator::api::{Reason, StorageCluster};
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::{ForeignObject, ObservedCluster};
 use sherd_operator::reconcile::plan::{AuthorityPlan, Blockage, BlockedPart, CredentialsPlan, Plan, plan};
+use sherd_operator::reconcile::remarks::Remark;
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::AuthorityRecord;
 use sherd_operator::secret_text::{RootCredentials, SecretText};
@@ -272,4 +273,22 @@ fn credentials_of_the_user_are_used_when_they_are_well_formed() {
         texts[key] = json!(text);
         blocked(&with(texts), &given, part, Reason::SecretMalformed, key);
     }
+}
+
+/// Under an older schema that was the only way to pin an image. It stays, and the status says it.
+#[test]
+fn a_digest_in_the_tag_is_read_as_one() {
+    let digest = format!("sha256:{}", "0a".repeat(32));
+    let stored = cluster(json!({"image": {"tag": format!("v1@{digest}")}}), Value::Null);
+    let image = planned(&stored, &nothing()).expect("planned").image;
+    assert_eq!(image.to_string(), format!("sherd-node:v1@{digest}"));
+    assert_eq!((image.tag.as_deref(), image.digest.as_deref()), (Some("v1"), Some(digest.as_str())));
+    let (_, said) = Remark::verdict(validate(&stored).expect("valid").remarks());
+    assert!(said.contains("write the digest to image.digest"), "{said}");
+    // The operator's own image, where the cluster follows it.
+    let recorded = json!({"image": "sherd-node:1"});
+    let follows = cluster(json!({"upgrade": {"followOperator": true}}), recorded.clone());
+    assert_eq!(planned(&follows, &nothing()).expect("planned").image.to_string(), "sherd-node:2");
+    let stays = cluster(json!({}), recorded);
+    assert_eq!(planned(&stays, &nothing()).expect("planned").image.to_string(), "sherd-node:1");
 }

@@ -22,6 +22,7 @@ pub(super) fn blocked_verdict(
         RolloutStep::Done if message.is_empty() => return (FALSE, Reason::NotNeeded, AS_ASKED.to_owned()),
         RolloutStep::Done => (FALSE, Reason::TemplateKept),
         RolloutStep::Unknown => (FALSE, Reason::NotNeeded),
+        RolloutStep::Evict(eviction) if eviction.is_overdue => (TRUE, Reason::EvictionRefused),
         RolloutStep::Evict(_) | RolloutStep::Wait => (FALSE, Reason::RollingOut),
         RolloutStep::Blocked(BlockedReason::Paused) => (TRUE, Reason::UpgradePaused),
         RolloutStep::Blocked(BlockedReason::NotRedundant) => (TRUE, Reason::NotRedundant),

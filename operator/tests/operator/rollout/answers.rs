@@ -20,6 +20,7 @@ struct Pool {
     record: RolloutStatus,
     rules: UpgradeRules,
     target: Option<&'static str>,
+    refusal: Option<(&'static str, &'static str)>,
     now: Timestamp,
 }
 
@@ -31,6 +32,7 @@ impl Pool {
             is_ready: true,
             is_terminating: false,
             is_running: true,
+            lacks_its_host: false,
         };
         let volume = |name: &String| VolumeReport {
             node: name.clone(),
@@ -53,6 +55,7 @@ impl Pool {
             record: RolloutStatus::default(),
             rules: RULES,
             target: Some("new"),
+            refusal: None,
             now: Timestamp::from_second(1_800_000_000).expect("a time"),
         }
     }
@@ -68,6 +71,7 @@ impl Pool {
             target: self.target,
             template: "digest",
             rules: self.rules,
+            refusal: self.refusal,
             last: &self.record,
             now: self.now,
         });
@@ -181,6 +185,74 @@ fn a_pod_that_votes_without_being_ready_goes_once_the_others_are_whole() {
 }
 
 #[test]
+fn a_pod_of_an_older_template_that_is_ready_and_does_not_heal_is_deleted_while_the_budget_is_closed() {
+    let mut pool = Pool::whole();
+    pool.all_say(1, |volume| volume.healed = false);
+    assert_eq!(pool.plan().step, RolloutStep::Wait);
+    pool.now = pool.now.checked_add(61.seconds()).expect("a time");
+    let plan = pool.plan();
+    let RolloutStep::Evict(eviction) = plan.step else { panic!("{:?}", plan.step) };
+    assert_eq!((eviction.pod.as_str(), eviction.is_deletion, plan.budget), ("demo-pool-0-1", true, 0));
+    // But not while another one lacks something, nor where the operator cannot ask it.
+    for doubt in [
+        (|pool: &mut Pool| pool.all_say(2, |volume| volume.healed = false)) as Doubt,
+        |pool| pool.pod(2).is_ready = false,
+        |pool| drop(pool.answers.insert(names(4)[1].clone(), Err("no answer".to_owned()))),
+    ] {
+        let mut pool = Pool { record: pool.record.clone(), now: pool.now, ..Pool::whole() };
+        "new".clone_into(&mut pool.pod(2).revision);
+        pool.record.replacing = None;
+        pool.all_say(1, |volume| volume.healed = false);
+        doubt(&mut pool);
+        assert_eq!(pool.plan().step, RolloutStep::Wait, "{}", pool.record.message);
+    }
+}
+
+/// The host with its volumes is closed by a drain that runs beside the rollout.
+#[test]
+fn a_pod_that_waits_for_its_host_blames_no_template() {
+    for (lacks_its_host, fails) in [(true, false), (false, true)] {
+        let mut pool = Pool::whole();
+        pool.target = Some("old");
+        assert_eq!(pool.plan().step, RolloutStep::Done);
+        pool.target = Some("new");
+        pool.evicts(3);
+        *pool.pod(3) = PodState {
+            uid: "next".to_owned(),
+            revision: "new".to_owned(),
+            is_ready: false,
+            is_running: false,
+            lacks_its_host,
+            ..pool.pod(3).clone()
+        };
+        pool.answers.insert(names(4)[3].clone(), Err("no route".to_owned()));
+        for _ in 0..2 {
+            pool.plan();
+            pool.now = pool.now.checked_add(16.minutes()).expect("a time");
+        }
+        assert_eq!(pool.record.failed.is_some(), fails, "{}", pool.record.message);
+    }
+}
+
+#[test]
+fn an_eviction_that_is_refused_for_too_long_says_so_and_is_asked_for_again() {
+    let mut pool = Pool::whole();
+    pool.evicts(3);
+    pool.refusal = Some(("uid-3", "Cannot evict"));
+    pool.evicts(3);
+    assert!(!pool.record.message.contains("refuses"), "{}", pool.record.message);
+    pool.refusal = None;
+    pool.now = pool.now.checked_add(16.minutes()).expect("a time");
+    let plan = pool.plan();
+    let RolloutStep::Evict(eviction) = plan.step else { panic!("{:?}", plan.step) };
+    assert!(eviction.is_overdue && plan.record.message.contains("Cannot evict"), "{}", plan.record.message);
+    // Of a pod that went in the end nothing is left.
+    pool.pods[3] = None;
+    pool.plan();
+    assert_eq!(pool.record.replacing.clone().and_then(|replacing| replacing.refusal), None);
+}
+
+#[test]
 fn a_cluster_that_never_formed_gets_the_mended_template() {
     let mut pool = Pool::whole();
     for pod in pool.pods.iter_mut().flatten() {
@@ -208,6 +280,7 @@ fn a_rollout_says_why_it_stands_still() {
     assert_eq!(pool.plan().step, RolloutStep::Blocked(BlockedReason::NodesSilent));
 
     let mut pool = Pool::whole();
+    "new".clone_into(&mut pool.pod(2).revision);
     pool.all_say(2, |volume| volume.healed = false);
     assert_eq!(pool.plan().step, RolloutStep::Wait);
     pool.now = pool.now.checked_add(16.minutes()).expect("a time");

@@ -43,6 +43,7 @@ impl Pool {
             target: Some("new"),
             template: "digest",
             rules: self.rules,
+            refusal: None,
             last: &self.record,
             now: Timestamp::from_second(1_800_000_000).expect("a time"),
         });
@@ -85,6 +86,7 @@ fn pod(uid: &str, revision: &str) -> PodState {
         is_ready: true,
         is_terminating: false,
         is_running: true,
+        lacks_its_host: false,
     }
 }
 

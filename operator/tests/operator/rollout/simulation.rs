@@ -127,7 +127,10 @@ impl World {
                 }
                 Some(pod) => match pod.phase {
                     Phase::Starting(_) if pod.revision.starts_with("bad") => {}
-                    Phase::Starting(0) => pod.phase = Phase::Serving,
+                    Phase::Starting(0) => {
+                        pod.phase = Phase::Serving;
+                        node.heals += u64::from(pod.revision.starts_with("sick"));
+                    }
                     Phase::Starting(left) => pod.phase = Phase::Starting(left - 1),
                     Phase::Ending(0) => {
                         node.pod = None;
@@ -135,6 +138,8 @@ impl World {
                     }
                     Phase::Ending(left) => pod.phase = Phase::Ending(left - 1),
                     Phase::Serving if dies => pod.phase = Phase::Ending(1),
+                    // Its node serves, and never heals.
+                    Phase::Serving if pod.revision.starts_with("sick") => {}
                     Phase::Serving => node.heals = node.heals.saturating_sub(1),
                 },
             }
@@ -151,6 +156,7 @@ impl World {
                 is_ready: pod.phase == Phase::Serving && node.host_down == 0,
                 is_terminating: matches!(pod.phase, Phase::Ending(_)),
                 is_running: !fails && node.host_down == 0,
+                lacks_its_host: false,
             })
         };
         self.nodes.iter().map(state).collect()
@@ -218,14 +224,15 @@ impl World {
         (up, whole)
     }
 
-    /// The Eviction API: the uid and the budget hold, and no set that works stops to.
-    fn evict(&mut self, at: usize, uid: &str, who: &str) {
+    /// The Eviction API: the uid and the budget hold, and no set that works stops to. A deletion passes the
+    /// budget.
+    fn evict(&mut self, at: usize, uid: &str, who: &str, is_deletion: bool) {
         let is_ready =
             |pod: &Option<PodState>| pod.as_ref().is_some_and(|pod| pod.is_ready && !pod.is_terminating);
         let pods = self.pods();
         let fits = pods[at].as_ref().is_some_and(|pod| pod.uid == uid && !pod.is_terminating);
         let unhealthy = pods.iter().filter(|pod| !is_ready(pod)).count();
-        if !fits || (is_ready(&pods[at]) && unhealthy >= usize::from(self.budget)) {
+        if !fits || (!is_deletion && is_ready(&pods[at]) && unhealthy >= usize::from(self.budget)) {
             return;
         }
         let geometry = self.sets.geometry();
@@ -261,6 +268,7 @@ impl World {
             target: Some(&self.target),
             template: &self.asked,
             rules: RULES,
+            refusal: None,
             last: &self.record,
             now: self.now,
         });
@@ -275,7 +283,7 @@ impl World {
         }
         if let RolloutStep::Evict(eviction) = &plan.step {
             let at = self.names.iter().position(|name| *name == eviction.pod).expect("a pod");
-            self.evict(at, &eviction.uid, "the operator");
+            self.evict(at, &eviction.uid, "the operator", eviction.is_deletion);
         }
         Some(plan)
     }
@@ -288,7 +296,7 @@ impl World {
         if plan.is_some() && chaos && self.random.one_in(4) {
             let at = usize::try_from(self.random.below(self.nodes.len() as u64)).expect("few");
             if let Some(pod) = self.pods()[at].clone().filter(|pod| pod.is_ready) {
-                self.evict(at, &pod.uid, "a drain");
+                self.evict(at, &pod.uid, "a drain", false);
             }
         }
         plan
@@ -308,7 +316,8 @@ impl World {
 
     fn is_as_asked(&self, node: &Node) -> bool {
         let Some(pod) = &node.pod else { return false };
-        pod.revision == self.asked && pod.phase == Phase::Serving && node.heals == 0
+        let is_whole = node.heals == 0 && node.disk_down == 0;
+        pod.revision == self.asked && pod.phase == Phase::Serving && is_whole
     }
 }
 
@@ -352,6 +361,35 @@ fn a_template_that_never_comes_up_takes_one_pod_and_is_put_back_until_the_specif
         }
         world.asked = "r3".to_owned();
         assert_eq!(world.calm(), RolloutStep::Done, "{nodes}x{volumes}: {}", world.record.message);
+    }
+}
+
+/// Its pods are ready, so neither their readiness nor the closed budget brings the mended template to them.
+#[test]
+fn a_template_with_which_no_node_heals_takes_one_pod_and_is_put_back() {
+    for (nodes, volumes) in POOLS {
+        let mut world = World::new(11, nodes, volumes);
+        assert_eq!(world.calm(), RolloutStep::Done);
+        world.asked = "sick".to_owned();
+        assert_eq!(world.calm(), RolloutStep::Blocked(BlockedReason::HealthTimeout), "{nodes}x{volumes}");
+        assert!(world.record.message.contains("did not heal"), "{}", world.record.message);
+        for node in &world.nodes {
+            assert!(node.pod.as_ref().is_some_and(|pod| pod.revision == "r1") && node.heals == 0);
+        }
+        world.asked = "r3".to_owned();
+        assert_eq!(world.calm(), RolloutStep::Done, "{nodes}x{volumes}: {}", world.record.message);
+        // A revert before the time is over reaches it, too.
+        world.asked = "sick-again".to_owned();
+        for _ in 0..40 {
+            world.moment(false);
+        }
+        let kept: Vec<String> =
+            world.nodes.iter().flat_map(|node| &node.pod).map(|pod| pod.uid.clone()).collect();
+        world.asked = "r3".to_owned();
+        assert_eq!(world.calm(), RolloutStep::Done, "{nodes}x{volumes}: {}", world.record.message);
+        let stays =
+            world.nodes.iter().flat_map(|node| &node.pod).filter(|pod| kept.contains(&pod.uid)).count();
+        assert_eq!(stays, nodes - 1, "{nodes}x{volumes}: the others were not touched");
     }
 }
 

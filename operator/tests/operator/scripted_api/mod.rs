@@ -30,7 +30,9 @@ use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
-use sherd_operator::reconcile::{Context, NodeOrder, NodeQuestion, ReconcileError, StatusSource, reconcile};
+use sherd_operator::reconcile::{
+    Context, EvictionRefusals, NodeOrder, NodeQuestion, ReconcileError, StatusSource, reconcile,
+};
 use sherd_operator::rotation::ClusterTrust;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
 use sherd_trust::Authority;
@@ -113,6 +115,7 @@ fn context(server: &ApiServer) -> Context {
         cache: ObjectCache::default(),
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
+        refusals: EvictionRefusals::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),
     }

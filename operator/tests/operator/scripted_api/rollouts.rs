@@ -239,6 +239,51 @@ async fn a_pod_that_a_budget_keeps_is_asked_for_again() {
     assert_eq!(world.absent(), ["demo-pool-0-2"]);
 }
 
+/// By a budget of others, or for lack of a right: the reconcile goes on, and the status says it in time.
+#[tokio::test]
+async fn an_eviction_that_is_refused_for_ever_is_reported() {
+    let mut world = World::new().await;
+    world.change_image("2").await;
+    world.server.fail(Method::POST, "/eviction", Fault::Code(403));
+    let context = |now| Context { nodes: Arc::new(world.nodes.clone()), now, ..context(&world.server) };
+    let operator = context(begin);
+    for _ in 0..2 {
+        let status = reconcile(&operator, &cluster(&world.server)).await.expect("it goes on");
+        says(&status, ConditionType::UpgradeBlocked, "False", "RollingOut");
+        assert!(events(&world.server).contains(&"EvictionRefused".to_owned()));
+    }
+    let status = reconcile(&context(later), &cluster(&world.server)).await.expect("it goes on");
+    says(&status, ConditionType::UpgradeBlocked, "True", "EvictionRefused");
+    let said = message(&status, ConditionType::UpgradeBlocked);
+    assert!(said.contains("Forbidden") && said.contains("demo-pool-0-2"), "{said}");
+    world.server.mend();
+    world.look().await.expect("reconciled");
+    assert_eq!(world.absent(), ["demo-pool-0-2"]);
+}
+
+#[tokio::test]
+async fn a_pod_that_is_ready_and_never_heals_gets_the_reverted_template() {
+    let mut world = World::new().await;
+    world.change_image("2").await;
+    world.look().await.expect("reconciled");
+    world.controller(true);
+    world.look().await.expect("it does not heal");
+    let kept = world.uids();
+    change_spec(&world.server, |spec| spec["image"] = json!({"tag": "1"}));
+    world.look().await.expect("applied");
+    world.controller(true);
+    world.look().await.expect("it waits a while");
+    world.now = later;
+    world.look().await.expect("reconciled");
+    assert_eq!((world.absent(), world.budget()), (vec!["demo-pool-0-2".to_owned()], json!(0)));
+    world.controller(true);
+    world.heal();
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+    let uids = world.uids();
+    assert!(["demo-pool-0-0", "demo-pool-0-1"].iter().all(|pod| uids.get(*pod) == kept.get(*pod)));
+}
+
 /// A drain took a pod in the same moment: the budget counts it, and the operator's own eviction waits.
 #[tokio::test]
 async fn a_drain_and_a_rollout_take_one_pod_together() {

@@ -18,11 +18,11 @@ use sherd_core::id::ClusterId;
 use sherd_operator::api::AccessCondition;
 use sherd_operator::lease::NamespaceLeases;
 use sherd_operator::metrics::Metrics;
-use sherd_operator::reconcile::Context;
 use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
+use sherd_operator::reconcile::{Context, EvictionRefusals};
 use sherd_trust::Authority;
 
 use self::store::ScriptedStore;
@@ -55,6 +55,7 @@ fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
         cache: ObjectCache::default(),
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
+        refusals: EvictionRefusals::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(NOW.get()).expect("a time"),
     }
