@@ -181,7 +181,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     // Where a pod is away no other may go, and nodes may be slow to answer.
     let is_closed = attempt.valid.as_ref().is_some_and(|valid| !rollout::are_pods_ready(valid, &observed));
     if is_closed {
-        attempt.apply_budget(context, &observed, 0).await;
+        Box::pin(attempt.apply_budget(context, &observed, 0)).await;
     }
     drop(turn);
     let answers = match &attempt.trust {
@@ -191,8 +191,8 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         }
         None => NodeAnswers::new(),
     };
-    let orders = attempt.follow_orders(context, &observed, &answers, timestamp).await;
-    let plan = attempt.plan_step(context, &observed, &answers, timestamp, is_closed).await;
+    let orders = Box::pin(attempt.follow_orders(context, &observed, &answers, timestamp)).await;
+    let plan = Box::pin(attempt.plan_step(context, &observed, &answers, timestamp, is_closed)).await;
     let rotation = attempt.plan_rotation(&observed, &answers, now);
     attempt.first_expiry_s = attempt.first_expiry_s.into_iter().chain(first_loaded_end_s(&answers)).min();
     attempt.show_expiries(context, &names);
@@ -214,7 +214,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         now: timestamp,
     });
     context.metrics.report(&names.namespace, &names.cluster, &judged);
-    publish_status(context, cluster, &judged).await?;
+    Box::pin(publish_status(context, cluster, &judged)).await?;
     if let (Outcome::Applied, Some(rotation), Some(valid), Some(authority)) =
         (&attempt.outcome, rotation, &attempt.valid, attempt.authority)
     {
@@ -222,7 +222,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         Box::pin(authority.take_step(&writer, valid, &observed, rotation.step, now)).await?;
     }
     if let (Outcome::Applied, Some(plan)) = (&attempt.outcome, &plan) {
-        take_step(context, &names, cluster, plan).await?;
+        Box::pin(take_step(context, &names, cluster, plan)).await?;
     }
     attempt.failure.map_or(Ok(judged), Err)
 }
