@@ -10,6 +10,7 @@ use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 use rustix::process::{Signal, getpid, kill_process};
+use sherd_node::log::LevelFilters;
 use sherd_node::process::config::Config;
 use sherd_node::process::config::credentials::Credentials;
 use sherd_node::process::config::settings::{Durability, Settings, WordList};
@@ -117,7 +118,9 @@ fn start(folder: &Path) -> Result<(JoinHandle<Result<(), RunError>>, Subject), E
     let config = config.map_err(Error::at("configure a node"))?;
     let (announce, announced) = mpsc::channel();
     let process = thread::spawn(move || {
-        run(config, |addresses| announce.send(addresses).expect("who starts a node waits for it"))
+        // The process logs nothing: no subscriber is set.
+        let announce = |addresses| announce.send(addresses).expect("the caller waits for it");
+        run(config, LevelFilters::from("off"), None, announce)
     });
     match announced.recv() {
         Ok(addresses) => Ok((process, Subject::at(addresses.s3, &addresses.s3.to_string(), credentials))),
