@@ -11,7 +11,7 @@ use sherd_e2e::prometheus::Prometheus;
 use crate::cases::root;
 
 /// Alerts and panels that a healthy cluster may have no series for.
-const MAY_BE_EMPTY: [(&str, &str); 12] = [
+const MAY_BE_EMPTY: [(&str, &str); 13] = [
     ("SherdQuorumLost", "the condition has another reason"),
     ("SherdFull", "the condition has another reason"),
     ("SherdNodeDown", "the condition has another reason"),
@@ -21,6 +21,7 @@ const MAY_BE_EMPTY: [(&str, &str); 12] = [
     ("SherdManyErrors", "no request was answered with 5xx"),
     ("SherdWritesRefused", "no request was answered with 507"),
     ("SherdNotDurable", "the label says fsync"),
+    ("SherdS3CertificateExpiring", "S3 is served in clear text"),
     ("SherdClusterUnwatched", "an operator shows the cluster's conditions"),
     ("errors (5xx)", "no request was answered with 5xx"),
     ("reconciles that fail", "no reconcile failed since the operator leads"),
