@@ -107,7 +107,7 @@ seccompProfile:
 # The certificate of S3, where cert-manager issues it; without cert-manager the rule is for nothing.
 - apiGroups: [cert-manager.io]
   resources: [certificates]
-  verbs: [get, create, patch]
+  verbs: [get, create, update, patch]
 # Why a StatefulSet's pods are refused is in its events alone.
 - apiGroups: [""]
   resources: [events]

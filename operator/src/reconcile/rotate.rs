@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-use kube::Client;
+use kube::{Client, ResourceExt};
+use serde_json::json;
 use sherd_trust::Authority;
 
 use super::apply;
@@ -100,8 +101,16 @@ impl AppliedAuthority {
         }
         let kept = build::authorities(valid, &self.plan, &material);
         let RecordWriter { client, children, remembered } = writer;
-        for child in kept {
-            apply::apply_child(client, valid, &child, observed, children).await?;
+        for mut child in kept {
+            // Over no record but the one that the step follows from. An operator that was suspended while
+            // another one led would end the only copy of a later CA's key.
+            let there = observed.children.get(&child.title()).and_then(|there| there.resource_version());
+            let Some(version) = there else { return Ok(()) };
+            child.object["metadata"]["resourceVersion"] = json!(version);
+            match apply::apply_child(client, valid, &child, observed, children).await {
+                Err(error) if error.category() == "conflict" => return Ok(()),
+                applied => drop(applied?),
+            }
         }
         remembered.insert(valid.names(), valid.cluster().metadata.uid.clone(), material.recovery());
         Ok(())

@@ -13,6 +13,7 @@ use crate::process::config::error::ConfigError;
 use crate::process::config::files::{ConfigFiles, FileDigest, FileSettings, FileTexts};
 use crate::process::serve::limits::CONFIG_LOOK_EVERY;
 use crate::process::serve::live::LiveSettings;
+use crate::process::serve::settled::read_settled;
 use sherd_store::observe::metrics::ConfigMetrics;
 
 /// Files, as they were at the start and as they were last taken.
@@ -54,8 +55,7 @@ impl FollowedConfig {
     ) {
         loop {
             let files = self.files.clone();
-            // Fails where the runtime is shutting down.
-            if let Ok(read) = tokio::task::spawn_blocking(move || files.read()).await {
+            if let Some(read) = read_settled(move || files.read(), &self.texts).await {
                 self.take(read, &live, &metrics);
             }
             tokio::select! {

@@ -39,3 +39,6 @@ const _: () = {
     assert!(MOMENT_AGE_MAX.as_millis() == REPORT_EVERY.as_millis() * MOMENT_TURNS_MAX as u128);
     assert!(HEALED_AFTER.as_millis() < MOMENT_AGE_MAX.as_millis());
 };
+
+/// The time between two reads of a followed file whose text is new: a write in place ends within it.
+pub(crate) const FILE_SETTLES_AFTER: Duration = Duration::from_secs(1);

@@ -15,4 +15,5 @@ pub mod root_credentials;
 mod audited_desk;
 mod root_desk;
 pub mod run;
+mod settled;
 pub mod store;

@@ -19,6 +19,7 @@ use tokio_util::sync::CancellationToken;
 use crate::process::config::credentials::{Credentials, InvalidCredentials, RootPairs};
 use crate::process::config::{CREDENTIALS_MODE, Config};
 use crate::process::serve::limits::CREDENTIALS_FOLLOWED_EACH;
+use crate::process::serve::settled::read_settled;
 
 /// The root credentials as they were last valid. Cheap to clone; all clones are one.
 #[derive(Debug, Clone)]
@@ -80,10 +81,9 @@ impl RootCredentials {
                 () = stop.cancelled() => return,
                 () = tokio::time::sleep(interval) => {}
             }
-            let file = file.clone();
-            let read = tokio::task::spawn_blocking(move || RootPairs::from_file(&file, CREDENTIALS_MODE));
-            // Else the runtime is shutting down, or the read panicked, which the panic hook has logged.
-            if let Ok(read) = read.await {
+            let (file, loaded) = (file.clone(), self.shared.pairs.read().clone());
+            let read = move || RootPairs::from_file(&file, CREDENTIALS_MODE);
+            if let Some(read) = read_settled(read, &loaded).await {
                 self.take(read, &mut refused);
             }
         }

@@ -205,6 +205,57 @@ async fn the_authority_is_replaced_once_for_each_text_of_the_annotation() {
     }
 }
 
+/// Another operator writes both Secrets while this one asks its nodes.
+struct OvertakenWhileAsking {
+    nodes: Arc<LoadingNodes>,
+    server: ApiServer,
+}
+
+impl StatusSource for OvertakenWhileAsking {
+    fn ask(
+        &self,
+        trust: &Arc<ClusterTrust>,
+        question: NodeQuestion,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<StatusReply, String>> {
+        for path in [AUTHORITY, RECOVERY] {
+            let mut secret = self.server.get(path).expect("made");
+            secret["metadata"]["resourceVersion"] = json!("a later one");
+            self.server.put(path, secret);
+        }
+        self.nodes.ask(trust, question, now)
+    }
+
+    fn order(
+        &self,
+        trust: &Arc<ClusterTrust>,
+        question: NodeQuestion,
+        order: NodeOrder,
+        now: Duration,
+    ) -> BoxFuture<'static, Result<String, String>> {
+        self.nodes.order(trust, question, order, now)
+    }
+}
+
+/// An operator that was suspended while another one led would end the only copy of a CA's key.
+#[tokio::test]
+async fn no_step_is_written_over_a_record_that_was_written_meanwhile() {
+    let served = Served::of(1).await;
+    served.annotate("sherd.dev/rotate-ca", "r1");
+    let nodes = OvertakenWhileAsking { nodes: Arc::clone(&served.nodes), server: served.server.clone() };
+    let operator = Context { nodes: Arc::new(nodes), ..served.operator() };
+    reconcile(&operator, &cluster(&served.server)).await.expect("reconciled");
+    for path in [AUTHORITY, RECOVERY] {
+        assert_eq!(served.text(path, "next.key").as_deref(), Some(""), "{path}");
+    }
+    served.reconcile().await;
+    assert_eq!(
+        served.text(AUTHORITY, "rotation").as_deref(),
+        Some("introducing"),
+        "it begins with what is there"
+    );
+}
+
 /// A node that does not say what it has loaded may have loaded nothing.
 #[tokio::test]
 async fn nodes_of_an_older_build_hold_a_replacement_up() {
