@@ -32,7 +32,8 @@ pub const POOL_LABEL: &str = "sherd.dev/pool";
 pub const CLUSTER_ID_LABEL: &str = "sherd.dev/cluster-id";
 /// The annotation of a pod that names the configuration that it began with.
 pub const CONFIG_ANNOTATION: &str = "sherd.dev/config";
-/// The annotation of a pod's template with a digest of the root credentials, keyed by the master key.
+/// The annotation of a pod's template that has the root credentials in its environment: a digest of them,
+/// keyed by the master key. Older operators made such templates.
 pub const CREDENTIALS_ANNOTATION: &str = "sherd.dev/credentials";
 /// The annotation of a template whose pods mount their own certificate alone: a digest of the renewal.
 pub const CERTIFICATES_ANNOTATION: &str = "sherd.dev/certificates";
@@ -79,6 +80,8 @@ pub const ADMIN_PORT: u16 = 9200;
 pub const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 /// Keys of a Secret with credentials.
 pub const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+/// The key of the Secret with the root credentials that nodes accept, and its file in a pod.
+pub const NODE_CREDENTIALS: &str = "credentials.env";
 /// The key of a Secret of the type kubernetes.io/tls with the certificate.
 pub const TLS_CERTIFICATE: &str = "tls.crt";
 /// The key of a Secret of the type kubernetes.io/tls with the certificate's key.
@@ -187,6 +190,11 @@ impl Names {
     /// Returns the Secret with the root credentials that the operator makes.
     pub fn credentials(&self) -> String {
         format!("{}-root-credentials", self.cluster)
+    }
+
+    /// Returns the Secret with the root credentials that nodes accept, which their pods mount.
+    pub fn node_credentials(&self) -> String {
+        format!("{}-node-credentials", self.cluster)
     }
 
     /// Returns the Secret with the CA and its key.

@@ -60,6 +60,7 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
     let mut children = vec![
         named::<Secret>(names.certificates(pool)),
         named::<Secret>(names.master_key()),
+        named::<Secret>(names.node_credentials()),
         named::<ServiceAccount>(names.node()),
         named::<Service>(names.headless_service()),
         named::<Service>(names.s3_service()),

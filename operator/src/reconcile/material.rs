@@ -46,7 +46,9 @@ pub struct Material {
     pub seeds: Seeds,
     /// The root credentials that the operator made, whether they are used or not.
     pub credentials: Option<RootCredentials>,
-    /// A digest of the root credentials that are used, which says nothing without the master key.
+    /// The root credentials that nodes accept.
+    pub accepted: Option<RootCredentials>,
+    /// A digest of them, which says nothing without the master key.
     pub credentials_digest: String,
     /// The master key.
     pub master_key: MasterKey,
@@ -145,15 +147,16 @@ pub(super) fn material(
         (None, _) => Some(make_credentials(plan, authority)?),
     };
     let seeds = seeds(plan, authority, &master_key, credentials.as_ref());
-    let used = match &plan.credentials {
-        CredentialsPlan::Provided { credentials, .. } => Some(credentials),
-        CredentialsPlan::Generated => credentials.as_ref(),
+    let accepted_pair = match &plan.credentials {
+        CredentialsPlan::Provided { credentials, .. } => Some(credentials.clone()),
+        CredentialsPlan::Generated => credentials.clone(),
     };
     let material = Material {
         cluster: authority.cluster(),
         authority: accepted.record.clone(),
         seeds,
-        credentials_digest: used.map(|used| digest(used, &master_key)).unwrap_or_default(),
+        credentials_digest: accepted_pair.as_ref().map(|pair| digest(pair, &master_key)).unwrap_or_default(),
+        accepted: accepted_pair,
         credentials,
         master_key,
         certificates_digest: first.map(LeafTerm::digest).unwrap_or_default(),

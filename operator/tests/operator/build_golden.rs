@@ -19,7 +19,7 @@ use sherd_operator::reconcile::children::{Child, child_names};
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::material::Material;
 use sherd_operator::reconcile::observe::ObservedCluster;
-use sherd_operator::reconcile::plan::{Seeds, plan};
+use sherd_operator::reconcile::plan::{CredentialsPlan, Seeds, plan};
 use sherd_operator::reconcile::s3_tls::{S3KeyPair, S3Material, S3Serving};
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::{AuthorityRecord, KeyedAuthority, RotationState};
@@ -130,6 +130,7 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
             request: None,
         },
         seeds: Seeds::Random,
+        accepted: accepted(&plan.credentials, derived.as_ref()),
         credentials: derived,
         credentials_digest: "digest".to_owned(),
         master_key: MasterKey([7; 32]),
@@ -140,6 +141,13 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
     let mut children = children(&valid, &plan, &material);
     children.insert(children.len() - 1, disruption_budget(&valid, 0));
     children
+}
+
+fn accepted(plan: &CredentialsPlan, made: Option<&RootCredentials>) -> Option<RootCredentials> {
+    match plan {
+        CredentialsPlan::Provided { credentials, .. } => Some(credentials.clone()),
+        CredentialsPlan::Generated => made.cloned(),
+    }
 }
 
 /// With TLS by the operator: as it would be issued.

@@ -37,6 +37,7 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     if let (CredentialsPlan::Generated, Some(credentials)) = (&plan.credentials, &material.credentials) {
         children.push(parts.kept::<Secret>(&names.credentials(), secrets::credentials(credentials)));
     }
+    children.push(parts.owned::<Secret>(&names.node_credentials(), secrets::node_credentials(&parts)));
     children.push(parts.kept::<Secret>(&names.master_key(), secrets::master_key(&parts)));
     children.push(parts.owned::<Secret>(&names.certificates(pool), secrets::certificates(&parts)));
     children

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::names;
 use crate::reconcile::children::Child;
 use crate::reconcile::material::Material;
-use crate::reconcile::plan::{CredentialsPlan, Plan};
+use crate::reconcile::plan::Plan;
 use crate::reconcile::validate::ValidCluster;
 
 pub(super) struct ChildParts<'a> {
@@ -27,13 +27,6 @@ impl ChildParts<'_> {
     /// A child that outlives its cluster.
     pub(super) fn kept<K: Resource<DynamicType = ()>>(&self, name: &str, body: Value) -> Child {
         kept::<K>(self.valid, name, body)
-    }
-
-    pub(super) fn credentials_secret(&self) -> String {
-        match &self.plan.credentials {
-            CredentialsPlan::Generated => self.valid.names().credentials(),
-            CredentialsPlan::Provided { secret, .. } => secret.clone(),
-        }
     }
 
     pub(super) fn pool_labels(&self) -> BTreeMap<String, String> {

@@ -1,6 +1,8 @@
 //! The Secrets: the CA with its key, the root credentials, the master key, and the certificates of a pool.
 //! The CA's key is never mounted.
 
+use std::fmt::Write as _;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Value, json};
@@ -23,6 +25,17 @@ pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
 pub(super) fn credentials(credentials: &RootCredentials) -> Value {
     let RootCredentials { access_key_id, secret_access_key: SecretText(secret) } = credentials;
     data("Opaque", [(names::ACCESS_KEY, access_key_id.as_str()), (names::SECRET_KEY, secret.as_str())])
+}
+
+/// The root credentials that nodes accept, as the file that pods mount.
+pub(super) fn node_credentials(parts: &ChildParts<'_>) -> Value {
+    let mut lines = String::from("# Made by sherd-operator; changes here are undone.\n");
+    if let Some(RootCredentials { access_key_id, secret_access_key: SecretText(secret) }) =
+        &parts.material.accepted
+    {
+        let _ = writeln!(lines, "{}={access_key_id}\n{}={secret}", names::ACCESS_KEY, names::SECRET_KEY);
+    }
+    data("Opaque", [(names::NODE_CREDENTIALS, lines.as_str())])
 }
 
 /// The master key, as the file that pods mount.

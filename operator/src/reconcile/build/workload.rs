@@ -73,8 +73,6 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     labels.extend(parts.pool_labels());
     let mut annotations = pool.pod_annotations.clone();
     annotations.insert(names::CONFIG_ANNOTATION.to_owned(), config.to_owned());
-    // A node reads the credentials when it starts: other ones are another template.
-    annotations.insert(names::CREDENTIALS_ANNOTATION.to_owned(), parts.material.credentials_digest.clone());
     if certificates::are_apart(parts) {
         let digest = parts.material.certificates_digest.clone();
         annotations.insert(names::CERTIFICATES_ANNOTATION.to_owned(), digest);
@@ -87,6 +85,12 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     volumes.extend(certificates::volumes(parts));
     let master_key = json!({"secretName": parts.valid.names().master_key(), "defaultMode": 0o440});
     volumes.push(json!({"name": "master-key", "secret": master_key}));
+    let credentials = json!({
+        "secretName": parts.valid.names().node_credentials(),
+        "defaultMode": 0o440,
+        "items": [{"key": names::NODE_CREDENTIALS, "path": names::NODE_CREDENTIALS}],
+    });
+    volumes.push(json!({"name": "credentials", "secret": credentials}));
     volumes.extend(s3_tls::volume(parts));
     let mut spec = json!({
         "serviceAccountName": parts.valid.names().node(),
@@ -117,6 +121,8 @@ fn container(parts: &ChildParts<'_>) -> Value {
     let mut mounts = vec![json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true})];
     mounts.extend(certificates::mounts(parts));
     mounts.push(json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}));
+    // As a folder: a mount of one file of it would not follow the Secret.
+    mounts.push(json!({"name": "credentials", "mountPath": "/credentials", "readOnly": true}));
     mounts.extend(s3_tls::mount(parts));
     let volumes = 1..=pool.volumes_per_node;
     mounts.extend(
@@ -152,9 +158,7 @@ fn container(parts: &ChildParts<'_>) -> Value {
 }
 
 fn environment(parts: &ChildParts<'_>) -> Value {
-    let secret = parts.credentials_secret();
     let OwnFiles { certificate, key } = certificates::own_files(parts);
-    let from_secret = |key: &str| json!({"secretKeyRef": {"name": secret, "key": key}});
     let mut variables = vec![
         json!({"name": "POD_NAME", "valueFrom": {"fieldRef": {"apiVersion": "v1", "fieldPath": "metadata.name"}}}),
         json!({"name": "SHERD_CLUSTER_NODE", "value": "$(POD_NAME)"}),
@@ -163,8 +167,8 @@ fn environment(parts: &ChildParts<'_>) -> Value {
         // As a variable and not in the file, which a node of an older build reads, too, when its container is
         // started again: it would refuse a key that it does not know.
         json!({"name": "SHERD_MASTER_KEY_FILE", "value": format!("/master-key/{}", names::MASTER_KEY)}),
-        json!({"name": "SHERD_ACCESS_KEY_ID", "valueFrom": from_secret(names::ACCESS_KEY)}),
-        json!({"name": "SHERD_SECRET_ACCESS_KEY", "valueFrom": from_secret(names::SECRET_KEY)}),
+        // A node follows its file: other credentials restart no pod.
+        json!({"name": "SHERD_CREDENTIALS_FILE", "value": format!("/credentials/{}", names::NODE_CREDENTIALS)}),
     ];
     variables.extend(parts.valid.pool().extra_env.iter().map(|variable| json!(variable)));
     Value::Array(variables)

@@ -31,7 +31,15 @@ const OF_NO_POD: [&[&str]; 8] = [
 const OF_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
 
 /// Returns the digest of the inputs of a cluster's template.
-pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material) -> String {
+///
+/// Root credentials are one where the pods that are there have them in their environment: only then another
+/// pair needs other pods.
+pub(super) fn digest(
+    cluster: &StorageCluster,
+    plan: &Plan,
+    material: &Material,
+    has_environment: bool,
+) -> String {
     // Another field that reaches the pods' template must be added, and is left out where it is not set.
     let Plan {
         image,
@@ -51,12 +59,14 @@ pub(super) fn digest(cluster: &StorageCluster, plan: &Plan, material: &Material)
         authority: _,
         seeds: _,
         credentials: _,
+        accepted: _,
         credentials_digest,
         master_key: _,
         certificates_digest,
         certificates: _,
         s3,
     } = material;
+    let credentials_digest = if has_environment { credentials_digest } else { "" };
     let decided = [image.to_string().as_str(), credentials_digest, certificates_digest].map(str::to_owned);
     digest_of_parts(cluster, decided, &s3.serving)
 }

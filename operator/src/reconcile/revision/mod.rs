@@ -9,6 +9,9 @@
 //!
 //! So an operator of another version, which builds pods otherwise, restarts no cluster before its inputs
 //! change or `spec.upgrade.followOperator` asks for it. An edit of a person's is put back in every case.
+//!
+//! Pods of an older operator have the root credentials in their environment, which is read once: other
+//! credentials are then a change of the inputs, and the template that is built for it has them as a file.
 
 mod inputs;
 mod stored;
@@ -17,7 +20,7 @@ use std::collections::BTreeMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Client, ResourceExt as _};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::apply;
 use super::children::{AppliedChildren, Child};
@@ -99,10 +102,12 @@ pub(super) async fn choose(
     let Some(set) = children.iter_mut().find(|child| child.is::<StatefulSet>()) else { return Ok(None) };
     keep_claims_metadata(set, observed);
     let built = inputs::digest_of(&set.object["spec"]["template"]);
-    let inputs = inputs::digest(valid.cluster(), plan, material);
+    let there = observed.children.get(&set.title()).map(|there| &there.data["spec"]["template"]);
+    let has_environment = there.is_some_and(|template| !mounts_credentials(valid.names(), template));
+    let inputs = inputs::digest(valid.cluster(), plan, material, has_environment);
     let recorded = match status_of(valid).and_then(|rollout| rollout.recorded.clone()) {
         Some(recorded) => Some(recorded),
-        None => adopted(client, valid, observed, set, (&inputs, &built)).await?,
+        None => adopted(client, valid, observed, (set, material), (&inputs, &built)).await?,
     };
     let (mut asked, revision) = decide(valid, inputs, built.clone(), recorded);
     if let Some(revision) = revision
@@ -145,7 +150,7 @@ async fn adopted(
     client: &Client,
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
-    built: &Child,
+    (built, material): (&Child, &Material),
     (inputs, digest): (&str, &str),
 ) -> Result<Option<RecordedTemplate>, ReconcileError> {
     let (Some(there), Some(target)) = (observed.children.get(&built.title()), observed.target()) else {
@@ -164,7 +169,10 @@ async fn adopted(
         pod.labels().get(REVISION_LABEL).is_some_and(|revision| revision == target)
     };
     let (there, asked) = (&there.data["spec"]["template"], &built.object["spec"]["template"]);
-    if observed.pods.is_empty() || !observed.pods.iter().all(runs) || changed_meanwhile(there, asked) {
+    if observed.pods.is_empty()
+        || !observed.pods.iter().all(runs)
+        || changed_meanwhile(there, asked, material)
+    {
         return Ok(None);
     }
     let applied = apply::would_be(client, valid, built).await?;
@@ -187,17 +195,30 @@ fn was_applied(valid: &ValidCluster<'_>) -> bool {
 
 /// Whether something that counts in no generation changed while no operator looked: the default image,
 /// credentials, certificates, or the annotation by which a person asks for a restart.
-fn changed_meanwhile(there: &Value, built: &Value) -> bool {
+fn changed_meanwhile(there: &Value, built: &Value, material: &Material) -> bool {
     let image = |template: &Value| template["spec"]["containers"][0]["image"].clone();
-    let annotation = |template: &Value, name: &str| template["metadata"]["annotations"][name].clone();
     // An older operator's template may lack them.
-    let differs = |name: &str| {
+    let differs = |name: &str, asked: &Value| {
         let found = annotation(there, name);
-        !found.is_null() && found != annotation(built, name)
+        !found.is_null() && found != asked
     };
     image(there) != image(built)
         || annotation(there, RESTART_ANNOTATION) != annotation(built, RESTART_ANNOTATION)
-        || [CREDENTIALS_ANNOTATION, CERTIFICATES_ANNOTATION].into_iter().any(differs)
+        || differs(CREDENTIALS_ANNOTATION, &json!(material.credentials_digest))
+        || differs(CERTIFICATES_ANNOTATION, annotation(built, CERTIFICATES_ANNOTATION))
+}
+
+/// Whether the pods of a template follow the root credentials as a file.
+fn mounts_credentials(names: &Names, template: &Value) -> bool {
+    let secret = names.node_credentials();
+    let volumes = template["spec"]["volumes"].as_array();
+    volumes
+        .is_some_and(|volumes| volumes.iter().any(|volume| volume["secret"]["secretName"] == secret.as_str()))
+}
+
+/// An annotation of a template; null where it has none of that name.
+fn annotation<'a>(template: &'a Value, name: &str) -> &'a Value {
+    &template["metadata"]["annotations"][name]
 }
 
 /// Takes labels and annotations of the claim templates from the StatefulSet that is there: they cannot

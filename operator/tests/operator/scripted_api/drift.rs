@@ -287,28 +287,26 @@ async fn claims_of_an_older_operator_lose_the_label_of_an_application() {
     assert_eq!(metadata["annotations"]["argocd.argoproj.io/sync-options"], "Prune=false");
 }
 
-/// Other credentials are other pods; a reader of pods cannot derive them.
+/// Nodes follow the file that the Secret is mounted as: no pod is made for other credentials.
 #[tokio::test]
-async fn a_change_of_the_credentials_changes_the_template() {
+async fn a_change_of_the_credentials_changes_the_nodes_file_and_no_template() {
     let server = a_cluster();
-    let mine = "/api/v1/namespaces/storage/secrets/mine";
-    let secret = |text: &str| {
-        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": "storage"},
-            "data": {"AWS_ACCESS_KEY_ID": "cm9vdA==", "AWS_SECRET_ACCESS_KEY": text}})
-    };
-    server.put(mine, secret("bG9uZ2Vub3VnaA=="));
+    server.put(MINE, users_pair("root", "longenough"));
     change_spec(&server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
-    let digest = || {
-        let set = server.get(STATEFUL_SET).expect("made");
-        set["spec"]["template"]["metadata"]["annotations"]["sherd.dev/credentials"].clone()
-    };
+    let template = || server.get(STATEFUL_SET).expect("made")["spec"]["template"].clone();
     step(&server).await.expect("reconciled");
-    let before = digest();
+    let before = template();
+    let mounted = before["spec"]["volumes"].as_array().expect("volumes");
+    assert!(mounted.iter().any(|volume| volume["secret"]["secretName"] == "demo-node-credentials"));
+    assert!(
+        node_credentials(&server).ends_with("AWS_ACCESS_KEY_ID=root\nAWS_SECRET_ACCESS_KEY=longenough\n")
+    );
+    server.put(MINE, users_pair("other", "longenough2"));
     step(&server).await.expect("reconciled");
-    assert_eq!(digest(), before);
-    server.put(mine, secret("bG9uZ2Vub3VnaDI="));
-    step(&server).await.expect("reconciled");
-    assert_ne!(digest(), before);
+    assert_eq!(template(), before);
+    assert!(
+        node_credentials(&server).contains("AWS_ACCESS_KEY_ID=other\nAWS_SECRET_ACCESS_KEY=longenough2\n")
+    );
 }
 
 /// A quota, or a policy of the cluster, refuses pods where only the StatefulSet's events say so.

@@ -48,6 +48,8 @@ const CREDENTIALS: &str = "/api/v1/namespaces/storage/secrets/demo-root-credenti
 const MASTER_KEY: &str = "/api/v1/namespaces/storage/secrets/demo-master-key";
 const CERTIFICATES: &str = "/api/v1/namespaces/storage/secrets/demo-pool-0-certificates";
 const RECOVERY: &str = "/api/v1/namespaces/storage/secrets/demo-recovery";
+const MINE: &str = "/api/v1/namespaces/storage/secrets/mine";
+const NODE_CREDENTIALS: &str = "/api/v1/namespaces/storage/secrets/demo-node-credentials";
 const SERVICE: &str = "/api/v1/namespaces/storage/services/demo-s3";
 const BUDGET: &str = "/apis/policy/v1/namespaces/storage/poddisruptionbudgets/demo-pool-0";
 const POLICY: &str = "/apis/networking.k8s.io/v1/namespaces/storage/networkpolicies/demo-node";
@@ -151,6 +153,21 @@ fn change_spec(server: &ApiServer, change: impl FnOnce(&mut Value)) {
     let mut cluster = server.get(CLUSTER).expect("there");
     change(&mut cluster["spec"]);
     server.put(CLUSTER, cluster);
+}
+
+/// A Secret of a user with root credentials.
+fn users_pair(id: &str, secret: &str) -> Value {
+    let encode = |text: &str| base64::Engine::encode(&base64::engine::general_purpose::STANDARD, text);
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "mine", "namespace": "storage"},
+        "data": {"AWS_ACCESS_KEY_ID": encode(id), "AWS_SECRET_ACCESS_KEY": encode(secret)}})
+}
+
+/// The file with the root credentials that nodes accept.
+fn node_credentials(server: &ApiServer) -> String {
+    let file = server.get(NODE_CREDENTIALS).expect("made")["data"]["credentials.env"].clone();
+    let file =
+        base64::Engine::decode(&base64::engine::general_purpose::STANDARD, file.as_str().expect("a value"));
+    String::from_utf8(file.expect("base64")).expect("a text")
 }
 
 fn cluster(server: &ApiServer) -> StorageCluster {

@@ -1,6 +1,11 @@
 //! An operator that takes over a cluster whose pods another one made: it restarts none before the cluster
 //! changes or asks for it, and still puts back what is edited.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+
 use super::rollouts::{World, names, path};
 use super::*;
 
@@ -127,6 +132,66 @@ async fn a_cluster_that_follows_its_operator_is_rolled() {
     assert_eq!(rolls(&mut world).await, 0);
     let status = world.look().await.expect("reconciled");
     says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+}
+
+/// The pods of an older operator have the root credentials in their environment.
+fn puts_credentials_into_the_environment(world: &World) {
+    let data = |name: &str, key: &str| {
+        let secret = world.server.get(&format!("/api/v1/namespaces/storage/secrets/{name}")).expect("made");
+        STANDARD.decode(secret["data"][key].as_str().expect("a value")).expect("base64")
+    };
+    let text = |key: &str| String::from_utf8(data("mine", key)).expect("a text");
+    let mut mac = Hmac::<Sha256>::new_from_slice(&data("demo-master-key", "master.key")).expect("a key");
+    let (id, secret) = (text("AWS_ACCESS_KEY_ID"), text("AWS_SECRET_ACCESS_KEY"));
+    mac.update(format!("sherd root credentials {id} {secret}").as_bytes());
+    let digest: String = hex::encode(mac.finalize().into_bytes()).chars().take(16).collect();
+    let mut set = world.server.get(STATEFUL_SET).expect("made");
+    set["spec"]["template"]["metadata"]["annotations"]["sherd.dev/credentials"] = json!(digest);
+    let volumes = set["spec"]["template"]["spec"]["volumes"].as_array_mut().expect("volumes");
+    volumes.retain(|volume| volume["name"] != "credentials");
+    world.server.put(STATEFUL_SET, set);
+}
+
+fn mounts_credentials(world: &World) -> bool {
+    let template = template(world);
+    let mut volumes = template["spec"]["volumes"].as_array().expect("volumes").iter();
+    volumes.any(|volume| volume["secret"]["secretName"] == "demo-node-credentials")
+}
+
+/// Such pods go on as they are, and other credentials replace them: once, since the new ones mount a file.
+#[tokio::test]
+async fn pods_with_credentials_in_their_environment_are_replaced_when_these_change_and_never_again() {
+    let mut world = made_by_another(false).await;
+    world.server.put(MINE, users_pair("root", "longenough"));
+    change_spec(&world.server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
+    puts_credentials_into_the_environment(&world);
+    assert_eq!(rolls(&mut world).await, 0, "an upgrade of the operator");
+    assert!(!mounts_credentials(&world));
+    world.server.put(MINE, users_pair("two", "longenough2"));
+    assert_eq!(rolls(&mut world).await, names().len());
+    assert_eq!(grace(&world), json!(90));
+    assert!(mounts_credentials(&world));
+    assert!(node_credentials(&world.server).contains("=two\n"));
+    world.server.put(MINE, users_pair("three", "longenough3"));
+    assert_eq!(rolls(&mut world).await, 0);
+    assert!(node_credentials(&world.server).contains("=three\n"));
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
+}
+
+/// A template that mounts the file is kept by an operator that builds another one, whatever credentials do.
+#[tokio::test]
+async fn other_credentials_are_no_reason_to_give_up_a_recorded_template_that_mounts_them() {
+    let mut world = World::new().await;
+    world.server.put(MINE, users_pair("root", "longenough"));
+    change_spec(&world.server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
+    assert_eq!(rolls(&mut world).await, 0);
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    stored["status"]["rollout"]["recorded"]["template"] = json!("as another operator built it");
+    world.server.put(CLUSTER, stored);
+    world.server.put(MINE, users_pair("two", "longenough2"));
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
 }
 
 /// Each look of a cluster at rest costs no request for its template.
