@@ -12,13 +12,16 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
-use crate::{buckets, claims, drift, monitoring, one_host, rollouts, tls, trust};
+use crate::operator_upgrade::OlderRelease;
+use crate::{
+    buckets, claims, drift, monitoring, one_host, operator_kill, operator_upgrade, rollouts, tls, trust,
+};
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
 
 const CLUSTER: &str = "demo";
 const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
-const OPERATORS: &str = "app.kubernetes.io/name=sherd-operator";
+pub(crate) const OPERATORS: &str = "app.kubernetes.io/name=sherd-operator";
 /// How long a cluster may take to be ready, or to heal: generous, for a machine that builds and tests
 /// meanwhile.
 const READY: Duration = Duration::from_mins(5);
@@ -30,6 +33,8 @@ const WRITES_AROUND: u64 = 200;
 /// State that the cases share.
 pub(crate) struct Story {
     tag: String,
+    /// The operator that is installed first, where it is upgraded later.
+    older: Option<OlderRelease>,
     namespace: Namespace,
     client: Option<Client>,
     endpoint: String,
@@ -37,10 +42,10 @@ pub(crate) struct Story {
 }
 
 impl Story {
-    pub(crate) fn new(tag: String) -> Self {
+    pub(crate) fn new(tag: String, older: Option<OlderRelease>) -> Self {
         let namespace = Namespace { name: "sherd-e2e".to_owned() };
         let kept = (0..100_000_u32).flat_map(u32::to_le_bytes).collect();
-        Self { tag, namespace, client: None, endpoint: String::new(), kept }
+        Self { tag, older, namespace, client: None, endpoint: String::new(), kept }
     }
 
     fn client(&self) -> Result<&Client, String> {
@@ -71,8 +76,12 @@ impl Story {
     }
 
     pub(crate) async fn installs_until_ready(&mut self) -> CaseResult {
-        let (namespace, tag) = (self.namespace.name.clone(), format!("image.tag={}", self.tag));
-        let chart = root().join("charts/sherd").display().to_string();
+        let namespace = self.namespace.name.clone();
+        let (tag, chart) = match &self.older {
+            Some(older) => (older.tag.as_str(), older.chart.clone()),
+            None => (self.tag.as_str(), own_chart()),
+        };
+        let tag = format!("image.tag={tag}");
         run(
             "helm",
             &[
@@ -99,6 +108,31 @@ impl Story {
         self.client = Some(self.namespace.client(CLUSTER, &self.endpoint)?);
         self.settled().await?;
         Ok(format!("(Ready after {:.1} s)", took.as_secs_f64()))
+    }
+
+    pub(crate) async fn upgrades_the_operator_under_load(&mut self) -> CaseResult {
+        let Some(older) = self.older.take() else {
+            eprintln!("SKIPPED upgrades_the_operator_under_load: SHERD_E2E_OLD_TAG names no older images");
+            return Ok("(skipped)".to_owned());
+        };
+        let note = operator_upgrade::upgrade(&self.namespace, self.client()?, &self.tag).await?;
+        Ok(format!("from {} {note}", older.tag))
+    }
+
+    pub(crate) async fn survives_kills_in_a_rollout(&mut self) -> CaseResult {
+        operator_kill::in_rollout(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn survives_kills_in_a_put_back(&mut self) -> CaseResult {
+        operator_kill::in_put_back(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn survives_kills_in_a_rotation(&mut self) -> CaseResult {
+        operator_kill::in_rotation(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn survives_kills_in_an_installation(&mut self) -> CaseResult {
+        operator_kill::in_installation(&self.namespace).await
     }
 
     pub(crate) async fn puts_and_gets_through_the_service(&mut self) -> CaseResult {
@@ -469,6 +503,10 @@ impl Story {
         }
         self.kept_object_is_there().await
     }
+}
+
+pub(crate) fn own_chart() -> String {
+    root().join("charts/sherd").display().to_string()
 }
 
 /// The folder of the repository.

@@ -14,13 +14,17 @@ mod claims;
 mod drift;
 mod monitoring;
 mod one_host;
+mod operator_kill;
+mod operator_upgrade;
 mod rollouts;
 mod tls;
 mod trust;
+mod watched;
 
 use std::time::Instant;
 
 use cases::{CaseResult, Story};
+use operator_upgrade::OlderRelease;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_storage_cluster_lives_on_kubernetes() {
@@ -32,8 +36,9 @@ async fn a_storage_cluster_lives_on_kubernetes() {
         );
         return;
     };
-    let mut story = Story::new(tag);
     let labels = Labels::from_environment();
+    let older = OlderRelease::from_environment().filter(|_| labels.names("operator-upgrade"));
+    let mut story = Story::new(tag, older);
     let mut failed = Vec::new();
     macro_rules! case {
         ($label:literal, $name:ident, $is_wanted:expr) => {
@@ -65,6 +70,7 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!("install", installs_until_ready, true);
     assert!(failed.is_empty(), "without a cluster that is ready nothing else can be seen: {failed:?}");
     case!("install", puts_and_gets_through_the_service, true);
+    long_case!("operator-upgrade", upgrades_the_operator_under_load);
     case!("buckets", gives_a_pod_its_bucket_and_no_other);
     case!("install", passes_the_charts_test);
     case!("install", refuses_contradictions);
@@ -74,6 +80,10 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!("kill", loses_nothing_with_a_pod_and_the_operator);
     case!("rollout", replaces_pods_under_load);
     long_case!("bad-image", puts_the_last_template_back);
+    long_case!("operator-kill", survives_kills_in_a_rollout);
+    long_case!("kill-put-back", survives_kills_in_a_put_back);
+    long_case!("kill-rotation", survives_kills_in_a_rotation);
+    long_case!("kill-install", survives_kills_in_an_installation);
     long_case!("rotate-ca", rotates_the_ca_under_load);
     long_case!("lost-ca", makes_another_ca_when_it_is_lost);
     case!("drain", drains_host_after_host);

@@ -57,10 +57,13 @@ async fn keeps(namespace: &Namespace, tag: &str) -> CaseResult {
         "--key",
         "/certs/demo-pool-0-0.key",
     ];
-    let status = namespace.kubectl(&status)?;
-    if !status.contains("demo-pool-0-0") {
-        return Err(format!("the status does not name the node: {status}").into());
-    }
+    // It ends with an error while a volume is not healed; a cluster is Ready before, once it serves.
+    let look = || {
+        let status = namespace.kubectl(&status).map_err(|error| error.to_string())?;
+        let is_named = status.contains("demo-pool-0-0");
+        if is_named { Ok(()) } else { Err(format!("the status does not name the node: {status}")) }
+    };
+    wait_for("the node's own status", READY, look).await?;
     let endpoint = namespace.open_s3(CLUSTER)?;
     let client = namespace.client(CLUSTER, &endpoint)?;
     client.create_bucket().bucket("one-host").send().await?;

@@ -19,7 +19,7 @@ use crate::cases::CaseResult;
 const CLUSTER: &str = "demo";
 const FIRST: &str = "demo-pool-0-0";
 const SECOND: &str = "demo-pool-0-1";
-const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
+pub(crate) const PODS: &str = "app.kubernetes.io/name=sherd-node,sherd.dev/cluster=demo";
 /// How long a rollout of four nodes may take: each restarts in seconds and heals in half a minute, or in
 /// minutes on a machine that builds meanwhile.
 pub(crate) const ROLLED: Duration = Duration::from_mins(20);
@@ -211,12 +211,12 @@ pub(crate) fn rests(namespace: &Namespace) -> Result<(), String> {
     Ok(())
 }
 
-fn rollout(namespace: &Namespace) -> Value {
+pub(crate) fn rollout(namespace: &Namespace) -> Value {
     namespace.get("storagecluster", CLUSTER).unwrap_or_default()["status"]["rollout"].clone()
 }
 
 /// A pod as one look shows it.
-struct Pod {
+pub(crate) struct Pod {
     uid: String,
     host: String,
     /// Its container is ready, and it stays.
@@ -224,7 +224,7 @@ struct Pod {
 }
 
 /// The nodes' pods by name, all as of one look.
-fn pods(namespace: &Namespace) -> Result<BTreeMap<String, Pod>, String> {
+pub(crate) fn pods(namespace: &Namespace) -> Result<BTreeMap<String, Pod>, String> {
     let listed = namespace.kubectl(&["get", "pods", "--selector", PODS, "--output", "json"]);
     let listed = listed.map_err(|error| error.to_string())?;
     let listed: Value = serde_json::from_str(&listed).map_err(|error| error.to_string())?;
@@ -240,12 +240,12 @@ fn pods(namespace: &Namespace) -> Result<BTreeMap<String, Pod>, String> {
 }
 
 /// How many pods are ready and stay.
-fn ready(pods: &BTreeMap<String, Pod>) -> usize {
+pub(crate) fn ready(pods: &BTreeMap<String, Pod>) -> usize {
     pods.values().filter(|pod| pod.is_ready).count()
 }
 
 /// How many pods are still those of before.
-fn same(before: &BTreeMap<String, Pod>, now: &BTreeMap<String, Pod>) -> usize {
+pub(crate) fn same(before: &BTreeMap<String, Pod>, now: &BTreeMap<String, Pod>) -> usize {
     before.keys().filter(|name| is_same(before, now, name)).count()
 }
 

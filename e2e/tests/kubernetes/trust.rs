@@ -74,7 +74,7 @@ pub(crate) async fn lose_the_authority(namespace: &Namespace, client: &Client) -
 }
 
 /// The replacement is over, and so is the rollout that it needs.
-fn is_replaced(namespace: &Namespace, before: &str) -> Result<(), String> {
+pub(crate) fn is_replaced(namespace: &Namespace, before: &str) -> Result<(), String> {
     let condition = namespace.condition(CLUSTER, "CertificatesReady");
     if key(namespace) == before || condition != Some(("True".to_owned(), "Issued".to_owned())) {
         let conditions =
@@ -87,7 +87,7 @@ fn is_replaced(namespace: &Namespace, before: &str) -> Result<(), String> {
 }
 
 /// The digest of the key of the CA that the nodes run with.
-fn key(namespace: &Namespace) -> String {
+pub(crate) fn key(namespace: &Namespace) -> String {
     status(namespace, "authorityKey")
 }
 
