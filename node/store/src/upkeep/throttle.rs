@@ -1,8 +1,10 @@
 //! The cost that background work may have: bytes per second, and whether it may run at all.
+//!
+//! Bytes are counted, not time: when the rate changes, bytes that are still unpaid are paid for at the new
+//! rate, also by tasks that wait for them already.
 
 use crate::upkeep::limits::CREDIT_MAX;
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -12,22 +14,81 @@ use tokio::time::Instant;
 /// A budget of bytes per second, shared by all that take from it.
 #[derive(Debug)]
 pub(crate) struct Throttle {
-    bytes_per_second: AtomicU64,
-    /// When the bytes handed out so far are paid for.
-    paid_until: Mutex<Instant>,
+    ledger: Mutex<ByteLedger>,
+    rate_changes: watch::Sender<()>,
     paused: watch::Sender<bool>,
+}
+
+/// The bytes that were handed out and paid for, in billionths: a rate times nanoseconds.
+#[derive(Debug)]
+struct ByteLedger {
+    bytes_per_second: u64,
+    handed_out: u128,
+    paid: u128,
+    /// When `paid` was counted last.
+    counted: Instant,
+}
+
+const BILLION: u128 = 1_000_000_000;
+
+impl ByteLedger {
+    fn new(bytes_per_second: u64) -> Self {
+        Self { bytes_per_second, handed_out: 0, paid: 0, counted: Instant::now() }
+    }
+
+    /// Counts what was paid for until now, at most a little ahead of what was handed out.
+    fn count(&mut self) {
+        let now = Instant::now();
+        let rate = u128::from(self.bytes_per_second);
+        let paid = self.paid.saturating_add(now.duration_since(self.counted).as_nanos().saturating_mul(rate));
+        let credit = CREDIT_MAX.as_nanos().saturating_mul(rate);
+        self.paid = paid.min(self.handed_out.saturating_add(credit));
+        self.counted = now;
+    }
+
+    /// Another rate from here on. Without one nothing is counted, and nothing is left to be paid for.
+    fn change_rate(&mut self, bytes_per_second: u64) {
+        self.count();
+        if bytes_per_second == 0 {
+            self.paid = self.handed_out;
+        }
+        self.bytes_per_second = bytes_per_second;
+    }
+
+    /// Hands out bytes, and returns what has to be paid for before they are moved.
+    fn hand_out(&mut self, bytes: u64) -> u128 {
+        self.count();
+        let before = self.handed_out;
+        if self.bytes_per_second > 0 {
+            self.handed_out = before.saturating_add(u128::from(bytes) * BILLION);
+        }
+        before
+    }
+
+    /// The time until this is paid for.
+    fn time_until(&mut self, due: u128) -> Duration {
+        self.count();
+        let left = due.saturating_sub(self.paid);
+        let left_ns = left.div_ceil(u128::from(self.bytes_per_second).max(1));
+        if self.bytes_per_second == 0 {
+            return Duration::ZERO;
+        }
+        Duration::from_nanos(u64::try_from(left_ns).unwrap_or(u64::MAX))
+    }
 }
 
 impl Throttle {
     /// A budget; 0 for any number.
     pub(crate) fn new(bytes_per_second: u64) -> Self {
-        let (bytes_per_second, paid_until) = (AtomicU64::new(bytes_per_second), Mutex::new(Instant::now()));
-        Self { bytes_per_second, paid_until, paused: watch::Sender::new(false) }
+        let ledger = Mutex::new(ByteLedger::new(bytes_per_second));
+        Self { ledger, rate_changes: watch::Sender::new(()), paused: watch::Sender::new(false) }
     }
 
-    /// Hands out another number of bytes per second from here on; 0 for any.
+    /// Hands out another number of bytes per second from here on; 0 for any. Bytes that were handed out and
+    /// not paid for are paid for at the new rate: at a low one they may be hours.
     pub(crate) fn set_bytes_per_second(&self, bytes_per_second: u64) {
-        self.bytes_per_second.store(bytes_per_second, Ordering::Relaxed);
+        self.ledger.lock().change_rate(bytes_per_second);
+        self.rate_changes.send_replace(());
     }
 
     /// Stops or resumes everything that takes from the budget.
@@ -43,19 +104,16 @@ impl Throttle {
         let mut paused = self.paused.subscribe();
         // The sender lives as long as this budget.
         drop(paused.wait_for(|paused| !paused).await);
-        let bytes_per_second = self.bytes_per_second.load(Ordering::Relaxed);
-        if bytes_per_second == 0 {
-            return;
+        let mut rate_changes = self.rate_changes.subscribe();
+        let due = self.ledger.lock().hand_out(bytes);
+        loop {
+            let wait = self.ledger.lock().time_until(due);
+            if wait.is_zero() {
+                return;
+            }
+            // Cancel-safe: a change that comes meanwhile is seen by the next wait.
+            drop(tokio::time::timeout(wait, rate_changes.changed()).await);
         }
-        let cost = Duration::from_micros(bytes.saturating_mul(1_000_000) / bytes_per_second);
-        let begin = {
-            let mut paid_until = self.paid_until.lock();
-            let begin =
-                Instant::now().checked_sub(CREDIT_MAX).map_or(*paid_until, |least| least.max(*paid_until));
-            *paid_until = begin + cost;
-            begin
-        };
-        tokio::time::sleep_until(begin).await;
     }
 }
 
@@ -73,20 +131,42 @@ mod tests {
         assert!(begin.elapsed() >= Duration::from_millis(4_900));
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn another_rate_holds_for_what_is_taken_later() {
-        let throttle = Throttle::new(1000);
-        throttle.take(5_000).await;
-        throttle.set_bytes_per_second(1_000_000);
-        throttle.take(5_000_000).await;
+    async fn waited(throttle: &Throttle, bytes: u64) -> Duration {
         let begin = Instant::now();
-        throttle.take(1).await;
-        let waited = begin.elapsed();
-        assert!(waited >= Duration::from_millis(4_900) && waited < Duration::from_secs(6), "{waited:?}");
+        throttle.take(bytes).await;
+        begin.elapsed()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_unpaid_is_paid_for_at_the_new_rate() {
+        let throttle = Throttle::new(1000);
+        // A little below an hour at the first rate.
+        throttle.take(3_500_000).await;
+        throttle.set_bytes_per_second(1_000_000);
+        let raised = waited(&throttle, 5_000_000).await;
+        assert!(raised >= Duration::from_secs(3) && raised < Duration::from_secs(4), "{raised:?}");
+        throttle.set_bytes_per_second(100_000);
+        let lowered = waited(&throttle, 1).await;
+        assert!(lowered >= Duration::from_secs(49) && lowered < Duration::from_secs(51), "{lowered:?}");
         throttle.set_bytes_per_second(0);
-        throttle.take(u64::MAX).await;
-        throttle.take(1).await;
-        assert_eq!(begin.elapsed(), waited);
+        assert_eq!(waited(&throttle, u64::MAX).await, Duration::ZERO);
+        assert_eq!(waited(&throttle, 1).await, Duration::ZERO);
+        throttle.set_bytes_per_second(1000);
+        assert_eq!(waited(&throttle, 1000).await, Duration::ZERO, "without a rate nothing was owed");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn one_that_waits_already_follows_the_new_rate() {
+        let throttle = Throttle::new(1000);
+        throttle.take(3_600_000).await;
+        let begin = Instant::now();
+        let raise = async {
+            tokio::time::sleep(Duration::from_mins(10)).await;
+            throttle.set_bytes_per_second(1_000_000);
+        };
+        tokio::join!(throttle.take(1), raise);
+        let waited = begin.elapsed();
+        assert!(waited >= Duration::from_secs(602) && waited < Duration::from_secs(604), "{waited:?}");
     }
 
     #[tokio::test(start_paused = true)]

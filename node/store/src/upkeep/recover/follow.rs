@@ -20,6 +20,7 @@ use super::found::FoundRowsWaiter;
 use super::notes::{ComparisonPoint, LastComparison, Notes};
 use super::orders::VolumeOrders;
 use super::shards::ShardRestorer;
+use super::sources::DataSources;
 use super::stall::RecoveryStall;
 use super::status::Recoveries;
 use crate::upkeep::deps::Deps;
@@ -57,18 +58,19 @@ impl VolumeFollower {
         let (mut compared, mut fruitless): (Option<LastComparison>, Option<LastComparison>) = (None, None);
         let mut woken_by = None;
         let (mut note_at, mut notes) = (Instant::now(), Notes::default());
-        let mut vacant_since = None;
+        let mut rebuildable_since = None;
         let mut heard = OpeningConfirmation::new(0);
         loop {
             changes.borrow_and_update();
             let opening = volume.opened_count();
             heard.follow(opening);
             let state = volume.state();
-            let is_vacant = matches!(state, VolumeState::Vacant { .. });
-            vacant_since = is_vacant.then(|| vacant_since.unwrap_or_else(Instant::now));
+            let sources = self.sources_of_vacant(volume, &state);
+            let is_rebuildable = sources.is_some_and(DataSources::are_enough);
+            rebuildable_since = is_rebuildable.then(|| rebuildable_since.unwrap_or_else(Instant::now));
             match state {
-                VolumeState::Vacant { .. } if !self.may_adopt(volume, vacant_since) => {
-                    volume.explain(&self.waits_for_its_disk());
+                VolumeState::Vacant { .. } if !self.may_adopt(volume, rebuildable_since) => {
+                    volume.explain(&self.waits_because(sources));
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => {
                     match self.recovery.recover(volume).await {
@@ -130,14 +132,25 @@ impl VolumeFollower {
         ComparisonPoint { opening, lost_reports: self.deps.report_counts.lost_heals_count() }
     }
 
-    /// Whether a directory was empty for long enough that its disk is not coming back. A disk that does comes
-    /// back with all that it had; a rebuild takes hours, and in them the set can lose one volume less.
-    fn may_adopt(&self, volume: &LocalVolume, vacant_since: Option<Instant>) -> bool {
-        self.orders.is_adopted_now(volume.id(), volume.opened_count())
-            || vacant_since.is_some_and(|since| since.elapsed() >= self.deps.tuning.adopt_after())
+    /// The volumes that an empty directory is filled from; `None` where there is nothing to fill.
+    fn sources_of_vacant(&self, volume: &LocalVolume, state: &VolumeState) -> Option<DataSources> {
+        let is_vacant = matches!(state, VolumeState::Vacant { .. });
+        is_vacant.then(|| DataSources::of(&self.deps, &self.recoveries, volume.id())).flatten()
     }
 
-    fn waits_for_its_disk(&self) -> String {
+    /// Whether a directory was empty for long enough that its disk is not coming back, all that time with
+    /// enough others to rebuild it from. A disk that does come back has all that it had; a rebuild takes
+    /// hours, and in them the set can lose one volume less. Where several disks come back one after another,
+    /// each of those still missing gets the whole wait from when there were enough.
+    fn may_adopt(&self, volume: &LocalVolume, rebuildable_since: Option<Instant>) -> bool {
+        self.orders.is_adopted_now(volume.id(), volume.opened_count())
+            || rebuildable_since.is_some_and(|since| since.elapsed() >= self.deps.tuning.adopt_after())
+    }
+
+    fn waits_because(&self, sources: Option<DataSources>) -> String {
+        if let Some(sources) = sources.filter(|sources| !sources.are_enough()) {
+            return sources.too_few();
+        }
         let wait = humantime::format_duration(self.deps.tuning.adopt_after());
         format!(
             "its directory is empty; it is rebuilt there {wait} after that was seen, unless its disk comes back"

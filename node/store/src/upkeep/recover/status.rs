@@ -93,6 +93,11 @@ impl Recoveries {
         self.running.lock().get(&volume).and_then(|running| running.stalled.clone())
     }
 
+    /// Whether rows or shards of a volume are being brought back.
+    pub(super) fn is_running(&self, volume: VolumeId) -> bool {
+        self.running.lock().contains_key(&volume)
+    }
+
     pub(crate) fn adopted(&self, volume: VolumeId, rows: u64) {
         self.change(volume, |running| running.rows_count += rows);
     }

@@ -1,5 +1,6 @@
 //! Sets that wait for ever: too many of their volumes lost state for the others to vote after a restart. The
-//! decision is `core::register::recover::outlook`'s; here it is put into words, with the way out.
+//! decision is `core::register::recover::outlook`'s; here it is put into words, with the way out. And sets
+//! whose empty directories stay empty, because fewer volumes than data shards are left to fill them from.
 
 use std::fmt;
 
@@ -17,29 +18,57 @@ pub struct StuckSet {
     lost: Vec<String>,
     /// Those that were opened and do not vote.
     unconfirmed: Vec<String>,
-    /// Whether it is enough to vouch for these.
-    may_vouch: bool,
+    way_out: WayOut,
+}
+
+/// The end of the wait, beside lost volumes that come back as they were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WayOut {
+    /// It is enough to vouch for the unconfirmed ones.
+    Vouching,
+    /// Too few are left to vouch for.
+    NoVouching,
+    /// The others vote, and are fewer than objects are read from. An order fills the empty directories
+    /// nevertheless.
+    Replacing { left: usize, data_shards: usize },
 }
 
 impl fmt::Display for StuckSet {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { set, lost, unconfirmed, may_vouch } = self;
+        let Self { set, lost, unconfirmed, way_out } = self;
         let (count, lost) = (lost.len(), lost.join(", "));
+        let why = match way_out {
+            WayOut::Vouching | WayOut::NoVouching => {
+                "the others are too few to confirm each other".to_owned()
+            }
+            WayOut::Replacing { left, data_shards } => {
+                format!("{left} are left, where {data_shards} are needed to read an object")
+            }
+        };
         write!(
             f,
-            "set {} does not come back by itself: {count} of its volumes lost their state ({lost}), and the \
-             others are too few to confirm each other. Bring a lost volume back as it was",
+            "set {} does not come back by itself: {count} of its volumes lost their state ({lost}), and {why}. Bring \
+             a lost volume back as it was",
             set.0
         )?;
-        if *may_vouch {
-            let unconfirmed = unconfirmed.join(", ");
-            write!(
-                f,
-                ", or start once with `serve --vouch` if {unconfirmed} lost nothing: they vote then, and the \
-                 lost ones are rebuilt from them; acknowledged writes that they lack are lost"
-            )?;
-        } else {
-            f.write_str(": fewer are left than a read needs, so vouching for them is not enough")?;
+        match way_out {
+            WayOut::Vouching => {
+                let unconfirmed = unconfirmed.join(", ");
+                write!(
+                    f,
+                    ", or start once with `serve --vouch` if {unconfirmed} lost nothing: they vote then, and the \
+                     lost ones are rebuilt from them; acknowledged writes that they lack are lost"
+                )?;
+            }
+            WayOut::NoVouching => {
+                f.write_str(": fewer are left than a read needs, so vouching for them is not enough")?;
+            }
+            WayOut::Replacing { .. } => {
+                f.write_str(
+                    ": empty directories are left as they are, unless a person orders to replace their volumes; \
+                     objects that cannot be read are lost then",
+                )?;
+            }
         }
         Ok(())
     }
@@ -49,15 +78,19 @@ impl fmt::Display for StuckSet {
 pub(crate) fn stuck(deps: &Deps, set: &SetView) -> Option<StuckSet> {
     let mut standing = SetStanding::default();
     let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
+    let mut empty_count = 0;
     for route in &set.routes {
-        let (name, held) = match deps.volumes.get(route.volume) {
-            Some(volume) => (volume.path().display().to_string(), volume.state().standing()),
+        let (name, held, is_open) = match deps.volumes.get(route.volume) {
+            Some(volume) => {
+                let state = volume.state();
+                (volume.path().display().to_string(), state.standing(), state.is_reachable())
+            }
             None => match deps.cluster.remote().volume(route.volume) {
                 Some(remote) => {
                     let report = remote.report;
-                    (format!("{} of {}", report.path, report.node), report.standing)
+                    (format!("{} of {}", report.path, report.node), report.standing, report.is_open)
                 }
-                None => (String::new(), VolumeStanding::Away),
+                None => (String::new(), VolumeStanding::Away, false),
             },
         };
         match held {
@@ -68,17 +101,21 @@ pub(crate) fn stuck(deps: &Deps, set: &SetView) -> Option<StuckSet> {
             }
             VolumeStanding::Lost => {
                 standing.lost += 1;
+                empty_count += usize::from(!is_open);
                 lost.push(name);
             }
             VolumeStanding::Away => standing.away += 1,
         }
     }
-    let may_vouch = match outlook(standing, set.quorums()) {
+    let (left, data_shards) = (set.routes.len() - empty_count, set.geometry.data_shards());
+    let way_out = match outlook(standing, set.quorums()) {
+        // Those that are recovering are filled already.
+        Outlook::Open if left < data_shards => WayOut::Replacing { left, data_shards },
         Outlook::Open => return None,
         // It was vouched for already: they vote in a moment.
         Outlook::NeedsVouching if deps.settings.vouch_after.is_some() => return None,
-        Outlook::NeedsVouching => true,
-        Outlook::NeedsVolumes => false,
+        Outlook::NeedsVouching => WayOut::Vouching,
+        Outlook::NeedsVolumes => WayOut::NoVouching,
     };
-    Some(StuckSet { set: set.id, lost, unconfirmed, may_vouch })
+    Some(StuckSet { set: set.id, lost, unconfirmed, way_out })
 }

@@ -177,6 +177,12 @@ impl Directories {
         self
     }
 
+    /// A geometry with this many parity shards, in one set.
+    fn with_parity(mut self, parity_shards: usize) -> Self {
+        self.geometry = GeometryRequest { set_volumes: Some(self.count), parity_shards: Some(parity_shards) };
+        self
+    }
+
     /// Nodes that have an empty directory wait for its disk.
     fn with_patience_for_disks(mut self, adopt_after: Duration) -> Self {
         self.adopt_after = adopt_after;

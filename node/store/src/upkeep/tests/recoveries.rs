@@ -19,7 +19,7 @@ use crate::upkeep::rows::rows_of;
 use crate::upkeep::rows::tell_committed;
 use crate::upkeep::shards::subject::HealSubject;
 use crate::upkeep::{OpeningStatus, Upkeep};
-use crate::volumes::VolumeState;
+use crate::volumes::{LocalVolume, VolumeState};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_that_is_moved_away_is_offline_and_is_opened_again_when_it_is_back() {
@@ -408,6 +408,103 @@ async fn a_vacant_directory_is_not_adopted_while_too_few_others_vote() {
     assert_eq!(stalled, Err(RecoveryStall::Voters { voters: 1, needed: 2 }));
     assert!(matches!(vacant.state(), VolumeState::Vacant { .. }));
     assert!(std::fs::read_dir(vacant.path()).expect("readable").next().is_none(), "nothing was written");
+    node.close().await;
+}
+
+/// Waits for as long as the follower of the volumes takes for a number of looks.
+async fn looked(node: &Node, times: usize) {
+    let mut ticks = tokio::time::interval(node.workers.deps.settings.recover_every);
+    for _ in 0..times {
+        ticks.tick().await;
+    }
+}
+
+fn is_empty(volume: &LocalVolume) -> bool {
+    std::fs::read_dir(volume.path()).expect("readable").next().is_none()
+}
+
+/// The shapes of sets that a node of its own has: with as many volumes lost as parity shards the others
+/// rebuild them, and with one more nothing is written, also where more vote than a barrier asks for.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_directories_are_filled_by_time_only_from_enough_data() {
+    for (volumes, parity) in [(4, 2), (4, 1), (8, 3), (8, 4)] {
+        let directories = Directories::new(volumes).with_parity(parity).without_syncs().vouching();
+        let node = directories.start().await;
+        node.create_bucket().await;
+        node.put("before", &body(1, 300_000)).await;
+        let lost: Vec<_> = node.volumes.all()[..=parity].iter().map(Arc::clone).collect();
+        for volume in &lost {
+            std::fs::rename(volume.path(), volume.path().with_extension("away")).expect("moved away");
+            std::fs::create_dir(volume.path()).expect("an empty mount point");
+        }
+        for volume in &lost {
+            node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+        }
+        let upkeep = follow(&node.workers);
+        let left = volumes - parity - 1;
+        let words = format!("{left} other volumes of its set hold their data, where {} are", left + 1);
+        let waits =
+            |state: &VolumeState| matches!(state, VolumeState::Vacant { reason } if reason.contains(&words));
+        for volume in &lost {
+            node.wait_for(volume.id(), waits).await;
+        }
+        looked(&node, 5).await;
+        assert!(lost.iter().all(|volume| is_empty(volume)), "{volumes} volumes, parity {parity}");
+        let stuck: Vec<String> = upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+        assert!(stuck.len() == 1 && stuck[0].contains("Bring a lost volume back as it was"), "{stuck:?}");
+
+        // One comes back as it was, and the wait ends by itself.
+        let back = &lost[0];
+        std::fs::remove_dir(back.path()).expect("nothing was made in it");
+        std::fs::rename(back.path().with_extension("away"), back.path()).expect("moved back");
+        for volume in &lost {
+            node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+        }
+        let life = |volume: &LocalVolume| volume.serving().expect("online").reader.answerer().incarnation.0;
+        assert_eq!(life(back), 1, "it has what it had");
+        assert!(lost[1..].iter().all(|volume| life(volume) >= 2), "rebuilt");
+        upkeep.stop().await;
+        assert_eq!(upkeep.stuck_sets(), []);
+        assert_eq!(node.get("before").await, Some(body(1, 300_000)));
+        node.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_order_fills_an_empty_directory_that_too_few_others_can_fill() {
+    let directories = Directories::new(8).with_parity(3).without_syncs();
+    let node = directories.start().await;
+    let lost: Vec<_> = node.volumes.all()[..4].iter().map(Arc::clone).collect();
+    for volume in &lost {
+        std::fs::remove_dir_all(volume.path()).expect("wiped");
+        std::fs::create_dir(volume.path()).expect("an empty directory");
+        node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+    }
+    let upkeep = follow(&node.workers);
+    upkeep.adopt_now(lost[0].id(), lost[0].opened_count());
+    node.wait_for(lost[0].id(), |state| *state == VolumeState::Online).await;
+    upkeep.stop().await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_wait_for_a_disk_begins_again_with_enough_others() {
+    let directories = Directories::new(4).with_patience_for_disks(Duration::from_hours(1));
+    let node = directories.start().await;
+    let lost: Vec<_> = node.volumes.all()[..3].iter().map(Arc::clone).collect();
+    for volume in &lost {
+        std::fs::rename(volume.path(), volume.path().with_extension("away")).expect("moved away");
+        std::fs::create_dir(volume.path()).expect("an empty mount point");
+        node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+    }
+    let upkeep = follow(&node.workers);
+    let says = |words: &'static str| move |state: &VolumeState| matches!(state, VolumeState::Vacant { reason } if reason.contains(words));
+    node.wait_for(lost[1].id(), says("1 other volumes of its set hold their data")).await;
+    std::fs::remove_dir(lost[0].path()).expect("nothing was made in it");
+    std::fs::rename(lost[0].path().with_extension("away"), lost[0].path()).expect("moved back");
+    node.wait_for(lost[1].id(), says("it is rebuilt there 1h after")).await;
+    assert!(is_empty(&lost[1]) && is_empty(&lost[2]));
+    upkeep.stop().await;
     node.close().await;
 }
 
