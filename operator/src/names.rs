@@ -145,9 +145,15 @@ impl Names {
         format!("{}-s3-ca", self.cluster)
     }
 
-    /// Returns the Secret with the certificate of S3 that the operator or cert-manager issues.
+    /// Returns the Secret with the certificate of S3 that the operator issues.
     pub fn s3_certificate(&self) -> String {
         format!("{}-s3-tls", self.cluster)
+    }
+
+    /// Returns the Secret with the certificate of S3 that cert-manager issues. It is another one than the
+    /// operator's, since a Certificate may outlive the mode that asked for it, and is renewed all the same.
+    pub fn s3_issued_certificate(&self) -> String {
+        format!("{}-s3-issued", self.cluster)
     }
 
     /// Returns the Certificate that asks cert-manager for it.

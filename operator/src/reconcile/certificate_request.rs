@@ -54,7 +54,7 @@ pub(super) async fn observe(
 pub(super) fn secret_of_others(cluster: &StorageCluster, names: &Names) -> Option<String> {
     match (cluster.spec.tls.mode, &cluster.spec.tls.secret_ref) {
         (TlsMode::Secret, Some(given)) => Some(given.name.clone()),
-        (TlsMode::CertManager, _) => Some(names.s3_certificate()),
+        (TlsMode::CertManager, _) => Some(names.s3_issued_certificate()),
         _ => None,
     }
 }

@@ -19,7 +19,7 @@ use super::certificate_request;
 use super::children::{certificate_resource, child_names, title};
 use super::error::ReconcileError;
 use super::recovery::Recovery;
-use crate::api::{Pool, StorageCluster};
+use crate::api::{Pool, StorageCluster, TlsMode};
 use crate::limits;
 use crate::names::{CLUSTER_LABEL, MANAGED_BY, MANAGED_BY_LABEL, Names, REVISION_LABEL};
 
@@ -163,7 +163,10 @@ pub(super) async fn observe(
         master_key: typed(own(&names.master_key()))?,
         certificates: typed(own(&names.certificates(&pool.name)))?,
         s3_authority: typed(own(&names.s3_authority()))?,
-        s3_certificate: typed(s3_secret.as_deref().or(own(&names.s3_certificate())))?,
+        s3_certificate: match cluster.spec.tls.mode {
+            TlsMode::Operator => typed(own(&names.s3_certificate()))?,
+            _ => typed(s3_secret.as_deref())?,
+        },
         has_cert_manager: request.has_cert_manager,
         certificate_words: request.words,
         stateful_set: typed(child(format!("StatefulSet {}", names.pool(&pool.name))))?,

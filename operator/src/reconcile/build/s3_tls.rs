@@ -45,7 +45,7 @@ fn request(parts: &ChildParts<'_>, requested: &BTreeSet<String>) -> Child {
     let names = parts.valid.names();
     let (dns_names, addresses) = apart(requested);
     let mut spec = json!({
-        "secretName": names.s3_certificate(),
+        "secretName": names.s3_issued_certificate(),
         // By these the operator sees a change of the Secret.
         "secretTemplate": {"labels": names.labels()},
         "issuerRef": parts.valid.cluster().spec.tls.issuer_ref,

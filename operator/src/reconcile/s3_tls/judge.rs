@@ -35,7 +35,8 @@ pub(in crate::reconcile) fn look(
     let secret = match (tls.mode, &tls.secret_ref) {
         (TlsMode::None, _) | (TlsMode::Secret, None) => return None,
         (TlsMode::Secret, Some(given)) => given.name.clone(),
-        (TlsMode::Operator | TlsMode::CertManager, _) => names.s3_certificate(),
+        (TlsMode::Operator, _) => names.s3_certificate(),
+        (TlsMode::CertManager, _) => names.s3_issued_certificate(),
     };
     let mut look = S3Look { secret, is_usable: false, trusted: None, ends_s: None, fault: None };
     let Some(found) = &observed.s3_certificate else {

@@ -5,7 +5,7 @@
 //!   mode         certificate                           CAs that clients trust
 //!   Operator     issued under the CA of <name>-s3-ca   that CA, and the one before while it is in use
 //!   Secret       a Secret that the user names          its ca.crt
-//!   CertManager  <name>-s3-tls, by a Certificate       its ca.crt
+//!   CertManager  <name>-s3-issued, by a Certificate    its ca.crt
 //! ```
 //!
 //! Pods go over to TLS once there is a certificate that a node takes, and stay with it: a Secret that is lost
@@ -61,13 +61,19 @@ pub(super) fn material(
     })
 }
 
-/// Whether clients reach S3 by TLS, as the objects were when they were observed.
+/// Whether clients reach S3 by TLS, as the objects were when they were observed: what most of the pods serve.
+/// Pods go over one by one, so that clients are sent to TLS when more of them find it there than do not, and
+/// a rollout that stands still, or is put back, sends no client to what is not served.
 pub(super) fn is_served(
     cluster: &StorageCluster,
     names: &Names,
     observed: &ObservedCluster,
     now_s: i64,
 ) -> bool {
+    let specs: Vec<&PodSpec> = observed.pods.iter().filter_map(|pod| pod.spec.as_ref()).collect();
+    if !specs.is_empty() {
+        return specs.iter().filter(|spec| secret_of(spec).is_some()).count() * 2 > specs.len();
+    }
     let look = look(cluster, names, observed, now_s);
     cluster.spec.tls.mode == TlsMode::Operator
         || look.is_some_and(|look| serving(&look, observed) != S3Serving::Clear)
@@ -87,13 +93,14 @@ fn serving(look: &S3Look, observed: &ObservedCluster) -> S3Serving {
 /// The Secret that pods take the certificate from, by their template or else by themselves.
 fn mounted(observed: &ObservedCluster) -> Option<String> {
     let set = observed.stateful_set.as_ref().and_then(|set| set.spec.as_ref()?.template.spec.as_ref());
-    let mut pods = observed.pods.iter().filter_map(|pod| pod.spec.as_ref());
-    let of_pod = |spec: &PodSpec| {
-        let volume = spec.volumes.iter().flatten().find(|volume| volume.name == VOLUME)?;
-        volume.secret.as_ref()?.secret_name.clone()
-    };
     match set {
-        Some(template) => of_pod(template),
-        None => pods.find_map(of_pod),
+        Some(template) => secret_of(template),
+        None => observed.pods.iter().filter_map(|pod| pod.spec.as_ref()).find_map(secret_of),
     }
+}
+
+/// The Secret that a pod takes the certificate from.
+fn secret_of(spec: &PodSpec) -> Option<String> {
+    let volume = spec.volumes.iter().flatten().find(|volume| volume.name == VOLUME)?;
+    volume.secret.as_ref()?.secret_name.clone()
 }

@@ -9,6 +9,7 @@ use super::*;
 
 const S3_CA: &str = "/api/v1/namespaces/storage/secrets/demo-s3-ca";
 const S3_TLS: &str = "/api/v1/namespaces/storage/secrets/demo-s3-tls";
+const S3_ISSUED: &str = "/api/v1/namespaces/storage/secrets/demo-s3-issued";
 const S3_CA_MAP: &str = "/api/v1/namespaces/storage/configmaps/demo-s3-ca";
 const MINE: &str = "/api/v1/namespaces/storage/secrets/mine";
 const CERTIFICATE: &str = "/apis/cert-manager.io/v1/namespaces/storage/certificates/demo-s3";
@@ -24,6 +25,15 @@ fn mounted(server: &ApiServer) -> Option<String> {
     let volumes = set["spec"]["template"]["spec"]["volumes"].as_array().expect("volumes").clone();
     let volume = volumes.into_iter().find(|volume| volume["name"] == "s3-tls")?;
     Some(volume["secret"]["secretName"].as_str().expect("a name").to_owned())
+}
+
+/// The pod as it runs: with the certificate of a Secret, or in clear text.
+fn the_pod_runs_with(server: &ApiServer, secret: Option<&str>) {
+    let path = "/api/v1/namespaces/storage/pods/demo-pool-0-0";
+    let mut pod = server.get(path).expect("came up");
+    let volume = secret.map(|name| json!({"name": "s3-tls", "secret": {"secretName": name}}));
+    pod["spec"] = json!({"containers": [], "volumes": volume.into_iter().collect::<Vec<_>>()});
+    server.put(path, pod);
 }
 
 /// A Secret as a person makes it, for the Service's name.
@@ -99,6 +109,7 @@ async fn pods_in_clear_stay_so_until_the_named_secret_is_whole_and_over_tls_when
     let server = a_cluster();
     step(&server).await.expect("reconciled");
     pods_come_up(&server);
+    the_pod_runs_with(&server, None);
     step(&server).await.expect("reconciled");
     let (in_clear, at) = (server.get(STATEFUL_SET), config(&server));
     with_tls(&server, &json!({"mode": "Secret", "secretRef": {"name": "mine"}}));
@@ -121,9 +132,13 @@ async fn pods_in_clear_stay_so_until_the_named_secret_is_whole_and_over_tls_when
     server.put(MINE, mine.clone());
     let status = step(&server).await.expect("reconciled");
     says(&status, ConditionType::CertificatesReady, "True", "Issued");
-    assert_eq!(status.endpoint.as_deref(), Some("https://demo-s3.storage.svc:9000"));
     assert_eq!(mounted(&server).as_deref(), Some("mine"));
     assert_ne!(config(&server), at);
+    // Clients are sent to TLS when the pod serves it.
+    assert_eq!(status.endpoint.as_deref(), Some("http://demo-s3.storage.svc:9000"));
+    the_pod_runs_with(&server, Some("mine"));
+    let status = step(&server).await.expect("reconciled");
+    assert_eq!(status.endpoint.as_deref(), Some("https://demo-s3.storage.svc:9000"));
     let given = server.get(S3_CA_MAP).expect("made")["data"]["ca.crt"].as_str().expect("text").to_owned();
     assert_eq!(mine["data"]["ca.crt"], STANDARD.encode(given));
     assert_eq!(server.get(MINE), Some(mine), "the Secret is its maker's");
@@ -166,21 +181,49 @@ async fn cert_manager_is_asked_where_it_is_and_pods_wait_for_its_secret() {
     step(&server).await.expect("reconciled");
     let asked = server.get(CERTIFICATE).expect("asked for");
     let issuer = json!({"name": "internal", "kind": "Issuer", "group": "cert-manager.io"});
-    assert_eq!((&asked["spec"]["issuerRef"], &asked["spec"]["secretName"]), (&issuer, &json!("demo-s3-tls")));
+    assert_eq!(
+        (&asked["spec"]["issuerRef"], &asked["spec"]["secretName"]),
+        (&issuer, &json!("demo-s3-issued"))
+    );
     assert_eq!(asked["metadata"]["ownerReferences"][0]["uid"], "u");
     assert_eq!(mounted(&server), None, "there is no certificate yet");
 
     // As cert-manager writes it.
     let mut secret = a_certificate();
-    secret["metadata"] = json!({"name": "demo-s3-tls", "namespace": "storage", "uid": "s"});
-    server.put(S3_TLS, secret.clone());
+    secret["metadata"] = json!({"name": "demo-s3-issued", "namespace": "storage", "uid": "s"});
+    server.put(S3_ISSUED, secret.clone());
     let operator = context(&server);
     let status = reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     says(&status, ConditionType::CertificatesReady, "True", "Issued");
-    assert_eq!(mounted(&server).as_deref(), Some("demo-s3-tls"));
+    assert_eq!(mounted(&server).as_deref(), Some("demo-s3-issued"));
     reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     server.take_changes();
     reconcile(&operator, &cluster(&server)).await.expect("reconciled");
     assert_eq!(server.take_changes(), vec![], "nothing changes at rest");
-    assert_eq!(server.get(S3_TLS), Some(secret), "the Secret is its maker's");
+    assert_eq!(server.get(S3_ISSUED), Some(secret.clone()), "the Secret is its maker's");
+
+    // The Certificate is left behind, and its Secret stays cert-manager's.
+    with_tls(&server, &json!({"mode": "Operator"}));
+    reconcile(&operator, &cluster(&server)).await.expect("reconciled");
+    assert_eq!(mounted(&server).as_deref(), Some("demo-s3-tls"));
+    assert_eq!(server.get(S3_ISSUED), Some(secret));
+}
+
+/// What the operator issued before is not taken for what a person names.
+#[tokio::test]
+async fn the_certificate_of_another_mode_stands_in_for_none() {
+    let server = a_cluster();
+    with_tls(&server, &json!({"mode": "Operator"}));
+    step(&server).await.expect("reconciled");
+    pods_come_up(&server);
+    the_pod_runs_with(&server, Some("demo-s3-tls"));
+    for tls in [
+        json!({"mode": "Secret", "secretRef": {"name": "mine"}}),
+        json!({"mode": "CertManager", "issuerRef": {"name": "internal"}}),
+    ] {
+        with_tls(&server, &tls);
+        let status = step(&server).await.expect("reconciled");
+        says(&status, ConditionType::CertificatesReady, "False", "SecretMissing");
+        assert_eq!(mounted(&server).as_deref(), Some("demo-s3-tls"));
+    }
 }
