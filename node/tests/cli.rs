@@ -192,6 +192,27 @@ fn serve_takes_its_credentials_from_variables_and_listens() {
     assert_eq!(running.stop(), Some(0));
 }
 
+/// As pods listen, whichever addresses their cluster gives them.
+#[test]
+fn serve_on_every_address_is_reached_by_both_families() {
+    let dir = temporary();
+    let mut serve = node();
+    serve.args(["serve", "--listen", "[::]:0", "--admin-listen", "[::]:0", "--durability", "none"]);
+    serve.arg("--volumes").arg(dir.path());
+    serve.env("SHERD_ACCESS_KEY_ID", "root").env("SHERD_SECRET_ACCESS_KEY", "long-enough");
+    let running = Running::start(&mut serve);
+    let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+    for ip in ["127.0.0.1", "[::1]"].into_iter().filter(|ip| has_ipv6 || *ip == "127.0.0.1") {
+        let at = |address: &str| format!("{ip}:{}", address.rsplit_once(':').expect("a port").1);
+        assert!(get(&at(&running.admin), "/health/live").starts_with("HTTP/1.1 200 OK\r\n"), "{ip}");
+        let mut probe = node();
+        probe.env("AWS_ACCESS_KEY_ID", "root").env("AWS_SECRET_ACCESS_KEY", "long-enough");
+        let probed = output(probe.args(["probe", "--endpoint"]).arg(format!("http://{}", at(&running.s3))));
+        assert_eq!(probed, (Some(0), String::new(), String::new()), "{ip}");
+    }
+    assert_eq!(running.stop(), Some(0));
+}
+
 #[test]
 fn volumes_are_inspected_by_paths_from_the_working_directory_while_it_is_there() {
     let dir = temporary();

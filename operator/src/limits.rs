@@ -95,6 +95,8 @@ pub const ORDER_CHARACTERS_MAX: usize = 288;
 pub const VOLUME_ORDERS_MAX: usize = 64;
 /// Pods, or claims, of one list: 64 nodes of 32 volumes, and some left over.
 pub const LIST_MAX: u32 = 4096;
+/// Connections of the metrics and health listener that wait in the kernel to be accepted.
+pub const LISTENER_BACKLOG: u32 = 128;
 /// Connections of the metrics and health listener.
 pub const LISTENER_CONNECTIONS_MAX: usize = 64;
 /// How long a connection of that listener may take to send a request.

@@ -2,6 +2,8 @@
 //! no secrets. Connections are bounded; one that sends no request is closed.
 
 use std::convert::Infallible;
+use std::io;
+use std::net::{Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -10,7 +12,8 @@ use http_body_util::Full;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::net::TcpListener;
+use socket2::SockRef;
+use tokio::net::{TcpListener, TcpSocket};
 use tokio::sync::Semaphore;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -18,6 +21,34 @@ use tokio_util::task::TaskTracker;
 
 use crate::limits;
 use crate::metrics::Metrics;
+
+/// Listens on an address: on IPv4, too, where it is `[::]`, and on IPv4 alone where the machine has no IPv6.
+///
+/// # Errors
+/// The system's.
+pub fn listen(address: SocketAddr) -> io::Result<TcpListener> {
+    if address.is_ipv4() {
+        return bind(TcpSocket::new_v4()?, address);
+    }
+    match TcpSocket::new_v6() {
+        Ok(socket) => {
+            // Not as `net.ipv6.bindv6only` of the machine says.
+            SockRef::from(&socket).set_only_v6(!address.ip().is_unspecified())?;
+            bind(socket, address)
+        }
+        Err(error) if address.ip().is_unspecified() => {
+            tracing::info!(%address, %error, "this machine has no IPv6: listens on IPv4 alone");
+            bind(TcpSocket::new_v4()?, SocketAddr::from((Ipv4Addr::UNSPECIFIED, address.port())))
+        }
+        Err(error) => Err(error),
+    }
+}
+
+fn bind(socket: TcpSocket, address: SocketAddr) -> io::Result<TcpListener> {
+    socket.set_reuseaddr(true)?;
+    socket.bind(address)?;
+    socket.listen(limits::LISTENER_BACKLOG)
+}
 
 /// Serves until it is stopped.
 pub async fn serve(
@@ -104,6 +135,16 @@ fn plain(status: StatusCode, body: impl Into<Bytes>) -> Response<Full<Bytes>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn metrics_are_served_to_both_families() {
+        let listener = listen("[::]:0".parse().expect("an address")).expect("a free port");
+        let port = listener.local_addr().expect("bound").port();
+        let has_ipv6 = std::net::TcpListener::bind("[::1]:0").is_ok();
+        for ip in ["127.0.0.1", "::1"].into_iter().filter(|ip| has_ipv6 || *ip != "::1") {
+            tokio::net::TcpStream::connect((ip, port)).await.expect(ip);
+        }
+    }
 
     fn status(method: Method, path: &str, is_ready: bool) -> StatusCode {
         let metrics = Metrics::new().expect("declared once");

@@ -21,7 +21,6 @@ use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, EvictionRefusals, TlsNodes};
 use sherd_operator::{controller, limits, listener};
-use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
@@ -57,8 +56,8 @@ struct RunArguments {
     /// The name of this process among operators.
     #[arg(long, env = "POD_NAME")]
     identity: String,
-    /// Where metrics and health are served.
-    #[arg(long, env = "LISTEN", default_value = "0.0.0.0:8080")]
+    /// Where metrics and health are served; `[::]` serves IPv4, too.
+    #[arg(long, env = "LISTEN", default_value = "[::]:8080")]
     listen: SocketAddr,
     /// The repository of nodes' images where a cluster names none.
     #[arg(long, env = "NODE_IMAGE_REPOSITORY", default_value = "sherd-node")]
@@ -128,7 +127,7 @@ fn start_log() {
 async fn run(arguments: RunArguments) -> Result<(), StartError> {
     let stop = stop_on_signal().map_err(StartError::Signals)?;
     let metrics = Metrics::new()?;
-    let listener = TcpListener::bind(arguments.listen).await;
+    let listener = listener::listen(arguments.listen);
     let listener = listener.map_err(|error| StartError::Listen(arguments.listen, error))?;
     let (ready, is_ready) = watch::channel(false);
     let served = TaskTracker::new();

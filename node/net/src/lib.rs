@@ -6,6 +6,7 @@
 //! grpc       the volumes of other nodes: connections, calls, bytes
 //! wire       how a connection between two nodes is kept, the same on both ends
 //! tls        certificates by name: handshakes with peers and clients, reloads
+//! listen     listening sockets, of IPv4 and IPv6
 //! ```
 //!
 //! A room uses those below it, never one above. Only tests in a file of their own build on those above.
@@ -16,6 +17,7 @@ pub mod grpc;
 pub mod links;
 pub mod rpc;
 pub mod tls;
+pub mod listen;
 mod wire;
 
 pub use wire::ConnectionAge;

@@ -59,6 +59,7 @@ use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
 use crate::audit::{AnswerCount, AuditLog};
 use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
+use sherd_net::listen::listen;
 use sherd_net::tls::{self, ServedCertificate};
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
 use sherd_store::observe::metrics::Traffic;
@@ -87,13 +88,13 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// Binds `address`; port 0 takes a free one.
+    /// Binds `address`; port 0 takes a free one, and `[::]` takes connections of IPv4, too.
     ///
     /// # Errors
     /// [`ListenError`] with the address and the system's reason.
-    pub async fn bind(name: &'static str, address: SocketAddr) -> Result<Self, ListenError> {
+    pub fn bind(name: &'static str, address: SocketAddr) -> Result<Self, ListenError> {
         let error = |source| ListenError { listener: name, address, source };
-        let tcp = TcpListener::bind(address).await.map_err(error)?;
+        let tcp = listen(address).map_err(error)?;
         let address = tcp.local_addr().map_err(error)?;
         Ok(Self { tcp, name, address, certificate: None, proxies: TrustedProxies::default(), audit: None })
     }

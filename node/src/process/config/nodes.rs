@@ -298,12 +298,13 @@ fn is_address(text: &str) -> bool {
         && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// Returns all addresses of the machine, with the port that peers dial.
+/// Returns all addresses of the machine, with the port that peers dial: a name may stand for addresses of both
+/// families.
 fn default_listen(address: &str) -> SocketAddr {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();
     let ip = match address.parse::<SocketAddr>() {
-        Ok(SocketAddr::V6(_)) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
-        _ => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        Ok(SocketAddr::V4(_)) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        _ => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     };
     SocketAddr::new(ip, port)
 }
@@ -364,7 +365,8 @@ mod tests {
 
     #[test]
     fn a_node_listens_on_the_port_that_its_peers_dial() {
-        assert_eq!(default_listen("s-0.s.svc:9100").to_string(), "0.0.0.0:9100");
+        assert_eq!(default_listen("s-0.s.svc:9100").to_string(), "[::]:9100");
+        assert_eq!(default_listen("10.0.0.7:9100").to_string(), "0.0.0.0:9100");
         assert_eq!(default_listen("[::1]:9101").to_string(), "[::]:9101");
     }
 }

@@ -296,7 +296,7 @@ fn one_node_needs_no_certificates() {
     let text = "[cluster]\nid = \"6a0812f15d1e119c43c3e498e22f294a\"\nnodes = \"only@localhost:9100\"\n";
     let cluster = Machine::new().resolve(text).expect("valid").cluster.expect("it is written");
     assert_eq!((cluster.node, cluster.files), (0, None));
-    assert_eq!(cluster.node_listen.to_string(), "0.0.0.0:9100");
+    assert_eq!(cluster.node_listen.to_string(), "[::]:9100");
 }
 
 #[test]

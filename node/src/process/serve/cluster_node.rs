@@ -9,7 +9,6 @@ use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -30,6 +29,7 @@ use crate::process::serve::store::Store;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
 use sherd_net::links::{PeerLinks, PeerLinksConfig};
+use sherd_net::listen::listen;
 use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, RequestDesk, RequestSlot, RpcNode};
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use sherd_store::cluster::asker::{Asker, Gateways};
@@ -112,10 +112,9 @@ impl ClusterNode {
         let (local, entropy) = (formation_config(config, cluster, disk), Arc::clone(&rng));
         let looked = tokio::task::spawn_blocking(move || FormationAnswers::start(local, entropy)).await;
         let answers = looked.expect("looking at directories does not panic")?;
-        let listen = cluster.node_listen;
-        let refused = |source| ClusterError::Listen { address: listen, source };
-        let listener = TcpListener::bind(listen).await.map_err(refused)?;
-        let address = listener.local_addr().unwrap_or(listen);
+        let address = cluster.node_listen;
+        let listener = listen(address).map_err(|source| ClusterError::Listen { address, source })?;
+        let address = listener.local_addr().unwrap_or(address);
 
         let (tasks, stop, remote) = (TaskTracker::new(), CancellationToken::new(), RemoteVolumes::default());
         let identity = identity(config, cluster, rng.as_ref());

@@ -148,12 +148,12 @@ async fn node(
     live.on_change(move |hot| shown.set_release_grace(hot.upkeep.release_grace));
     let (told, admin_life) = (Life::new(), Life::new());
     let certificate = config.tls.clone().map(ServedCertificate::load).transpose()?;
-    let s3 = Listener::bind("S3", config.listen).await?.with_trusted_proxies(config.trusted_proxies.clone());
-    let admin = Listener::bind("admin", config.admin_listen).await?;
+    let s3 = Listener::bind("S3", config.listen)?.with_trusted_proxies(config.trusted_proxies.clone());
+    let admin = Listener::bind("admin", config.admin_listen)?;
     let iam = match config.iam_listen {
         None => None,
         Some(address) => {
-            Some(Listener::bind("IAM", address).await?.with_trusted_proxies(config.trusted_proxies.clone()))
+            Some(Listener::bind("IAM", address)?.with_trusted_proxies(config.trusted_proxies.clone()))
         }
     };
     let addresses = Addresses {

@@ -99,7 +99,7 @@ impl HeldService {
 
 #[tokio::test]
 async fn idle_connections_from_one_address_keep_no_request_out() {
-    let served = Served::start(PATIENT, |_| async { text("done") }).await;
+    let served = Served::start(PATIENT, |_| async { text("done") });
     let flood = served.flood(Ipv4Addr::LOCALHOST).await;
     is_answered(&mut served.connect().await, GET).await;
     assert!(served.traffic.connections.get() <= 16, "no more than there are places");
@@ -112,7 +112,7 @@ async fn idle_connections_from_one_address_keep_no_request_out() {
 /// It opens a connection for each that gives way.
 #[tokio::test]
 async fn a_flood_that_refreshes_itself_does_not_keep_another_address_out() {
-    let served = Served::start(PATIENT, |_| async { text("done") }).await;
+    let served = Served::start(PATIENT, |_| async { text("done") });
     let mut flood = served.flood(FLOOD).await;
     let mut healthy = served.connect().await;
     let (first, second) = GET.split_at(9);
@@ -129,7 +129,7 @@ async fn a_flood_that_refreshes_itself_does_not_keep_another_address_out() {
 /// Each of them asked once, was answered, and stays.
 #[tokio::test]
 async fn connections_that_were_answered_and_stay_keep_no_request_out() {
-    let served = Served::start(PATIENT, |_| async { text("done") }).await;
+    let served = Served::start(PATIENT, |_| async { text("done") });
     let mut stay = Vec::new();
     for _ in 0..FLOOD_MAX {
         let mut stream = served.connect().await;
@@ -144,7 +144,7 @@ async fn connections_that_were_answered_and_stay_keep_no_request_out() {
 async fn a_request_under_way_is_never_cut_by_a_flood() {
     let (service, mut begins) = HeldService::new();
     let held = service.clone();
-    let served = Served::start(PATIENT, move |request| held.clone().answer(request)).await;
+    let served = Served::start(PATIENT, move |request| held.clone().answer(request));
     let mut busy = Vec::new();
     // Of the flood's own address, and all but one of the places.
     for number in 0..15 {
@@ -167,7 +167,7 @@ async fn a_request_under_way_is_never_cut_by_a_flood() {
 #[tokio::test]
 async fn a_head_that_is_dribbled_is_closed_and_an_idle_connection_is_not() {
     let hasty = ListenerLimits { head_timeout: Duration::from_millis(50), ..PATIENT };
-    let served = Served::start(hasty, |_| async { text("done") }).await;
+    let served = Served::start(hasty, |_| async { text("done") });
     let mut idle = served.connect().await;
     is_answered(&mut idle, GET).await;
     for has_asked_before in [false, true] {
@@ -203,7 +203,7 @@ async fn a_head_that_is_dribbled_is_closed_and_an_idle_connection_is_not() {
 #[tokio::test]
 async fn an_answer_that_is_read_byte_by_byte_has_an_end_where_answers_are_short() {
     let hasty = ListenerLimits { answer_timeout: Some(Duration::from_millis(50)), ..PATIENT };
-    let served = Served::start(hasty, |_| async { Response::new(Full::from(vec![7; 64 << 20])) }).await;
+    let served = Served::start(hasty, |_| async { Response::new(Full::from(vec![7; 64 << 20])) });
     let mut stream = served.connect().await;
     stream.write_all(GET.as_bytes()).await.expect("the server reads");
     let mut ticks = tokio::time::interval(Duration::from_millis(5));
@@ -226,7 +226,7 @@ async fn reads_whose_clients_went_away_are_given_up() {
     let (service, mut begins) = HeldService::new();
     let held = service.clone();
     let many = ListenerLimits { connections_max: 400, roomy_max: 400, ..PATIENT };
-    let served = Served::start(many, move |request| held.clone().answer(request)).await;
+    let served = Served::start(many, move |request| held.clone().answer(request));
     for way in ["closed", "reset", "half closed"] {
         let mut clients = Vec::new();
         for number in 0..100 {
@@ -261,7 +261,7 @@ async fn reads_whose_clients_went_away_are_given_up() {
 async fn what_is_no_read_or_has_others_behind_it_is_answered_to_a_client_that_ended_its_side() {
     let (service, mut begins) = HeldService::new();
     let held = service.clone();
-    let served = Served::start(PATIENT, move |request| held.clone().answer(request)).await;
+    let served = Served::start(PATIENT, move |request| held.clone().answer(request));
     let put = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx";
     let delete = "DELETE / HTTP/1.1\r\nHost: x\r\n\r\n";
     let get_with_body = "GET / HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\nx";
@@ -290,7 +290,7 @@ async fn what_is_no_read_or_has_others_behind_it_is_answered_to_a_client_that_en
 async fn a_request_that_comes_while_another_is_worked_on_is_answered_behind_it() {
     let (service, mut begins) = HeldService::new();
     let held = service.clone();
-    let served = Served::start(PATIENT, move |request| held.clone().answer(request)).await;
+    let served = Served::start(PATIENT, move |request| held.clone().answer(request));
     let mut stream = served.connect().await;
     stream.write_all(GET.as_bytes()).await.expect("the server reads");
     soon(begins.recv()).await.expect("it is begun");

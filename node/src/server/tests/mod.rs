@@ -36,13 +36,13 @@ struct Served {
 }
 
 impl Served {
-    async fn start<S, F>(allowed: ListenerLimits, service: S) -> Self
+    fn start<S, F>(allowed: ListenerLimits, service: S) -> Self
     where
         S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Response<Full<Bytes>>> + Send + 'static,
     {
         let listener =
-            Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
+            Listener::bind("test", "127.0.0.1:0".parse().expect("an address")).expect("a free port");
         let (address, life) = (listener.address(), Life::new());
         let traffic = Metrics::new(Durability::Fsync).s3.traffic;
         let task = tokio::spawn(serve(
@@ -98,9 +98,8 @@ const GET: &str = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
 
 #[tokio::test]
 async fn a_taken_address_is_named_in_the_error() {
-    let taken =
-        Listener::bind("first", "127.0.0.1:0".parse().expect("an address")).await.expect("a free port");
-    let error = Listener::bind("S3", taken.address()).await.expect_err("taken");
+    let taken = Listener::bind("first", "127.0.0.1:0".parse().expect("an address")).expect("a free port");
+    let error = Listener::bind("S3", taken.address()).expect_err("taken");
     assert!(
         error.to_string().starts_with(&format!("S3 listener cannot bind {}: ", taken.address())),
         "{error}"
@@ -111,8 +110,7 @@ async fn a_taken_address_is_named_in_the_error() {
 async fn a_request_is_answered_and_names_the_address_of_its_client() {
     let served = Served::start(PATIENT, |request| async move {
         Response::new(Full::from(format!("client {}", Source::of(request.extensions()).address)))
-    })
-    .await;
+    });
     let mut stream = served.connect().await;
     let answer = last_answer(&mut stream, GET_CLOSE).await;
     assert!(answer.starts_with("HTTP/1.1 200 OK\r\n") && answer.ends_with("client 127.0.0.1"), "{answer}");
@@ -133,8 +131,7 @@ async fn beyond_the_limit_connections_wait_for_one_that_has_a_request() {
             wait.notified().await;
             text("done")
         }
-    })
-    .await;
+    });
     let mut first = served.connect().await;
     first.write_all(GET_CLOSE.as_bytes()).await.expect("accepted");
     entered_once.notified().await;
@@ -157,8 +154,7 @@ async fn among_many_connections_one_that_read_a_long_body_is_closed_after_its_an
     let served = Served::start(crowded, |request: Request<RequestBody>| async move {
         request.into_body().collect().await.expect("the body comes");
         text("")
-    })
-    .await;
+    });
     let put = async |stream: &mut TcpStream, bytes: usize| {
         let head = format!("PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: {bytes}\r\n\r\n");
         stream.write_all(head.as_bytes()).await.expect("the server reads");
@@ -183,8 +179,7 @@ async fn a_client_that_is_told_to_close_in_a_crowd_has_its_answer_although_it_se
     let served = Served::start(crowded, |request: Request<RequestBody>| async move {
         request.into_body().collect().await.expect("the body comes");
         text("had it")
-    })
-    .await;
+    });
     let mut stream = served.connect().await;
     let put = format!("PUT / HTTP/1.1\r\nhost: a\r\ncontent-length: {}\r\n\r\n", 1 << 20);
     stream.write_all(put.as_bytes()).await.expect("the server reads");
@@ -215,7 +210,7 @@ async fn between_bodies_little_is_read_at_a_time() {
             }
         }
     };
-    let served = Served::start(PATIENT, service).await;
+    let served = Served::start(PATIENT, service);
     let (mut answers, mut requests) = served.connect().await.into_split();
     let heads = "GET / HTTP/1.1\r\nhost: a\r\n\r\n".repeat(10_000);
     let sender = tokio::spawn(async move { requests.write_all(heads.as_bytes()).await.map(|()| requests) });
@@ -244,8 +239,7 @@ async fn stopping_lets_a_request_under_way_end_and_closes_idle_connections() {
             wait.notified().await;
             text("finished")
         }
-    })
-    .await;
+    });
     let (mut busy, mut idle) = (served.connect().await, served.connect().await);
     busy.write_all(GET.as_bytes()).await.expect("accepted");
     entered_once.notified().await;
@@ -268,8 +262,7 @@ async fn a_request_that_does_not_end_is_cut_and_counted() {
     let served = Served::start(PATIENT, move |_| {
         enter.notify_one();
         std::future::pending()
-    })
-    .await;
+    });
     let mut stream = served.connect().await;
     stream.write_all(GET.as_bytes()).await.expect("accepted");
     entered_once.notified().await;
@@ -281,7 +274,7 @@ async fn a_request_that_does_not_end_is_cut_and_counted() {
 #[tokio::test]
 async fn a_connection_that_sends_no_request_is_closed() {
     let hasty = ListenerLimits { idle_timeout: Duration::from_millis(20), ..PATIENT };
-    let served = Served::start(hasty, |_| async { text("never") }).await;
+    let served = Served::start(hasty, |_| async { text("never") });
     let mut stream = served.connect().await;
     stream.write_all(b"GET / HTTP/1.1\r\nHost:").await.expect("accepted");
     let mut answer = Vec::new();
@@ -292,7 +285,7 @@ async fn a_connection_that_sends_no_request_is_closed() {
 
 #[tokio::test]
 async fn a_head_over_the_limit_is_refused_and_not_collected() {
-    let served = Served::start(PATIENT, |_| async { text("never") }).await;
+    let served = Served::start(PATIENT, |_| async { text("never") });
     let mut stream = served.connect().await;
     let request = format!(
         "GET / HTTP/1.1\r\nHost: x\r\nX-Long: {}\r\nConnection: close\r\n\r\n",
@@ -309,7 +302,7 @@ async fn a_head_over_the_limit_is_refused_and_not_collected() {
 
 #[tokio::test]
 async fn an_answer_that_does_not_wait_for_the_body_reaches_a_client_that_sends_all_of_it() {
-    let served = Served::start(PATIENT, |_| async { text("early") }).await;
+    let served = Served::start(PATIENT, |_| async { text("early") });
     let mut stream = served.connect().await;
     let body = vec![0; 16 << 20];
     let head = format!("PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: {}\r\n\r\n", body.len());
@@ -345,8 +338,7 @@ async fn a_panic_stays_in_its_request_and_both_are_counted() {
             let body = body.collect().await.unwrap_or_else(|never| panic!("{never}"));
             Response::from_parts(head, Full::new(body.to_bytes()))
         }
-    })
-    .await;
+    });
     let mut stream = served.connect().await;
     let answer =
         last_answer(&mut stream, &format!("GET /panic HTTP/1.1\r\nHost: x\r\n\r\n{GET_CLOSE}")).await;

@@ -22,9 +22,9 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
     if let Some(erasure) = pool.erasure {
         let _ = writeln!(text, "parity = {}", erasure.parity);
     }
-    set(&mut text, "listen", &format!("0.0.0.0:{}", names::S3_PORT));
-    set(&mut text, "admin_listen", &format!("0.0.0.0:{}", names::ADMIN_PORT));
-    set(&mut text, "node_listen", &format!("0.0.0.0:{}", names::NODE_PORT));
+    set(&mut text, "listen", &format!("[::]:{}", names::S3_PORT));
+    set(&mut text, "admin_listen", &format!("[::]:{}", names::ADMIN_PORT));
+    set(&mut text, "node_listen", &format!("[::]:{}", names::NODE_PORT));
     // Until the endpoints of the Services follow.
     set(&mut text, "shutdown_delay", "5s");
     if let Some(domain) = &cluster.spec.gateway.domain {
