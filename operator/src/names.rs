@@ -150,8 +150,8 @@ impl Names {
         format!("{}-s3-tls", self.cluster)
     }
 
-    /// Returns the Secret with the certificate of S3 that cert-manager issues. It is another one than the
-    /// operator's, since a Certificate may outlive the mode that asked for it, and is renewed all the same.
+    /// Returns the Secret with the certificate of S3 that cert-manager issues: not the operator's,
+    /// since a Certificate may outlive the mode that asked for it, and is then renewed.
     pub fn s3_issued_certificate(&self) -> String {
         format!("{}-s3-issued", self.cluster)
     }

@@ -20,13 +20,13 @@ const CLUSTER: &str = "demo";
 const LEASE: &str = "sherd-operator";
 /// How often the watches are looked at: short, so that the operator dies in the step that it reported.
 const LOOK: Duration = Duration::from_millis(20);
-/// What a rollout's step is: the template, the pod that is taken, why none is, and the template that failed.
+/// The step of a rollout: the template, the pod that is taken, why none is, and the template that failed.
 const ROLLOUT_STEP: &str = "{.status.rollout.revision} {.status.rollout.replacing.name} \
      {.status.rollout.replacing.uid} {.status.rollout.updated} {.status.rollout.failed.revision} \
      {.status.rollout.message}";
-/// What a replacement of the CA is at.
+/// The step of a replacement of the CA.
 const AUTHORITY_STEP: &str = r#"{.status.authorityKey} {.status.conditions[?(@.type=="CertificatesReady")].reason} {.status.rollout.replacing.name}"#;
-/// What a cluster that is made has, and lacks.
+/// The parts that a cluster has while it is made, and those that it lacks.
 const INSTALL_STEP: &str = "{.status.clusterId} {.status.authorityKey} {.status.conditions[*].reason}";
 
 /// Every pod is replaced.
@@ -153,7 +153,7 @@ struct Killer<'a> {
     namespace: &'a Namespace,
     watched: Watched,
     step: Option<String>,
-    /// How many nodes the cluster has that must not be away together; none: they are not looked at.
+    /// How many nodes the cluster has that must not be away together. Absent: they are not looked at.
     nodes: usize,
     most_away: usize,
     /// The steps at which an operator was killed.
@@ -201,7 +201,7 @@ impl<'a> Killer<'a> {
     }
 
     fn kill_at_a_new_step(&mut self) -> Result<(), String> {
-        // How much is left to heal is no step.
+        // The bytes that are left to heal are not a step.
         let is_no_digit = |text: &char| !text.is_ascii_digit();
         let Some(news) = self.watched.news()?.pop() else { return Ok(()) };
         let step: String = if self.nodes == 0 { news } else { news.chars().filter(is_no_digit).collect() };

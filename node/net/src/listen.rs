@@ -1,4 +1,4 @@
-//! Listening sockets. `[::]` takes IPv4, too, whatever the machine's `net.ipv6.bindv6only` says, so that one
+//! Listening sockets. `[::]` takes IPv4, too, with any setting of `net.ipv6.bindv6only`, so that one
 //! address serves machines of IPv4, of IPv6 and of both; a machine without IPv6 listens on `0.0.0.0` instead.
 //! Clients of IPv4 are then seen under mapped addresses, as `::ffff:10.0.0.7`: who compares addresses takes
 //! `to_canonical`. Used by the listeners of `server` and of the cluster.

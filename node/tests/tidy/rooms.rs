@@ -21,7 +21,7 @@ const HOUSES: [House; 7] = [
         src: "node/iam/src/",
         rooms: &["service", "actions", "authorize", "request", "auth", "answer", "fault", "form", "limits"],
     },
-    House { src: "node/net/src/", rooms: &["rpc", "links", "grpc", "wire", "tls"] },
+    House { src: "node/net/src/", rooms: &["rpc", "links", "grpc", "wire", "tls", "listen"] },
     House {
         src: "node/store/src/",
         rooms: &[

@@ -298,7 +298,7 @@ fn is_address(text: &str) -> bool {
         && port.parse::<u16>().is_ok_and(|port| port != 0)
 }
 
-/// Returns all addresses of the machine, with the port that peers dial: a name may stand for addresses of both
+/// Returns all addresses of the machine, with the port that peers dial: a name may have addresses of both
 /// families.
 fn default_listen(address: &str) -> SocketAddr {
     let port = address.rsplit_once(':').and_then(|(_, port)| port.parse().ok()).unwrap_or_default();

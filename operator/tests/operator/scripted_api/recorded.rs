@@ -179,7 +179,7 @@ async fn pods_with_credentials_in_their_environment_are_replaced_when_these_chan
     says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
 }
 
-/// A template that mounts the file is kept by an operator that builds another one, whatever credentials do.
+/// A template that mounts the file is kept by an operator that builds another one, through other credentials.
 #[tokio::test]
 async fn other_credentials_are_no_reason_to_give_up_a_recorded_template_that_mounts_them() {
     let mut world = World::new().await;

@@ -209,7 +209,7 @@ async fn cert_manager_is_asked_where_it_is_and_pods_wait_for_its_secret() {
     assert_eq!(server.get(S3_ISSUED), Some(secret));
 }
 
-/// What the operator issued before is not taken for what a person names.
+/// A certificate that the operator issued before is not taken for what a person names.
 #[tokio::test]
 async fn the_certificate_of_another_mode_stands_in_for_none() {
     let server = a_cluster();
