@@ -120,6 +120,11 @@ pub const SEEDS_RANDOM: &str = "random";
 /// The key of the Secret with the master key, and its file in a pod.
 pub const MASTER_KEY: &str = "master.key";
 
+/// The key of the ConfigMap with the settings that running nodes take, and its file in a pod.
+pub const LIVE_CONFIG: &str = "live.toml";
+/// The variable of a container that names this file. A template without it is of an older operator.
+pub const LIVE_CONFIG_VARIABLE: &str = "SHERD_LIVE_CONFIG";
+
 /// The names of one cluster's children.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Names {
@@ -186,6 +191,11 @@ impl Names {
     /// Returns the ConfigMap with the `sherd.toml` of this digest.
     pub fn config(&self, digest: &str) -> String {
         format!("{}-{digest}", self.configs())
+    }
+
+    /// Returns the ConfigMap with the settings that running nodes take.
+    pub fn live(&self) -> String {
+        format!("{}-live", self.cluster)
     }
 
     /// Returns the Secret with a copy of what cannot be made again.

@@ -75,8 +75,12 @@ pub struct RolloutStatus {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct RecordedTemplate {
-    /// Digest of the parts of the cluster that reach its pods.
+    /// Digest of the parts of the cluster that reach its pods, also of those that running nodes take.
     pub inputs: String,
+    /// Digest of the parts without those that running nodes take. Absent: the template has no live file, and
+    /// each part is one of the pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub fixed_inputs: Option<String>,
     /// Digest of the template as the operator that recorded it built it. Absent: another one built it, which
     /// recorded nothing.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -171,7 +171,8 @@ impl ServiceType {
     }
 }
 
-/// Settings of every node, under the names of the node's configuration.
+/// Settings of every node, under the names of the node's configuration. Those that [`Self::HOT`] names are
+/// taken by running nodes.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeSettings {
@@ -207,6 +208,55 @@ pub struct NodeSettings {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 255), regex(pattern = "^[a-z0-9_:=,]+$"))]
     pub log_level: Option<String>,
+    /// How long an empty directory waits for its disk before the volume is rebuilt in it: 0s to 1day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(ms|s|m|h|days|day)?$"))]
+    pub adopt_after: Option<String>,
+    /// How long replaced data stays for readers that still use it: 2m to 1day.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(ms|s|m|h|days|day)?$"))]
+    pub release_grace: Option<String>,
+    /// The least time of a request that is logged as slow: 0s, for none, to 1h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(ms|s|m|h|days|day)?$"))]
+    pub slow_request: Option<String>,
+    /// Connections of a node's S3 listener.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub connections_max: Option<i32>,
+    /// Requests that a node works on at one time.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 1_048_576))]
+    pub requests_max: Option<i32>,
+    /// Requests that wait for a place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 1_048_576))]
+    pub queue_max: Option<i32>,
+    /// How long a connection may be idle between requests: 1s to 1h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(ms|s|m|h|days|day)?$"))]
+    pub idle_timeout: Option<String>,
+    /// How long a body may stand still: 1s to 1h.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = "^[0-9]+(ms|s|m|h|days|day)?$"))]
+    pub stall_timeout: Option<String>,
+}
+
+impl NodeSettings {
+    /// Fields that running nodes take, as the object has them.
+    pub const HOT: [&'static str; 11] = [
+        "healBandwidth",
+        "scrubPeriod",
+        "logLevel",
+        "adoptAfter",
+        "releaseGrace",
+        "slowRequest",
+        "connectionsMax",
+        "requestsMax",
+        "queueMax",
+        "idleTimeout",
+        "stallTimeout",
+    ];
 }
 
 /// Network access to the nodes.
@@ -236,7 +286,7 @@ impl Default for NetworkPolicySettings {
 
 /// A variable of the node's container.
 #[derive(KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq, Eq)]
-#[x_kube(validation = Rule::new("!self.name.startsWith('SHERD_CLUSTER_') && !(self.name in ['POD_NAME', 'SHERD_CONFIG', 'SHERD_VOLUMES', 'SHERD_LISTEN', 'SHERD_ADMIN_LISTEN', 'SHERD_NODE_LISTEN', 'SHERD_PARITY', 'SHERD_CREDENTIALS_FILE', 'SHERD_MASTER_KEY_FILE', 'SHERD_ACCESS_KEY_ID', 'SHERD_SECRET_ACCESS_KEY'])").message(message::ENVIRONMENT))]
+#[x_kube(validation = Rule::new("!self.name.startsWith('SHERD_CLUSTER_') && !(self.name in ['POD_NAME', 'SHERD_CONFIG', 'SHERD_LIVE_CONFIG', 'SHERD_VOLUMES', 'SHERD_LISTEN', 'SHERD_ADMIN_LISTEN', 'SHERD_NODE_LISTEN', 'SHERD_PARITY', 'SHERD_CREDENTIALS_FILE', 'SHERD_MASTER_KEY_FILE', 'SHERD_ACCESS_KEY_ID', 'SHERD_SECRET_ACCESS_KEY'])").message(message::ENVIRONMENT))]
 pub struct EnvironmentVariable {
     /// The variable's name.
     #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z_][A-Za-z0-9_]*$"))]
@@ -248,9 +298,10 @@ pub struct EnvironmentVariable {
 
 impl EnvironmentVariable {
     /// Variables that the operator sets, beside all that begin with `SHERD_CLUSTER_`.
-    pub const RESERVED: [&'static str; 11] = [
+    pub const RESERVED: [&'static str; 12] = [
         "POD_NAME",
         "SHERD_CONFIG",
+        "SHERD_LIVE_CONFIG",
         "SHERD_VOLUMES",
         "SHERD_LISTEN",
         "SHERD_ADMIN_LISTEN",

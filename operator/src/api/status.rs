@@ -113,6 +113,8 @@ pub enum ConditionType {
     CertificatesReady,
     /// Every pod of every pool serves.
     PoolsReady,
+    /// Every node runs with the settings of the specification.
+    SettingsLoaded,
     /// A change of the pods waits.
     UpgradeBlocked,
     /// Claims are growing.
@@ -125,7 +127,7 @@ pub enum ConditionType {
 
 impl ConditionType {
     /// All types.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::Ready,
         Self::Progressing,
         Self::Degraded,
@@ -133,6 +135,7 @@ impl ConditionType {
         Self::CredentialsReady,
         Self::CertificatesReady,
         Self::PoolsReady,
+        Self::SettingsLoaded,
         Self::UpgradeBlocked,
         Self::StorageResizing,
         Self::DeletionBlocked,
@@ -149,6 +152,7 @@ impl ConditionType {
             Self::CredentialsReady => "CredentialsReady",
             Self::CertificatesReady => "CertificatesReady",
             Self::PoolsReady => "PoolsReady",
+            Self::SettingsLoaded => "SettingsLoaded",
             Self::UpgradeBlocked => "UpgradeBlocked",
             Self::StorageResizing => "StorageResizing",
             Self::DeletionBlocked => "DeletionBlocked",
@@ -218,6 +222,10 @@ pub enum Reason {
     AuthorityChanged,
     /// The certificate for clients is not valid for a name that they use.
     NameMismatch,
+    /// Nodes wait for changed settings.
+    LoadingSettings,
+    /// Nodes refuse the settings, and keep the last ones.
+    SettingsRefused,
     /// Certificates are issued.
     Issued,
     /// The CA is replaced: every node is given the next one.
@@ -299,6 +307,8 @@ impl Reason {
             Self::AuthorityMissing => "AuthorityMissing",
             Self::AuthorityChanged => "AuthorityChanged",
             Self::NameMismatch => "NameMismatch",
+            Self::LoadingSettings => "LoadingSettings",
+            Self::SettingsRefused => "SettingsRefused",
             Self::Issued => "Issued",
             Self::IntroducingAuthority => "IntroducingAuthority",
             Self::SwitchingAuthority => "SwitchingAuthority",

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 
 use k8s_openapi::api::apps::v1::StatefulSet;
-use k8s_openapi::api::core::v1::{Secret, Service, ServiceAccount};
+use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use kube::Resource;
@@ -52,7 +52,7 @@ pub(super) fn certificate_resource() -> ApiResource {
 
 /// Names every object that `build` may make of a cluster, but for some: the CA's Secret and the copy of it
 /// are judged by their content, since a person may bring them back without labels, and the name of the
-/// ConfigMap follows from what is in it.
+/// ConfigMap with `sherd.toml` follows from what is in it.
 pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(ApiResource, String)> {
     fn named<K: Resource<DynamicType = ()>>(name: String) -> (ApiResource, String) {
         (ApiResource::erase::<K>(&()), name)
@@ -61,6 +61,7 @@ pub fn child_names(names: &Names, cluster: &StorageCluster, pool: &str) -> Vec<(
         named::<Secret>(names.certificates(pool)),
         named::<Secret>(names.master_key()),
         named::<Secret>(names.node_credentials()),
+        named::<ConfigMap>(names.live()),
         named::<ServiceAccount>(names.node()),
         named::<Service>(names.headless_service()),
         named::<Service>(names.s3_service()),

@@ -233,6 +233,7 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
         Reason::SecretMalformed,
         Reason::SecretsDiffer,
         Reason::NameTaken,
+        Reason::SettingsRefused,
         Reason::NotObserved,
         Reason::NodesSilent,
         Reason::NearlyFull,

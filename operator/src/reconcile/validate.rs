@@ -185,6 +185,14 @@ fn settings_out_of_range(settings: &NodeSettings) -> Vec<String> {
         heal_bandwidth,
         scrub_period,
         log_level: _,
+        adopt_after,
+        release_grace,
+        slow_request,
+        connections_max,
+        requests_max,
+        queue_max,
+        idle_timeout,
+        stall_timeout,
     } = settings;
     let sizes = [
         ("inlineMax", inline_max, 0, 32 * KIB, "0 to 32KiB"),
@@ -201,11 +209,31 @@ fn settings_out_of_range(settings: &NodeSettings) -> Vec<String> {
             broken.push(format!("config.{key} {text:?} is no size from {range}"));
         }
     }
-    if let Some(text) = scrub_period {
-        let period = text.parse().map(Duration::from_secs).or_else(|_| humantime::parse_duration(text));
-        let (least, most) = (Duration::from_hours(1), Duration::from_hours(365 * 24));
-        if !period.is_ok_and(|period| (least..=most).contains(&period)) {
-            broken.push(format!("config.scrubPeriod {text:?} is no time from 1h to 365days"));
+    let (hour, day) = (Duration::from_hours(1), Duration::from_hours(24));
+    let second = Duration::from_secs(1);
+    let times = [
+        ("scrubPeriod", scrub_period, hour, 365 * day, "1h to 365days"),
+        ("adoptAfter", adopt_after, Duration::ZERO, day, "0s to 1day"),
+        ("releaseGrace", release_grace, Duration::from_mins(2), day, "2m to 1day"),
+        ("slowRequest", slow_request, Duration::ZERO, hour, "0s to 1h"),
+        ("idleTimeout", idle_timeout, second, hour, "1s to 1h"),
+        ("stallTimeout", stall_timeout, second, hour, "1s to 1h"),
+    ];
+    for (key, value, least, most, range) in times {
+        let Some(text) = value else { continue };
+        let time = text.parse().map(Duration::from_secs).or_else(|_| humantime::parse_duration(text));
+        if !time.is_ok_and(|time| (least..=most).contains(&time)) {
+            broken.push(format!("config.{key} {text:?} is no time from {range}"));
+        }
+    }
+    let counts = [
+        ("connectionsMax", connections_max, 1),
+        ("requestsMax", requests_max, 1),
+        ("queueMax", queue_max, 0),
+    ];
+    for (key, value, least) in counts {
+        if value.is_some_and(|value| !(least..=1 << 20).contains(&value)) {
+            broken.push(format!("config.{key} is no number from {least} to 1048576"));
         }
     }
     broken

@@ -7,13 +7,16 @@ use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
 use sherd_operator::api::{ClusterStatus, ConditionType, Reason, StorageCluster};
 use sherd_operator::reconcile::NodeAnswers;
+use sherd_operator::reconcile::build::live_digest;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{Blockage, BlockedPart};
 use sherd_operator::reconcile::rotate::PlannedRotation;
 use sherd_operator::reconcile::status::{Evidence, Outcome, judge};
 use sherd_operator::rotation::{AuthorityRecord, RotationStep};
-use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
+use sherd_proto::v1::{
+    ConfigStatus, Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState,
+};
 use sherd_trust::Authority;
 
 const PODS: [&str; 4] = ["demo-pool-0-0", "demo-pool-0-1", "demo-pool-0-2", "demo-pool-0-3"];
@@ -495,4 +498,36 @@ fn certificates_that_end_soon_are_reported() {
     let last = Evidence { authority: Some(&ca), first_expiry_s, now, ..evidence(&cluster, &observed, &well) };
     let status = judge(&last);
     says(&status, ConditionType::CertificatesReady, "False", Reason::CertificatesExpiring, "the CA");
+}
+
+/// A node runs with the settings once it reports the digest of their file.
+#[test]
+fn settings_are_loaded_once_each_node_reports_their_file() {
+    let template =
+        json!({"spec": {"containers": [{"name": "node", "env": [{"name": "SHERD_LIVE_CONFIG"}]}]}});
+    let set = json!({"spec": {"selector": {}, "serviceName": "", "template": template}});
+    let set = serde_json::from_value(set).expect("a StatefulSet");
+    let observed = ObservedCluster { stateful_set: Some(set), ..all_ready() };
+    let digest = live_digest(&cluster().spec.config).to_vec();
+    let running = |live: &[u8], refused: &str| StatusReply {
+        config: Some(ConfigStatus {
+            generation: 2,
+            live_sha256: live.to_vec().into(),
+            refused: refused.to_owned(),
+        }),
+        ..reply()
+    };
+    let mut nodes = answers(&running(&digest, ""));
+    let loaded = |nodes: &NodeAnswers, value: &str, reason, words: &str| {
+        let status = judged(Outcome::Applied, &observed, nodes);
+        says(&status, ConditionType::SettingsLoaded, value, reason, words);
+    };
+    loaded(&nodes, "True", Reason::AsAsked, "");
+    nodes.insert(PODS[1].to_owned(), Err("it is not there".to_owned()));
+    loaded(&nodes, "Unknown", Reason::NodesSilent, PODS[1]);
+    nodes.insert(PODS[2].to_owned(), Ok(running(&[7; 32], "")));
+    loaded(&nodes, "False", Reason::LoadingSettings, PODS[2]);
+    nodes.insert(PODS[3].to_owned(), Ok(running(&[7; 32], "live.toml: no such\nkey")));
+    loaded(&nodes, "False", Reason::SettingsRefused, "demo-pool-0-3: live.toml: no such key");
+    loaded(&NodeAnswers::new(), "Unknown", Reason::Waiting, "");
 }

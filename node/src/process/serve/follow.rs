@@ -72,6 +72,7 @@ impl FollowedConfig {
     fn take(&mut self, read: Result<FileTexts, ConfigError>, live: &LiveSettings, metrics: &ConfigMetrics) {
         if read.as_ref().is_ok_and(|texts| *texts == self.texts) {
             self.refused = None;
+            live.set_refusal(None);
             metrics.refused.set(0);
             return;
         }
@@ -96,6 +97,7 @@ impl FollowedConfig {
             }
             Err(error) => {
                 metrics.refused.set(1);
+                live.set_refusal(Some(error.to_string()));
                 let refusal = Some((texts, error.to_string()));
                 if self.refused != refusal {
                     tracing::error!(%error, "reload the configuration: what was loaded before stays in force");

@@ -8,6 +8,8 @@ pub(crate) const CREDENTIALS_FOLLOWED_EACH: Duration = Duration::from_secs(10);
 pub(crate) const CONFIG_LOOK_EVERY: Duration = Duration::from_secs(10);
 /// How long no damage may have waited before a volume counts as healed: several pings of every node.
 pub(crate) const HEALED_AFTER: Duration = Duration::from_secs(10);
+/// Characters of the reason why a configuration was refused, in an answer about the node.
+pub(crate) const REFUSAL_CHARACTERS_MAX: usize = 512;
 /// Between two moments of a node that nothing happens to: as often as pings carry them to the others.
 pub(crate) const REPORT_EVERY: Duration = Duration::from_secs(1);
 /// Between a moment and the next one, however often the node changes: one takes some 50 us for eight volumes,

@@ -18,6 +18,8 @@ pub struct LiveSettings(Mutex<LiveState>);
 struct LiveState {
     hot: HotSettings,
     loaded: LoadedConfig,
+    /// Why the files that are there are not in force.
+    refusal: Option<String>,
     rooms: Vec<TakeSettings>,
 }
 
@@ -40,7 +42,7 @@ impl LiveSettings {
     /// The settings of a start, of a live file with this digest.
     pub fn new(hot: HotSettings, live: Option<FileDigest>) -> Self {
         let loaded = LoadedConfig { generation: 1, live };
-        Self(Mutex::new(LiveState { hot, loaded, rooms: vec![] }))
+        Self(Mutex::new(LiveState { hot, loaded, refusal: None, rooms: vec![] }))
     }
 
     /// Has a room take the settings: now, and after each change. `take` must not wait.
@@ -53,13 +55,19 @@ impl LiveSettings {
     /// Puts changed settings into force; every room has taken them when it returns.
     pub fn load(&self, hot: HotSettings, live: Option<FileDigest>) -> LoadedConfig {
         let mut state = self.0.lock();
-        let LiveState { hot: current, loaded, rooms } = &mut *state;
+        let LiveState { hot: current, loaded, refusal, rooms } = &mut *state;
         *current = hot;
+        *refusal = None;
         for take in rooms {
             take(current);
         }
         *loaded = LoadedConfig { generation: loaded.generation + 1, live };
         *loaded
+    }
+
+    /// Notes why the files that are there are not in force; `None` where they are.
+    pub fn set_refusal(&self, refusal: Option<String>) {
+        self.0.lock().refusal = refusal;
     }
 
     /// Makes a log of slow requests, by the threshold in force.
@@ -73,6 +81,11 @@ impl LiveSettings {
     /// Returns the settings in force.
     pub fn now(&self) -> HotSettings {
         self.0.lock().hot.clone()
+    }
+
+    /// Returns why the files that are there are not in force.
+    pub fn refusal(&self) -> Option<String> {
+        self.0.lock().refusal.clone()
     }
 
     /// Returns which files are in force.

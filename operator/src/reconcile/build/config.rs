@@ -1,5 +1,5 @@
 //! The nodes' `sherd.toml`: the same bytes for every node. Names, certificates and credentials, which
-//! differ or are secret, come to a node as environment.
+//! differ or are secret, come to a node as environment; what running nodes take is a file of its own.
 
 use std::fmt::Write as _;
 
@@ -7,6 +7,7 @@ use sha2::{Digest as _, Sha256};
 
 use super::parts::ChildParts;
 use super::s3_tls;
+use crate::api::NodeSettings;
 use crate::names;
 
 /// Renders the configuration of the pool's nodes.
@@ -52,18 +53,43 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
     }
     set(&mut text, "ca", "/certs/ca.crt");
 
-    if settings.heal_bandwidth.is_some() || settings.scrub_period.is_some() {
-        text.push_str("\n[upkeep]\n");
-        let upkeep = [("heal_bandwidth", &settings.heal_bandwidth), ("scrub_period", &settings.scrub_period)];
-        set_some(&mut text, upkeep);
-    }
     if s3_tls::is_served(parts) {
         text.push_str("\n[tls]\n");
         set(&mut text, "cert", &format!("{}/{}", s3_tls::FOLDER, names::TLS_CERTIFICATE));
         set(&mut text, "key", &format!("{}/{}", s3_tls::FOLDER, names::TLS_KEY));
     }
     text.push_str("\n[log]\nformat = \"json\"\n");
-    set_some(&mut text, [("level", &settings.log_level)]);
+    text
+}
+
+/// Renders the settings that running nodes take from their live file.
+pub(super) fn live_toml(settings: &NodeSettings) -> String {
+    let mut text = String::from(
+        "# Made by sherd-operator from the StorageCluster; changes here are undone. Nodes take it as they run.\n",
+    );
+    text.push_str("\n[limits]\n");
+    let limits = [
+        ("connections_max", settings.connections_max),
+        ("requests_max", settings.requests_max),
+        ("queue_max", settings.queue_max),
+    ];
+    for (key, value) in limits {
+        if let Some(value) = value {
+            let _ = writeln!(text, "{key} = {value}");
+        }
+    }
+    let limits = [("idle_timeout", &settings.idle_timeout), ("stall_timeout", &settings.stall_timeout)];
+    set_some(&mut text, limits);
+    text.push_str("\n[upkeep]\n");
+    let upkeep = [
+        ("release_grace", &settings.release_grace),
+        ("scrub_period", &settings.scrub_period),
+        ("heal_bandwidth", &settings.heal_bandwidth),
+        ("adopt_after", &settings.adopt_after),
+    ];
+    set_some(&mut text, upkeep);
+    text.push_str("\n[log]\n");
+    set_some(&mut text, [("level", &settings.log_level), ("slow_request", &settings.slow_request)]);
     text
 }
 

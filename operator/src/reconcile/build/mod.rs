@@ -18,12 +18,15 @@ use k8s_openapi::api::core::v1::{ConfigMap, Secret, Service, ServiceAccount};
 use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::json;
+use sha2::{Digest as _, Sha256};
 
 use super::children::Child;
 use super::material::Material;
 use super::plan::{CredentialsPlan, Plan};
 use super::s3_tls::S3Serving;
 use super::validate::ValidCluster;
+use crate::api::NodeSettings;
+use crate::names;
 use parts::ChildParts;
 
 /// Builds every child but the disruption budget, in the order in which they are applied: objects that pods
@@ -45,6 +48,8 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     // A pod mounts the configuration that it was made with: another one has another name.
     let config = json!({"immutable": true, "data": {"sherd.toml": toml}});
     children.push(parts.owned::<ConfigMap>(&names.config(&digest), config));
+    let live = json!({"data": {names::LIVE_CONFIG: config::live_toml(&valid.cluster().spec.config)}});
+    children.push(parts.owned::<ConfigMap>(&names.live(), live));
     children.extend(s3_tls::children(&parts));
     children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
     children.push(parts.owned::<Service>(&names.s3_service(), network::s3_service(&parts)));
@@ -55,6 +60,11 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
         children.push(parts.owned::<StatefulSet>(&names.pool(pool), workload::stateful_set(&parts, &digest)));
     }
     children
+}
+
+/// Returns the digest that a node reports of the live file of these settings: SHA-256 of its text.
+pub fn live_digest(settings: &NodeSettings) -> [u8; 32] {
+    Sha256::digest(config::live_toml(settings)).into()
 }
 
 /// Builds the copy of what cannot be made again, which is the first Secret that is made and from which the

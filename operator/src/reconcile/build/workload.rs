@@ -82,6 +82,9 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
     }
     let mut volumes =
         vec![json!({"name": "config", "configMap": {"name": parts.valid.names().config(config)}})];
+    // The kubelet follows a folder. Nodes do without the file, so that a pod need not wait for it.
+    let live = json!({"name": parts.valid.names().live(), "optional": true});
+    volumes.push(json!({"name": "live", "configMap": live}));
     volumes.extend(certificates::volumes(parts));
     let master_key = json!({"secretName": parts.valid.names().master_key(), "defaultMode": 0o440});
     volumes.push(json!({"name": "master-key", "secret": master_key}));
@@ -119,6 +122,7 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
 fn container(parts: &ChildParts<'_>) -> Value {
     let pool = parts.valid.pool();
     let mut mounts = vec![json!({"name": "config", "mountPath": "/etc/sherd", "readOnly": true})];
+    mounts.push(json!({"name": "live", "mountPath": "/etc/sherd-live", "readOnly": true}));
     mounts.extend(certificates::mounts(parts));
     mounts.push(json!({"name": "master-key", "mountPath": "/master-key", "readOnly": true}));
     // As a folder: a mount of one file of it would not follow the Secret.
@@ -169,6 +173,7 @@ fn environment(parts: &ChildParts<'_>) -> Value {
         json!({"name": "SHERD_MASTER_KEY_FILE", "value": format!("/master-key/{}", names::MASTER_KEY)}),
         // A node follows its file: other credentials restart no pod.
         json!({"name": "SHERD_CREDENTIALS_FILE", "value": format!("/credentials/{}", names::NODE_CREDENTIALS)}),
+        json!({"name": names::LIVE_CONFIG_VARIABLE, "value": format!("/etc/sherd-live/{}", names::LIVE_CONFIG)}),
     ];
     variables.extend(parts.valid.pool().extra_env.iter().map(|variable| json!(variable)));
     Value::Array(variables)

@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::api::StorageCluster;
+use crate::api::{NodeSettings, StorageCluster};
 use crate::names::RESTART_ANNOTATION;
 use crate::reconcile::material::Material;
 use crate::reconcile::plan::Plan;
@@ -30,16 +30,25 @@ const OF_NO_POD: [&[&str]; 8] = [
 /// Parts of an image that the plan decides.
 const OF_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
 
-/// Returns the digest of the inputs of a cluster's template.
+/// Digests of the inputs of a template.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct InputDigests {
+    /// Of all, as operators of every version compare them.
+    pub(super) all: String,
+    /// Of all but the settings that running nodes take from a live file.
+    pub(super) fixed: String,
+}
+
+/// Returns the digests of the inputs of a cluster's template.
 ///
 /// Root credentials are one where the pods that are there have them in their environment: only then another
 /// pair needs other pods.
-pub(super) fn digest(
+pub(super) fn digests(
     cluster: &StorageCluster,
     plan: &Plan,
     material: &Material,
     has_environment: bool,
-) -> String {
+) -> InputDigests {
     // Another field that reaches the pods' template must be added, and is left out where it is not set.
     let Plan {
         image,
@@ -68,7 +77,16 @@ pub(super) fn digest(
     } = material;
     let credentials_digest = if has_environment { credentials_digest } else { "" };
     let decided = [image.to_string().as_str(), credentials_digest, certificates_digest].map(str::to_owned);
-    digest_of_parts(cluster, decided, &s3.serving)
+    let all = digest_of_parts(cluster, decided.clone(), &s3.serving);
+    let mut fixed = cluster.clone();
+    fixed.spec.config = without_hot(&cluster.spec.config);
+    InputDigests { all, fixed: digest_of_parts(&fixed, decided, &s3.serving) }
+}
+
+/// The settings that a node takes only when it starts.
+fn without_hot(settings: &NodeSettings) -> NodeSettings {
+    let NodeSettings { region, inline_max, pack_max, buffer_cap, index_cache, .. } = settings.clone();
+    NodeSettings { region, inline_max, pack_max, buffer_cap, index_cache, ..NodeSettings::default() }
 }
 
 /// The digest, with what was decided beside the specification: image, digests of credentials and
@@ -225,6 +243,15 @@ mod tests {
         ];
         for change in of_no_pod {
             assert_eq!(of(&cluster(change), "1", "digest"), before);
+        }
+        for name in NodeSettings::HOT {
+            let value = if name.ends_with("Max") { json!(7) } else { json!("7") };
+            let changed = cluster(|document| document["spec"]["config"][name] = value);
+            assert_ne!(of(&changed, "1", "digest"), before, "{name}");
+            let config = without_hot(&changed.spec.config);
+            let fixed =
+                StorageCluster { spec: crate::api::StorageClusterSpec { config, ..changed.spec }, ..changed };
+            assert_eq!(of(&fixed, "1", "digest"), before, "{name}");
         }
         assert_ne!(of(&cluster(|_| {}), "2", "digest"), before);
         assert_ne!(of(&cluster(|_| {}), "1", "other"), before);

@@ -11,7 +11,8 @@
 //! change or `spec.upgrade.followOperator` asks for it. An edit of a person's is put back in every case.
 //!
 //! Pods of an older operator have the root credentials in their environment, which is read once: other
-//! credentials are then a change of the inputs, and the template that is built for it has them as a file.
+//! credentials are then a change of the inputs, and the template that is built for it has them as a file. The
+//! same holds for the settings that running nodes take, where a template has no live file.
 
 mod inputs;
 mod stored;
@@ -22,6 +23,8 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
+use inputs::InputDigests;
+
 use super::apply;
 use super::children::{AppliedChildren, Child};
 use super::error::ReconcileError;
@@ -31,7 +34,8 @@ use super::plan::Plan;
 use super::validate::ValidCluster;
 use crate::api::{ConditionType, Reason, RecordedTemplate, RolloutStatus};
 use crate::names::{
-    self, CERTIFICATES_ANNOTATION, CREDENTIALS_ANNOTATION, Names, RESTART_ANNOTATION, REVISION_LABEL,
+    self, CERTIFICATES_ANNOTATION, CREDENTIALS_ANNOTATION, LIVE_CONFIG_VARIABLE, Names, RESTART_ANNOTATION,
+    REVISION_LABEL,
 };
 
 /// The template that the StatefulSet is to have.
@@ -39,8 +43,8 @@ use crate::names::{
 pub(super) struct AskedTemplate {
     /// Digest of the template that is asked for, as it was built; also while another one stands in for it.
     pub(super) digest: String,
-    /// Digest of what it was built of.
-    inputs: String,
+    /// Digests of what it was built of.
+    inputs: InputDigests,
     pub(super) origin: TemplateOrigin,
     /// The template that is recorded.
     recorded: Option<RecordedTemplate>,
@@ -67,13 +71,16 @@ impl AskedTemplate {
     pub(super) fn recorded(&self, revision: Option<&str>) -> Option<RecordedTemplate> {
         let recorded = self.recorded.clone();
         let Some(revision) = revision.filter(|_| self.is_in_place) else { return recorded };
-        let (inputs, revision) = (self.inputs.clone(), revision.to_owned());
+        let (InputDigests { all: inputs, fixed }, revision) = (self.inputs.clone(), revision.to_owned());
         match self.origin {
             TemplateOrigin::Built => {
-                Some(RecordedTemplate { inputs, template: Some(self.digest.clone()), revision })
+                let template = Some(self.digest.clone());
+                Some(RecordedTemplate { inputs, fixed_inputs: Some(fixed), template, revision })
             }
             // Fields that others added to the StatefulSet gave it another revision.
-            TemplateOrigin::Recorded => recorded.map(|recorded| RecordedTemplate { revision, ..recorded }),
+            TemplateOrigin::Recorded => {
+                recorded.map(|recorded| RecordedTemplate { inputs, revision, ..recorded })
+            }
             TemplateOrigin::LastGood => recorded,
         }
     }
@@ -101,10 +108,10 @@ pub(super) async fn choose(
 ) -> Result<Option<AskedTemplate>, ReconcileError> {
     let Some(set) = children.iter_mut().find(|child| child.is::<StatefulSet>()) else { return Ok(None) };
     keep_claims_metadata(set, observed);
-    let built = inputs::digest_of(&set.object["spec"]["template"]);
+    let built = digest_of_template(&set.object["spec"]["template"]);
     let there = observed.children.get(&set.title()).map(|there| &there.data["spec"]["template"]);
     let has_environment = there.is_some_and(|template| !mounts_credentials(valid.names(), template));
-    let inputs = inputs::digest(valid.cluster(), plan, material, has_environment);
+    let inputs = inputs::digests(valid.cluster(), plan, material, has_environment);
     let recorded = match status_of(valid).and_then(|rollout| rollout.recorded.clone()) {
         Some(recorded) => Some(recorded),
         None => adopted(client, valid, observed, (set, material), (&inputs, &built)).await?,
@@ -122,13 +129,13 @@ pub(super) async fn choose(
 /// The template that is asked for, and the stored revision of the one that is to be applied.
 fn decide(
     valid: &ValidCluster<'_>,
-    inputs: String,
+    inputs: InputDigests,
     built: String,
     recorded: Option<RecordedTemplate>,
 ) -> (AskedTemplate, Option<String>) {
     let follows = valid.cluster().spec.upgrade.follow_operator;
     let differs = |recorded: &&RecordedTemplate| {
-        recorded.inputs == inputs && recorded.template.as_ref() != Some(&built) && !follows
+        is_of(recorded, &inputs) && recorded.template.as_ref() != Some(&built) && !follows
     };
     let kept = recorded.as_ref().filter(differs).cloned();
     // The template of an operator that recorded no digest is named by its revision.
@@ -144,6 +151,22 @@ fn decide(
     (AskedTemplate { digest, inputs, origin, recorded, lost: None, is_in_place: false }, revision)
 }
 
+/// Whether a recorded template was built of these inputs. Settings that running nodes take do not count for a
+/// template with a live file.
+fn is_of(recorded: &RecordedTemplate, inputs: &InputDigests) -> bool {
+    recorded.inputs == inputs.all || recorded.fixed_inputs.as_ref() == Some(&inputs.fixed)
+}
+
+/// The digest of a template. Renewed certificates alone make no other one: a template that failed would be
+/// tried again each time.
+fn digest_of_template(template: &Value) -> String {
+    let mut template = template.clone();
+    if let Some(annotations) = template["metadata"]["annotations"].as_object_mut() {
+        annotations.remove(CERTIFICATES_ANNOTATION);
+    }
+    inputs::digest_of(&template)
+}
+
 /// The record of a cluster whose operator made none: the template that its StatefulSet has and that all pods
 /// run, where that operator had applied this very specification.
 async fn adopted(
@@ -151,7 +174,7 @@ async fn adopted(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     (built, material): (&Child, &Material),
-    (inputs, digest): (&str, &str),
+    (inputs, digest): (&InputDigests, &str),
 ) -> Result<Option<RecordedTemplate>, ReconcileError> {
     let (Some(there), Some(target)) = (observed.children.get(&built.title()), observed.target()) else {
         return Ok(None);
@@ -159,11 +182,11 @@ async fn adopted(
     if !was_applied(valid) {
         return Ok(None);
     }
-    let inputs = inputs.to_owned();
+    let InputDigests { all: inputs, fixed } = inputs.clone();
     let status = status_of(valid);
     if let Some(failed) = status.and_then(|rollout| rollout.failed.clone()) {
         let (template, revision) = (Some(failed.template), failed.revision);
-        return Ok(Some(RecordedTemplate { inputs, template, revision }));
+        return Ok(Some(RecordedTemplate { inputs, fixed_inputs: None, template, revision }));
     }
     let runs = |pod: &k8s_openapi::api::core::v1::Pod| {
         pod.labels().get(REVISION_LABEL).is_some_and(|revision| revision == target)
@@ -175,10 +198,11 @@ async fn adopted(
     {
         return Ok(None);
     }
+    let fixed_inputs = has_live_file(there).then_some(fixed);
     let applied = apply::would_be(client, valid, built).await?;
     let is_same = applied.is_some_and(|applied| applied.data["spec"]["template"] == *there);
     let template = is_same.then(|| digest.to_owned());
-    Ok(Some(RecordedTemplate { inputs, template, revision: target.to_owned() }))
+    Ok(Some(RecordedTemplate { inputs, fixed_inputs, template, revision: target.to_owned() }))
 }
 
 /// Whether the last operator had applied the specification, as its report says.
@@ -214,6 +238,12 @@ fn mounts_credentials(names: &Names, template: &Value) -> bool {
     let volumes = template["spec"]["volumes"].as_array();
     volumes
         .is_some_and(|volumes| volumes.iter().any(|volume| volume["secret"]["secretName"] == secret.as_str()))
+}
+
+/// Whether a template's nodes have a live file.
+fn has_live_file(template: &Value) -> bool {
+    let variables = template["spec"]["containers"][0]["env"].as_array().into_iter().flatten();
+    variables.into_iter().any(|variable| variable["name"] == LIVE_CONFIG_VARIABLE)
 }
 
 /// An annotation of a template; null where it has none of that name.
@@ -260,4 +290,20 @@ pub(super) fn is_in_place(
 
 fn status_of<'a>(valid: &ValidCluster<'a>) -> Option<&'a RolloutStatus> {
     valid.cluster().status.as_ref()?.rollout.as_ref()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_template_with_renewed_certificates_is_the_same_template() {
+        let template = |certificates: &str, config: &str| {
+            let annotations =
+                json!({CERTIFICATES_ANNOTATION: certificates, names::CONFIG_ANNOTATION: config});
+            digest_of_template(&json!({"metadata": {"annotations": annotations}, "spec": {}}))
+        };
+        assert_eq!(template("renewed", "config"), template("first", "config"));
+        assert_ne!(template("first", "other"), template("first", "config"));
+    }
 }

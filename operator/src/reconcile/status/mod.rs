@@ -4,6 +4,7 @@
 mod capacity;
 mod counts;
 mod losses;
+mod config;
 mod rollout;
 mod pod_failure;
 mod certificates;
@@ -122,6 +123,8 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     verdicts.push(pods);
     let (status, reason, message) = rollout::blocked_verdict(observed, evidence.rollout);
     verdicts.push(ConditionVerdict::new(ConditionType::UpgradeBlocked, status, reason, message));
+    let (status, reason, message) = config::verdict(cluster, observed, answers);
+    verdicts.push(ConditionVerdict::new(ConditionType::SettingsLoaded, status, reason, message));
     for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
         verdicts.push(ConditionVerdict::new(
             condition,

@@ -320,3 +320,77 @@ async fn a_template_that_failed_is_not_tried_again_by_another_operator() {
         assert_eq!(world.image(), "sherd-node:1", "{has_record}");
     }
 }
+
+const LIVE: &str = "/api/v1/namespaces/storage/configmaps/demo-live";
+
+fn live(world: &World) -> String {
+    let live = world.server.get(LIVE).expect("made");
+    live["data"]["live.toml"].as_str().expect("text").to_owned()
+}
+
+/// Settings that running nodes take change no template.
+#[tokio::test]
+async fn a_setting_that_running_nodes_take_replaces_no_pod() {
+    let mut world = World::new().await;
+    let before = template(&world);
+    change_spec(&world.server, |spec| spec["config"] = json!({"logLevel": "debug", "queueMax": 7}));
+    assert_eq!(rolls(&mut world).await, 0);
+    assert_eq!(template(&world), before);
+    assert!(live(&world).contains("level = \"debug\"") && live(&world).contains("queue_max = 7"));
+    let mut edited = world.server.get(LIVE).expect("made");
+    edited["data"]["live.toml"] = json!("edited");
+    world.server.put(LIVE, edited);
+    world.look().await.expect("put back");
+    assert!(live(&world).contains("level = \"debug\""), "an edit is put back");
+    // An operator of another version built the template otherwise, with a live file.
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    stored["status"]["rollout"]["recorded"]["template"] = json!("as it was built");
+    world.server.put(CLUSTER, stored);
+    change_spec(&world.server, |spec| spec["config"] = json!({"logLevel": "trace"}));
+    assert_eq!(rolls(&mut world).await, 0);
+    assert_eq!(template(&world), before);
+    assert!(live(&world).contains("level = \"trace\""));
+    change_spec(&world.server, |spec| spec["config"] = json!({"region": "eu-north-1"}));
+    world.look().await.expect("reconciled");
+    assert_ne!(template(&world), before, "what needs a start does");
+}
+
+/// Pods of an operator that made no live file read all settings from the file that they began with.
+#[tokio::test]
+async fn a_setting_reaches_pods_without_a_live_file_by_another_template() {
+    let mut world = made_by_another(true).await;
+    let mut set = world.server.get(STATEFUL_SET).expect("made");
+    let variables = &mut set["spec"]["template"]["spec"]["containers"][0]["env"];
+    let variables = variables.as_array_mut().expect("variables");
+    variables.retain(|variable| variable["name"] != "SHERD_LIVE_CONFIG");
+    world.server.put(STATEFUL_SET, set);
+    world.controller(true);
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    let recorded = stored["status"]["rollout"]["recorded"].as_object_mut().expect("a record");
+    recorded.remove("fixedInputs");
+    world.server.put(CLUSTER, stored);
+    assert_eq!(rolls(&mut world).await, 0, "the operator alone replaces none");
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::SettingsLoaded, "True", "TemplateKept");
+    change_spec(&world.server, |spec| spec["config"] = json!({"logLevel": "debug"}));
+    assert_eq!(rolls(&mut world).await, names().len());
+    assert_eq!(grace(&world), json!(90));
+    change_spec(&world.server, |spec| spec["config"] = json!({"logLevel": "info"}));
+    assert_eq!(rolls(&mut world).await, 0);
+}
+
+/// A cluster with settings that running nodes take was recorded by an operator that counted them.
+#[tokio::test]
+async fn a_record_of_an_older_operator_counts_for_a_cluster_with_such_settings() {
+    let mut world = World::new().await;
+    change_spec(&world.server, |spec| spec["config"] = json!({"scrubPeriod": "7days"}));
+    assert_eq!(rolls(&mut world).await, 0);
+    let mut stored = world.server.get(CLUSTER).expect("there");
+    let recorded = stored["status"]["rollout"]["recorded"].as_object_mut().expect("a record");
+    recorded.remove("fixedInputs").expect("recorded");
+    recorded.insert("template".to_owned(), json!("as it was built"));
+    world.server.put(CLUSTER, stored);
+    assert_eq!(rolls(&mut world).await, 0);
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
+}

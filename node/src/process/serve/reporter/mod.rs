@@ -29,7 +29,7 @@ use sherd_proto::v1::{ConfigStatus, Formation, LoadedTrust, NodeStatus, SetStatu
 
 use crate::health::{Health, Phase};
 use crate::process::serve::limits::{
-    HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REPORT_EVERY, REPORT_GAP,
+    HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REFUSAL_CHARACTERS_MAX, REPORT_EVERY, REPORT_GAP,
 };
 use crate::process::serve::live::{LiveSettings, LoadedConfig};
 use crate::process::serve::root_credentials::RootCredentials;
@@ -315,9 +315,11 @@ impl HealedJudge {
     }
 }
 
-fn config_status(loaded: LoadedConfig) -> ConfigStatus {
+/// Of a refusal its first characters: it may quote a line of the file.
+fn config_status(loaded: LoadedConfig, refusal: Option<String>) -> ConfigStatus {
     let live_sha256 = loaded.live.map(|digest| digest.to_vec().into()).unwrap_or_default();
-    ConfigStatus { generation: loaded.generation, live_sha256 }
+    let refused = refusal.unwrap_or_default().chars().take(REFUSAL_CHARACTERS_MAX).collect();
+    ConfigStatus { generation: loaded.generation, live_sha256, refused }
 }
 
 impl NodeDesk for NodeReporter {
@@ -362,7 +364,7 @@ impl NodeDesk for NodeReporter {
                 .iter()
                 .map(|proof| Bytes::copy_from_slice(proof))
                 .collect(),
-            config: Some(config_status(self.config.live.loaded())),
+            config: Some(config_status(self.config.live.loaded(), self.config.live.refusal())),
         }
     }
 

@@ -1,0 +1,67 @@
+//! The condition on the settings that running nodes take: whether each node runs with those of the
+//! specification, by the digest of the live file that it reports.
+
+use kube::ResourceExt as _;
+use sherd_proto::v1::ConfigStatus;
+
+use crate::api::{Reason, StorageCluster};
+use crate::names::LIVE_CONFIG_VARIABLE;
+use crate::reconcile::build;
+use crate::reconcile::condition::{FALSE, TRUE, UNKNOWN};
+use crate::reconcile::nodes::NodeAnswers;
+use crate::reconcile::observe::ObservedCluster;
+use crate::reconcile::words::listed;
+
+/// Judges the answers: status, reason and message of the condition.
+pub(super) fn verdict(
+    cluster: &StorageCluster,
+    observed: &ObservedCluster,
+    answers: &NodeAnswers,
+) -> (&'static str, Reason, String) {
+    let Some(set) = observed.stateful_set.as_ref().filter(|_| !answers.is_empty()) else {
+        return (UNKNOWN, Reason::Waiting, "no node was asked yet".to_owned());
+    };
+    let containers = set.spec.iter().filter_map(|spec| spec.template.spec.as_ref());
+    let mut variables =
+        containers.flat_map(|pod| &pod.containers).flat_map(|container| container.env.iter().flatten());
+    if !variables.any(|variable| variable.name == LIVE_CONFIG_VARIABLE) {
+        let message = format!(
+            "the pods of {} are as an operator of an older version made them: a change of their settings replaces them",
+            cluster.name_any()
+        );
+        return (TRUE, Reason::TemplateKept, message);
+    }
+    let asked = build::live_digest(&cluster.spec.config);
+    let (mut waited_for, mut silent, mut refused) = (vec![], vec![], vec![]);
+    for (pod, answer) in answers {
+        match answer.as_ref().map(|reply| reply.config.as_ref()) {
+            Err(_) => silent.push(pod.as_str()),
+            Ok(Some(ConfigStatus { generation: _, live_sha256, refused: _ })) if live_sha256[..] == asked => {
+            }
+            Ok(Some(config)) if !config.refused.is_empty() => refused.push((pod, &config.refused)),
+            Ok(_) => waited_for.push(pod.as_str()),
+        }
+    }
+    if let Some((pod, words)) = refused.first() {
+        let pods: Vec<&str> = refused.iter().map(|(pod, _)| pod.as_str()).collect();
+        let words: Vec<&str> = words.split_whitespace().collect();
+        let message = format!(
+            "nodes that refuse the settings and keep the last ones: {}; {pod}: {}",
+            listed(&pods),
+            words.join(" ")
+        );
+        return (FALSE, Reason::SettingsRefused, message);
+    }
+    if !waited_for.is_empty() {
+        let message = format!(
+            "nodes that do not run with the settings yet: {}; the kubelet brings them within two minutes",
+            listed(&waited_for)
+        );
+        return (FALSE, Reason::LoadingSettings, message);
+    }
+    if !silent.is_empty() {
+        let message = format!("nodes that do not answer: {}", listed(&silent));
+        return (UNKNOWN, Reason::NodesSilent, message);
+    }
+    (TRUE, Reason::AsAsked, "every node runs with the settings".to_owned())
+}
