@@ -19,7 +19,7 @@ use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
-use sherd_operator::reconcile::{Context, EvictionRefusals, TlsNodes};
+use sherd_operator::reconcile::{Context, EvictionRefusals, PartialReports, TlsNodes};
 use sherd_operator::{controller, limits, listener};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
@@ -180,6 +180,7 @@ async fn lead(
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
         refusals: EvictionRefusals::default(),
+        partial_reports: PartialReports::default(),
         metrics: metrics.clone(),
         now: Timestamp::now,
     };

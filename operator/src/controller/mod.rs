@@ -161,6 +161,7 @@ fn forget_clusters_that_are_gone(shared: &SharedState) {
     shared.context.metrics.retain(is_there);
     shared.context.children.retain(is_there);
     shared.context.refusals.retain(is_there);
+    shared.context.partial_reports.retain(is_there);
     shared.context.remembered.retain(is_there);
 }
 

@@ -60,7 +60,8 @@ pub(crate) fn dated(
     }
 }
 
-/// Writes a status, where it differs from the one that is there.
+/// Writes a status, where it differs from the one that is there. Returns the object as it is stored then;
+/// `None` where nothing was written.
 ///
 /// # Errors
 /// [`ReconcileError::Api`].
@@ -69,13 +70,13 @@ pub(crate) async fn write<K, S>(
     object: &K,
     last: Option<&S>,
     status: &S,
-) -> Result<(), ReconcileError>
+) -> Result<Option<K>, ReconcileError>
 where
     K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + Clone + DeserializeOwned + Debug,
     S: Serialize + PartialEq,
 {
     if last == Some(status) {
-        return Ok(());
+        return Ok(None);
     }
     let api: Api<K> = Api::namespaced(client.clone(), &object.namespace().unwrap_or_default());
     let name = object.name_any();
@@ -89,9 +90,9 @@ where
     });
     let params = PatchParams::apply(STATUS_FIELD_MANAGER).force();
     match api.patch_status(&name, &params, &Patch::Apply(patch)).await {
-        Ok(_) => Ok(()),
+        Ok(written) => Ok(Some(written)),
         // It was deleted or changed meanwhile; a change begins a reconcile.
-        Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => Ok(()),
+        Err(kube::Error::Api(refused)) if matches!(refused.code, 404 | 409) => Ok(None),
         Err(source) => Err(ReconcileError::api("write the status of", K::kind(&()), &name, source)),
     }
 }

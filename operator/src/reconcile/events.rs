@@ -159,6 +159,24 @@ fn claim_of(order: &str) -> &str {
     order.split_once('=').map_or(order, |(claim, _)| claim)
 }
 
+/// Publishes that the API server dropped fields of a cluster's status.
+pub(super) async fn publish_dropped(recorder: &Recorder, reference: &ObjectReference, fields: &[String]) {
+    let text = format!(
+        "the API server does not store {}: the definition of StorageClusters is of an older version; apply the definitions of the operator's version (helm upgrade of the chart that installs them)",
+        fields.join(", ")
+    );
+    let (cluster, namespace) = (&reference.name, &reference.namespace);
+    tracing::warn!(cluster, namespace, "{text}");
+    let event = Event {
+        type_: EventType::Warning,
+        reason: "DefinitionOutdated".to_owned(),
+        note: Some(note(&text)),
+        action: "Report".to_owned(),
+        secondary: None,
+    };
+    send(recorder, reference, &event).await;
+}
+
 /// Publishes that another installation of the operator works on this namespace.
 pub(crate) async fn publish_foreign(
     recorder: &Recorder,

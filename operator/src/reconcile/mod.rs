@@ -52,6 +52,7 @@ mod rollout;
 pub mod rotate;
 pub mod status;
 mod events;
+mod report;
 mod budget;
 
 use std::sync::Arc;
@@ -87,6 +88,7 @@ use validate::{ValidCluster, validate};
 pub use error::{MaterialError, ReconcileError};
 pub(crate) use events::{note, publish, publish_foreign, publish_unclaimed};
 pub use nodes::{NodeAnswers, NodeOrder, NodeQuestion, StatusSource, TlsNodes};
+pub use report::PartialReports;
 pub use rollout::EvictionRefusals;
 
 /// Clients, clock and settings that all reconciles share.
@@ -111,6 +113,8 @@ pub struct Context {
     pub remembered: RememberedSecrets,
     /// The last eviction of each cluster that was refused.
     pub refusals: EvictionRefusals,
+    /// The clusters whose definition drops parts of their status.
+    pub partial_reports: PartialReports,
     /// The counters.
     pub metrics: Metrics,
     /// The clock.
@@ -124,6 +128,15 @@ impl std::fmt::Debug for Context {
 }
 
 impl Context {
+    async fn publish_status(
+        &self,
+        cluster: &StorageCluster,
+        judged: &ClusterStatus,
+    ) -> Result<(), ReconcileError> {
+        let Self { client, recorder, partial_reports, .. } = self;
+        report::publish_status((client, recorder), partial_reports, cluster, judged).await
+    }
+
     fn record_writer(&self) -> RecordWriter<'_> {
         let Self { client, children, remembered, .. } = self;
         RecordWriter { client, children, remembered }
@@ -214,7 +227,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         now: timestamp,
     });
     context.metrics.report(&names.namespace, &names.cluster, &judged);
-    Box::pin(publish_status(context, cluster, &judged)).await?;
+    Box::pin(context.publish_status(cluster, &judged)).await?;
     if let (Outcome::Applied, Some(rotation), Some(valid), Some(authority)) =
         (&attempt.outcome, rotation, &attempt.valid, attempt.authority)
     {
@@ -345,20 +358,6 @@ async fn take_step(
     evicted.map(|_| ())
 }
 
-/// Writes what was judged, and publishes what changed.
-async fn publish_status(
-    context: &Context,
-    cluster: &StorageCluster,
-    judged: &ClusterStatus,
-) -> Result<(), ReconcileError> {
-    let last = cluster.status.as_ref();
-    condition::write(&context.client, cluster, last, judged).await?;
-    let last = last.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let reference = cluster.object_ref(&());
-    events::publish(&context.recorder, &reference, last, &judged.conditions, events::is_bad).await;
-    Ok(())
-}
-
 async fn change<'a>(
     context: &Context,
     cluster: &'a StorageCluster,
@@ -428,7 +427,7 @@ pub async fn report_unobserved(
 ) -> Result<(), ReconcileError> {
     let judged = status::unobserved(cluster, &error.to_string(), (context.now)());
     context.metrics.report(&cluster.namespace().unwrap_or_default(), &cluster.name_any(), &judged);
-    publish_status(context, cluster, &judged).await?;
+    context.publish_status(cluster, &judged).await?;
     Ok(())
 }
 

@@ -31,7 +31,8 @@ use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{
-    Context, EvictionRefusals, NodeOrder, NodeQuestion, ReconcileError, StatusSource, reconcile,
+    Context, EvictionRefusals, NodeOrder, NodeQuestion, PartialReports, ReconcileError, StatusSource,
+    reconcile,
 };
 use sherd_operator::rotation::ClusterTrust;
 use sherd_proto::v1::{Formation, NodeStatus, SetStatus, StatusReply, VolumeReport, VolumeState};
@@ -118,6 +119,7 @@ fn context(server: &ApiServer) -> Context {
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
         refusals: EvictionRefusals::default(),
+        partial_reports: PartialReports::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(1_800_000_000).expect("a time"),
     }

@@ -394,3 +394,35 @@ async fn a_record_of_an_older_operator_counts_for_a_cluster_with_such_settings()
     let status = world.look().await.expect("reconciled");
     says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
 }
+
+/// One warning, until the definition was there: the status is written again at each look.
+#[tokio::test]
+async fn a_definition_that_drops_what_is_recorded_is_named_once() {
+    let world = World::new().await;
+    let context = world.context();
+    let outdated = || {
+        let server = &world.server;
+        let events = server.paths().into_iter().filter(|path| path.contains("/events/"));
+        let events = events.map(|path| server.get(&path).expect("there"));
+        events.filter(|event| event["reason"] == "DefinitionOutdated").collect::<Vec<Value>>()
+    };
+    let look = async || reconcile(&context, &cluster(&world.server)).await.expect("reconciled");
+    look().await;
+    assert_eq!(outdated(), Vec::<Value>::new());
+    for time in 1..=2 {
+        world.server.drop_field(Some(("/status/rollout", "recorded")));
+        let mut stored = world.server.get(CLUSTER).expect("there");
+        stored["status"]["rollout"].as_object_mut().expect("a record").remove("recorded");
+        world.server.put(CLUSTER, stored);
+        for _ in 0..3 {
+            look().await;
+            assert!(world.server.get(CLUSTER).expect("there")["status"]["rollout"]["recorded"].is_null());
+        }
+        world.server.drop_field(None);
+        look().await;
+        let found = outdated();
+        let counts: Vec<&Value> = found.iter().map(|event| &event["series"]["count"]).collect();
+        assert!(found[0]["note"].as_str().expect("a note").contains("status.rollout.recorded:"), "{found:?}");
+        assert_eq!(counts, [&if time == 1 { Value::Null } else { json!(2) }]);
+    }
+}

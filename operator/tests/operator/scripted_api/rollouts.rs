@@ -114,8 +114,12 @@ impl World {
 
     /// One reconcile of an operator that has only the API server's objects.
     pub(super) async fn look(&self) -> Result<ClusterStatus, ReconcileError> {
-        let context = Context { nodes: Arc::new(self.nodes.clone()), now: self.now, ..context(&self.server) };
-        reconcile(&context, &cluster(&self.server)).await
+        reconcile(&self.context(), &cluster(&self.server)).await
+    }
+
+    /// The context of an operator that was just started.
+    pub(super) fn context(&self) -> Context {
+        Context { nodes: Arc::new(self.nodes.clone()), now: self.now, ..context(&self.server) }
     }
 
     /// Plays the StatefulSet's controller: the template gets a revision, absent pods are made of it.

@@ -36,6 +36,8 @@ struct State {
     faults: Vec<(Method, String, Fault)>,
     /// Writes that changed something: method and path.
     changes: Vec<(Method, String)>,
+    /// A field of a status that the definition does not have: the pointer to what holds it, and its name.
+    unknown_field: Option<(&'static str, &'static str)>,
     /// All requests: method and path.
     requests: Vec<(Method, String)>,
     /// Deletions: path and options.
@@ -77,6 +79,11 @@ impl ApiServer {
     /// Answers requests of this method, whose path contains this text, with a fault from here on.
     pub(crate) fn fail(&self, method: Method, path: &str, fault: Fault) {
         self.state.lock().faults.push((method, path.to_owned(), fault));
+    }
+
+    /// Drops a field below `/status` from what is applied from here on, as an older definition does.
+    pub(crate) fn drop_field(&self, field: Option<(&'static str, &'static str)>) {
+        self.state.lock().unknown_field = field;
     }
 
     pub(crate) fn mend(&self) {
@@ -236,6 +243,11 @@ impl State {
         }
         if is_status {
             object["status"] = body["status"].clone();
+            if let Some((holder, name)) = self.unknown_field
+                && let Some(fields) = object.pointer_mut(holder).and_then(Value::as_object_mut)
+            {
+                fields.remove(name);
+            }
         } else {
             merge(&mut object, body);
         }

@@ -22,7 +22,7 @@ use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
-use sherd_operator::reconcile::{Context, EvictionRefusals};
+use sherd_operator::reconcile::{Context, EvictionRefusals, PartialReports};
 use sherd_trust::Authority;
 
 use self::store::ScriptedStore;
@@ -56,6 +56,7 @@ fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
         refusals: EvictionRefusals::default(),
+        partial_reports: PartialReports::default(),
         metrics: Metrics::new().expect("declared once"),
         now: || Timestamp::from_second(NOW.get()).expect("a time"),
     }
