@@ -80,6 +80,11 @@ pub const ADMIN_PORT: u16 = 9200;
 pub const ACCESS_KEY: &str = "AWS_ACCESS_KEY_ID";
 /// Keys of a Secret with credentials.
 pub const SECRET_KEY: &str = "AWS_SECRET_ACCESS_KEY";
+/// The keys of a pair of root credentials: of its id and of its secret.
+pub const CREDENTIALS_KEYS: [&str; 2] = [ACCESS_KEY, SECRET_KEY];
+/// The keys of a second pair, which nodes accept, too.
+pub const SECONDARY_CREDENTIALS_KEYS: [&str; 2] =
+    ["AWS_ACCESS_KEY_ID_SECONDARY", "AWS_SECRET_ACCESS_KEY_SECONDARY"];
 /// The key of the Secret with the root credentials that nodes accept, and its file in a pod.
 pub const NODE_CREDENTIALS: &str = "credentials.env";
 /// The key of a Secret of the type kubernetes.io/tls with the certificate.

@@ -43,6 +43,28 @@ pub struct RootCredentials {
     pub secret_access_key: SecretText,
 }
 
+/// The pairs of root credentials that nodes accept. Two of them have different ids.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct AcceptedCredentials {
+    /// The pair that nodes compare with each other.
+    pub first: RootCredentials,
+    /// The pair that clients come from, or go over to, while it is replaced.
+    pub secondary: Option<RootCredentials>,
+}
+
+impl AcceptedCredentials {
+    /// The pairs, the first one first.
+    pub fn each(&self) -> impl Iterator<Item = &RootCredentials> {
+        std::iter::once(&self.first).chain(&self.secondary)
+    }
+}
+
+impl From<RootCredentials> for AcceptedCredentials {
+    fn from(first: RootCredentials) -> Self {
+        Self { first, secondary: None }
+    }
+}
+
 /// The texts of a Secret, without values that are not UTF-8.
 pub(crate) fn texts(secret: &Secret) -> BTreeMap<String, String> {
     let data = secret.data.iter().flatten();

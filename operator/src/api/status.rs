@@ -210,6 +210,8 @@ pub enum Reason {
     Generated,
     /// A Secret of the user is used.
     Provided,
+    /// Nodes do not accept the root credentials as they are yet, or accept former ones.
+    LoadingCredentials,
     /// A Secret that is named is not there.
     SecretMissing,
     /// A Secret lacks what it must hold.
@@ -301,6 +303,7 @@ impl Reason {
             Self::GeometryDiffers => "GeometryDiffers",
             Self::Generated => "Generated",
             Self::Provided => "Provided",
+            Self::LoadingCredentials => "LoadingCredentials",
             Self::SecretMissing => "SecretMissing",
             Self::SecretMalformed => "SecretMalformed",
             Self::SecretsDiffer => "SecretsDiffer",

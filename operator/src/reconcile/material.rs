@@ -28,7 +28,7 @@ use super::s3_tls::S3Material;
 use crate::limits;
 use crate::names;
 use crate::rotation::{AcceptedAuthority, AuthorityRecord};
-use crate::secret_text::{MasterKey, RootCredentials, SecretText};
+use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText};
 
 /// The purposes of 32 bytes each. Clients keep what follows from these texts.
 const MASTER_KEY: &str = "master key";
@@ -47,7 +47,7 @@ pub struct Material {
     /// The root credentials that the operator made, whether they are used or not.
     pub credentials: Option<RootCredentials>,
     /// The root credentials that nodes accept.
-    pub accepted: Option<RootCredentials>,
+    pub accepted: Option<AcceptedCredentials>,
     /// A digest of them, which says nothing without the master key.
     pub credentials_digest: String,
     /// The master key.
@@ -62,6 +62,16 @@ pub struct Material {
 }
 
 impl Material {
+    /// The proofs of the pairs that nodes shall accept, as they report them.
+    pub(super) fn credentials_proofs(&self) -> Vec<[u8; 32]> {
+        let pairs = self.accepted.iter().flat_map(AcceptedCredentials::each);
+        let proof =
+            |RootCredentials { access_key_id, secret_access_key: SecretText(secret) }: &RootCredentials| {
+                sherd_trust::credentials_proof(self.cluster, access_key_id, secret)
+            };
+        pairs.map(proof).collect()
+    }
+
     /// Returns the values that cannot be made again.
     pub(super) fn recovery(&self) -> Recovery {
         let authority = self.authority.texts().into_iter().map(|(key, text)| (key, text.into_bytes()));
@@ -147,16 +157,19 @@ pub(super) fn material(
         (None, _) => Some(make_credentials(plan, authority)?),
     };
     let seeds = seeds(plan, authority, &master_key, credentials.as_ref());
-    let accepted_pair = match &plan.credentials {
+    let accepted_pairs = match &plan.credentials {
         CredentialsPlan::Provided { credentials, .. } => Some(credentials.clone()),
-        CredentialsPlan::Generated => credentials.clone(),
+        CredentialsPlan::Generated => credentials.clone().map(AcceptedCredentials::from),
     };
     let material = Material {
         cluster: authority.cluster(),
         authority: accepted.record.clone(),
         seeds,
-        credentials_digest: accepted_pair.as_ref().map(|pair| digest(pair, &master_key)).unwrap_or_default(),
-        accepted: accepted_pair,
+        credentials_digest: accepted_pairs
+            .as_ref()
+            .map(|pairs| digest(pairs, &master_key))
+            .unwrap_or_default(),
+        accepted: accepted_pairs,
         credentials,
         master_key,
         certificates_digest: first.map(LeafTerm::digest).unwrap_or_default(),
@@ -339,10 +352,12 @@ fn random_or_derived(
 
 /// A digest of credentials. Its readers may read pods and no Secret, so it is keyed: a short secret could
 /// else be guessed by trying.
-fn digest(credentials: &RootCredentials, MasterKey(key): &MasterKey) -> String {
-    let RootCredentials { access_key_id, secret_access_key: SecretText(secret) } = credentials;
+fn digest(accepted: &AcceptedCredentials, MasterKey(key): &MasterKey) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("any length is a key");
-    mac.update(format!("sherd root credentials {access_key_id} {secret}").as_bytes());
+    mac.update(b"sherd root credentials");
+    for RootCredentials { access_key_id, secret_access_key: SecretText(secret) } in accepted.each() {
+        mac.update(format!(" {access_key_id} {secret}").as_bytes());
+    }
     hex::encode(mac.finalize().into_bytes()).chars().take(16).collect()
 }
 

@@ -209,9 +209,8 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
     let rotation = attempt.plan_rotation(&observed, &answers, now);
     attempt.first_expiry_s = attempt.first_expiry_s.into_iter().chain(first_loaded_end_s(&answers)).min();
     attempt.show_expiries(context, &names);
-    let s3 = s3_tls::look(cluster, &names, &observed, timestamp.as_second());
-    let ends_s = s3.and_then(|look| look.ends_s);
-    context.metrics.s3_certificate_expiry(&names.namespace, &names.cluster, ends_s);
+    let s3 = s3_tls::look(cluster, &names, &observed, timestamp.as_second()).and_then(|look| look.ends_s);
+    context.metrics.s3_certificate_expiry(&names.namespace, &names.cluster, s3);
     let judged = status::judge(&Evidence {
         cluster,
         outcome: attempt.outcome.clone(),
@@ -223,6 +222,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         authority: attempt.record.as_ref(),
         rotation: rotation.as_ref(),
         first_expiry_s: attempt.first_expiry_s,
+        credentials_proofs: &attempt.credentials_proofs(),
         image: attempt.image,
         now: timestamp,
     });
@@ -241,6 +241,11 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
 }
 
 impl ReconcileAttempt<'_> {
+    /// The proofs of the root credentials that nodes shall accept, where the children were applied.
+    fn credentials_proofs(&self) -> Vec<[u8; 32]> {
+        self.authority.as_ref().map(|applied| applied.material.credentials_proofs()).unwrap_or_default()
+    }
+
     /// Gives the orders about volumes that a person wrote into annotations, unless the operator is to change
     /// nothing. Returns all that were ever given, as far as they are recorded.
     async fn follow_orders(

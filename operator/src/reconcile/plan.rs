@@ -20,7 +20,7 @@ use super::validate::ValidCluster;
 use crate::api::{PullPolicy, Reason, StorageCluster};
 use crate::names::{self, Names};
 use crate::rotation::{AcceptedAuthority, RotationState};
-use crate::secret_text::{MasterKey, RootCredentials, SecretText, texts};
+use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText, texts};
 
 /// Where the root credentials come from.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -32,7 +32,7 @@ pub enum CredentialsPlan {
         /// The Secret's name.
         secret: String,
         /// The credentials in it.
-        credentials: RootCredentials,
+        credentials: AcceptedCredentials,
     },
 }
 
@@ -147,28 +147,38 @@ fn plan_credentials(
         return Err(blocked(Reason::SecretMissing, message));
     };
     let texts = texts(found);
+    let malformed = |words: String| blocked(Reason::SecretMalformed, format!("Secret {secret}: {words}"));
+    let first = given_pair(&texts, names::CREDENTIALS_KEYS).map_err(malformed)?;
+    let has_secondary = names::SECONDARY_CREDENTIALS_KEYS.iter().any(|key| texts.contains_key(*key));
+    let secondary = has_secondary.then(|| given_pair(&texts, names::SECONDARY_CREDENTIALS_KEYS));
+    let secondary = secondary.transpose().map_err(malformed)?;
+    if secondary.as_ref().is_some_and(|secondary| secondary.access_key_id == first.access_key_id) {
+        let [first, secondary] = [names::CREDENTIALS_KEYS[0], names::SECONDARY_CREDENTIALS_KEYS[0]];
+        return Err(malformed(format!("{first} and {secondary} must differ")));
+    }
+    Ok(CredentialsPlan::Provided { secret, credentials: AcceptedCredentials { first, secondary } })
+}
+
+/// A pair that a person chose, by the keys of its id and its secret; or the rule that it breaks.
+fn given_pair(texts: &BTreeMap<String, String>, keys: [&str; 2]) -> Result<RootCredentials, String> {
+    let [id, secret] = keys;
     let holds = |key: &str, length: std::ops::RangeInclusive<usize>, valid: fn(u8) -> bool| {
         texts.get(key).is_some_and(|text| length.contains(&text.len()) && text.bytes().all(valid))
     };
     let is_id = |byte: u8| byte.is_ascii_alphanumeric() || b".-_".contains(&byte);
-    if !holds(names::ACCESS_KEY, 3..=128, is_id) {
-        let rule = "must hold 3 to 128 letters, digits, '.', '-' or '_'";
-        let message = format!("Secret {secret}: {} {rule}", names::ACCESS_KEY);
-        return Err(blocked(Reason::SecretMalformed, message));
+    if !holds(id, 3..=128, is_id) {
+        return Err(format!("{id} must hold 3 to 128 letters, digits, '.', '-' or '_'"));
     }
-    if !holds(names::SECRET_KEY, 8..=128, |byte| byte.is_ascii_graphic()) {
-        let rule = "must hold 8 to 128 visible ASCII characters";
-        let message = format!("Secret {secret}: {} {rule}", names::SECRET_KEY);
-        return Err(blocked(Reason::SecretMalformed, message));
+    if !holds(secret, 8..=128, |byte| byte.is_ascii_graphic()) {
+        return Err(format!("{secret} must hold 8 to 128 visible ASCII characters"));
     }
-    let credentials = root_credentials(&texts).unwrap_or_default();
-    Ok(CredentialsPlan::Provided { secret, credentials })
+    Ok(root_credentials(texts, keys).unwrap_or_default())
 }
 
-fn root_credentials(texts: &BTreeMap<String, String>) -> Option<RootCredentials> {
+fn root_credentials(texts: &BTreeMap<String, String>, [id, secret]: [&str; 2]) -> Option<RootCredentials> {
     Some(RootCredentials {
-        access_key_id: texts.get(names::ACCESS_KEY)?.clone(),
-        secret_access_key: SecretText(texts.get(names::SECRET_KEY)?.clone()),
+        access_key_id: texts.get(id)?.clone(),
+        secret_access_key: SecretText(texts.get(secret)?.clone()),
     })
 }
 
@@ -181,7 +191,7 @@ fn made_credentials(
 ) -> Option<RootCredentials> {
     let own = || {
         let secret = observed.credentials.as_ref().filter(|_| cluster.spec.credentials.is_none());
-        root_credentials(&texts(secret?))
+        root_credentials(&texts(secret?), names::CREDENTIALS_KEYS)
     };
     copy.and_then(Recovery::credentials).or_else(own)
 }

@@ -23,7 +23,7 @@ use sherd_operator::reconcile::plan::{CredentialsPlan, Seeds, plan};
 use sherd_operator::reconcile::s3_tls::{S3KeyPair, S3Material, S3Serving};
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::{AuthorityRecord, KeyedAuthority, RotationState};
-use sherd_operator::secret_text::{MasterKey, RootCredentials, SecretText};
+use sherd_operator::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText};
 
 pub(crate) fn minimal() -> Value {
     json!({
@@ -143,10 +143,10 @@ pub(crate) fn built(document: Value, secrets: &ObservedCluster) -> Vec<Child> {
     children
 }
 
-fn accepted(plan: &CredentialsPlan, made: Option<&RootCredentials>) -> Option<RootCredentials> {
+fn accepted(plan: &CredentialsPlan, made: Option<&RootCredentials>) -> Option<AcceptedCredentials> {
     match plan {
         CredentialsPlan::Provided { credentials, .. } => Some(credentials.clone()),
-        CredentialsPlan::Generated => made.cloned(),
+        CredentialsPlan::Generated => made.cloned().map(AcceptedCredentials::from),
     }
 }
 
@@ -158,6 +158,7 @@ fn material_of_s3(cluster: &StorageCluster) -> S3Material {
     match cluster.spec.tls.mode {
         TlsMode::Operator => S3Material {
             serving: S3Serving::Tls("demo-s3-tls".to_owned()),
+            is_reached_by_tls: true,
             authority: pair("authority of S3"),
             certificate: pair("certificate of S3"),
             trusted: Some("authority of S3".to_owned()),

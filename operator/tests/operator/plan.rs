@@ -13,7 +13,7 @@ use sherd_operator::reconcile::plan::{AuthorityPlan, Blockage, BlockedPart, Cred
 use sherd_operator::reconcile::remarks::Remark;
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::AuthorityRecord;
-use sherd_operator::secret_text::{RootCredentials, SecretText};
+use sherd_operator::secret_text::{AcceptedCredentials, RootCredentials, SecretText};
 use sherd_trust::{Authority, AuthorityKeyDigest};
 
 const ID: &str = "6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a6a";
@@ -262,7 +262,29 @@ fn credentials_of_the_user_are_used_when_they_are_well_formed() {
         access_key_id: "root".to_owned(),
         secret_access_key: SecretText("long-enough?".to_owned()),
     };
-    assert_eq!(plan.credentials, CredentialsPlan::Provided { secret: "mine".to_owned(), credentials });
+    let provided = |credentials| CredentialsPlan::Provided { secret: "mine".to_owned(), credentials };
+    assert_eq!(plan.credentials, provided(credentials.clone().into()));
+    // A second pair, while the first one is replaced.
+    let second = |id: &str, key: &str| {
+        let mut texts = good.clone();
+        texts["AWS_ACCESS_KEY_ID_SECONDARY"] = json!(id);
+        texts[key] = json!("another-long-one");
+        texts
+    };
+    let both = planned(&given, &with(second("next", "AWS_SECRET_ACCESS_KEY_SECONDARY"))).expect("planned");
+    let secondary = RootCredentials {
+        access_key_id: "next".to_owned(),
+        secret_access_key: SecretText("another-long-one".to_owned()),
+    };
+    let pairs = AcceptedCredentials { first: credentials, secondary: Some(secondary) };
+    assert_eq!(both.credentials, provided(pairs));
+    for (texts, named) in [
+        (second("root", "AWS_SECRET_ACCESS_KEY_SECONDARY"), "AWS_ACCESS_KEY_ID_SECONDARY"),
+        (second("no spaces", "AWS_SECRET_ACCESS_KEY_SECONDARY"), "AWS_ACCESS_KEY_ID_SECONDARY"),
+        (second("next", "another"), "AWS_SECRET_ACCESS_KEY_SECONDARY"),
+    ] {
+        blocked(&with(texts), &given, part, Reason::SecretMalformed, named);
+    }
     for (key, text) in [
         ("AWS_ACCESS_KEY_ID", ""),
         ("AWS_ACCESS_KEY_ID", "no spaces"),

@@ -127,6 +127,7 @@ fn evidence<'a>(
         authority: None,
         rotation: None,
         first_expiry_s: None,
+        credentials_proofs: &[],
         image: Some(ImageName::tagged("sherd-node", "1")),
         now: Timestamp::UNIX_EPOCH,
     }
@@ -314,6 +315,30 @@ fn pods_of_an_older_template_are_named() {
     let status = judged(Outcome::Applied, &observed, &answers(&reply()));
     says(&status, ConditionType::UpgradeBlocked, "True", Reason::UpdatePending, "demo-pool-0-0");
     says(&status, ConditionType::Ready, "True", Reason::Serving, "");
+}
+
+/// A person who replaces them sees when clients may go over.
+#[test]
+fn nodes_that_do_not_accept_the_root_credentials_yet_are_named() {
+    let (cluster, observed) = (cluster(), all_ready());
+    let [former, next] = [[1; 32], [2; 32]];
+    let accepts = |pairs: &[[u8; 32]]| StatusReply {
+        credentials_proofs: pairs.iter().map(|pair| pair.to_vec().into()).collect(),
+        ..reply()
+    };
+    let judged = |answers: &NodeAnswers| {
+        let credentials_proofs = &[next, former];
+        judge(&Evidence { credentials_proofs, ..evidence(&cluster, &observed, answers) })
+    };
+    let mut answers = answers(&accepts(&[next, former]));
+    says(&judged(&answers), ConditionType::CredentialsReady, "True", Reason::Generated, "demo");
+    for pairs in [&[former][..], &[former, next], &[next]] {
+        answers.insert(PODS[1].to_owned(), Ok(accepts(pairs)));
+        let reason = Reason::LoadingCredentials;
+        says(&judged(&answers), ConditionType::CredentialsReady, "True", reason, PODS[1]);
+    }
+    answers.insert(PODS[1].to_owned(), Err("silent".to_owned()));
+    says(&judged(&answers), ConditionType::CredentialsReady, "True", Reason::Generated, "demo");
 }
 
 #[test]

@@ -37,7 +37,7 @@ pub struct Settings {
     #[arg(long, env = "SHERD_IAM_LISTEN", value_name = "ADDRESS")]
     pub iam_listen: Option<SocketAddr>,
     /// Address for the other nodes of the cluster, and for operators and admins; certificates on both
-    /// sides [default: the port of this node's address in cluster.nodes, on [::]]
+    /// sides [default: the port of this node's address in cluster.nodes, on `[::]`]
     #[arg(long, env = "SHERD_NODE_LISTEN", value_name = "ADDRESS")]
     pub node_listen: Option<SocketAddr>,
     /// Region that clients sign for [default: us-east-1]

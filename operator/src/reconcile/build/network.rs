@@ -7,7 +7,6 @@
 use serde_json::{Value, json};
 
 use super::parts::ChildParts;
-use super::s3_tls;
 use crate::api::GatewayService;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 
@@ -39,7 +38,7 @@ pub(super) fn s3_service(parts: &ChildParts<'_>) -> Value {
         "selector": parts.valid.names().selector(),
         "ports": [{"name": "s3", "port": S3_PORT, "targetPort": "s3", "protocol": "TCP"}],
     }});
-    if s3_tls::is_served(parts) {
+    if parts.material.s3.is_reached_by_tls {
         // Gateways and meshes read it; without it they forward bytes.
         body["spec"]["ports"][0]["appProtocol"] = json!("https");
     }

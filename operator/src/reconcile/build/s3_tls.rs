@@ -19,7 +19,8 @@ pub(super) const FOLDER: &str = "/s3-tls";
 /// The objects of a cluster for TLS, beside those that it has anyway.
 pub(super) fn children(parts: &ChildParts<'_>) -> Vec<Child> {
     let names = parts.valid.names();
-    let S3Material { serving: _, authority, certificate, trusted, requested } = &parts.material.s3;
+    let S3Material { serving: _, is_reached_by_tls: _, authority, certificate, trusted, requested } =
+        &parts.material.s3;
     let mut children = Vec::new();
     if let Some(S3KeyPair { certificate, key: SecretText(key) }) = authority {
         let texts = [(CA_CERTIFICATE, certificate.as_str()), (CA_KEY, key.as_str())];

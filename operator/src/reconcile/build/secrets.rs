@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use super::parts::ChildParts;
 use crate::names;
 use crate::reconcile::plan::Seeds;
-use crate::secret_text::{MasterKey, RootCredentials, SecretText};
+use crate::secret_text::{AcceptedCredentials, MasterKey, RootCredentials, SecretText};
 
 /// The CAs with their keys, and the cluster's id.
 pub(super) fn authority(parts: &ChildParts<'_>) -> Value {
@@ -30,10 +30,11 @@ pub(super) fn credentials(credentials: &RootCredentials) -> Value {
 /// The root credentials that nodes accept, as the file that pods mount.
 pub(super) fn node_credentials(parts: &ChildParts<'_>) -> Value {
     let mut lines = String::from("# Made by sherd-operator; changes here are undone.\n");
-    if let Some(RootCredentials { access_key_id, secret_access_key: SecretText(secret) }) =
-        &parts.material.accepted
-    {
-        let _ = writeln!(lines, "{}={access_key_id}\n{}={secret}", names::ACCESS_KEY, names::SECRET_KEY);
+    let keys = [names::CREDENTIALS_KEYS, names::SECONDARY_CREDENTIALS_KEYS];
+    let pairs = parts.material.accepted.iter().flat_map(AcceptedCredentials::each);
+    for ([id, secret], pair) in keys.into_iter().zip(pairs) {
+        let RootCredentials { access_key_id, secret_access_key: SecretText(text) } = pair;
+        let _ = writeln!(lines, "{id}={access_key_id}\n{secret}={text}");
     }
     data("Opaque", [(names::NODE_CREDENTIALS, lines.as_str())])
 }

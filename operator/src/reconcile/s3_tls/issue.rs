@@ -61,6 +61,7 @@ pub(super) fn material(
     let trusted = if keeps_former { trusted } else { current };
     Ok(S3Material {
         serving: S3Serving::Tls(names.s3_certificate()),
+        is_reached_by_tls: false,
         authority: Some(S3KeyPair {
             certificate: authority.certificate().to_owned(),
             key: SecretText(authority.key()),

@@ -47,18 +47,18 @@ pub(super) fn material(
     now: Duration,
 ) -> Result<S3Material, MaterialError> {
     let mode = cluster.spec.tls.mode;
-    if mode == TlsMode::Operator {
-        return issue::material(cluster, names, observed, now);
-    }
-    let Some(look) = look(cluster, names, observed, seconds(now)) else { return Ok(S3Material::default()) };
-    let requested =
-        (mode == TlsMode::CertManager && observed.has_cert_manager).then(|| names::all(cluster, names));
-    Ok(S3Material {
-        serving: serving(&look, observed),
-        trusted: look.trusted,
-        requested,
-        ..S3Material::default()
-    })
+    let material = match look(cluster, names, observed, seconds(now)) {
+        _ if mode == TlsMode::Operator => issue::material(cluster, names, observed, now)?,
+        None => S3Material::default(),
+        Some(look) => S3Material {
+            serving: serving(&look, observed),
+            trusted: look.trusted,
+            requested: (mode == TlsMode::CertManager && observed.has_cert_manager)
+                .then(|| names::all(cluster, names)),
+            ..S3Material::default()
+        },
+    };
+    Ok(S3Material { is_reached_by_tls: is_served(cluster, names, observed, seconds(now)), ..material })
 }
 
 /// Whether clients reach S3 by TLS, as the objects were when they were observed: what most of the pods serve.
@@ -73,6 +73,9 @@ pub(super) fn is_served(
     let specs: Vec<&PodSpec> = observed.pods.iter().filter_map(|pod| pod.spec.as_ref()).collect();
     if !specs.is_empty() {
         return specs.iter().filter(|spec| secret_of(spec).is_some()).count() * 2 > specs.len();
+    }
+    if observed.stateful_set.is_some() {
+        return mounted(observed).is_some();
     }
     let look = look(cluster, names, observed, now_s);
     cluster.spec.tls.mode == TlsMode::Operator

@@ -31,6 +31,8 @@ pub struct S3KeyPair {
 pub struct S3Material {
     /// How pods serve.
     pub serving: S3Serving,
+    /// Whether clients reach S3 by TLS: most of the pods that are there serve it.
+    pub is_reached_by_tls: bool,
     /// The CA that the operator signs with, in mode Operator.
     pub authority: Option<S3KeyPair>,
     /// The certificate that it signed.

@@ -8,6 +8,7 @@ mod config;
 mod rollout;
 mod pod_failure;
 mod certificates;
+mod credentials;
 
 use std::collections::BTreeSet;
 
@@ -85,6 +86,8 @@ pub struct Evidence<'a> {
     pub rotation: Option<&'a PlannedRotation>,
     /// When the first of the nodes' certificates ends, in seconds since the Unix epoch.
     pub first_expiry_s: Option<i64>,
+    /// The proofs of the root credentials that nodes shall accept, where everything was applied.
+    pub credentials_proofs: &'a [[u8; 32]],
     /// The image that pods are made with, once planned.
     pub image: Option<ImageName>,
     /// The time of conditions that change.
@@ -225,20 +228,7 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
             ConditionVerdict::new(SpecValid, TRUE, reason, message)
         }
     };
-    let mut credentials = match &cluster.spec.credentials {
-        Some(given) => ConditionVerdict::new(
-            CredentialsReady,
-            TRUE,
-            Reason::Provided,
-            format!("Secret {}", given.secret_ref.name),
-        ),
-        None => ConditionVerdict::new(
-            CredentialsReady,
-            TRUE,
-            Reason::Generated,
-            format!("Secret {}-root-credentials", cluster.name_any()),
-        ),
-    };
+    let mut credentials = credentials_verdict(evidence);
     let names = Names::new(&cluster.name_any(), &cluster.namespace().unwrap_or_default());
     let facts = CertificateFacts {
         secret: &names.authority(),
@@ -279,6 +269,20 @@ fn spec_verdicts(evidence: &Evidence<'_>) -> Vec<ConditionVerdict> {
         certificates = ConditionVerdict::new(CertificatesReady, FALSE, reason, message);
     }
     vec![spec, credentials, certificates, paused_verdict(cluster)]
+}
+
+/// The verdict on the root credentials, where nothing is wrong with their Secret.
+fn credentials_verdict(evidence: &Evidence<'_>) -> ConditionVerdict {
+    let Evidence { cluster, answers, credentials_proofs, .. } = evidence;
+    let (reason, secret) = match &cluster.spec.credentials {
+        Some(given) => (Reason::Provided, format!("Secret {}", given.secret_ref.name)),
+        None => (Reason::Generated, format!("Secret {}-root-credentials", cluster.name_any())),
+    };
+    let (reason, message) = match credentials::loading(answers, credentials_proofs) {
+        Some(words) => (Reason::LoadingCredentials, format!("{secret}; {words}")),
+        None => (reason, secret),
+    };
+    ConditionVerdict::new(ConditionType::CredentialsReady, TRUE, reason, message)
 }
 
 fn paused_verdict(cluster: &StorageCluster) -> ConditionVerdict {

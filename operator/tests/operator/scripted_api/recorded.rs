@@ -172,6 +172,7 @@ async fn pods_with_credentials_in_their_environment_are_replaced_when_these_chan
     assert_eq!(grace(&world), json!(90));
     assert!(mounts_credentials(&world));
     assert!(node_credentials(&world.server).contains("=two\n"));
+    assert!(!node_credentials(&world.server).contains("SECONDARY"));
     world.server.put(MINE, users_pair("three", "longenough3"));
     assert_eq!(rolls(&mut world).await, 0);
     assert!(node_credentials(&world.server).contains("=three\n"));
@@ -190,8 +191,15 @@ async fn other_credentials_are_no_reason_to_give_up_a_recorded_template_that_mou
     stored["status"]["rollout"]["recorded"]["template"] = json!("as another operator built it");
     world.server.put(CLUSTER, stored);
     world.server.put(MINE, users_pair("two", "longenough2"));
+    let mut both = users_pair("two", "longenough2");
+    both["data"]["AWS_ACCESS_KEY_ID_SECONDARY"] = json!(STANDARD.encode("one"));
+    both["data"]["AWS_SECRET_ACCESS_KEY_SECONDARY"] = json!(STANDARD.encode("longenough1"));
+    world.server.put(MINE, both);
     let status = world.look().await.expect("reconciled");
     says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
+    let lines = "AWS_ACCESS_KEY_ID=two\nAWS_SECRET_ACCESS_KEY=longenough2\n\
+                 AWS_ACCESS_KEY_ID_SECONDARY=one\nAWS_SECRET_ACCESS_KEY_SECONDARY=longenough1\n";
+    assert!(node_credentials(&world.server).ends_with(lines));
 }
 
 /// Each look of a cluster at rest costs no request for its template.

@@ -134,10 +134,12 @@ async fn pods_in_clear_stay_so_until_the_named_secret_is_whole_and_over_tls_when
     says(&status, ConditionType::CertificatesReady, "True", "Issued");
     assert_eq!(mounted(&server).as_deref(), Some("mine"));
     assert_ne!(config(&server), at);
-    // Clients are sent to TLS when the pod serves it.
+    // Clients and gateways are sent to TLS when the pod serves it.
     assert_eq!(status.endpoint.as_deref(), Some("http://demo-s3.storage.svc:9000"));
+    assert!(server.get(SERVICE).expect("made")["spec"]["ports"][0]["appProtocol"].is_null());
     the_pod_runs_with(&server, Some("mine"));
     let status = step(&server).await.expect("reconciled");
+    assert_eq!(server.get(SERVICE).expect("made")["spec"]["ports"][0]["appProtocol"], "https");
     assert_eq!(status.endpoint.as_deref(), Some("https://demo-s3.storage.svc:9000"));
     let given = server.get(S3_CA_MAP).expect("made")["data"]["ca.crt"].as_str().expect("text").to_owned();
     assert_eq!(mine["data"]["ca.crt"], STANDARD.encode(given));
