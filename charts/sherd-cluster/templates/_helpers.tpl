@@ -3,12 +3,14 @@
 {{ .Values.name | default .Release.Name }}
 {{- end }}
 
-{{- define "sherd-cluster.labels" -}}
-{{- with .Values.commonLabels }}
-{{- toYaml . }}
-{{ end -}}
+{{/* Labels that the release gives its objects, whatever the values say. */}}
+{{- define "sherd-cluster.ownLabels" -}}
 app.kubernetes.io/name: sherd-cluster
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sherd-cluster.labels" -}}
+{{ mergeOverwrite (dict) (.Values.commonLabels | default dict) (include "sherd-cluster.ownLabels" . | fromYaml) | toYaml }}
 {{- end }}

@@ -13,18 +13,26 @@
 {{/* The name is fixed: nodes' network policies let operators in by it. */}}
 {{- define "sherd.selector" -}}
 app.kubernetes.io/name: sherd-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
-{{- define "sherd.labels" -}}
-{{- with .Values.commonLabels }}
-{{- toYaml . }}
-{{ end -}}
+{{/* Labels that the release gives its objects, whatever the values say. */}}
+{{- define "sherd.ownLabels" -}}
 {{ include "sherd.selector" . }}
 app.kubernetes.io/version: {{ .Values.image.tag | default .Chart.AppVersion | trunc 63 | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
-app.kubernetes.io/part-of: {{ .Values.nameOverride | default "sherd" }}
+app.kubernetes.io/part-of: {{ .Values.nameOverride | default "sherd" | quote }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{- define "sherd.labels" -}}
+{{ mergeOverwrite (dict) (.Values.commonLabels | default dict) (include "sherd.ownLabels" . | fromYaml) | toYaml }}
+{{- end }}
+
+{{/* The same with further ones, which go before commonLabels: (list . labels). */}}
+{{- define "sherd.labelsWith" -}}
+{{- $root := first . -}}
+{{ mergeOverwrite (dict) ($root.Values.commonLabels | default dict) (last . | default dict) (include "sherd.ownLabels" $root | fromYaml) | toYaml }}
 {{- end }}
 
 {{/* Namespaces that are watched, as a JSON list. */}}
