@@ -40,6 +40,13 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- .Values.watchNamespaces | default (list .Release.Namespace) | toJson -}}
 {{- end }}
 
+{{/* The namespace of the StorageCluster that `helm test` uses: the release's own where it is watched, else the first that is. */}}
+{{- define "sherd.testNamespace" -}}
+{{- $watched := include "sherd.namespaces" . | fromJsonArray -}}
+{{- $own := or (has "*" $watched) (has .Release.Namespace $watched) -}}
+{{- .Values.test.namespace | default (ternary .Release.Namespace (first $watched) $own) -}}
+{{- end }}
+
 {{- define "sherd.operatorImage" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ with .Values.image.digest }}@{{ . }}{{ end }}
 {{- end }}
