@@ -308,12 +308,15 @@ fn the_examples_are_accepted() {
         assert_eq!(valid.remarks(), [], "an example can lose a node");
     }
     // On one host, it cannot.
-    let document = read("deploy/examples/tls.yaml");
-    let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
-    let again = serde_json::to_value(&cluster).expect("JSON");
-    assert_eq!(missing(&document, &again), Vec::<String>::new());
-    validate_cel(&cluster).expect("accepted by CEL");
-    validate(&cluster).expect("accepted by the operator");
+    for file in ["deploy/examples/one-host.yaml", "deploy/examples/tls.yaml"] {
+        let document = read(file);
+        let cluster: StorageCluster = serde_json::from_value(document.clone()).expect("of the right form");
+        let again = serde_json::to_value(&cluster).expect("JSON");
+        assert_eq!(missing(&document, &again), Vec::<String>::new(), "{file}");
+        validate_cel(&cluster).expect("accepted by CEL");
+        let valid = validate(&cluster).expect("accepted by the operator");
+        assert_eq!(Remark::verdict(valid.remarks()).0, Reason::NotRedundant, "{file}");
+    }
 }
 
 /// Paths of `before` that `after` lacks or changes.
