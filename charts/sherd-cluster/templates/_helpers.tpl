@@ -14,3 +14,8 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- define "sherd-cluster.labels" -}}
 {{ mergeOverwrite (dict) (.Values.commonLabels | default dict) (include "sherd-cluster.ownLabels" . | fromYaml) | toYaml }}
 {{- end }}
+
+{{/* Where nodes get the certificate of S3 from; None: they speak clear text. */}}
+{{- define "sherd-cluster.tlsMode" -}}
+{{ dig "tls" "mode" "None" .Values.spec }}
+{{- end }}
