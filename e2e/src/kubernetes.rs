@@ -64,9 +64,7 @@ impl Namespace {
 
     /// Returns status and reason of an object's condition.
     pub fn condition_of(&self, kind: &str, name: &str, condition: &str) -> Option<(String, String)> {
-        let found = self.get(kind, name)?;
-        let conditions = found["status"]["conditions"].as_array()?;
-        let found = conditions.iter().find(|one| one["type"] == condition)?;
+        let found = condition_in(&self.get(kind, name)?, condition);
         Some((found["status"].as_str()?.to_owned(), found["reason"].as_str()?.to_owned()))
     }
 
@@ -112,7 +110,7 @@ impl Namespace {
     /// # Errors
     /// A text when the credentials are not there.
     pub fn client(&self, cluster: &str, endpoint: &str) -> Result<Client, Box<dyn std::error::Error>> {
-        self.client_by(cluster, endpoint, aws_smithy_http_client::Builder::new().build_http())
+        Ok(client_with(endpoint, self.root_credentials(cluster)?))
     }
 
     /// Returns such a client that trusts these CAs, in PEM, alone.
@@ -129,33 +127,44 @@ impl Namespace {
         let context = TlsContext::builder().with_trust_store(trust).build()?;
         let builder = aws_smithy_http_client::Builder::new();
         let builder = builder.tls_provider(Provider::Rustls(CryptoMode::Ring)).tls_context(context);
-        self.client_by(cluster, endpoint, builder.build_https())
+        Ok(client_by(endpoint, self.root_credentials(cluster)?, builder.build_https()))
     }
 
-    fn client_by(
-        &self,
-        cluster: &str,
-        endpoint: &str,
-        http: SharedHttpClient,
-    ) -> Result<Client, Box<dyn std::error::Error>> {
+    /// Returns the root credentials that the operator made for a StorageCluster.
+    ///
+    /// # Errors
+    /// A text when they are not there.
+    pub fn root_credentials(&self, cluster: &str) -> Result<Credentials, String> {
         let secret = self.secret(&format!("{cluster}-root-credentials")).ok_or("no credentials")?;
         let part = |key: &str| secret.get(key).ok_or_else(|| format!("no {key}"));
-        let credentials =
-            Credentials::new(part("AWS_ACCESS_KEY_ID")?, part("AWS_SECRET_ACCESS_KEY")?, None, None, "e2e");
-        let config = aws_sdk_s3::Config::builder()
-            .behavior_version(BehaviorVersion::latest())
-            .http_client(http)
-            .endpoint_url(endpoint)
-            .region(Region::new("us-east-1"))
-            .credentials_provider(credentials)
-            .force_path_style(true)
-            .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX))
-            .timeout_config(
-                TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(30)).build(),
-            )
-            .build();
-        Ok(Client::from_conf(config))
+        Ok(Credentials::new(part("AWS_ACCESS_KEY_ID")?, part("AWS_SECRET_ACCESS_KEY")?, None, None, "e2e"))
     }
+}
+
+/// Returns a condition of an object, or null.
+pub fn condition_in(object: &Value, condition: &str) -> Value {
+    let mut conditions = object["status"]["conditions"].as_array().into_iter().flatten();
+    conditions.find(|found| found["type"] == condition).cloned().unwrap_or_default()
+}
+
+/// Returns an S3 client with these credentials. It opens connections of its own.
+pub fn client_with(endpoint: &str, credentials: Credentials) -> Client {
+    client_by(endpoint, credentials, aws_smithy_http_client::Builder::new().build_http())
+}
+
+fn client_by(endpoint: &str, credentials: Credentials, http: SharedHttpClient) -> Client {
+    let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(30)).build();
+    let config = aws_sdk_s3::Config::builder()
+        .behavior_version(BehaviorVersion::latest())
+        .http_client(http)
+        .endpoint_url(endpoint)
+        .region(Region::new("us-east-1"))
+        .credentials_provider(credentials)
+        .force_path_style(true)
+        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX))
+        .timeout_config(timeouts)
+        .build();
+    Client::from_conf(config)
 }
 
 /// Waits until a look succeeds, and says how long that took.

@@ -13,7 +13,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, wait_for};
 
 use crate::cases::{CaseResult, OPERATORS, own_chart};
-use crate::rollouts::{PODS, ROLLED, WRITES_AROUND, finish, pods, ready, rests, rollout, same};
+use crate::rollouts::{PODS, ROLLED, WRITES_AROUND, finish, pods, ready, rests, rollout, same, stayed};
 use crate::watched::Watched;
 
 const CLUSTER: &str = "demo";
@@ -56,9 +56,7 @@ pub(crate) async fn upgrade(namespace: &Namespace, client: &Client, tag: &str) -
     load.goes_on_for(WRITES_AROUND).await?;
     let now = pods(namespace)?;
     works?;
-    if same(&before, &now) != before.len() || ready(&now) != before.len() {
-        return Err("the upgrade of the operator replaced or stopped pods".into());
-    }
+    stayed(&before, &now).map_err(|error| format!("the upgrade of the operator: {error}"))?;
     rests(namespace)?;
     stays_ready(&mut is_ready)?;
 

@@ -216,11 +216,14 @@ pub(crate) fn rollout(namespace: &Namespace) -> Value {
 }
 
 /// A pod as one look shows it.
+#[derive(Debug)]
 pub(crate) struct Pod {
     uid: String,
     host: String,
     /// Its container is ready, and it stays.
     is_ready: bool,
+    /// How often its container was started again.
+    restarts: u64,
 }
 
 /// The nodes' pods by name, all as of one look.
@@ -234,7 +237,8 @@ pub(crate) fn pods(namespace: &Namespace) -> Result<BTreeMap<String, Pod>, Strin
         let is_ready =
             metadata["deletionTimestamp"].is_null() && status["containerStatuses"][0]["ready"] == true;
         let host = text(&pod["spec"]["nodeName"]);
-        (text(&metadata["name"]), Pod { uid: text(&metadata["uid"]), host, is_ready })
+        let restarts = status["containerStatuses"][0]["restartCount"].as_u64().unwrap_or_default();
+        (text(&metadata["name"]), Pod { uid: text(&metadata["uid"]), host, is_ready, restarts })
     };
     Ok(listed["items"].as_array().into_iter().flatten().map(pod).collect())
 }
@@ -247,6 +251,17 @@ pub(crate) fn ready(pods: &BTreeMap<String, Pod>) -> usize {
 /// How many pods are still those of before.
 pub(crate) fn same(before: &BTreeMap<String, Pod>, now: &BTreeMap<String, Pod>) -> usize {
     before.keys().filter(|name| is_same(before, now, name)).count()
+}
+
+/// Whether all pods are those of before, are ready, and no container was started again.
+pub(crate) fn stayed(before: &BTreeMap<String, Pod>, now: &BTreeMap<String, Pod>) -> Result<(), String> {
+    for (name, was) in before {
+        match now.get(name) {
+            Some(is) if is.uid == was.uid && is.is_ready && is.restarts == was.restarts => {}
+            found => return Err(format!("{name} did not stay as it was: {was:?}, then {found:?}")),
+        }
+    }
+    Ok(())
 }
 
 fn is_same(before: &BTreeMap<String, Pod>, now: &BTreeMap<String, Pod>, name: &str) -> bool {

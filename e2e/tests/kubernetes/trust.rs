@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use sherd_e2e::history::Load;
-use sherd_e2e::kubernetes::{Namespace, wait_for};
+use sherd_e2e::kubernetes::{Namespace, condition_in, wait_for};
 
 use crate::cases::CaseResult;
 use crate::rollouts::{WRITES_AROUND, finish, rests};
@@ -77,11 +77,8 @@ pub(crate) async fn lose_the_authority(namespace: &Namespace, client: &Client) -
 pub(crate) fn is_replaced(namespace: &Namespace, before: &str) -> Result<(), String> {
     let condition = namespace.condition(CLUSTER, "CertificatesReady");
     if key(namespace) == before || condition != Some(("True".to_owned(), "Issued".to_owned())) {
-        let conditions =
-            &namespace.get("storagecluster", CLUSTER).unwrap_or_default()["status"]["conditions"];
-        let certificates =
-            conditions.as_array().into_iter().flatten().find(|found| found["type"] == "CertificatesReady");
-        return Err(certificates.map(ToString::to_string).unwrap_or_default());
+        let cluster = namespace.get("storagecluster", CLUSTER).unwrap_or_default();
+        return Err(condition_in(&cluster, "CertificatesReady").to_string());
     }
     rests(namespace)
 }
