@@ -15,9 +15,6 @@ use serde_json::Value;
 
 use crate::command::{CommandError, run, run_with};
 
-/// Tries of one request by the SDK, the first among them.
-pub const ATTEMPTS_MAX: u32 = 5;
-
 /// A namespace.
 #[derive(Debug, Clone)]
 pub struct Namespace {
@@ -161,7 +158,8 @@ fn client_by(endpoint: &str, credentials: Credentials, http: SharedHttpClient) -
         .region(Region::new("us-east-1"))
         .credentials_provider(credentials)
         .force_path_style(true)
-        .retry_config(RetryConfig::standard().with_max_attempts(ATTEMPTS_MAX))
+        // As applications have it: three tries, the first among them.
+        .retry_config(RetryConfig::standard())
         .timeout_config(timeouts)
         .build();
     Client::from_conf(config)
