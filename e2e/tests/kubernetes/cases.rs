@@ -402,9 +402,7 @@ impl Story {
             eprintln!("SKIPPED is_scraped_by_prometheus: {error}");
             return Ok("(skipped)".to_owned());
         }
-        // It scrapes through the API server's proxy: from that server's host, and not by a labelled pod.
-        let open = r#"{"spec": {"networkPolicy": {"adminCidrs": ["0.0.0.0/0", "::/0"]}}}"#;
-        self.namespace.kubectl(&["patch", "storagecluster", CLUSTER, "--type=merge", "--patch", open])?;
+        opens_admin_ports(&self.namespace, CLUSTER)?;
         let namespace = &self.namespace.name;
         let node = |pod: String| Target {
             namespace: namespace.clone(),
@@ -503,6 +501,17 @@ impl Story {
         }
         self.kept_object_is_there().await
     }
+}
+
+/// Lets the API server's proxy reach the nodes' metrics: it comes from that server's host, and not from a
+/// labelled pod.
+pub(crate) fn opens_admin_ports(
+    namespace: &Namespace,
+    cluster: &str,
+) -> Result<(), Box<dyn std::error::Error>> {
+    let open = r#"{"spec": {"networkPolicy": {"adminCidrs": ["0.0.0.0/0", "::/0"]}}}"#;
+    namespace.kubectl(&["patch", "storagecluster", cluster, "--type=merge", "--patch", open])?;
+    Ok(())
 }
 
 pub(crate) fn own_chart() -> String {

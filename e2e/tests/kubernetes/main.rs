@@ -6,7 +6,8 @@
 //! message.
 //!
 //! Each case has a label. As it comes, the story is all cases but the long ones. SHERD_E2E_LABELS names
-//! others, separated by commas (`all` for each); the installation always runs.
+//! others, separated by commas (`all` for each); the installation always runs. With SHERD_E2E_SECONDS_MAX the
+//! story fails when its cases took longer together, as the long ones of a label may not.
 
 mod buckets;
 mod cases;
@@ -37,8 +38,19 @@ async fn a_storage_cluster_lives_on_kubernetes() {
         return;
     };
     let labels = Labels::from_environment();
+    let seconds_max = seconds_max();
+    let story_begun = Instant::now();
     let older = OlderRelease::from_environment().filter(|_| labels.names("operator-upgrade"));
-    let mut story = Story::new(tag, older);
+    let failed = cases_of(&mut Story::new(tag, older), &labels).await;
+    let seconds = story_begun.elapsed().as_secs();
+    eprintln!("e2e: all cases in {seconds} s");
+    assert!(failed.is_empty(), "{} cases failed: {failed:#?}", failed.len());
+    let is_over = seconds_max.filter(|max| seconds > *max);
+    assert!(is_over.is_none(), "the cases took {seconds} s, and may take {seconds_max:?}");
+}
+
+/// Runs the cases that are wanted, and returns those that failed.
+async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     let mut failed = Vec::new();
     macro_rules! case {
         ($label:literal, $name:ident, $is_wanted:expr) => {
@@ -92,7 +104,13 @@ async fn a_storage_cluster_lives_on_kubernetes() {
     case!("adopt", keeps_data_when_it_is_deleted_and_adopts_it_again);
     long_case!("claims", names_what_lost_claims_cost);
     case!("adopt", leaves_data_and_definition_when_the_chart_goes);
-    assert!(failed.is_empty(), "{} cases failed: {failed:#?}", failed.len());
+    failed
+}
+
+/// How long all cases may take together, by SHERD_E2E_SECONDS_MAX.
+fn seconds_max() -> Option<u64> {
+    let given = std::env::var("SHERD_E2E_SECONDS_MAX").ok().filter(|given| !given.is_empty())?;
+    Some(given.parse().expect("SHERD_E2E_SECONDS_MAX is a number"))
 }
 
 /// The labels whose cases run; absent: each case that is not long.
