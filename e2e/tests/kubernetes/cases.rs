@@ -14,7 +14,8 @@ use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
 use crate::operator_upgrade::OlderRelease;
 use crate::{
-    buckets, claims, drift, monitoring, one_host, operator_kill, operator_upgrade, rollouts, tls, trust,
+    buckets, claims, drift, monitoring, one_host, operator_kill, operator_upgrade, quota, rollouts, tls,
+    trust,
 };
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
@@ -368,6 +369,10 @@ impl Story {
 
     pub(crate) async fn keeps_an_object_on_one_host(&mut self) -> CaseResult {
         one_host::keeps_an_object(&self.tag).await
+    }
+
+    pub(crate) async fn says_that_a_quota_forbids_pods(&mut self) -> CaseResult {
+        quota::story(&self.namespace).await
     }
 
     pub(crate) async fn serves_s3_over_tls(&mut self) -> CaseResult {

@@ -17,6 +17,7 @@ mod monitoring;
 mod one_host;
 mod operator_kill;
 mod operator_upgrade;
+mod quota;
 mod rollouts;
 mod tls;
 mod trust;
@@ -86,6 +87,7 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     case!("buckets", gives_a_pod_its_bucket_and_no_other);
     case!("install", passes_the_charts_test);
     case!("install", refuses_contradictions);
+    case!("quota", says_that_a_quota_forbids_pods);
     case!("drift", repairs_drift);
     long_case!("drift", puts_every_field_of_every_child_back);
     long_case!("one-host", keeps_an_object_on_one_host);
