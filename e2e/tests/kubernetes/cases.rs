@@ -14,8 +14,8 @@ use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
 use crate::operator_upgrade::OlderRelease;
 use crate::{
-    buckets, claims, drift, monitoring, one_host, operator_kill, operator_upgrade, quota, rollouts, tls,
-    trust,
+    buckets, claims, credentials, drift, monitoring, one_host, operator_kill, operator_upgrade, quota,
+    rollouts, tls, trust,
 };
 
 pub(crate) type CaseResult = Result<String, Box<dyn std::error::Error>>;
@@ -353,6 +353,10 @@ impl Story {
 
     pub(crate) async fn puts_the_last_template_back(&mut self) -> CaseResult {
         rollouts::bad_image(&self.namespace, self.client()?).await
+    }
+
+    pub(crate) async fn replaces_root_credentials_under_load(&mut self) -> CaseResult {
+        credentials::replace_under_load(&self.namespace, self.client()?, &self.endpoint).await
     }
 
     pub(crate) async fn rotates_the_ca_under_load(&mut self) -> CaseResult {

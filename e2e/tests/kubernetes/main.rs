@@ -12,6 +12,7 @@
 mod buckets;
 mod cases;
 mod claims;
+mod credentials;
 mod drift;
 mod monitoring;
 mod one_host;
@@ -98,6 +99,7 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     long_case!("kill-put-back", survives_kills_in_a_put_back);
     long_case!("kill-rotation", survives_kills_in_a_rotation);
     long_case!("kill-install", survives_kills_in_an_installation);
+    long_case!("credentials", replaces_root_credentials_under_load);
     long_case!("rotate-ca", rotates_the_ca_under_load);
     long_case!("lost-ca", makes_another_ca_when_it_is_lost);
     case!("drain", drains_host_after_host);
