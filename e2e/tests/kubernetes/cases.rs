@@ -14,7 +14,7 @@ use sherd_e2e::prometheus::{Prometheus, Target, is_there};
 
 use crate::operator_upgrade::OlderRelease;
 use crate::{
-    buckets, claims, credentials, drift, monitoring, one_host, operator_kill, operator_upgrade, quota,
+    buckets, claims, credentials, drift, hot, monitoring, one_host, operator_kill, operator_upgrade, quota,
     rollouts, tls, trust,
 };
 
@@ -357,6 +357,10 @@ impl Story {
 
     pub(crate) async fn replaces_root_credentials_under_load(&mut self) -> CaseResult {
         credentials::replace_under_load(&self.namespace, self.client()?, &self.endpoint).await
+    }
+
+    pub(crate) async fn changes_settings_under_load(&mut self) -> CaseResult {
+        hot::change_under_load(&self.namespace, self.client()?).await
     }
 
     pub(crate) async fn rotates_the_ca_under_load(&mut self) -> CaseResult {

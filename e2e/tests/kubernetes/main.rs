@@ -14,6 +14,7 @@ mod cases;
 mod claims;
 mod credentials;
 mod drift;
+mod hot;
 mod monitoring;
 mod one_host;
 mod operator_kill;
@@ -92,6 +93,8 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     case!("drift", repairs_drift);
     long_case!("drift", puts_every_field_of_every_child_back);
     long_case!("one-host", keeps_an_object_on_one_host);
+    long_case!("credentials", replaces_root_credentials_under_load);
+    long_case!("hot", changes_settings_under_load);
     case!("kill", loses_nothing_with_a_pod_and_the_operator);
     case!("rollout", replaces_pods_under_load);
     long_case!("bad-image", puts_the_last_template_back);
@@ -99,7 +102,6 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
     long_case!("kill-put-back", survives_kills_in_a_put_back);
     long_case!("kill-rotation", survives_kills_in_a_rotation);
     long_case!("kill-install", survives_kills_in_an_installation);
-    long_case!("credentials", replaces_root_credentials_under_load);
     long_case!("rotate-ca", rotates_the_ca_under_load);
     long_case!("lost-ca", makes_another_ca_when_it_is_lost);
     case!("drain", drains_host_after_host);
