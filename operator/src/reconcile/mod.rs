@@ -33,6 +33,7 @@ pub mod observe;
 pub mod validate;
 pub mod remarks;
 pub mod image;
+mod node_memory;
 mod blockage;
 mod authority;
 pub mod plan;

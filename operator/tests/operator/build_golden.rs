@@ -358,6 +358,38 @@ fn pods_are_restricted() {
     }
 }
 
+/// A pod without requests is the first that a host ends when it is short of memory.
+#[test]
+fn a_pod_requests_what_its_node_may_take_unless_the_pool_says_otherwise() {
+    let resources = |change: fn(&mut Value)| {
+        let mut document = minimal();
+        change(&mut document["spec"]);
+        let children = built(document, &ObservedCluster::default());
+        let set = find(&children, "StatefulSet", "demo-pool-0");
+        set["spec"]["template"]["spec"]["containers"][0]["resources"].clone()
+    };
+    let requests = |memory: &str| json!({"requests": {"cpu": "100m", "memory": memory}});
+    assert_eq!(resources(|_| {}), requests("200Mi"));
+    assert_eq!(resources(|spec| spec["pools"][0]["resources"] = json!({})), requests("200Mi"));
+    assert_eq!(resources(|spec| spec["pools"][0]["resources"] = json!({"requests": {}})), requests("200Mi"));
+    let configured = |spec: &mut Value| {
+        spec["config"] = json!({"bufferCap": "1GiB", "indexCache": "64MiB"});
+        spec["pools"][0]["volumesPerNode"] = json!(4);
+    };
+    assert_eq!(resources(configured), requests("1152Mi"));
+    let by_variable = |spec: &mut Value| {
+        spec["config"] = json!({"bufferCap": "1GiB"});
+        spec["pools"][0]["extraEnv"] = json!([{"name": "SHERD_BUFFER_CAP", "value": "64MiB"}]);
+    };
+    assert_eq!(resources(by_variable), requests("136Mi"));
+    let given = |spec: &mut Value| spec["pools"][0]["resources"] = json!({"limits": {"memory": "1Gi"}});
+    assert_eq!(resources(given), json!({"limits": {"memory": "1Gi"}}));
+    let none = |spec: &mut Value| {
+        spec["pools"][0]["resources"] = json!({"requests": {"cpu": "0", "memory": "0"}});
+    };
+    assert_eq!(resources(none), json!({"requests": {"cpu": "0", "memory": "0"}}));
+}
+
 #[test]
 fn a_change_of_the_configuration_changes_the_template() {
     let mut other = minimal();

@@ -1,6 +1,7 @@
 //! The StatefulSet of a pool and its disruption budget. Pods start all at once (`Parallel`: nodes wait
 //! for each other), and the operator chooses which is replaced when (`OnDelete`).
 
+use k8s_openapi::api::core::v1::ResourceRequirements;
 use kube::ResourceExt as _;
 use serde_json::{Map, Value, json};
 
@@ -9,6 +10,7 @@ use super::parts::ChildParts;
 use super::place::place;
 use super::s3_tls;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
+use crate::reconcile::node_memory::NodeMemory;
 use crate::reconcile::validate::ValidCluster;
 
 /// The user of the node's process; the image has no other.
@@ -155,10 +157,22 @@ fn container(parts: &ChildParts<'_>) -> Value {
     for (name, probe) in probes() {
         container[name] = probe;
     }
-    if let Some(resources) = &pool.resources {
-        container["resources"] = json!(resources);
-    }
+    container["resources"] = json!(resources(parts));
     container
+}
+
+/// Those of the pool, where it has any. An empty one counts as absent, as it does among the inputs of the
+/// template.
+fn resources(parts: &ChildParts<'_>) -> ResourceRequirements {
+    let pool = parts.valid.pool();
+    let is_given = |given: &&ResourceRequirements| {
+        let ResourceRequirements { claims, limits, requests } = given;
+        let quantities = [limits, requests];
+        claims.as_ref().is_some_and(|claims| !claims.is_empty())
+            || quantities.into_iter().flatten().any(|quantities| !quantities.is_empty())
+    };
+    let given = pool.resources.as_ref().filter(is_given).cloned();
+    given.unwrap_or_else(|| NodeMemory::of(&parts.valid.cluster().spec.config, pool).requests())
 }
 
 fn environment(parts: &ChildParts<'_>) -> Value {

@@ -27,6 +27,8 @@ async fn made_by_another(has_record: bool) -> World {
     let mut set = server.get(STATEFUL_SET).expect("made");
     let template = &mut set["spec"]["template"];
     template["spec"]["terminationGracePeriodSeconds"] = json!(60);
+    let container = template["spec"]["containers"][0].as_object_mut().expect("a container");
+    container.remove("resources").expect("each pod requests some");
     template["spec"]["volumes"][0]["configMap"]["name"] = json!("demo-config-older");
     template["metadata"]["annotations"]["sherd.dev/config"] = json!("older");
     let claim = &mut set["spec"]["volumeClaimTemplates"][0]["metadata"];
@@ -114,6 +116,7 @@ async fn an_operator_that_makes_pods_otherwise_restarts_none_until_the_cluster_c
         world.server.put(CLUSTER, stored);
         assert_eq!(rolls(&mut world).await, names().len());
         assert_eq!(grace(&world), json!(90));
+        assert!(template(&world)["spec"]["containers"][0]["resources"]["requests"]["memory"].is_string());
         let status = world.look().await.expect("reconciled");
         says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
         assert!(world.server.get(OLD_CONFIG).is_none(), "no pod mounts it any more");
