@@ -107,6 +107,8 @@ pub const STARTING_TIME_MAX: Duration = Duration::from_mins(1);
 /// How long a rollout may wait for nodes before it is reported as blocked, where a cluster says nothing: a
 /// restart is seconds, the heal of what it missed minutes.
 pub const HEALTH_TIMEOUT: Duration = Duration::from_mins(15);
+/// How often the API server is asked which groups it has. Another answer changes no running pod.
+pub const PLATFORM_ASKED_AGAIN: Duration = Duration::from_mins(10);
 /// Processor that a pod requests whose pool says nothing: a node at rest takes less, and eight pods find room
 /// on one host of two cores beside Kubernetes' own.
 pub const NODE_PROCESSOR: &str = "100m";

@@ -18,6 +18,7 @@ use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::platform::Platform;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, EvictionRefusals, PartialReports, TlsNodes};
 use sherd_operator::{controller, limits, listener};
@@ -176,6 +177,7 @@ async fn lead(
         },
         nodes: Arc::clone(&nodes) as _,
         calls: nodes,
+        platform: Platform::default(),
         cache: ObjectCache::default(),
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),

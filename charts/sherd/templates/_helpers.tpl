@@ -127,10 +127,6 @@ seccompProfile:
 - apiGroups: [""]
   resources: [events]
   verbs: [list]
-# Whether the namespace gives its pods their users, as those of OpenShift do: the Role of a namespace is for itself alone.
-- apiGroups: [""]
-  resources: [namespaces]
-  verbs: [get]
 - apiGroups: [events.k8s.io]
   resources: [events]
   verbs: [create, patch]

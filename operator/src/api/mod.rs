@@ -21,7 +21,7 @@ pub use bucket_user::{
     Access, BucketGrant, BucketReference, BucketUser, BucketUserSpec, BucketUserStatus, FormerKey, Rotation,
 };
 pub use losses::{LossState, VolumeLoss, VolumeOrderKind, VolumeOrderRecord};
-pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, Pool};
+pub use pool::{ClaimRequests, ClaimResources, ClaimTemplate, Erasure, PodSecurityContext, Pool};
 pub use rollout::{FailedTemplate, RecordedTemplate, ReplacedPod, RolloutStatus, Upgrade};
 pub use settings::{
     Credentials, EnvironmentVariable, Gateway, GatewayService, Image, NetworkPolicySettings, NodeSettings,

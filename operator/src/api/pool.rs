@@ -43,6 +43,10 @@ pub struct Pool {
     /// take (bufferCap, indexCache, 32MiB, and 8MiB for each volume), and no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
+    /// User and groups of the pods. Absent: 65532, and none where the namespace gives pods theirs, as on
+    /// OpenShift. Where it is there it takes the place of both: {} names none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod_security_context: Option<PodSecurityContext>,
     /// Labels of the hosts that pods may run on.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub node_selector: BTreeMap<String, String>,
@@ -76,6 +80,24 @@ pub struct Pool {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub extra_env: Vec<EnvironmentVariable>,
+}
+
+/// User and groups of a pool's pods. The rest of their security context is the operator's.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase")]
+pub struct PodSecurityContext {
+    /// User of the node's process; not root.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 2_147_483_647))]
+    pub run_as_user: Option<i64>,
+    /// Group of the node's process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
+    pub run_as_group: Option<i64>,
+    /// Group that volumes and Secrets are readable for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 2_147_483_647))]
+    pub fs_group: Option<i64>,
 }
 
 const fn one() -> i32 {

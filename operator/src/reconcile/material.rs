@@ -373,6 +373,7 @@ mod tests {
     use super::*;
     use crate::api::PullPolicy;
     use crate::reconcile::image::ImageName;
+    use crate::reconcile::platform::PodUsers;
     use crate::rotation::{KeyedAuthority, RotationState};
 
     const NOW: Duration = Duration::from_hours(500_000);
@@ -382,6 +383,7 @@ mod tests {
             image: ImageName::tagged("sherd-node", "1"),
             pull_policy: PullPolicy::default(),
             pull_secrets: vec![],
+            users: PodUsers::default(),
             // Of an operator that derived what this one draws at random.
             authority: AuthorityPlan::Keep(kept("", "")),
             credentials: CredentialsPlan::Generated,

@@ -29,6 +29,7 @@ mod words;
 pub mod cache;
 pub mod children;
 mod certificate_request;
+pub mod platform;
 pub mod observe;
 pub mod validate;
 pub mod remarks;
@@ -79,6 +80,7 @@ use image::ImageName;
 use material::SigningAuthority;
 use observe::{ObjectReader, ObservedCluster};
 use plan::{AuthorityPlan, Blockage, BlockedPart, Plan, plan};
+use platform::Platform;
 use recovery::RememberedSecrets;
 use remarks::Remark;
 use revision::AskedTemplate;
@@ -106,6 +108,8 @@ pub struct Context {
     pub recorder: Recorder,
     /// Whether a namespace's clusters are this installation's.
     pub namespaces: NamespaceLeases,
+    /// The source of pods' users.
+    pub platform: Platform,
     /// The objects that the watches have seen.
     pub cache: ObjectCache,
     /// The last apply of each child.
@@ -185,9 +189,7 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
             return Ok(cluster.status.clone().unwrap_or_default());
         }
     };
-    let reader = ObjectReader { client: &context.client, cache: &context.cache, namespace: &names.namespace };
-    let remembered = context.remembered.get(&names, cluster.meta().uid.as_deref());
-    let observed = Box::pin(observe::observe(&reader, cluster, &names, remembered)).await;
+    let observed = Box::pin(look(context, cluster, &names)).await;
     let observed = observed.map_err(|error| ReconcileError::Unobserved(Box::new(error)))?;
     let timestamp = (context.now)();
     let now = Duration::from_secs(u64::try_from(timestamp.as_second()).unwrap_or(0));
@@ -239,6 +241,19 @@ pub async fn reconcile(context: &Context, cluster: &StorageCluster) -> Result<Cl
         Box::pin(take_step(context, &names, cluster, plan)).await?;
     }
     attempt.failure.map_or(Ok(judged), Err)
+}
+
+/// Reads the objects of a cluster, and what the API server says of itself.
+async fn look(
+    context: &Context,
+    cluster: &StorageCluster,
+    names: &Names,
+) -> Result<ObservedCluster, ReconcileError> {
+    let users = context.platform.pod_users(&context.client).await?;
+    let reader = ObjectReader { client: &context.client, cache: &context.cache, namespace: &names.namespace };
+    let remembered = context.remembered.get(names, cluster.meta().uid.as_deref());
+    let observed = observe::observe(&reader, cluster, names, remembered).await?;
+    Ok(ObservedCluster { users, ..observed })
 }
 
 impl ReconcileAttempt<'_> {

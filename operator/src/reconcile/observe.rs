@@ -18,6 +18,7 @@ use super::cache::ObjectCache;
 use super::certificate_request;
 use super::children::{certificate_resource, child_names, title};
 use super::error::ReconcileError;
+use super::platform::PodUsers;
 use super::recovery::Recovery;
 use crate::api::{Pool, StorageCluster, TlsMode};
 use crate::limits;
@@ -65,6 +66,8 @@ pub struct ObservedCluster {
     pub refused_pods: Option<String>,
     /// Whether the storage class that the pool names is missing.
     pub storage_class_missing: bool,
+    /// The source of pods' users.
+    pub users: PodUsers,
 }
 
 impl ObservedCluster {
@@ -181,6 +184,8 @@ pub(super) async fn observe(
         refused_pods: obstacles.refused_pods,
         foreign,
         children,
+        // Of the API server, and not of the cluster.
+        users: PodUsers::default(),
     })
 }
 

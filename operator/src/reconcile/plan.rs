@@ -15,6 +15,7 @@ use super::blockage::causes;
 pub use super::blockage::{Blockage, BlockedPart};
 use super::image::{ImageName, plan_image};
 use super::observe::{ForeignObject, ObservedCluster};
+use super::platform::PodUsers;
 use super::recovery::Recovery;
 use super::validate::ValidCluster;
 use crate::api::{PullPolicy, Reason, StorageCluster};
@@ -61,6 +62,8 @@ pub struct Plan {
     pub pull_policy: PullPolicy,
     /// Secrets of a registry.
     pub pull_secrets: Vec<String>,
+    /// The source of the pods' user and groups.
+    pub users: PodUsers,
     /// The CA.
     pub authority: AuthorityPlan,
     /// The root credentials.
@@ -110,6 +113,7 @@ pub fn plan(
         image: plan_image(cluster, fallback),
         pull_policy: image.pull_policy,
         pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
+        users: observed.users,
         authority,
         credentials,
         seeds,

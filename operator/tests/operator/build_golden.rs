@@ -20,6 +20,7 @@ use sherd_operator::reconcile::image::ImageName;
 use sherd_operator::reconcile::material::Material;
 use sherd_operator::reconcile::observe::ObservedCluster;
 use sherd_operator::reconcile::plan::{CredentialsPlan, Seeds, plan};
+use sherd_operator::reconcile::platform::PodUsers;
 use sherd_operator::reconcile::s3_tls::{S3KeyPair, S3Material, S3Serving};
 use sherd_operator::reconcile::validate::validate;
 use sherd_operator::rotation::{AuthorityRecord, KeyedAuthority, RotationState};
@@ -59,6 +60,7 @@ fn full() -> Value {
                 "resources": {"requests": {"storage": "100Gi"}},
             },
             "resources": {"requests": {"cpu": "2", "memory": "4Gi"}, "limits": {"memory": "4Gi"}},
+            "podSecurityContext": {"runAsUser": 1000, "runAsGroup": 1001, "fsGroup": 1002},
             "nodeSelector": {"storage": "yes"},
             "tolerations": [{"key": "storage", "operator": "Exists", "effect": "NoSchedule"}],
             "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
@@ -340,7 +342,13 @@ fn the_authoritys_key_is_mounted_nowhere() {
 /// The restricted Pod Security Standard, point by point.
 #[test]
 fn pods_are_restricted() {
-    for children in [built(minimal(), &ObservedCluster::default()), built(full(), &users_secret())] {
+    let openshift = ObservedCluster { users: PodUsers::Given, ..ObservedCluster::default() };
+    let all = [
+        built(minimal(), &ObservedCluster::default()),
+        built(minimal(), &openshift),
+        built(full(), &users_secret()),
+    ];
+    for children in all {
         let pod = &find(&children, "StatefulSet", "demo-pool-0")["spec"]["template"]["spec"];
         let container = &pod["containers"][0]["securityContext"];
         assert_eq!(pod["securityContext"]["runAsNonRoot"], true);
@@ -355,6 +363,27 @@ fn pods_are_restricted() {
         for volume in pod["volumes"].as_array().expect("volumes") {
             assert!(volume.get("configMap").or(volume.get("secret")).is_some(), "{volume}");
         }
+    }
+}
+
+#[test]
+fn the_pool_decides_which_user_its_pods_name() {
+    let named = |users: PodUsers, given: Option<Value>| {
+        let mut document = minimal();
+        if let Some(given) = given {
+            document["spec"]["pools"][0]["podSecurityContext"] = given;
+        }
+        let children = built(document, &ObservedCluster { users, ..ObservedCluster::default() });
+        let set = find(&children, "StatefulSet", "demo-pool-0");
+        let context = set["spec"]["template"]["spec"]["securityContext"].clone();
+        ["runAsUser", "runAsGroup", "fsGroup"].map(|field| context[field].as_i64())
+    };
+    let (own, none) = ([Some(65532); 3], [None; 3]);
+    assert_eq!((named(PodUsers::Named, None), named(PodUsers::Given, None)), (own, none));
+    for users in [PodUsers::Named, PodUsers::Given] {
+        assert_eq!(named(users, Some(json!({}))), none);
+        let user = json!({"runAsUser": 1000, "fsGroup": 1002});
+        assert_eq!(named(users, Some(user)), [Some(1000), None, Some(1002)]);
     }
 }
 

@@ -9,12 +9,14 @@ use super::certificates::{self, OwnFiles};
 use super::parts::ChildParts;
 use super::place::place;
 use super::s3_tls;
+use crate::api::PodSecurityContext;
 use crate::names::{self, ADMIN_PORT, NODE_PORT, S3_PORT};
 use crate::reconcile::node_memory::NodeMemory;
+use crate::reconcile::platform::PodUsers;
 use crate::reconcile::validate::ValidCluster;
 
 /// The user of the node's process; the image has no other.
-const USER: u32 = 65532;
+const USER: i64 = 65532;
 /// 5 s until endpoints follow, 30 s for requests under way, and what a slow disk takes.
 const TERMINATION_SECONDS: u32 = 90;
 
@@ -102,14 +104,7 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
         "automountServiceAccountToken": false,
         "enableServiceLinks": false,
         "terminationGracePeriodSeconds": TERMINATION_SECONDS,
-        "securityContext": {
-            "runAsNonRoot": true,
-            "runAsUser": USER,
-            "runAsGroup": USER,
-            "fsGroup": USER,
-            "fsGroupChangePolicy": "OnRootMismatch",
-            "seccompProfile": {"type": "RuntimeDefault"},
-        },
+        "securityContext": security(parts),
         "containers": [container(parts)],
         "volumes": volumes,
     });
@@ -119,6 +114,21 @@ fn template(parts: &ChildParts<'_>, config: &str) -> Value {
         spec["imagePullSecrets"] = json!(secrets);
     }
     json!({"metadata": {"labels": labels, "annotations": annotations}, "spec": spec})
+}
+
+/// The user and groups are the pool's, where it has the field; else the image's, unless the namespace gives
+/// them.
+fn security(parts: &ChildParts<'_>) -> Value {
+    let own = PodSecurityContext { run_as_user: Some(USER), run_as_group: Some(USER), fs_group: Some(USER) };
+    let fallback = match parts.plan.users {
+        PodUsers::Named => own,
+        PodUsers::Given => PodSecurityContext::default(),
+    };
+    let mut context = json!(parts.valid.pool().pod_security_context.unwrap_or(fallback));
+    context["runAsNonRoot"] = json!(true);
+    context["fsGroupChangePolicy"] = json!("OnRootMismatch");
+    context["seccompProfile"] = json!({"type": "RuntimeDefault"});
+    context
 }
 
 fn container(parts: &ChildParts<'_>) -> Value {

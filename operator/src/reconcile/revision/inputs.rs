@@ -50,10 +50,12 @@ pub(super) fn digests(
     has_environment: bool,
 ) -> InputDigests {
     // Another field that reaches the pods' template must be added, and is left out where it is not set.
+    // Running pods stay as they are where the API server says something else of itself than before.
     let Plan {
         image,
         pull_policy: _,
         pull_secrets: _,
+        users: _,
         authority: _,
         credentials: _,
         seeds: _,
@@ -105,6 +107,11 @@ fn digest_of_parts(
     });
     if let S3Serving::Tls(secret) = serving {
         document["s3Certificate"] = json!(secret);
+    }
+    // One in which nothing is set says something, too, and is left out above.
+    let given = cluster.spec.pools.first().and_then(|pool| pool.pod_security_context);
+    if let Some(given) = given {
+        document["podSecurityContext"] = json!(given);
     }
     digest_of(&document)
 }
@@ -215,7 +222,7 @@ mod tests {
     #[test]
     fn a_part_that_reaches_pods_counts_and_no_other() {
         let before = of(&cluster(|_| {}), "1", "digest");
-        let of_pods: [fn(&mut Value); 8] = [
+        let of_pods: [fn(&mut Value); 9] = [
             |document| document["metadata"]["annotations"] = json!({"sherd.dev/restart": "now"}),
             |document| document["spec"]["config"]["region"] = json!("eu-west-1"),
             |document| document["spec"]["config"]["logLevel"] = json!("debug"),
@@ -223,6 +230,7 @@ mod tests {
             |document| document["spec"]["image"] = json!({}),
             |document| document["spec"]["credentials"] = json!({"secretRef": {"name": "mine"}}),
             |document| document["spec"]["pools"][0]["podAnnotations"] = json!({}),
+            |document| document["spec"]["pools"][0]["podSecurityContext"] = json!({}),
             |document| document["spec"]["pools"][0]["resources"]["limits"]["memory"] = json!("3Gi"),
         ];
         for change in of_pods {

@@ -7,6 +7,7 @@ mod geometry;
 mod lease;
 mod losses;
 mod owners;
+mod platform;
 mod recorded;
 mod rollouts;
 mod s3_tls;
@@ -29,6 +30,7 @@ use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::platform::Platform;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{
     Context, EvictionRefusals, NodeOrder, NodeQuestion, PartialReports, ReconcileError, StatusSource,
@@ -115,6 +117,7 @@ fn context(server: &ApiServer) -> Context {
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
         namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
+        platform: Platform::default(),
         cache: ObjectCache::default(),
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),

@@ -21,6 +21,7 @@ use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
 use sherd_operator::reconcile::children::AppliedChildren;
 use sherd_operator::reconcile::image::ImageName;
+use sherd_operator::reconcile::platform::Platform;
 use sherd_operator::reconcile::recovery::RememberedSecrets;
 use sherd_operator::reconcile::{Context, EvictionRefusals, PartialReports};
 use sherd_trust::Authority;
@@ -52,6 +53,7 @@ fn context(server: &ApiServer, store: &ScriptedStore) -> Context {
             Reporter { controller: "sherd-operator".into(), instance: None },
         ),
         namespaces: NamespaceLeases::new(server.client(), "storage/sherd-operator", Timestamp::now),
+        platform: Platform::default(),
         cache: ObjectCache::default(),
         children: AppliedChildren::default(),
         remembered: RememberedSecrets::default(),
