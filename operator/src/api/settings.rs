@@ -120,8 +120,8 @@ pub struct GatewayService {
     /// Annotations of the Service.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub annotations: BTreeMap<String, String>,
-    /// Which implementation makes the load balancer. Kubernetes takes no other one while the type is
-    /// LoadBalancer.
+    /// Which implementation makes the load balancer. Another one makes another load balancer, with an address
+    /// of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253), regex(pattern = "^[a-zA-Z0-9]([-._a-zA-Z0-9/]*[a-zA-Z0-9])?$"))]
     pub load_balancer_class: Option<String>,

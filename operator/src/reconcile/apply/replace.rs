@@ -1,5 +1,6 @@
 //! Replaces a child that the API server refuses to merge. The values that the API server or the cloud gave it
-//! stay: the addresses and node ports of a Service. A StatefulSet whose fixed fields differ is deleted
+//! stay: the addresses and node ports of a Service. The class of a load balancer cannot change: the Service
+//! has none for a moment, and keeps the rest. A StatefulSet whose fixed fields differ is deleted
 //! without its pods, and made again by the next reconcile, which takes them up by their labels.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
@@ -47,6 +48,10 @@ pub(super) async fn replace(
                 api.delete(&child.name, &without_pods).await?;
                 Ok(None)
             }
+            "Service" => {
+                let changed = change_class(api, child, &found).await?;
+                changed.map(Some).ok_or(kube::Error::Api(again))
+            }
             _ => Err(kube::Error::Api(again)),
         },
         replaced => replaced.map(Some),
@@ -57,12 +62,66 @@ pub(super) async fn replace(
 /// last.
 async fn is_valid(api: &Api<DynamicObject>, child: &Child) -> Result<bool, kube::Error> {
     let params = PostParams { dry_run: true, ..post_params() };
-    match api.create(&params, &object(&child.object)?).await {
+    would_take(api.create(&params, &object(&child.object)?).await)
+}
+
+/// Reads the answer to a dry run.
+fn would_take(answer: Result<DynamicObject, kube::Error>) -> Result<bool, kube::Error> {
+    match answer {
         Ok(_) => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(true),
         Err(kube::Error::Api(status)) if status.code == 422 => Ok(false),
         Err(error) => Err(error),
     }
+}
+
+/// Replaces a Service that is refused for the class of its load balancer, which cannot change while there is
+/// one; nothing where it is refused for something else, too, which must not cost the load balancer: all but
+/// the class, and then the class, are tried before.
+async fn change_class(
+    api: &Api<DynamicObject>,
+    child: &Child,
+    found: &DynamicObject,
+) -> Result<Option<DynamicObject>, kube::Error> {
+    // The refused replacement may have come after another one.
+    let Some(there) = api.get_opt(&child.name).await?.filter(|there| there.uid() == found.uid()) else {
+        return Ok(None);
+    };
+    let (asked, last) = (&child.object["spec"], &there.data["spec"]);
+    let are_balanced = asked["type"] == "LoadBalancer" && last["type"] == "LoadBalancer";
+    if !are_balanced || asked["loadBalancerClass"] == last["loadBalancerClass"] {
+        return Ok(None);
+    }
+    let mut of_last_class = replacement(child, &there);
+    of_last_class["spec"]["loadBalancerClass"] = last["loadBalancerClass"].clone();
+    let mut fresh = child.clone();
+    for port in fresh.object["spec"]["ports"].as_array_mut().into_iter().flatten() {
+        // It is taken, by the Service that is there.
+        port.as_object_mut().and_then(|port| port.remove("nodePort"));
+    }
+    let dry_run = PostParams { dry_run: true, ..post_params() };
+    if !would_take(api.replace(&child.name, &dry_run, &object(&of_last_class)?).await)?
+        || !is_valid(api, &fresh).await?
+    {
+        return Ok(None);
+    }
+    let between = object(&without_class(child, &there))?;
+    let between = api.replace(&child.name, &post_params(), &between).await?;
+    put(api, child, &between).await.map(Some)
+}
+
+/// The Service without its load balancer, which gives the class up. Its address within the Kubernetes cluster
+/// and its ports of hosts stay. A crash after it leaves a Service that the next apply can merge.
+fn without_class(child: &Child, found: &DynamicObject) -> Value {
+    let mut internal = child.clone();
+    internal.object["spec"]["type"] = json!("NodePort");
+    let mut object = replacement(&internal, found);
+    if let Some(spec) = object["spec"].as_object_mut() {
+        for field in ["loadBalancerClass", "loadBalancerSourceRanges", "healthCheckNodePort"] {
+            spec.remove(field);
+        }
+    }
+    object
 }
 
 async fn put(

@@ -46,6 +46,67 @@ async fn a_child_that_cannot_be_merged_is_replaced() {
     assert_eq!(told, 3, "{:?}", events(&server));
 }
 
+/// A cluster whose load balancer has a class and what the API server and the cloud gave to it.
+async fn with_a_load_balancer(operator: &Context, server: &ApiServer) -> Value {
+    change_spec(server, |spec| {
+        spec["gateway"] = json!({"service": {
+            "type": "LoadBalancer", "loadBalancerClass": "a.example/one", "loadBalancerSourceRanges": ["10.0.0.0/8"],
+        }});
+    });
+    reconcile(operator, &cluster(server)).await.expect("reconciled");
+    pods_come_up(server);
+    let mut service = server.get(SERVICE).expect("made");
+    service["spec"]["clusterIP"] = json!("10.0.0.7");
+    service["spec"]["ports"][0]["nodePort"] = json!(30080);
+    service["metadata"]["finalizers"] = json!(["service.kubernetes.io/load-balancer-cleanup"]);
+    server.put(SERVICE, service.clone());
+    service
+}
+
+/// The class cannot change while there is a load balancer. All that clients and the cloud need stays.
+#[tokio::test]
+async fn a_load_balancer_gets_another_class_or_none() {
+    let server = a_cluster();
+    let operator = context(&server);
+    let before = with_a_load_balancer(&operator, &server).await;
+    server.take_deletions();
+    for class in [json!("a.example/two"), Value::Null] {
+        change_spec(&server, |spec| spec["gateway"]["service"]["loadBalancerClass"] = class.clone());
+        let status = reconcile(&operator, &cluster(&server)).await.expect("it is changed");
+        says(&status, ConditionType::Progressing, "False", "AsAsked");
+        let mut service = server.get(SERVICE).expect("there");
+        assert_eq!(service["spec"]["loadBalancerClass"], class);
+        service["spec"]["loadBalancerClass"] = before["spec"]["loadBalancerClass"].clone();
+        assert_eq!(service["spec"], before["spec"], "nothing else is changed");
+        for field in ["uid", "finalizers", "labels", "ownerReferences"] {
+            assert_eq!(service["metadata"][field], before["metadata"][field], "{field}");
+        }
+    }
+    assert_eq!(server.take_deletions(), vec![]);
+    server.take_changes();
+    reconcile(&operator, &cluster(&server)).await.expect("at rest");
+    assert!(!server.take_changes().iter().any(|(_, path)| path == SERVICE));
+}
+
+/// A Service that is refused for another reason as well keeps the load balancer that it has.
+#[tokio::test]
+async fn a_load_balancer_is_not_given_up_for_a_service_that_would_be_refused() {
+    // The whole of it but the class, or a class that the API server does not take.
+    for method in [Method::PUT, Method::POST] {
+        let server = a_cluster();
+        let operator = context(&server);
+        let before = with_a_load_balancer(&operator, &server).await;
+        change_spec(&server, |spec| spec["gateway"]["service"]["loadBalancerClass"] = json!("a.example/two"));
+        server.fail(method, "/services", Fault::Code(422));
+        let refused = reconcile(&operator, &cluster(&server)).await.expect_err("tried again");
+        assert_eq!(refused.category(), "rejected");
+        assert_eq!(server.get(SERVICE).expect("kept")["spec"], before["spec"]);
+        server.mend();
+        reconcile(&operator, &cluster(&server)).await.expect("changed");
+        assert_eq!(server.get(SERVICE).expect("there")["spec"]["loadBalancerClass"], "a.example/two");
+    }
+}
+
 /// Pods depend on the StatefulSet: it never waits for a child that the API server refuses.
 #[tokio::test]
 async fn a_refused_child_holds_up_no_other() {

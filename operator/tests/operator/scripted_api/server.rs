@@ -42,6 +42,8 @@ struct State {
     requests: Vec<(Method, String)>,
     /// Deletions: path and options.
     deletions: Vec<(String, Value)>,
+    /// What was last applied to each Service.
+    applied: BTreeMap<String, Value>,
 }
 
 /// The server; clones share its objects.
@@ -142,7 +144,7 @@ impl State {
             Method::GET => self.read(path, query),
             Method::POST => self.create(path, query, body),
             Method::PATCH => self.apply(path, query, &body),
-            Method::PUT => self.replace(path, body),
+            Method::PUT => self.replace(path, query, body),
             Method::DELETE => {
                 self.deletions.push((path.to_owned(), body));
                 match self.objects.remove(path) {
@@ -249,10 +251,14 @@ impl State {
                 fields.remove(name);
             }
         } else {
+            remove_given_up(&mut object, self.applied.get(at), body);
             merge(&mut object, body);
         }
         if let Some(refused) = invalid(&object, last.as_ref()) {
             return refusal(422, refused);
+        }
+        if body["kind"] == "Service" && !query.contains("dryRun") {
+            self.applied.insert(at.to_owned(), body.clone());
         }
         if last.as_ref() == Some(&object) || query.contains("dryRun") {
             return success(&object);
@@ -267,13 +273,16 @@ impl State {
         self.store(&Method::PATCH, at, &mut object)
     }
 
-    fn replace(&mut self, path: &str, mut object: Value) -> Response<Answer> {
+    fn replace(&mut self, path: &str, query: &str, mut object: Value) -> Response<Answer> {
         let Some(last) = self.objects.get(path) else { return refusal(404, path) };
         if last["metadata"]["resourceVersion"] != object["metadata"]["resourceVersion"] {
             return refusal(409, path);
         }
         if let Some(refused) = invalid(&object, Some(last)) {
             return refusal(422, refused);
+        }
+        if query.contains("dryRun") {
+            return success(&object);
         }
         self.store(&Method::PUT, path, &mut object)
     }
@@ -305,6 +314,14 @@ impl http_body::Body for Silence {
         _: &mut std::task::Context<'_>,
     ) -> std::task::Poll<Option<Result<http_body::Frame<Bytes>, Self::Error>>> {
         std::task::Poll::Pending
+    }
+}
+
+/// Removes the fields that a Service had by the last apply, and that this one leaves out.
+fn remove_given_up(object: &mut Value, last: Option<&Value>, body: &Value) {
+    let last = last.and_then(|last| last["spec"].as_object()).into_iter().flatten();
+    for (field, _) in last.filter(|(field, _)| body["spec"][field.as_str()].is_null()) {
+        object["spec"].as_object_mut().and_then(|spec| spec.remove(field));
     }
 }
 
@@ -343,8 +360,8 @@ fn merge_ports(there: &Value, ours: &Value) -> Value {
     Value::Array(ports)
 }
 
-/// The reason for which the API server refuses an object: a Service with two ports of one name, a budget with
-/// two bounds, a change of what cannot change.
+/// The reason for which the API server refuses an object: a Service with two ports of one name, or with the
+/// fields of a load balancer and without one; a budget with two bounds; a change of what cannot change.
 fn invalid(object: &Value, last: Option<&Value>) -> Option<&'static str> {
     let spec = &object["spec"];
     let was = last.map(|last| &last["spec"]);
@@ -353,7 +370,18 @@ fn invalid(object: &Value, last: Option<&Value>) -> Option<&'static str> {
             let names: Vec<_> =
                 spec["ports"].as_array().into_iter().flatten().map(|port| port["name"].to_string()).collect();
             let unique: std::collections::BTreeSet<_> = names.iter().collect();
-            (unique.len() < names.len()).then_some("spec.ports[1].name: Duplicate value: \"s3\"")
+            let is_balanced = |spec: &Value| spec["type"] == "LoadBalancer";
+            let of_balancers = ["loadBalancerClass", "loadBalancerSourceRanges"];
+            let class = of_balancers[0];
+            if unique.len() < names.len() {
+                Some("spec.ports[1].name: Duplicate value: \"s3\"")
+            } else if is_balanced(spec) {
+                let differs = |was: &Value| is_balanced(was) && was[class] != spec[class];
+                was.is_some_and(differs).then_some("spec.loadBalancerClass: may not change once set")
+            } else {
+                let is_set = of_balancers.iter().any(|field| !spec[field].is_null());
+                is_set.then_some("may only be used when `type` is 'LoadBalancer'")
+            }
         }
         Some("PodDisruptionBudget") => {
             let both = !spec["minAvailable"].is_null() && !spec["maxUnavailable"].is_null();
