@@ -48,6 +48,8 @@ pub mod message {
     pub const SET_SIZE: &str = "erasure.setSize must divide nodes x volumesPerNode";
     /// Without a default, the user chooses.
     pub const NO_DEFAULT: &str = "no set size from 8 to 16 spreads nodes x volumesPerNode evenly over the nodes: give erasure.setSize and erasure.parity";
+    /// Kubernetes makes no claim of another size.
+    pub const STORAGE: &str = "volumeClaimTemplate.resources.requests.storage must be more than 0";
     /// Geometry is chosen once.
     pub const NODES_KEPT: &str = "nodes is immutable: the number of nodes of a pool cannot grow or shrink";
     /// Geometry is chosen once.
@@ -101,6 +103,10 @@ pub mod message {
     pub const DOCUMENT: &str = "spec.policy must be an object or a text with a JSON object";
 }
 
+/// The size of the one pool's claims is more than 0. A quantity may be a number, which no text is equal to. The
+/// list may hold eight pools, and a rule for each of them would cost more than the API server allows.
+const STORAGE_RULE: &str = "self.pools.size() != 1 || (string(self.pools[0].volumeClaimTemplate.resources.requests.storage) == self.pools[0].volumeClaimTemplate.resources.requests.storage ? self.pools[0].volumeClaimTemplate.resources.requests.storage.matches('^[+.0]*[1-9]') : self.pools[0].volumeClaimTemplate.resources.requests.storage > 0)";
+
 /// An S3-compatible object store: its nodes, their volumes and how it is reached.
 #[derive(CustomResource, KubeSchema, Serialize, Deserialize, Clone, Debug, PartialEq)]
 #[kube(
@@ -130,6 +136,7 @@ pub mod message {
 #[serde(rename_all = "camelCase")]
 #[x_kube(
     validation = Rule::new("self.pools.size() == 1").message(message::ONE_POOL),
+    validation = Rule::new(STORAGE_RULE).message(message::STORAGE),
     validation = Rule::new("oldSelf.pools.all(before, self.pools.exists(pool, pool.name == before.name))").message(message::POOL_KEPT)
 )]
 pub struct StorageClusterSpec {

@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use bytesize::ByteSize;
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sherd_core::topology::{GeometryRequest, PoolShape};
 
 use super::image;
@@ -82,6 +83,7 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
         rule((1..=64).contains(&pool.nodes), "nodes must be 1 to 64");
         rule((1..=32).contains(&pool.volumes_per_node), "volumesPerNode must be 1 to 32");
         rule(pool.erasure.is_none_or(|erasure| erasure.parity < erasure.set_size), message::PARITY);
+        rule(is_positive(&pool.volume_claim_template.resources.requests.storage), message::STORAGE);
         let is_reserved = |variable: &EnvironmentVariable| {
             variable.name.starts_with("SHERD_CLUSTER_")
                 || EnvironmentVariable::RESERVED.contains(&variable.name.as_str())
@@ -128,6 +130,11 @@ fn is_label(name: &str) -> bool {
     bytes.first().is_some_and(u8::is_ascii_lowercase)
         && bytes.last().is_some_and(|last| *last != b'-')
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
+}
+
+/// Whether a quantity is more than 0: the first of its characters that is no '+', '.' or 0 is a digit.
+fn is_positive(Quantity(text): &Quantity) -> bool {
+    text.trim_start_matches(['+', '.', '0']).starts_with(|first: char| ('1'..='9').contains(&first))
 }
 
 fn is_pool_name(name: &str) -> bool {

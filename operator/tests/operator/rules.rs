@@ -1,7 +1,8 @@
 //! Each rule of the specification, as the API server judges it (CEL over the generated schema) and as
 //! the operator does: one cluster that it accepts, one that it refuses, with one message.
 
-use kube::core::cel::{validate_cel, validate_cel_update};
+use kube::CustomResourceExt as _;
+use kube::core::cel::{Validator, validate_cel, validate_cel_update};
 use serde_json::{Value, json};
 use sherd_operator::api::{Reason, StorageCluster, message};
 use sherd_operator::reconcile::remarks::Remark;
@@ -136,6 +137,32 @@ fn a_set_has_fewer_parity_shards_than_volumes() {
     created(Some(message::PARITY), |cluster| {
         cluster["spec"]["pools"][0]["erasure"] = json!({"setSize": 8, "parity": 8});
     });
+}
+
+#[test]
+fn a_claim_has_a_size_of_more_than_0() {
+    let storage = |size: Value| {
+        move |cluster: &mut Value| {
+            let claim = &mut cluster["spec"]["pools"][0]["volumeClaimTemplate"];
+            claim["resources"]["requests"]["storage"] = size;
+        }
+    };
+    for size in ["1Gi", "+1Gi", "0.5Ti", ".5Ti", "007", "1e12", "1E", "1099511627776"] {
+        created(None, storage(json!(size)));
+    }
+    for size in ["-1Gi", "0", "+0", "-0.5Gi", "0.0Gi", "0e5", "", "Gi"] {
+        created(Some(message::STORAGE), storage(json!(size)));
+    }
+    // As the API server sees it; the operator's type has made a text of it.
+    let schema = serde_json::to_value(StorageCluster::crd()).expect("JSON");
+    let schema = &schema["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+    for (size, is_refused) in [(1_099_511_627_776_i64, false), (0, true), (-1, true)] {
+        let mut cluster = document();
+        storage(json!(size))(&mut cluster);
+        let refused = Validator::new().validate(schema, &cluster, None);
+        let refused = refused.map_or_else(|refused| refused.to_string(), |()| String::new());
+        assert_eq!(refused.contains(message::STORAGE), is_refused, "{size}: {refused}");
+    }
 }
 
 #[test]
