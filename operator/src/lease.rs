@@ -21,6 +21,7 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::api_words::words;
 use crate::limits::{
     LEASE_DURATION, LEASE_RENEW_DEADLINE, LEASE_RETRY, NAMESPACE_LEASE_DURATION, NAMESPACE_LEASE_RENEWED,
     NAMESPACES_RENEWED_MAX, REQUEST_TIME_MAX,
@@ -142,7 +143,7 @@ impl Elector {
         };
         match tokio::time::timeout(LEASE_RETRY, released).await {
             Ok(Ok(())) => {}
-            Ok(Err(error)) => tracing::warn!(%error, "release the lease"),
+            Ok(Err(error)) => tracing::warn!(error = words(&error), "release the lease"),
             Err(_) => tracing::warn!("release the lease: no answer"),
         }
     }
@@ -156,7 +157,7 @@ impl Elector {
                 }
                 tried
             }
-            Ok(Err(error)) => LeaseTry::Failed(error.to_string()),
+            Ok(Err(error)) => LeaseTry::Failed(words(&error)),
             Err(_) => LeaseTry::Failed("no answer".to_owned()),
         }
     }

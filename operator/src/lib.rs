@@ -9,6 +9,7 @@ pub mod api;
 pub mod limits;
 pub mod names;
 pub mod secret_text;
+pub mod api_words;
 pub mod calls;
 pub mod metrics;
 pub mod lease;

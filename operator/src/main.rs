@@ -13,6 +13,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Recorder, Reporter};
 use kube::{Client, CustomResourceExt as _};
 use sherd_operator::api::{Bucket, BucketUser, StorageCluster};
+use sherd_operator::api_words::words;
 use sherd_operator::lease::{Elector, NamespaceLeases};
 use sherd_operator::metrics::Metrics;
 use sherd_operator::reconcile::cache::ObjectCache;
@@ -77,7 +78,7 @@ enum StartError {
     Runtime(std::io::Error),
     #[error("listen on {0}: {1}")]
     Listen(SocketAddr, std::io::Error),
-    #[error("reach the API server: {0}")]
+    #[error("reach the API server: {}", words(.0))]
     Client(#[from] kube::Error),
     #[error("declare metrics: {0}")]
     Metrics(#[from] prometheus::Error),
@@ -224,7 +225,7 @@ async fn lead(
 /// Waits until the API server answers; false when the process was stopped before.
 async fn reach(client: &Client, stop: &CancellationToken) -> bool {
     while let Err(error) = client.apiserver_version().await {
-        tracing::warn!(%error, "reach the API server");
+        tracing::warn!(error = words(&error), "reach the API server");
         tokio::select! {
             // Neither holds anything that could be lost.
             biased;

@@ -24,6 +24,7 @@ use self::brake::Brake;
 use self::kind::ReconciledKind;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
+use crate::api_words::{words, words_of_watch};
 use crate::limits;
 use crate::reconcile::{Context, ReconcileError, note};
 
@@ -96,7 +97,8 @@ fn log_failure(error: &kube::runtime::controller::Error<ReconcileError, watcher:
     use kube::runtime::controller::Error;
     match error {
         Error::ReconcilerFailed(..) | Error::ObjectNotFound(_) => {}
-        Error::QueueError(_) | Error::RunnerError(_) => tracing::warn!(%error, "watch"),
+        Error::QueueError(error) => tracing::warn!(error = words_of_watch(error), "watch"),
+        Error::RunnerError(error) => tracing::warn!(%error, "watch"),
     }
 }
 
@@ -148,7 +150,7 @@ async fn report_undecodable<K: ReconciledKind>(context: &Context, guarded: &Guar
     };
     let reference = kube::core::Resource::object_ref(guarded, &());
     if let Err(error) = context.recorder.publish(&event, &reference).await {
-        tracing::warn!(%error, "publish an event");
+        tracing::warn!(error = words(&error), "publish an event");
     }
 }
 

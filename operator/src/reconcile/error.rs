@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use sherd_trust::AuthorityError;
 
+use crate::api_words::words;
 use crate::lease::NAMESPACE_LEASE;
 
 /// Why a reconcile failed.
@@ -95,14 +96,6 @@ impl ReconcileError {
     /// Whether the API server answered and will not take it as it is.
     pub fn is_refusal(&self) -> bool {
         matches!(self.category(), "forbidden" | "missing" | "conflict" | "rejected")
-    }
-}
-
-/// The API server's own words, where it answered.
-pub(crate) fn words(error: &kube::Error) -> String {
-    match error {
-        kube::Error::Api(status) if !status.message.is_empty() => status.message.clone(),
-        other => other.to_string(),
     }
 }
 

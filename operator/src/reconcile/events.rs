@@ -9,6 +9,7 @@ use super::apply::ChildChange;
 use super::error::ReconcileError;
 use super::rollout::EvictionResult;
 use crate::api::{ConditionType, Reason, VolumeOrderKind, VolumeOrderRecord};
+use crate::api_words::words;
 use crate::lease::NAMESPACE_LEASE;
 use crate::limits;
 
@@ -214,7 +215,7 @@ async fn send(recorder: &Recorder, reference: &ObjectReference, event: &Event) {
     let published = recorder.publish(event, reference);
     match tokio::time::timeout(limits::EVENTS_TIME_MAX, published).await {
         Ok(Ok(())) => {}
-        Ok(Err(error)) => tracing::warn!(%error, reason = event.reason, "publish an event"),
+        Ok(Err(error)) => tracing::warn!(error = words(&error), reason = event.reason, "publish an event"),
         Err(_) => tracing::warn!(reason = event.reason, "publish an event: no answer in time"),
     }
 }

@@ -6,7 +6,8 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::error::{ReconcileError, words};
+use super::error::ReconcileError;
+use crate::api_words::words;
 use crate::limits;
 
 /// The group of OpenShift's security context constraints. An API server that lacks it gives no pod a user.

@@ -158,3 +158,12 @@ async fn a_cluster_that_cannot_be_decoded_does_not_stop_the_others() {
     let ended = tokio::time::timeout(Duration::from_secs(20), running).await;
     ended.expect("it ends when it is stopped").expect("without a panic");
 }
+
+#[tokio::test]
+async fn a_lease_that_is_refused_is_reported_in_the_api_servers_words() {
+    let server = a_cluster();
+    server.fail(Method::GET, "leases", Fault::Code(403));
+    let refused = step(&server).await.expect_err("tried again").to_string();
+    let lease = "/apis/coordination.k8s.io/v1/namespaces/storage/leases/sherd-clusters";
+    assert_eq!(refused, format!("the lease sherd-clusters in namespace storage: Forbidden {lease}"));
+}
