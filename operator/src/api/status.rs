@@ -202,6 +202,8 @@ pub enum Reason {
     SettingIgnored,
     /// The specification holds, and an outage of one node stops something.
     NotRedundant,
+    /// The specification holds, and a limit is smaller than what nodes may take.
+    LimitTooSmall,
     /// The specification holds, and claims with the cluster's label are used by no pod.
     StrayClaims,
     /// The claims that are there are of a cluster of another geometry.
@@ -299,6 +301,7 @@ impl Reason {
             Self::Valid => "Valid",
             Self::SettingIgnored => "SettingIgnored",
             Self::NotRedundant => "NotRedundant",
+            Self::LimitTooSmall => "LimitTooSmall",
             Self::StrayClaims => "StrayClaims",
             Self::GeometryDiffers => "GeometryDiffers",
             Self::Generated => "Generated",

@@ -243,7 +243,7 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
     let named = |types: &[ConditionType]| types.iter().any(|one| one.as_str() == condition.type_);
     let forms =
         condition.reason == Reason::Forming.as_str() || condition.reason == Reason::PodsNotReady.as_str();
-    let warned = [Reason::NotRedundant, Reason::StrayClaims];
+    let warned = [Reason::NotRedundant, Reason::LimitTooSmall, Reason::StrayClaims];
     let not_redundant = warned.iter().any(|reason| reason.as_str() == condition.reason);
     let needs_person = [
         Reason::AuthorityChanged,

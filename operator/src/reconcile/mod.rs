@@ -34,6 +34,7 @@ pub mod observe;
 pub mod validate;
 pub mod remarks;
 pub mod image;
+mod quantity;
 mod node_memory;
 mod blockage;
 mod authority;

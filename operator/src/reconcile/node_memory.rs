@@ -1,5 +1,5 @@
-//! The memory that a node's settings let it take: what its pod requests where the pool says nothing. A plain
-//! function over the specification.
+//! The memory that a node's settings let it take: what its pod requests where the pool says nothing, and what
+//! a limit should leave it. A plain function over the specification.
 
 use std::collections::BTreeMap;
 
@@ -40,11 +40,15 @@ impl NodeMemory {
         }
     }
 
+    /// The most that object data under way and indexes take together.
+    pub(super) fn caps(self) -> u64 {
+        self.buffer_cap.saturating_add(self.index_cache)
+    }
+
     /// The requests of a pod whose pool says nothing. Without any, a host that is short of memory ends the pod
     /// before all others, and a busy one gives it the processor last.
     pub(super) fn requests(self) -> ResourceRequirements {
-        let Self { buffer_cap, index_cache, at_rest } = self;
-        let memory = buffer_cap.saturating_add(index_cache).saturating_add(at_rest).div_ceil(MIB);
+        let memory = self.caps().saturating_add(self.at_rest).div_ceil(MIB);
         let requests: BTreeMap<String, Quantity> = [
             ("cpu".to_owned(), Quantity(limits::NODE_PROCESSOR.to_owned())),
             ("memory".to_owned(), Quantity(format!("{memory}Mi"))),

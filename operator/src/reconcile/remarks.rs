@@ -6,7 +6,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use sherd_core::erasure::Availability;
 use sherd_core::topology::{FormationWarning, PoolShape};
 
-use crate::api::{Pool, Reason};
+use super::node_memory::NodeMemory;
+use super::quantity::bytes;
+use crate::api::{NodeSettings, Pool, Reason};
 use crate::names::{self, Names};
 use crate::rollout::{PoolSets, ZoneLoss, ZoneSpread};
 
@@ -54,6 +56,21 @@ pub(super) fn remarks(names: &Names, pool: &Pool, shape: &PoolShape, sets: &Pool
         (is_required && !is_of_hosts).then(|| zone_remark(names, pool, sets, constraint))
     }));
     remarks
+}
+
+/// Says that a pod's limit of memory is smaller than what its node's settings let it take.
+pub(super) fn memory_remark(settings: &NodeSettings, pool: &Pool) -> Option<Remark> {
+    let limit = pool.resources.as_ref()?.limits.as_ref()?.get("memory")?;
+    let needed = NodeMemory::of(settings, pool).caps();
+    if bytes(limit)? >= u128::from(needed) {
+        return None;
+    }
+    let text = format!(
+        "resources.limits.memory {} is less than bufferCap and indexCache together ({}MiB): under load nodes are ended for their memory",
+        limit.0,
+        needed.div_ceil(1 << 20),
+    );
+    Some(Remark { reason: Reason::LimitTooSmall, text })
 }
 
 /// Which pods a spread constraint counts.

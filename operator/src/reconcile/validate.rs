@@ -10,7 +10,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use sherd_core::topology::{GeometryRequest, PoolShape};
 
 use super::image;
-use super::remarks::{Remark, remarks};
+use super::remarks::{Remark, memory_remark, remarks};
 use super::s3_tls;
 use crate::api::{
     EnvironmentVariable, Erasure, Image, NodeSettings, Pool, Reason, ServiceType, StorageCluster, Upgrade,
@@ -114,6 +114,7 @@ pub fn validate(cluster: &StorageCluster) -> Result<ValidCluster<'_>, Vec<String
     let (shape, sets) = shape_of(pool).map_err(|message| vec![message])?;
     let names = Names::new(name, cluster.metadata.namespace.as_deref().unwrap_or_default());
     let mut remarks = remarks(&names, pool, &shape, &sets);
+    remarks.extend(memory_remark(&cluster.spec.config, pool));
     let upgrade = upgrade_rules(&cluster.spec.upgrade, &mut remarks);
     let tag = cluster.spec.image.as_ref().and_then(|image| image.tag.as_deref());
     if let Some(tag) = tag.filter(|tag| !image::is_tag(tag)) {

@@ -312,6 +312,34 @@ fn a_geometry_that_cannot_lose_a_node_is_accepted_with_a_warning() {
     assert_eq!(Remark::verdict(valid.remarks()), (Reason::Valid, "no contradictions".to_owned()));
 }
 
+/// A node that may take more than its pod is ended under load, and starts again and again.
+#[test]
+fn a_limit_of_memory_below_the_nodes_caps_is_accepted_with_a_warning() {
+    let limited = |limit: &str, config: Value, variables: Value| {
+        let cluster = with(|cluster| {
+            cluster["spec"]["config"] = config;
+            let pool = &mut cluster["spec"]["pools"][0];
+            pool["resources"] = json!({"limits": {"memory": limit}});
+            pool["extraEnv"] = variables;
+        });
+        Remark::verdict(validate(&cluster).expect("accepted").remarks())
+    };
+    let (none, valid) = (json!({}), (Reason::Valid, "no contradictions".to_owned()));
+    for limit in ["160Mi", "0.5Gi", "200M", "1e9"] {
+        assert_eq!(limited(limit, none.clone(), json!([])), valid, "{limit}");
+    }
+    for limit in ["159Mi", "160M", "64Mi", "1"] {
+        let (reason, message) = limited(limit, none.clone(), json!([]));
+        assert_eq!(reason, Reason::LimitTooSmall, "{limit}");
+        assert!(message.contains(&format!("{limit} is less")) && message.contains("(160MiB)"), "{message}");
+    }
+    let config = json!({"bufferCap": "1GiB", "indexCache": "64MiB"});
+    assert_eq!(limited("1Gi", config.clone(), json!([])).0, Reason::LimitTooSmall);
+    assert_eq!(limited("1088Mi", config.clone(), json!([])), valid);
+    let variables = json!([{"name": "SHERD_BUFFER_CAP", "value": "64MiB"}]);
+    assert_eq!(limited("128Mi", config, variables), valid, "a variable wins over the file");
+}
+
 /// The examples, and the default of the cluster's chart, are accepted by both judges.
 #[test]
 fn the_examples_are_accepted() {
