@@ -103,8 +103,8 @@ pub mod message {
     pub const DOCUMENT: &str = "spec.policy must be an object or a text with a JSON object";
 }
 
-/// The size of the one pool's claims is more than 0. A quantity may be a number, which no text is equal to. The
-/// list may hold eight pools, and a rule for each of them would cost more than the API server allows.
+/// The size of the one pool's claims is more than 0. A quantity may be a number, which no text is equal to.
+/// The list may hold eight pools, and a rule for each of them would cost more than the API server allows.
 const STORAGE_RULE: &str = "self.pools.size() != 1 || (string(self.pools[0].volumeClaimTemplate.resources.requests.storage) == self.pools[0].volumeClaimTemplate.resources.requests.storage ? self.pools[0].volumeClaimTemplate.resources.requests.storage.matches('^[+.0]*[1-9]') : self.pools[0].volumeClaimTemplate.resources.requests.storage > 0)";
 
 /// An S3-compatible object store: its nodes, their volumes and how it is reached.

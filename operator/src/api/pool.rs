@@ -39,8 +39,8 @@ pub struct Pool {
     /// Size and parity of the erasure sets. Absent: the default of nodes x volumesPerNode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub erasure: Option<Erasure>,
-    /// Processor and memory of each pod. Absent or empty: requests of 100m and of the memory that the node may
-    /// take (bufferCap, indexCache, 32MiB, and 8MiB for each volume), and no limits.
+    /// Processor and memory of each pod. Absent or empty: requests of 100m and of the memory that the node
+    /// may take (bufferCap, indexCache, 32MiB, and 8MiB for each volume), and no limits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resources: Option<ResourceRequirements>,
     /// User and groups of the pods. Absent: 65532, and none where the namespace gives pods theirs, as on

@@ -19,7 +19,7 @@ pub(super) struct NodeMemory {
     buffer_cap: u64,
     /// The most that the indexes of all volumes take.
     index_cache: u64,
-    /// What it takes without a request, but for the two.
+    /// Its memory without a request, beside the two.
     at_rest: u64,
 }
 
@@ -45,8 +45,8 @@ impl NodeMemory {
         self.buffer_cap.saturating_add(self.index_cache)
     }
 
-    /// The requests of a pod whose pool says nothing. Without any, a host that is short of memory ends the pod
-    /// before all others, and a busy one gives it the processor last.
+    /// The requests of a pod whose pool says nothing. Without any, a host that is short of memory ends the
+    /// pod before all others, and a busy one gives it the processor last.
     pub(super) fn requests(self) -> ResourceRequirements {
         let memory = self.caps().saturating_add(self.at_rest).div_ceil(MIB);
         let requests: BTreeMap<String, Quantity> = [

@@ -65,8 +65,8 @@ impl Platform {
     }
 }
 
-/// Looks whether the API server has the group. An operator that may not look assumes that it has not: OpenShift
-/// then refuses the pods, and the status has its words.
+/// Looks whether the API server has the group. An operator that may not look assumes that it has not:
+/// OpenShift then refuses the pods, and the status has its words.
 async fn ask(client: &Client) -> Result<PodUsers, kube::Error> {
     let request = http::Request::get(format!("/apis/{CONSTRAINTS_GROUP}")).body(vec![]);
     match client.request::<Value>(request.map_err(kube::Error::HttpError)?).await {

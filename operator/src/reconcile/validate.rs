@@ -133,7 +133,7 @@ fn is_label(name: &str) -> bool {
         && bytes.iter().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || *byte == b'-')
 }
 
-/// Whether a quantity is more than 0: the first of its characters that is no '+', '.' or 0 is a digit.
+/// Whether a quantity is more than 0: behind any of '+', '.' and 0 at its begin there is a digit.
 fn is_positive(Quantity(text): &Quantity) -> bool {
     text.trim_start_matches(['+', '.', '0']).starts_with(|first: char| ('1'..='9').contains(&first))
 }

@@ -42,7 +42,7 @@ struct State {
     requests: Vec<(Method, String)>,
     /// Deletions: path and options.
     deletions: Vec<(String, Value)>,
-    /// What was last applied to each Service.
+    /// The last apply of each Service.
     applied: BTreeMap<String, Value>,
 }
 
