@@ -104,6 +104,8 @@ pub struct FormationWait {
     pub waiting_for: Vec<String>,
     /// Why the cluster is not formed, in words.
     pub reason: String,
+    /// Whether the cluster was formed before, and the node's volumes hold no topology.
+    pub formed_before: bool,
 }
 
 /// The phase of a process, and its wait.
@@ -208,7 +210,7 @@ impl Health {
     /// Judges whether reads should come here.
     pub fn serving(&self) -> ServingState {
         let (moment, phase) = (self.moment(), self.phase());
-        let FormationWait { waiting_for, reason } = self.wait();
+        let FormationWait { waiting_for, reason, formed_before: _ } = self.wait();
         let unreadable_sets: Vec<_> = moment.sets.iter().filter(|set| !set.is_readable()).copied().collect();
         ServingState {
             serving: phase == Phase::Serving && !moment.sets.is_empty() && unreadable_sets.is_empty(),
@@ -223,7 +225,7 @@ impl Health {
     pub fn readiness(&self) -> Readiness {
         let (moment, phase) = (self.moment(), self.phase());
         let NodeMoment { report, sets, stuck, problems } = &*moment;
-        let FormationWait { waiting_for, reason } = self.wait();
+        let FormationWait { waiting_for, reason, formed_before: _ } = self.wait();
         let degraded_sets: Vec<_> = sets.iter().filter(|set| !set.is_writable()).copied().collect();
         Readiness {
             ready: phase == Phase::Serving && !sets.is_empty() && degraded_sets.is_empty(),
@@ -357,6 +359,7 @@ mod tests {
         health.form(Some(FormationWait {
             waiting_for: waiting_for.clone(),
             reason: "n2 does not answer".to_owned(),
+            formed_before: false,
         }));
         let ServingState { serving, phase, waiting_for: named, .. } = health.serving();
         assert_eq!((serving, phase, named), (false, Phase::Forming, waiting_for));

@@ -169,6 +169,7 @@ impl World {
             fast_etags: false,
             buffer_bytes_max: 64 << 20,
             master_key: None,
+            formed: None,
             upkeep: Settings {
                 adopt_after: Duration::from_secs(5),
                 release_grace: GRACE,

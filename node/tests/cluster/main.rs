@@ -23,6 +23,7 @@ mod contention;
 mod cors;
 mod crowds;
 mod emptied;
+mod formed_before;
 mod forms;
 mod iam;
 mod intruders;

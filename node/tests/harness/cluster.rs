@@ -15,6 +15,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU16, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use rustix::process::{Signal, kill_process};
 use sherd_core::id::ClusterId;
 use sherd_net::tls::authority::Authority;
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustFiles};
@@ -262,6 +263,11 @@ impl Stopped {
 }
 
 impl Outsider {
+    /// Sends it a signal.
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill_process(self.process.id(), signal).expect("the process is ours and not waited for yet");
+    }
+
     /// Waits until its log has a line with all of these texts, and returns it.
     pub(crate) async fn until_logged(&mut self, texts: &[&str]) -> String {
         eventually(&format!("the outsider says {texts:?}"), SOON, async || {

@@ -178,6 +178,7 @@ fn while_it_forms_the_nodes_say_whom_they_wait_for() {
         formed: false,
         waiting_for: vec![PODS[2].to_owned()],
         reason: "no answer".to_owned(),
+        formed_before: false,
     });
     let status = judged(Outcome::Applied, &ObservedCluster::default(), &answers(&forming));
     says(

@@ -4,13 +4,15 @@
 //! flags, variables  >  live file (hot keys alone, may be missing)  >  main file  >  defaults
 //! ```
 //! A live file that cannot be used never keeps a node from starting: it may have been changed at any time
-//! before. Read by `main` at the start and by `serve::follow` after it.
+//! before. Its `cluster.formed` holds also then. Read by `main` at the start and by
+//! `serve::follow` after it.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
+use sherd_core::id::ClusterId;
 
 use super::error::ConfigError;
 use super::hot::{HOT_KEYS, HotSettings};
@@ -97,8 +99,18 @@ impl ConfigFiles {
             return usable;
         }
         let texts = FileTexts { main: self.main.as_deref().map(text_of).transpose()?, live: None };
-        let settings = self.settings(&texts)?;
+        let mut settings = self.settings(&texts)?;
+        let formed = &mut settings.settings.cluster.formed;
+        *formed = self.given.cluster.formed.clone().or_else(|| self.live_formed()).or(formed.take());
         Ok((texts, settings))
+    }
+
+    /// The cluster that was formed before, by a live file whose other keys cannot be used: it is not formed
+    /// again because of them.
+    fn live_formed(&self) -> Option<String> {
+        let text = text_of(self.live.as_deref()?).ok()?;
+        let id = text.parse::<toml::Table>().ok()?.get("cluster")?.get("formed")?.as_str()?.to_owned();
+        ClusterId::parse(&id).is_ok().then_some(id)
     }
 
     /// Returns the settings that the files' texts make.
@@ -244,6 +256,23 @@ mod tests {
         }
         let (_folder, files) = Folder::with("log.levle = \"warn\"", Some("log.level = \"debug\""));
         assert!(files.start().is_err(), "the main file must be valid");
+    }
+
+    /// Else another mistake in the file would have a lost cluster formed again.
+    #[test]
+    fn a_cluster_that_was_formed_stays_so_in_a_live_file_that_cannot_be_used() {
+        let id = "6a0812f15d1e119c43c3e498e22f294a";
+        for other in ["log.level = \"a=b=c\"", "limits.requests_max = 0", "region = \"other\"", "new.key = 1"]
+        {
+            let (_folder, files) = Folder::with("", Some(&format!("cluster.formed = \"{id}\"\n{other}\n")));
+            let (_, settings) = files.start().expect("the main file is valid");
+            assert_eq!(settings.hot().expect("valid").formed, ClusterId::parse(id).ok(), "{other}");
+        }
+        let (_folder, files) = Folder::with("", Some("cluster.formed = \"demo\"\n"));
+        let refused = files.read().and_then(|texts| files.settings(&texts)?.hot());
+        let refused = refused.expect_err("no id").to_string();
+        assert!(refused.contains("live.toml:1: cluster.formed: \"demo\" is not the id"), "{refused}");
+        assert_eq!(files.start().expect("valid").1.hot().expect("valid").formed, None);
     }
 
     #[test]

@@ -6,15 +6,22 @@
 
 use std::time::Duration;
 
+use sherd_core::id::ClusterId;
+
 use super::error::ConfigError;
+use super::nodes::InvalidCluster;
 use super::settings::Settings;
 use super::source::Sources;
 use super::{Config, Judge, Limits, Upkeep};
 
+/// The key of a cluster that was formed before.
+const FORMED: &str = "cluster.formed";
+
 /// The keys that take effect in a running node.
-pub const HOT_KEYS: [&str; 13] = [
+pub const HOT_KEYS: [&str; 14] = [
     "shutdown_delay",
     "shutdown_timeout",
+    FORMED,
     "limits.connections_max",
     "limits.requests_max",
     "limits.queue_max",
@@ -31,6 +38,8 @@ pub const HOT_KEYS: [&str; 13] = [
 /// The values of the hot keys.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct HotSettings {
+    /// The cluster that was formed before, which is not to be formed again.
+    pub formed: Option<ClusterId>,
     /// The limits of the S3 listener.
     pub limits: Limits,
     /// Background work.
@@ -49,6 +58,7 @@ impl HotSettings {
     /// Returns those that a node starts with.
     pub fn of(config: &Config) -> Self {
         Self {
+            formed: config.formed,
             limits: config.limits,
             upkeep: config.upkeep,
             log_level: config.log.level.clone(),
@@ -66,6 +76,7 @@ impl HotSettings {
         let judge = Judge { sources };
         let log = judge.log(settings.log.clone())?;
         Ok(Self {
+            formed: judge.formed(settings.cluster.formed.as_deref())?,
             limits: judge.limits(&settings.limits)?,
             upkeep: judge.upkeep(&settings.upkeep)?,
             log_level: log.level,
@@ -73,6 +84,17 @@ impl HotSettings {
             shutdown_delay: judge.shutdown_delay(settings.shutdown_delay)?,
             shutdown_timeout: judge.shutdown_timeout(settings.shutdown_timeout)?,
         })
+    }
+}
+
+impl Judge<'_> {
+    /// Judges the id of a cluster that was formed before.
+    pub(super) fn formed(&self, written: Option<&str>) -> Result<Option<ClusterId>, ConfigError> {
+        let parse = |id: &str| {
+            let refused = |_| self.refuse(FORMED, InvalidCluster::Id { id: id.to_owned() });
+            ClusterId::parse(id).map_err(refused)
+        };
+        written.map(parse).transpose()
     }
 }
 
@@ -84,6 +106,7 @@ mod tests {
     const VALUES: [&str; HOT_KEYS.len()] = [
         "\"1s\"",
         "\"2s\"",
+        "\"6a0812f15d1e119c43c3e498e22f294a\"",
         "3",
         "4",
         "5",

@@ -26,6 +26,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use ipnet::IpNet;
+use sherd_core::id::ClusterId;
 use sherd_core::limits::{
     ADOPT_AFTER_MS, INLINE_BYTES_MAX, PACK_BYTES_MAX, RELEASE_GRACE_MS, RELEASE_GRACE_MS_MIN,
 };
@@ -76,6 +77,8 @@ pub struct Config {
     pub tls: Option<CertificateFiles>,
     /// The nodes that store together and this one's place among them; `None` where a node stores alone.
     pub cluster: Option<ClusterConfig>,
+    /// The cluster that was formed before, which is not to be formed again.
+    pub formed: Option<ClusterId>,
     /// The region that requests are signed for.
     pub region: String,
     /// Domains whose subdomains name buckets.
@@ -205,9 +208,8 @@ impl Config {
         } = settings;
         let judge = Judge { sources };
 
-        let patterns = volumes.unwrap_or_default().0;
-        let volumes = volumes::expand(&patterns).map_err(|why| judge.refuse("volumes", why))?;
-        volumes::check(&volumes).map_err(|why| judge.refuse("volumes", why))?;
+        let volumes = judge.volumes(&volumes.unwrap_or_default().0)?;
+        let formed = judge.formed(cluster.formed.as_deref())?;
         let cluster = nodes::judge(cluster, node_listen).map_err(|(key, why)| judge.refuse(key, why))?;
         let shape = judge.shape(volumes.len(), parity, cluster.as_ref())?;
 
@@ -227,6 +229,7 @@ impl Config {
             iam_listen,
             tls: judge.tls(tls)?,
             cluster,
+            formed,
             region,
             domains,
             trusted_proxies,
@@ -310,6 +313,12 @@ struct Judge<'a> {
 impl Judge<'_> {
     fn refuse(&self, key: &'static str, why: impl Into<InvalidValue>) -> ConfigError {
         ConfigError::Value { origin: self.sources.origin(key), why: why.into() }
+    }
+
+    fn volumes(&self, patterns: &[String]) -> Result<Vec<PathBuf>, ConfigError> {
+        let volumes = volumes::expand(patterns).map_err(|why| self.refuse("volumes", why))?;
+        volumes::check(&volumes).map_err(|why| self.refuse("volumes", why))?;
+        Ok(volumes)
     }
 
     fn within<T: PartialOrd + Display + Copy>(

@@ -183,10 +183,13 @@ pub fn judge(
     settings: ClusterSettings,
     node_listen: Option<SocketAddr>,
 ) -> Result<Option<ClusterConfig>, (&'static str, InvalidCluster)> {
+    // A node alone may have it, too; it is judged with the hot keys.
+    let settings = ClusterSettings { formed: None, ..settings };
     if settings == ClusterSettings::default() {
         return node_listen.map_or(Ok(None), |_| Err(("node_listen", InvalidCluster::Alone)));
     }
-    let ClusterSettings { id, name, nodes, node, set_size, ca, cert, key, reconnect_after } = settings;
+    let ClusterSettings { id, name, nodes, node, set_size, ca, cert, key, reconnect_after, formed: _ } =
+        settings;
     let id = id.ok_or(("cluster.id", InvalidCluster::Missing))?;
     let id = ClusterId::parse(&id).map_err(|_| ("cluster.id", InvalidCluster::Id { id }))?;
     let name = name.unwrap_or_else(|| NAME.to_owned());

@@ -177,6 +177,9 @@ pub struct ClusterSettings {
         value_name = "TIME"
     )]
     pub reconnect_after: Option<Period>,
+    /// Id of a cluster that was formed before: it is not formed again on volumes that are all empty
+    #[arg(id = "cluster_formed", long = "cluster-formed", env = "SHERD_CLUSTER_FORMED", value_name = "HEX")]
+    pub formed: Option<String>,
 }
 
 /// Table `[limits]`: what the S3 listener takes at one time.
@@ -335,6 +338,7 @@ impl Settings {
                 cert: self.cluster.cert.or(lower.cluster.cert),
                 key: self.cluster.key.or(lower.cluster.key),
                 reconnect_after: self.cluster.reconnect_after.or(lower.cluster.reconnect_after),
+                formed: self.cluster.formed.or(lower.cluster.formed),
             },
             limits: LimitSettings {
                 connections_max: self.limits.connections_max.or(lower.limits.connections_max),

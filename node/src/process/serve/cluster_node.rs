@@ -109,9 +109,7 @@ impl ClusterNode {
         let files = cluster.files.clone().ok_or(ClusterError::NoCertificates)?;
         let own = PeerIdentity { name: cluster.own().name.clone(), role: Role::Node, cluster: cluster.id };
         let trust = Trust::load(TrustFiles { ca: files.ca, cert: files.cert, key: files.key }, own)?;
-        let (local, entropy) = (formation_config(config, cluster, disk), Arc::clone(&rng));
-        let looked = tokio::task::spawn_blocking(move || FormationAnswers::start(local, entropy)).await;
-        let answers = looked.expect("looking at directories does not panic")?;
+        let answers = look(formation_config(config, cluster, disk), Arc::clone(&rng), live).await?;
         let address = cluster.node_listen;
         let listener = listen(address).map_err(|source| ClusterError::Listen { address, source })?;
         let address = listener.local_addr().unwrap_or(address);
@@ -194,8 +192,9 @@ impl ClusterNode {
         });
         let show = async {
             while watched.changed().await.is_ok() {
-                let FormationStatus { formed, waiting_for, reason } = watched.borrow_and_update().clone();
-                health.form((!formed).then_some(FormationWait { waiting_for, reason }));
+                let FormationStatus { formed, waiting_for, reason, formed_before } =
+                    watched.borrow_and_update().clone();
+                health.form((!formed).then_some(FormationWait { waiting_for, reason, formed_before }));
             }
             std::future::pending::<()>().await;
         };
@@ -260,6 +259,20 @@ impl ClusterNode {
 
 fn configured(node: &crate::process::config::nodes::NodeAddress) -> ConfiguredNode {
     ConfiguredNode { name: node.name.clone(), address: node.address.clone() }
+}
+
+/// Looks at this node's directories. Whether the cluster was formed before follows the live settings.
+async fn look(
+    config: ClusterFormationConfig,
+    rng: Arc<dyn Rng>,
+    live: &LiveSettings,
+) -> Result<FormationAnswers, FormationError> {
+    let id = config.cluster;
+    let looked = tokio::task::spawn_blocking(move || FormationAnswers::start(config, rng)).await;
+    let answers = looked.expect("looking at directories does not panic")?;
+    let forming = answers.clone();
+    live.on_change(move |hot| forming.set_formed_before(hot.formed == Some(id)));
+    Ok(answers)
 }
 
 /// The node that the services for peers answer for.

@@ -212,6 +212,7 @@ pub fn store_config(config: &Config) -> StoreConfig {
             ..Settings::default()
         },
         master_key: config.master_key.clone(),
+        formed: config.formed,
     }
 }
 

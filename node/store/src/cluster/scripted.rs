@@ -209,9 +209,22 @@ impl Nodes {
         self.start_with(place, [1; 32])
     }
 
+    /// Starts a node whose configuration says that the cluster was formed before.
+    pub(crate) fn start_formed_before(&self, place: usize) -> RunningNode {
+        let answers = self.answers(place);
+        answers.set_formed_before(true);
+        self.start_of(place, [1; 32], answers)
+    }
+
     pub(crate) fn start_with(&self, place: usize, config_digest: Digest) -> RunningNode {
-        let config = self.config(place);
-        let answers = FormationAnswers::start(config, Arc::clone(&self.rng) as _).expect("its directories");
+        self.start_of(place, config_digest, self.answers(place))
+    }
+
+    fn answers(&self, place: usize) -> FormationAnswers {
+        FormationAnswers::start(self.config(place), Arc::clone(&self.rng) as _).expect("its directories")
+    }
+
+    fn start_of(&self, place: usize, config_digest: Digest, answers: FormationAnswers) -> RunningNode {
         let count = u128::from(self.runs.fetch_add(1, Ordering::Relaxed));
         let process = ProcessId((count << 64 | count).to_be_bytes());
         let own_answers = answers.clone();

@@ -27,7 +27,7 @@ use sherd_core::topology::Topology;
 use sherd_proto::convert::Wire;
 use sherd_proto::v1::{ConfigStatus, Formation, LoadedTrust, NodeStatus, SetStatus, StatusReply};
 
-use crate::health::{Health, Phase};
+use crate::health::{FormationWait, Health, Phase};
 use crate::process::serve::limits::{
     HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REFUSAL_CHARACTERS_MAX, REPORT_EVERY, REPORT_GAP,
 };
@@ -247,9 +247,9 @@ impl NodeReporter {
     }
 
     fn formation(&self) -> Formation {
-        let wait = self.config.health.wait();
+        let FormationWait { waiting_for, reason, formed_before } = self.config.health.wait();
         let formed = self.stage.read().topology().is_some();
-        Formation { formed, waiting_for: wait.waiting_for, reason: wait.reason }
+        Formation { formed, waiting_for, reason, formed_before }
     }
 
     fn open_store(&self) -> Result<Store, String> {

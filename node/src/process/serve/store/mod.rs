@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{Clock, HybridClock, Rng};
-use sherd_core::id::{ProposerId, VolumeId};
+use sherd_core::id::{ClusterId, ProposerId, VolumeId};
 use sherd_core::topology::{GeometryRequest, PoolShape, Topology};
 use sherd_volume::buffer::{BufferPool, PoolLimits};
 use sherd_volume::disk::Disk;
@@ -63,6 +63,8 @@ pub struct StoreConfig {
     pub upkeep: Settings,
     /// The key under which secrets of access keys are kept, where the node has one.
     pub master_key: Option<MasterKey>,
+    /// The cluster that was formed before: a node alone does not form it again.
+    pub formed: Option<ClusterId>,
 }
 
 /// The machine under a store, or a simulation of one. The store touches nothing else.
@@ -193,11 +195,14 @@ impl Store {
         place: Option<ClusterPlace>,
     ) -> Result<Self, StoreError> {
         let StoreConfig { volumes, geometry, options, thresholds, fast_etags, .. } = config;
-        let StoreConfig { buffer_bytes_max, upkeep, master_key, .. } = config;
+        let StoreConfig { buffer_bytes_max, upkeep, master_key, formed, .. } = config;
         let Machine { disk, index, clock, rng, host } = machine;
         let is_alone = place.is_none();
         let alone = |disk| {
             let forming = FormationConfig { disk, directories: volumes, zone: None, geometry };
+            if let Some(cluster) = formed {
+                directories::check_formed(&forming, cluster)?;
+            }
             directories::form_or_find(&forming, rng.as_ref()).map(ClusterPlace::alone)
         };
         let place = place.map_or_else(|| alone(Arc::clone(&disk)), Ok)?;
@@ -431,6 +436,7 @@ pub(crate) mod tests {
             buffer_bytes_max: 64 << 20,
             upkeep: Settings::default(),
             master_key: None,
+            formed: None,
         };
         let metrics = Arc::new(Metrics::new(Durability::Fsync));
         let opened = Store::open(config, Machine::real(4 << 20), &metrics, None);

@@ -97,7 +97,7 @@ pub(crate) fn table(reply: &StatusReply) -> String {
 const TEXT: &str = "a String takes every text";
 
 fn not_serving(formation: Option<&Formation>) -> String {
-    let Some(Formation { formed: false, waiting_for, reason }) = formation else {
+    let Some(Formation { formed: false, waiting_for, reason, formed_before: _ }) = formation else {
         return "does not serve".to_owned();
     };
     let mut text = "forming".to_owned();

@@ -43,7 +43,7 @@ fn whole() -> StatusReply {
         sender: Some(Sender { wire: 1, cluster: vec![0x6a; 16].into(), epoch: 1 }),
         cluster_name: "demo".to_owned(),
         node: "n1".to_owned(),
-        formation: Some(Formation { formed: true, waiting_for: vec![], reason: String::new() }),
+        formation: Some(Formation { formed: true, ..Formation::default() }),
         nodes: (1..=3).map(node).collect(),
         volumes: (1..=3).map(volume).collect(),
         sets: vec![set],
@@ -74,7 +74,7 @@ fn degraded() -> StatusReply {
 fn forming() -> StatusReply {
     let mut reply = degraded();
     let waiting_for = vec!["n3".to_owned()];
-    reply.formation = Some(Formation { formed: false, waiting_for, reason: String::new() });
+    reply.formation = Some(Formation { waiting_for, ..Formation::default() });
     reply.sets.clear();
     reply.volumes.clear();
     reply

@@ -33,6 +33,8 @@ struct FormationCore {
     config: ClusterFormationConfig,
     rng: Arc<dyn Rng>,
     member: Mutex<Member>,
+    /// Whether the cluster was formed before, as the configuration says: this node forms no other one.
+    is_formed_before: AtomicBool,
     /// Whether a write to the volumes failed, so that they may hold a topology that the member does not.
     is_unsure: AtomicBool,
     /// Set after the member holds the topology; read without waiting for a disk.
@@ -64,8 +66,20 @@ impl FormationAnswers {
             local.topology.as_ref().map(|topology| adopt_topology(&config, topology)).transpose()?;
         let member = Mutex::new(FormationMember::new(local.ids, local.topology));
         let formation = RwLock::new(formation);
-        let is_unsure = AtomicBool::new(false);
-        Ok(Self(Arc::new(FormationCore { config, rng, member, is_unsure, formation })))
+        let [is_formed_before, is_unsure] = [(); 2].map(|()| AtomicBool::new(false));
+        let core = FormationCore { config, rng, member, is_formed_before, is_unsure, formation };
+        Ok(Self(Arc::new(core)))
+    }
+
+    /// Notes whether the cluster was formed before. While it was, this node gives no ids and makes no
+    /// topology; it takes the one that a peer holds.
+    pub fn set_formed_before(&self, is_formed_before: bool) {
+        self.0.is_formed_before.store(is_formed_before, Ordering::Release);
+    }
+
+    /// Why this node forms no cluster: it was formed before, and this node's volumes hold no topology.
+    pub(super) fn refusal(&self) -> Option<FormationError> {
+        self.topology().is_none().then(|| self.0.may_form().err()).flatten()
     }
 
     /// This node's configuration.
@@ -92,6 +106,10 @@ impl FormationAnswers {
             // A disk that hangs takes one thread, not one for each attempt.
             let mut member = core.member.try_lock_for(LOCK_MAX).ok_or(StepError::Busy)?;
             core.settle(&mut member)?;
+            // Ids that are durable already are not given either.
+            if member.topology().is_none() {
+                core.may_form()?;
+            }
             if let Ok(answer) = member.answer(attempt) {
                 return Ok(answer);
             }
@@ -115,6 +133,7 @@ impl FormationAnswers {
     /// made.
     pub(super) async fn make(&self, ticket: PullTicket, ids: Vec<Vec<VolumeId>>) -> Result<bool, StepError> {
         self.step(move |core| {
+            core.may_form()?;
             let formed = form_topology(&core.config, ids)?;
             let is_taken = core.take(ticket, &Arc::new(formed.topology))?;
             if is_taken && let Some(formation) = &mut *core.formation.write() {
@@ -136,6 +155,14 @@ impl FormationAnswers {
 }
 
 impl FormationCore {
+    /// Whether this node may take part in making a topology.
+    fn may_form(&self) -> Result<(), FormationError> {
+        if self.is_formed_before.load(Ordering::Acquire) {
+            return Err(FormationError::FormedBefore { cluster: self.config.cluster });
+        }
+        Ok(())
+    }
+
     fn take(&self, ticket: PullTicket, topology: &Arc<Topology>) -> Result<bool, StepError> {
         let mut member = self.member.try_lock_for(LOCK_MAX).ok_or(StepError::Busy)?;
         self.settle(&mut member)?;

@@ -9,7 +9,8 @@
 //! [`run`] goes round until the node's volumes hold the topology; nothing serves a shard or a register
 //! before. [`FormationAnswers`] answers the other nodes meanwhile and afterwards. A node whose volumes are
 //! all empty while a peer holds a topology takes that one, so its volumes are lost ones; it never forms a
-//! second cluster.
+//! second cluster. Where the configuration says that the cluster was formed before, no node forms one: all
+//! volumes are lost, which is not to look like a new cluster.
 
 mod answers;
 
@@ -43,11 +44,13 @@ pub struct FormationStatus {
     pub waiting_for: Vec<String>,
     /// Why it is not formed.
     pub reason: String,
+    /// Whether the cluster was formed before, and this node's volumes hold no topology.
+    pub formed_before: bool,
 }
 
 impl FormationStatus {
     fn waits(waiting_for: Vec<String>, reason: String) -> Self {
-        Self { formed: false, waiting_for, reason }
+        Self { formed: false, waiting_for, reason, formed_before: false }
     }
 }
 
@@ -96,7 +99,7 @@ pub async fn run(run: FormationRun) -> Formation {
                 if run.answers.formation().is_some() {
                     continue;
                 }
-                status
+                FormationStatus { formed_before: run.answers.refusal().is_some(), ..status }
             }
         };
         run.say(status);
@@ -114,7 +117,7 @@ impl FormationRun {
         self.status.send_if_modified(|last| {
             let is_changed = *last != status;
             if is_changed {
-                let FormationStatus { formed, waiting_for, reason } = &status;
+                let FormationStatus { formed, waiting_for, reason, formed_before: _ } = &status;
                 tracing::info!(formed, waiting_for = waiting_for.join(", "), reason, "formation");
                 *last = status;
             }
@@ -183,12 +186,16 @@ impl FormationRun {
         if let Some(reason) = reason {
             return FormationStatus::waits(Vec::new(), reason);
         }
+        let refusal = self.answers.refusal().map(|error| error.to_string());
         let down: Vec<&NodeView> = peers().filter(|node| !node.is_up).collect();
         if !down.is_empty() {
-            let reasons: Vec<String> =
-                down.iter().take(8).map(|node| format!("{}: {}", node.name, node.reason)).collect();
+            let reasons = down.iter().take(8).map(|node| format!("{}: {}", node.name, node.reason));
+            let reasons: Vec<String> = refusal.into_iter().chain(reasons).collect();
             let names = down.iter().map(|node| node.name.clone()).collect();
             return FormationStatus::waits(names, reasons.join("; "));
+        }
+        if let Some(refusal) = refusal {
+            return FormationStatus::waits(Vec::new(), refusal);
         }
         if own != 0 {
             let maker = nodes[0].name.clone();

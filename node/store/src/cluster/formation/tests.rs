@@ -5,6 +5,7 @@ use std::time::Duration;
 use sherd_core::id::ProcessId;
 use sherd_core::report::{NodeMoment, NodeReport};
 use sherd_core::topology::formation::FormAnswer;
+use sherd_volume::disk::Disk as _;
 use sherd_volume::identity::Phase;
 
 use super::*;
@@ -137,6 +138,92 @@ async fn a_wiped_maker_without_any_holder_waits_for_them() {
     let again = formed(&mut running).await;
     assert!(is_one_topology(&again));
     assert_eq!(again[0].topology, first[0].topology);
+}
+
+const LOST: &str = "was formed before, and no volume of it is here";
+
+fn identities(nodes: &Nodes, place: usize) -> usize {
+    let disk = &nodes.disks[place];
+    Nodes::directories().iter().map(|path| disk.list(path).expect("listed").len()).sum()
+}
+
+/// All volumes of all nodes are lost at once.
+#[tokio::test(start_paused = true)]
+async fn a_cluster_that_was_formed_before_is_not_formed_again_before_that_is_allowed() {
+    let nodes = Nodes::new(3);
+    let mut running = started(&nodes, &[0, 1, 2]).await;
+    let first = formed(&mut running).await;
+    for place in 0..3 {
+        nodes.kill(place, running.remove(0)).await;
+        nodes.wipe(place);
+    }
+    for place in 0..3 {
+        running.push(nodes.start_formed_before(place));
+    }
+    for node in &mut running {
+        let said = node.says(|status| status.formed_before && status.reason.contains(LOST)).await;
+        assert!(said.reason.contains(&format!("cluster {CLUSTER} ")) && !said.formed, "{said:?}");
+    }
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    for (place, node) in running.iter().enumerate() {
+        assert_eq!(node.answers.topology(), None);
+        assert_eq!(identities(&nodes, place), 0, "nothing is written");
+    }
+    // Two of them have taken the change and one has not: no topology is made without its ids.
+    for node in &running[..2] {
+        node.answers.set_formed_before(false);
+    }
+    let said = running[0].says(|status| status.waiting_for == ["n3"]).await;
+    assert!(!said.formed_before && said.reason.contains(LOST), "{said:?}");
+    tokio::time::sleep(Duration::from_mins(1)).await;
+    assert!(running.iter().all(|node| node.answers.topology().is_none()));
+    running[2].answers.set_formed_before(false);
+    let again = formed(&mut running).await;
+    assert!(is_one_topology(&again));
+    assert_ne!(again[0].topology, first[0].topology);
+}
+
+/// An empty directory of a replaced disk, on each node but one.
+#[tokio::test(start_paused = true)]
+async fn nodes_of_a_cluster_that_was_formed_before_take_the_topology_of_a_peer_that_holds_it() {
+    let nodes = Nodes::new(3);
+    let mut running = started(&nodes, &[0, 1, 2]).await;
+    let first = formed(&mut running).await;
+    for place in 0..3 {
+        nodes.kill(place, running.remove(0)).await;
+    }
+    nodes.wipe(0);
+    nodes.wipe(1);
+    let mut running = vec![nodes.start_formed_before(0), nodes.start_formed_before(1)];
+    for node in &mut running {
+        let said = node.says(|status| status.waiting_for == ["n3"]).await;
+        assert!(said.formed_before && said.reason.contains(LOST), "{said:?}");
+        assert!(said.reason.contains("n3: connection refused"), "{said:?}");
+    }
+    running.push(nodes.start_formed_before(2));
+    let again = formed(&mut running).await;
+    assert!(is_one_topology(&again));
+    assert_eq!(again[0].topology, first[0].topology);
+    assert!(running.iter().all(|node| !node.status.borrow().formed_before));
+}
+
+/// Ids that a formation left which was cut short: with them a node would answer without writing anything.
+#[tokio::test(start_paused = true)]
+async fn ids_of_a_formation_that_was_cut_short_are_not_given_for_another_cluster() {
+    let nodes = Nodes::new(1);
+    let rng = || Arc::new(crate::machine::system::SystemRng);
+    let answers = FormationAnswers::start(nodes.config(0), rng()).expect("its directories");
+    let given = answers.form(7).await.expect("ids");
+    let answers = FormationAnswers::start(nodes.config(0), rng()).expect("its directories");
+    answers.set_formed_before(true);
+    let refused = answers.form(8).await.expect_err("refused").to_string();
+    assert_eq!(refused, format!("cluster {CLUSTER} {LOST}"));
+    let FormAnswer::Ids(ids) = given.clone() else { panic!("{given:?}") };
+    let ticket = answers.ticket().await.expect("a ticket");
+    let refused = answers.make(ticket, vec![ids]).await.expect_err("refused").to_string();
+    assert!(refused.contains(LOST), "{refused}");
+    answers.set_formed_before(false);
+    assert_eq!(answers.form(8).await.expect("ids"), given);
 }
 
 #[tokio::test(start_paused = true)]

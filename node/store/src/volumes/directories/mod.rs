@@ -190,6 +190,12 @@ pub enum FormationError {
         /// The geometry of the first set that differs.
         geometry: Geometry,
     },
+    /// A cluster that was formed before would be formed again.
+    #[error("cluster {cluster} was formed before, and no volume of it is here")]
+    FormedBefore {
+        /// The cluster.
+        cluster: ClusterId,
+    },
     /// A new cluster cannot have this shape.
     #[error(transparent)]
     Form(#[from] FormError),
@@ -229,6 +235,20 @@ pub fn form_or_find(config: &FormationConfig, rng: &dyn Rng) -> Result<Formation
         return Err(strange);
     }
     if is_begun { go_on(config, &seen, rng) } else { form(config, &seen, rng) }
+}
+
+/// Checks that the cluster of a node alone, which was formed before, would not be formed again. Blocking.
+///
+/// # Errors
+/// [`FormationError::FormedBefore`] where no directory holds a volume of a formed cluster, or another
+/// [`FormationError`], which names the directory at fault.
+pub fn check_formed(config: &FormationConfig, cluster: ClusterId) -> Result<(), FormationError> {
+    let is_formed = |seen: &SeenDirectory| seen.identity.as_ref().is_some_and(|id| id.phase == Phase::Formed);
+    if see_all(config)?.iter().any(is_formed) {
+        Ok(())
+    } else {
+        Err(FormationError::FormedBefore { cluster })
+    }
 }
 
 /// Why a directory cannot become a volume of a new cluster.

@@ -116,6 +116,17 @@ fn a_crash_anywhere_in_a_formation_is_continued_by_the_next_start() {
 }
 
 #[test]
+fn a_cluster_that_was_formed_before_is_found_and_not_formed_again() {
+    let (disk, first) = formed();
+    check_formed(&config(&disk, paths()), first.cluster).expect("its volumes are there");
+    let empty = self::disk();
+    let before = empty.operations();
+    let refused = check_formed(&config(&empty, paths()), first.cluster).expect_err("refused").to_string();
+    assert!(refused.contains("was formed before, and no volume of it is here"), "{refused}");
+    assert_eq!(empty.operations(), before, "nothing is written");
+}
+
+#[test]
 fn an_empty_directory_of_a_formed_cluster_is_never_formatted_here() {
     let (disk, first) = formed();
     wipe(&disk, Path::new("/data/v2"));
