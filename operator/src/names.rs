@@ -52,6 +52,8 @@ pub const NEW_AUTHORITY_ANNOTATION: &str = "sherd.dev/new-ca";
 pub const VOUCH_ANNOTATION: &str = "sherd.dev/vouch";
 /// The annotation of a cluster with orders: the old disks of these volumes do not come back.
 pub const REPLACE_ANNOTATION: &str = "sherd.dev/replace-volume";
+/// The annotation of a cluster with an order: all its volumes are lost, and it forms again, empty.
+pub const FORM_EMPTY_ANNOTATION: &str = "sherd.dev/form-empty";
 /// The annotation of a claim with the geometry that its cluster was formed with.
 pub const GEOMETRY_ANNOTATION: &str = "sherd.dev/geometry";
 /// The label of a pod that names the revision of the template that it was made of; Kubernetes sets it.

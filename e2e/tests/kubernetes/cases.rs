@@ -306,6 +306,9 @@ impl Story {
         ])?;
         self.settled().await?;
         self.kept_object_is_there().await?;
+        claims::lose_all(&self.namespace).await?;
+        self.settled().await?;
+        self.puts_and_gets_through_the_service().await?;
         Ok(note)
     }
 

@@ -1,5 +1,6 @@
 //! Claims that are lost: three of four at once, which is more than the cluster bears. Nothing is formatted,
-//! the status names the claims, and what a person brings back, vouches for and gives up ends it.
+//! the status names the claims, and what a person brings back, vouches for and gives up ends it. Then all of
+//! four: the cluster forms again, empty, when a person orders it, and not before.
 
 use std::time::Duration;
 
@@ -79,6 +80,41 @@ pub(crate) async fn lose_three_of_four(namespace: &Namespace) -> CaseResult {
     })
     .await?;
     Ok("(one of three came back, two were rebuilt)".to_owned())
+}
+
+/// Loses the claims of all nodes, and has the cluster form again.
+pub(crate) async fn lose_all(namespace: &Namespace) -> Result<(), Box<dyn std::error::Error>> {
+    let live = || namespace.get("configmap", "demo-live").unwrap_or_default()["data"]["live.toml"].clone();
+    wait_for("nodes are told that the cluster was formed", GONE, || match live() {
+        Value::String(text) if text.contains("formed = ") => Ok(()),
+        text => Err(text.to_string()),
+    })
+    .await?;
+    let selector = "sherd.dev/cluster=demo";
+    namespace.kubectl(&["delete", "persistentvolumeclaim", "--selector", selector, "--wait=false"])?;
+    namespace.kubectl(&["delete", "pod", "--selector", selector])?;
+    let status = || namespace.get("storagecluster", CLUSTER).unwrap_or_default()["status"].clone();
+    wait_for("the status says that all is lost", SEEN, || {
+        let (ready, status) = (namespace.condition(CLUSTER, "Ready"), status());
+        match (&ready, &status["formEmptyOrder"]) {
+            (Some((_, reason)), Value::String(_)) if reason == "DataLost" => Ok(()),
+            (ready, order) => Err(format!("{ready:?} {order}")),
+        }
+    })
+    .await?;
+    let lost = losses(namespace, "Lost");
+    if lost.len() != 4 {
+        return Err(format!("not four claims are lost: {lost:?}").into());
+    }
+    let order = status()["formEmptyOrder"].as_str().unwrap_or_default().to_owned();
+    let text = format!("sherd.dev/form-empty={order}");
+    namespace.kubectl(&["annotate", "storagecluster", CLUSTER, "--overwrite", &text])?;
+    wait_for("it forms again", SEEN, || match namespace.condition(CLUSTER, "Ready") {
+        Some((status, _)) if status == "True" => Ok(()),
+        found => Err(format!("{found:?}")),
+    })
+    .await?;
+    Ok(())
 }
 
 fn claim(node: usize) -> String {

@@ -41,6 +41,10 @@ pub struct ClusterStatus {
     /// Orders about volumes that were given or refused.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub volume_orders: Vec<VolumeOrderRecord>,
+    /// While no volume of a cluster that was formed is left: the text for the annotation
+    /// `sherd.dev/form-empty`, by which it forms again, empty.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub form_empty_order: Option<String>,
     /// Each pool.
     #[serde(default)]
     pub pools: Vec<PoolStatus>,

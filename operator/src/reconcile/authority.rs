@@ -29,6 +29,17 @@ pub enum AuthorityPlan {
     Keep(AcceptedAuthority),
 }
 
+impl AuthorityPlan {
+    /// The cluster's id, where it has one.
+    pub(super) fn cluster(&self) -> Option<ClusterId> {
+        match self {
+            Self::Make => None,
+            Self::MakeAgain { cluster, former: _ } => Some(*cluster),
+            Self::Keep(accepted) => Some(accepted.record.cluster),
+        }
+    }
+}
+
 /// Decides which CA a cluster has.
 ///
 /// # Errors

@@ -11,6 +11,7 @@ use kube::{Api, Client, ResourceExt as _};
 use serde_json::json;
 
 use super::error::ReconcileError;
+use super::formed::has_formed;
 use super::observe::ObservedCluster;
 use super::plan::{Blockage, BlockedPart};
 use super::remarks::Remark;
@@ -43,17 +44,13 @@ fn of_pool<'a>(
     observed.claims.iter().filter(move |claim| names.is_claim(pool, &claim.name_any()))
 }
 
-fn has_formed(valid: &ValidCluster<'_>) -> bool {
-    valid.cluster().status.as_ref().is_some_and(|status| status.version.is_some())
-}
-
 /// Checks that the claims that are there are of the geometry that is asked for. A cluster that was formed
 /// is not judged: its geometry cannot change.
 ///
 /// # Errors
 /// The [`Blockage`] says what the claims are of and how to go on.
 pub(super) fn check(valid: &ValidCluster<'_>, observed: &ObservedCluster) -> Result<(), Blockage> {
-    if has_formed(valid) {
+    if has_formed(valid.cluster()) {
         return Ok(());
     }
     let asked = asked(valid);
@@ -103,7 +100,7 @@ pub(super) async fn mend_claims(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
 ) -> Result<(), ReconcileError> {
-    if !has_formed(valid) {
+    if !has_formed(valid.cluster()) {
         return Ok(());
     }
     let api: Api<PersistentVolumeClaim> = Api::namespaced(client.clone(), &valid.names().namespace);

@@ -17,7 +17,7 @@ use crate::api::{LossState, Reason, VolumeLoss};
 use crate::limits;
 
 /// The page that says what to do.
-const PAGE: &str = "docs/operations/kubernetes-recovery.md says what to do";
+pub(super) const PAGE: &str = "docs/operations/kubernetes-recovery.md says what to do";
 
 /// A loss, with the id by which its node takes orders about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -52,6 +52,14 @@ pub(super) fn find(
     answers: &NodeAnswers,
 ) -> Vec<FoundLoss> {
     let pods = valid.names().pods(&valid.pool().name, valid.pool().nodes);
+    // Where no node is part of a formed cluster, all volumes of those that hold no topology are lost.
+    let no_node_formed = pods.iter().all(|pod| formed_answer(pod, answers).is_none());
+    let empty = |pod: &String| {
+        let reply =
+            answers.get(pod)?.as_ref().ok().filter(|reply| no_node_formed && lacks_topology(reply))?;
+        let reason = &reply.formation.as_ref()?.reason;
+        Some((LossState::Lost, reason.chars().take(limits::LOSS_REASON_CHARACTERS_MAX).collect()))
+    };
     let mut found = Vec::new();
     for (node, pod) in pods.iter().enumerate() {
         let sets = valid.sets().of_node(node);
@@ -61,7 +69,8 @@ pub(super) fn find(
             let report = own.get(&ordinal).copied();
             let volume = report.map(|report| report.volume.to_vec()).unwrap_or_default();
             let stored = observed.claims.iter().find(|stored| stored.name_any() == claim);
-            let Some((state, reason)) = report.and_then(state_of).or_else(|| gone(stored?)) else { continue };
+            let state = report.and_then(state_of).or_else(|| gone(stored?)).or_else(|| empty(pod));
+            let Some((state, reason)) = state else { continue };
             let order = report.filter(|_| state != LossState::ClaimLost);
             let order = order.and_then(|_| order_text(&claim, &volume, stored?, pod_of(observed, pod)?));
             let set = i32::try_from(*set).ok();
@@ -72,11 +81,20 @@ pub(super) fn find(
     found
 }
 
+/// The answer of a node that is part of a formed cluster.
+fn formed_answer<'a>(pod: &str, answers: &'a NodeAnswers) -> Option<&'a StatusReply> {
+    let answer = answers.get(pod)?.as_ref().ok();
+    answer.filter(|reply| reply.formation.as_ref().is_some_and(|formation| formation.formed))
+}
+
+/// Whether a node of a cluster that was formed before holds no topology.
+pub(super) fn lacks_topology(reply: &StatusReply) -> bool {
+    reply.formation.as_ref().is_some_and(|formation| !formation.formed && formation.formed_before)
+}
+
 /// The reports of a node, which is part of a formed cluster, on its own volumes, by ordinal.
 fn own_reports<'a>(pod: &str, answers: &'a NodeAnswers) -> BTreeMap<u32, &'a VolumeReport> {
-    let answer = answers.get(pod).and_then(|answer| answer.as_ref().ok());
-    let formed = answer.filter(|reply| reply.formation.as_ref().is_some_and(|formation| formation.formed));
-    let reports = formed.into_iter().flat_map(|reply| &reply.volumes);
+    let reports = formed_answer(pod, answers).into_iter().flat_map(|reply| &reply.volumes);
     reports.filter(|report| report.node == pod).map(|report| (report.ordinal, report)).collect()
 }
 
@@ -109,11 +127,16 @@ fn pod_of<'a>(observed: &'a ObservedCluster, name: &str) -> Option<&'a Pod> {
 /// The text of an order about a volume as it was seen: a later claim, pod or process of the same names gets
 /// another one, so that an annotation that stayed in a repository orders nothing about it.
 fn order_text(claim: &str, volume: &[u8], stored: &PersistentVolumeClaim, pod: &Pod) -> Option<String> {
-    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
-    let restarts: i32 = statuses.into_iter().flatten().map(|container| container.restart_count).sum();
-    let seen = format!("{}/{}/{restarts}/{}", stored.uid()?, pod.uid()?, hex::encode(volume));
+    let seen = format!("{}/{}/{}", stored.uid()?, process_of(pod)?, hex::encode(volume));
     let digest = hex::encode(Sha256::digest(seen));
     Some(format!("{claim}={}", &digest[..limits::ORDER_DIGEST_CHARACTERS]))
+}
+
+/// A text that another pod of the name has not, and neither has the next process in this one.
+pub(super) fn process_of(pod: &Pod) -> Option<String> {
+    let statuses = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref());
+    let restarts: i32 = statuses.into_iter().flatten().map(|container| container.restart_count).sum();
+    Some(format!("{}/{restarts}", pod.uid()?))
 }
 
 /// One erasure set and what was found of it.

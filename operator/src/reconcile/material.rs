@@ -386,6 +386,7 @@ mod tests {
             users: PodUsers::default(),
             // Of an operator that derived what this one draws at random.
             authority: AuthorityPlan::Keep(kept("", "")),
+            is_formed: false,
             credentials: CredentialsPlan::Generated,
             seeds: Seeds::Derived,
             rotation_request: None,

@@ -41,6 +41,7 @@ mod authority;
 pub mod plan;
 pub mod recovery;
 mod geometry;
+mod formed;
 pub mod material;
 pub mod s3_tls;
 pub mod build;

@@ -13,6 +13,7 @@ pub use super::authority::AuthorityPlan;
 use super::authority::plan_authority;
 use super::blockage::causes;
 pub use super::blockage::{Blockage, BlockedPart};
+use super::formed;
 use super::image::{ImageName, plan_image};
 use super::observe::{ForeignObject, ObservedCluster};
 use super::platform::PodUsers;
@@ -66,6 +67,8 @@ pub struct Plan {
     pub users: PodUsers,
     /// The CA.
     pub authority: AuthorityPlan,
+    /// Whether the nodes' live file says that the cluster was formed before.
+    pub is_formed: bool,
     /// The root credentials.
     pub credentials: CredentialsPlan,
     /// How root credentials and master key are made.
@@ -109,12 +112,14 @@ pub fn plan(
     if are_lost && master_key.is_none() {
         return Err(master_key_lost(names));
     }
+    let is_formed = authority.cluster().is_some_and(|id| formed::is_written(cluster, names, observed, id));
     Ok(Plan {
         image: plan_image(cluster, fallback),
         pull_policy: image.pull_policy,
         pull_secrets: image.pull_secrets.into_iter().map(|secret| secret.name).collect(),
         users: observed.users,
         authority,
+        is_formed,
         credentials,
         seeds,
         rotation_request: cluster.annotations().get(names::ROTATE_AUTHORITY_ANNOTATION).cloned(),
@@ -203,11 +208,7 @@ fn made_credentials(
 /// Whether a copy has the values of the cluster with this CA. That of another cluster of the same name, which
 /// a person restored here, is written over as one that was edited.
 fn is_of(copy: &Recovery, authority: &AuthorityPlan) -> bool {
-    let cluster = match authority {
-        AuthorityPlan::Make => return false,
-        AuthorityPlan::MakeAgain { cluster, .. } => cluster,
-        AuthorityPlan::Keep(accepted) => &accepted.record.cluster,
-    };
+    let Some(cluster) = authority.cluster() else { return false };
     copy.texts().get(names::CA_CLUSTER_ID).is_some_and(|id| id.trim() == cluster.to_string())
 }
 

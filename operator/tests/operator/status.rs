@@ -534,7 +534,7 @@ fn settings_are_loaded_once_each_node_reports_their_file() {
     let set = json!({"spec": {"selector": {}, "serviceName": "", "template": template}});
     let set = serde_json::from_value(set).expect("a StatefulSet");
     let observed = ObservedCluster { stateful_set: Some(set), ..all_ready() };
-    let digest = live_digest(&cluster().spec.config).to_vec();
+    let digest = live_digest(&cluster().spec.config, None).to_vec();
     let running = |live: &[u8], refused: &str| StatusReply {
         config: Some(ConfigStatus {
             generation: 2,

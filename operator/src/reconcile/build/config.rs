@@ -4,11 +4,13 @@
 use std::fmt::Write as _;
 
 use sha2::{Digest as _, Sha256};
+use sherd_core::id::ClusterId;
 
 use super::parts::ChildParts;
 use super::s3_tls;
 use crate::api::NodeSettings;
 use crate::names;
+use crate::reconcile::formed::formed_line;
 
 /// Renders the configuration of the pool's nodes.
 pub(super) fn toml(parts: &ChildParts<'_>) -> String {
@@ -62,11 +64,14 @@ pub(super) fn toml(parts: &ChildParts<'_>) -> String {
     text
 }
 
-/// Renders the settings that running nodes take from their live file.
-pub(super) fn live_toml(settings: &NodeSettings) -> String {
+/// Renders the settings that running nodes take from their live file, and the cluster that was formed before.
+pub(super) fn live_toml(settings: &NodeSettings, formed: Option<ClusterId>) -> String {
     let mut text = String::from(
         "# Made by sherd-operator from the StorageCluster; changes here are undone. Nodes take it as they run.\n",
     );
+    if let Some(cluster) = formed {
+        let _ = writeln!(text, "\n[cluster]\n{}", formed_line(cluster));
+    }
     text.push_str("\n[limits]\n");
     let limits = [
         ("connections_max", settings.connections_max),

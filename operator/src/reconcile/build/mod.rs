@@ -19,6 +19,7 @@ use k8s_openapi::api::networking::v1::NetworkPolicy;
 use k8s_openapi::api::policy::v1::PodDisruptionBudget;
 use serde_json::json;
 use sha2::{Digest as _, Sha256};
+use sherd_core::id::ClusterId;
 
 use super::children::Child;
 use super::material::Material;
@@ -48,7 +49,8 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     // A pod mounts the configuration that it was made with: another one has another name.
     let config = json!({"immutable": true, "data": {"sherd.toml": toml}});
     children.push(parts.owned::<ConfigMap>(&names.config(&digest), config));
-    let live = json!({"data": {names::LIVE_CONFIG: config::live_toml(&valid.cluster().spec.config)}});
+    let formed = plan.is_formed.then_some(material.cluster);
+    let live = json!({"data": {names::LIVE_CONFIG: config::live_toml(&valid.cluster().spec.config, formed)}});
     children.push(parts.owned::<ConfigMap>(&names.live(), live));
     children.extend(s3_tls::children(&parts));
     children.push(parts.owned::<Service>(&names.headless_service(), network::headless_service(&parts)));
@@ -62,9 +64,10 @@ pub fn children(valid: &ValidCluster<'_>, plan: &Plan, material: &Material) -> V
     children
 }
 
-/// Returns the digest that a node reports of the live file of these settings: SHA-256 of its text.
-pub fn live_digest(settings: &NodeSettings) -> [u8; 32] {
-    Sha256::digest(config::live_toml(settings)).into()
+/// Returns the digest that a node reports of the live file of these settings: SHA-256 of its text. `formed`
+/// is the cluster where the file says that it was formed before.
+pub fn live_digest(settings: &NodeSettings, formed: Option<ClusterId>) -> [u8; 32] {
+    Sha256::digest(config::live_toml(settings, formed)).into()
 }
 
 /// Builds the copy of what cannot be made again, which is the first Secret that is made and from which the

@@ -57,6 +57,7 @@ pub(super) fn digests(
         pull_secrets: _,
         users: _,
         authority: _,
+        is_formed: _,
         credentials: _,
         seeds: _,
         rotation_request: _,

@@ -2,6 +2,7 @@
 //! specification, by the digest of the live file that it reports.
 
 use kube::ResourceExt as _;
+use sherd_core::id::ClusterId;
 use sherd_proto::v1::ConfigStatus;
 
 use crate::api::{Reason, StorageCluster};
@@ -31,13 +32,15 @@ pub(super) fn verdict(
         );
         return (TRUE, Reason::TemplateKept, message);
     }
-    let asked = build::live_digest(&cluster.spec.config);
+    // Whether the file names a formed cluster makes no difference to the settings.
+    let id = cluster.status.as_ref().and_then(|status| ClusterId::parse(status.cluster_id.as_ref()?).ok());
+    let asked = [None, id].map(|formed| build::live_digest(&cluster.spec.config, formed));
     let (mut waited_for, mut silent, mut refused) = (vec![], vec![], vec![]);
     for (pod, answer) in answers {
         match answer.as_ref().map(|reply| reply.config.as_ref()) {
             Err(_) => silent.push(pod.as_str()),
-            Ok(Some(ConfigStatus { generation: _, live_sha256, refused: _ })) if live_sha256[..] == asked => {
-            }
+            Ok(Some(ConfigStatus { generation: _, live_sha256, refused: _ }))
+                if asked.iter().any(|asked| live_sha256[..] == *asked) => {}
             Ok(Some(config)) if !config.refused.is_empty() => refused.push((pod, &config.refused)),
             Ok(_) => waited_for.push(pod.as_str()),
         }

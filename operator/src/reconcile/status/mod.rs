@@ -25,6 +25,7 @@ use pod_failure::PodFailure;
 
 use super::condition::{self, ConditionText, FALSE, TRUE, UNKNOWN};
 use super::error::ReconcileError;
+use super::formed::{has_formed, has_served};
 use super::image::ImageName;
 use super::nodes::NodeAnswers;
 use super::observe::ObservedCluster;
@@ -109,15 +110,11 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     let wanted = pool.map(|pool| names.pods(&pool.name, pool.nodes)).unwrap_or_default();
     let ready = ready_pods(&observed.pods);
     let view = best_view(answers);
-    let losses = LossReport::new(cluster, observed, answers, view);
+    let id = evidence.authority.map(|authority| authority.cluster);
+    let losses = LossReport::new(cluster, observed, answers, view, id);
     let mut verdicts = spec_verdicts(evidence);
     let pods = pods_verdict(evidence, &wanted, &ready);
-    verdicts.push(match (ready_verdict(evidence, view, &wanted, &ready), losses.stands_still()) {
-        (short, Some((reason, message))) if short.reason == Reason::QuorumLost => {
-            ConditionVerdict { reason, message, ..short }
-        }
-        (judged, _) => judged,
-    });
+    verdicts.push(ready_or_lost(ready_verdict(evidence, view, &wanted, &ready), &losses));
     verdicts.push(progress_verdict(evidence, &pods, view));
     verdicts.push(match losses.degrades(evidence.orders) {
         Some((reason, message)) => ConditionVerdict::new(ConditionType::Degraded, TRUE, reason, message),
@@ -167,6 +164,7 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
         rollout: evidence.rollout.map(|plan| plan.record.clone()).or(last.rollout),
         volume_losses: losses.listed(),
         volume_orders: evidence.orders.to_vec(),
+        form_empty_order: losses.form_empty_order(),
         ..ClusterStatus::default()
     };
     if let Some(pool) = pool {
@@ -295,18 +293,6 @@ fn paused_verdict(cluster: &StorageCluster) -> ConditionVerdict {
     }
 }
 
-/// Whether the cluster was formed once: only a formed node's answer gives a version.
-fn has_formed(cluster: &StorageCluster) -> bool {
-    cluster.status.as_ref().is_some_and(|status| status.version.is_some())
-}
-
-/// Whether the cluster was ready at some time: its last report is more than that it forms.
-fn has_served(cluster: &StorageCluster) -> bool {
-    let conditions = cluster.status.iter().flat_map(|status| &status.conditions);
-    let mut ready = conditions.filter(|condition| condition.type_ == ConditionType::Ready.as_str());
-    ready.any(|condition| condition.reason != Reason::Forming.as_str())
-}
-
 /// Whether every pod serves, else the first cause that a person can act on.
 fn pods_verdict(evidence: &Evidence<'_>, wanted: &[String], ready: &BTreeSet<String>) -> ConditionVerdict {
     let condition = ConditionType::PoolsReady;
@@ -393,6 +379,19 @@ fn ready_verdict(
     let message =
         format!("S3 takes reads and writes on {} of {} nodes", ready.len().min(wanted.len()), wanted.len());
     ConditionVerdict::new(condition, TRUE, Reason::Serving, message)
+}
+
+/// The verdict on a cluster that does not serve, by its losses where it has any.
+fn ready_or_lost(judged: ConditionVerdict, losses: &LossReport) -> ConditionVerdict {
+    let lost = match judged.reason {
+        Reason::QuorumLost => losses.stands_still(),
+        Reason::Forming | Reason::NodesSilent => losses.is_lost(),
+        _ => None,
+    };
+    match lost {
+        Some((reason, message)) => ConditionVerdict { status: FALSE, reason, message, ..judged },
+        None => judged,
+    }
 }
 
 /// Names the pods that a cluster waits for, with what is known of each.

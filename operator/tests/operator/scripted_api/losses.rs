@@ -8,13 +8,15 @@ use sherd_operator::api::VolumeOrderKind;
 
 use super::*;
 
-const NODES: usize = 4;
+pub(super) const NODES: usize = 4;
 
 /// Nodes with a volume each, by pod; those that are not named do not answer.
 #[derive(Clone, Default)]
-struct LosingNodes {
+pub(super) struct LosingNodes {
     volumes: Arc<Mutex<BTreeMap<String, VolumeReport>>>,
     orders: Arc<Mutex<Vec<(String, NodeOrder)>>>,
+    /// How far those nodes are that are not part of a formed cluster, by pod.
+    pub(super) forming: Arc<Mutex<BTreeMap<String, Formation>>>,
     /// Their answer to orders; empty where they follow them.
     refusal: Arc<Mutex<String>>,
 }
@@ -27,6 +29,10 @@ impl StatusSource for LosingNodes {
         _: Duration,
     ) -> BoxFuture<'static, Result<StatusReply, String>> {
         let volumes = self.volumes.lock().clone();
+        if let Some(formation) = self.forming.lock().get(&question.pod).cloned() {
+            let reply = StatusReply { formation: Some(formation), ..StatusReply::default() };
+            return Box::pin(std::future::ready(Ok(reply)));
+        }
         if !volumes.contains_key(&question.pod) {
             return Box::pin(std::future::ready(Err("no route to host".to_owned())));
         }
@@ -70,18 +76,25 @@ impl StatusSource for LosingNodes {
     }
 }
 
-fn names() -> Vec<String> {
+impl LosingNodes {
+    /// Has a node answer nothing.
+    pub(super) fn silence(&self, pod: &str) {
+        self.volumes.lock().remove(pod);
+    }
+}
+
+pub(super) fn names() -> Vec<String> {
     (0..NODES).map(|node| format!("demo-pool-0-{node}")).collect()
 }
 
 /// A cluster of four nodes that was formed and healed, in sets of 2+2.
-struct World {
-    server: ApiServer,
-    nodes: LosingNodes,
+pub(super) struct World {
+    pub(super) server: ApiServer,
+    pub(super) nodes: LosingNodes,
 }
 
 impl World {
-    async fn new() -> Self {
+    pub(super) async fn new() -> Self {
         let server = a_cluster();
         change_spec(&server, |spec| spec["pools"][0]["nodes"] = json!(NODES));
         let world = Self { server, nodes: LosingNodes::default() };
@@ -97,12 +110,12 @@ impl World {
         world
     }
 
-    async fn look(&self) -> ClusterStatus {
+    pub(super) async fn look(&self) -> ClusterStatus {
         let context = Context { nodes: Arc::new(self.nodes.clone()), ..context(&self.server) };
         reconcile(&context, &cluster(&self.server)).await.expect("reconciled")
     }
 
-    fn pod(&self, name: &str, uid: &str) {
+    pub(super) fn pod(&self, name: &str, uid: &str) {
         self.server.put(
             &format!("/api/v1/namespaces/storage/pods/{name}"),
             json!({
@@ -117,18 +130,19 @@ impl World {
         );
     }
 
-    fn claim(&self, node: usize, uid: &str) {
+    pub(super) fn claim(&self, node: usize, uid: &str) {
         let name = format!("v1-demo-pool-0-{node}");
         self.server.put(
             &format!("/api/v1/namespaces/storage/persistentvolumeclaims/{name}"),
             json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {
-                "name": name, "namespace": "storage", "uid": uid, "labels": {"sherd.dev/cluster": "demo"},
+                "name": name, "namespace": "storage", "uid": uid,
+                "labels": {"sherd.dev/cluster": "demo", "sherd.dev/cluster-id": cluster_id(&self.server)},
             }}),
         );
     }
 
     /// Sets what a node says of its volume.
-    fn volume(&self, node: usize, change: impl FnOnce(&mut VolumeReport)) {
+    pub(super) fn volume(&self, node: usize, change: impl FnOnce(&mut VolumeReport)) {
         let name = format!("demo-pool-0-{node}");
         let mut report = VolumeReport {
             volume: vec![u8::try_from(node).expect("few"); 16].into(),
@@ -163,7 +177,7 @@ impl World {
         });
     }
 
-    fn annotate(&self, annotation: &str, text: &str) {
+    pub(super) fn annotate(&self, annotation: &str, text: &str) {
         let mut cluster = self.server.get(CLUSTER).expect("there");
         cluster["metadata"]["annotations"][annotation] = json!(text);
         self.server.put(CLUSTER, cluster);
@@ -175,7 +189,7 @@ impl World {
         orders.into_iter().map(|(pod, order)| (order.kind, pod, order.volume[0])).collect()
     }
 
-    fn has_event(&self, reason: &str) -> bool {
+    pub(super) fn has_event(&self, reason: &str) -> bool {
         events(&self.server).contains(&reason.to_owned())
     }
 }

@@ -3,6 +3,7 @@
 
 mod drift;
 mod faults;
+mod formed;
 mod geometry;
 mod lease;
 mod losses;
@@ -183,6 +184,13 @@ async fn step(server: &ApiServer) -> Result<ClusterStatus, ReconcileError> {
     reconcile(&context(server), &cluster(server)).await
 }
 
+/// The id in the Secret with the CA.
+fn cluster_id(server: &ApiServer) -> String {
+    let id = &server.get(AUTHORITY).expect("made")["data"]["cluster-id"];
+    let id = base64::Engine::decode(&base64::engine::general_purpose::STANDARD, id.as_str().expect("text"));
+    String::from_utf8(id.expect("base64")).expect("text")
+}
+
 /// Plays the StatefulSet's controller.
 fn pods_come_up(server: &ApiServer) {
     server.put(
@@ -195,15 +203,11 @@ fn pods_come_up(server: &ApiServer) {
             "status": {"conditions": [{"type": "Ready", "status": "True"}]},
         }),
     );
-    let id = &server.get(AUTHORITY).expect("made")["data"]["cluster-id"];
-    let id: Vec<u8> =
-        base64::Engine::decode(&base64::engine::general_purpose::STANDARD, id.as_str().expect("text"))
-            .expect("base64");
     server.put(
         CLAIM,
         json!({"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {
             "name": "v1-demo-pool-0-0", "namespace": "storage",
-            "labels": {"sherd.dev/cluster": "demo", "sherd.dev/cluster-id": String::from_utf8(id).expect("text")},
+            "labels": {"sherd.dev/cluster": "demo", "sherd.dev/cluster-id": cluster_id(server)},
         }}),
     );
 }
