@@ -201,7 +201,8 @@ impl Upkeep {
 
     /// The sets that do not come back by themselves.
     pub fn stuck_sets(&self) -> Vec<StuckSet> {
-        self.workers.deps.cluster.sets().iter().filter_map(|set| stuck(&self.workers.deps, set)).collect()
+        let Workers { deps, recoveries, .. } = &*self.workers;
+        deps.cluster.sets().iter().filter_map(|set| stuck(deps, recoveries, set)).collect()
     }
 
     /// Entries of damage that wait in the queue of heals.

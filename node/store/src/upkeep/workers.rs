@@ -70,7 +70,7 @@ impl Workers {
         };
         let orders = Arc::new(VolumeOrders::default());
         let recoveries = Arc::new(Recoveries::default());
-        let confirmer = Arc::new(Confirmer::new(&deps, &orders));
+        let confirmer = Arc::new(Confirmer::new(&deps, &orders, &recoveries));
         let follower = VolumeFollower {
             deps: deps.clone(),
             progress: Arc::clone(&progress),

@@ -26,6 +26,7 @@ use sherd_core::register::recover::confirm::{
 
 use super::orders::VolumeOrders;
 use super::stall::RecoveryStall;
+use super::status::Recoveries;
 use super::stuck::{StuckSet, stuck};
 use crate::cluster::SetView;
 use crate::peer::{Gather, VolumeRoute};
@@ -61,11 +62,12 @@ impl OpeningConfirmation {
 pub(crate) struct Confirmer {
     deps: Deps,
     orders: Arc<VolumeOrders>,
+    recoveries: Arc<Recoveries>,
 }
 
 impl Confirmer {
-    pub(crate) fn new(deps: &Deps, orders: &Arc<VolumeOrders>) -> Self {
-        Self { deps: deps.clone(), orders: Arc::clone(orders) }
+    pub(crate) fn new(deps: &Deps, orders: &Arc<VolumeOrders>, recoveries: &Arc<Recoveries>) -> Self {
+        Self { deps: deps.clone(), orders: Arc::clone(orders), recoveries: Arc::clone(recoveries) }
     }
 
     /// Asks the peers of every volume of this node that was opened and does not vote yet, once.
@@ -97,7 +99,7 @@ impl Confirmer {
                 }
                 Confirmation::Unconfirmed { answers, needed } => {
                     waits = Some(self.waits_for(volume.id(), &set, opening, answers, needed));
-                    stuck_set = stuck_set.or_else(|| stuck(&self.deps, &set));
+                    stuck_set = stuck_set.or_else(|| stuck(&self.deps, &self.recoveries, &set));
                 }
             }
         }

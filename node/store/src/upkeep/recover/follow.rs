@@ -8,6 +8,7 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -19,10 +20,11 @@ use super::confirm::{Confirmer, OpeningConfirmation};
 use super::found::FoundRowsWaiter;
 use super::notes::{ComparisonPoint, LastComparison, Notes};
 use super::orders::VolumeOrders;
+use super::retry::ShardRetry;
 use super::shards::ShardRestorer;
 use super::sources::DataSources;
 use super::stall::RecoveryStall;
-use super::status::Recoveries;
+use super::status::{Recoveries, SHARDS};
 use crate::upkeep::deps::Deps;
 use crate::upkeep::final_seals::take_final_seals;
 use crate::upkeep::progress::ProgressFiles;
@@ -53,12 +55,14 @@ impl VolumeFollower {
         futures::future::join_all(following).await;
     }
 
+    #[expect(clippy::too_many_lines, reason = "one arm for each state of a volume")]
     async fn follow(&self, volume: &Arc<LocalVolume>) {
         let mut changes = self.deps.volumes.changes();
         let (mut compared, mut fruitless): (Option<LastComparison>, Option<LastComparison>) = (None, None);
         let mut woken_by = None;
         let (mut note_at, mut notes) = (Instant::now(), Notes::default());
         let mut rebuildable_since = None;
+        let mut retry = ShardRetry::new(self.deps.settings.recover_every);
         let mut heard = OpeningConfirmation::new(0);
         loop {
             changes.borrow_and_update();
@@ -66,10 +70,18 @@ impl VolumeFollower {
             heard.follow(opening);
             let state = volume.state();
             let sources = self.sources_of_vacant(volume, &state);
-            let is_rebuildable = sources.is_some_and(DataSources::are_enough);
-            rebuildable_since = is_rebuildable.then(|| rebuildable_since.unwrap_or_else(Instant::now));
+            rebuildable_since = match sources {
+                Some(sources) if sources.are_enough() => rebuildable_since.or_else(|| Some(Instant::now())),
+                // One that is away for a moment keeps it from being filled now, and does not begin the wait
+                // again.
+                Some(sources) if sources.may_be_enough() => rebuildable_since,
+                _ => None,
+            };
+            let rebuildable_for = rebuildable_since
+                .filter(|_| sources.is_some_and(DataSources::are_enough))
+                .map(|since| since.elapsed());
             match state {
-                VolumeState::Vacant { .. } if !self.may_adopt(volume, rebuildable_since) => {
+                VolumeState::Vacant { .. } if !self.may_adopt(volume, rebuildable_for) => {
                     volume.explain(&self.waits_because(sources));
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => {
@@ -101,12 +113,16 @@ impl VolumeFollower {
                         }
                         if self.came_back(volume.id(), now).await {
                             compared = Some(LastComparison { since: now, ended: Instant::now() });
+                            retry = ShardRetry::new(self.deps.settings.recover_every);
                         } else if self.caught_up_now(opening) != now {
                             // No log takes what it finds, and each try makes the others compare as well.
                             fruitless = Some(LastComparison { since: now, ended: Instant::now() });
                         }
                     }
                     let is_caught_up = compared.is_some_and(|last| last.since == now);
+                    if is_caught_up && self.recoveries.wants_shards(volume.id()) {
+                        self.retry_shards(volume.id(), &mut retry).await;
+                    }
                     if is_caught_up {
                         self.look_at_left_out_rows(volume.id(), now).await;
                     }
@@ -142,9 +158,9 @@ impl VolumeFollower {
     /// enough others to rebuild it from. A disk that does come back has all that it had; a rebuild takes
     /// hours, and in them the set can lose one volume less. Where several disks come back one after another,
     /// each of those still missing gets the whole wait from when there were enough.
-    fn may_adopt(&self, volume: &LocalVolume, rebuildable_since: Option<Instant>) -> bool {
+    fn may_adopt(&self, volume: &LocalVolume, rebuildable_for: Option<Duration>) -> bool {
         self.orders.is_adopted_now(volume.id(), volume.opened_count())
-            || rebuildable_since.is_some_and(|since| since.elapsed() >= self.deps.tuning.adopt_after())
+            || rebuildable_for.is_some_and(|waited| waited >= self.deps.tuning.adopt_after())
     }
 
     fn waits_because(&self, sources: Option<DataSources>) -> String {
@@ -163,7 +179,7 @@ impl VolumeFollower {
         let Some(set) = self.deps.set_with(volume) else { return false };
         match self.progress.read(volume).await {
             Ok(progress) if progress.wants_shards => {
-                self.recoveries.change(volume, |running| running.step = "shards");
+                self.recoveries.change(volume, |running| running.step = SHARDS);
             }
             Ok(_) => {}
             Err(reason) => {
@@ -175,6 +191,22 @@ impl VolumeFollower {
         let own =
             set.routes.iter().map(async |route| self.queue.load_of(route).await || route.volume != volume);
         futures::future::join_all(own).await.into_iter().all(|is_read| is_read)
+    }
+
+    /// Shards that were queued are looked for again: healed meanwhile, or gone with their objects.
+    async fn retry_shards(&self, volume: VolumeId, retry: &mut ShardRetry) {
+        if !retry.is_due() {
+            return;
+        }
+        let began = Instant::now();
+        if let Err(reason) = self.shards.rebuild_shards(volume).await {
+            tracing::warn!(%volume, reason, "the volume's shards are not rebuilt yet");
+        }
+        if self.recoveries.wants_shards(volume) {
+            retry.failed(began.elapsed());
+        } else {
+            *retry = ShardRetry::new(self.deps.settings.recover_every);
+        }
     }
 
     fn stalled(&self, volume: &LocalVolume, stalled: &RecoveryStall) {

@@ -19,6 +19,9 @@ pub(crate) const ADOPT_TRIES: usize = 5;
 /// Missing shards of one pass over a recovered volume: about 300 bytes each.
 pub(crate) const SHARDS_IN_PASS_MAX: usize = 50_000;
 pub(crate) const SHARDS_PAGE: usize = 200;
+/// The longest pause between two walks over a recovered volume whose shards could not all be rebuilt, unless
+/// a walk takes longer.
+pub(crate) const SHARD_RETRY_MAX: Duration = Duration::from_mins(10);
 /// Before a busy volume is asked for a shard again.
 pub(crate) const BUSY_PAUSES: [Duration; 2] = [Duration::from_millis(100), Duration::from_millis(500)];
 /// Missing shards rebuilt at one time.

@@ -13,6 +13,7 @@ mod limits;
 pub(crate) mod notes;
 pub(crate) mod orders;
 pub(crate) mod shards;
+mod retry;
 mod sources;
 pub(crate) mod stall;
 pub(crate) mod status;

@@ -5,7 +5,8 @@
 //!       -> rebuild them, newest first -> another pass over what is older -> until nothing is missing
 //! ```
 //! The missing shards are seen on the volume, so a restart goes on where it was. A shard that cannot be
-//! rebuilt goes to the MRF queue and holds up no other.
+//! rebuilt goes to the MRF queue and holds up no other. The volume counts as rebuilt when a later walk finds
+//! that nothing is missing: until then no other volume of its set is filled from it by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -59,8 +60,26 @@ struct ShardPass {
     newest: BinaryHeap<Reverse<MissingShard>>,
     bytes: u64,
     is_cut: bool,
-    /// A shard that could not be looked at is in no log.
-    is_unlogged: bool,
+    /// Of shards that could not be looked at.
+    outcome: RebuildOutcome,
+}
+
+/// The result of a rebuild; of several, the worst.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default)]
+enum RebuildOutcome {
+    /// Nothing is missing.
+    #[default]
+    Complete,
+    /// Shards are missing; the logs have them, and they are healed when more volumes are back.
+    Queued,
+    /// No log took what is missing.
+    Unlogged,
+}
+
+impl RebuildOutcome {
+    const fn of_entry(is_logged: bool) -> Self {
+        if is_logged { Self::Queued } else { Self::Unlogged }
+    }
 }
 
 impl ShardPass {
@@ -97,13 +116,16 @@ impl ShardRestorer {
         }
     }
 
+    /// Rebuilds what a recovered volume lacks, or queues it. The volume is listed as recovering until nothing
+    /// is missing.
     pub(crate) async fn rebuild_shards(&self, volume: VolumeId) -> Result<(), String> {
         if !self.progress.read(volume).await?.wants_shards {
+            self.recoveries.end(volume);
             return Ok(());
         }
         let set = self.deps.set_with(volume).ok_or("the volume is in no set")?;
         let place = set.place_of(volume).ok_or("the volume is in no set")?;
-        let (mut below, mut are_logged) = (None, true);
+        let (mut below, mut worst) = (None, RebuildOutcome::Complete);
         loop {
             let pass = self.missing_shards(&set, place, below).await?;
             self.recoveries.shards_left(volume, pass.bytes, self.deps.wall_ms());
@@ -112,19 +134,28 @@ impl ShardRestorer {
             below = newest_first.last().map(|missing| missing.id);
             let rebuilding = newest_first.into_iter().map(|missing| self.rebuild_missing(volume, missing));
             let rebuilt = futures::stream::iter(rebuilding).buffer_unordered(SHARDS_AT_ONCE);
-            are_logged &= !pass.is_unlogged;
-            are_logged = rebuilt.fold(are_logged, async |are_logged, is_safe| are_logged && is_safe).await;
+            worst = worst.max(pass.outcome);
+            worst = rebuilt.fold(worst, async |worst, outcome| worst.max(outcome)).await;
             if !pass.is_cut {
                 break;
             }
         }
-        if !are_logged {
-            return Err("what it lacks could not be rebuilt, and no log took that".to_owned());
+        match worst {
+            RebuildOutcome::Complete => {
+                self.progress.change(volume, |progress| progress.wants_shards = false).await?;
+                self.recoveries.end(volume);
+                tracing::info!(%volume, "the volume's shards are rebuilt");
+                Ok(())
+            }
+            RebuildOutcome::Queued => {
+                self.recoveries.shards_queued(volume);
+                tracing::info!(%volume, "the volume's shards are rebuilt, or queued");
+                Ok(())
+            }
+            RebuildOutcome::Unlogged => {
+                Err("what it lacks could not be rebuilt, and no log took that".to_owned())
+            }
         }
-        self.progress.change(volume, |progress| progress.wants_shards = false).await?;
-        self.recoveries.end(volume);
-        tracing::info!(%volume, "the volume's shards are rebuilt, or queued");
-        Ok(())
     }
 
     /// One pass over the rows of a volume: which of its shards are missing, of data older than `below`.
@@ -164,7 +195,7 @@ impl ShardRestorer {
             return kept;
         }
         let entry = HealEntry { key: scanned.key.clone(), data: None, since_ms: 0 };
-        pass.is_unlogged |= !self.queue.put(entry, Spare(1)).await;
+        pass.outcome = pass.outcome.max(RebuildOutcome::of_entry(self.queue.put(entry, Spare(1)).await));
         value.map(|value| value.data_refs()).unwrap_or_default()
     }
 
@@ -202,7 +233,7 @@ impl ShardRestorer {
             Err(_) => {
                 let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
                 let is_logged = self.queue.put(entry, Spare(data.parity_shards.saturating_sub(1))).await;
-                pass.is_unlogged |= !is_logged;
+                pass.outcome = pass.outcome.max(RebuildOutcome::of_entry(is_logged));
             }
         }
         Ok(())
@@ -224,25 +255,25 @@ impl ShardRestorer {
         ask(own.peer.verify_shard(own.volume, shard, home), PAGE_PATIENCE).await
     }
 
-    /// Rebuilds a shard, or queues that; `false` where no log took it.
-    async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) -> bool {
+    /// Rebuilds a shard, or queues that.
+    async fn rebuild_missing(&self, volume: VolumeId, missing: MissingShard) -> RebuildOutcome {
         let MissingShard { key, data, index, .. } = missing;
-        let Ok(subject) = HealSubject::new(&self.deps, &key, data) else { return true };
+        let Ok(subject) = HealSubject::new(&self.deps, &key, data) else { return RebuildOutcome::Complete };
         let others: Vec<u8> =
             (0..data.data_shards + data.parity_shards).filter(|other| *other != index).collect();
-        let is_safe = match subject.rebuild(&self.deps, index, &others).await {
+        let outcome = match subject.rebuild(&self.deps, index, &others).await {
             Ok(bytes) => {
                 self.queue.mrf.wrote(bytes);
-                true
+                RebuildOutcome::Complete
             }
             Err(error) => {
                 tracing::debug!(?key, data = %data.id, index, %error, "shard not rebuilt yet");
                 let entry = HealEntry { key, data: Some(data.into()), since_ms: 0 };
-                self.queue.put(entry, Spare(0)).await
+                RebuildOutcome::of_entry(self.queue.put(entry, Spare(0)).await)
             }
         };
         self.recoveries.shard_done(volume, subject.shard_bytes());
-        is_safe
+        outcome
     }
 }
 

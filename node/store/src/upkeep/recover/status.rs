@@ -10,6 +10,9 @@ use sherd_core::id::VolumeId;
 
 use super::notes::ComparisonPoint;
 
+/// The step of a recovery in which shards are rebuilt.
+pub(super) const SHARDS: &str = "shards";
+
 /// How far a volume is since it was opened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OpeningStatus {
@@ -41,7 +44,7 @@ impl fmt::Display for RecoveryStatus {
         if let Some(why) = &self.stalled {
             return write!(f, "waits: {why}");
         }
-        if self.step != "shards" {
+        if self.step != SHARDS {
             return write!(f, "gets its rows: {} so far", self.rows_count);
         }
         if self.shard_bytes_left == 0 {
@@ -93,11 +96,6 @@ impl Recoveries {
         self.running.lock().get(&volume).and_then(|running| running.stalled.clone())
     }
 
-    /// Whether rows or shards of a volume are being brought back.
-    pub(super) fn is_running(&self, volume: VolumeId) -> bool {
-        self.running.lock().contains_key(&volume)
-    }
-
     pub(crate) fn adopted(&self, volume: VolumeId, rows: u64) {
         self.change(volume, |running| running.rows_count += rows);
     }
@@ -105,9 +103,10 @@ impl Recoveries {
     /// Shards begin, or another pass over them does: `bytes_left` bytes are missing.
     pub(crate) fn shards_left(&self, volume: VolumeId, bytes_left: u64, now_ms: u64) {
         self.change(volume, |running| {
-            if running.step != "shards" || running.shards_since_ms.is_none() {
+            let is_first = running.step != SHARDS || running.shards_since_ms.is_none();
+            if is_first || running.stalled.is_some() {
                 *running =
-                    RecoveryRun { step: "shards", shards_since_ms: Some(now_ms), ..RecoveryRun::default() };
+                    RecoveryRun { step: SHARDS, shards_since_ms: Some(now_ms), ..RecoveryRun::default() };
             }
             running.bytes_left = bytes_left;
         });
@@ -124,10 +123,25 @@ impl Recoveries {
         self.running.lock().remove(&volume);
     }
 
-    /// From here on it is known what this opening of a volume lacks.
+    /// A walk over the shards came to its end, and some could not be rebuilt: the volume is listed until
+    /// another walk finds them.
+    pub(super) fn shards_queued(&self, volume: VolumeId) {
+        let why =
+            "shards of it cannot be rebuilt from the volumes that are there; they are queued".to_owned();
+        self.change(volume, |running| (running.step, running.stalled) = (SHARDS, Some(why)));
+    }
+
+    /// Whether a walk over the shards of a volume did not find all of them yet.
+    pub(crate) fn wants_shards(&self, volume: VolumeId) -> bool {
+        self.running.lock().get(&volume).is_some_and(|running| running.step == SHARDS)
+    }
+
+    /// From here on it is known what this opening of a volume lacks. Shards that are queued are still listed.
     pub(crate) fn know(&self, volume: VolumeId, since: ComparisonPoint) {
         self.known.lock().insert(volume, since);
-        self.end(volume);
+        if !self.wants_shards(volume) {
+            self.end(volume);
+        }
     }
 
     /// The list of what it lacks is not all any more.

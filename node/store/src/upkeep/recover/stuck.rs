@@ -8,6 +8,8 @@ use sherd_core::id::SetId;
 use sherd_core::register::recover::outlook::{Outlook, SetStanding, outlook};
 use sherd_core::report::VolumeStanding;
 
+use super::sources::DataSources;
+use super::status::Recoveries;
 use crate::cluster::SetView;
 use crate::upkeep::deps::Deps;
 
@@ -28,7 +30,7 @@ enum WayOut {
     Vouching,
     /// Too few are left to vouch for.
     NoVouching,
-    /// The others vote, and are fewer than objects are read from. An order fills the empty directories
+    /// The others with data are fewer than objects are read from. An order fills the empty directories
     /// nevertheless.
     Replacing { left: usize, data_shards: usize },
 }
@@ -42,7 +44,7 @@ impl fmt::Display for StuckSet {
                 "the others are too few to confirm each other".to_owned()
             }
             WayOut::Replacing { left, data_shards } => {
-                format!("{left} are left, where {data_shards} are needed to read an object")
+                format!("{left} are there with their data, where {data_shards} are needed to read an object")
             }
         };
         write!(
@@ -75,7 +77,7 @@ impl fmt::Display for StuckSet {
 }
 
 /// Why a set does not come back by itself; `None` when it may.
-pub(crate) fn stuck(deps: &Deps, set: &SetView) -> Option<StuckSet> {
+pub(crate) fn stuck(deps: &Deps, recoveries: &Recoveries, set: &SetView) -> Option<StuckSet> {
     let mut standing = SetStanding::default();
     let (mut lost, mut unconfirmed) = (Vec::new(), Vec::new());
     let mut empty_count = 0;
@@ -107,10 +109,11 @@ pub(crate) fn stuck(deps: &Deps, set: &SetView) -> Option<StuckSet> {
             VolumeStanding::Away => standing.away += 1,
         }
     }
-    let (left, data_shards) = (set.routes.len() - empty_count, set.geometry.data_shards());
+    // The count by which empty directories are filled. Those that are recovering are filled already.
+    let left = DataSources::of_set(deps, recoveries, set).reachable();
+    let data_shards = set.geometry.data_shards();
     let way_out = match outlook(standing, set.quorums()) {
-        // Those that are recovering are filled already.
-        Outlook::Open if left < data_shards => WayOut::Replacing { left, data_shards },
+        Outlook::Open if empty_count > 0 && left < data_shards => WayOut::Replacing { left, data_shards },
         Outlook::Open => return None,
         // It was vouched for already: they vote in a moment.
         Outlook::NeedsVouching if deps.settings.vouch_after.is_some() => return None,

@@ -50,14 +50,15 @@ async fn a_rebuild_that_a_restart_cut_short_is_known_before_the_volume_passes_fo
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_rebuild_is_over_when_what_it_could_not_do_is_in_a_log() {
+async fn a_rebuild_is_over_when_nothing_is_missing_and_comes_back_when_what_is_missing_is_in_a_log() {
     let directories = Directories::new(4);
     let node = directories.start().await;
     node.create_bucket().await;
     node.put("file", &body(1, 2_000_000)).await;
     let (register, data) = (node.register("file").await, node.data("file").await);
-    for index in 0..3 {
-        std::fs::remove_file(node.file(&register, &data, index)).expect("removed");
+    let missing: Vec<_> = (0..3).map(|index| node.file(&register, &data, index)).collect();
+    for path in &missing {
+        std::fs::rename(path, path.with_extension("aside")).expect("moved away");
     }
     let volume = node.home(&register, &data, 0);
     let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
@@ -77,8 +78,17 @@ async fn a_rebuild_is_over_when_what_it_could_not_do_is_in_a_log() {
 
     says(&script.heals, |_, _| Fate::Through);
     gateway.workers.follower.shards.rebuild_shards(volume).await.expect("queued");
-    assert!(!gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
     assert!(gateway.workers.queue.mrf.are_all_logged());
+    assert!(gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
+    let is_listed = || gateway.workers.recoveries.wants_shards(volume);
+    assert!(is_listed(), "it does not hold what it should");
+
+    for path in &missing[1..] {
+        std::fs::rename(path.with_extension("aside"), path).expect("moved back");
+    }
+    gateway.workers.follower.shards.rebuild_shards(volume).await.expect("rebuilt");
+    assert!(!gateway.workers.scrubber.progress.read(volume).await.expect("readable").wants_shards);
+    assert!(!is_listed());
     drop(gateway);
     node.close().await;
 }

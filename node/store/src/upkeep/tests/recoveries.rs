@@ -6,10 +6,11 @@ use std::time::Duration;
 use futures::future::join_all;
 
 use sherd_core::heal::HealEntry;
-use sherd_core::id::{Incarnation, RegisterKey, Sequence};
+use sherd_core::id::{Incarnation, NodeId, RegisterKey, Sequence};
 use sherd_core::message::{RowScan, ValueLimit};
 use sherd_core::register::position::{OpeningId, Position};
 use sherd_core::register::{Accept, EncodedValue, Prepare, Refusal};
+use sherd_core::report::{VolumeCondition, VolumeReport, VolumeStanding};
 use sherd_volume::request::Op;
 
 use super::{DEADLINE, Directories, Node, accept_at, body, follow, key_of, tombstone};
@@ -429,7 +430,7 @@ fn is_empty(volume: &LocalVolume) -> bool {
 async fn empty_directories_are_filled_by_time_only_from_enough_data() {
     for (volumes, parity) in [(4, 2), (4, 1), (8, 3), (8, 4)] {
         let directories = Directories::new(volumes).with_parity(parity).without_syncs().vouching();
-        let node = directories.start().await;
+        let mut node = directories.start().await;
         node.create_bucket().await;
         node.put("before", &body(1, 300_000)).await;
         let lost: Vec<_> = node.volumes.all()[..=parity].iter().map(Arc::clone).collect();
@@ -440,7 +441,8 @@ async fn empty_directories_are_filled_by_time_only_from_enough_data() {
         for volume in &lost {
             node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
         }
-        let upkeep = follow(&node.workers);
+        let upkeep = Upkeep::over(Arc::clone(&node.workers));
+        upkeep.run_all(node.reports.take().expect("taken once"));
         let left = volumes - parity - 1;
         let words = format!("{left} other volumes of its set hold their data, where {} are", left + 1);
         let waits =
@@ -470,26 +472,107 @@ async fn empty_directories_are_filled_by_time_only_from_enough_data() {
     }
 }
 
+/// A node that died while its volume waited for confirmation may come back with nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn empty_directories_are_not_filled_on_the_last_report_of_a_dead_node() {
+    let directories = Directories::new(8).with_parity(3).without_syncs();
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let dead = node.volumes.all()[7].id();
+    node.take_away(dead).await;
+    let lost: Vec<_> = node.volumes.all()[..3].iter().map(Arc::clone).collect();
+    for volume in &lost {
+        std::fs::rename(volume.path(), volume.path().with_extension("away")).expect("moved away");
+        std::fs::create_dir(volume.path()).expect("an empty mount point");
+        node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
+    }
+    let other = node.another_node(0..7);
+    let remote = other.workers.deps.cluster.remote();
+    let report = VolumeReport {
+        condition: Some(VolumeCondition::Opening),
+        standing: VolumeStanding::Unconfirmed,
+        is_open: true,
+        ..VolumeReport::of(dead)
+    };
+    remote.replace(NodeId([9; 16]), &[report]);
+    remote.node_is_down(NodeId([9; 16]), "n9 is down");
+    let upkeep = follow(&other.workers);
+    let waits = |state: &VolumeState| matches!(state, VolumeState::Vacant { reason } if reason.contains("4 other volumes of its set hold their data"));
+    for volume in &lost {
+        node.wait_for(volume.id(), waits).await;
+    }
+    looked(&node, 5).await;
+    assert!(lost.iter().all(|volume| is_empty(volume)));
+    let stuck: Vec<String> = upkeep.stuck_sets().iter().map(ToString::to_string).collect();
+    assert!(stuck.len() == 1 && stuck[0].contains("4 are there with their data, where 5 are"), "{stuck:?}");
+    upkeep.stop().await;
+    drop(other);
+    node.close().await;
+}
+
+/// The volume that the order was for votes, and holds nothing: the others are not filled from it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_order_fills_an_empty_directory_that_too_few_others_can_fill() {
     let directories = Directories::new(8).with_parity(3).without_syncs();
-    let node = directories.start().await;
+    let mut node = directories.start().await;
+    node.create_bucket().await;
+    let objects = [("packed", 100_000), ("file", 2_500_000)];
+    for (seed, (name, length)) in (1..).zip(objects) {
+        node.put_everywhere(name, &body(seed, length)).await;
+        node.complete(&node.register(name).await, &node.data(name).await).await;
+    }
     let lost: Vec<_> = node.volumes.all()[..4].iter().map(Arc::clone).collect();
     for volume in &lost {
-        std::fs::remove_dir_all(volume.path()).expect("wiped");
-        std::fs::create_dir(volume.path()).expect("an empty directory");
+        std::fs::rename(volume.path(), volume.path().with_extension("away")).expect("moved away");
+        std::fs::create_dir(volume.path()).expect("an empty mount point");
         node.wait_for(volume.id(), |state| matches!(state, VolumeState::Vacant { .. })).await;
     }
-    let upkeep = follow(&node.workers);
+    let upkeep = Upkeep::over(Arc::clone(&node.workers));
+    upkeep.run_all(node.reports.take().expect("taken once"));
     upkeep.adopt_now(lost[0].id(), lost[0].opened_count());
     node.wait_for(lost[0].id(), |state| *state == VolumeState::Online).await;
+    let is_listed = || node.workers.recoveries.wants_shards(lost[0].id());
+    // The wait for the disks is over at once for those that are left.
+    let known = async {
+        loop {
+            let opening = lost[0].opened_count();
+            let since = node.workers.follower.caught_up_now(opening);
+            if node.workers.recoveries.is_known(lost[0].id(), since) {
+                return;
+            }
+            super::between_looks().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, known).await.expect("it is compared with the others");
+    looked(&node, 5).await;
+    assert!(is_listed(), "its shards could not be rebuilt");
+    assert!(lost[1..].iter().all(|volume| is_empty(volume)), "five vote, and four hold their data");
+    let stuck = upkeep.stuck_sets();
+    assert_eq!(stuck.len(), 1, "{stuck:?}");
+
+    let back = &lost[1];
+    std::fs::remove_dir(back.path()).expect("nothing was made in it");
+    std::fs::rename(back.path().with_extension("away"), back.path()).expect("moved back");
+    for volume in &lost {
+        node.wait_for(volume.id(), |state| *state == VolumeState::Online).await;
+    }
+    let rebuilt = async {
+        while lost.iter().any(|volume| node.workers.recoveries.wants_shards(volume.id())) {
+            super::between_looks().await;
+        }
+    };
+    tokio::time::timeout(DEADLINE, rebuilt).await.expect("nothing is missing any more");
+    for (seed, (name, length)) in (1..).zip(objects) {
+        assert_eq!(node.get(name).await, Some(body(seed, length)), "{name}");
+    }
+    assert_eq!(upkeep.stuck_sets(), []);
     upkeep.stop().await;
     node.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_wait_for_a_disk_begins_again_with_enough_others() {
-    let directories = Directories::new(4).with_patience_for_disks(Duration::from_hours(1));
+    let directories = Directories::new(4).with_patience_for_disks(Duration::from_hours(1)).vouching();
     let node = directories.start().await;
     let lost: Vec<_> = node.volumes.all()[..3].iter().map(Arc::clone).collect();
     for volume in &lost {
