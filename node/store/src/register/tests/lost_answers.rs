@@ -15,9 +15,10 @@ use crate::peer::UpkeepPeer;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 
 /// A gateway whose tries are soon over.
+/// Of a proposer that gives up: late enough for one that is slow to have asked everyone.
 pub(super) const IMPATIENT: RegisterTimeouts = RegisterTimeouts {
     round: Duration::from_secs(1),
-    operation: Duration::from_millis(100),
+    operation: Duration::from_secs(3),
     hedge: Duration::from_millis(10),
     commit: Duration::from_millis(20),
 };
@@ -146,7 +147,8 @@ async fn a_write_that_one_volume_may_have_stored_has_an_unknown_outcome_and_keep
     type OneFate = fn() -> Fate<Answer<()>>;
     let fates: [OneFate; 4] =
         [|| Fate::Through, || Fate::Unheard(Err(lost())), || Fate::Instead(Err(lost())), || Fate::Silence];
-    for fate in fates {
+    // At one time, since each takes as long as an operation may.
+    let writes = fates.map(async |fate| {
         let directories = Directories::new(4);
         let node = directories.start().await;
         let (mut gateway, script) = node.scripted_gateway(IMPATIENT);
@@ -165,7 +167,8 @@ async fn a_write_that_one_volume_may_have_stored_has_an_unknown_outcome_and_keep
         assert_eq!(superseded(gateway.reported()), []);
         assert_eq!(registers_unknown(&gateway), 1);
         gateway.close().await;
-    }
+    });
+    futures::future::join_all(writes).await;
 }
 
 /// Two volumes may hold what a third lacks, and a proposer that commits it later cannot know.

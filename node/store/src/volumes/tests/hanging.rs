@@ -92,6 +92,7 @@ async fn a_volume_that_hangs_while_it_opens_keeps_the_others_from_nothing() {
     let is_hung = |state: &VolumeState| matches!(state, VolumeState::Offline { reason } if reason.contains("directory does not answer"));
     assert!(is_hung(&hung.state()), "{:?}", hung.state());
     assert!(matches!(put(&peer, hung.id(), 1).await, Err(message::Error::Unreachable { .. })));
+    wait_for(&volumes, &healthy, VolumeState::is_reachable).await;
     healthy.vouch().await.expect("it serves");
     put(&peer, healthy.id(), 1).await.expect("durable");
     assert_eq!((hung.opened_count(), healthy.opened_count()), (0, 1));
