@@ -9,7 +9,7 @@ use kube::ResourceExt as _;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
 
-use crate::api::{NodeSettings, StorageCluster};
+use crate::api::{NodeSettings, RecordedTemplate, StorageCluster};
 use crate::names::RESTART_ANNOTATION;
 use crate::reconcile::material::Material;
 use crate::reconcile::plan::Plan;
@@ -30,6 +30,25 @@ const OF_NO_POD: [&[&str]; 8] = [
 /// Parts of an image that the plan decides.
 const OF_IMAGE: [&str; 3] = ["repository", "tag", "digest"];
 
+/// Digests of the inputs of a cluster's template, for each way in which a template has root credentials.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Inputs {
+    /// In a file that nodes follow: another pair needs no other pods.
+    pub(super) mounted: InputDigests,
+    /// In the environment, which is read once, as older operators built it.
+    pub(super) in_environment: InputDigests,
+}
+
+impl Inputs {
+    /// Those of the way in which a recorded template has the credentials; `None` where it was built of other
+    /// inputs. Settings that running nodes take do not count for a template with a live file.
+    pub(super) fn of(&self, recorded: &RecordedTemplate) -> Option<&InputDigests> {
+        [&self.mounted, &self.in_environment].into_iter().find(|inputs| {
+            recorded.inputs == inputs.all || recorded.fixed_inputs.as_ref() == Some(&inputs.fixed)
+        })
+    }
+}
+
 /// Digests of the inputs of a template.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct InputDigests {
@@ -40,15 +59,7 @@ pub(super) struct InputDigests {
 }
 
 /// Returns the digests of the inputs of a cluster's template.
-///
-/// Root credentials are one where the pods that are there have them in their environment: only then another
-/// pair needs other pods.
-pub(super) fn digests(
-    cluster: &StorageCluster,
-    plan: &Plan,
-    material: &Material,
-    has_environment: bool,
-) -> InputDigests {
+pub(super) fn digests(cluster: &StorageCluster, plan: &Plan, material: &Material) -> Inputs {
     // Another field that reaches the pods' template must be added, and is left out where it is not set.
     // Running pods stay as they are where the API server says something else of itself than before.
     let Plan {
@@ -78,12 +89,14 @@ pub(super) fn digests(
         certificates: _,
         s3,
     } = material;
-    let credentials_digest = if has_environment { credentials_digest } else { "" };
-    let decided = [image.to_string().as_str(), credentials_digest, certificates_digest].map(str::to_owned);
-    let all = digest_of_parts(cluster, decided.clone(), &s3.serving);
     let mut fixed = cluster.clone();
     fixed.spec.config = without_hot(&cluster.spec.config);
-    InputDigests { all, fixed: digest_of_parts(&fixed, decided, &s3.serving) }
+    let digests = |credentials: &str| {
+        let decided = [image.to_string().as_str(), credentials, certificates_digest].map(str::to_owned);
+        let all = digest_of_parts(cluster, decided.clone(), &s3.serving);
+        InputDigests { all, fixed: digest_of_parts(&fixed, decided, &s3.serving) }
+    };
+    Inputs { mounted: digests(""), in_environment: digests(credentials_digest) }
 }
 
 /// The settings that a node takes only when it starts.

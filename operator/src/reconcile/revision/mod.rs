@@ -23,7 +23,7 @@ use k8s_openapi::api::apps::v1::StatefulSet;
 use kube::{Client, ResourceExt as _};
 use serde_json::{Value, json};
 
-use inputs::InputDigests;
+use inputs::{InputDigests, Inputs};
 
 use super::apply;
 use super::children::{AppliedChildren, Child};
@@ -109,19 +109,19 @@ pub(super) async fn choose(
     let Some(set) = children.iter_mut().find(|child| child.is::<StatefulSet>()) else { return Ok(None) };
     keep_claims_metadata(set, observed);
     let built = digest_of_template(&set.object["spec"]["template"]);
-    let there = observed.children.get(&set.title()).map(|there| &there.data["spec"]["template"]);
-    let has_environment = there.is_some_and(|template| !mounts_credentials(valid.names(), template));
-    let inputs = inputs::digests(valid.cluster(), plan, material, has_environment);
+    let inputs = inputs::digests(valid.cluster(), plan, material);
     let recorded = match status_of(valid).and_then(|rollout| rollout.recorded.clone()) {
         Some(recorded) => Some(recorded),
         None => adopted(client, valid, observed, (set, material), (&inputs, &built)).await?,
     };
+    let mounted = inputs.mounted.clone();
     let (mut asked, revision) = decide(valid, inputs, built.clone(), recorded);
     if let Some(revision) = revision
         && let Err(lost) = stored::put(client, valid, observed, &revision, children).await?
     {
         tracing::warn!(revision, "{lost}");
-        asked = AskedTemplate { digest: built, origin: TemplateOrigin::Built, lost: Some(lost), ..asked };
+        let (origin, lost) = (TemplateOrigin::Built, Some(lost));
+        asked = AskedTemplate { digest: built, inputs: mounted, origin, lost, ..asked };
     }
     Ok(Some(asked))
 }
@@ -129,15 +129,19 @@ pub(super) async fn choose(
 /// The template that is asked for, and the stored revision of the one that is to be applied.
 fn decide(
     valid: &ValidCluster<'_>,
-    inputs: InputDigests,
+    inputs: Inputs,
     built: String,
     recorded: Option<RecordedTemplate>,
 ) -> (AskedTemplate, Option<String>) {
     let follows = valid.cluster().spec.upgrade.follow_operator;
-    let differs = |recorded: &&RecordedTemplate| {
-        is_of(recorded, &inputs) && recorded.template.as_ref() != Some(&built) && !follows
+    let kept = recorded.as_ref().and_then(|recorded| {
+        let inputs = inputs.of(recorded)?;
+        (recorded.template.as_ref() != Some(&built) && !follows).then(|| (recorded.clone(), inputs.clone()))
+    });
+    let (kept, inputs) = match kept {
+        Some((kept, inputs)) => (Some(kept), inputs),
+        None => (None, inputs.mounted),
     };
-    let kept = recorded.as_ref().filter(differs).cloned();
     // The template of an operator that recorded no digest is named by its revision.
     let digest = kept.as_ref().map_or(built, |kept| kept.template.clone().unwrap_or(kept.revision.clone()));
     let last_good = status_of(valid)
@@ -149,12 +153,6 @@ fn decide(
         (None, None) => (TemplateOrigin::Built, None),
     };
     (AskedTemplate { digest, inputs, origin, recorded, lost: None, is_in_place: false }, revision)
-}
-
-/// Whether a recorded template was built of these inputs. Settings that running nodes take do not count for a
-/// template with a live file.
-fn is_of(recorded: &RecordedTemplate, inputs: &InputDigests) -> bool {
-    recorded.inputs == inputs.all || recorded.fixed_inputs.as_ref() == Some(&inputs.fixed)
 }
 
 /// The digest of a template. Renewed certificates alone make no other one: a template that failed would be
@@ -174,7 +172,7 @@ async fn adopted(
     valid: &ValidCluster<'_>,
     observed: &ObservedCluster,
     (built, material): (&Child, &Material),
-    (inputs, digest): (&InputDigests, &str),
+    (inputs, digest): (&Inputs, &str),
 ) -> Result<Option<RecordedTemplate>, ReconcileError> {
     let (Some(there), Some(target)) = (observed.children.get(&built.title()), observed.target()) else {
         return Ok(None);
@@ -182,7 +180,10 @@ async fn adopted(
     if !was_applied(valid) {
         return Ok(None);
     }
-    let InputDigests { all: inputs, fixed } = inputs.clone();
+    let (there, asked) = (&there.data["spec"]["template"], &built.object["spec"]["template"]);
+    let is_mounted = mounts_credentials(valid.names(), there);
+    let InputDigests { all: inputs, fixed } =
+        if is_mounted { inputs.mounted.clone() } else { inputs.in_environment.clone() };
     let status = status_of(valid);
     if let Some(failed) = status.and_then(|rollout| rollout.failed.clone()) {
         let (template, revision) = (Some(failed.template), failed.revision);
@@ -191,7 +192,6 @@ async fn adopted(
     let runs = |pod: &k8s_openapi::api::core::v1::Pod| {
         pod.labels().get(REVISION_LABEL).is_some_and(|revision| revision == target)
     };
-    let (there, asked) = (&there.data["spec"]["template"], &built.object["spec"]["template"]);
     if observed.pods.is_empty()
         || !observed.pods.iter().all(runs)
         || changed_meanwhile(there, asked, material)

@@ -183,6 +183,29 @@ async fn pods_with_credentials_in_their_environment_are_replaced_when_these_chan
     says(&status, ConditionType::UpgradeBlocked, "False", "NotNeeded");
 }
 
+/// A person's edit says nothing about the pods that were made before it.
+#[tokio::test]
+async fn an_edit_that_mounts_credentials_is_put_back_where_the_recorded_template_has_them_in_the_environment()
+{
+    let mut world = made_by_another(false).await;
+    world.server.put(MINE, users_pair("root", "longenough"));
+    change_spec(&world.server, |spec| spec["credentials"] = json!({"secretRef": {"name": "mine"}}));
+    puts_credentials_into_the_environment(&world);
+    world.controller(true);
+    assert_eq!(rolls(&mut world).await, 0);
+    let mut set = world.server.get(STATEFUL_SET).expect("made");
+    let volumes = set["spec"]["template"]["spec"]["volumes"].as_array_mut().expect("volumes");
+    volumes.push(json!({"name": "credentials", "secret": {"secretName": "demo-node-credentials"}}));
+    set["spec"]["template"]["spec"]["containers"][0]["image"] = json!("sherd-node:edited");
+    world.server.put(STATEFUL_SET, set);
+    world.controller(true);
+    assert!(mounts_credentials(&world));
+    assert_eq!(rolls(&mut world).await, 0);
+    assert!(!mounts_credentials(&world));
+    let status = world.look().await.expect("reconciled");
+    says(&status, ConditionType::UpgradeBlocked, "False", "TemplateKept");
+}
+
 /// A template that mounts the file is kept by an operator that builds another one, through other credentials.
 #[tokio::test]
 async fn other_credentials_are_no_reason_to_give_up_a_recorded_template_that_mounts_them() {
