@@ -4,6 +4,7 @@
 mod brake;
 mod scope;
 mod kind;
+mod places;
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use tokio_util::sync::CancellationToken;
 
 use self::brake::Brake;
 use self::kind::ReconciledKind;
+use self::places::Places;
 use self::scope::{GuardedObject, Scope, jittered};
 use crate::api::{Bucket, BucketUser, StorageCluster};
 use crate::api_words::{words, words_of_watch};
@@ -34,6 +36,7 @@ struct SharedState {
     failures: Mutex<HashMap<String, u32>>,
     /// When reconciles began.
     brake: Brake,
+    places: Places,
     /// The clusters of each watched namespace.
     clusters: Mutex<Vec<Store<GuardedObject<StorageCluster>>>>,
 }
@@ -44,6 +47,7 @@ pub async fn run(context: Context, namespaces: &[String], stop: CancellationToke
         context,
         failures: Mutex::default(),
         brake: Brake::default(),
+        places: Places::default(),
         clusters: Mutex::default(),
     });
     let scopes: Vec<Option<String>> =
@@ -107,6 +111,7 @@ async fn step<K: ReconciledKind>(
     shared: Arc<SharedState>,
 ) -> Result<Action, ReconcileError> {
     let context = &shared.context;
+    let _place = shared.places.take(K::CONTROLLER).await;
     if let Some(wait) = shared.brake.wait(&key(&guarded), K::apart()) {
         return Ok(Action::requeue(wait));
     }
