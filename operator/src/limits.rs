@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-/// Objects of one kind that are worked on at one time, of all namespaces: each costs a few dozen requests of the
-/// API server.
+/// Objects of one kind that are worked on at one time, of all namespaces: each costs a few dozen requests of
+/// the API server.
 pub const RECONCILES_MAX: u16 = 4;
 /// How long one reconcile may take, before it counts as failed and is tried again.
 pub const RECONCILE_TIME_MAX: Duration = Duration::from_mins(1);
@@ -43,7 +43,7 @@ pub const USER_NAME_MAX: usize = 64;
 /// How soon a cluster is looked at again: what nodes say reaches the status this way, within five seconds
 /// with the jitter. At rest a look costs a question to each node and no request of the API server.
 pub const RESYNC: Duration = Duration::from_secs(4);
-/// Age of a cluster below which parts that are not there yet are no fault: volumes open one after another.
+/// Age of a cluster below which parts that are not there yet are not a fault: volumes open one after another.
 pub const FIRST_START: Duration = Duration::from_mins(10);
 /// A volume with less of its bytes free, in percent, has little room left: a person has days to act at the
 /// usual rates of growth.

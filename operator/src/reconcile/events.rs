@@ -275,13 +275,16 @@ pub(super) fn is_bad(condition: &Condition) -> bool {
             let failed = [Reason::ApplyRejected, Reason::ApplyFailed];
             failed.iter().any(|reason| reason.as_str() == condition.reason) || (named(&good) && !forms)
         }
+        // Healing needs no person; the loss before it had a warning of its own.
         "True" => {
+            let passes = forms || condition.reason == Reason::Healing.as_str();
             not_redundant
-                || named(&[
-                    ConditionType::Degraded,
-                    ConditionType::UpgradeBlocked,
-                    ConditionType::DeletionBlocked,
-                ])
+                || !passes
+                    && named(&[
+                        ConditionType::Degraded,
+                        ConditionType::UpgradeBlocked,
+                        ConditionType::DeletionBlocked,
+                    ])
         }
         _ => false,
     }
@@ -335,6 +338,8 @@ mod tests {
             (condition("SpecValid", "True", Reason::NotRedundant), true),
             (condition("Degraded", "True", Reason::NodeDown), true),
             (condition("Degraded", "False", Reason::Healed), false),
+            (condition("Degraded", "True", Reason::Healing), false),
+            (condition("Degraded", "True", Reason::Forming), false),
             (condition("Progressing", "False", Reason::ApplyRejected), true),
             (condition("Progressing", "False", Reason::ApplyFailed), true),
             (condition("Progressing", "False", Reason::NotObserved), true),

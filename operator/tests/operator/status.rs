@@ -2,6 +2,7 @@
 
 #![expect(clippy::needless_pass_by_value, reason = "documents are written where they are passed")]
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use sherd_core::id::ClusterId;
@@ -242,6 +243,38 @@ fn what_is_missing_is_named_as_degraded() {
     silent.insert(PODS[3].to_owned(), Err("connection refused".to_owned()));
     let status = judged(Outcome::Applied, &all_ready(), &silent);
     says(&status, ConditionType::Degraded, "True", Reason::NodeDown, PODS[3]);
+}
+
+/// Volumes of a new cluster open one after another. One that was whole, or should be by now, has a fault.
+#[test]
+fn parts_that_come_up_for_the_first_time_are_no_fault() {
+    let (observed, mut reply) = (all_ready(), reply());
+    reply.volumes[1].state = VolumeState::Opening.into();
+    let answers = answers(&reply);
+    let judged = |made: &str, last: Option<Reason>| {
+        let mut cluster = cluster();
+        let made: Timestamp = made.parse().expect("a time");
+        cluster.metadata.creation_timestamp = Some(Time(made));
+        let conditions = last.into_iter().map(|reason| Condition {
+            type_: ConditionType::Degraded.as_str().to_owned(),
+            status: String::new(),
+            reason: reason.as_str().to_owned(),
+            message: String::new(),
+            last_transition_time: Time(made),
+            observed_generation: None,
+        });
+        cluster.status = Some(ClusterStatus { conditions: conditions.collect(), ..ClusterStatus::default() });
+        judge(&evidence(&cluster, &observed, &answers))
+    };
+    let (young, old) = ("1969-12-31T23:50:01Z", "1969-12-31T23:50:00Z");
+    for last in [None, Some(Reason::Waiting), Some(Reason::Forming)] {
+        let status = judged(young, last);
+        says(&status, ConditionType::Degraded, "True", Reason::Forming, "demo-pool-0-1 /data/v1 (opening)");
+        says(&judged(old, last), ConditionType::Degraded, "True", Reason::VolumeDown, "");
+    }
+    for last in [Reason::Healed, Reason::Healing, Reason::NodesSilent, Reason::NotObserved] {
+        says(&judged(young, Some(last)), ConditionType::Degraded, "True", Reason::VolumeDown, "");
+    }
 }
 
 #[test]

@@ -5,6 +5,7 @@ mod capacity;
 mod counts;
 mod losses;
 mod config;
+mod degraded;
 mod rollout;
 mod pod_failure;
 mod certificates;
@@ -16,10 +17,10 @@ use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use k8s_openapi::jiff::Timestamp;
 use kube::{Resource as _, ResourceExt as _};
-use sherd_proto::v1::{SetStatus, StatusReply, VolumeReport, VolumeState};
+use sherd_proto::v1::{SetStatus, StatusReply};
 
 use certificates::CertificateFacts;
-use counts::{absent, count, is_online, ready_pods, versions};
+use counts::{absent, count, ready_pods, versions};
 use losses::LossReport;
 use pod_failure::PodFailure;
 
@@ -33,7 +34,7 @@ use super::plan::{Blockage, BlockedPart};
 use super::remarks::Remark;
 use super::rotate::PlannedRotation;
 use super::s3_tls;
-use super::words::{listed, volume_name};
+use super::words::listed;
 use crate::api::{ClusterStatus, ConditionType, Reason, StorageCluster, VolumeOrderRecord};
 use crate::names::Names;
 use crate::rollout::RolloutPlan;
@@ -459,52 +460,16 @@ fn degraded_verdict(
     ready: &BTreeSet<String>,
 ) -> ConditionVerdict {
     let condition = ConditionType::Degraded;
-    let Some(view) = view else {
-        let lost = has_formed(evidence.cluster) && !matches!(evidence.outcome, Outcome::Blocked(_));
-        return if lost {
+    let Evidence { cluster, answers, now, .. } = evidence;
+    let (status, reason, message) = match view {
+        Some(view) => degraded::verdict((cluster, *now), answers, view),
+        None if has_formed(cluster) && !matches!(evidence.outcome, Outcome::Blocked(_)) => {
             let status = if ready.is_empty() { TRUE } else { UNKNOWN };
-            ConditionVerdict::new(condition, status, Reason::NodesSilent, "no node answers the operator")
-        } else {
-            ConditionVerdict::waiting(condition)
-        };
+            (status, Reason::NodesSilent, "no node answers the operator".to_owned())
+        }
+        None => return ConditionVerdict::waiting(condition),
     };
-    let silent = evidence.answers.iter().filter(|(_, answer)| answer.is_err()).map(|(pod, _)| pod.as_str());
-    let down = view.nodes.iter().filter(|node| !node.up).map(|node| node.name.as_str());
-    let down: Vec<&str> = silent.chain(down).collect::<BTreeSet<_>>().into_iter().collect();
-    if !down.is_empty() {
-        return ConditionVerdict::new(
-            condition,
-            TRUE,
-            Reason::NodeDown,
-            format!("nodes that do not answer: {}", listed(&down)),
-        );
-    }
-    let offline: Vec<String> =
-        view.volumes.iter().filter(|volume| !is_online(volume.state())).map(volume_name).collect();
-    if !offline.is_empty() {
-        let offline: Vec<&str> = offline.iter().map(String::as_str).collect();
-        let mut states = view.volumes.iter().map(VolumeReport::state).filter(|state| !is_online(*state));
-        let (reason, what) = if states.all(|state| state == VolumeState::Full) {
-            (Reason::Full, "volumes that are full")
-        } else {
-            (Reason::VolumeDown, "volumes that are not online")
-        };
-        return ConditionVerdict::new(condition, TRUE, reason, format!("{what}: {}", listed(&offline)));
-    }
-    let healing = view.volumes.iter().filter(|volume| !volume.healed).count();
-    if healing > 0 {
-        let message = format!("{healing} volumes are compared with their peers or healed");
-        return ConditionVerdict::new(condition, TRUE, Reason::Healing, message);
-    }
-    match view.problems.first() {
-        Some(problem) => ConditionVerdict::new(condition, TRUE, Reason::NodeProblem, problem.clone()),
-        None => ConditionVerdict::new(
-            condition,
-            FALSE,
-            Reason::Healed,
-            "all nodes answer, all volumes are healed",
-        ),
-    }
+    ConditionVerdict::new(condition, status, reason, message)
 }
 
 /// The last status, with what cannot be said of a cluster that could not be looked at.
