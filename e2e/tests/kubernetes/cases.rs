@@ -294,6 +294,8 @@ impl Story {
     }
 
     pub(crate) async fn puts_every_field_of_every_child_back(&mut self) -> CaseResult {
+        // The case before has certificates issued again, for which the pods are replaced.
+        wait_for("the pods stay", rollouts::ROLLED, || rollouts::rests(&self.namespace)).await?;
         let note = drift::fuzz(&self.namespace, CLUSTER).await?;
         // One more replica was asked for, for a moment: its claims stay, as all do.
         let claim = "v1-demo-pool-0-4";
