@@ -14,7 +14,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, client_with, wait_for};
 
 use crate::cases::CaseResult;
-use crate::rollouts::{PODS, WRITES_AROUND, finish, pods, stayed};
+use crate::rollouts::{PODS, ROLLED, WRITES_AROUND, finish, pods, rests, stayed};
 use crate::watched::Watched;
 
 const CLUSTER: &str = "demo";
@@ -48,6 +48,7 @@ async fn replace(
     next: &Credentials,
 ) -> CaseResult {
     has_no_pair_in_its_environment(namespace)?;
+    wait_for("the pods stay", ROLLED, || rests(namespace)).await?;
     let before = pods(namespace)?;
     client.create_bucket().bucket("former-pair").send().await?;
     client.create_bucket().bucket("next-pair").send().await?;

@@ -1,5 +1,6 @@
 //! Settings of a StorageCluster that running nodes take are changed under load: the condition says when every
-//! node runs with them, metrics and logs of each node show it, no pod restarts and no request fails.
+//! node runs with them, metrics and logs of each node show it, values that nodes refuse are reported in the
+//! node's words and leave the former ones in force, no pod restarts and no request fails.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -11,7 +12,7 @@ use sherd_e2e::history::Load;
 use sherd_e2e::kubernetes::{Namespace, condition_in, wait_for};
 
 use crate::cases::{CaseResult, opens_admin_ports};
-use crate::rollouts::{PODS, WRITES_AROUND, finish, pods, stayed};
+use crate::rollouts::{PODS, ROLLED, WRITES_AROUND, finish, pods, rests, stayed};
 
 const CLUSTER: &str = "demo";
 const CONDITION: &str = "SettingsLoaded";
@@ -20,10 +21,11 @@ const LOADED: Duration = Duration::from_mins(5);
 const GENERATION: &str = "sherd_config_generation";
 const REFUSED: &str = "sherd_config_refused";
 
-/// Changes settings, and takes all of them away again.
+/// Changes settings, has some refused, and takes all of them away again.
 pub(crate) async fn change_under_load(namespace: &Namespace, client: &Client) -> CaseResult {
     opens_admin_ports(namespace, CLUSTER)?;
     settings_are(namespace, "AsAsked").await?;
+    wait_for("the pods stay", ROLLED, || rests(namespace)).await?;
     let before = pods(namespace)?;
     client.create_bucket().bucket("settings").send().await?;
     let load = Load::start(client, "settings", 8);
@@ -58,19 +60,45 @@ async fn change(namespace: &Namespace, load: &Load) -> CaseResult {
         return Err(format!("{pod} loaded nothing: {GENERATION} was {before}, then {second:?}").into());
     }
 
+    // The operator takes any text for a level, and a node takes none but its own.
+    set(namespace, &json!({"logLevel": "sherd_store=loud"}))?;
+    let refused = settings_are(namespace, "SettingsRefused").await?;
+    let message = message(namespace);
+    if !message.contains("log.level") {
+        return Err(format!("the refusal has not the node's words: {message}").into());
+    }
+    let look = || match gauges(namespace, REFUSED) {
+        Ok(refused) if refused.values().all(|value| *value == 1) => Ok(()),
+        found => Err(format!("{REFUSED}: {found:?}")),
+    };
+    wait_for("every node refuses the level", LOADED, look).await?;
+    if gauges(namespace, GENERATION)? != second {
+        return Err("a node loaded what it refuses".into());
+    }
+
     set(namespace, &Value::Null)?;
     let back = settings_are(namespace, "AsAsked").await?;
     load.goes_on_for(WRITES_AROUND).await?;
     if gauges(namespace, REFUSED)?.values().any(|value| *value != 0) {
         return Err("a node still refuses its settings".into());
     }
-    Ok(format!("taken after {:.0} s, taken away after {:.0} s", taken.as_secs_f64(), back.as_secs_f64()))
+    Ok(format!(
+        "taken after {:.0} s, refused after {:.0} s, taken away after {:.0} s",
+        taken.as_secs_f64(),
+        refused.as_secs_f64(),
+        back.as_secs_f64()
+    ))
 }
 
 fn set(namespace: &Namespace, config: &Value) -> Result<(), Box<dyn std::error::Error>> {
     let patch = json!({"spec": {"config": config}}).to_string();
     namespace.kubectl(&["patch", "storagecluster", CLUSTER, "--type=merge", "--patch", &patch])?;
     Ok(())
+}
+
+fn message(namespace: &Namespace) -> String {
+    let cluster = namespace.get("storagecluster", CLUSTER).unwrap_or_default();
+    condition_in(&cluster, CONDITION)["message"].as_str().unwrap_or_default().to_owned()
 }
 
 /// Waits until the condition has a reason, for the settings as they are asked for now.
