@@ -586,6 +586,10 @@ fn settings_are_loaded_once_each_node_reports_their_file() {
     loaded(&nodes, "Unknown", Reason::NodesSilent, PODS[1]);
     nodes.insert(PODS[2].to_owned(), Ok(running(&[7; 32], "")));
     loaded(&nodes, "False", Reason::LoadingSettings, PODS[2]);
+    loaded(&nodes, "False", Reason::LoadingSettings, "the kubelet brings them");
+    let invalid = judged(Outcome::Invalid(vec!["scrubPeriod".to_owned()]), &observed, &nodes);
+    let words = "the operator changes nothing now";
+    says(&invalid, ConditionType::SettingsLoaded, "False", Reason::LoadingSettings, words);
     nodes.insert(PODS[3].to_owned(), Ok(running(&[7; 32], "live.toml: no such\nkey")));
     loaded(&nodes, "False", Reason::SettingsRefused, "demo-pool-0-3: live.toml: no such key");
     loaded(&NodeAnswers::new(), "Unknown", Reason::Waiting, "");

@@ -13,9 +13,11 @@ use crate::reconcile::nodes::NodeAnswers;
 use crate::reconcile::observe::ObservedCluster;
 use crate::reconcile::words::listed;
 
-/// Judges the answers: status, reason and message of the condition.
+/// Judges the answers: status, reason and message of the condition. The nodes are given other settings only
+/// where the operator may change the cluster.
 pub(super) fn verdict(
     cluster: &StorageCluster,
+    may_change: bool,
     observed: &ObservedCluster,
     answers: &NodeAnswers,
 ) -> (&'static str, Reason, String) {
@@ -56,10 +58,12 @@ pub(super) fn verdict(
         return (FALSE, Reason::SettingsRefused, message);
     }
     if !waited_for.is_empty() {
-        let message = format!(
-            "nodes that do not run with the settings yet: {}; the kubelet brings them within two minutes",
-            listed(&waited_for)
-        );
+        let wait = if may_change {
+            "the kubelet brings them within two minutes"
+        } else {
+            "the operator changes nothing now, as SpecValid, Progressing or Paused say"
+        };
+        let message = format!("nodes that do not run with the settings yet: {}; {wait}", listed(&waited_for));
         return (FALSE, Reason::LoadingSettings, message);
     }
     if !silent.is_empty() {

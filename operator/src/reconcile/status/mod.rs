@@ -124,7 +124,9 @@ pub fn judge(evidence: &Evidence<'_>) -> ClusterStatus {
     verdicts.push(pods);
     let (status, reason, message) = rollout::blocked_verdict(observed, evidence.rollout);
     verdicts.push(ConditionVerdict::new(ConditionType::UpgradeBlocked, status, reason, message));
-    let (status, reason, message) = config::verdict(cluster, observed, answers);
+    let may_change =
+        !matches!(evidence.outcome, Outcome::Invalid(_) | Outcome::Blocked(_) | Outcome::PausedBySpec);
+    let (status, reason, message) = config::verdict(cluster, may_change, observed, answers);
     verdicts.push(ConditionVerdict::new(ConditionType::SettingsLoaded, status, reason, message));
     for condition in [ConditionType::StorageResizing, ConditionType::DeletionBlocked] {
         verdicts.push(ConditionVerdict::new(
