@@ -149,6 +149,13 @@ pub fn client_with(endpoint: &str, credentials: Credentials) -> Client {
     client_by(endpoint, credentials, aws_smithy_http_client::Builder::new().build_http())
 }
 
+/// Tries of a request, the first among them: as applications have it, unless `SHERD_E2E_ATTEMPTS` asks for
+/// more because the nodes share the machine with other work.
+fn attempts_max() -> u32 {
+    const DEFAULT: u32 = 3;
+    std::env::var("SHERD_E2E_ATTEMPTS").map_or(DEFAULT, |text| text.parse().expect("a number"))
+}
+
 fn client_by(endpoint: &str, credentials: Credentials, http: SharedHttpClient) -> Client {
     let timeouts = TimeoutConfig::builder().operation_attempt_timeout(Duration::from_secs(30)).build();
     let config = aws_sdk_s3::Config::builder()
@@ -158,8 +165,7 @@ fn client_by(endpoint: &str, credentials: Credentials, http: SharedHttpClient) -
         .region(Region::new("us-east-1"))
         .credentials_provider(credentials)
         .force_path_style(true)
-        // As applications have it: three tries, the first among them.
-        .retry_config(RetryConfig::standard())
+        .retry_config(RetryConfig::standard().with_max_attempts(attempts_max()))
         .timeout_config(timeouts)
         .build();
     Client::from_conf(config)
