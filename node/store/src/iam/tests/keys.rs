@@ -73,7 +73,10 @@ async fn a_key_that_is_made_inactive_gives_its_user_no_other_key() {
     assert_eq!(iam.access_keys("ada").await.expect("there"), inactive, "no state between had another");
     // A call that is dropped when it is under way leaves no more than one that is not.
     let mut dropped = Box::pin(slow.set_key_status("ada", other, KeyStatus::Active, signer.clone()));
-    assert!(futures::poll!(&mut dropped).is_pending());
+    // On a slow machine it may have ended at once, by other threads.
+    if let std::task::Poll::Ready(ended) = futures::poll!(&mut dropped) {
+        assert!(matches!(ended, Err(IamError::SignerInactive)), "{ended:?}");
+    }
     drop(dropped);
     iam.delete_access_key("ada", other).await.expect("deleted");
     let refused = slow.create_access_key("ada", signer.clone()).await;

@@ -8,7 +8,6 @@
 //! ```
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
 
@@ -70,18 +69,11 @@ impl VolumeFollower {
             heard.follow(opening);
             let state = volume.state();
             let sources = self.sources_of_vacant(volume, &state);
-            rebuildable_since = match sources {
-                Some(sources) if sources.are_enough() => rebuildable_since.or_else(|| Some(Instant::now())),
-                // One that is away for a moment keeps it from being filled now, and does not begin the wait
-                // again.
-                Some(sources) if sources.may_be_enough() => rebuildable_since,
-                _ => None,
-            };
-            let rebuildable_for = rebuildable_since
-                .filter(|_| sources.is_some_and(DataSources::are_enough))
-                .map(|since| since.elapsed());
+            // Each absence begins the wait again: more than one disk may be on its way.
+            let is_rebuildable = sources.is_some_and(DataSources::are_enough);
+            rebuildable_since = is_rebuildable.then(|| rebuildable_since.unwrap_or_else(Instant::now));
             match state {
-                VolumeState::Vacant { .. } if !self.may_adopt(volume, rebuildable_for) => {
+                VolumeState::Vacant { .. } if !self.may_adopt(volume, rebuildable_since) => {
                     volume.explain(&self.waits_because(sources));
                 }
                 VolumeState::Vacant { .. } | VolumeState::Recovering => {
@@ -158,9 +150,9 @@ impl VolumeFollower {
     /// enough others to rebuild it from. A disk that does come back has all that it had; a rebuild takes
     /// hours, and in them the set can lose one volume less. Where several disks come back one after another,
     /// each of those still missing gets the whole wait from when there were enough.
-    fn may_adopt(&self, volume: &LocalVolume, rebuildable_for: Option<Duration>) -> bool {
+    fn may_adopt(&self, volume: &LocalVolume, rebuildable_since: Option<Instant>) -> bool {
         self.orders.is_adopted_now(volume.id(), volume.opened_count())
-            || rebuildable_for.is_some_and(|waited| waited >= self.deps.tuning.adopt_after())
+            || rebuildable_since.is_some_and(|since| since.elapsed() >= self.deps.tuning.adopt_after())
     }
 
     fn waits_because(&self, sources: Option<DataSources>) -> String {

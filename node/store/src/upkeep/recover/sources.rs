@@ -32,7 +32,6 @@ enum SourceState {
 pub(crate) struct DataSources {
     there: usize,
     opening: usize,
-    away: usize,
     needed: usize,
 }
 
@@ -49,14 +48,13 @@ impl DataSources {
     }
 
     fn among(deps: &Deps, recoveries: &Recoveries, set: &SetView, lost: Option<VolumeId>) -> Self {
-        let mut sources = Self { there: 0, opening: 0, away: 0, needed: set.geometry.data_shards() };
+        let mut sources = Self { there: 0, opening: 0, needed: set.geometry.data_shards() };
         let others = set.routes.iter().map(|route| route.volume).filter(|volume| Some(*volume) != lost);
         for volume in others {
             match source_state(deps, recoveries, volume) {
                 SourceState::HasData => sources.there += 1,
                 SourceState::Opening => sources.opening += 1,
-                SourceState::Away => sources.away += 1,
-                SourceState::Lost => {}
+                SourceState::Away | SourceState::Lost => {}
             }
         }
         sources
@@ -65,11 +63,6 @@ impl DataSources {
     /// Whether all that the lost volume held can be made again.
     pub(crate) const fn are_enough(self) -> bool {
         self.there >= self.needed
-    }
-
-    /// Whether they are enough when those are back that are away.
-    pub(crate) const fn may_be_enough(self) -> bool {
-        self.there + self.opening + self.away >= self.needed
     }
 
     /// Volumes that hold their data or may show in a moment that they do.
