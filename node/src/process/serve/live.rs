@@ -4,6 +4,7 @@
 //! looks a setting up for a request. `follow` hands in what the files say.
 
 use parking_lot::Mutex;
+use sherd_core::id::ClusterId;
 
 use crate::process::config::files::FileDigest;
 use crate::process::config::hot::HotSettings;
@@ -21,6 +22,8 @@ struct LiveState {
     /// Why the files that are there are not in force.
     refusal: Option<String>,
     rooms: Vec<TakeSettings>,
+    /// The `cluster.formed` of the last live file.
+    formed: Option<ClusterId>,
 }
 
 /// Which files are in force.
@@ -42,7 +45,8 @@ impl LiveSettings {
     /// The settings of a start, of a live file with this digest.
     pub fn new(hot: HotSettings, live: Option<FileDigest>) -> Self {
         let loaded = LoadedConfig { generation: 1, live };
-        Self(Mutex::new(LiveState { hot, loaded, refusal: None, rooms: vec![] }))
+        let formed = hot.formed.filter(|_| live.is_some());
+        Self(Mutex::new(LiveState { hot, loaded, refusal: None, rooms: vec![], formed }))
     }
 
     /// Has a room take the settings: now, and after each change. `take` must not wait.
@@ -53,10 +57,17 @@ impl LiveSettings {
     }
 
     /// Puts changed settings into force; every room has taken them when it returns.
+    ///
+    /// Of a live file that is gone the `cluster.formed` holds on. Only a file that is there and does not name
+    /// the cluster lets it be formed again.
     pub fn load(&self, hot: HotSettings, live: Option<FileDigest>) -> LoadedConfig {
         let mut state = self.0.lock();
-        let LiveState { hot: current, loaded, refusal, rooms } = &mut *state;
+        let LiveState { hot: current, loaded, refusal, rooms, formed } = &mut *state;
         *current = hot;
+        match live {
+            Some(_) => *formed = current.formed,
+            None => current.formed = current.formed.or(*formed),
+        }
         *refusal = None;
         for take in rooms {
             take(current);
@@ -91,5 +102,30 @@ impl LiveSettings {
     /// Returns which files are in force.
     pub fn loaded(&self) -> LoadedConfig {
         self.0.lock().loaded
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::config::files::ConfigFiles;
+
+    /// A ConfigMap that is deleted does not order an empty cluster.
+    #[test]
+    fn a_live_file_that_is_gone_lets_no_cluster_be_formed_again() {
+        let of = |formed: Option<ClusterId>| {
+            let (_texts, settings) = ConfigFiles::default().start().expect("no file");
+            HotSettings { formed, ..settings.hot().expect("defaults") }
+        };
+        let (id, file) = (Some(ClusterId([7; 16])), Some([1; 32]));
+        let live = LiveSettings::new(of(None), None);
+        live.load(of(id), file);
+        live.load(of(None), None);
+        live.load(of(None), None);
+        assert_eq!(live.now().formed, id);
+        live.load(of(None), file);
+        assert_eq!(live.now().formed, None);
+        live.load(of(None), None);
+        assert_eq!(live.now().formed, None);
     }
 }
