@@ -6,6 +6,7 @@
 //! one.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde::Serialize;
 
@@ -96,8 +97,8 @@ pub struct VolumeReport {
     pub is_open: bool,
     /// Whether it takes new data.
     pub has_room: bool,
-    /// Since when nothing is known that it lacks, in milliseconds since the Unix epoch; `None` while it is
-    /// not healed.
+    /// Since when it is healed, in milliseconds since the Unix epoch; `None` while it is not. Under steady
+    /// writes young damage does not count: a slow disk is late with some shard at any moment.
     pub healed_since_ms: Option<u64>,
     /// Bytes of its filesystem.
     pub total_bytes: u64,
@@ -178,6 +179,8 @@ pub struct NodeReport {
     pub volumes: Vec<VolumeReport>,
     /// Reports of damage and MRF entries of its logs that wait to be healed.
     pub reports_waiting: u64,
+    /// For how long the oldest of them waits; `None` without damage, and where the node does not report it.
+    pub damage_age: Option<Duration>,
     /// Names its master key; zeros where it has none.
     pub master_key_digest: Option<Digest>,
 }
@@ -196,8 +199,16 @@ impl NodeReport {
             is_stopping: false,
             volumes: Vec::new(),
             reports_waiting: 0,
+            damage_age: None,
             master_key_digest: None,
         }
+    }
+}
+
+impl NodeReport {
+    /// Whether damage waits for at least `age`, or for a time that is not known.
+    pub fn has_damage_since(&self, age: Duration) -> bool {
+        self.reports_waiting > 0 && self.damage_age.is_none_or(|waits| waits >= age)
     }
 }
 
@@ -260,7 +271,7 @@ impl SetReport {
 ///
 /// A change for the better may show up to a second late. So may changes that nothing is drained or restarted
 /// by: free bytes, a volume that fills up, the progress of a recovery, damage that a background walk finds.
-/// `healed_since_ms` needs [seconds without any damage](VolumeReport::healed_since_ms) and not a good moment.
+/// [`VolumeReport::healed_since_ms`] needs a volume that was well for seconds, and not a good moment.
 ///
 /// Where none could be computed for half a minute, an [unknown](Self::unknown) one takes its place.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -291,6 +302,7 @@ impl NodeMoment {
             volume.take_away(&problem);
         }
         report.reports_waiting = report.reports_waiting.max(1);
+        report.damage_age = None;
         Self { problems: vec![problem], ..Self::of(report) }
     }
 }

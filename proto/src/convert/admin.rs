@@ -7,6 +7,8 @@
 //! length, and those beyond the most that a node has, are left out; a condition that is unknown here becomes
 //! `None`.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 
 use sherd_core::checksum::Digest;
@@ -155,6 +157,7 @@ impl Wire for NodeReport {
             is_stopping,
             volumes,
             reports_waiting,
+            damage_age,
             master_key_digest,
         } = self;
         let digest = |digest: &Digest| Bytes::copy_from_slice(digest);
@@ -170,6 +173,7 @@ impl Wire for NodeReport {
             stopping: *is_stopping,
             volumes: list_to_wire(volumes),
             reports_waiting: *reports_waiting,
+            damage_age_ms: damage_age.map(|age| u64::try_from(age.as_millis()).unwrap_or(u64::MAX)),
             master_key_digest: digest_or_none(master_key_digest),
             secondary_credentials_proof: credentials_proofs.get(1).map(digest).unwrap_or_default(),
         }
@@ -189,6 +193,7 @@ impl Wire for NodeReport {
             reports_waiting,
             master_key_digest,
             secondary_credentials_proof,
+            damage_age_ms,
         } = message;
         let volumes = volumes.into_iter().take(NODE_VOLUMES_MAX);
         // All or none: a part of them would be compared as if it were all.
@@ -207,6 +212,7 @@ impl Wire for NodeReport {
             is_stopping: stopping,
             volumes: volumes.filter_map(|volume| VolumeReport::from_wire(volume).ok()).collect(),
             reports_waiting,
+            damage_age: damage_age_ms.map(Duration::from_millis),
             master_key_digest: digest_if_known(&master_key_digest),
         })
     }

@@ -6,8 +6,14 @@ use std::time::Duration;
 pub(crate) const CREDENTIALS_FOLLOWED_EACH: Duration = Duration::from_secs(10);
 /// Between two looks at the files of the configuration: as often as certificates are looked at.
 pub(crate) const CONFIG_LOOK_EVERY: Duration = Duration::from_secs(10);
-/// How long no damage may have waited before a volume counts as healed: several pings of every node.
+/// How long a volume has to be well, and every node up, before it may count as healed: several pings, and by
+/// then the writes that began before have reported what they missed.
 pub(crate) const HEALED_AFTER: Duration = Duration::from_secs(10);
+/// Damage that waits for this time is old: its heal does not follow at once.
+pub(crate) const DAMAGE_OLD_AFTER: Duration = Duration::from_secs(10);
+/// How long a volume has to be well before younger damage no longer counts: until what was reported within
+/// [`HEALED_AFTER`] is old on every node, and was so for several pings.
+pub(crate) const STEADY_AFTER: Duration = Duration::from_secs(30);
 /// Characters of the reason why a configuration was refused, in an answer about the node.
 pub(crate) const REFUSAL_CHARACTERS_MAX: usize = 512;
 /// Between two moments of a node that nothing happens to: as often as pings carry them to the others.
@@ -40,6 +46,7 @@ pub(crate) const BLOCKING_PATIENCE: Duration = Duration::from_secs(2);
 const _: () = {
     assert!(MOMENT_AGE_MAX.as_millis() == REPORT_EVERY.as_millis() * MOMENT_TURNS_MAX as u128);
     assert!(HEALED_AFTER.as_millis() < MOMENT_AGE_MAX.as_millis());
+    assert!(HEALED_AFTER.as_millis() + DAMAGE_OLD_AFTER.as_millis() < STEADY_AFTER.as_millis());
 };
 
 /// The time between two reads of a followed file whose text is new: a write in place ends within it.

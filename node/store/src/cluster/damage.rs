@@ -3,7 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
+use parking_lot::Mutex;
 use tokio::sync::{Notify, mpsc};
+use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
@@ -17,7 +19,7 @@ use crate::peer::Pending;
 /// shards; data that a value replaced is named by nothing any more, and goes with the sweep of orphans.
 #[derive(Debug, Clone)]
 pub struct Damage {
-    reports: mpsc::Sender<Report>,
+    reports: mpsc::Sender<(Instant, Report)>,
     given_up: mpsc::Sender<GivenUpData>,
     counts: Arc<ReportCounts>,
 }
@@ -26,6 +28,8 @@ pub struct Damage {
 #[derive(Debug, Default)]
 pub struct ReportCounts {
     waiting_heals: AtomicUsize,
+    /// When the oldest of them was made, as long as one is being made durable.
+    oldest_in_hand: Mutex<Option<Instant>>,
     /// Notified of a report that finds none waiting, and of damage that is not reported.
     begins: Notify,
     /// Reports of something missing or rotten since the start, and those of them that are in the logs.
@@ -42,6 +46,13 @@ impl ReportCounts {
     /// Those of something missing or rotten that are not queued yet, or are being made durable.
     pub fn waiting_heals_count(&self) -> usize {
         self.waiting_heals.load(Ordering::Relaxed)
+    }
+
+    /// When the oldest of [those](Self::waiting_heals_count) was made; `None` where none waits.
+    pub fn oldest_waiting(&self) -> Option<Instant> {
+        // Those that are in no hand yet are taken at once.
+        let is_waiting = self.waiting_heals_count() > 0;
+        is_waiting.then(|| self.oldest_in_hand.lock().unwrap_or_else(Instant::now))
     }
 
     /// Waits for a report of something missing or rotten that finds none waiting, or for damage that could
@@ -124,7 +135,8 @@ impl<'a> ReportsInHand<'a> {
 /// The other end of [`Damage`]: what upkeep drains.
 #[derive(Debug)]
 pub struct Reports {
-    pub(crate) received: mpsc::Receiver<Report>,
+    /// With the time at which each was made.
+    pub(crate) received: mpsc::Receiver<(Instant, Report)>,
     /// `None` once it was taken.
     given_up: Option<mpsc::Receiver<GivenUpData>>,
     counts: Arc<ReportCounts>,
@@ -136,8 +148,10 @@ impl Reports {
         self.given_up.take()
     }
 
-    /// `count` reports of damage were taken out, and are about to be made durable.
-    pub(crate) fn in_hand(&self, count: usize) -> ReportsInHand<'_> {
+    /// `count` reports of damage were taken out, the first of them made at `oldest`, and are about to be made
+    /// durable.
+    pub(crate) fn in_hand(&self, count: usize, oldest: Option<Instant>) -> ReportsInHand<'_> {
+        *self.counts.oldest_in_hand.lock() = oldest;
         ReportsInHand::new(&self.counts, count)
     }
 }
@@ -201,7 +215,7 @@ impl Damage {
         self.counts.made_heals.fetch_add(1, Ordering::Release);
         if let Ok(place) = place {
             let others_count = self.counts.waiting_heals.fetch_add(1, Ordering::Relaxed);
-            place.send(Report::Heal(entry));
+            place.send((Instant::now(), Report::Heal(entry)));
             if others_count == 0 {
                 self.counts.begins.notify_one();
             }
@@ -212,7 +226,7 @@ impl Damage {
     /// be manifest pages.
     pub fn superseded(&self, key: &RegisterKey, data: Vec<DataRef>, pages: Vec<DataRef>) {
         let report = Report::Superseded { key: key.clone(), data, pages };
-        let is_taken = self.reports.try_send(report).is_ok();
+        let is_taken = self.reports.try_send((Instant::now(), report)).is_ok();
         self.counts.dropped_superseded.fetch_add(u64::from(!is_taken), Ordering::Relaxed);
     }
 
@@ -268,9 +282,27 @@ mod tests {
         assert!(!is_woken());
         damage.counts().lost_one();
         assert!(is_woken(), "no report waits that shows it");
-        drop(reports.in_hand(2));
+        drop(reports.in_hand(2, None));
         damage.row(&key);
         assert!(is_woken());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_report_that_is_made_durable_waits_since_it_was_made() {
+        let (damage, mut reports) = Damage::channel();
+        let key = RegisterKey::object(BucketId([1; 16]), ObjectKey::new("a").expect("a key"));
+        assert_eq!(damage.counts().oldest_waiting(), None);
+        damage.row(&key);
+        assert_eq!(damage.counts().oldest_waiting(), Some(Instant::now()), "it is taken at once");
+        let (made, _) = reports.received.try_recv().expect("a report");
+        tokio::time::advance(std::time::Duration::from_secs(7)).await;
+        damage.row(&key);
+        let in_hand = reports.in_hand(1, Some(made));
+        assert_eq!(damage.counts().oldest_waiting(), Some(made));
+        in_hand.are_logged(1);
+        reports.received.try_recv().expect("a report");
+        drop(reports.in_hand(1, None));
+        assert_eq!(damage.counts().oldest_waiting(), None);
     }
 
     /// As at an orderly stop: a report that comes when the receiver is gone is in no log.

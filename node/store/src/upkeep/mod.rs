@@ -205,9 +205,9 @@ impl Upkeep {
         deps.cluster.sets().iter().filter_map(|set| stuck(deps, recoveries, set)).collect()
     }
 
-    /// Entries of damage that wait in the queue of heals.
-    pub fn heals_len(&self) -> usize {
-        self.workers.queue.mrf.status().len
+    /// The queue of heals.
+    pub fn mrf(&self) -> MrfStatus {
+        self.workers.queue.mrf.status()
     }
 
     /// Its state, for metrics.

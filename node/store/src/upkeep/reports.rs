@@ -12,6 +12,7 @@ use futures::StreamExt;
 use futures::future::join_all;
 use futures::stream::FuturesUnordered;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use sherd_core::id::RegisterKey;
 use sherd_core::record::DataRef;
@@ -42,12 +43,13 @@ impl ReportTaker {
             if reports.received.recv_many(&mut taken, REPORTS_AT_ONCE).await == 0 {
                 return;
             }
-            let count = taken.iter().filter(|report| matches!(report, Report::Heal(_))).count();
-            let in_hand = reports.in_hand(count);
-            let heals = taken.drain(..).filter_map(|report| match report {
+            let is_heal = |(_, report): &&(Instant, Report)| matches!(report, Report::Heal(_));
+            let count = taken.iter().filter(is_heal).count();
+            let in_hand = reports.in_hand(count, taken.iter().find(is_heal).map(|(made, _)| *made));
+            let heals = taken.drain(..).filter_map(|(made, report)| match report {
                 Report::Heal(entry) => {
                     let spare = entry.data.map_or(1, |data| data.spare());
-                    Some(self.queue.log(entry, Spare(spare)))
+                    Some(self.queue.log(entry, Spare(spare), made))
                 }
                 Report::Superseded { key, data, pages } => {
                     self.releaser.queue_release(&key, &data, &pages);

@@ -472,6 +472,7 @@ fn what_a_node_reports_comes_back() {
         is_stopping: true,
         volumes: standings.map(|standing| volume(9, standing)).to_vec(),
         reports_waiting: 8,
+        damage_age: Some(Duration::from_secs(9)),
         master_key_digest: Some([6; 32]),
         ..NodeReport::of("n1".to_owned(), ProcessId([7; 16]))
     };

@@ -3,9 +3,8 @@
 //! moment may be is said at [`NodeMoment`]. Nothing on the way to one waits for a disk or another node. If
 //! the reporter is blocked nevertheless, another task shows the node as unknown after 30 s.
 //!
-//! It begins before the store is open: a node that is forming answers pings, too. A volume counts as healed
-//! when for 10 s no damage that could concern it waited on any node of its sets; a node that does not answer
-//! speaks against it.
+//! It begins before the store is open: a node that is forming answers pings, too. [`HealedJudge`] judges
+//! which volumes are healed.
 
 use std::collections::HashMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +28,8 @@ use sherd_proto::v1::{ConfigStatus, Formation, LoadedTrust, NodeStatus, SetStatu
 
 use crate::health::{FormationWait, Health, Phase};
 use crate::process::serve::limits::{
-    HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REFUSAL_CHARACTERS_MAX, REPORT_EVERY, REPORT_GAP,
+    DAMAGE_OLD_AFTER, HEALED_AFTER, MOMENT_AGE_MAX, MOMENT_TURNS_MAX, REFUSAL_CHARACTERS_MAX, REPORT_EVERY,
+    REPORT_GAP, STEADY_AFTER,
 };
 use crate::process::serve::live::{LiveSettings, LoadedConfig};
 use crate::process::serve::root_credentials::RootCredentials;
@@ -226,22 +226,24 @@ impl NodeReporter {
         let stage = self.stage.read().clone();
         let store = stage.store().map(|store| store.report(&identity.name));
         let mut store = store.unwrap_or_default();
-        let are_peers_calm = peers.as_ref().is_none_or(|peers| {
-            peers.membership.other_states().iter().all(|(is_up, state)| {
-                *is_up && state.as_ref().is_some_and(|state| state.reports_waiting == 0)
-            })
-        });
-        let now = CalmSince { monotonic_us: clock.monotonic_us(), wall_ms: clock.wall_ms() };
-        healed.judge(&mut store.volumes, store.damage_count == 0 && are_peers_calm, now);
-        let report = NodeReport {
+        let mut report = NodeReport {
             trusted_cas: peers.as_ref().map(|peers| peers.trust.fingerprints()).unwrap_or_default(),
             credentials_proofs: peers.as_ref().map(|peers| peers.root.proofs()).unwrap_or_default(),
             topology_digest: stage.topology(),
             is_stopping: health.phase() == Phase::Stopping,
-            volumes: store.volumes,
             reports_waiting: store.damage_count,
+            damage_age: store.damage_age,
             ..identity.clone()
         };
+        let others = peers.as_ref().map(|peers| peers.membership.other_states()).unwrap_or_default();
+        let others_damage =
+            others.iter().map(|(is_up, state)| Some(damage_of(state.as_deref().filter(|_| *is_up)?)));
+        let damage = others_damage
+            .chain([Some(damage_of(&report))])
+            .try_fold(WaitingDamage::None, |most, of_node| Some(most.max(of_node?)));
+        let now = Now { monotonic_us: clock.monotonic_us(), wall_ms: clock.wall_ms() };
+        healed.judge(&mut store.volumes, damage, now);
+        report.volumes = store.volumes;
         let problems = peers.as_ref().map(|peers| peers.membership.problems(&report)).unwrap_or_default();
         NodeMoment { sets: store.sets, stuck: store.stuck, problems, ..NodeMoment::of(report) }
     }
@@ -275,42 +277,73 @@ async fn next_change<T>(changes: Option<&mut watch::Receiver<T>>) {
     std::future::pending::<()>().await;
 }
 
-/// Judges which volumes are healed.
+/// Judges which volumes are healed: those that were well for [`HEALED_AFTER`], with every node up, while no
+/// node has damage to heal. A volume that was well for [`STEADY_AFTER`] is healed beside damage that is not
+/// [old](DAMAGE_OLD_AFTER), as all is by then that it missed before: on slow disks some write misses a volume
+/// at any moment, and is healed within seconds.
 #[derive(Debug, Default)]
 struct HealedJudge {
-    calm: HashMap<VolumeId, CalmSince>,
+    well: HashMap<VolumeId, WellVolume>,
     /// Monotonic microseconds of the last judgement.
     judged_us: u64,
 }
 
-/// Since when no damage of a volume is known.
+/// A time on both clocks.
 #[derive(Debug, Clone, Copy)]
-struct CalmSince {
+struct Now {
     monotonic_us: u64,
     wall_ms: u64,
 }
 
+#[derive(Debug, Clone, Copy)]
+struct WellVolume {
+    /// Since when, in monotonic microseconds.
+    since_us: u64,
+    healed_since_ms: Option<u64>,
+}
+
+/// The worst damage that waits on the nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum WaitingDamage {
+    None,
+    Young,
+    Old,
+}
+
+fn damage_of(report: &NodeReport) -> WaitingDamage {
+    match report.reports_waiting {
+        0 => WaitingDamage::None,
+        _ if report.has_damage_since(DAMAGE_OLD_AFTER) => WaitingDamage::Old,
+        _ => WaitingDamage::Young,
+    }
+}
+
 impl HealedJudge {
-    /// Writes into the reports since when each volume is healed. `is_calm` says that no damage waits on any
-    /// node. The seconds begin again when the last judgement is older than a moment may be.
-    fn judge(&mut self, volumes: &mut [VolumeReport], is_calm: bool, now: CalmSince) {
+    /// Writes into the reports since when each volume is healed. `damage` is that of all nodes; `None` where
+    /// one is down or was not asked yet. The seconds begin again when the last judgement is too old.
+    fn judge(&mut self, volumes: &mut [VolumeReport], damage: Option<WaitingDamage>, now: Now) {
         let unknown_us = now.monotonic_us.saturating_sub(self.judged_us);
         if Duration::from_micros(unknown_us) >= MOMENT_AGE_MAX {
-            self.calm.clear();
+            self.well.clear();
         }
         self.judged_us = now.monotonic_us;
         for report in volumes {
             let is_well = matches!(report.condition, Some(VolumeCondition::Online | VolumeCondition::Full))
                 && report.votes();
-            if !is_well || !is_calm {
-                self.calm.remove(&report.volume);
+            let Some(damage) = damage.filter(|_| is_well) else {
+                self.well.remove(&report.volume);
                 continue;
-            }
-            let since = *self.calm.entry(report.volume).or_insert(now);
-            let passed = Duration::from_micros(now.monotonic_us.saturating_sub(since.monotonic_us));
-            if passed >= HEALED_AFTER {
-                report.healed_since_ms = Some(since.wall_ms);
-            }
+            };
+            let new = WellVolume { since_us: now.monotonic_us, healed_since_ms: None };
+            let volume = self.well.entry(report.volume).or_insert(new);
+            let well_for = Duration::from_micros(now.monotonic_us.saturating_sub(volume.since_us));
+            let is_healed = match damage {
+                WaitingDamage::None => well_for >= HEALED_AFTER,
+                WaitingDamage::Young => well_for >= STEADY_AFTER,
+                WaitingDamage::Old => false,
+            };
+            volume.healed_since_ms = is_healed.then(|| volume.healed_since_ms.unwrap_or(now.wall_ms));
+            report.healed_since_ms = volume.healed_since_ms;
         }
     }
 }

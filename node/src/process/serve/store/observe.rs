@@ -26,6 +26,8 @@ pub struct StoreReport {
     pub stuck: Vec<String>,
     /// Damage that is reported or queued on this node and not healed.
     pub damage_count: u64,
+    /// For how long the oldest of it waits; `None` where none does.
+    pub damage_age: Option<Duration>,
 }
 
 impl Store {
@@ -41,7 +43,8 @@ impl Store {
         // Before the damage is counted: what a volume lacks is queued before it is known of the volume.
         let volumes = status.iter().map(|volume| self.volume_report(node, volume)).collect();
         let stuck = self.upkeep.stuck_sets().iter().map(ToString::to_string).collect();
-        StoreReport { volumes, sets, stuck, damage_count: self.damage_count() }
+        let (damage_count, damage_age) = self.damage();
+        StoreReport { volumes, sets, stuck, damage_count, damage_age }
     }
 
     /// Counts the changes of the states of this node's volumes.
@@ -117,10 +120,14 @@ impl Store {
         (shown, volume.state.reason().unwrap_or_default().to_owned())
     }
 
-    fn damage_count(&self) -> u64 {
+    /// How much damage waits, and for how long the oldest.
+    fn damage(&self) -> (u64, Option<Duration>) {
         // Before the queue: a report is in the one or the other.
-        let waiting_count = self.reports.waiting_heals_count();
-        (self.upkeep.heals_len() + waiting_count) as u64
+        let (waiting_count, oldest_waiting) =
+            (self.reports.waiting_heals_count(), self.reports.oldest_waiting());
+        let queue = self.upkeep.mrf();
+        let oldest = [oldest_waiting, queue.oldest_found].into_iter().flatten().min();
+        ((queue.len + waiting_count) as u64, oldest.map(|oldest| oldest.elapsed()))
     }
 
     fn volume_report(&self, node: &str, volume: &VolumeStatus) -> VolumeReport {
@@ -211,7 +218,7 @@ impl Store {
         let usage = self.pool.usage();
         metrics.buffer.cap_bytes.set(gauge(usage.cap_bytes as u64));
         metrics.buffer.used_bytes.set(gauge(usage.in_use_bytes as u64));
-        metrics.mrf.queue_length.set(gauge(self.damage_count()));
+        metrics.mrf.queue_length.set(gauge(self.damage().0));
         let upkeep = self.upkeep.status();
         let oldest = upkeep.mrf.oldest_ms.map_or(0, |since| self.wall.wall_ms().saturating_sub(since));
         metrics.mrf.oldest_age_seconds.set(Duration::from_millis(oldest).as_secs_f64());

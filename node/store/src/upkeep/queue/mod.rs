@@ -5,6 +5,7 @@ pub(crate) mod mrf;
 
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
+use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 
@@ -31,19 +32,19 @@ impl HealQueue {
     /// Makes damage durable on the volumes of its set, and queues it. `false` where no volume took it: a kill
     /// forgets it, and it counts as a lost report, so that volumes are compared again.
     pub(crate) async fn put(&self, entry: HealEntry, spare: Spare) -> bool {
-        let is_logged = self.log(entry, spare).await;
+        let is_logged = self.log(entry, spare, Instant::now()).await;
         if !is_logged {
             self.deps.report_counts.lost_one();
         }
         is_logged
     }
 
-    /// As [`Self::put`], for a report that is counted already.
+    /// As [`Self::put`], for a report that was made at this time, and is counted already.
     ///
     /// As many logs as a write needs are enough: one that is slow gets it as well, and is not waited for.
     /// Where others refuse, one is: it outlives a kill.
-    pub(crate) async fn log(&self, mut entry: HealEntry, spare: Spare) -> bool {
-        if self.mrf.met_again(&entry, spare) {
+    pub(crate) async fn log(&self, mut entry: HealEntry, spare: Spare, found: Instant) -> bool {
+        if self.mrf.met_again(&entry, spare, found) {
             return true;
         }
         if entry.since_ms == 0 {
@@ -61,9 +62,9 @@ impl HealQueue {
         }
         if taken == 0 {
             // The scrubber is the second net.
-            self.mrf.add_unlogged(entry, spare);
+            self.mrf.add_unlogged(entry, spare, found);
         } else {
-            self.mrf.add(entry, spare);
+            self.mrf.add(entry, spare, found);
         }
         taken > 0
     }
@@ -72,7 +73,7 @@ impl HealQueue {
     pub(crate) async fn log_unlogged(&self) {
         loop {
             let unlogged = self.mrf.unlogged(UNLOGGED_AT_ONCE);
-            let puts = unlogged.into_iter().map(|(entry, spare)| self.log(entry, spare));
+            let puts = unlogged.into_iter().map(|(entry, spare)| self.log(entry, spare, Instant::now()));
             let taken = futures::future::join_all(puts).await;
             if !taken.contains(&true) {
                 return;

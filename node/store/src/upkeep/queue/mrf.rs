@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use sherd_core::heal::{HealEntry, HealId};
 
@@ -29,12 +30,15 @@ pub(crate) struct Queue {
     unlogged: BTreeSet<HealId>,
     forgotten: ForgottenEntries,
     capacity: usize,
-    overflowed: bool,
+    /// Since when an entry is in the logs alone for want of room.
+    overflowed: Option<Instant>,
 }
 
 #[derive(Debug)]
 struct HeldEntry {
     entry: HealEntry,
+    /// When this process found its damage.
+    found: Instant,
     spare: Spare,
     tries: u32,
     place: QueuePlace,
@@ -47,9 +51,9 @@ enum QueuePlace {
     Later {
         due_ms: u64,
     },
-    /// Being healed; `again` when it was reported meanwhile.
+    /// Being healed; `again` is when the damage was first found again meanwhile.
     InHand {
-        again: bool,
+        again: Option<Instant>,
     },
 }
 
@@ -63,7 +67,7 @@ impl Queue {
             unlogged: BTreeSet::new(),
             forgotten: ForgottenEntries::default(),
             capacity,
-            overflowed: false,
+            overflowed: None,
         }
     }
 
@@ -72,10 +76,10 @@ impl Queue {
     }
 
     /// Notes that the damage of an entry that is held was met again; whether the logs have it, too.
-    pub(crate) fn met_again(&mut self, entry: &HealEntry, spare: Spare) -> bool {
+    pub(crate) fn met_again(&mut self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
         let is_logged = self.entries.get(&entry.id()).map(|held| held.is_logged);
         if is_logged.is_some() {
-            self.insert(entry.clone(), spare, false);
+            self.insert(entry.clone(), spare, found, false);
         }
         is_logged == Some(true)
     }
@@ -88,9 +92,9 @@ impl Queue {
 
     /// Whether entries were turned away since the last [`Self::may_reload`].
     pub(crate) fn may_reload(&mut self) -> bool {
-        let reload = self.overflowed && self.entries.len() < self.capacity / 2;
+        let reload = self.overflowed.is_some() && self.entries.len() < self.capacity / 2;
         if reload {
-            self.overflowed = false;
+            self.overflowed = None;
         }
         reload
     }
@@ -100,11 +104,16 @@ impl Queue {
         self.entries.values().map(|held| held.entry.since_ms).min()
     }
 
+    /// When the oldest damage was found. Damage that was found again while it was healed is as old as that.
+    fn oldest_found(&self) -> Option<Instant> {
+        self.entries.values().map(|held| held.found).chain(self.overflowed).min()
+    }
+
     /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it
     /// turns out to be more endangered. `false` when there is no room.
-    pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare) -> bool {
+    pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare, found: Instant) -> bool {
         self.forgotten.since.remove(&entry.id());
-        self.insert(entry, spare, true)
+        self.insert(entry, spare, found, true)
     }
 
     /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and
@@ -112,29 +121,30 @@ impl Queue {
     fn load(&mut self, entry: HealEntry, spare: Spare, now_ms: u64) -> bool {
         self.forgotten.drop_older_than(now_ms.saturating_sub(FORGOTTEN_MS));
         let is_logged = !self.forgotten.since.contains_key(&entry.id());
-        self.insert(entry, spare, is_logged)
+        self.insert(entry, spare, Instant::now(), is_logged)
     }
 
-    fn insert(&mut self, entry: HealEntry, spare: Spare, is_logged: bool) -> bool {
+    fn insert(&mut self, entry: HealEntry, spare: Spare, found: Instant, is_logged: bool) -> bool {
         let id = entry.id();
         if self.entries.contains_key(&id) {
             self.change(id, |held| {
                 held.is_logged |= is_logged;
                 match &mut held.place {
-                    QueuePlace::InHand { again } => *again = true,
+                    QueuePlace::InHand { again } => *again = again.or(Some(found)),
                     QueuePlace::Due | QueuePlace::Later { .. } => held.spare = held.spare.min(spare),
                 }
             });
             return true;
         }
         if self.entries.len() >= self.capacity {
-            self.overflowed = true;
+            self.overflowed = self.overflowed.or(Some(found));
             // An entry that no log has is nowhere else.
             if is_logged || !self.turn_a_logged_one_away() {
                 return false;
             }
         }
-        self.entries.insert(id, HeldEntry { entry, spare, tries: 0, place: QueuePlace::Due, is_logged });
+        self.entries
+            .insert(id, HeldEntry { entry, found, spare, tries: 0, place: QueuePlace::Due, is_logged });
         self.link(id);
         true
     }
@@ -190,7 +200,7 @@ impl Queue {
         }
         let (_, _, id) = self.due.first().copied()?;
         self.change(id, |held| {
-            held.place = QueuePlace::InHand { again: false };
+            held.place = QueuePlace::InHand { again: None };
             held.entry.clone()
         })
     }
@@ -204,8 +214,8 @@ impl Queue {
     /// is due again, and must stay in the logs.
     pub(crate) fn healed(&mut self, id: HealId, now_ms: u64) -> bool {
         match self.entries.get(&id).map(|held| held.place) {
-            Some(QueuePlace::InHand { again: true }) => {
-                self.make_due(id);
+            Some(QueuePlace::InHand { again: Some(found) }) => {
+                self.change(id, |held| (held.found, held.place) = (found, QueuePlace::Due));
                 return false;
             }
             Some(_) => {
@@ -288,6 +298,8 @@ pub struct MrfStatus {
     pub len: usize,
     /// When the oldest of them was first seen, in milliseconds since the Unix epoch.
     pub oldest_ms: Option<u64>,
+    /// When this process found the oldest damage that is not healed.
+    pub oldest_found: Option<Instant>,
     /// Entries healed since the start.
     pub healed_count: u64,
     /// Tries that failed since the start.
@@ -323,8 +335,8 @@ impl Mrf {
 
     /// Whether the entry is held, and in the logs; then it is not healed before what was met now is looked
     /// at.
-    pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare) -> bool {
-        let is_logged = self.queue.lock().met_again(entry, spare);
+    pub(crate) fn met_again(&self, entry: &HealEntry, spare: Spare, found: Instant) -> bool {
+        let is_logged = self.queue.lock().met_again(entry, spare, found);
         if is_logged {
             self.added.notify_one();
         }
@@ -336,15 +348,15 @@ impl Mrf {
     }
 
     /// Takes an entry in that no log took: a kill forgets it.
-    pub(crate) fn add_unlogged(&self, entry: HealEntry, spare: Spare) {
-        if self.queue.lock().insert(entry, spare, false) {
+    pub(crate) fn add_unlogged(&self, entry: HealEntry, spare: Spare, found: Instant) {
+        if self.queue.lock().insert(entry, spare, found, false) {
             self.added.notify_one();
         }
     }
 
     /// Takes an entry in that a log took just now.
-    pub(crate) fn add(&self, entry: HealEntry, spare: Spare) {
-        if self.queue.lock().add(entry, spare) {
+    pub(crate) fn add(&self, entry: HealEntry, spare: Spare, found: Instant) {
+        if self.queue.lock().add(entry, spare, found) {
             self.added.notify_one();
         }
     }
@@ -411,6 +423,7 @@ impl Mrf {
         MrfStatus {
             len: queue.len(),
             oldest_ms: queue.oldest_ms(),
+            oldest_found: queue.oldest_found(),
             healed_count: self.healed_count.load(Ordering::Relaxed),
             failed_count: self.failed_count.load(Ordering::Relaxed),
             healed_bytes: self.healed_bytes.load(Ordering::Relaxed),
@@ -422,6 +435,7 @@ impl Mrf {
 mod tests {
     use super::*;
     use sherd_core::id::{BucketId, ObjectKey, RegisterKey};
+    use std::time::Duration;
 
     fn entry(name: &str, since_ms: u64) -> HealEntry {
         let key = ObjectKey::new(name.to_owned()).expect("a key");
@@ -431,9 +445,9 @@ mod tests {
     #[test]
     fn the_most_endangered_comes_first_and_then_the_oldest() {
         let mut queue = Queue::new(10);
-        queue.add(entry("young", 9), Spare(1));
-        queue.add(entry("old", 3), Spare(1));
-        queue.add(entry("endangered", 20), Spare(0));
+        queue.add(entry("young", 9), Spare(1), Instant::now());
+        queue.add(entry("old", 3), Spare(1), Instant::now());
+        queue.add(entry("endangered", 20), Spare(0), Instant::now());
         let order: Vec<HealEntry> = std::iter::from_fn(|| queue.take(0)).collect();
         assert_eq!(order, [entry("endangered", 20), entry("old", 3), entry("young", 9)]);
         assert_eq!(queue.len(), 3, "what is in hand is still held");
@@ -442,8 +456,8 @@ mod tests {
     #[test]
     fn the_same_damage_is_held_once() {
         let mut queue = Queue::new(10);
-        queue.add(entry("a", 5), Spare(2));
-        queue.add(entry("a", 8), Spare(1));
+        queue.add(entry("a", 5), Spare(2), Instant::now());
+        queue.add(entry("a", 8), Spare(1), Instant::now());
         assert_eq!(queue.len(), 1);
         assert_eq!(queue.take(0), Some(entry("a", 5)));
         assert_eq!(queue.take(0), None);
@@ -453,7 +467,7 @@ mod tests {
     fn a_failed_entry_comes_again_after_a_growing_pause() {
         let mut queue = Queue::new(10);
         let id = entry("a", 1).id();
-        queue.add(entry("a", 1), Spare(1));
+        queue.add(entry("a", 1), Spare(1), Instant::now());
         let mut now = 0;
         for longest in [5_000, 10_000, 20_000] {
             queue.take(now).expect("due");
@@ -473,7 +487,7 @@ mod tests {
     #[test]
     fn a_volume_that_comes_back_ends_all_pauses() {
         let mut queue = Queue::new(10);
-        queue.add(entry("a", 1), Spare(1));
+        queue.add(entry("a", 1), Spare(1), Instant::now());
         queue.take(0);
         queue.failed(entry("a", 1).id(), Spare(0), 0, 255);
         assert_eq!(queue.take(1), None);
@@ -484,13 +498,46 @@ mod tests {
     #[test]
     fn damage_reported_while_it_is_healed_is_looked_at_again() {
         let mut queue = Queue::new(10);
-        queue.add(entry("a", 1), Spare(1));
+        queue.add(entry("a", 1), Spare(1), Instant::now());
         queue.take(0);
-        queue.add(entry("a", 2), Spare(1));
+        queue.add(entry("a", 2), Spare(1), Instant::now());
         assert!(!queue.healed(entry("a", 1).id(), 0));
         assert!(queue.take(0).is_some());
         assert!(queue.healed(entry("a", 1).id(), 0));
         assert_eq!(queue.len(), 0);
+    }
+
+    #[test]
+    fn damage_is_as_old_as_the_longest_known_that_is_not_healed() {
+        let mut queue = Queue::new(2);
+        let begun = Instant::now();
+        let at = |second| begun + Duration::from_secs(second);
+        assert_eq!(queue.oldest_found(), None);
+        queue.add(entry("a", 9), Spare(1), at(3));
+        queue.add(entry("b", 1), Spare(1), at(5));
+        queue.add(entry("a", 9), Spare(1), at(6));
+        assert_eq!(queue.oldest_found(), Some(at(3)), "it was met before, and is not healed");
+
+        assert_eq!(queue.take(0), Some(entry("b", 1)));
+        queue.failed(entry("b", 1).id(), Spare(1), 0, 255);
+        assert_eq!(queue.take(0), Some(entry("a", 9)));
+        queue.add(entry("a", 9), Spare(1), at(7));
+        queue.add(entry("a", 9), Spare(1), at(8));
+        assert!(!queue.healed(entry("a", 9).id(), 0));
+        assert_eq!(queue.oldest_found(), Some(at(5)), "what failed waits since it was met");
+        assert_eq!(queue.take(u64::MAX), Some(entry("b", 1)));
+        assert!(queue.healed(entry("b", 1).id(), 0));
+        assert_eq!(queue.oldest_found(), Some(at(7)), "what was met while it was healed is younger");
+
+        queue.add(entry("c", 1), Spare(1), at(9));
+        assert!(!queue.add(entry("d", 1), Spare(1), at(10)));
+        for _ in 0..2 {
+            let taken = queue.take(0).expect("due");
+            assert!(queue.healed(taken.id(), 0));
+        }
+        assert_eq!((queue.len(), queue.oldest_found()), (0, Some(at(10))), "the logs have what did not fit");
+        assert!(queue.may_reload());
+        assert_eq!(queue.oldest_found(), None);
     }
 
     /// Damage that is met after its entry went is put into the logs anew: they must not be told to forget it
@@ -499,21 +546,21 @@ mod tests {
     fn nobody_finds_an_entry_gone_before_the_logs_are_told() {
         let mrf = Mrf::new();
         let id = entry("a", 1).id();
-        mrf.add(entry("a", 1), Spare(1));
+        mrf.add(entry("a", 1), Spare(1), Instant::now());
         assert!(mrf.take(0).is_some());
-        assert!(mrf.met_again(&entry("a", 2), Spare(1)));
+        assert!(mrf.met_again(&entry("a", 2), Spare(1), Instant::now()));
         mrf.healed(id, 0, || panic!("it was met again"));
         assert!(mrf.take(0).is_some());
         let mut told = false;
         mrf.healed(id, 0, || told = mrf.queue.is_locked());
         assert!(told, "whoever asks waits until then");
-        assert!(!mrf.met_again(&entry("a", 3), Spare(1)));
+        assert!(!mrf.met_again(&entry("a", 3), Spare(1), Instant::now()));
 
-        mrf.add_unlogged(entry("b", 4), Spare(1));
-        assert!(!mrf.met_again(&entry("b", 5), Spare(1)), "it is held, and in no log yet");
-        mrf.add(entry("b", 5), Spare(1));
-        mrf.add_unlogged(entry("b", 6), Spare(1));
-        assert!(mrf.met_again(&entry("b", 7), Spare(1)));
+        mrf.add_unlogged(entry("b", 4), Spare(1), Instant::now());
+        assert!(!mrf.met_again(&entry("b", 5), Spare(1), Instant::now()), "it is held, and in no log yet");
+        mrf.add(entry("b", 5), Spare(1), Instant::now());
+        mrf.add_unlogged(entry("b", 6), Spare(1), Instant::now());
+        assert!(mrf.met_again(&entry("b", 7), Spare(1), Instant::now()));
     }
 
     /// An entry that no log took, turned away, would be in no place at all.
@@ -521,16 +568,16 @@ mod tests {
     fn what_is_in_the_logs_makes_way_for_what_is_in_none() {
         let mut queue = Queue::new(3);
         for (name, since_ms) in [("waits", 1), ("young", 3), ("old", 2)] {
-            assert!(queue.add(entry(name, since_ms), Spare(1)));
+            assert!(queue.add(entry(name, since_ms), Spare(1), Instant::now()));
         }
         queue.take(0).expect("due");
         queue.failed(entry("waits", 1).id(), Spare(0), 0, 255);
-        assert!(queue.insert(entry("first", 9), Spare(1), false));
-        assert!(queue.insert(entry("second", 9), Spare(1), false));
+        assert!(queue.insert(entry("first", 9), Spare(1), Instant::now(), false));
+        assert!(queue.insert(entry("second", 9), Spare(1), Instant::now(), false));
         let order: Vec<HealEntry> = std::iter::from_fn(|| queue.take(u64::MAX)).collect();
         assert_eq!(order.len(), 3, "never more than it holds");
         assert_eq!(order[0], entry("waits", 1), "the most endangered stays, although it waits");
-        assert!(!queue.insert(entry("third", 9), Spare(1), false), "what is in hand stays");
+        assert!(!queue.insert(entry("third", 9), Spare(1), Instant::now(), false), "what is in hand stays");
         for taken in &order {
             queue.healed(taken.id(), 0);
         }
@@ -540,9 +587,9 @@ mod tests {
     #[test]
     fn what_does_not_fit_is_loaded_again_when_there_is_room() {
         let mut queue = Queue::new(2);
-        assert!(queue.add(entry("a", 1), Spare(1)));
-        assert!(queue.add(entry("b", 1), Spare(1)));
-        assert!(!queue.add(entry("c", 1), Spare(1)));
+        assert!(queue.add(entry("a", 1), Spare(1), Instant::now()));
+        assert!(queue.add(entry("b", 1), Spare(1), Instant::now()));
+        assert!(!queue.add(entry("c", 1), Spare(1), Instant::now()));
         assert!(!queue.may_reload(), "still full");
         for _ in 0..2 {
             let taken = queue.take(0).expect("due");
@@ -556,15 +603,15 @@ mod tests {
     #[test]
     fn what_a_log_is_about_to_forget_does_not_count_as_logged() {
         let mrf = Mrf::new();
-        mrf.add(entry("a", 1), Spare(1));
+        mrf.add(entry("a", 1), Spare(1), Instant::now());
         assert!(mrf.take(0).is_some());
         mrf.healed(entry("a", 1).id(), 5_000, || {});
         mrf.load(entry("a", 1), Spare(1), 6_000);
         assert!(!mrf.is_logged(entry("a", 1).id()) && !mrf.are_all_logged());
-        assert!(!mrf.met_again(&entry("a", 2), Spare(1)), "it is put anew");
-        mrf.add(entry("a", 2), Spare(1));
+        assert!(!mrf.met_again(&entry("a", 2), Spare(1), Instant::now()), "it is put anew");
+        mrf.add(entry("a", 2), Spare(1), Instant::now());
         mrf.load(entry("a", 2), Spare(1), 6_000);
-        assert!(mrf.met_again(&entry("a", 3), Spare(1)) && mrf.are_all_logged());
+        assert!(mrf.met_again(&entry("a", 3), Spare(1), Instant::now()) && mrf.are_all_logged());
 
         assert!(mrf.take(0).is_some());
         mrf.healed(entry("a", 1).id(), 7_000, || {});
@@ -582,8 +629,8 @@ mod tests {
             let (name, spare) =
                 (entry(["a", "b", "c", "d", "e", "f"][usize::from(name % 6)], 1), Spare(spare % 3));
             match kind % 7 {
-                0 => drop(queue.add(name, spare)),
-                1 => drop(queue.insert(name, spare, false)),
+                0 => drop(queue.add(name, spare, Instant::now())),
+                1 => drop(queue.insert(name, spare, Instant::now(), false)),
                 2 => drop(queue.load(name, spare, step)),
                 3 => drop(queue.take(step)),
                 4 => drop(queue.healed(name.id(), step)),

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio::time::Instant;
+
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{DataId, RegisterKey};
 
@@ -163,7 +165,11 @@ impl Healer {
                 // A kill would forget it, and where a scrubber found it a comparison of what changed does not
                 // look.
                 if !self.queue.mrf.is_logged(id) {
-                    let _ = self.deps.panics.contain("heal", self.queue.log(entry.clone(), spare)).await;
+                    let _ = self
+                        .deps
+                        .panics
+                        .contain("heal", self.queue.log(entry.clone(), spare, Instant::now()))
+                        .await;
                 }
                 let [jitter, ..] = self.deps.rng.next_u64().to_le_bytes();
                 self.queue.mrf.failed(id, spare, self.deps.now_ms(), jitter);

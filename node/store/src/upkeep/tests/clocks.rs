@@ -111,7 +111,7 @@ async fn a_volume_whose_clock_alone_was_ahead_costs_that_volume_only() {
         let mut node = node;
         let mut reports = node.reports.take().expect("nobody took them");
         let reported = async {
-            while let Some(report) = reports.received.recv().await {
+            while let Some((_, report)) = reports.received.recv().await {
                 if matches!(report, crate::cluster::damage::Report::Heal(entry) if entry.key == register) {
                     return;
                 }

@@ -329,7 +329,7 @@ impl Node {
     /// What was reported to upkeep, which does not run, since this was last asked.
     pub(crate) fn reported(&mut self) -> Vec<Report> {
         let reports = self.reports.as_mut().expect("not taken before");
-        std::iter::from_fn(|| reports.received.try_recv().ok()).collect()
+        std::iter::from_fn(|| Some(reports.received.try_recv().ok()?.1)).collect()
     }
 
     /// The verbs.
@@ -346,7 +346,7 @@ impl Node {
     /// Waits for the next report of damage, or of what was replaced. No other task takes it.
     pub(crate) async fn next_report(&mut self) -> Report {
         let reports = self.reports.as_mut().expect("not taken");
-        reports.received.recv().await.expect("its senders are there")
+        reports.received.recv().await.expect("its senders are there").1
     }
 
     /// Its registers.

@@ -56,7 +56,7 @@ async fn superseded_data_goes_when_its_last_reader_let_go() {
     node.put("a", &body(2, 100_000)).await;
     let mut reports = node.reports.take().expect("taken once");
     let report = loop {
-        match reports.received.try_recv().expect("a report") {
+        match reports.received.try_recv().expect("a report").1 {
             report @ Report::Superseded { .. } => break report,
             Report::Heal(_) => {}
         }
@@ -147,7 +147,7 @@ async fn notes(node: &Node) -> usize {
 /// The next report of superseded data.
 fn superseded(reports: &mut Reports) -> (RegisterKey, Vec<DataRef>) {
     loop {
-        match reports.received.try_recv().expect("a report") {
+        match reports.received.try_recv().expect("a report").1 {
             Report::Superseded { key, data, .. } => return (key, data),
             Report::Heal(_) => {}
         }
@@ -260,7 +260,7 @@ async fn a_part_that_is_closed_late_reports_nothing_that_its_object_names() {
     node.workers.scrubber.parts.close_old_part(&part).await;
     until_closed(&node, &part).await;
     let mut reports = node.reports.take().expect("taken once");
-    while let Ok(report) = reports.received.try_recv() {
+    while let Ok((_, report)) = reports.received.try_recv() {
         assert!(matches!(report, Report::Heal(_)), "the object names what the part named: {report:?}");
     }
     assert_eq!(node.get("a").await, Some(body(1, 100_000)));
