@@ -113,6 +113,7 @@ pub(crate) struct ReportsInHand<'a> {
 impl Drop for ReportsInHand<'_> {
     fn drop(&mut self) {
         self.counts.lost_heals.fetch_add(self.unlogged as u64, Ordering::Release);
+        *self.counts.oldest_in_hand.lock() = None;
         self.counts.waiting_heals.fetch_sub(self.count, Ordering::Relaxed);
     }
 }
@@ -300,6 +301,7 @@ mod tests {
         let in_hand = reports.in_hand(1, Some(made));
         assert_eq!(damage.counts().oldest_waiting(), Some(made));
         in_hand.are_logged(1);
+        assert_eq!(damage.counts().oldest_waiting(), Some(Instant::now()), "the other one is young");
         reports.received.try_recv().expect("a report");
         drop(reports.in_hand(1, None));
         assert_eq!(damage.counts().oldest_waiting(), None);

@@ -1,5 +1,7 @@
 //! When the durable shards of a write are enough: which volumes have them, and which nodes are down.
 
+use tokio::time::Instant;
+
 /// Some of a set's volumes, by their places in it: not by the indices of the shards that they hold.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Places(u32);
@@ -37,6 +39,31 @@ impl Places {
 
     pub(crate) const fn count(self) -> usize {
         self.0.count_ones() as usize
+    }
+}
+
+/// Places that a write lost to nodes that were down.
+#[derive(Debug, Default)]
+pub(crate) struct GivenUpPlaces {
+    places: Places,
+    since: Option<Instant>,
+}
+
+impl GivenUpPlaces {
+    pub(super) fn add(&mut self, places: Places) {
+        if places.count() > 0 {
+            self.since.get_or_insert_with(Instant::now);
+        }
+        self.places = self.places.and(places);
+    }
+
+    pub(crate) const fn places(&self) -> Places {
+        self.places
+    }
+
+    /// Since when, for the first of them; `None` where none is lost.
+    pub(crate) const fn since(&self) -> Option<Instant> {
+        self.since
     }
 }
 

@@ -29,7 +29,7 @@ use sherd_core::record::{DataRef, put_register_key};
 use sherd_core::register::quorum::Quorums;
 use sherd_core::topology::Topology;
 
-use self::durable::Places;
+use self::durable::{GivenUpPlaces, Places};
 use self::limits::{DOWN_LOOK_EVERY, DOWN_SHOWS};
 use crate::observe::trace::{Phase, VolumeCall};
 use crate::peer::VolumeRoute;
@@ -119,12 +119,17 @@ impl SetView {
     /// Whether they are enough, now or once it shows that a node is down; adds to `given_up` the places of
     /// each node that is, where all of them failed. A node that has just died counts as up until it
     /// missed its pings, and its shards are asked for that long.
-    pub(crate) async fn become_enough(&self, shards: Places, failed: Places, given_up: &mut Places) -> bool {
+    pub(crate) async fn become_enough(
+        &self,
+        shards: Places,
+        failed: Places,
+        given_up: &mut GivenUpPlaces,
+    ) -> bool {
         let [_, with_node_down] = self.durable_enough;
         let deadline = Instant::now() + DOWN_SHOWS;
         loop {
-            *given_up = given_up.and(self.lost_to_nodes_down(failed));
-            if self.are_enough(shards, *given_up) {
+            given_up.add(self.lost_to_nodes_down(failed));
+            if self.are_enough(shards, given_up.places()) {
                 return true;
             }
             if shards.count() < with_node_down || Instant::now() >= deadline {
@@ -350,28 +355,34 @@ mod tests {
             durable_enough: [5, 4],
         };
         let (left, third) = (Places::first(4), Places::first(6).without(Places::first(4)));
-        let mut given_up = Places::default();
+        let mut given_up = GivenUpPlaces::default();
         assert!(!set.become_enough(left, third, &mut given_up).await, "two volumes of a node that is up");
-        assert_eq!(given_up, Places::default());
+        assert_eq!((given_up.places(), given_up.since()), (Places::default(), None));
         let goes_down = async {
             tokio::time::sleep(DOWN_SHOWS / 2).await;
             remote.node_is_down(nodes[2], "no answer");
         };
         let (are_enough, ()) = tokio::join!(set.become_enough(left, third, &mut given_up), goes_down);
         assert!(are_enough, "it shows that the node is down");
+        let since = Some(Instant::now());
+        assert_eq!(given_up.since(), since);
         remote.replace(nodes[2], &[]);
-        assert!(set.are_enough(left, given_up), "it is back, and misses what it missed");
+        assert!(set.are_enough(left, given_up.places()), "it is back, and misses what it missed");
         assert!(!set.are_enough(left, Places::default()), "another write may count on it again");
-        assert!(!set.are_enough(Places::first(3), given_up));
+        assert!(!set.are_enough(Places::first(3), given_up.places()));
         // A volume that hung on a node that took another shard was not lost to the node's blip.
-        let (mut blamed, hung) = (Places::default(), Places::first(5).without(Places::first(4)));
+        let (mut blamed, hung) = (GivenUpPlaces::default(), Places::first(5).without(Places::first(4)));
         remote.node_is_down(nodes[2], "no answer");
         assert!(!set.become_enough(Places::first(3), hung, &mut blamed).await);
-        assert_eq!(blamed, Places::default());
+        assert_eq!(blamed.places(), Places::default());
+        // The rest of the body takes its time: its shards are missing since the node was down.
+        tokio::time::sleep(DOWN_SHOWS).await;
+        assert!(set.become_enough(left, third, &mut given_up).await);
+        assert_eq!(given_up.since(), since);
         remote.replace(nodes[2], &[]);
         // Another node's blip neither excuses two hung volumes nor takes away what is durable on it.
         remote.node_is_down(nodes[1], "no answer");
-        assert!(!set.are_enough(Places::first(2).and(Places::first(4)), given_up));
+        assert!(!set.are_enough(Places::first(2).and(Places::first(4)), given_up.places()));
         assert!(set.are_enough(Places::first(5), Places::default()));
     }
 

@@ -8,7 +8,6 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use std::sync::Arc;
 
-use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::record::{Attributes, Body, Checksums, Content, Entries, Object, State, history};
 
@@ -115,11 +114,7 @@ impl Documents {
             body: stored.body(),
             entries: Entries::default(),
         };
-        let heal = stored.missing().then(|| HealEntry {
-            key: route.key().clone(),
-            data: stored.data().map(Into::into),
-            since_ms: now_ms,
-        });
+        let heal = stored.heal(route.key(), now_ms);
         let (inline, staged) = stored.split();
         let from = if inline.is_empty() { Inline::Nothing } else { Inline::New };
         let decide = move |state: Option<&State>| {

@@ -2,7 +2,6 @@
 
 use smallvec::SmallVec;
 
-use sherd_core::heal::HealEntry;
 use sherd_core::id::ObjectKey;
 use sherd_core::record::{
     Attributes, Body, Checksums, ConditionalChange, Content, Entries, ObjectTags, State, history,
@@ -96,11 +95,7 @@ impl Objects {
     ) -> Result<WriteOutcome> {
         let modified_ms = self.now_ms();
         let body = stored.body();
-        let heal = stored.missing().then(|| HealEntry {
-            key: route.key().clone(),
-            data: stored.data().map(Into::into),
-            since_ms: modified_ms,
-        });
+        let heal = stored.heal(route.key(), modified_ms);
         let (bytes, staged) = stored.split();
         let inline = if bytes.is_empty() { Inline::Nothing } else { Inline::New };
         let written =

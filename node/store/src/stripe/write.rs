@@ -25,13 +25,14 @@ use tokio::time::Instant;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::digester::{BodyDigester, DigestQueue, DigestWindow};
 use super::encode::{BufferList, cut_stripe, encode};
 use super::limits::UNSEEN_STRIPES_MAX;
 use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::damage::{Damage, GivenUpData};
-use crate::cluster::durable::Places;
+use crate::cluster::durable::{GivenUpPlaces, Places};
 use crate::cluster::{KeyRoute, SetView};
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
@@ -149,7 +150,7 @@ struct Failures {
     full: usize,
     busy: usize,
     /// Those that were lost to a node that was down.
-    given_up: Places,
+    given_up: GivenUpPlaces,
 }
 
 impl Failures {
@@ -166,7 +167,7 @@ impl Failures {
     async fn judge(&mut self, set: &SetView, shards: Places) -> Result<(), WriteError> {
         let is_enough = match self.verdict() {
             WriteError::Quorum => set.become_enough(shards, self.places, &mut self.given_up).await,
-            WriteError::Full | WriteError::Overloaded => set.are_enough(shards, self.given_up),
+            WriteError::Full | WriteError::Overloaded => set.are_enough(shards, self.given_up.places()),
         };
         if is_enough { Ok(()) } else { Err(self.verdict()) }
     }
@@ -461,7 +462,7 @@ impl StripeWriter {
                     Err(error) => self.leave_behind(index, &error),
                 }
             }
-            let are_unneeded = self.unnamed.set.are_enough(appended, self.failures.given_up)
+            let are_unneeded = self.unnamed.set.are_enough(appended, self.failures.given_up.places())
                 && self.appending.places().all(|index| self.unnamed.route(index).is_late());
             if self.appending.is_empty() || are_unneeded || Instant::now() >= deadline {
                 break;
@@ -512,7 +513,7 @@ impl SyncingBody {
         let mut stragglers_until = None;
         while !self.gather.is_empty() {
             // It takes fewer once a node is down.
-            are_enough |= self.unnamed.set.are_enough(durable, self.failures.given_up);
+            are_enough |= self.unnamed.set.are_enough(durable, self.failures.given_up.places());
             let (wanted, until) = if are_enough {
                 let until = Instant::now() + self.timeouts.straggler;
                 (self.gather.len(), *stragglers_until.get_or_insert(until))
@@ -545,8 +546,9 @@ impl SyncingBody {
         if !are_enough {
             self.failures.judge(&self.unnamed.set, durable).await?;
         }
-        let missing = durable.count() < self.all_shards;
-        Ok(StagedData { missing, lives, unnamed: self.unnamed })
+        let is_missing = durable.count() < self.all_shards;
+        let missing_since = is_missing.then(|| self.failures.given_up.since().unwrap_or_else(Instant::now));
+        Ok(StagedData { missing_since, lives, unnamed: self.unnamed })
     }
 }
 
@@ -554,7 +556,7 @@ impl SyncingBody {
 #[derive(Debug)]
 pub(crate) struct StagedData {
     unnamed: UnnamedData,
-    missing: bool,
+    missing_since: Option<Instant>,
     /// The volumes on which shards are durable, and in which of their lives.
     lives: Vec<(VolumeId, Incarnation)>,
 }
@@ -564,9 +566,10 @@ impl StagedData {
         self.unnamed.data
     }
 
-    /// Whether some shard is not (known to be) durable, and a heal has to look after it.
-    pub(crate) const fn missing(&self) -> bool {
-        self.missing
+    /// For how long some shard has not been (known to be) durable, and a heal has to look after it; `None`
+    /// where all are. A shard that was lost to a node that was down is missing since then.
+    pub(crate) fn missing_for(&self) -> Option<Duration> {
+        self.missing_since.map(|since| since.elapsed())
     }
 
     /// Whether a volume with a shard is known to have begun another life since, in which the shard is gone.

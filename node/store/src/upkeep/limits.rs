@@ -24,8 +24,11 @@ pub(crate) const CREDIT_MAX: Duration = Duration::from_millis(100);
 pub(crate) const PROGRESS_BYTES_MAX: u64 = 64 << 10;
 /// Entries of the heal queue in memory: about 400 bytes each, 40 MB at the limit.
 pub(crate) const HEALS_MAX: usize = 100_000;
-/// The pause after a first failed heal.
-pub(crate) const HEAL_PAUSE_MS: u64 = 5_000;
+/// The pause after a first failed heal: several tries fit the ten seconds after which damage keeps nodes from
+/// being taken away.
+pub(crate) const HEAL_PAUSE_MS: u64 = 1_000;
+/// Damage that is known for longer is as old as that.
+pub(crate) const OLD_ENOUGH: Duration = Duration::from_mins(1);
 /// The longest pause between two heals of an entry: 10 minutes. A volume that comes back ends all pauses.
 pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
 /// How long a log may still show an entry that it has to forget: it writes that with what comes next, or

@@ -19,6 +19,8 @@ use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
 
+use sherd_core::heal::HealEntry;
+use sherd_core::id::RegisterKey;
 use sherd_core::limits;
 use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
@@ -88,12 +90,12 @@ impl StoredBody {
         }
     }
 
-    /// Whether some shard still has to be looked after.
-    pub(in crate::object) const fn missing(&self) -> bool {
-        match self {
-            Self::Inline(_) => false,
-            Self::Coded(staged) => staged.missing(),
-        }
+    /// The entry of its repair, where some shard still has to be looked after, once `key` names it.
+    pub(in crate::object) fn heal(&self, key: &RegisterKey, now_ms: u64) -> Option<HealEntry> {
+        let Self::Coded(staged) = self else { return None };
+        let waits_ms = u64::try_from(staged.missing_for()?.as_millis()).unwrap_or(u64::MAX);
+        let since_ms = now_ms.saturating_sub(waits_ms).max(1);
+        Some(HealEntry { key: key.clone(), data: Some(staged.data().into()), since_ms })
     }
 
     /// Splits into what the row carries and what was staged.

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use tokio_util::task::TaskTracker;
 
 use sherd_core::env::{HybridClock, Rng};
-use sherd_core::heal::HealEntry;
 use sherd_core::id::{ObjectKey, PartKey, UploadId};
 use sherd_core::limits;
 use sherd_core::record::{
@@ -132,11 +131,7 @@ impl Uploads {
         let modified_ms = self.now_ms();
         let part = part_of(number, &digests, kept, &stored);
         let etag = part.etag();
-        let heal = stored.missing().then(|| HealEntry {
-            key: route.key().clone(),
-            data: stored.data().map(Into::into),
-            since_ms: modified_ms,
-        });
+        let heal = stored.heal(route.key(), modified_ms);
         let (_, staged) = stored.split();
         // A Complete under way may still carry what this replaces: what releases it looks there.
         let decide = move |_: Option<&State>| {

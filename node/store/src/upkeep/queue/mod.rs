@@ -3,6 +3,8 @@
 
 pub(crate) mod mrf;
 
+use std::time::Duration;
+
 use futures::StreamExt as _;
 use futures::stream::FuturesUnordered;
 use tokio::time::Instant;
@@ -14,7 +16,7 @@ use super::deps::Deps;
 use super::pages::ask;
 use crate::peer::VolumeRoute;
 use crate::upkeep::limits::{
-    HEAL_PUT_PATIENCE, LOG_PAGE, LOGS_READ_AT_ONCE, PAGE_PATIENCE, UNLOGGED_AT_ONCE,
+    HEAL_PUT_PATIENCE, LOG_PAGE, LOGS_READ_AT_ONCE, OLD_ENOUGH, PAGE_PATIENCE, UNLOGGED_AT_ONCE,
 };
 
 /// Damage that is known: in memory, and in the logs.
@@ -44,6 +46,7 @@ impl HealQueue {
     /// As many logs as a write needs are enough: one that is slow gets it as well, and is not waited for.
     /// Where others refuse, one is: it outlives a kill.
     pub(crate) async fn log(&self, mut entry: HealEntry, spare: Spare, found: Instant) -> bool {
+        let found = if entry.since_ms == 0 { found } else { found.min(self.found_since(entry.since_ms)) };
         if self.mrf.met_again(&entry, spare, found) {
             return true;
         }
@@ -67,6 +70,14 @@ impl HealQueue {
             self.mrf.add(entry, spare, found);
         }
         taken > 0
+    }
+
+    /// When damage was found that is known since then by a node's wall clock. One that is wrong makes damage
+    /// look old until it is healed, or as young as it is here.
+    fn found_since(&self, since_ms: u64) -> Instant {
+        let known_for = Duration::from_millis(self.deps.wall_ms().saturating_sub(since_ms)).min(OLD_ENOUGH);
+        let now = Instant::now();
+        now.checked_sub(known_for).unwrap_or(now)
     }
 
     /// Tries once more to make durable what no log took; not to its end while they still refuse.
@@ -101,7 +112,8 @@ impl HealQueue {
                 match HealEntry::decode(stored) {
                     Ok(entry) => {
                         let spare = entry.data.map_or(1, |data| data.spare());
-                        self.mrf.load(entry, Spare(spare), self.deps.now_ms());
+                        let found = self.found_since(entry.since_ms);
+                        self.mrf.load(entry, Spare(spare), found, self.deps.now_ms());
                     }
                     Err(error) => {
                         tracing::warn!(?error, "a heal entry does not decode and is dropped");

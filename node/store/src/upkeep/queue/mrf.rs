@@ -118,10 +118,10 @@ impl Queue {
 
     /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and
     /// was met again since all the same, or will be healed once too often.
-    fn load(&mut self, entry: HealEntry, spare: Spare, now_ms: u64) -> bool {
+    fn load(&mut self, entry: HealEntry, spare: Spare, found: Instant, now_ms: u64) -> bool {
         self.forgotten.drop_older_than(now_ms.saturating_sub(FORGOTTEN_MS));
         let is_logged = !self.forgotten.since.contains_key(&entry.id());
-        self.insert(entry, spare, Instant::now(), is_logged)
+        self.insert(entry, spare, found, is_logged)
     }
 
     fn insert(&mut self, entry: HealEntry, spare: Spare, found: Instant, is_logged: bool) -> bool {
@@ -137,7 +137,7 @@ impl Queue {
             return true;
         }
         if self.entries.len() >= self.capacity {
-            self.overflowed = self.overflowed.or(Some(found));
+            self.overflowed = self.overflowed.into_iter().chain([found]).min();
             // An entry that no log has is nowhere else.
             if is_logged || !self.turn_a_logged_one_away() {
                 return false;
@@ -154,7 +154,8 @@ impl Queue {
     fn turn_a_logged_one_away(&mut self) -> bool {
         let Some((_, _, id)) = self.loadable.last().copied() else { return false };
         self.unlink(id);
-        self.entries.remove(&id);
+        let found = self.entries.remove(&id).map(|held| held.found);
+        self.overflowed = self.overflowed.into_iter().chain(found).min();
         true
     }
 
@@ -362,8 +363,8 @@ impl Mrf {
     }
 
     /// Takes an entry in that a page of a log shows.
-    pub(crate) fn load(&self, entry: HealEntry, spare: Spare, now_ms: u64) {
-        if self.queue.lock().load(entry, spare, now_ms) {
+    pub(crate) fn load(&self, entry: HealEntry, spare: Spare, found: Instant, now_ms: u64) {
+        if self.queue.lock().load(entry, spare, found, now_ms) {
             self.added.notify_one();
         }
     }
@@ -469,7 +470,7 @@ mod tests {
         let id = entry("a", 1).id();
         queue.add(entry("a", 1), Spare(1), Instant::now());
         let mut now = 0;
-        for longest in [5_000, 10_000, 20_000] {
+        for longest in [1_000, 2_000, 4_000, 8_000] {
             queue.take(now).expect("due");
             queue.failed(id, Spare(1), now, 255);
             assert_eq!(queue.next_due_ms(), Some(now + longest));
@@ -606,16 +607,16 @@ mod tests {
         mrf.add(entry("a", 1), Spare(1), Instant::now());
         assert!(mrf.take(0).is_some());
         mrf.healed(entry("a", 1).id(), 5_000, || {});
-        mrf.load(entry("a", 1), Spare(1), 6_000);
+        mrf.load(entry("a", 1), Spare(1), Instant::now(), 6_000);
         assert!(!mrf.is_logged(entry("a", 1).id()) && !mrf.are_all_logged());
         assert!(!mrf.met_again(&entry("a", 2), Spare(1), Instant::now()), "it is put anew");
         mrf.add(entry("a", 2), Spare(1), Instant::now());
-        mrf.load(entry("a", 2), Spare(1), 6_000);
+        mrf.load(entry("a", 2), Spare(1), Instant::now(), 6_000);
         assert!(mrf.met_again(&entry("a", 3), Spare(1), Instant::now()) && mrf.are_all_logged());
 
         assert!(mrf.take(0).is_some());
         mrf.healed(entry("a", 1).id(), 7_000, || {});
-        mrf.load(entry("a", 4), Spare(1), 7_000 + FORGOTTEN_MS);
+        mrf.load(entry("a", 4), Spare(1), Instant::now(), 7_000 + FORGOTTEN_MS);
         assert!(mrf.is_logged(entry("a", 1).id()), "by then the logs show what was put after that");
     }
 
@@ -631,7 +632,7 @@ mod tests {
             match kind % 7 {
                 0 => drop(queue.add(name, spare, Instant::now())),
                 1 => drop(queue.insert(name, spare, Instant::now(), false)),
-                2 => drop(queue.load(name, spare, step)),
+                2 => drop(queue.load(name, spare, Instant::now(), step)),
                 3 => drop(queue.take(step)),
                 4 => drop(queue.healed(name.id(), step)),
                 5 => queue.failed(name.id(), spare, step, jitter),

@@ -80,15 +80,21 @@ impl RegisterChecker {
         {
             self.found_row(key).await;
         }
-        self.look_at_shards(key, look).await
+        self.look_at_shards(key, look, 0).await
     }
 
-    /// Looks whether every shard that a key's value keeps alive is where it should be, and queues the others.
+    /// Looks whether every shard that a key's value keeps alive is where it should be, and queues the others,
+    /// as damage since `since_ms` (0: now).
     ///
     /// # Errors
     /// [`LookError`] where that is not known of all of them. The data that the value names itself, its
     /// manifest pages among it, was looked at also where its pages cannot be read.
-    pub(crate) async fn look_at_shards(&self, key: &RegisterKey, look: ShardLook) -> Result<(), LookError> {
+    pub(crate) async fn look_at_shards(
+        &self,
+        key: &RegisterKey,
+        look: ShardLook,
+        since_ms: u64,
+    ) -> Result<(), LookError> {
         let found = match self.deps.registers.read(key).await {
             Ok(Some(found)) => found,
             Ok(None) => return Ok(()),
@@ -106,7 +112,7 @@ impl RegisterChecker {
             self.deps.throttle.take(bytes).await;
             let shards = subject.look(verifies).await;
             if !shards.broken.is_empty() {
-                let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms: 0 };
+                let entry = HealEntry { key: key.clone(), data: Some(data.into()), since_ms };
                 self.found(entry, Spare(shards.spare(&data))).await;
             }
             let is_unknown = match look {

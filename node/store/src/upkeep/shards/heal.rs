@@ -48,18 +48,18 @@ impl Healer {
     pub(crate) async fn heal(&self, entry: &HealEntry) -> HealOutcome {
         match entry.data {
             Some(data) => self.heal_data(&entry.key, data.id()).await,
-            None => self.heal_row_and_shards(&entry.key).await,
+            None => self.heal_row_and_shards(&entry.key, entry.since_ms).await,
         }
     }
 
     /// Brings the committed row of a key to every volume of its set, and queues what it names and is not
     /// there. The worker that queued the row may not have read what it names.
-    async fn heal_row_and_shards(&self, key: &RegisterKey) -> HealOutcome {
+    async fn heal_row_and_shards(&self, key: &RegisterKey, since_ms: u64) -> HealOutcome {
         let healed = heal_row(&self.deps, key).await;
         if healed != HealOutcome::Whole {
             return healed;
         }
-        match self.checker.look_at_shards(key, ShardLook::WhileAllAnswer).await {
+        match self.checker.look_at_shards(key, ShardLook::WhileAllAnswer, since_ms).await {
             Ok(()) => HealOutcome::Whole,
             Err(error) => HealOutcome::later(1, error),
         }

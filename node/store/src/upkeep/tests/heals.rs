@@ -7,7 +7,7 @@ use sherd_core::record::{ObjectTags, Tag};
 use std::time::Duration;
 
 use super::sweeps::{seal, tell};
-use super::{DEADLINE, Directories, body, name};
+use super::{DEADLINE, Directories, Node, body, name};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::UpkeepTuning;
@@ -171,6 +171,35 @@ async fn too_few_shards_stay_queued_and_a_restart_loses_none() {
     let queued = node.workers.queue.mrf.take(node.workers.deps.now_ms()).expect("due");
     assert_eq!(queued.id(), entry.id());
     assert_eq!(node.workers.healer.heal(&queued).await, HealOutcome::Whole);
+    node.close().await;
+}
+
+/// Damage that is young holds up no rollout: after a restart, and where the heal of a row finds its shards
+/// missing, it must not look younger than it is.
+#[tokio::test]
+async fn damage_is_as_old_as_its_entry_says() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    node.put("large", &body(5, 1_000_000)).await;
+    let (register, data) = (node.register("large").await, node.data("large").await);
+    let age = Duration::from_secs(20);
+    let since_ms = node.workers.deps.wall_ms() - 20_000;
+    let is_old = |node: &Node| {
+        node.workers.queue.mrf.status().oldest_found.is_some_and(|found| found.elapsed() >= age)
+    };
+    std::fs::remove_file(node.file(&register, &data, 0)).expect("removed");
+    let row = HealEntry { key: register.clone(), data: None, since_ms };
+    assert_eq!(node.workers.healer.heal(&row).await, HealOutcome::Whole);
+    let shard = HealEntry { key: register, data: Some(data.into()), since_ms };
+    assert!(node.workers.queue.mrf.contains(shard.id()) && is_old(&node));
+    node.close().await;
+
+    let node = directories.start().await;
+    assert_eq!(node.workers.queue.mrf.status().oldest_found, None);
+    node.workers.queue.load().await;
+    assert!(node.workers.queue.mrf.contains(shard.id()) && is_old(&node));
+    assert_eq!(node.workers.healer.heal(&shard).await, HealOutcome::Whole);
     node.close().await;
 }
 

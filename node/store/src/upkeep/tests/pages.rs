@@ -140,7 +140,7 @@ async fn a_shard_that_nobody_can_tell_of_is_not_taken_for_there() {
     );
     node.take_away(homes[3]).await;
     for look in [ShardLook::Everywhere, ShardLook::WhileAllAnswer, ShardLook::For(homes[3])] {
-        let told = node.workers.scrubber.checker.look_at_shards(&paged.register, look).await;
+        let told = node.workers.scrubber.checker.look_at_shards(&paged.register, look, 0).await;
         assert_eq!(told, Err(LookError::Unanswered));
     }
     assert_eq!(
