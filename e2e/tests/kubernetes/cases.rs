@@ -392,6 +392,27 @@ impl Story {
         tls::story(&self.namespace).await
     }
 
+    /// Keeps the logs of all pods as they are now, in a folder of SHERD_E2E_LOGS with the case's name: later
+    /// cases replace the pods.
+    pub(crate) fn keep_logs(&self, case: &str) {
+        let Ok(logs) = std::env::var("SHERD_E2E_LOGS") else { return };
+        let folder = std::path::Path::new(&logs).join(case);
+        let keep = || -> Result<(), Box<dyn std::error::Error>> {
+            std::fs::create_dir_all(&folder)?;
+            for pod in self.namespace.names("pod", "")? {
+                let log = self.namespace.kubectl(&["logs", &pod, "--timestamps"]);
+                std::fs::write(
+                    folder.join(format!("{pod}.log")),
+                    log.unwrap_or_else(|error| error.to_string()),
+                )?;
+            }
+            Ok(())
+        };
+        if let Err(error) = keep() {
+            eprintln!("e2e {case}: its logs are not all kept: {error}");
+        }
+    }
+
     /// Ends a pod, and waits until another one of its name serves.
     async fn kill(&self, pod: &str, at_once: bool) -> Result<(), Box<dyn std::error::Error>> {
         let now: &[&str] = if at_once { &["--grace-period=0", "--force"] } else { &[] };

@@ -66,6 +66,7 @@ async fn cases_of(story: &mut Story, labels: &Labels) -> Vec<String> {
                     Ok(note) => eprintln!("e2e {name}: ok in {seconds:.1} s {note}"),
                     Err(error) => {
                         eprintln!("e2e {name}: FAILED in {seconds:.1} s: {error}");
+                        story.keep_logs(name);
                         failed.push(format!("{name}: {error}"));
                     }
                 }
