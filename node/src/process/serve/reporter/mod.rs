@@ -3,7 +3,7 @@
 //! moment may be is said at [`NodeMoment`]. Nothing on the way to one waits for a disk or another node. If
 //! the reporter is blocked nevertheless, another task shows the node as unknown after 30 s.
 //!
-//! It begins before the store is open: a node that is forming answers pings, too. [`HealedJudge`] judges
+//! It begins before the store is open: a node that is forming answers pings, too. `HealedJudge` judges
 //! which volumes are healed.
 
 use std::collections::HashMap;
