@@ -280,7 +280,7 @@ async fn next_change<T>(changes: Option<&mut watch::Receiver<T>>) {
 /// Judges which volumes are healed: those that were well for [`HEALED_AFTER`], with every node up, while no
 /// node has damage to heal. A volume that was well for [`STEADY_AFTER`] is healed beside damage that is not
 /// [old](DAMAGE_OLD_AFTER), as all is by then that it missed before: on slow disks some write misses a volume
-/// at any moment, and is healed within seconds.
+/// at any moment, and is healed within seconds. On a full one it is not.
 #[derive(Debug, Default)]
 struct HealedJudge {
     well: HashMap<VolumeId, WellVolume>,
@@ -330,6 +330,7 @@ impl HealedJudge {
         for report in volumes {
             let is_well = matches!(report.condition, Some(VolumeCondition::Online | VolumeCondition::Full))
                 && report.votes();
+            let is_full = report.condition == Some(VolumeCondition::Full);
             let Some(damage) = damage.filter(|_| is_well) else {
                 self.well.remove(&report.volume);
                 continue;
@@ -339,7 +340,7 @@ impl HealedJudge {
             let well_for = Duration::from_micros(now.monotonic_us.saturating_sub(volume.since_us));
             let is_healed = match damage {
                 WaitingDamage::None => well_for >= HEALED_AFTER,
-                WaitingDamage::Young => well_for >= STEADY_AFTER,
+                WaitingDamage::Young => well_for >= STEADY_AFTER && !is_full,
                 WaitingDamage::Old => false,
             };
             volume.healed_since_ms = is_healed.then(|| volume.healed_since_ms.unwrap_or(now.wall_ms));

@@ -251,6 +251,8 @@ fn a_volume_that_is_well_for_long_is_healed_beside_damage_that_is_healed_soon() 
     let since = Some(5_000 + steady * 1_000);
     assert_eq!(healed_at(steady, online, young), since);
     assert_eq!(healed_at(steady + 1, online, young), since);
+    assert_eq!(healed_at(steady + 1, VolumeCondition::Full, young), None, "no heal follows");
+    assert_eq!(healed_at(steady + 1, online, young), Some(5_000 + (steady + 1) * 1_000));
     assert_eq!(healed_at(steady + 2, online, old), None, "it is not healed");
     assert_eq!(healed_at(steady + 3, online, young), Some(5_000 + (steady + 3) * 1_000));
     assert_eq!(healed_at(steady + 4, online, None), None);
