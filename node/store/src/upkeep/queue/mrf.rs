@@ -131,7 +131,10 @@ impl Queue {
                 held.is_logged |= is_logged;
                 match &mut held.place {
                     QueuePlace::InHand { again } => *again = again.or(Some(found)),
-                    QueuePlace::Due | QueuePlace::Later { .. } => held.spare = held.spare.min(spare),
+                    QueuePlace::Due | QueuePlace::Later { .. } => {
+                        held.spare = held.spare.min(spare);
+                        held.found = held.found.min(found);
+                    }
                 }
             });
             return true;
@@ -518,6 +521,8 @@ mod tests {
         queue.add(entry("b", 1), Spare(1), at(5));
         queue.add(entry("a", 9), Spare(1), at(6));
         assert_eq!(queue.oldest_found(), Some(at(3)), "it was met before, and is not healed");
+        queue.load(entry("a", 9), Spare(1), at(2), 0);
+        assert_eq!(queue.oldest_found(), Some(at(2)), "a log has it for longer");
 
         assert_eq!(queue.take(0), Some(entry("b", 1)));
         queue.failed(entry("b", 1).id(), Spare(1), 0, 255);
