@@ -10,7 +10,7 @@ pub(super) type State = [u32; 4];
 pub(super) type Block = [u8; BLOCK_BYTES];
 
 /// Constant that each step adds: 2^32 times |sin i|, for i from 1 on.
-const CONSTANTS: [u32; 64] = [
+pub(super) const CONSTANTS: [u32; 64] = [
     0xd76a_a478,
     0xe8c7_b756,
     0x2420_70db,
@@ -94,40 +94,47 @@ pub(super) fn compress(state: &mut State, blocks: &[Block]) {
     *state = words;
 }
 
+/// Writes out the 64 steps in their order: `$step!(mix, a b c d, number, word, bits)` for each.
+macro_rules! in_order {
+    ($step:ident) => {
+        in_order!($step, first, 0, 0 1 2 3, 7 12 17 22);
+        in_order!($step, first, 4, 4 5 6 7, 7 12 17 22);
+        in_order!($step, first, 8, 8 9 10 11, 7 12 17 22);
+        in_order!($step, first, 12, 12 13 14 15, 7 12 17 22);
+        in_order!($step, second, 16, 1 6 11 0, 5 9 14 20);
+        in_order!($step, second, 20, 5 10 15 4, 5 9 14 20);
+        in_order!($step, second, 24, 9 14 3 8, 5 9 14 20);
+        in_order!($step, second, 28, 13 2 7 12, 5 9 14 20);
+        in_order!($step, third, 32, 5 8 11 14, 4 11 16 23);
+        in_order!($step, third, 36, 1 4 7 10, 4 11 16 23);
+        in_order!($step, third, 40, 13 0 3 6, 4 11 16 23);
+        in_order!($step, third, 44, 9 12 15 2, 4 11 16 23);
+        in_order!($step, fourth, 48, 0 7 14 5, 6 10 15 21);
+        in_order!($step, fourth, 52, 12 3 10 1, 6 10 15 21);
+        in_order!($step, fourth, 56, 8 15 6 13, 6 10 15 21);
+        in_order!($step, fourth, 60, 4 11 2 9, 6 10 15 21);
+    };
+    ($step:ident, $mix:ident, $number:literal, $w:literal $x:literal $y:literal $z:literal, $p:literal $q:literal $r:literal $s:literal) => {
+        $step!($mix, 0 1 2 3, $number, $w, $p);
+        $step!($mix, 3 0 1 2, $number + 1, $x, $q);
+        $step!($mix, 2 3 0 1, $number + 2, $y, $r);
+        $step!($mix, 1 2 3 0, $number + 3, $z, $s);
+    };
+}
+#[cfg(target_arch = "x86_64")]
+pub(super) use in_order;
+
 /// The words of the state after a block's steps, before they are added to what they were.
 #[inline]
 fn steps(mut words: State, message: &[u32; 16]) -> State {
     macro_rules! step {
-        ($mix:ident, $a:literal $b:literal $c:literal $d:literal, $step:expr, $word:literal, $by:literal) => {
-            let early = words[$a].wrapping_add(CONSTANTS[$step]).wrapping_add(message[$word]);
+        ($mix:ident, $a:literal $b:literal $c:literal $d:literal, $number:expr, $word:literal, $by:literal) => {
+            let early = words[$a].wrapping_add(CONSTANTS[$number]).wrapping_add(message[$word]);
             let sum = $mix(words[$b], words[$c], words[$d], early);
             words[$a] = sum.rotate_left($by).wrapping_add(words[$b]);
         };
     }
-    macro_rules! four {
-        ($mix:ident, $step:literal, $w:literal $x:literal $y:literal $z:literal, $p:literal $q:literal $r:literal $s:literal) => {
-            step!($mix, 0 1 2 3, $step, $w, $p);
-            step!($mix, 3 0 1 2, $step + 1, $x, $q);
-            step!($mix, 2 3 0 1, $step + 2, $y, $r);
-            step!($mix, 1 2 3 0, $step + 3, $z, $s);
-        };
-    }
-    four!(first, 0, 0 1 2 3, 7 12 17 22);
-    four!(first, 4, 4 5 6 7, 7 12 17 22);
-    four!(first, 8, 8 9 10 11, 7 12 17 22);
-    four!(first, 12, 12 13 14 15, 7 12 17 22);
-    four!(second, 16, 1 6 11 0, 5 9 14 20);
-    four!(second, 20, 5 10 15 4, 5 9 14 20);
-    four!(second, 24, 9 14 3 8, 5 9 14 20);
-    four!(second, 28, 13 2 7 12, 5 9 14 20);
-    four!(third, 32, 5 8 11 14, 4 11 16 23);
-    four!(third, 36, 1 4 7 10, 4 11 16 23);
-    four!(third, 40, 13 0 3 6, 4 11 16 23);
-    four!(third, 44, 9 12 15 2, 4 11 16 23);
-    four!(fourth, 48, 0 7 14 5, 6 10 15 21);
-    four!(fourth, 52, 12 3 10 1, 6 10 15 21);
-    four!(fourth, 56, 8 15 6 13, 6 10 15 21);
-    four!(fourth, 60, 4 11 2 9, 6 10 15 21);
+    in_order!(step);
     words
 }
 

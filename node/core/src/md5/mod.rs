@@ -1,13 +1,26 @@
-//! MD5, which S3 has in every entity tag: of one stream, a quarter faster than the `md-5` crate.
+//! MD5, which S3 has in every entity tag: of one stream, a quarter faster than the `md-5` crate, and of
+//! several side by side.
 
 mod block;
+mod lanes;
 
 #[cfg(test)]
 mod tests;
 
 use std::fmt;
 
+use smallvec::SmallVec;
+
 use block::{BLOCK_BYTES, Block, State, compress};
+use lanes::Units;
+
+/// Streams that the widest vectors take.
+pub const LANES_MAX: usize = 16;
+
+/// From this many streams on they are hashed in lanes. Measured on Zen 4, a core's bytes of two streams against
+/// those of one: 1.8 times with AVX-512, 1.45 times with AVX2; of four 3.6 and 2.9 times, of eight 7.1 and
+/// 5.8 times, of sixteen 9.9 times.
+const LANES_FROM: usize = 2;
 
 /// The MD5 of a stream in the making.
 #[derive(Clone)]
@@ -48,6 +61,53 @@ impl Md5 {
         self.bytes += (blocks.len() * BLOCK_BYTES) as u64;
         let is_whole = self.top_up(&mut rest);
         debug_assert!(!is_whole && rest.is_empty(), "only part of a block is left");
+    }
+
+    /// How many streams [`Self::update_many`] hashes in about the time of one; 1 where this processor has no
+    /// units for more.
+    pub fn lanes() -> usize {
+        Units::all().map(Units::lanes).max().unwrap_or(1)
+    }
+
+    /// Takes the next bytes of each stream, several streams at one time as far as their lengths allow. The
+    /// streams are left in another order.
+    pub fn update_many(streams: &mut [(&mut Self, &[u8])]) {
+        for (md5, bytes) in &mut *streams {
+            if md5.partial_bytes() > 0 && md5.top_up(bytes) {
+                compress(&mut md5.state, std::slice::from_ref(&md5.partial));
+            }
+        }
+        streams.sort_unstable_by_key(|(_, bytes)| std::cmp::Reverse(bytes.len()));
+        let lanes = Self::lanes();
+        for side_by_side in streams.chunks_mut(lanes) {
+            loop {
+                let count = side_by_side.iter().take_while(|(_, bytes)| bytes.len() >= BLOCK_BYTES).count();
+                if count < LANES_FROM {
+                    break;
+                }
+                Self::update_blocks(&mut side_by_side[..count]);
+            }
+        }
+        for (md5, bytes) in streams {
+            md5.update(bytes);
+        }
+    }
+
+    /// Takes as many blocks of each stream as all have; each is at the end of a block.
+    fn update_blocks(streams: &mut [(&mut Self, &[u8])]) {
+        let units = Units::for_streams(streams.len()).expect("no more streams than lanes");
+        let (mut states, mut blocks) =
+            (SmallVec::<[&mut State; LANES_MAX]>::new(), SmallVec::<[&[Block]; LANES_MAX]>::new());
+        for (md5, bytes) in &mut *streams {
+            states.push(&mut md5.state);
+            blocks.push(bytes.as_chunks::<BLOCK_BYTES>().0);
+        }
+        let taken = BLOCK_BYTES * units.compress(&mut states, &blocks);
+        drop(states);
+        for (md5, bytes) in streams {
+            md5.bytes += taken as u64;
+            *bytes = &bytes[taken..];
+        }
     }
 
     /// Ends: the 16 bytes of the digest.

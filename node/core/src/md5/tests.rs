@@ -46,7 +46,47 @@ fn every_length_is_padded_as_it_must_be() {
     }
 }
 
+/// Every kind of lanes that this processor has, with fewer streams than lanes too.
+#[test]
+fn lanes_hash_as_one_stream_does() {
+    for units in lanes::Units::all() {
+        for count in 1..=units.lanes() {
+            let streams: Vec<Vec<u8>> = (0..count).map(|seed| bytes((seed + 1) * 640, seed as u64)).collect();
+            let mut together: Vec<State> = (0..count).map(|_| Md5::new().state).collect();
+            let mut states: Vec<&mut State> = together.iter_mut().collect();
+            let blocks: Vec<&[Block]> = streams.iter().map(|bytes| bytes.as_chunks().0).collect();
+            assert_eq!(units.compress(&mut states, &blocks), 10, "the blocks of the shortest");
+            for (stream, state) in streams.iter().zip(together) {
+                let mut alone = Md5::new();
+                alone.update(&stream[..640]);
+                assert_eq!(state, alone.state, "{units:?} with {count} streams");
+            }
+        }
+    }
+}
+
 proptest! {
+    #[test]
+    fn streams_of_any_lengths_give_the_digests_of_each(
+        streams in prop::collection::vec(
+            (0..130_usize, prop_oneof![0..70_usize, 0..5000_usize], 0..200_usize), 0..40),
+        seed in 0..u64::from(u32::MAX),
+    ) {
+        let bytes: Vec<Vec<u8>> = (seed..).zip(&streams)
+            .map(|(seed, (before, now, behind))| bytes(before + now + behind, seed)).collect();
+        let mut digests: Vec<Md5> = streams.iter().map(|_| Md5::new()).collect();
+        for ((md5, bytes), (before, ..)) in digests.iter_mut().zip(&bytes).zip(&streams) {
+            md5.update(&bytes[..*before]);
+        }
+        let mut side_by_side: Vec<(&mut Md5, &[u8])> = digests.iter_mut().zip(&bytes).zip(&streams)
+            .map(|((md5, bytes), (before, now, _))| (md5, &bytes[*before..before + now])).collect();
+        Md5::update_many(&mut side_by_side);
+        for ((mut md5, bytes), (before, now, _)) in digests.into_iter().zip(&bytes).zip(&streams) {
+            md5.update(&bytes[before + now..]);
+            prop_assert_eq!(md5.finish(), reference(bytes));
+        }
+    }
+
     #[test]
     fn bytes_cut_anywhere_give_the_digest_of_the_whole(
         cuts in prop::collection::vec(prop_oneof![0..70_usize, 0..1000_usize], 0..50),

@@ -100,6 +100,18 @@ impl Digests {
         }
     }
 
+    /// Takes out the MD5 for the entity tag, to be hashed beside those of other bodies; until it is back all
+    /// others alone take the next bytes.
+    pub(crate) fn take_md5(&mut self) -> Option<Md5> {
+        self.md5.take()
+    }
+
+    /// Puts back the MD5 that was taken out.
+    pub(crate) fn put_md5_back(&mut self, md5: Md5) {
+        debug_assert!(self.md5.is_none(), "one is taken out at a time");
+        self.md5 = Some(md5);
+    }
+
     /// Ends.
     pub fn finish(self) -> DigestValues {
         let checksums: Checksums = self
@@ -261,6 +273,19 @@ mod tests {
         assert!(digests.md5.is_none());
         digests.update(b"123456789");
         assert_eq!(digests.finish().md5, Some(Md5::digest(b"123456789")));
+    }
+
+    #[test]
+    fn an_md5_that_is_taken_out_is_hashed_elsewhere_and_the_checksums_here() {
+        let mut digests = Digests::new([ChecksumAlgorithm::Crc32]);
+        digests.update(b"1234");
+        let mut md5 = digests.take_md5().expect("it has one");
+        digests.update(b"56789");
+        md5.update(b"56789");
+        digests.put_md5_back(md5);
+        let values = digests.finish();
+        assert_eq!(values.md5, Some(Md5::digest(b"123456789")));
+        assert_eq!(values.checksums[0].value, checksum(ChecksumAlgorithm::Crc32, b"123456789"));
     }
 
     proptest! {

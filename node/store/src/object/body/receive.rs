@@ -22,6 +22,7 @@ use parking_lot::Mutex;
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::limits;
+use sherd_core::md5::Md5;
 use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::Bodies;
@@ -164,6 +165,16 @@ impl BodyDigester for DigestTask {
     fn see(&self, bytes: &[u8]) {
         if let Some(digests) = &mut *self.0.lock() {
             digests.update(bytes);
+        }
+    }
+
+    fn take_md5(&self) -> Option<Md5> {
+        self.0.lock().as_mut()?.take_md5()
+    }
+
+    fn put_md5_back(&self, md5: Md5) {
+        if let Some(digests) = &mut *self.0.lock() {
+            digests.put_md5_back(md5);
         }
     }
 }
