@@ -15,6 +15,7 @@ pub mod allocations;
 pub mod cluster;
 pub mod degraded;
 pub mod erasure;
+pub mod floors;
 pub mod growth;
 pub mod small_objects;
 
@@ -43,6 +44,8 @@ enum Question {
     Degraded(degraded::Arguments),
     /// Erasure code: every kernel against the reference
     Erasure(erasure::Arguments),
+    /// Large objects: what a core moves in a second, layer by layer
+    Floors(floors::Arguments),
     /// Many keys: PUT, LIST, memory, disk and start as a bucket grows
     Growth(growth::Arguments),
     /// Small objects: in the row, packed in the log, or a file each
@@ -60,6 +63,7 @@ pub fn run(arguments: Arguments) -> Result<ExitCode, Error> {
         Question::Cluster(page) => answer(page, options),
         Question::Degraded(page) => answer(page, options),
         Question::Erasure(page) => answer(page, options),
+        Question::Floors(page) => answer(page, options),
         Question::Growth(page) => answer(page, options),
         Question::SmallObjects(page) => answer(page, options),
     }?;

@@ -84,7 +84,7 @@ pub(super) fn answer(page: &impl Page, options: Options) -> Result<PathBuf, Erro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::question::erasure;
+    use crate::question::{erasure, floors};
     use crate::result::Row;
     use std::path::Path;
 
@@ -108,6 +108,33 @@ mod tests {
         has_row(&erasure, "moved_mib_s", &copy);
         has_row(&erasure, "ratio", &[("kernel", "reed-solomon-erasure"), ("op", "encode")]);
         assert!(erasure.device.is_empty() && erasure.settings.contains_key("moment"));
+    }
+
+    #[test]
+    fn the_floors_have_a_row_for_each_layer() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = answer(&floors::Arguments {}, moment(folder.path())).unwrap();
+        let floors = Results::read(&path).unwrap();
+        for (layer, ways) in [
+            ("socket", ["256KiB", "1MiB"].as_slice()),
+            ("tls", &["256KiB", "1MiB", "buffered-256KiB", "buffered-1MiB", "records-1MiB"]),
+            ("http1", &["get-256KiB", "get-1MiB", "put-256KiB", "put-1MiB"]),
+            ("http2", &["256KiB", "1MiB", "buffered-256KiB", "buffered-1MiB"]),
+            ("md5", &["one-stream"]),
+            ("blake3", &["blocks-64KiB"]),
+            ("copy", &["memory"]),
+            ("erasure", &["encode-2+2", "reconstruct-2+2"]),
+            ("write", &["direct-256KiB", "direct-1MiB"]),
+            ("read", &["direct-256KiB", "direct-1MiB", "cold-256KiB", "cold-1MiB"]),
+            ("shard-write", &["local", "call"]),
+            ("shard-read", &["local", "call"]),
+        ] {
+            for way in ways {
+                has_row(&floors, "core_mib_s", &[("layer", layer), ("way", way)]);
+            }
+        }
+        has_row(&floors, "receiver_core_mib_s", &[("layer", "socket"), ("way", "1MiB")]);
+        has_row(&floors, "sender_core_mib_s", &[("layer", "http1"), ("way", "put-1MiB")]);
     }
 
     #[test]
