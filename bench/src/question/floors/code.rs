@@ -63,8 +63,7 @@ fn erasure(gauge: &mut Gauge<'_>) -> Result<(), Error> {
     gauge.measure("erasure", "encode-2+2", |bytes, _| {
         let places = parity.len();
         for (index, (first, second)) in stripes().take(count(bytes)).enumerate() {
-            let mut out: Vec<&mut [u8]> =
-                parity[index % places].iter_mut().map(Vec::as_mut_slice).collect();
+            let mut out: Vec<&mut [u8]> = parity[index % places].iter_mut().map(Vec::as_mut_slice).collect();
             code.encode(&[first, second], &mut out);
         }
         Ok(Pass::of(true))

@@ -9,9 +9,9 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::fs::{Advice, fadvise};
+use sherd_volume::buffer::{Buffer, BufferPool, PoolLimits};
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::disk::{Disk as _, DiskFile, OpenMode};
-use sherd_volume::buffer::{Buffer, BufferPool, PoolLimits};
 
 use super::gauge::{Gauge, Pass};
 use super::payload::Payload;
@@ -19,7 +19,8 @@ use super::{UNITS, named};
 use crate::question::error::Error;
 
 /// Buffers of the pieces that are written, aligned as the device wants them.
-pub(super) const POOL: PoolLimits = PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 64 << 20 };
+pub(super) const POOL: PoolLimits =
+    PoolLimits { cap_bytes: 64 << 20, stripe_bytes: 1 << 20, idle_bytes: 64 << 20 };
 
 pub(super) fn measure(gauge: &mut Gauge<'_>) -> Result<(), Error> {
     let (folder, pool) = (gauge.bench.folder()?, BufferPool::new(POOL));

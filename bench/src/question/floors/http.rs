@@ -131,9 +131,8 @@ where
 fn get(gauge: &mut Gauge<'_>, unit: usize) -> Result<(), Error> {
     let (runtime, payload) = (runtime()?, gauge.payload.clone());
     let served = payload.clone();
-    let mut near = http1_socket(&runtime, move |request| {
-        std::future::ready(Ok(body_of(&request, &served, unit)))
-    })?;
+    let mut near =
+        http1_socket(&runtime, move |request| std::future::ready(Ok(body_of(&request, &served, unit))))?;
     gauge.measure("http1", &format!("get-{}", named(unit)), |bytes, check| {
         let (received, time) = timed(|| {
             write!(near, "GET /{bytes} HTTP/1.1\r\nhost: x\r\n\r\n")?;

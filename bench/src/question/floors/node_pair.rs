@@ -91,7 +91,8 @@ impl NodePair {
             age: ConnectionAge::of_at_most(AGE),
             metrics: metrics.link(SERVER),
         };
-        let link = Link::start(config, &trust(CLIENT)?, &(Arc::new(SystemRng) as Arc<dyn Rng>), &tasks, &stop);
+        let link =
+            Link::start(config, &trust(CLIENT)?, &(Arc::new(SystemRng) as Arc<dyn Rng>), &tasks, &stop);
         let believed = RemoteVolumes::default();
         let life = local.life(volume).ok();
         let report = VolumeReport { life, has_room: true, is_open: true, ..VolumeReport::of(volume) };

@@ -144,7 +144,9 @@ impl ShardPlace {
         let reading = tokio::spawn(async move {
             let (mut arrival, mut is_right, mut whole) = (payload.arrival(check), true, 0);
             while let Some(pieces) = reads.try_next().await? {
-                pieces.iter().for_each(|piece| arrival.take(piece));
+                for piece in pieces {
+                    arrival.take(&piece);
+                }
                 if arrival.count() >= of_file {
                     is_right &= arrival.is_whole(of_file);
                     whole += 1;
@@ -158,10 +160,11 @@ impl ShardPlace {
 
     /// Whether the files are these units.
     async fn read_units(&self, numbers: u64, units: &[Bytes], bytes: u64) -> Result<bool, BoxError> {
-        let expected = (0..FILES).flat_map(|_| units.iter().cycle().take(units_of(bytes)));
+        let of_file = || units.iter().cycle().take(units_of(bytes));
+        let expected: Vec<&Bytes> = (0..FILES).flat_map(|_| of_file()).collect();
         let read: Vec<Vec<Bytes>> = self.reads(numbers, bytes).try_collect().await?;
-        Ok(read.len() == units_of(bytes) * FILES as usize
-            && read.iter().zip(expected).all(|(pieces, unit)| pieces.concat() == *unit))
+        let are_equal = |(pieces, unit): (&Vec<Bytes>, &&Bytes)| pieces.concat() == ***unit;
+        Ok(read.len() == expected.len() && read.iter().zip(&expected).all(are_equal))
     }
 
     async fn remove(&self, numbers: u64) -> Result<(), BoxError> {

@@ -3,7 +3,6 @@
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
-use std::time::Duration;
 
 use super::gauge::{Gauge, Pass, timed};
 use super::payload::{Check, Payload};
@@ -58,6 +57,3 @@ pub(super) fn receive(
     }
     Ok(arrival.is_whole(bytes))
 }
-
-/// The result of work with the time that it took.
-pub(super) type Timed<T> = (Result<T, BoxError>, Duration);

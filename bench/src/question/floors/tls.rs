@@ -18,7 +18,6 @@ use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 use super::certificates::Sides;
 use super::gauge::{Gauge, Pass, timed};
 use super::payload::{Check, Payload};
-use super::socket::Timed;
 use super::{BoxError, UNITS, connected, connected_async, ended, named, runtime};
 use crate::question::error::Error;
 
@@ -172,7 +171,7 @@ fn records(gauge: &mut Gauge<'_>, unit: usize) -> Result<(), Error> {
     gauge.measure("tls", &format!("records-{}", named(unit)), |bytes, check| {
         thread::scope(|scope| {
             let sender = scope.spawn(|| timed(|| send(&mut near, &mut sealing, &payload, unit, bytes)));
-            let (is_right, received): Timed<bool> =
+            let (is_right, received) =
                 timed(|| receive(&mut far, &mut opening, &payload, unit, bytes, check));
             let (result, sent) = sender.join().expect("a sender does not panic");
             result?;
