@@ -106,3 +106,9 @@ pub const FOREGROUND_WINDOW: Duration = Duration::from_secs(1);
 pub const MOMENT_FOREGROUND_WINDOW: Duration = Duration::from_millis(200);
 /// Time before the measured window of requests with volumes gone.
 pub const DEGRADED_WARM_UP: Duration = Duration::from_millis(500);
+/// How long certificates of a run are valid, and how old its connections become: longer than any run.
+pub const CERTIFICATE_LIFETIME: Duration = Duration::from_hours(24);
+/// How long the volume of two nodes in this process may take to open, and they to connect.
+pub const PAIR_READY_TIMEOUT: Duration = Duration::from_secs(30);
+/// Between two looks whether they are connected.
+pub const PAIR_LOOK: Duration = Duration::from_millis(2);

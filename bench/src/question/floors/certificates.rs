@@ -1,7 +1,6 @@
 //! Certificates of one run: an authority of its own, and both sides of TLS 1.3 with ring that trust it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -10,12 +9,11 @@ use sherd_core::env::Clock as _;
 use sherd_store::machine::system::SystemClock;
 use sherd_trust::ServiceAuthority;
 
-use super::BoxError;
+use super::ends::BoxError;
+use crate::limits::CERTIFICATE_LIFETIME;
 
 /// The name in the certificate.
 const NAME: &str = "localhost";
-/// Longer than any run.
-const LIFETIME: Duration = Duration::from_hours(24);
 
 /// Both sides of a handshake.
 #[derive(Debug, Clone)]
@@ -29,7 +27,7 @@ impl Sides {
     pub(super) fn new(protocol: Option<&[u8]>) -> Result<Self, BoxError> {
         let now_ms = SystemClock::new().wall_ms();
         let authority = ServiceAuthority::init("sherd-bench", now_ms)?;
-        let issued = authority.issue(&[NAME.to_owned()], now_ms, LIFETIME)?;
+        let issued = authority.issue(&[NAME.to_owned()], now_ms, CERTIFICATE_LIFETIME)?;
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_slice(authority.certificate().as_bytes())?)?;
         let chain = vec![CertificateDer::from_pem_slice(issued.certificate.as_bytes())?];

@@ -1,4 +1,4 @@
-//! What is computed of every byte, on one thread: digests, the erasure code of 2+2, and a plain copy.
+//! Computations over every byte, on one thread: digests, the erasure code of 2+2, and a plain copy.
 //!
 //! Bytes are those of the object: a stripe's two data shards count once, for encode and reconstruct alike.
 

@@ -13,9 +13,9 @@ use sherd_volume::buffer::{Buffer, BufferPool, PoolLimits};
 use sherd_volume::disk::real::RealDisk;
 use sherd_volume::disk::{Disk as _, DiskFile, OpenMode};
 
+use super::ends::{UNITS, named};
 use super::gauge::{Gauge, Pass};
 use super::payload::Payload;
-use super::{UNITS, named};
 use crate::question::error::Error;
 
 /// Buffers of the pieces that are written, aligned as the device wants them.

@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use rustix::time::{ClockId, clock_gettime};
 
+use super::ends::{BoxError, THREADS};
 use super::payload::{Check, Payload};
-use super::{BoxError, THREADS};
 use crate::question::bench::Bench;
 use crate::question::error::Error;
 use crate::result::Row;
@@ -33,7 +33,7 @@ pub(super) struct Gauge<'a> {
 }
 
 impl Pass {
-    /// A pass whose ends are not told apart.
+    /// A pass whose two ends share their threads.
     pub(super) fn of(is_right: bool) -> Self {
         Self { is_right, ..Self::default() }
     }

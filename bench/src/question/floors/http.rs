@@ -25,10 +25,12 @@ use tokio::io::BufReader;
 use tokio::runtime::Runtime;
 
 use super::certificates::Sides;
+use super::ends::{BoxError, UNITS, connected, connected_async, ended, named, runtime};
 use super::gauge::{Gauge, Pass, timed};
 use super::payload::{Check, Payload, SharedArrival};
+use super::socket;
 use super::tls::{SOCKET_BUFFER_BYTES, handshake};
-use super::{BoxError, UNITS, connected, connected_async, ended, named, runtime, socket};
+use crate::limits::HEAD_BYTES_MAX;
 use crate::question::error::Error;
 
 /// hyper's buffer of a connection of the S3 listener.
@@ -36,8 +38,6 @@ const S3_BUFFER_BYTES: usize = 64 << 10;
 /// The windows of a connection between nodes.
 const STREAM_WINDOW_BYTES: u32 = 2 << 20;
 const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
-/// A head without a body is shorter.
-const HEAD_BYTES_MAX: usize = 4 << 10;
 
 pub(super) fn measure(gauge: &mut Gauge<'_>) -> Result<(), Error> {
     for unit in UNITS {

@@ -13,6 +13,7 @@
 mod certificates;
 mod code;
 mod device;
+mod ends;
 mod gauge;
 mod http;
 mod node_pair;
@@ -21,25 +22,13 @@ mod shard;
 mod socket;
 mod tls;
 
-use std::net::{TcpListener, TcpStream};
-use std::{fmt, io};
-
-use tokio::runtime::Runtime;
-
 use crate::question::bench::Bench;
 use crate::question::error::Error;
 use crate::question::page::Page;
 use gauge::Gauge;
 
-/// Bytes of one write to a socket, of one frame, of one piece of a body: as the store has them, and as large
-/// as they may become.
-const UNITS: [usize; 2] = [256 << 10, 1 << 20];
-/// Threads that the asynchronous ways run on, the two ends among them.
-const THREADS: usize = 2;
 /// Bytes on the device at one time: the file of the device's rows and the shards of one pass.
 const DEVICE_BYTES: u64 = 2 << 30;
-
-type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
 /// No options of its own.
 #[derive(Debug, Clone, clap::Args)]
@@ -64,38 +53,4 @@ impl Page for Arguments {
         device::measure(&mut gauge)?;
         shard::measure(&mut gauge)
     }
-}
-
-/// A unit as rows and people call it.
-fn named(unit: usize) -> String {
-    crate::load::sizes::Size(unit as u64).to_string()
-}
-
-fn runtime() -> Result<Runtime, Error> {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).enable_all().build();
-    runtime.map_err(Error::at("start the threads of a runtime"))
-}
-
-/// Two ends of a loopback connection.
-fn connected() -> io::Result<(TcpStream, TcpStream)> {
-    let listener = TcpListener::bind("127.0.0.1:0")?;
-    let near = TcpStream::connect(listener.local_addr()?)?;
-    let (far, _) = listener.accept()?;
-    for end in [&near, &far] {
-        end.set_nodelay(true)?;
-    }
-    Ok((near, far))
-}
-
-/// The same for tasks. To be called within a runtime.
-fn connected_async() -> io::Result<(tokio::net::TcpStream, tokio::net::TcpStream)> {
-    let (near, far) = connected()?;
-    near.set_nonblocking(true)?;
-    far.set_nonblocking(true)?;
-    Ok((tokio::net::TcpStream::from_std(near)?, tokio::net::TcpStream::from_std(far)?))
-}
-
-/// The error of a peer that ended too early.
-fn ended(what: impl fmt::Display) -> BoxError {
-    format!("{what} ended too early").into()
 }

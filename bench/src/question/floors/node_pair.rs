@@ -5,7 +5,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use sherd_core::env::{Clock, Rng};
 use sherd_core::id::{ClusterId, Epoch, NodeId, VolumeId};
@@ -33,15 +32,10 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::BoxError;
 use super::device::POOL;
+use super::ends::BoxError;
+use crate::limits::{CERTIFICATE_LIFETIME, PAIR_LOOK, PAIR_READY_TIMEOUT};
 
-/// How long the volume may take to open, and the link to connect.
-const PATIENCE: Duration = Duration::from_secs(30);
-/// Between two looks whether the link is up.
-const LOOK_EVERY: Duration = Duration::from_millis(2);
-/// Longer than any run: no connection is renewed while it is measured.
-const AGE: Duration = Duration::from_hours(24);
 const INDEX_CACHE_BYTES: u64 = 4 << 20;
 const INDEX_FILES: usize = 64;
 /// Names of the two ends.
@@ -63,7 +57,7 @@ impl NodePair {
     /// Starts both within a runtime; the folder takes the volume and the certificates.
     pub(super) async fn start(folder: &Path) -> Result<Self, BoxError> {
         let (cluster, volumes) = volumes(folder)?;
-        if !volumes.settled(PATIENCE).await {
+        if !volumes.settled(PAIR_READY_TIMEOUT).await {
             return Err("the volume does not open".into());
         }
         let volume = volumes.all().first().ok_or("no volume")?.id();
@@ -75,12 +69,12 @@ impl NodePair {
         let (stop, tasks) = (CancellationToken::new(), TaskTracker::new());
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
-        let node = RpcNode::new(cluster, slot).with_slow_log(SlowRequests::after(PATIENCE));
+        let node = RpcNode::new(cluster, slot).with_slow_log(SlowRequests::after(PAIR_READY_TIMEOUT));
         let services = volume_services(&node, &metrics.rpc, &stop);
         let rules = ConnectionRules {
             trust: trust(SERVER)?,
             nodes: [CLIENT, SERVER].map(str::to_owned).into(),
-            age: ConnectionAge::of_at_most(AGE),
+            age: ConnectionAge::of_at_most(CERTIFICATE_LIFETIME),
         };
         tasks.spawn(serve(listener, rules, services, metrics.rpc.clone(), stop.clone()));
         let config = LinkConfig {
@@ -88,7 +82,7 @@ impl NodePair {
             address,
             cluster,
             epoch: Some(Epoch::FIRST),
-            age: ConnectionAge::of_at_most(AGE),
+            age: ConnectionAge::of_at_most(CERTIFICATE_LIFETIME),
             metrics: metrics.link(SERVER),
         };
         let link =
@@ -99,10 +93,10 @@ impl NodePair {
         believed.replace(NodeId([2; 16]), &[report]);
         let connected = async {
             while !link.is_up() {
-                tokio::time::sleep(LOOK_EVERY).await;
+                tokio::time::sleep(PAIR_LOOK).await;
             }
         };
-        tokio::time::timeout(PATIENCE, connected).await.map_err(|_| "the nodes do not connect")?;
+        tokio::time::timeout(PAIR_READY_TIMEOUT, connected).await.map_err(|_| "the nodes do not connect")?;
         let remote = GrpcPeer::new(link, believed);
         Ok(Self { volume, local, remote, stop, tasks })
     }
@@ -116,7 +110,7 @@ impl NodePair {
     }
 }
 
-/// A node's volume in a folder, formed anew.
+/// A node's volume in a folder, and the cluster that it forms alone.
 fn volumes(folder: &Path) -> Result<(ClusterId, Volumes), BoxError> {
     let disk: Arc<dyn Disk> = Arc::new(RealDisk::new());
     let directory = folder.join("volume");
@@ -147,7 +141,7 @@ fn volumes(folder: &Path) -> Result<(ClusterId, Volumes), BoxError> {
 
 /// The certificate of a node of this name, in files as a node reads them.
 fn trust(authority: &Authority, folder: &Path, name: &str) -> Result<Trust, BoxError> {
-    let issued = authority.issue(name, Role::Node, SystemClock::new().wall_ms(), AGE)?;
+    let issued = authority.issue(name, Role::Node, SystemClock::new().wall_ms(), CERTIFICATE_LIFETIME)?;
     let write = |file: &str, text: &str| -> Result<PathBuf, BoxError> {
         let path = folder.join(format!("{name}-{file}"));
         fs::write(&path, text)?;

@@ -7,7 +7,7 @@ use bytes::Bytes;
 /// Bytes before they repeat: as many as are under way in a node, more than a core's own caches hold.
 const PAYLOAD_BYTES: usize = 16 << 20;
 
-/// What a pass does with the bytes that arrive.
+/// Treatment of the bytes that arrive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Check {
     /// Compares each with what was sent.

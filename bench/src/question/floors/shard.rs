@@ -24,10 +24,10 @@ use sherd_store::peer::VolumePeer;
 use sherd_volume::buffer::BufferPool;
 
 use super::device::{POOL, aligned};
+use super::ends::{BoxError, runtime};
 use super::gauge::{Gauge, Pass};
 use super::node_pair::NodePair;
 use super::payload::{Check, Payload};
-use super::{BoxError, runtime};
 use crate::question::error::Error;
 
 const UNIT: usize = STRIPE_UNIT_BYTES as usize;

@@ -4,9 +4,9 @@ use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::thread;
 
+use super::ends::{BoxError, UNITS, connected, ended, named};
 use super::gauge::{Gauge, Pass, timed};
 use super::payload::{Check, Payload};
-use super::{BoxError, UNITS, connected, ended, named};
 use crate::question::error::Error;
 
 /// Measures writes of each unit, read into a buffer of as many bytes.

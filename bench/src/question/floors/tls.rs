@@ -3,7 +3,7 @@
 //!
 //! ```text
 //! 256KiB, 1MiB             write_all of a unit, reads of as many: rustls reads its socket by 4 KiB
-//! buffered-256KiB, -1MiB   the socket is read through a buffer; what is written is encrypted whole, then sent
+//! buffered-256KiB, -1MiB   the socket is read through a buffer; a unit is encrypted whole, then sent
 //! records-1MiB             AES-256-GCM of 16 KiB in place, in a buffer of a unit: what no TLS is faster than
 //! ```
 
@@ -16,9 +16,9 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio_rustls::{TlsAcceptor, TlsConnector, client, server};
 
 use super::certificates::Sides;
+use super::ends::{BoxError, UNITS, connected, connected_async, ended, named, runtime};
 use super::gauge::{Gauge, Pass, timed};
 use super::payload::{Check, Payload};
-use super::{BoxError, UNITS, connected, connected_async, ended, named, runtime};
 use crate::question::error::Error;
 
 /// Plain bytes of a record.
