@@ -13,13 +13,11 @@ use smallvec::SmallVec;
 
 use block::{BLOCK_BYTES, Block, State, compress};
 use lanes::Units;
+use lanes::states::LANES;
 
-/// Streams that the widest vectors take.
-pub const LANES_MAX: usize = 16;
-
-/// From this many streams on they are hashed in lanes. Measured on Zen 4, a core's bytes of two streams against
-/// those of one: 1.8 times with AVX-512, 1.45 times with AVX2; of four 3.6 and 2.9 times, of eight 7.1 and
-/// 5.8 times, of sixteen 9.9 times.
+/// From this many streams on they are hashed in lanes. Measured on Zen 4, a core's bytes of two streams
+/// against those of one: 1.8 times with AVX-512, 1.45 times with AVX2; of four 3.6 and 2.9 times, of eight
+/// 7.1 and 5.8 times, of sixteen 9.9 times.
 const LANES_FROM: usize = 2;
 
 /// The MD5 of a stream in the making.
@@ -38,6 +36,9 @@ impl Default for Md5 {
 }
 
 impl Md5 {
+    /// The most that [`Self::lanes`] is.
+    pub const LANES: usize = LANES;
+
     /// Begins.
     pub const fn new() -> Self {
         let state = [0x6745_2301, 0xefcd_ab89, 0x98ba_dcfe, 0x1032_5476];
@@ -97,7 +98,7 @@ impl Md5 {
     fn update_blocks(streams: &mut [(&mut Self, &[u8])]) {
         let units = Units::for_streams(streams.len()).expect("no more streams than lanes");
         let (mut states, mut blocks) =
-            (SmallVec::<[&mut State; LANES_MAX]>::new(), SmallVec::<[&[Block]; LANES_MAX]>::new());
+            (SmallVec::<[&mut State; LANES]>::new(), SmallVec::<[&[Block]; LANES]>::new());
         for (md5, bytes) in &mut *streams {
             states.push(&mut md5.state);
             blocks.push(bytes.as_chunks::<BLOCK_BYTES>().0);

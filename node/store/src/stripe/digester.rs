@@ -4,8 +4,8 @@
 //! stripe that goes to files is looked at on another core, out of the buffers that it is written from,
 //! while it is written and others are received. The stripes of one body form a queue, and are seen in their
 //! order, one at a time; those of several bodies side by side, on several cores and, where more bodies wait
-//! than there are cores, in the lanes of a core's vectors. A stripe's share of the budget is held until it was
-//! seen.
+//! than there are cores, in the lanes of a core's vectors. A stripe's share of the budget is held until it
+//! was seen.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use parking_lot::Mutex;
 use smallvec::SmallVec;
 use tokio::sync::oneshot;
 
-use sherd_core::md5::{LANES_MAX, Md5};
+use sherd_core::md5::Md5;
 
 use super::limits::DIGEST_QUEUES_MAX;
 use crate::machine::budget::Share;
@@ -82,7 +82,7 @@ impl DigestPool {
     /// Looks at the first stripe of each of the queues that have waited longest, as many as there are lanes.
     /// Those that have more wait again behind the others; returns how many.
     fn take_turn(&self) -> usize {
-        let mut queues: SmallVec<[_; LANES_MAX]> = {
+        let mut queues: SmallVec<[_; Md5::LANES]> = {
             let mut waiting = self.0.waiting.lock();
             let count = waiting.len().min(self.0.lanes);
             waiting.drain(..count).collect()
@@ -161,17 +161,17 @@ impl UnseenStripe {
 
 /// Looks at the first stripe of each queue.
 fn look_once(queues: &[Arc<DigestQueue>]) {
-    let stripes: SmallVec<[_; LANES_MAX]> = queues
+    let stripes: SmallVec<[_; Md5::LANES]> = queues
         .iter()
         .filter_map(|queue| Some((&*queue.digester, queue.state.lock().waiting.pop_front()?)))
         .collect();
     // A body alone has no use for lanes.
-    let mut states: SmallVec<[Option<Md5>; LANES_MAX]> = stripes
+    let mut states: SmallVec<[Option<Md5>; Md5::LANES]> = stripes
         .iter()
         .map(|(digester, _)| if stripes.len() > 1 { digester.take_md5() } else { None })
         .collect();
     for index in 0..stripes.iter().map(|(_, stripe)| stripe.buffers.len()).max().unwrap_or(0) {
-        let mut side_by_side = SmallVec::<[(&mut Md5, &[u8]); LANES_MAX]>::new();
+        let mut side_by_side = SmallVec::<[(&mut Md5, &[u8]); Md5::LANES]>::new();
         for ((digester, stripe), md5) in stripes.iter().zip(&mut states) {
             if index < stripe.buffers.len() {
                 digester.see(stripe.buffer(index));
@@ -213,7 +213,7 @@ mod tests {
     use crate::machine::reclaim::Reclaim;
     use std::time::Duration;
 
-    /// What it saw, with and without the MD5.
+    /// A digester that keeps the bytes beside their MD5.
     #[derive(Default)]
     struct Log(Mutex<(Vec<u8>, Option<Md5>)>);
 

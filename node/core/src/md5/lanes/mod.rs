@@ -4,15 +4,12 @@
 //! faster: they hash others in the same time. [`Units`] says which registers are used; `x86` holds what
 //! differs between them.
 
+pub(super) mod states;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-use super::LANES_MAX;
 use super::block::{Block, State};
-
-/// The state of each lane, a word of all lanes beside another.
-#[repr(align(64))]
-struct States([[u32; LANES_MAX]; 4]);
+use states::{LANES, States};
 
 /// Registers that this processor has: made only by the detection of the processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -59,9 +56,9 @@ impl Units {
         assert_eq!(states.len(), streams.len(), "a state for each stream");
         assert!((1..=self.lanes()).contains(&streams.len()), "a lane for each stream");
         let blocks = streams.iter().map(|blocks| blocks.len()).min().unwrap_or(0);
-        let mut words = States([[0; LANES_MAX]; 4]);
+        let mut words = States([[0; LANES]; 4]);
         // A lane without a stream does again what the first one does.
-        let mut lanes = [&streams[0][..blocks]; LANES_MAX];
+        let mut lanes = [&streams[0][..blocks]; LANES];
         for (lane, (state, stream)) in states.iter().zip(streams).enumerate() {
             lanes[lane] = &stream[..blocks];
             for (words, word) in words.0.iter_mut().zip(**state) {

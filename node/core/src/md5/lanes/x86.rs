@@ -21,7 +21,7 @@ use std::arch::x86_64::{
     _mm512_unpackhi_epi32, _mm512_unpackhi_epi64, _mm512_unpacklo_epi32, _mm512_unpacklo_epi64,
 };
 
-use super::{LANES_MAX, States};
+use super::states::{LANES, States};
 use crate::md5::block::{Block, CONSTANTS, in_order};
 
 /// Units that this processor has: made only by [`Units::all`].
@@ -51,7 +51,7 @@ impl Units {
     }
 
     /// Takes the first blocks of each stream into the states.
-    pub(super) fn compress(self, states: &mut States, streams: &[&[Block]; LANES_MAX], blocks: usize) {
+    pub(super) fn compress(self, states: &mut States, streams: &[&[Block]; LANES], blocks: usize) {
         // SAFETY: the processor has these units, or `all` would not have made this value.
         unsafe {
             match self {
@@ -67,8 +67,8 @@ impl Units {
 macro_rules! compress {
     ($name:ident, $units:literal, $lanes:ident, $class:ident) => {
         #[target_feature(enable = $units)]
-        fn $name(states: &mut States, streams: &[&[Block]; LANES_MAX], blocks: usize) {
-            // SAFETY: compiled for the units; the assembly is no instruction, only a comment that names the
+        fn $name(states: &mut States, streams: &[&[Block]; LANES], blocks: usize) {
+            // SAFETY: compiled for the units; the assembly is only a comment that names the
             // register.
             unsafe {
                 let mut words = [
@@ -112,10 +112,10 @@ compress!(avx512, "avx512f", Sixteen, zmm_reg);
 /// the condition of every `unsafe fn` here.
 trait Lanes: Copy {
     unsafe fn all(word: u32) -> Self;
-    unsafe fn load(words: &[u32; LANES_MAX]) -> Self;
-    unsafe fn store(self, words: &mut [u32; LANES_MAX]);
+    unsafe fn load(words: &[u32; LANES]) -> Self;
+    unsafe fn store(self, words: &mut [u32; LANES]);
     /// The 16 words of a block of each stream.
-    unsafe fn message(streams: &[&[Block]; LANES_MAX], block: usize) -> [Self; 16];
+    unsafe fn message(streams: &[&[Block]; LANES], block: usize) -> [Self; 16];
     unsafe fn add(self, other: Self) -> Self;
     /// `RIGHT` is what `LEFT` lacks to 32.
     unsafe fn rotated<const LEFT: i32, const RIGHT: i32>(self) -> Self;
@@ -134,12 +134,7 @@ struct Eight(__m256i);
 /// # Safety
 /// The processor has AVX2, and `at` is at most half a block.
 #[inline(always)]
-unsafe fn four_of_eight(
-    streams: &[&[Block]; LANES_MAX],
-    first: usize,
-    block: usize,
-    at: usize,
-) -> [__m256i; 4] {
+unsafe fn four_of_eight(streams: &[&[Block]; LANES], first: usize, block: usize, at: usize) -> [__m256i; 4] {
     // SAFETY: the caller's units; a block has 64 bytes, and no alignment is asked for.
     unsafe {
         let a = _mm256_loadu_si256(streams[first][block].as_ptr().add(at).cast());
@@ -162,7 +157,7 @@ unsafe fn four_of_eight(
 /// # Safety
 /// The processor has AVX2, and `at` is at most half a block.
 #[inline(always)]
-unsafe fn half_messages(streams: &[&[Block]; LANES_MAX], block: usize, at: usize) -> [__m256i; 8] {
+unsafe fn half_messages(streams: &[&[Block]; LANES], block: usize, at: usize) -> [__m256i; 8] {
     // SAFETY: as this function's.
     unsafe {
         let (a, b) = (four_of_eight(streams, 0, block, at), four_of_eight(streams, 4, block, at));
@@ -184,7 +179,7 @@ unsafe fn half_messages(streams: &[&[Block]; LANES_MAX], block: usize, at: usize
 /// # Safety
 /// The processor has AVX2.
 #[inline(always)]
-unsafe fn eight_messages(streams: &[&[Block]; LANES_MAX], block: usize) -> [__m256i; 16] {
+unsafe fn eight_messages(streams: &[&[Block]; LANES], block: usize) -> [__m256i; 16] {
     // SAFETY: as this function's.
     let halves = unsafe { [half_messages(streams, block, 0), half_messages(streams, block, 32)] };
     std::array::from_fn(|word| halves[word / 8][word % 8])
@@ -198,19 +193,19 @@ impl Lanes for Eight {
     }
 
     #[inline(always)]
-    unsafe fn load(words: &[u32; LANES_MAX]) -> Self {
+    unsafe fn load(words: &[u32; LANES]) -> Self {
         // SAFETY: the caller's units; words of states are aligned, and more than eight.
         Self(unsafe { _mm256_load_si256(words.as_ptr().cast()) })
     }
 
     #[inline(always)]
-    unsafe fn store(self, words: &mut [u32; LANES_MAX]) {
+    unsafe fn store(self, words: &mut [u32; LANES]) {
         // SAFETY: the caller's units; words of states are aligned, and more than eight.
         unsafe { _mm256_store_si256(words.as_mut_ptr().cast(), self.0) }
     }
 
     #[inline(always)]
-    unsafe fn message(streams: &[&[Block]; LANES_MAX], block: usize) -> [Self; 16] {
+    unsafe fn message(streams: &[&[Block]; LANES], block: usize) -> [Self; 16] {
         // SAFETY: the caller's units.
         unsafe { eight_messages(streams, block).map(Self) }
     }
@@ -275,19 +270,19 @@ macro_rules! ternary_lanes {
             }
 
             #[inline(always)]
-            unsafe fn load(words: &[u32; LANES_MAX]) -> Self {
+            unsafe fn load(words: &[u32; LANES]) -> Self {
                 // SAFETY: the caller's units; words of states are aligned, and as many or more.
                 Self(unsafe { $load(words.as_ptr().cast()) })
             }
 
             #[inline(always)]
-            unsafe fn store(self, words: &mut [u32; LANES_MAX]) {
+            unsafe fn store(self, words: &mut [u32; LANES]) {
                 // SAFETY: the caller's units; words of states are aligned, and as many or more.
                 unsafe { $store(words.as_mut_ptr().cast(), self.0) }
             }
 
             #[inline(always)]
-            unsafe fn message(streams: &[&[Block]; LANES_MAX], block: usize) -> [Self; 16] {
+            unsafe fn message(streams: &[&[Block]; LANES], block: usize) -> [Self; 16] {
                 // SAFETY: the caller's units.
                 unsafe { $message(streams, block).map(Self) }
             }
@@ -349,7 +344,7 @@ ternary_lanes!(Sixteen, sixteen_messages, _mm512_set1_epi32 _mm512_load_si512 _m
 /// # Safety
 /// The processor has AVX-512.
 #[inline(always)]
-unsafe fn four_of_sixteen(streams: &[&[Block]; LANES_MAX], first: usize, block: usize) -> [__m512i; 4] {
+unsafe fn four_of_sixteen(streams: &[&[Block]; LANES], first: usize, block: usize) -> [__m512i; 4] {
     // SAFETY: the caller's units; a block has 64 bytes, and no alignment is asked for.
     unsafe {
         let a = _mm512_loadu_si512(streams[first][block].as_ptr().cast());
@@ -392,7 +387,7 @@ unsafe fn four_words(a: __m512i, b: __m512i, c: __m512i, d: __m512i) -> [__m512i
 /// # Safety
 /// The processor has AVX-512.
 #[inline(always)]
-unsafe fn sixteen_messages(streams: &[&[Block]; LANES_MAX], block: usize) -> [__m512i; 16] {
+unsafe fn sixteen_messages(streams: &[&[Block]; LANES], block: usize) -> [__m512i; 16] {
     // SAFETY: the caller's units.
     unsafe {
         let (a, b) = (four_of_sixteen(streams, 0, block), four_of_sixteen(streams, 4, block));
