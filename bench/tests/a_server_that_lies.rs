@@ -244,7 +244,10 @@ fn an_honest_server_has_no_faults_at_any_operation() {
     let mut bench = Bench::against(Whim::Honest);
     assert_all_but(&bench.count(Op::Put, 4, 30), 30, &[]);
     for op in [Op::Get, Op::Head, Op::List] {
-        assert_all_but(&bench.count(op, 4, 40), 40, &[]);
+        let outcome = bench.count(op, 4, 40);
+        assert_all_but(&outcome, 40, &[]);
+        let first_bytes = if op == Op::Get { 40 } else { 0 };
+        assert_eq!(outcome.tally.first_byte.len(), first_bytes, "of objects that are read: {op}");
     }
     let two_threads = Plan { threads: 2, ..Plan::new(Op::Get, 5, Limit::Count(51)) };
     assert_all_but(&bench.measure(&two_threads), 51, &[]);

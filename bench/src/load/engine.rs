@@ -103,6 +103,8 @@ struct Connection {
     /// When the operation was due.
     due: Duration,
     moved: Duration,
+    /// When the first byte of the object came.
+    first_byte: Option<Duration>,
     out: RequestBytes,
     decoder: Decoder,
     exchange: Exchange,
@@ -134,6 +136,7 @@ impl<'a> Engine<'a> {
             busy: false,
             due: Duration::ZERO,
             moved: Duration::ZERO,
+            first_byte: None,
             out: RequestBytes::default(),
             decoder: Decoder::default(),
             exchange: Exchange::new(part_bytes, checksum),
@@ -224,6 +227,7 @@ impl<'a> Engine<'a> {
                     let connection = &mut self.connections[index];
                     connection.busy = true;
                     connection.due = due;
+                    connection.first_byte = None;
                     connection.exchange.begin(task, &self.source);
                     self.send_request(index);
                 }
@@ -346,6 +350,9 @@ impl<'a> Engine<'a> {
             let payloads = self.payloads;
             let progress = decoder
                 .feed(&self.scratch[..length], &mut |head, piece| exchange.body(head, piece, payloads));
+            if connection.first_byte.is_none() && connection.exchange.received() > 0 {
+                connection.first_byte = Some(self.begin.elapsed());
+            }
             match progress {
                 Ok(Progress::More) => connection.moved = self.begin.elapsed(),
                 Ok(Progress::Done) => return self.judge(index),
@@ -392,7 +399,12 @@ impl<'a> Engine<'a> {
             self.pause = now + FAULT_PAUSE;
         }
         match outcome {
-            Ok(bytes) if counts => self.tally.count(bytes, now.saturating_sub(connection.due)),
+            Ok(bytes) if counts => {
+                self.tally.count(bytes, now.saturating_sub(connection.due));
+                if let Some(first) = connection.first_byte {
+                    self.tally.count_first_byte(first.saturating_sub(connection.due));
+                }
+            }
             Ok(_) => {}
             Err(fault) => self.tally.fault(fault, 1),
         }

@@ -75,6 +75,11 @@ impl Exchange {
         &self.task
     }
 
+    /// Bytes of the object that the answer has brought so far.
+    pub fn received(&self) -> u64 {
+        self.received
+    }
+
     /// Begins `task`.
     pub fn begin(&mut self, task: Task, source: &Source) {
         self.step =

@@ -42,6 +42,11 @@ pub fn row(subject: &str, size: &str, plan: &Plan, outcome: &Outcome) -> Row {
         ("seconds", tally.elapsed.as_secs_f64()),
     ];
     row.figures = figures.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    for (name, percent) in [("first_byte_p50_us", 50.0), ("first_byte_p99_us", 99.0)] {
+        if let Some(time) = tally.first_byte_us(percent) {
+            row = row.with(name, time);
+        }
+    }
     for (fault, times) in &tally.faults {
         row.flags.push(format!("{times} x {fault}"));
     }

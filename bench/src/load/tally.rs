@@ -61,23 +61,34 @@ pub struct Tally {
     pub elapsed: Duration,
     /// Latencies of those operations, in nanoseconds.
     pub latency: Histogram<u64>,
+    /// Times to the first byte of their objects, in nanoseconds: of those that read one.
+    pub first_byte: Histogram<u64>,
     /// Faults, those of the warm-up included.
     pub faults: BTreeMap<Fault, u64>,
 }
 
 impl Default for Tally {
     fn default() -> Self {
-        let longest = u64::try_from(LATENCY_MAX.as_nanos()).expect("an hour");
         Self {
             ops: 0,
             bytes: 0,
             ops_s: 0.0,
             bytes_s: 0.0,
             elapsed: Duration::ZERO,
-            latency: Histogram::new_with_bounds(1, longest, 3).expect("bounds and digits are in range"),
+            latency: latencies(),
+            first_byte: latencies(),
             faults: BTreeMap::new(),
         }
     }
+}
+
+fn latencies() -> Histogram<u64> {
+    let longest = u64::try_from(LATENCY_MAX.as_nanos()).expect("an hour");
+    Histogram::new_with_bounds(1, longest, 3).expect("bounds and digits are in range")
+}
+
+fn record(histogram: &mut Histogram<u64>, time: Duration) {
+    histogram.saturating_record(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX));
 }
 
 impl Tally {
@@ -85,7 +96,12 @@ impl Tally {
     pub fn count(&mut self, bytes: u64, latency: Duration) {
         self.ops += 1;
         self.bytes += bytes;
-        self.latency.saturating_record(u64::try_from(latency.as_nanos()).unwrap_or(u64::MAX));
+        record(&mut self.latency, latency);
+    }
+
+    /// Counts the time until the first byte of an object was there, of an operation that is counted.
+    pub fn count_first_byte(&mut self, time: Duration) {
+        record(&mut self.first_byte, time);
     }
 
     /// Counts `times` faults of one kind.
@@ -106,13 +122,14 @@ impl Tally {
 
     /// Adds the counts of a thread that ran at the same time.
     pub fn join(&mut self, other: Self) {
-        let Self { ops, bytes, ops_s, bytes_s, elapsed, latency, faults } = other;
+        let Self { ops, bytes, ops_s, bytes_s, elapsed, latency, first_byte, faults } = other;
         self.ops += ops;
         self.bytes += bytes;
         self.ops_s += ops_s;
         self.bytes_s += bytes_s;
         self.elapsed = self.elapsed.max(elapsed);
         self.latency.add(latency).expect("both have the same bounds");
+        self.first_byte.add(first_byte).expect("both have the same bounds");
         for (fault, times) in faults {
             self.fault(fault, times);
         }
@@ -135,6 +152,13 @@ impl Tally {
     pub fn latency_us(&self, percent: f64) -> f64 {
         self.latency.value_at_percentile(percent) as f64 / 1000.0
     }
+
+    /// The time until the first byte of an object that `percent` of the reads do not exceed, in microseconds;
+    /// `None` where nothing was read.
+    #[expect(clippy::cast_precision_loss, reason = "an hour in nanoseconds is far below 2^53")]
+    pub fn first_byte_us(&self, percent: f64) -> Option<f64> {
+        (!self.first_byte.is_empty()).then(|| self.first_byte.value_at_percentile(percent) as f64 / 1000.0)
+    }
 }
 
 #[cfg(test)]
@@ -147,8 +171,10 @@ mod tests {
         one.count(10, Duration::from_micros(100));
         one.count(10, Duration::from_micros(300));
         one.close(Duration::from_secs(2));
+        one.count_first_byte(Duration::from_micros(40));
         let mut other = Tally::default();
         other.count(5, Duration::from_micros(200));
+        other.count_first_byte(Duration::from_micros(60));
         other.fault(Fault::SlowDown, 2);
         other.close(Duration::from_secs(1));
         one.join(other);
@@ -156,6 +182,8 @@ mod tests {
         assert!((one.ops_s - 2.0).abs() < 1e-9, "one per second each");
         assert!((one.latency_us(50.0) - 200.0).abs() < 1.0);
         assert!((one.latency_us(100.0) - 300.0).abs() < 1.0);
+        assert!(one.first_byte_us(100.0).is_some_and(|last| (last - 60.0).abs() < 1.0));
+        assert_eq!(Tally::default().first_byte_us(50.0), None);
     }
 
     #[test]

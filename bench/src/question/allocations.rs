@@ -23,6 +23,7 @@ use super::error::Error;
 use super::node::{self, BenchNode};
 use super::page::Page;
 use crate::alloc::{self, Scope};
+use crate::limits::MOMENT_BYTES_MAX;
 use crate::load::run::Plan;
 use crate::load::schedule::Limit;
 use crate::load::sign;
@@ -32,7 +33,11 @@ use crate::result::Row;
 use crate::subject::Subject;
 
 /// Sizes, with clients and requests of one measurement.
-const CASES: [(u64, usize, u64); 3] = [(4 << 10, 1, 2000), (4 << 10, 32, 20_000), (1 << 20, 8, 200)];
+const CASES: [(u64, usize, u64); 4] =
+    [(4 << 10, 1, 2000), (4 << 10, 32, 20_000), (1 << 20, 8, 200), (LARGE, 4, 16)];
+/// From here on, what is allocated is also counted by the bytes of the objects.
+const LARGE: u64 = 64 << 20;
+const GIB: f64 = (1 << 30) as f64;
 const MOMENT_REQUESTS: u64 = 40;
 const VOLUMES: usize = 4;
 
@@ -59,7 +64,8 @@ impl Page for Arguments {
         for round in 0..bench.rounds() {
             for (bytes, clients, requests) in CASES {
                 let requests = if bench.is_moment() { MOMENT_REQUESTS } else { requests };
-                let mut keys = node::keys(&format!("{}-{clients}-{round}", Size(bytes)), bytes);
+                let stored = if bench.is_moment() { bytes.min(MOMENT_BYTES_MAX) } else { bytes };
+                let mut keys = node::keys(&format!("{}-{clients}-{round}", Size(bytes)), stored);
                 for op in [Op::Put, Op::Get, Op::Head] {
                     let plan = Plan::new(op, clients, Limit::Count(requests));
                     // Connections are made and buffers grown before the count begins.
@@ -71,7 +77,7 @@ impl Page for Arguments {
                     let outcome = alloc::uncounted(|| node.run(&plan, &mut keys))?;
                     let counts = scope.counts();
                     bench.count(&outcome);
-                    bench.add(row(op, bytes, clients, requests, counts));
+                    bench.add(row(op, (bytes, stored), clients, requests, counts));
                 }
             }
         }
@@ -82,13 +88,19 @@ impl Page for Arguments {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "counts are far below 2^53")]
-fn row(op: Op, bytes: u64, clients: usize, requests: u64, counts: alloc::Counts) -> Row {
+fn row(op: Op, (bytes, stored): (u64, u64), clients: usize, requests: u64, counts: alloc::Counts) -> Row {
     let labels =
         [("op", op.to_string()), ("size", Size(bytes).to_string()), ("clients", clients.to_string())];
     let of_each = |count: u64| count as f64 / requests as f64;
-    Row::new(labels)
+    let row = Row::new(labels)
         .with("allocs_op", of_each(counts.allocations))
-        .with("alloc_bytes_op", of_each(counts.bytes))
+        .with("alloc_bytes_op", of_each(counts.bytes));
+    if bytes < LARGE || op == Op::Head {
+        return row;
+    }
+    let gib = (stored * requests) as f64 / GIB;
+    row.with("allocs_per_gib", counts.allocations as f64 / gib)
+        .with("alloc_mib_per_gib", counts.bytes as f64 / f64::from(1 << 20) / gib)
 }
 
 /// A node on new volumes below a folder, with defaults but for addresses, on threads of its own.

@@ -120,7 +120,7 @@ mod tests {
             ("tls", &["256KiB", "1MiB", "buffered-256KiB", "buffered-1MiB", "records-1MiB"]),
             ("http1", &["get-256KiB", "get-1MiB", "put-256KiB", "put-1MiB"]),
             ("http2", &["256KiB", "1MiB", "buffered-256KiB", "buffered-1MiB"]),
-            ("md5", &["one-stream"]),
+            ("md5", &["one-stream", "streams-2", "streams-4"]),
             ("blake3", &["blocks-64KiB"]),
             ("copy", &["memory"]),
             ("erasure", &["encode-2+2", "reconstruct-2+2"]),

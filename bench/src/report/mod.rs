@@ -9,6 +9,8 @@ mod settings;
 mod limits;
 pub mod targets;
 mod comparison;
+mod floors;
+mod rows;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,6 +26,9 @@ const DIFFERENT: u8 = 1;
 
 /// Name of the document, and of the text that it is made of.
 const DOCUMENT: &str = "performance.md";
+
+/// Folder among the results with those of an earlier commit.
+const BEFORE: &str = "before";
 
 /// First line of the document.
 const MARK: &str =
@@ -109,15 +114,9 @@ pub fn run(arguments: &Arguments) -> Result<ExitCode, Error> {
 fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
     let path = sections.join("report.toml");
     let settings = Settings::parse(&read(&path)?).map_err(|reason| Error::Settings { path, reason })?;
-    let mut sources = Sources { settings: &settings, results: BTreeMap::new() };
-    let io = |source| Error::Io { path: results.to_owned(), source };
-    for entry in std::fs::read_dir(results).map_err(io)? {
-        let path = entry.map_err(io)?.path();
-        if path.extension().is_some_and(|found| found == "json") {
-            let found = Results::read(&path)?;
-            sources.results.insert(found.suite.clone(), found);
-        }
-    }
+    let before = results.join(BEFORE);
+    let before = if before.is_dir() { read_all(&before)? } else { BTreeMap::new() };
+    let sources = Sources { settings: &settings, results: read_all(results)?, before };
     let path = sections.join(DOCUMENT);
     let mut document = format!("{MARK}\n\n");
     for (index, line) in read(&path)?.lines().enumerate() {
@@ -136,10 +135,26 @@ fn generate(sections: &Path, results: &Path) -> Result<String, Error> {
     Ok(document)
 }
 
+/// The files of results in a folder, by their suites.
+fn read_all(folder: &Path) -> Result<BTreeMap<String, Results>, Error> {
+    let io = |source| Error::Io { path: folder.to_owned(), source };
+    let mut all = BTreeMap::new();
+    for entry in std::fs::read_dir(folder).map_err(io)? {
+        let path = entry.map_err(io)?.path();
+        if path.extension().is_some_and(|found| found == "json") {
+            let found = Results::read(&path)?;
+            all.insert(found.suite.clone(), found);
+        }
+    }
+    Ok(all)
+}
+
 struct Sources<'a> {
     settings: &'a Settings,
     /// By their suites.
     results: BTreeMap<String, Results>,
+    /// The same of an earlier commit, of suites that are compared with it.
+    before: BTreeMap<String, Results>,
 }
 
 impl Sources<'_> {
@@ -147,11 +162,21 @@ impl Sources<'_> {
         match words {
             ["suites"] => Ok(self.suites()),
             ["targets"] => targets::table(self.settings, &self.results),
+            ["floors"] => self.of("floors", floors::table),
+            ["distances"] if self.results.contains_key("floors") => {
+                floors::distances(&self.results, &self.before)
+            }
+            ["distances"] => self.of("floors", |_| String::new()),
+            ["rows", suite, labels, figures] => {
+                let labels = rows::pairs(labels)?;
+                self.of(suite, |results| rows::table(results, &labels, figures))
+            }
             ["limits", suite] => self.of(suite, limits::paragraph),
             ["comparison", suite] => self.of(suite, |results| comparison::table(results, &["put", "get"])),
             ["comparison", suite, ops @ ..] => self.of(suite, |results| comparison::table(results, ops)),
             _ => {
-                let known = "{{suites}}, {{targets}}, {{limits SUITE}}, {{comparison SUITE [OP...]}}";
+                let known = "{{suites}}, {{targets}}, {{floors}}, {{distances}}, {{limits SUITE}}, \
+                             {{comparison SUITE [OP...]}}, {{rows SUITE LABEL=VALUE,... FIGURE,...}}";
                 Err(format!("{{{{{}}}}} is not known; there are {known}", words.join(" ")))
             }
         }

@@ -15,7 +15,7 @@ use crate::question::error::Error;
 use crate::question::page::Page;
 
 /// Most bytes on the device at one time: PUTs of large objects, and those that they replaced.
-const FREE_BYTES: u64 = 12 << 30;
+const FREE_BYTES: u64 = 16 << 30;
 
 /// Options of the question.
 #[derive(Debug, Clone, clap::Args)]

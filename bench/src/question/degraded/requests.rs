@@ -35,10 +35,11 @@ struct Load {
     objects: u64,
 }
 
-const LOADS: [Load; 3] = [
+const LOADS: [Load; 4] = [
     Load { bytes: 4 << 10, clients: 32, objects: 4000 },
     Load { bytes: 1 << 20, clients: 32, objects: 256 },
     Load { bytes: 64 << 20, clients: 4, objects: 8 },
+    Load { bytes: 1 << 30, clients: 1, objects: 1 },
 ];
 
 /// The same for a moment.
@@ -51,7 +52,7 @@ const MOMENT_LOADS: [Load; 3] = [
 /// Measures everything once, on a node of its own.
 pub(super) fn round(bench: &mut Bench) -> Result<(), Error> {
     let node = BenchNode::start(bench, &[])?;
-    let loads = if bench.is_moment() { MOMENT_LOADS } else { LOADS };
+    let loads: &[Load] = if bench.is_moment() { &MOMENT_LOADS } else { &LOADS };
     let mut stored: Vec<Keys> = Vec::new();
     for load in loads {
         let mut keys = node::keys(&format!("stored-{}", load.bytes), load.bytes);

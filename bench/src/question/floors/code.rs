@@ -15,6 +15,8 @@ use crate::question::error::Error;
 const DATA: usize = 2;
 const PARITY: usize = 2;
 const UNIT: usize = STRIPE_UNIT_BYTES as usize;
+/// Streams whose MD5s are computed side by side.
+const STREAMS: [usize; 2] = [2, 4];
 /// Bytes of the body that arrive at one time.
 const PIECE_BYTES: usize = 64 << 10;
 
@@ -26,6 +28,14 @@ pub(super) fn measure(gauge: &mut Gauge<'_>) -> Result<(), Error> {
         let digest = black_box(md5.finish());
         Ok(Pass::of(check == Check::Count || digest == reference(&payload, bytes)))
     })?;
+    for streams in STREAMS {
+        gauge.measure("md5", &format!("streams-{streams}"), |bytes, check| {
+            let digests = digest_streams(&payload, bytes, streams);
+            let alone = |stream| Md5::digest(&stream_bytes(&payload, bytes, streams, stream));
+            let is_right = |(stream, digest): (usize, &[u8; 16])| *digest == alone(stream);
+            Ok(Pass::of(check == Check::Count || digests.iter().enumerate().all(is_right)))
+        })?;
+    }
     gauge.measure("blake3", "blocks-64KiB", |bytes, _| {
         for block in payload.pieces(HASH_BLOCK_BYTES, bytes) {
             black_box(blake3::hash(&block));
@@ -44,6 +54,27 @@ pub(super) fn measure(gauge: &mut Gauge<'_>) -> Result<(), Error> {
         Ok(Pass::of(is_right))
     })?;
     erasure(gauge)
+}
+
+/// Digests of several streams side by side, which together have `bytes`.
+fn digest_streams(payload: &Payload, bytes: u64, streams: usize) -> Vec<[u8; 16]> {
+    let mut digests = vec![Md5::new(); streams];
+    let mut pieces = payload.pieces(PIECE_BYTES, bytes);
+    loop {
+        let now: Vec<_> = pieces.by_ref().take(streams).collect();
+        if now.is_empty() {
+            return digests.into_iter().map(|digest| black_box(digest.finish())).collect();
+        }
+        let mut together: Vec<(&mut Md5, &[u8])> =
+            digests.iter_mut().zip(now.iter().map(|piece| &**piece)).collect();
+        Md5::update_many(&mut together);
+    }
+}
+
+/// The bytes of one of them.
+fn stream_bytes(payload: &Payload, bytes: u64, streams: usize, stream: usize) -> Vec<u8> {
+    let pieces: Vec<_> = payload.pieces(PIECE_BYTES, bytes).skip(stream).step_by(streams).collect();
+    pieces.concat()
 }
 
 /// The same digest by another implementation.
