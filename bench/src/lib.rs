@@ -11,6 +11,7 @@ pub mod figure;
 pub mod host;
 pub mod subject;
 mod blocking;
+pub mod tls;
 pub mod load;
 pub mod quick;
 pub mod alloc;

@@ -230,7 +230,7 @@ fn assert_all_but(outcome: &Outcome, count: u64, faults: &[(Fault, u64)]) {
 #[test]
 fn clients_are_spread_over_all_nodes_of_a_store() {
     let mut bench = Bench::against(Whim::Honest);
-    let other = Endpoint { address: a_server_that(Whim::Honest), host: "other".to_owned() };
+    let other = Endpoint { address: a_server_that(Whim::Honest), host: "other".to_owned(), tls: None };
     bench.subject.others.push(other);
     assert_all_but(&bench.count(Op::Put, 2, 40), 40, &[]);
     // These two nodes share nothing: each has the objects that its own client wrote.

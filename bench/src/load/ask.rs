@@ -1,7 +1,7 @@
 //! One request and its answer, on a blocking connection of its own.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 
 use super::payload::Payloads;
 use super::request::{Body, Headers, RequestBytes, Requests};
@@ -9,6 +9,8 @@ use super::response::{Decoder, Head, MalformedResponse, Progress};
 use super::sign::Credentials;
 use crate::blocking::read_some;
 use crate::limits::{ASK_TEXT_BYTES_MAX, ASK_TIMEOUT};
+use crate::tls::authority::TlsTrust;
+use crate::tls::stream::ClientStream;
 
 /// Why a request around a run failed.
 #[derive(Debug, thiserror::Error)]
@@ -31,26 +33,29 @@ pub enum Error {
     },
 }
 
-/// Lists the buckets, which shows that the node at `address` answers and accepts the credentials.
+/// Lists the buckets, which shows that the node at `address` answers and accepts the credentials; over TLS if
+/// there is a `tls`.
 ///
 /// # Errors
 /// No answer comes, or another one than 200.
-pub fn list_buckets(address: SocketAddr, host: &str, credentials: &Credentials) -> Result<(), Error> {
-    let (Head { status, .. }, text) = ask_at(address, host, credentials, "", "GET", Body::None)?;
+pub fn list_buckets(
+    (address, host): (SocketAddr, &str),
+    tls: Option<&TlsTrust>,
+    credentials: &Credentials,
+) -> Result<(), Error> {
+    let (Head { status, .. }, text) = ask_at((address, host), tls, credentials, "", "GET", Body::None)?;
     if status == 200 { Ok(()) } else { Err(Error::Status { what: "list buckets", status, text }) }
 }
 
 pub(super) fn ask_at(
-    address: SocketAddr,
-    host: &str,
+    (address, host): (SocketAddr, &str),
+    tls: Option<&TlsTrust>,
     credentials: &Credentials,
     bucket: &str,
     method: &str,
     body: Body<'_>,
 ) -> Result<(Head, String), Error> {
-    let mut stream = TcpStream::connect_timeout(&address, ASK_TIMEOUT)?;
-    stream.set_read_timeout(Some(ASK_TIMEOUT))?;
-    stream.set_write_timeout(Some(ASK_TIMEOUT))?;
+    let mut stream = ClientStream::connect(address, tls, ASK_TIMEOUT)?;
     let mut out = RequestBytes::default();
     let mut requests = Requests::new(credentials.clone(), host, bucket);
     requests.build(method, |_| (), "", Headers::NONE, body, &mut out);

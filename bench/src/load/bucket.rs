@@ -53,5 +53,5 @@ fn ask(
     method: &str,
     body: Body<'_>,
 ) -> Result<(Head, String), Error> {
-    ask_at(node.address, &node.host, &subject.credentials, bucket, method, body)
+    ask_at((node.address, &node.host), node.tls.as_ref(), &subject.credentials, bucket, method, body)
 }

@@ -5,7 +5,7 @@
 //! system call, its answer another. A connection that failed is replaced when it is used next.
 
 use std::io;
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -23,6 +23,8 @@ use super::tally::{Fault, Tally};
 use super::work::Source;
 use crate::blocking::read_some;
 use crate::limits::{CONNECT_TIMEOUT, FAULT_PAUSE, STALL_SWEEP};
+use crate::tls::authority::TlsTrust;
+use crate::tls::stream::ClientStream;
 
 const READ_BYTES: usize = 256 << 10;
 /// Reads or writes of one connection before the others get their turn.
@@ -88,13 +90,15 @@ pub struct Parts<'a> {
 pub struct NodeRequests {
     /// Where it listens.
     pub address: SocketAddr,
+    /// How it is connected to over TLS; in clear without.
+    pub tls: Option<TlsTrust>,
     /// Builds requests with its name in them.
     pub requests: Requests,
 }
 
 #[derive(Debug)]
 struct Connection {
-    stream: Option<TcpStream>,
+    stream: Option<ClientStream>,
     /// The node that it goes to, every time that it is made.
     node: usize,
     /// Whether the epoll says when the socket takes more bytes.
@@ -254,11 +258,11 @@ impl<'a> Engine<'a> {
         let now = self.now();
         let connection = &mut self.connections[index];
         connection.moved = now;
-        let NodeRequests { address, requests } = &mut self.nodes[connection.node];
+        let NodeRequests { address, tls, requests } = &mut self.nodes[connection.node];
         connection.exchange.request(&self.source, self.payloads, requests, &mut connection.out);
         connection.decoder.begin(connection.exchange.is_bodiless());
         if connection.stream.is_none()
-            && let Err(error) = connection.connect(*address, &self.epoll, index)
+            && let Err(error) = connection.connect((*address, tls.as_ref()), &self.epoll, index)
         {
             self.pause = now + FAULT_PAUSE;
             self.fail(index, connection_fault(&error));
@@ -275,7 +279,10 @@ impl<'a> Engine<'a> {
                 return;
             };
             let waits = if connection.out.is_sent() {
-                false
+                match stream.push() {
+                    Ok(is_pushed) => !is_pushed,
+                    Err(error) => return self.receive_last(index, &error),
+                }
             } else if turn == TURNS {
                 true
             } else {
@@ -320,11 +327,15 @@ impl<'a> Engine<'a> {
     }
 
     fn receive(&mut self, index: usize) {
-        for _ in 0..TURNS {
+        for turn in 0.. {
             let connection = &mut self.connections[index];
             let Some(stream) = &mut connection.stream else {
                 return;
             };
+            // The epoll says nothing of bytes that were read already.
+            if turn >= TURNS && !stream.holds_bytes() {
+                return;
+            }
             let length = match read_some(stream, &mut self.scratch) {
                 Ok(length) => length,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
@@ -426,10 +437,14 @@ impl<'a> Engine<'a> {
 }
 
 impl Connection {
-    fn connect(&mut self, address: SocketAddr, epoll: &OwnedFd, index: usize) -> io::Result<()> {
-        let stream = TcpStream::connect_timeout(&address, CONNECT_TIMEOUT)?;
-        stream.set_nodelay(true)?;
-        stream.set_nonblocking(true)?;
+    fn connect(
+        &mut self,
+        (address, tls): (SocketAddr, Option<&TlsTrust>),
+        epoll: &OwnedFd,
+        index: usize,
+    ) -> io::Result<()> {
+        let stream = ClientStream::connect(address, tls, CONNECT_TIMEOUT)?;
+        stream.set_nonblocking()?;
         epoll::add(epoll, &stream, EventData::new_u64(index as u64), EventFlags::IN)?;
         self.stream = Some(stream);
         self.awaits_room = false;

@@ -149,6 +149,7 @@ pub fn run(target: &Target<'_>, plan: &Plan, keys: &mut Keys) -> io::Result<Outc
     let meter = Meter::new(subject.process());
     let requests_to = |node: &Endpoint| NodeRequests {
         address: node.address,
+        tls: node.tls.clone(),
         requests: Requests::new(subject.credentials.clone(), &node.host, bucket),
     };
     let (mut engines, mut first_node) = (Vec::new(), 0);

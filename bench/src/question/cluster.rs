@@ -57,6 +57,9 @@ pub struct Arguments {
     /// Store to compare with: minio, which stands for minio-cluster, or a file that describes one
     #[arg(long, value_name = "TOOL")]
     peer: Option<String>,
+    /// TLS on both sides: between all nodes, and with clients
+    #[arg(long)]
+    tls: bool,
     /// The peer's program, instead of looking for it in PATH
     #[arg(long, value_name = "PATH", requires = "peer")]
     peer_binary: Option<PathBuf>,
@@ -64,7 +67,7 @@ pub struct Arguments {
 
 impl Page for Arguments {
     fn name(&self) -> &'static str {
-        "cluster"
+        if self.tls { "cluster-tls" } else { "cluster" }
     }
 
     fn device_bytes(&self) -> u64 {
@@ -107,12 +110,16 @@ impl Arguments {
     /// Starts all stores, ours first.
     fn start(&self, bench: &mut Bench) -> Result<Vec<RunningStore>, Error> {
         let find = |name: &str| Tool::find(name).map_err(Error::at("describe a store"));
+        let (ours, theirs) = if self.tls {
+            ("sherd-cluster-tls", "minio-cluster-tls")
+        } else {
+            ("sherd-cluster", "minio-cluster")
+        };
         // Rows have the names that the rows of one node have.
         let named = |name: &str, tool: Tool| Tool { name: name.to_owned(), ..tool };
-        let mut tools = vec![(named("sherd", find("sherd-cluster")?), node::binary(bench))];
+        let mut tools = vec![(named("sherd", find(ours)?), node::binary(bench))];
         if let Some(peer) = &self.peer {
-            let tool =
-                if peer == "minio" { named(peer, find("minio-cluster")?) } else { find(peer.as_str())? };
+            let tool = if peer == "minio" { named(peer, find(theirs)?) } else { find(peer.as_str())? };
             tools.push((tool, self.peer_binary.clone()));
         }
         let promises: Vec<&Tool> = tools.iter().map(|(tool, _)| tool).collect();

@@ -3,6 +3,7 @@
 use std::net::{SocketAddr, ToSocketAddrs};
 
 use super::error::Error;
+use crate::tls::authority::TlsTrust;
 
 /// The region of every store that is started, and of endpoints without one.
 pub(super) const REGION: &str = "us-east-1";
@@ -14,12 +15,14 @@ pub struct Endpoint {
     pub address: SocketAddr,
     /// The `host` header.
     pub host: String,
+    /// How it is connected to over TLS; in clear without.
+    pub tls: Option<TlsTrust>,
 }
 
 impl Endpoint {
     /// The node at `address`, with the address as its host.
     pub(super) fn at(address: SocketAddr) -> Self {
-        Self { address, host: address.to_string() }
+        Self { address, host: address.to_string(), tls: None }
     }
 
     /// The node that `url` names.
@@ -36,7 +39,7 @@ impl Endpoint {
         let numbered = if has_port(host) { host.to_owned() } else { format!("{host}:80") };
         let mut addresses = numbered.to_socket_addrs().map_err(|_| bad("its name is not known"))?;
         let address = addresses.next().ok_or_else(|| bad("its name is not known"))?;
-        Ok(Self { address, host: host.to_owned() })
+        Ok(Self { address, host: host.to_owned(), tls: None })
     }
 }
 

@@ -37,6 +37,14 @@ pub enum Error {
         /// The tool.
         name: String,
     },
+    /// A store's certificates cannot be made.
+    #[error("make certificates for {name}: {source}")]
+    Certificates {
+        /// The tool.
+        name: String,
+        /// The cause.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A store is of one process or of a few.
     #[error("tool {name}: `processes` is from 1 to {}", STORE_FOLDERS)]
     Processes {

@@ -14,8 +14,9 @@ use rustix::process::{Signal, set_parent_process_death_signal};
 
 use super::endpoint::{Endpoint, REGION};
 use super::error::Error;
-use super::tool::{Places, Tool};
+use super::tool::{CERTIFICATES, Places, Tool};
 use crate::load::sign::Credentials;
+use crate::tls::authority::{BenchAuthority, TlsTrust};
 
 /// Replaces the last letter of a path that a program must not find.
 const CONCEALED: u8 = b'_';
@@ -31,12 +32,25 @@ pub(super) fn free_ports(count: usize) -> io::Result<Vec<u16>> {
     sockets?.iter().map(|socket| Ok(socket.local_addr()?.port())).collect()
 }
 
+/// Makes the certificates of a store in its folder, and says how its clients connect.
+///
+/// # Errors
+/// A certificate cannot be made, or a file not be written.
+pub(super) fn certificates(
+    folder: &Path,
+    nodes: usize,
+) -> Result<TlsTrust, Box<dyn std::error::Error + Send + Sync>> {
+    let authority = BenchAuthority::new()?;
+    authority.write(&folder.join(CERTIFICATES), nodes)?;
+    authority.trust()
+}
+
 pub(super) fn spawn(tool: &Tool, places: &Places) -> Result<Vec<Child>, Error> {
     let start = |source| Error::Start { name: tool.name.clone(), source };
     let output = fs::File::create(output_path(&places.folder)).map_err(start)?;
     let mut children = Vec::new();
-    for port in places.ports.iter().take(tool.processes) {
-        let places = Places { port: *port, ..places.clone() };
+    for (number, port) in (1..).zip(places.ports.iter().take(tool.processes)) {
+        let places = Places { number, port: *port, ..places.clone() };
         let words = tool.fill(&tool.command, &places)?;
         let (program, arguments) = words.split_first().expect("a filled command has a word");
         let mut command = Command::new(program);

@@ -80,12 +80,17 @@ impl Subject {
         let binary = tool.locate(binary)?;
         remove_left_over(folder);
         let folder = Folder(make_folders(tool, folder).map_err(start)?);
-        let ports = launch::free_ports(STORE_FOLDERS).map_err(start)?;
+        let mut ports = launch::free_ports(2 * STORE_FOLDERS).map_err(start)?;
+        let peer_ports = ports.split_off(STORE_FOLDERS);
         let port = ports[0];
+        let tls = tool.tls.then(|| launch::certificates(&folder.0, tool.processes)).transpose();
+        let tls = tls.map_err(|source| Error::Certificates { name: tool.name.clone(), source })?;
         let places = Places {
             binary: launch::concealed(tool, binary.clone(), &folder.0).map_err(start)?,
+            number: 1,
             port,
             ports,
+            peer_ports,
             access_key: "sherdbench".to_owned(),
             secret_key: format!("bench-{}-{port}-secret", std::process::id()),
             folder: folder.0.clone(),
@@ -93,7 +98,8 @@ impl Subject {
         let children = launch::spawn(tool, &places)?;
         let version = launch::version(tool, &places);
         let nodes = places.ports.iter().take(tool.processes);
-        let mut nodes = nodes.map(|port| Endpoint::at(SocketAddr::from(([127, 0, 0, 1], *port))));
+        let at = |port: &u16| Endpoint::at(SocketAddr::from(([127, 0, 0, 1], *port)));
+        let mut nodes = nodes.map(|port| Endpoint { tls: tls.clone(), ..at(port) });
         let credentials = Credentials {
             access_key: places.access_key.clone(),
             secret_key: places.secret_key.clone(),
@@ -140,7 +146,7 @@ impl Subject {
     pub fn endpoint(urls: &str) -> Result<Self, Error> {
         let nodes: Result<Vec<Endpoint>, Error> = urls.split(',').map(Endpoint::of_url).collect();
         let mut nodes = nodes?.into_iter();
-        let Endpoint { address, host } = nodes.next().expect("a text that is split has a part");
+        let Endpoint { address, host, tls: _ } = nodes.next().expect("a text that is split has a part");
         let variable = |name| env::var(name).map_err(|_| Error::NoCredentials { name });
         let region = env::var("AWS_REGION").or_else(|_| env::var("AWS_DEFAULT_REGION"));
         let credentials = Credentials {
@@ -155,7 +161,7 @@ impl Subject {
     pub fn at(address: SocketAddr, host: &str, credentials: Credentials) -> Self {
         Self {
             name: host.to_owned(),
-            endpoint: Endpoint { address, host: host.to_owned() },
+            endpoint: Endpoint { address, host: host.to_owned(), tls: None },
             others: Vec::new(),
             credentials,
             durability: "unknown".to_owned(),
@@ -217,7 +223,8 @@ impl Subject {
 
     /// Asks each node for its buckets.
     fn ask_all_nodes(&self) -> Result<(), String> {
-        let ask = |node: &Endpoint| list_buckets(node.address, &node.host, &self.credentials);
+        let ask =
+            |node: &Endpoint| list_buckets((node.address, &node.host), node.tls.as_ref(), &self.credentials);
         self.endpoints().try_for_each(ask).map_err(|error| error.to_string())
     }
 

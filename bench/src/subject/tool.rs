@@ -2,7 +2,9 @@
 //!
 //! `bench/tools/<name>.toml` is such a file. Placeholders in the command and the environment are
 //! `{binary}`, `{port}`, `{port1}` to `{port4}`, `{access_key}`, `{secret_key}`, `{folder}` and `{folder1}`
-//! to `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`.
+//! to `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`, and
+//! `{number}` from 1 on; `{peer_port1}` to `{peer_port4}` are for what its processes say to each other. A store
+//! with `tls` finds certificates in `{certificates}`, those of the nodes of `{cluster}` among them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -12,13 +14,18 @@ use serde::Deserialize;
 
 use super::error::Error;
 use crate::limits::STORE_FOLDERS;
+use crate::tls::authority::CLUSTER;
 
+/// Folder of a store's certificates, in its own.
+pub(super) const CERTIFICATES: &str = "certificates";
 /// The tools that come with the program.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 6] = [
     ("sherd", include_str!("../../tools/sherd.toml")),
     ("minio", include_str!("../../tools/minio.toml")),
     ("sherd-cluster", include_str!("../../tools/sherd-cluster.toml")),
     ("minio-cluster", include_str!("../../tools/minio-cluster.toml")),
+    ("sherd-cluster-tls", include_str!("../../tools/sherd-cluster-tls.toml")),
+    ("minio-cluster-tls", include_str!("../../tools/minio-cluster-tls.toml")),
 ];
 
 /// How to start a store.
@@ -52,6 +59,9 @@ pub struct Tool {
     /// File in which the store leaves its key pair, where it is not given one.
     #[serde(default)]
     pub credentials: Option<String>,
+    /// Whether its clients speak TLS with it.
+    #[serde(default)]
+    pub tls: bool,
     /// A path that the program must not find: where this machine has it, a copy of the program runs in
     /// which the path is written differently.
     #[serde(default)]
@@ -67,10 +77,14 @@ const fn one() -> usize {
 pub struct Places {
     /// The program.
     pub binary: PathBuf,
+    /// Number of the process, from 1.
+    pub number: usize,
     /// Where the process listens.
     pub port: u16,
     /// A port for each process of a store.
     pub ports: Vec<u16>,
+    /// A port for each process, on which the others reach it.
+    pub peer_ports: Vec<u16>,
     /// Name of the key pair.
     pub access_key: String,
     /// Its secret.
@@ -153,15 +167,20 @@ impl Tool {
     /// # Errors
     /// It has an unknown placeholder.
     pub fn fill_word(&self, word: &str, places: &Places) -> Result<String, Error> {
-        let Places { binary, port, ports, access_key, secret_key, folder } = places;
+        let Places { binary, number, port, ports, peer_ports, access_key, secret_key, folder } = places;
         let mut filled = word
             .replace("{binary}", &binary.to_string_lossy())
+            .replace("{number}", &number.to_string())
             .replace("{port}", &port.to_string())
             .replace("{access_key}", access_key)
             .replace("{secret_key}", secret_key)
-            .replace("{folder}", &folder.to_string_lossy());
-        for (number, port) in (1..).zip(ports) {
-            filled = filled.replace(&format!("{{port{number}}}"), &port.to_string());
+            .replace("{folder}", &folder.to_string_lossy())
+            .replace("{certificates}", &folder.join(CERTIFICATES).to_string_lossy())
+            .replace("{cluster}", &CLUSTER.to_string());
+        for (name, ports) in [("port", ports), ("peer_port", peer_ports)] {
+            for (number, port) in (1..).zip(ports) {
+                filled = filled.replace(&format!("{{{name}{number}}}"), &port.to_string());
+            }
         }
         for number in 1..=STORE_FOLDERS {
             let path = folder.join(number.to_string());
@@ -216,8 +235,10 @@ mod tests {
     fn places() -> Places {
         Places {
             binary: "/bin/x".into(),
+            number: 2,
             port: 77,
             ports: vec![77, 78, 79, 80],
+            peer_ports: vec![87, 88, 89, 90],
             access_key: "id".into(),
             secret_key: "secret".into(),
             folder: "/data".into(),
@@ -230,7 +251,9 @@ mod tests {
         for tool in &tools {
             let words = tool.fill(&tool.command, &places()).unwrap();
             // A store that announces its nodes lays its own folders out.
-            for number in (1..=STORE_FOLDERS).filter(|_| tool.announces == 0) {
+            let own = tool.command.iter().any(|word| word.contains("{number}"));
+            let folders = if own { 2..=2 } else { 1..=STORE_FOLDERS };
+            for number in folders.filter(|_| tool.announces == 0) {
                 let folder = format!("/data/{number}");
                 assert!(words.iter().any(|word| word.contains(&folder)), "{} lacks {folder}", tool.name);
             }
