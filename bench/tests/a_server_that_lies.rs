@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
+use rustls::{ServerConnection, StreamOwned};
 use sherd_bench::load::keys::Keys;
 use sherd_bench::load::payload::Payloads;
 use sherd_bench::load::run::{Outcome, Plan, Target, run};
@@ -19,6 +20,7 @@ use sherd_bench::load::sizes::Size;
 use sherd_bench::load::tally::Fault;
 use sherd_bench::load::work::Op;
 use sherd_bench::subject::{Endpoint, Subject};
+use sherd_bench::tls::authority::BenchAuthority;
 
 const SIZE: u64 = 100_000;
 
@@ -46,20 +48,35 @@ struct Store {
 
 /// Starts a server of one whim; it ends with the process.
 fn a_server_that(whim: Whim) -> SocketAddr {
+    a_server_over(whim, |stream| stream)
+}
+
+/// The same over TLS.
+fn a_server_with_a_certificate(whim: Whim, authority: &BenchAuthority) -> SocketAddr {
+    let config = authority.server(&[b"http/1.1"]).unwrap();
+    a_server_over(whim, move |stream| {
+        StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream)
+    })
+}
+
+fn a_server_over<S: Read + Write + 'static>(
+    whim: Whim,
+    over: impl Fn(TcpStream) -> S + Clone + Send + 'static,
+) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     let store = Arc::new(Mutex::new(Store::default()));
     thread::spawn(move || {
         for stream in listener.incoming() {
-            let store = Arc::clone(&store);
-            thread::spawn(move || serve(stream.unwrap(), &store, whim));
+            let (store, over) = (Arc::clone(&store), over.clone());
+            thread::spawn(move || serve(over(stream.unwrap()), &store, whim));
         }
     });
     address
 }
 
 /// Answers requests until the client, or a whim, ends the connection.
-fn serve(stream: TcpStream, store: &Mutex<Store>, whim: Whim) -> Option<()> {
+fn serve<S: Read + Write>(stream: S, store: &Mutex<Store>, whim: Whim) -> Option<()> {
     let mut reader = BufReader::new(stream);
     loop {
         let mut line = String::new();
@@ -118,6 +135,7 @@ fn serve(stream: TcpStream, store: &Mutex<Store>, whim: Whim) -> Option<()> {
             _ => {}
         }
         reader.get_mut().write_all(&answer).ok()?;
+        reader.get_mut().flush().ok()?;
     }
 }
 
@@ -261,6 +279,22 @@ fn an_honest_server_has_no_faults_at_any_operation() {
     let pages = (there - 5).div_ceil(7);
     assert_all_but(&bench.count(Op::DeleteObjects, 2, 1000), pages, &[]);
     assert_eq!(bench.keys.count(), 0);
+}
+
+#[test]
+fn bytes_are_sent_and_judged_over_tls() {
+    let authority = BenchAuthority::new().unwrap();
+    let mut bench = Bench::against(Whim::FlipsOneByteOf(25));
+    bench.subject.endpoint = Endpoint {
+        address: a_server_with_a_certificate(Whim::FlipsOneByteOf(25), &authority),
+        host: "tls".to_owned(),
+        tls: Some(authority.trust().unwrap()),
+    };
+    assert_all_but(&bench.count(Op::Put, 4, 20), 20, &[]);
+    assert_all_but(&bench.count(Op::Get, 4, 40), 40, &[(Fault::WrongBytes, 1)]);
+    bench.subject.endpoint.tls = Some(BenchAuthority::new().unwrap().trust().unwrap());
+    let refused = bench.count(Op::Get, 1, 2);
+    assert_eq!(refused.tally.ops, 0, "of another authority: {:?}", refused.tally.faults);
 }
 
 #[test]
