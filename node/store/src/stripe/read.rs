@@ -9,6 +9,7 @@ use std::ops::Range;
 
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
+use smallvec::SmallVec;
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, ShardId};
@@ -36,6 +37,9 @@ use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Windows that are being read while one is sent: enough that no volume waits for the sending.
 const WINDOWS_AHEAD: usize = 2;
+
+/// Data shards of most codes: lists of them need no allocation.
+const DATA_SHARDS_USUAL: usize = 4;
 
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -89,11 +93,24 @@ struct StripeRead {
     trace: Option<RequestTrace>,
 }
 
-/// Pieces that are being read.
+/// Pieces that are being read, those of a shard in one read.
 struct ShardWindow {
-    pieces: Vec<(Piece, Option<Pending<Vec<Bytes>>>)>,
+    pieces: Pieces,
+    reads: SmallVec<[ShardRead; DATA_SHARDS_USUAL]>,
     share: Share,
 }
+
+type Pieces = SmallVec<[Piece; 2 * DATA_SHARDS_USUAL]>;
+
+/// A window's read of one shard: pieces that lie one behind the other in it.
+struct ShardRead {
+    columns: Piece,
+    /// Not where others are read in its place.
+    pending: Option<Pending<Vec<Bytes>>>,
+}
+
+/// The bytes of a shard that a window's pieces are cut from, in order; `None` where they are computed.
+type ShardBytes = (u8, Option<VecDeque<Bytes>>);
 
 impl StripeRead {
     fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
@@ -188,15 +205,20 @@ impl StripeRead {
     fn begin_window(&mut self, end: u64, share: Share) -> ShardWindow {
         let range = self.left.start..end;
         self.left.start = range.end;
-        let pieces = self.layout.pieces(range);
-        let pieces = pieces
-            .map(|piece| {
-                let index = usize::from(piece.shard);
-                let pending = (!self.is_avoided(index)).then(|| self.ask(index, &piece));
-                (piece, pending)
-            })
-            .collect();
-        ShardWindow { pieces, share }
+        let pieces: Pieces = self.layout.pieces(range).collect();
+        let mut reads = SmallVec::<[ShardRead; DATA_SHARDS_USUAL]>::new();
+        for piece in &pieces {
+            // Pieces of a window that lie in one shard lie there one behind the other.
+            match reads.iter_mut().find(|read| read.columns.shard == piece.shard) {
+                Some(read) => read.columns.length += piece.length,
+                None => reads.push(ShardRead { columns: *piece, pending: None }),
+            }
+        }
+        for ShardRead { columns, pending } in &mut reads {
+            let index = usize::from(columns.shard);
+            *pending = (!self.is_avoided(index)).then(|| self.ask(index, columns));
+        }
+        ShardWindow { pieces, reads, share }
     }
 
     /// Asks one shard for the columns of a piece.
@@ -214,15 +236,21 @@ impl StripeRead {
     }
 
     async fn collect(&mut self, window: ShardWindow) -> Result<(), ReadError> {
-        let ShardWindow { pieces, share } = window;
+        let ShardWindow { pieces, reads, share } = window;
         let share = Arc::new(share);
-        for (piece, pending) in pieces {
+        let mut found = SmallVec::<[ShardBytes; DATA_SHARDS_USUAL]>::new();
+        for ShardRead { columns, pending } in reads {
             let whole = match pending {
-                Some(pending) => self.wait(&piece, pending).await,
+                Some(pending) => self.wait(&columns, pending).await,
                 None => None,
             };
-            if let Some(bytes) = whole {
-                self.ready.extend(bytes.into_iter().map(|bytes| with_share(bytes, &share)));
+            let whole = whole.map(|bytes| bytes.into_iter().map(|bytes| with_share(bytes, &share)).collect());
+            found.push((columns.shard, whole));
+        }
+        for piece in pieces {
+            let bytes = found.iter_mut().find(|(shard, _)| *shard == piece.shard);
+            if let Some((_, Some(bytes))) = bytes {
+                cut(bytes, piece.length, &mut self.ready);
             } else {
                 let rebuilt = self.rebuild(&piece).await?;
                 self.ready.push_back(with_share(rebuilt, &share));
@@ -363,6 +391,20 @@ fn window_bytes(fair_bytes: usize) -> u64 {
     1 << fair.ilog2()
 }
 
+/// Moves the first `length` bytes of some buffers behind others.
+fn cut(buffers: &mut VecDeque<Bytes>, length: u64, ready: &mut VecDeque<Bytes>) {
+    let mut left = usize::try_from(length).expect("a piece fits memory");
+    while left > 0 {
+        let Some(first) = buffers.front_mut() else { return };
+        if first.len() > left {
+            ready.push_back(first.split_to(left));
+            return;
+        }
+        left -= first.len();
+        ready.extend(buffers.pop_front());
+    }
+}
+
 /// One contiguous piece out of a few: reads of one piece rarely come in more than one buffer.
 fn join(buffers: &Vec<Bytes>) -> Bytes {
     match buffers.as_slice() {
@@ -374,6 +416,21 @@ fn join(buffers: &Vec<Bytes>) -> Bytes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pieces_are_cut_out_of_buffers_of_other_lengths() {
+        let mut buffers: VecDeque<Bytes> = [&b"abc"[..], b"defg", b"h"].map(Bytes::from_static).into();
+        let mut ready = VecDeque::new();
+        for length in [2, 3, 3] {
+            let before = ready.len();
+            cut(&mut buffers, length, &mut ready);
+            let bytes: usize = ready.range(before..).map(Bytes::len).sum();
+            assert_eq!(bytes as u64, length);
+        }
+        assert!(buffers.is_empty());
+        let joined: Vec<u8> = ready.into_iter().flatten().collect();
+        assert_eq!(joined, b"abcdefgh");
+    }
 
     #[test]
     fn windows_shrink_with_the_number_of_readers() {
