@@ -38,6 +38,12 @@ pub(crate) const OVERLAY_TAKEN_MAX: usize = 512;
 pub const SHARD_BYTES_MAX: u64 = 1 << 40;
 /// Bytes of the tables that are kept with open shard files.
 pub(crate) const KEPT_TABLES_BYTES_MAX: u64 = 8 << 20;
+/// Large shards of a volume whose blocks that were read are remembered: sixteen times as many as are kept
+/// open.
+pub(crate) const READ_SHARDS_MAX: usize = 4096;
+/// Words of 64 blocks that are remembered for all shards of a volume together: 128 KiB of memory for 64 GiB,
+/// about as much as the page cache of a large node holds of one volume.
+pub(crate) const READ_WORDS_MAX: usize = 16 << 10;
 /// Bytes of hints that wait for a frame, as their records count: in memory they take three times that. Beyond
 /// it they are dropped, and upkeep settles those rows. Some 15,000 for keys of usual length.
 pub(crate) const HINTS_BYTES_MAX: usize = 2 << 20;

@@ -16,6 +16,7 @@ pub mod format;
 mod directories;
 mod open_files;
 mod read;
+mod read_history;
 mod unfinished;
 mod write;
 
@@ -38,6 +39,7 @@ use crate::identity::failure::FailureLatch;
 use claims::Claims;
 use directories::Directories;
 use open_files::OpenFiles;
+use read_history::ReadHistory;
 
 pub use read::ShardCheck;
 pub use write::ShardWriter;
@@ -74,6 +76,7 @@ struct ShardFilesState {
     pool: BufferPool,
     directories: Directories,
     open: Arc<OpenFiles>,
+    history: ReadHistory,
     claims: Mutex<Claims>,
     /// For the age of a data id; none for shard files without a volume.
     clock: Option<Arc<dyn Clock>>,
@@ -110,6 +113,7 @@ impl ShardFiles {
             pool,
             directories,
             open,
+            history: ReadHistory::default(),
             claims: Mutex::default(),
             clock,
             cleared: AtomicU64::new(0),
@@ -135,6 +139,7 @@ impl ShardFiles {
     pub fn delete(&self, shard: ShardId) -> Result<(), Error> {
         let result = self.shared.disk.remove(&self.shared.path(shard));
         self.shared.open.forget(shard);
+        self.shared.history.forget(shard);
         match result {
             Err(error) if error.kind() != ErrorKind::NotFound => Err(self
                 .shared

@@ -1,7 +1,7 @@
 //! Shard files that stay open, with what vouches for their bytes.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -19,6 +19,8 @@ use crate::limits::KEPT_TABLES_BYTES_MAX;
 #[derive(Debug)]
 pub(super) struct OpenShard {
     pub(super) file: Arc<dyn DiskFile>,
+    /// The same file past the page cache, once it was read so.
+    pub(super) direct: OnceLock<Arc<dyn DiskFile>>,
     pub(super) header: ShardFileHeader,
     pub(super) layout: FileLayout,
     /// A hash for each block.

@@ -4,11 +4,12 @@
 //! open. A range is read in whole hash blocks, so that only blocks it touches are read and hashed.
 //!
 //! Reads for clients go through the page cache, whose own lists evict pages that were read once first; reads
-//! for verification, or to rebuild another shard, go past it.
+//! for verification, or to rebuild another shard, go past it, and so does the first read of a block of a
+//! large shard: the kernel's copy into new pages costs more than all else that is done with the bytes.
 
 use std::io::{self, ErrorKind};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::{Bytes, BytesMut};
 
@@ -66,6 +67,24 @@ impl ShardFilesState {
         self.disk.open(&self.path(shard), OpenMode::ReadDirect).ok()
     }
 
+    /// The same, which stays open as long as the file does.
+    fn direct<'a>(&self, open: &'a OpenShard) -> Option<&'a dyn DiskFile> {
+        if open.direct.get().is_none() {
+            // Of two that open it at one time one keeps it.
+            let _ = open.direct.set(self.open_direct(open.header.shard)?);
+        }
+        open.direct.get().map(|direct| &**direct)
+    }
+
+    /// Whether a read for a client goes past the page cache: the first one of a block of a large shard.
+    /// Blocks that are read again are read through the cache, and fill it.
+    fn goes_past_cache(&self, open: &OpenShard, range: &Range<u64>) -> bool {
+        let blocks = range.start / BLOCK_BYTES..range.end.div_ceil(BLOCK_BYTES);
+        open.header.shard_bytes >= LARGE_BYTES
+            && range.end <= open.header.shard_bytes
+            && !self.history.note(open.header.shard, blocks)
+    }
+
     /// The header of a file, whether the rest of it is whole or not.
     pub(super) fn header_alone(&self, shard: ShardId) -> Result<ShardFileHeader, Error> {
         self.read_header(shard).map(|(_, header)| header)
@@ -101,7 +120,7 @@ impl ShardFilesState {
         let end =
             read_plain(&*file, layout.table_at, end_bytes).map_err(|error| read_error(shard, &error))?;
         let table = decode_table(&end, layout.blocks).map_err(|error| corrupt(shard, &error))?;
-        Ok(OpenShard { file, header, layout, table })
+        Ok(OpenShard { file, direct: OnceLock::new(), header, layout, table })
     }
 }
 
@@ -222,16 +241,16 @@ impl ShardFiles {
                 }
                 open.read_range(pool, &range, |buffer, at| open.file.read_cached_at(buffer, at))
             }
-            Source::Disk => {
+            Source::Disk | Source::Device => {
                 let open = self.shared.open(shard)?;
-                open.read_range(pool, &range, |buffer, at| open.file.read_at(buffer, at))
-            }
-            Source::Device => {
-                let open = self.shared.open(shard)?;
-                let direct = self.shared.open_direct(shard);
-                open.read_range(pool, &range, |buffer, at| {
-                    read_past_cache(direct.as_deref(), &*open.file, buffer, at)
-                })
+                if source == Source::Device || self.shared.goes_past_cache(&open, &range) {
+                    let direct = self.shared.direct(&open);
+                    open.read_range(pool, &range, |buffer, at| {
+                        read_past_cache(direct, &*open.file, buffer, at)
+                    })
+                } else {
+                    open.read_range(pool, &range, |buffer, at| open.file.read_at(buffer, at))
+                }
             }
         };
         match found {

@@ -229,6 +229,7 @@ impl ShardWriter {
                 .rename(&self.path, &path)
                 .map_err(|error| self.shared.write_error(self.shard, &error))?;
             self.shared.open.forget(self.shard);
+            self.shared.history.forget(self.shard);
         }
         let directory = Directories::of(self.shard.data);
         self.shared.directories.sync(directory).map_err(|error| {

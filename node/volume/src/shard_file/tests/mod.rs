@@ -1,6 +1,7 @@
 //! Shard files through crashes, damage, heals and ranges.
 
 mod faults;
+mod first_reads;
 mod layout;
 mod unfinished;
 
