@@ -2,6 +2,7 @@
 //! bounds that they keep.
 
 pub mod convert;
+pub mod frame;
 #[cfg(any(test, fuzzing))]
 pub mod fuzzing;
 pub mod limits;

@@ -8,6 +8,9 @@ use std::future::Future;
 use std::task::{Context, Poll};
 
 use futures::future::BoxFuture;
+use http::Uri;
+use http::header::{CONTENT_TYPE, HeaderValue, TE};
+use http::uri::PathAndQuery;
 use hyper::body::Incoming;
 use hyper::client::conn::http2;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -17,7 +20,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tonic::body::Body;
 
+use sherd_proto::limits::MESSAGE_BYTES_MAX;
+use sherd_proto::v1::shard_service_client::ShardServiceClient;
+
 use crate::wire;
+
+/// The scheme and authority that requests name. The connection decides which peer is asked.
+const ORIGIN: &str = "https://sherd";
 
 /// Sends requests over one connection.
 #[derive(Debug, Clone)]
@@ -104,6 +113,36 @@ impl Connection {
             .await?;
         Ok((Self { requests }, tasks.0.spawn(connection)))
     }
+
+    /// A client of the calls of shards that go through the codec.
+    pub(super) fn shards(&self) -> ShardServiceClient<Self> {
+        ShardServiceClient::with_origin(self.clone(), origin())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX)
+    }
+
+    /// Asks for a method whose messages go past the codec.
+    pub(super) fn ask(
+        &mut self,
+        path: &'static str,
+        body: Body,
+    ) -> impl Future<Output = Result<http::Response<Incoming>, hyper::Error>> + Send + use<> {
+        let mut request = http::Request::new(body);
+        *request.method_mut() = http::Method::POST;
+        *request.version_mut() = http::Version::HTTP_2;
+        let mut uri = origin().into_parts();
+        uri.path_and_query = Some(PathAndQuery::from_static(path));
+        *request.uri_mut() = Uri::from_parts(uri).expect("an origin and a path");
+        let headers = request.headers_mut();
+        headers.insert(TE, HeaderValue::from_static("trailers"));
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+        self.requests.send_request(request)
+    }
+}
+
+/// The origin of every request to a peer.
+pub(super) fn origin() -> Uri {
+    Uri::from_static(ORIGIN)
 }
 
 impl tower::Service<http::Request<Body>> for Connection {

@@ -16,7 +16,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::{BoxFuture, FutureExt as _, join3, select_all};
-use http::Uri;
 use tokio::io::AsyncBufReadExt as _;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
@@ -29,18 +28,14 @@ use sherd_proto::convert::call::{NumberedCalls, RegisterStream, ShardStream, Upk
 use sherd_proto::limits::MESSAGE_BYTES_MAX;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
 use sherd_proto::v1::register_service_client::RegisterServiceClient;
-use sherd_proto::v1::shard_service_client::ShardServiceClient;
 use sherd_proto::v1::upkeep_service_client::UpkeepServiceClient;
 
 use super::calls::{CallStream, CallTable};
-use super::connection::{Connection, ConnectionTasks, DriverEnd};
+use super::connection::{Connection, ConnectionTasks, DriverEnd, origin};
 use super::limits::{DRAINING_MAX, OPEN_MAX, RECONNECT_MAX, RECONNECT_MIN, SWEEP_EVERY};
 use super::link::{CallsLane, Lane, Link, LinkConfig, LiveCalls};
 use super::status::{error_chain, status_with_causes};
 use crate::tls::{CertificateFacts, HandshakeFailure, Trust};
-
-/// The scheme and authority that requests name. The connection decides which peer is asked.
-const ORIGIN: &str = "https://sherd";
 
 #[derive(Clone)]
 struct LinkKeeper {
@@ -72,7 +67,7 @@ enum ConnectionEnd {
 
 enum LiveLane {
     Calls(Arc<LiveCalls>, CallReaders),
-    Bytes(ShardServiceClient<Connection>),
+    Bytes(Connection),
 }
 
 /// The readers of the replies of the three streams of calls. When dropped, they answer the calls that wait.
@@ -312,7 +307,7 @@ impl LinkKeeper {
     fn show(&self, live: &LiveLane) {
         match live {
             LiveLane::Calls(live, _) => self.link.0.calls.write().current = Ok(Arc::clone(live)),
-            LiveLane::Bytes(client) => *self.link.0.bytes.write() = Ok(client.clone()),
+            LiveLane::Bytes(connection) => *self.link.0.bytes.write() = Ok(connection.clone()),
         }
     }
 
@@ -338,11 +333,7 @@ impl LinkKeeper {
                 let (live, readers) = opened.map_err(|status| status_with_causes(&status))?;
                 LiveLane::Calls(Arc::new(live), readers)
             }
-            Lane::Bytes => LiveLane::Bytes(
-                ShardServiceClient::with_origin(connection, origin())
-                    .max_decoding_message_size(MESSAGE_BYTES_MAX)
-                    .max_encoding_message_size(MESSAGE_BYTES_MAX),
-            ),
+            Lane::Bytes => LiveLane::Bytes(connection),
         };
         Ok(OpenConnection { live, dialled, outlived, driving, tasks })
     }
@@ -377,9 +368,7 @@ impl LinkKeeper {
         let mut register_client = RegisterServiceClient::with_origin(connection.clone(), origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
-        let mut shard_client = ShardServiceClient::with_origin(connection.clone(), origin())
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        let mut shard_client = connection.shards();
         let mut upkeep_client = UpkeepServiceClient::with_origin(connection.clone(), origin())
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX);
@@ -455,7 +444,7 @@ impl LiveLane {
                 };
                 tokio::join!(close, readers.all_ended());
             }
-            Self::Bytes(client) => drop(client),
+            Self::Bytes(connection) => drop(connection),
         }
         tasks.ended().await;
     }
@@ -475,10 +464,6 @@ fn reader<S: NumberedCalls>(
         reason
     }
     .boxed()
-}
-
-fn origin() -> Uri {
-    Uri::from_static(ORIGIN)
 }
 
 fn driver_end(ended: Result<DriverEnd, tokio::task::JoinError>) -> String {

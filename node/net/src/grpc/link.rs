@@ -19,7 +19,6 @@ use sherd_proto::convert::call::{RegisterStream, ShardStream, UpkeepStream};
 use sherd_proto::sender::sender;
 use sherd_proto::v1::Sender;
 use sherd_proto::v1::admin_service_client::AdminServiceClient;
-use sherd_proto::v1::shard_service_client::ShardServiceClient;
 
 use super::calls::CallStream;
 use super::connection::Connection;
@@ -56,7 +55,7 @@ pub(super) struct LinkState {
     pub(super) config: LinkConfig,
     sender: Sender,
     pub(super) calls: RwLock<CallsLane>,
-    pub(super) bytes: RwLock<Result<ShardServiceClient<Connection>, Arc<str>>>,
+    pub(super) bytes: RwLock<Result<Connection, Arc<str>>>,
     byte_streams: Arc<Semaphore>,
     /// When a connection was lost last.
     lost: Mutex<Option<Instant>>,
@@ -168,15 +167,15 @@ impl Link {
         retiring.map(Arc::clone).into_iter().chain(lane.current().ok())
     }
 
-    pub(super) fn bytes(&self) -> Result<ShardServiceClient<Connection>> {
+    pub(super) fn bytes(&self) -> Result<Connection> {
         match &*self.0.bytes.read() {
-            Ok(client) => Ok(client.clone()),
+            Ok(connection) => Ok(connection.clone()),
             Err(reason) => Err(unreachable(&**reason)),
         }
     }
 
     /// Waits for the next connection for bytes, while one is expected. Cancel-safe.
-    pub(super) async fn bytes_again(&self) -> Result<ShardServiceClient<Connection>> {
+    pub(super) async fn bytes_again(&self) -> Result<Connection> {
         while self.0.bytes.read().is_err() && self.was_lost_lately() {
             tokio::time::sleep(RETURN_LOOK_EVERY).await;
         }
@@ -185,8 +184,10 @@ impl Link {
 
     /// A client of bytes that sends messages of any length.
     #[cfg(test)]
-    pub(crate) fn bytes_for_tests(&self) -> Result<ShardServiceClient<Connection>> {
-        self.bytes().map(|client| client.max_encoding_message_size(usize::MAX))
+    pub(crate) fn bytes_for_tests(
+        &self,
+    ) -> Result<sherd_proto::v1::shard_service_client::ShardServiceClient<Connection>> {
+        self.bytes().map(|connection| connection.shards().max_encoding_message_size(usize::MAX))
     }
 
     /// Runs a transfer of bytes to the volume that `watch` is of, if there is a place for one more.

@@ -1,31 +1,38 @@
-//! A shard file that is written on a peer: one stream, begun when the sink is made.
+//! A shard file that is written on a peer: one stream, begun when the sink is made, past the codec of gRPC
+//! ([`sherd_proto::frame`]).
 //!
 //! ```text
-//! begin, bytes, bytes, finish ->
-//!      <- taken, taken, life
+//! begin, bytes, bytes, bytes, finish ->
+//!      <- taken, taken, taken, life
 //! ```
-//! An append is answered when the peer's volume took all of it, so at most one append is under way. A sink
-//! that is dropped before its finish ends the stream, also in the middle of an append, and the peer removes
-//! the file. A finish that was begun runs on.
+//! Bytes leave in the buffers that they came in, as many as the windows of the connection take; an append is
+//! answered when the peer's volume took all of it. Several are under way, so that a link with a long round
+//! trip stays full. A sink that is dropped before its finish ends the stream, also in the middle of an
+//! append, and the peer removes the file. A finish that was begun runs on.
 
-use bytes::{Bytes, BytesMut};
-use futures::stream;
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, StreamExt as _, stream};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
 use tokio::sync::mpsc;
-use tonic::Streaming;
+use tokio::time::Instant;
+use tonic::body::Body;
 
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
-use sherd_proto::convert::answer::AnswerIn;
+use sherd_proto::frame;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
-use sherd_proto::v1::shard_service_client::ShardServiceClient;
-use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
+use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_shard};
 
 use super::GrpcPeer;
 use super::connection::Connection;
-use super::limits::{BYTES_STALL_MAX, STEPS_QUEUED_MAX};
-use super::reply::answered;
-use super::reply::unreachable;
-use super::status::status_with_causes;
+use super::limits::{APPENDS_UNDER_WAY_MAX, BYTES_STALL_MAX, STEPS_QUEUED_MAX};
+use super::reply::{answered, unreachable};
+use super::status::{error_chain, status_with_causes};
+use crate::wire::messages::{Incoming, MessageBody, WRITE_PATH};
 use sherd_store::peer::watch::CallLength;
 use sherd_store::peer::{AnswerSender, Pending, ShardSink};
 
@@ -42,18 +49,12 @@ enum SinkStep {
     Finish(AnswerSender<Incarnation>),
 }
 
-struct SinkTask {
-    steps: mpsc::Receiver<SinkStep>,
-    messages: mpsc::Sender<WriteShard>,
-    replies: Streaming<WriteReply>,
-}
-
 impl RemoteSink {
     pub(super) fn begin(peer: &GrpcPeer, volume: VolumeId, begin: write_shard::Begin) -> Self {
         let GrpcPeer { link, watches, .. } = peer;
-        let steps = link.bytes().and_then(|client| {
+        let steps = link.bytes().and_then(|connection| {
             let (sender, steps) = mpsc::channel(STEPS_QUEUED_MAX);
-            link.transfer(&watches.of(volume), write(client, begin, steps)).map(|()| sender)
+            link.transfer(&watches.of(volume), SinkTask::new(connection, begin, steps).run()).map(|()| sender)
         });
         Self { steps, peer: peer.clone(), volume }
     }
@@ -83,140 +84,229 @@ impl ShardSink for RemoteSink {
     }
 }
 
-/// Opens the stream, and does one step after the other. When this ends the stream does.
-async fn write(
-    mut client: ShardServiceClient<Connection>,
-    begin: write_shard::Begin,
-    mut steps: mpsc::Receiver<SinkStep>,
-) {
-    let (messages, body) = mpsc::channel(1);
-    let begin = WriteShard { step: Some(write_shard::Step::Begin(begin)) };
-    let steps_sent = stream::unfold((Some(begin), body), |(begin, mut body)| async move {
-        match begin {
-            Some(begin) => Some((begin, (None, body))),
-            None => body.recv().await.map(|message| (message, (None, body))),
-        }
-    });
-    let mut first = None;
-    // Cancel-safe: a step that is taken stays in `first`, and an opening that is dropped ends the stream.
-    let opened = tokio::select! {
-        biased;
-        opened = tokio::time::timeout(BYTES_STALL_MAX, client.write(steps_sent)) => opened,
-        () = given_up(&mut steps, &mut first) => return,
-    };
-    let error = match opened {
-        Ok(Ok(replies)) => {
-            let replies = replies.into_inner();
-            return SinkTask { steps, messages, replies }.run(first).await;
-        }
-        Ok(Err(status)) => unreachable(status_with_causes(&status)),
-        Err(_elapsed) => unreachable("the peer began no shard in time"),
-    };
-    // The first step gets the error; the channel is closed behind it.
-    let step = match first {
-        Some(step) => Some(step),
-        None => steps.recv().await,
-    };
-    if let Some(step) = step {
-        step.fail(error);
-    }
+/// A step whose answer is awaited.
+#[derive(Debug)]
+enum AwaitedStep {
+    /// An append, and how many of its messages are not answered yet.
+    Append(AnswerSender<()>, usize),
+    Finish(AnswerSender<Incarnation>),
 }
 
-/// Takes the first step, and returns when its caller is gone.
-async fn given_up(steps: &mut mpsc::Receiver<SinkStep>, first: &mut Option<SinkStep>) {
-    if first.is_none() {
-        *first = steps.recv().await;
-    }
-    match first {
-        None => {}
-        Some(SinkStep::Append(_, answering)) => answering.closed().await,
-        Some(SinkStep::Finish(_)) => std::future::pending().await,
-    }
+/// The stream of one shard file.
+struct SinkTask {
+    steps: mpsc::Receiver<SinkStep>,
+    /// Whether `finish` was taken: nothing is sent behind it.
+    is_finishing: bool,
+    /// Buffers that the connection has not taken yet, in their order.
+    unsent: VecDeque<Bytes>,
+    /// The end of the request's body; `None` once that has ended.
+    body: Option<mpsc::Sender<Bytes>>,
+    replies: Replies,
+    /// In the order of their answers.
+    awaited: VecDeque<AwaitedStep>,
 }
 
-impl SinkStep {
-    fn fail(self, error: Error) {
-        match self {
-            Self::Append(_, answering) => answering.answer(Err(error)),
-            Self::Finish(answering) => answering.answer(Err(error)),
-        }
-    }
+/// The answer of the peer, from its head on.
+enum Replies {
+    Begun(BoxFuture<'static, std::result::Result<http::Response<hyper::body::Incoming>, hyper::Error>>),
+    Coming(MessageBody<hyper::body::Incoming>),
 }
 
 impl SinkTask {
-    async fn run(mut self, mut first: Option<SinkStep>) {
-        loop {
-            let next = match first.take() {
-                Some(step) => Some(step),
-                None => self.steps.recv().await,
-            };
-            match next {
-                None => return,
-                Some(SinkStep::Append(bytes, mut answering)) => {
-                    // Cancel-safe: an append whose caller is gone ends the stream, also in its middle.
-                    let result = tokio::select! {
-                        biased;
-                        () = answering.closed() => return,
-                        result = self.append(bytes) => result,
-                    };
-                    let is_over = result.is_err();
-                    answering.answer(result);
-                    if is_over {
-                        return;
-                    }
-                }
-                Some(SinkStep::Finish(answering)) => return answering.answer(self.finish().await),
+    fn new(mut connection: Connection, begin: write_shard::Begin, steps: mpsc::Receiver<SinkStep>) -> Self {
+        let (body, buffers) = mpsc::channel(1);
+        let buffers = stream::unfold(buffers, |mut buffers: mpsc::Receiver<Bytes>| async move {
+            let buffer = buffers.recv().await?;
+            Some((buffer, buffers))
+        });
+        let buffers = buffers.map(|buffer| Ok::<_, tonic::Status>(Frame::data(buffer)));
+        let opened = connection.ask(WRITE_PATH, Body::new(StreamBody::new(buffers))).boxed();
+        let begin = WriteShard { step: Some(write_shard::Step::Begin(begin)) };
+        Self {
+            steps,
+            is_finishing: false,
+            unsent: VecDeque::from([frame::message(&begin)]),
+            body: Some(body),
+            replies: Replies::Begun(opened),
+            awaited: VecDeque::new(),
+        }
+    }
+
+    /// Does the steps. When this ends the stream does.
+    async fn run(mut self) {
+        let Err(error) = self.do_steps().await else { return };
+        let mut error = Some(error);
+        for step in self.awaited.drain(..) {
+            let error = error.take().unwrap_or_else(lost_before);
+            match step {
+                AwaitedStep::Append(answering, _) => answering.answer(Err(error)),
+                AwaitedStep::Finish(answering) => answering.answer(Err(error)),
+            }
+        }
+        // Where no step was under way the next one gets the error; the channel is closed behind it.
+        if let Some(error) = error.take() {
+            match self.steps.recv().await {
+                Some(SinkStep::Append(_, answering)) => answering.answer(Err(error)),
+                Some(SinkStep::Finish(answering)) => answering.answer(Err(error)),
+                None => {}
             }
         }
     }
 
-    async fn append(&mut self, bytes: Vec<Bytes>) -> Result<()> {
-        for frame in frames(bytes) {
-            self.step::<()>(write_shard::Step::Bytes(frame)).await?;
+    /// Returns `Ok` when the sink was dropped, or all of it is answered.
+    async fn do_steps(&mut self) -> Result<()> {
+        let mut moved = Instant::now();
+        loop {
+            let Self { steps, unsent, body, replies, awaited, .. } = self;
+            let takes_step = unsent.is_empty() && !self.is_finishing && awaited.len() < APPENDS_UNDER_WAY_MAX;
+            let is_under_way = !awaited.is_empty() || !unsent.is_empty();
+            // Cancel-safe: a message that is not whole stays in `replies`, and a place in the body that was
+            // not used is given back.
+            tokio::select! {
+                biased;
+                // Also in the middle of its bytes.
+                () = given_up(awaited.front_mut()) => return Ok(()),
+                () = send_first(body.as_ref(), unsent), if !unsent.is_empty() => {}
+                reply = replies.next() => {
+                    let reply = reply?;
+                    if self.answer(reply)? {
+                        return Ok(());
+                    }
+                }
+                step = steps.recv(), if takes_step => match step {
+                    Some(step) => self.begin(step),
+                    None if self.awaited.is_empty() => return Ok(()),
+                    None => self.is_finishing = true,
+                },
+                () = tokio::time::sleep_until(moved + BYTES_STALL_MAX), if is_under_way => {
+                    return Err(unreachable("no answer in time"));
+                }
+            }
+            if self.is_finishing && self.unsent.is_empty() {
+                self.body = None;
+            }
+            moved = Instant::now();
         }
-        Ok(())
     }
 
-    async fn finish(&mut self) -> Result<Incarnation> {
-        self.step(write_shard::Step::Finish(Empty {})).await
-    }
-
-    /// Sends a step and waits for its reply, as long as anything can be expected to come.
-    async fn step<A: AnswerIn<write_reply::Reply>>(&mut self, step: write_shard::Step) -> Result<A> {
-        let exchange = async {
-            // A body that is gone shows in the replies, which say why.
-            drop(self.messages.send(WriteShard { step: Some(step) }).await);
-            self.replies.message().await
+    fn begin(&mut self, step: SinkStep) {
+        let (message, awaited) = match step {
+            SinkStep::Append(bytes, answering) => {
+                let messages = queue_bytes(bytes, &mut self.unsent);
+                if messages == 0 {
+                    return answering.answer(Ok(()));
+                }
+                return self.awaited.push_back(AwaitedStep::Append(answering, messages));
+            }
+            SinkStep::Finish(answering) => {
+                (write_shard::Step::Finish(Empty {}), AwaitedStep::Finish(answering))
+            }
         };
-        match tokio::time::timeout(BYTES_STALL_MAX, exchange).await {
-            Ok(Ok(Some(WriteReply { reply }))) => answered(reply),
-            Ok(Ok(None)) => Err(unreachable("the peer ended the stream")),
-            Ok(Err(status)) => Err(unreachable(status_with_causes(&status))),
-            Err(_elapsed) => Err(unreachable("no answer in time")),
+        self.unsent.push_back(frame::message(&WriteShard { step: Some(message) }));
+        self.awaited.push_back(awaited);
+        self.is_finishing = true;
+    }
+
+    /// Answers the step that a reply is for; gives whether it was the last of the stream.
+    fn answer(&mut self, reply: WriteReply) -> Result<bool> {
+        match self.awaited.pop_front() {
+            Some(AwaitedStep::Append(answering, messages)) => match answered::<_, ()>(reply.reply) {
+                Ok(()) if messages > 1 => {
+                    self.awaited.push_front(AwaitedStep::Append(answering, messages - 1));
+                    Ok(false)
+                }
+                Ok(()) => {
+                    answering.answer(Ok(()));
+                    Ok(false)
+                }
+                Err(error) => {
+                    self.awaited.push_front(AwaitedStep::Append(answering, messages));
+                    Err(error)
+                }
+            },
+            Some(AwaitedStep::Finish(answering)) => {
+                answering.answer(answered(reply.reply));
+                Ok(true)
+            }
+            // One that failed at its beginning answers before it is asked.
+            None => match answered::<_, ()>(reply.reply) {
+                Ok(()) => Err(unreachable("the peer answers more than it was asked")),
+                Err(error) => Err(error),
+            },
         }
     }
 }
 
-/// Bytes as frames that are as long as they may be: each costs an answer.
-fn frames(bytes: Vec<Bytes>) -> Vec<Bytes> {
-    let mut frames = Vec::new();
-    let mut open = BytesMut::new();
-    for mut piece in bytes {
-        while !piece.is_empty() {
-            let room = SHARD_FRAME_BYTES_MAX - open.len();
-            let taken = piece.split_to(piece.len().min(room));
-            if taken.len() == SHARD_FRAME_BYTES_MAX {
-                frames.push(taken);
-                continue;
+impl Replies {
+    /// The next reply. Cancel-safe.
+    async fn next(&mut self) -> Result<WriteReply> {
+        if let Self::Begun(opened) = self {
+            let response = opened.await.map_err(|error| unreachable(error_chain(&error)))?;
+            *self = Self::Coming(MessageBody::of_answer(response).map_err(|status| failed(&status))?);
+        }
+        let Self::Coming(replies) = self else { return Err(unreachable("no stream was opened")) };
+        match replies.next().await {
+            Ok(Some(Incoming::Message(reply))) => Ok(reply),
+            Ok(Some(Incoming::Start(_) | Incoming::Bytes(_))) => {
+                Err(unreachable("the peer answers with bytes"))
             }
-            open.extend_from_slice(&taken);
-            if open.len() == SHARD_FRAME_BYTES_MAX {
-                frames.push(open.split().freeze());
-            }
+            Ok(None) => match replies.ended_well() {
+                Ok(()) => Err(unreachable("the peer ended the stream")),
+                Err(status) => Err(failed(&status)),
+            },
+            Err(status) => Err(failed(&status)),
         }
     }
-    if !open.is_empty() {
-        frames.push(open.freeze());
+}
+
+fn failed(status: &tonic::Status) -> Error {
+    unreachable(status_with_causes(status))
+}
+
+fn lost_before() -> Error {
+    unreachable("an earlier write of the shard failed")
+}
+
+/// Returns when the caller of an append is gone. A finish runs on.
+async fn given_up(first: Option<&mut AwaitedStep>) {
+    match first {
+        Some(AwaitedStep::Append(answering, _)) => answering.closed().await,
+        Some(AwaitedStep::Finish(_)) | None => std::future::pending().await,
     }
-    frames
+}
+
+/// Sends the first buffer once the connection takes one. Cancel-safe.
+async fn send_first(body: Option<&mpsc::Sender<Bytes>>, unsent: &mut VecDeque<Bytes>) {
+    let place = match body {
+        Some(body) => body.reserve().await.ok(),
+        None => None,
+    };
+    match place {
+        Some(place) => drop(unsent.pop_front().map(|buffer| place.send(buffer))),
+        // A body that is gone shows in the replies, which say why.
+        None => unsent.clear(),
+    }
+}
+
+/// Queues bytes as messages that are as long as they may be, since each costs an answer; gives their number.
+fn queue_bytes(mut pieces: Vec<Bytes>, unsent: &mut VecDeque<Bytes>) -> usize {
+    let mut left: usize = pieces.iter().map(Bytes::len).sum();
+    let mut messages = 0;
+    let mut pieces = pieces.drain(..).filter(|piece| !piece.is_empty());
+    let mut piece = Bytes::new();
+    while left > 0 {
+        let mut missing = left.min(SHARD_FRAME_BYTES_MAX);
+        unsent.push_back(frame::bytes_head(missing));
+        (left, messages) = (left - missing, messages + 1);
+        while missing > 0 {
+            if piece.is_empty() {
+                let Some(next) = pieces.next() else { break };
+                piece = next;
+            }
+            let part = piece.split_to(piece.len().min(missing));
+            missing -= part.len();
+            unsent.push_back(part);
+        }
+    }
+    messages
 }

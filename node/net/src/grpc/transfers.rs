@@ -1,14 +1,16 @@
-//! Bytes of shards in one call: a packed shard put, a range read.
+//! Bytes of shards in one call: a packed shard put, a range read past the codec of gRPC.
 //!
 //! Each transfer is a task, since its call must move on before its answer is looked at: a put whose caller
 //! stopped waiting is still made. A read ends when its caller is gone.
 
 use bytes::{Bytes, BytesMut};
+use http_body_util::{BodyExt as _, Full};
+use tonic::body::Body;
 
 use sherd_core::id::{Incarnation, ShardId};
 use sherd_core::message::{Error, Result, ShardRange, Target};
 use sherd_proto::convert::{Wire, timeout_to_wire};
-use sherd_proto::v1::shard_service_client::ShardServiceClient;
+use sherd_proto::frame;
 use sherd_proto::v1::{Addressed, PutShard, ReadShard, ShardBytes};
 
 use super::connection::Connection;
@@ -16,7 +18,8 @@ use super::limits::BYTES_STALL_MAX;
 use super::link::Link;
 use super::reply::answered;
 use super::reply::unreachable;
-use super::status::status_with_causes;
+use super::status::{error_chain, status_with_causes};
+use crate::wire::messages::{Incoming, MessageBody, READ_PATH};
 use sherd_store::observe::peer_calls::LoggedCall;
 use sherd_store::peer::watch::{CallLength, CallWatch};
 use sherd_store::peer::{AnswerSender, Pending};
@@ -44,8 +47,8 @@ pub(super) fn put(
         target: Some(target.to_wire()),
         payload: joined(payload),
     };
-    transfer.run(|mut client, answering| async move {
-        let answer = tokio::time::timeout(BYTES_STALL_MAX, client.put(request)).await;
+    transfer.run(|connection, answering| async move {
+        let answer = tokio::time::timeout(BYTES_STALL_MAX, connection.shards().put(request)).await;
         answering.answer(match answer {
             Ok(Ok(reply)) => answered(reply.into_inner().reply),
             Ok(Err(status)) => Err(unreachable(status_with_causes(&status))),
@@ -62,44 +65,50 @@ pub(super) fn read(transfer: Transfer<'_>, range: ShardRange) -> Pending<Vec<Byt
         range: Some(range.to_wire()),
     };
     let length = range.length;
-    transfer.run(move |client, mut answering: AnswerSender<Vec<Bytes>>| async move {
+    transfer.run(move |connection, mut answering: AnswerSender<Vec<Bytes>>| async move {
         // Cancel-safe: a read that is dropped resets its stream, and nothing else is done.
         let answer = tokio::select! {
             biased;
             () = answering.closed() => return,
-            answer = read_frames(client, request, length) => answer,
+            answer = read_bytes(connection, &request, length) => answer,
         };
         answering.answer(answer);
     })
 }
 
-async fn read_frames(
-    mut client: ShardServiceClient<Connection>,
-    request: ReadShard,
-    length: u64,
-) -> Result<Vec<Bytes>> {
-    let mut frames = in_time(client.read(request)).await?.into_inner();
+/// Reads bytes as they come: in the buffers of the connection.
+async fn read_bytes(mut connection: Connection, request: &ReadShard, length: u64) -> Result<Vec<Bytes>> {
+    let asked = connection
+        .ask(READ_PATH, Body::new(Full::new(frame::message(request)).map_err(|never| match never {})));
+    let response = in_time(asked).await?.map_err(|error| unreachable(error_chain(&error)))?;
+    let mut parts = MessageBody::of_answer(response).map_err(|status| failed(&status))?;
     let (mut read, mut count) = (Vec::new(), 0);
-    while let Some(ShardBytes { part }) = in_time(frames.message()).await? {
-        let bytes: Bytes = answered(part)?;
+    while let Some(part) = in_time(parts.next::<ShardBytes>()).await?.map_err(|status| failed(&status))? {
+        let bytes: Bytes = match part {
+            // They are counted as they come: a peer cannot announce more than it sends.
+            Incoming::Start(_) => continue,
+            Incoming::Bytes(bytes) => bytes,
+            Incoming::Message(ShardBytes { part }) => answered(part)?,
+        };
         count += bytes.len() as u64;
         if count > length {
             return Err(unreachable("the peer sends more bytes than were asked for"));
         }
         read.push(bytes);
     }
+    parts.ended_well().map_err(|status| failed(&status))?;
     if count < length {
         return Err(unreachable(format!("the peer sent {count} bytes of {length}")));
     }
     Ok(read)
 }
 
-async fn in_time<T>(step: impl Future<Output = std::result::Result<T, tonic::Status>>) -> Result<T> {
-    match tokio::time::timeout(BYTES_STALL_MAX, step).await {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(status)) => Err(unreachable(status_with_causes(&status))),
-        Err(_elapsed) => Err(unreachable("no bytes in time")),
-    }
+async fn in_time<T>(step: impl Future<Output = T>) -> Result<T> {
+    tokio::time::timeout(BYTES_STALL_MAX, step).await.map_err(|_elapsed| unreachable("no bytes in time"))
+}
+
+fn failed(status: &tonic::Status) -> Error {
+    unreachable(status_with_causes(status))
 }
 
 impl Transfer<'_> {
@@ -107,21 +116,21 @@ impl Transfer<'_> {
     /// [`RETURN_MAX`](super::limits::RETURN_MAX), it waits for the next one.
     fn run<R: Send + 'static, F: Future<Output = ()> + Send + 'static>(
         self,
-        run: impl FnOnce(ShardServiceClient<Connection>, AnswerSender<R>) -> F + Send + 'static,
+        run: impl FnOnce(Connection, AnswerSender<R>) -> F + Send + 'static,
     ) -> Pending<R> {
-        let client = match self.link.bytes() {
+        let connection = match self.link.bytes() {
             Err(error) if !self.link.was_lost_lately() => return Pending::ready(Err(error)),
-            client => client,
+            connection => connection,
         };
         let (answering, pending) = Pending::begin(self.length, &self.watch);
         let (answering, link) = (answering.logging(self.logged), self.link.clone());
         let transfer = async move {
-            let client = match client {
-                Ok(client) => Ok(client),
+            let connection = match connection {
+                Ok(connection) => Ok(connection),
                 Err(_lost) => link.bytes_again().await,
             };
-            match client {
-                Ok(client) => run(client, answering).await,
+            match connection {
+                Ok(connection) => run(connection, answering).await,
                 Err(error) => answering.answer(Err(error)),
             }
         };

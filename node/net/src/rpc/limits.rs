@@ -24,6 +24,12 @@ pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
 /// Values up to this length are copied out of their frame: 64 KiB, which takes a few microseconds.
 pub(super) const UNSHARED_BYTES_MAX: usize = 64 << 10;
+/// Since the last bytes of a shard moved, while a peer is amid sending some or has some to read.
+pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
+/// Memory for received bytes that stays committed while no bytes come.
+pub(super) const RECEIVED_IDLE_BYTES: usize = 4 << 20;
+/// How often memory that no bytes came into is given back.
+pub(super) const TRIM_EVERY: Duration = Duration::from_secs(1);
 /// Bytes of pages of scans that peers have not read yet. Two pages a volume that are being made come on top.
 pub(super) const PAGES_HELD_MAX: usize = 32 << 20;
 /// Of these, bytes for one peer: one that stopped must leave the others their room. About a hundred pages.

@@ -41,7 +41,6 @@ use tower::Service;
 
 use sherd_proto::limits::MESSAGE_BYTES_MAX;
 use sherd_proto::v1::register_service_server::RegisterServiceServer;
-use sherd_proto::v1::shard_service_server::ShardServiceServer;
 use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
 
 pub use self::admin_service::{AdminRpc, NodeDesk};
@@ -49,13 +48,20 @@ use self::call_services::CallRpc;
 use self::limits::{ACCEPT_PAUSE, HANDSHAKES_MAX, SHUTDOWN_MAX, connections_max};
 pub use self::node::{LocalSlot, RpcNode};
 pub use self::requests::{NoAnswer, RequestDesk, RequestSlot};
-use self::shard_service::ShardRpc;
+use self::shard_service::{ShardRoutes, ShardRpc};
 use crate::tls::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
 use crate::wire::{self, ConnectionAge, TrackedExecutor};
 use sherd_store::observe::metrics::RpcMetrics;
 
 /// Makes the services that answer for this node's volumes. The admin service is added to them.
-pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &CancellationToken) -> Routes {
+///
+/// Bytes that peers read are sent by `tasks`.
+pub fn volume_services(
+    node: &RpcNode,
+    metrics: &RpcMetrics,
+    tasks: &TaskTracker,
+    stop: &CancellationToken,
+) -> Routes {
     let register = CallRpc::new(node.clone(), metrics.register.clone(), stop.clone());
     let shard = ShardRpc::new(node.clone(), metrics.shard.clone(), stop.clone());
     let upkeep = CallRpc::new(node.clone(), metrics.upkeep.clone(), stop.clone());
@@ -64,11 +70,7 @@ pub fn volume_services(node: &RpcNode, metrics: &RpcMetrics, stop: &Cancellation
             .max_decoding_message_size(MESSAGE_BYTES_MAX)
             .max_encoding_message_size(MESSAGE_BYTES_MAX),
     )
-    .add_service(
-        ShardServiceServer::new(shard)
-            .max_decoding_message_size(MESSAGE_BYTES_MAX)
-            .max_encoding_message_size(MESSAGE_BYTES_MAX),
-    )
+    .add_service(ShardRoutes::new(shard, tasks.clone()))
     .add_service(
         UpkeepServiceServer::new(upkeep)
             .max_decoding_message_size(MESSAGE_BYTES_MAX)

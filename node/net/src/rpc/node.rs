@@ -8,9 +8,11 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
 use sherd_core::id::{ClusterId, Incarnation, VolumeId};
@@ -23,10 +25,13 @@ use sherd_proto::v1::{Addressed, Sender};
 use super::error;
 use super::failure::CallFailure;
 use super::limits::{
-    BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX, VOLUME_BYTES_HELD_MAX,
+    BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX, RECEIVED_IDLE_BYTES,
+    TRIM_EVERY, VOLUME_BYTES_HELD_MAX,
 };
+use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_store::observe::trace::SlowRequests;
 use sherd_store::peer::{LocalPeer, ScanRoom};
+use sherd_volume::buffer::{Buffer, BufferPool, PoolLimits};
 
 /// Holds the volumes of this node, once they can be asked.
 #[derive(Debug, Clone, Default)]
@@ -55,6 +60,8 @@ pub struct RpcNode {
     volumes: LocalSlot,
     cluster: ClusterId,
     bytes: Arc<HeldBytes>,
+    /// For bytes of shards, which are written past the page cache from there.
+    received: BufferPool,
     /// For pages of scans: they take none of the bytes that writes need.
     scans: ScanRoom,
     slow: SlowRequests,
@@ -74,6 +81,44 @@ pub(super) struct HeldShare {
     of_node: Option<OwnedSemaphorePermit>,
 }
 
+/// Bytes of a shard that come in several buffers.
+#[derive(Debug)]
+pub(super) enum ReceivedBytes {
+    /// Aligned for writes past the page cache.
+    Pooled {
+        buffer: Buffer,
+        filled: usize,
+    },
+    Plain(BytesMut),
+}
+
+impl ReceivedBytes {
+    /// Copies bytes behind those that came before; not more than were announced.
+    pub(super) fn fill(&mut self, bytes: &[u8]) {
+        match self {
+            Self::Pooled { buffer, filled } => {
+                buffer[*filled..*filled + bytes.len()].copy_from_slice(bytes);
+                *filled += bytes.len();
+            }
+            Self::Plain(joined) => joined.extend_from_slice(bytes),
+        }
+    }
+
+    pub(super) fn len(&self) -> usize {
+        match self {
+            Self::Pooled { filled, .. } => *filled,
+            Self::Plain(joined) => joined.len(),
+        }
+    }
+
+    pub(super) fn freeze(self) -> Bytes {
+        match self {
+            Self::Pooled { buffer, filled } => buffer.freeze(filled),
+            Self::Plain(joined) => joined.freeze(),
+        }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct AddressedVolume {
     pub(super) volumes: Arc<LocalPeer>,
@@ -87,7 +132,33 @@ impl RpcNode {
     pub fn new(cluster: ClusterId, volumes: LocalSlot) -> Self {
         let slow = SlowRequests::after(Duration::ZERO);
         let scans = ScanRoom::new(PAGES_HELD_MAX);
-        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), scans, slow }
+        let received = BufferPool::new(PoolLimits {
+            cap_bytes: BYTES_HELD_MAX,
+            stripe_bytes: SHARD_FRAME_BYTES_MAX,
+            idle_bytes: RECEIVED_IDLE_BYTES,
+        });
+        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), received, scans, slow }
+    }
+
+    /// Gives memory for received bytes back to the system, until `stop`. Cancel-safe.
+    pub async fn trim_memory(self, stop: CancellationToken) {
+        let trim = async {
+            loop {
+                tokio::time::sleep(TRIM_EVERY).await;
+                self.received.trim();
+            }
+        };
+        stop.run_until_cancelled(trim).await;
+    }
+
+    /// Memory for `count` bytes of a shard, at most [`SHARD_FRAME_BYTES_MAX`], that a peer announced. The
+    /// caller [holds](Self::hold) them first.
+    pub(super) fn received(&self, count: usize) -> ReceivedBytes {
+        match self.received.try_take(count) {
+            Some(buffer) => ReceivedBytes::Pooled { buffer, filled: 0 },
+            // Small bytes take more of the pool than they hold.
+            None => ReceivedBytes::Plain(BytesMut::with_capacity(count)),
+        }
     }
 
     /// The node as one stream of a peer's calls has it: pages of scans take room of that peer's own.

@@ -1,24 +1,40 @@
-//! The bytes of shards as peers write and read them: a file frame by frame, a range frame by frame.
+//! The bytes of shards as peers write and read them: a file message by message, a range message by message,
+//! past the codec of gRPC ([`sherd_proto::frame`]).
 //!
+//! ```text
+//! write   buffers of the connection -> one aligned buffer a message -> the volume, past the page cache
+//! read    buffers of the volume -> the connection
+//! ```
 //! A shard file that is being written belongs to the stream that writes it: when the stream ends without
 //! `finish`, the sink is dropped and the file removed. The writer may be dead then, and finished shards of
-//! its data lie on other volumes: the sweep looks after them.
+//! its data lie on other volumes: the sweep looks after them. A peer that stops amid bytes, or reads none of
+//! those that it asked for, loses its stream after ten seconds.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
-use futures::Stream;
-use futures::stream::{self, BoxStream};
-use tonic::{Status, Streaming};
+use futures::{Stream, StreamExt as _, stream};
+use http::header::{CONTENT_TYPE, HeaderMap, HeaderValue};
+use http_body_util::StreamBody;
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+use tonic::Status;
+use tonic::body::Body;
 
 use sherd_core::id::{DataId, RegisterKey, VolumeId};
 use sherd_core::message::Error;
+use sherd_proto::frame;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
-use sherd_proto::v1::{Empty, ShardBytes, WriteReply, WriteShard, shard_bytes, write_reply, write_shard};
+use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 
 use super::error;
 use super::failure::CallFailure;
+use super::limits::BYTES_STALL_MAX;
 use super::node::{HeldShare, RpcNode};
+use crate::wire::messages::{Incoming, MessageBody};
 use sherd_store::peer::{LocalPeer, ShardSink};
 
 /// Where a shard file is written, and for whom.
@@ -49,61 +65,81 @@ impl Drop for UploadTarget {
 }
 
 pub(super) struct ShardUpload {
-    node: RpcNode,
-    target: UploadTarget,
-    steps: Streaming<WriteShard>,
+    pub(super) node: RpcNode,
+    pub(super) target: UploadTarget,
+    pub(super) steps: MessageBody<Body>,
     /// `None` once the file is finished, or a write failed.
-    sink: Option<Box<dyn ShardSink>>,
+    pub(super) sink: Option<Box<dyn ShardSink>>,
 }
 
 impl ShardUpload {
-    pub(super) const fn new(
-        node: RpcNode,
-        target: UploadTarget,
-        steps: Streaming<WriteShard>,
-        sink: Box<dyn ShardSink>,
-    ) -> Self {
-        Self { node, target, steps, sink: Some(sink) }
-    }
-
     /// Gives one reply for each step, until the file is finished or a step fails.
-    pub(super) fn replies(self) -> BoxStream<'static, Result<WriteReply, Status>> {
-        Box::pin(stream::try_unfold(self, |mut upload| async move {
+    pub(super) fn replies(self) -> impl Stream<Item = Result<Bytes, Status>> + Send + 'static {
+        stream::try_unfold(self, |mut upload| async move {
             if upload.sink.is_none() {
                 upload.target.writer_has_answer();
                 return Ok(None);
             }
-            let Some(WriteShard { step }) = upload.steps.message().await? else { return Ok(None) };
-            let reply = match step {
-                Some(write_shard::Step::Bytes(bytes)) => upload.append(bytes).await?,
-                Some(write_shard::Step::Finish(Empty {})) => upload.finish().await,
-                Some(write_shard::Step::Begin(_)) => {
-                    return Err(Status::invalid_argument("step: a second `begin`"));
-                }
-                None => return Err(Status::invalid_argument("step: missing")),
+            let reply = match upload.steps.next::<WriteShard>().await? {
+                None => return Ok(None),
+                Some(Incoming::Start(count)) => upload.receive(count).await?,
+                Some(Incoming::Bytes(_)) => return Err(Status::internal("bytes that were not announced")),
+                Some(Incoming::Message(WriteShard { step })) => match step {
+                    Some(write_shard::Step::Bytes(bytes)) => upload.append(bytes).await?,
+                    Some(write_shard::Step::Finish(Empty {})) => upload.finish().await,
+                    Some(write_shard::Step::Begin(_)) => {
+                        return Err(Status::invalid_argument("step: a second `begin`"));
+                    }
+                    None => return Err(Status::invalid_argument("step: missing")),
+                },
             };
-            Ok(Some((WriteReply { reply: Some(reply) }, upload)))
-        }))
+            Ok(Some((frame::message(&WriteReply { reply: Some(reply) }), upload)))
+        })
     }
 
+    /// Takes announced bytes into one buffer, and appends them.
+    async fn receive(&mut self, count: usize) -> Result<write_reply::Reply, Status> {
+        let held = match self.node.hold(self.target.volume, count) {
+            Ok(held) => held,
+            Err(error) => return Ok(self.give_up(error)),
+        };
+        let mut received = self.node.received(count);
+        while received.len() < count {
+            let next = in_time(self.steps.next::<WriteShard>()).await??;
+            match next {
+                Some(Incoming::Bytes(bytes)) => received.fill(&bytes),
+                _ => return Err(Status::internal("announced bytes did not come")),
+            }
+        }
+        self.write(received.freeze(), held).await
+    }
+
+    /// Appends bytes that came in another form than the dialler writes.
     async fn append(&mut self, bytes: Bytes) -> Result<write_reply::Reply, Status> {
         if bytes.len() > SHARD_FRAME_BYTES_MAX {
             let count = bytes.len();
             return Err(Status::invalid_argument(format!("{count} bytes: {SHARD_FRAME_BYTES_MAX} at most")));
         }
-        let UploadTarget { volume, request, .. } = self.target;
-        let result = match (self.sink.as_mut(), self.node.hold(volume, bytes.len())) {
-            (Some(sink), Ok(_held)) => self.node.timed(request, sink.append(vec![bytes])).await,
-            (_, Err(error)) => Err(error),
-            (None, Ok(_)) => Err(Error::Unreachable { reason: "the shard was finished".to_owned() }),
+        match self.node.hold(self.target.volume, bytes.len()) {
+            Ok(held) => self.write(bytes, held).await,
+            Err(error) => Ok(self.give_up(error)),
+        }
+    }
+
+    async fn write(&mut self, bytes: Bytes, _held: HeldShare) -> Result<write_reply::Reply, Status> {
+        let Some(sink) = self.sink.as_mut() else {
+            return Err(Status::failed_precondition("the shard was finished"));
         };
-        Ok(match result {
+        Ok(match self.node.timed(self.target.request, sink.append(vec![bytes])).await {
             Ok(()) => write_reply::Reply::Taken(Empty {}),
-            Err(error) => {
-                self.sink = None;
-                write_reply::Reply::Failure(error::failure(CallFailure::Volume(error)))
-            }
+            Err(error) => self.give_up(error),
         })
+    }
+
+    /// Ends the file at a failure; it is removed.
+    fn give_up(&mut self, error: Error) -> write_reply::Reply {
+        self.sink = None;
+        write_reply::Reply::Failure(error::failure(CallFailure::Volume(error)))
     }
 
     async fn finish(&mut self) -> write_reply::Reply {
@@ -117,23 +153,78 @@ impl ShardUpload {
     }
 }
 
-/// Cuts bytes that were read into frames; they are counted until the last is taken.
-pub(super) fn frames(
-    bytes: Vec<Bytes>,
-    held: HeldShare,
-) -> impl Stream<Item = Result<ShardBytes, Status>> + Send + 'static {
-    let mut pieces: std::collections::VecDeque<_> = bytes.into();
-    let mut held = Some(held);
-    stream::iter(std::iter::from_fn(move || {
-        let Some(mut piece) = pieces.pop_front() else {
-            held = None;
-            return None;
-        };
-        if piece.len() > SHARD_FRAME_BYTES_MAX {
-            let rest = piece.split_off(SHARD_FRAME_BYTES_MAX);
-            pieces.push_front(rest);
+/// Gives what a peer does in time.
+///
+/// # Errors
+/// It moved nothing for ten seconds.
+pub(super) async fn in_time<R>(step: impl Future<Output = R>) -> Result<R, Status> {
+    let stalled = || format!("no byte of the shard moved for {} s", BYTES_STALL_MAX.as_secs());
+    timeout(BYTES_STALL_MAX, step).await.map_err(|_elapsed| Status::deadline_exceeded(stalled()))
+}
+
+/// A message of bytes: what stands before them, and they.
+type BytesMessage = [Bytes; 2];
+
+/// Bytes that were read for a peer, until it takes them.
+pub(super) struct ReadBytes {
+    pieces: VecDeque<Bytes>,
+    messages: mpsc::Sender<Option<BytesMessage>>,
+    _held: HeldShare,
+}
+
+impl ReadBytes {
+    /// The bytes, which are counted as `held`, and the messages that they become.
+    pub(super) fn new(
+        pieces: Vec<Bytes>,
+        held: HeldShare,
+    ) -> (Self, impl Stream<Item = Result<Bytes, Status>> + Send + 'static) {
+        let (messages, taken) = mpsc::channel::<Option<BytesMessage>>(1);
+        let taken = stream::unfold(Some(taken), |taken| async move {
+            let mut taken = taken?;
+            match taken.recv().await {
+                Some(Some(message)) => Some((message.map(Ok).to_vec(), Some(taken))),
+                Some(None) => None,
+                None => Some((vec![Err(Status::deadline_exceeded("the peer reads too slowly"))], None)),
+            }
+        });
+        (Self { pieces: pieces.into(), messages, _held: held }, taken.map(stream::iter).flatten())
+    }
+
+    /// Sends them, until the peer reads none for `stall_max` or is gone: nothing of them is held then.
+    pub(super) async fn send(mut self, stall_max: Duration) {
+        while let Some(mut piece) = self.pieces.pop_front() {
+            if piece.len() > SHARD_FRAME_BYTES_MAX {
+                self.pieces.push_front(piece.split_off(SHARD_FRAME_BYTES_MAX));
+            }
+            let message = [frame::bytes_head(piece.len()), piece];
+            match timeout(stall_max, self.messages.send(Some(message))).await {
+                Ok(Ok(())) => {}
+                Ok(Err(_)) | Err(_) => return,
+            }
         }
-        let _still_held = &held;
-        Some(Ok(ShardBytes { part: Some(shard_bytes::Part::Bytes(piece)) }))
-    }))
+        drop(timeout(stall_max, self.messages.send(None)).await);
+    }
+}
+
+/// An answer of messages, and the status behind the last of them.
+pub(super) fn response(
+    messages: impl Stream<Item = Result<Bytes, Status>> + Send + 'static,
+) -> http::Response<Body> {
+    let frames = stream::unfold(Some(Box::pin(messages)), |messages| async move {
+        let mut messages = messages?;
+        let (status, left) = match messages.next().await {
+            Some(Ok(bytes)) => return Some((Ok::<_, Status>(Frame::data(bytes)), Some(messages))),
+            Some(Err(status)) => (status, None),
+            None => (Status::ok(""), None),
+        };
+        let mut trailers = HeaderMap::new();
+        // A text that no header can carry leaves the code.
+        if status.add_header(&mut trailers).is_err() {
+            trailers.insert("grpc-status", HeaderValue::from(i32::from(status.code())));
+        }
+        Some((Ok(Frame::trailers(trailers)), left))
+    });
+    let mut response = http::Response::new(Body::new(StreamBody::new(frames)));
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/grpc"));
+    response
 }

@@ -3,16 +3,26 @@
 //! Bytes count against the node's bound until a volume has them or the peer read them; beyond it a call is
 //! answered `Busy` before anything is done. The other end is `peer::grpc`.
 
-use futures::stream::BoxStream;
-use futures::{StreamExt, stream};
+use std::convert::Infallible;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use futures::{FutureExt as _, stream};
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tonic::body::Body;
+use tonic::server::NamedService;
 use tonic::{Request, Response, Status, Streaming};
+use tower::Service;
 
 use sherd_core::id::ShardId;
 use sherd_core::message::{Error, Result as CallResult, ShardFileHeader, ShardRange, Target};
 use sherd_proto::convert::call::ShardStream;
 use sherd_proto::convert::{Wire, timeout_from_wire};
-use sherd_proto::v1::shard_service_server::ShardService;
+use sherd_proto::frame;
+use sherd_proto::limits::MESSAGE_BYTES_MAX;
+use sherd_proto::v1::shard_service_server::{ShardService, ShardServiceServer};
 use sherd_proto::v1::{
     PutReply, PutShard, ReadShard, ShardBytes, ShardCalls, WriteReply, WriteShard, put_reply, shard_bytes,
     write_reply, write_shard,
@@ -21,13 +31,24 @@ use sherd_proto::v1::{
 use super::calls::CallReplies;
 use super::error;
 use super::failure::CallFailure;
-use super::limits::READ_BYTES_MAX;
-use super::node::{AddressedVolume, RpcNode};
-use super::shard_bytes::{ShardUpload, UploadTarget, frames};
+use super::limits::{BYTES_STALL_MAX, READ_BYTES_MAX};
+use super::node::{AddressedVolume, HeldShare, RpcNode};
+use super::shard_bytes::{ReadBytes, ShardUpload, UploadTarget, in_time as moved_in_time, response};
+use crate::wire::messages::{Incoming, MessageBody, READ_PATH, WRITE_PATH};
 use sherd_store::observe::metrics::RpcCallMetrics;
 use sherd_store::peer::{Peer, Pending, ShardSink};
 
-#[derive(Debug)]
+/// The service of shards: calls through the codec, and beside them `Write` and `Read`, whose bytes go past
+/// it.
+#[derive(Debug, Clone)]
+pub(super) struct ShardRoutes {
+    codec: ShardServiceServer<ShardRpc>,
+    rpc: ShardRpc,
+    /// Where bytes are sent that peers read.
+    tasks: TaskTracker,
+}
+
+#[derive(Debug, Clone)]
 pub(super) struct ShardRpc {
     node: RpcNode,
     metrics: RpcCallMetrics,
@@ -56,10 +77,7 @@ impl ShardRpc {
         Ok(self.node.timed(request, in_time(timeout_ms, put)).await?.0)
     }
 
-    async fn read_shard(
-        &self,
-        request: ReadShard,
-    ) -> CallResult<BoxStream<'static, Result<ShardBytes, Status>>, CallFailure> {
+    async fn read_shard(&self, request: ReadShard) -> CallResult<(Vec<Bytes>, HeldShare), CallFailure> {
         let ReadShard { sender: _, to, timeout_ms, range } = request;
         let request = to.as_ref().map_or(0, |to| to.request);
         let range = ShardRange::from_wire(range.ok_or_else(|| error::refused("range: missing"))?)?;
@@ -70,7 +88,7 @@ impl ShardRpc {
         let AddressedVolume { volumes, volume, .. } = self.node.addressed(to)?;
         let held = self.node.hold(volume, length)?;
         let read = self.node.timed(request, in_time(timeout_ms, volumes.read_shard(volume, range))).await?;
-        Ok(frames(read, held).boxed())
+        Ok((read, held))
     }
 
     fn begin(
@@ -97,8 +115,6 @@ impl ShardRpc {
 #[async_trait::async_trait]
 impl ShardService for ShardRpc {
     type CallsStream = CallReplies<ShardStream>;
-    type WriteStream = BoxStream<'static, Result<WriteReply, Status>>;
-    type ReadStream = BoxStream<'static, Result<ShardBytes, Status>>;
 
     async fn calls(
         &self,
@@ -117,36 +133,82 @@ impl ShardService for ShardRpc {
         };
         Ok(Response::new(PutReply { reply: Some(reply) }))
     }
+}
 
-    async fn write(
-        &self,
-        request: Request<Streaming<WriteShard>>,
-    ) -> Result<Response<Self::WriteStream>, Status> {
-        let mut steps = request.into_inner();
-        let Some(WriteShard { step: Some(write_shard::Step::Begin(begin)) }) = steps.message().await? else {
-            return Err(Status::invalid_argument("step: the first is not `begin`"));
-        };
-        self.node.check(begin.sender.clone())?;
-        let replies = match self.count(self.begin(begin)) {
-            Ok((target, sink)) => ShardUpload::new(self.node.clone(), target, steps, sink).replies(),
-            Err(failed) => {
-                let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
-                stream::iter([Ok(WriteReply { reply })]).boxed()
-            }
-        };
-        Ok(Response::new(replies))
+impl ShardRoutes {
+    pub(super) fn new(rpc: ShardRpc, tasks: TaskTracker) -> Self {
+        let codec = ShardServiceServer::new(rpc.clone())
+            .max_decoding_message_size(MESSAGE_BYTES_MAX)
+            .max_encoding_message_size(MESSAGE_BYTES_MAX);
+        Self { codec, rpc, tasks }
     }
 
-    async fn read(&self, request: Request<ReadShard>) -> Result<Response<Self::ReadStream>, Status> {
-        let request = request.into_inner();
-        self.node.check(request.sender.clone())?;
-        Ok(Response::new(match self.count(self.read_shard(request).await) {
-            Ok(frames) => frames,
+    async fn write(self, body: Body) -> Result<http::Response<Body>, Status> {
+        let mut steps = MessageBody::of(body);
+        let Some(Incoming::Message(WriteShard { step: Some(write_shard::Step::Begin(begin)) })) =
+            moved_in_time(steps.next()).await??
+        else {
+            return Err(Status::invalid_argument("step: the first is not `begin`"));
+        };
+        let Self { rpc, .. } = self;
+        rpc.node.check(begin.sender.clone())?;
+        Ok(match rpc.count(rpc.begin(begin)) {
+            Ok((target, sink)) => {
+                response(ShardUpload { node: rpc.node, target, steps, sink: Some(sink) }.replies())
+            }
+            Err(failed) => {
+                let reply = Some(write_reply::Reply::Failure(error::failure(failed)));
+                one_message(frame::message(&WriteReply { reply }))
+            }
+        })
+    }
+
+    async fn read(self, body: Body) -> Result<http::Response<Body>, Status> {
+        let mut asked = MessageBody::of(body);
+        let Some(Incoming::Message(request)) = moved_in_time(asked.next::<ReadShard>()).await?? else {
+            return Err(Status::invalid_argument("no range is asked for"));
+        };
+        let Self { rpc, tasks, .. } = self;
+        rpc.node.check(request.sender.clone())?;
+        Ok(match rpc.count(rpc.read_shard(request).await) {
+            Ok((pieces, held)) => {
+                let (bytes, messages) = ReadBytes::new(pieces, held);
+                tasks.spawn(bytes.send(BYTES_STALL_MAX));
+                response(messages)
+            }
             Err(failed) => {
                 let part = Some(shard_bytes::Part::Failure(error::failure(failed)));
-                stream::iter([Ok(ShardBytes { part })]).boxed()
+                one_message(frame::message(&ShardBytes { part }))
             }
-        }))
+        })
+    }
+}
+
+fn one_message(message: Bytes) -> http::Response<Body> {
+    response(stream::iter([Ok(message)]))
+}
+
+impl NamedService for ShardRoutes {
+    const NAME: &'static str = <ShardServiceServer<ShardRpc> as NamedService>::NAME;
+}
+
+impl Service<http::Request<Body>> for ShardRoutes {
+    type Response = http::Response<Body>;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: http::Request<Body>) -> Self::Future {
+        let routes = self.clone();
+        let answered = match request.uri().path() {
+            WRITE_PATH => routes.write(request.into_body()).boxed(),
+            READ_PATH => routes.read(request.into_body()).boxed(),
+            _ => return self.codec.call(request),
+        };
+        async { Ok(answered.await.unwrap_or_else(Status::into_http)) }.boxed()
     }
 }
 

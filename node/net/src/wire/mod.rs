@@ -5,6 +5,7 @@
 //! links of `peer::grpc` and the server of `rpc` use these.
 
 pub(crate) mod limits;
+pub(crate) mod messages;
 
 use std::time::Duration;
 

@@ -141,7 +141,9 @@ impl ClusterNode {
         let linked = PeerLinksConfig { nodes: &nodes, trust: &trust, age, metrics };
         let links = PeerLinks::start(&linked, &rng, &tasks, &stop);
         let (volumes, requests) = (LocalSlot::default(), RequestSlot::default());
-        let services = rpc::volume_services(&served(live, cluster.id, &volumes), &metrics.rpc, &stop);
+        let served = served(live, cluster.id, &volumes);
+        let services = rpc::volume_services(&served, &metrics.rpc, &tasks, &stop);
+        tasks.spawn(served.trim_memory(stop.clone()));
         let admin = AdminRpc {
             cluster: cluster.id,
             membership: Arc::clone(&membership),

@@ -145,7 +145,7 @@ impl Pair {
         let served_at = listener.local_addr().expect("an address");
         let node =
             RpcNode::new(CLUSTER, slot.clone()).with_slow_log(SlowRequests::after(Duration::from_nanos(1)));
-        let services = volume_services(&node, &metrics.rpc, &stop_server);
+        let services = volume_services(&node, &metrics.rpc, &tasks, &stop_server);
         let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
         let trust = authorities.trust("n2", Role::Node);
         let [age, age_at_server] = ages.map(ConnectionAge::of_at_most);
