@@ -4,7 +4,7 @@
 //! 0 | length (4) | 0x12 | count (varint) | bytes of a shard, `count` of them     WriteShard, ShardBytes
 //! 0 | length (4) | a message in any other form                                   for the codec of `v1`
 //! ```
-//! What is written here is what the codec writes, so either end may use the codec instead. Both ends of
+//! The codec writes the same bytes, so either end may use it instead. Both ends of
 //! `ShardService.Write` and `ShardService.Read` call this (docs/wire-protocol.md). Sources: gRPC over HTTP/2,
 //! Length-Prefixed-Message; Protocol Buffers, encoding.
 
@@ -13,18 +13,16 @@ use std::collections::VecDeque;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message;
 
-use crate::limits::SHARD_FRAME_BYTES_MAX;
+use crate::limits::{SHARD_FRAME_BYTES_MAX, SHARD_MESSAGE_BYTES_MAX};
 
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 /// Field 2, with a length: `WriteShard.bytes` and `ShardBytes.bytes`.
 const BYTES_TAG: u8 = 0x12;
 /// Bytes of a varint below 2^28, which is more than any length here.
-const VARINT_BYTES_MAX: usize = 4;
-/// Bytes of a message that is read here: those of a shard, or a few fields.
-pub const SHARD_MESSAGE_BYTES_MAX: usize = SHARD_FRAME_BYTES_MAX + (64 << 10);
+const VARINT_BYTES: usize = 4;
 
-/// Why the bytes of a body are no messages of shards. Nothing behind them can be read.
+/// A fault of a body that is to be messages of shards. Nothing behind it can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum FrameFault {
     /// The flag before a message is not 0.
@@ -85,7 +83,7 @@ impl FrameReader {
         }
     }
 
-    /// The next part; `None` where it takes another buffer to know it.
+    /// The next part; `None` until another buffer is pushed.
     ///
     /// # Errors
     /// [`FrameFault`], again at each later call.
@@ -103,7 +101,7 @@ impl FrameReader {
                     self.place = FramePlace::Message(bytes);
                 }
                 FramePlace::Message(length) => {
-                    if self.buffered < length.min(1 + VARINT_BYTES_MAX) {
+                    if self.buffered < length.min(1 + VARINT_BYTES) {
                         return Ok(None);
                     }
                     if let Some((head, bytes)) = self.bytes_field(length) {
@@ -149,7 +147,7 @@ impl FrameReader {
         if length == 0 || front.next()? != BYTES_TAG {
             return None;
         }
-        for shift in (0..VARINT_BYTES_MAX).map(|index| 7 * index) {
+        for shift in (0..VARINT_BYTES).map(|index| 7 * index) {
             if head == length {
                 return None;
             }
@@ -182,7 +180,7 @@ impl FrameReader {
         }
     }
 
-    /// Up to `bytes` bytes of the first buffer; `None` where there is no buffer, or none is asked for.
+    /// Up to `bytes` bytes of the first buffer; `None` without a buffer, or for no bytes.
     fn front(&mut self, bytes: usize) -> Option<Bytes> {
         let front = self.buffers.front_mut().filter(|_| bytes > 0)?;
         let taken = front.split_to(front.len().min(bytes));
@@ -213,7 +211,7 @@ impl FrameReader {
 /// When `count` exceeds [`SHARD_FRAME_BYTES_MAX`].
 pub fn bytes_head(count: usize) -> Bytes {
     assert!(count <= SHARD_FRAME_BYTES_MAX, "the caller cuts bytes into messages");
-    let mut head = BytesMut::with_capacity(PREFIX_BYTES + 1 + VARINT_BYTES_MAX);
+    let mut head = BytesMut::with_capacity(PREFIX_BYTES + 1 + VARINT_BYTES);
     head.put_bytes(0, PREFIX_BYTES);
     head.put_u8(BYTES_TAG);
     prost::encoding::encode_varint(count as u64, &mut head);
@@ -249,10 +247,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    use crate::v1::write_shard::{Begin, Step};
-    use crate::v1::{Empty, WriteShard};
+    use crate::v1::WriteShard;
+    use crate::v1::write_shard::{Begin, Finish, Step};
 
-    /// What a body is read as, with the bytes of each message joined.
+    /// The messages of a body, with the bytes of each joined.
     fn read(buffers: impl IntoIterator<Item = Bytes>) -> Result<Vec<WriteShard>, FrameFault> {
         let (mut reader, mut read, mut bytes, mut announced) = (FrameReader::default(), vec![], vec![], 0);
         let mut buffers = buffers.into_iter();
@@ -282,7 +280,7 @@ mod tests {
         prop_oneof![
             prop::collection::vec(any::<u8>(), 0..400).prop_map(|bytes| Step::Bytes(bytes.into())),
             any::<bool>().prop_map(|replace| Step::Begin(Begin { replace, ..Begin::default() })),
-            Just(Step::Finish(Empty {})),
+            Just(Step::Finish(Finish { digest: Bytes::from_static(&[9; 32]) })),
         ]
     }
 
@@ -304,7 +302,7 @@ mod tests {
             prop_assert_eq!(read(buffers), Ok(steps));
         }
 
-        /// What is written past the codec is what the codec writes.
+        /// Bytes past the codec are framed as it does.
         #[test]
         fn bytes_are_framed_as_the_codec_does(bytes in prop::collection::vec(any::<u8>(), 1..40_000)) {
             let mut framed = bytes_head(bytes.len()).to_vec();
@@ -330,6 +328,23 @@ mod tests {
         let bytes = SHARD_FRAME_BYTES_MAX + 1;
         let over = message(&WriteShard { step: Some(Step::Bytes(vec![0; bytes].into())) });
         assert_eq!(read([over]), Err(FrameFault::TooLong { bytes, max: SHARD_FRAME_BYTES_MAX }));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(data in prop::collection::vec(any::<u8>(), 0..300)) {
+            crate::fuzzing::shard_stream(&data);
+        }
+    }
+
+    #[test]
+    fn the_seeds_of_the_fuzz_target_are_whole_bodies() {
+        let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../fuzz/seeds/shard_stream");
+        let seeds: Vec<_> = std::fs::read_dir(folder)
+            .expect("the seeds")
+            .map(|seed| std::fs::read(seed.expect("an entry").path()).expect("a file"))
+            .collect();
+        assert!(seeds.len() >= 3 && seeds.iter().all(|seed| crate::fuzzing::shard_stream(seed)));
     }
 
     /// A field that this version does not have, behind the bytes: the codec passes over it.

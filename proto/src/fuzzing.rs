@@ -20,6 +20,7 @@ use sherd_core::report::NodeReport;
 use crate::convert::answer::{AnswerIn, ReplyMessage, answer, reply};
 use crate::convert::value::VolumeAddress;
 use crate::convert::{Wire, timeout_from_wire, timeout_to_wire};
+use crate::frame::{FramePart, FrameReader};
 use crate::limits;
 use crate::sender::{self, VersionRule};
 use crate::v1;
@@ -47,6 +48,44 @@ pub const KINDS: [fn(Bytes) -> bool; 14] = [
 pub fn message(data: &[u8]) -> bool {
     let Some((kind, rest)) = data.split_first() else { return false };
     KINDS.get(usize::from(*kind)).is_some_and(|take| take(Bytes::copy_from_slice(rest)))
+}
+
+/// Takes bytes for a body of messages of shards: the first byte is the length of the buffers that it comes
+/// in. Gives whether it is whole.
+///
+/// # Panics
+/// When more bytes come out than went in, or others than were announced, or more are kept than a message has.
+pub fn shard_stream(data: &[u8]) -> bool {
+    let Some((length, body)) = data.split_first() else { return false };
+    let (mut reader, mut announced, mut taken) = (FrameReader::default(), 0, 0);
+    for buffer in body.chunks(usize::from(*length).max(1)) {
+        reader.push(Bytes::copy_from_slice(buffer));
+        loop {
+            match reader.part() {
+                Ok(Some(FramePart::Start(count))) => {
+                    assert!((1..=limits::SHARD_FRAME_BYTES_MAX).contains(&count) && announced == 0);
+                    announced = count;
+                }
+                Ok(Some(FramePart::Bytes(bytes))) => {
+                    assert!(!bytes.is_empty() && bytes.len() <= announced);
+                    announced -= bytes.len();
+                    taken += bytes.len();
+                }
+                Ok(Some(FramePart::Message(message))) => {
+                    assert!(announced == 0, "a message amid the bytes of another one");
+                    taken += message.len();
+                    drop(v1::WriteShard::decode(message));
+                }
+                Ok(None) => break,
+                Err(fault) => {
+                    assert_eq!(reader.part(), Err(fault), "nothing is read behind a fault");
+                    return false;
+                }
+            }
+        }
+    }
+    assert!(taken <= body.len());
+    reader.end().is_ok()
 }
 
 fn decoded<M: Message + Default>(bytes: Bytes) -> Option<M> {

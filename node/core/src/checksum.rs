@@ -23,6 +23,18 @@ pub struct Mismatch {
     pub block: usize,
 }
 
+/// BLAKE3 of the hashes of a shard's blocks, one behind the other: of the shard as a whole, without a second
+/// look at its bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ShardDigest(pub Digest);
+
+impl ShardDigest {
+    /// The digest of a shard with these hashes of its blocks.
+    pub fn of(hashes: &[Digest]) -> Self {
+        Self(*blake3::hash(hashes.as_flattened()).as_bytes())
+    }
+}
+
 /// Hashes a payload block by block as it comes.
 ///
 /// blake3 is fast on whole runs of 16 KiB only, and buffers from a network end anywhere: the incomplete runs

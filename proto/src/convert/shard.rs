@@ -2,6 +2,7 @@
 
 use bytes::Bytes;
 
+use sherd_core::checksum::ShardDigest;
 use sherd_core::id::{DataId, Incarnation, ProposerId, RegisterKey, ShardId};
 use sherd_core::limits::{LEASES_IN_CALL_MAX, SET_VOLUMES_MAX, STRIPE_UNIT_BYTES_MAX};
 use sherd_core::message::call::{AnswerKind, ShardCall, VolumeAnswer};
@@ -19,6 +20,7 @@ use super::{
 use crate::limits::{PAGE_ROWS_MAX, SHARD_BYTES_MAX};
 use crate::v1;
 use crate::v1::shard_call::{self, Call, page};
+use crate::v1::write_shard;
 
 impl Wire for ShardId {
     type Message = v1::ShardId;
@@ -135,6 +137,24 @@ impl Wire for ShardFileHeader {
         let key = RegisterKey::from_wire(key)?;
         Ok(Self { shard, key, data_shards: k, parity_shards: m, stripe_unit, shard_bytes })
     }
+}
+
+/// Writes the digest of a whole shard.
+pub fn digest_to_wire(digest: ShardDigest) -> write_shard::Finish {
+    write_shard::Finish { digest: Bytes::copy_from_slice(&digest.0) }
+}
+
+/// Reads the digest of a whole shard; none where its writer has none.
+///
+/// # Errors
+/// It has another length than 32 bytes.
+pub fn digest_from_wire(finish: &write_shard::Finish) -> Result<Option<ShardDigest>, ConvertError> {
+    if finish.digest.is_empty() {
+        return Ok(None);
+    }
+    let digest = finish.digest.as_ref().try_into();
+    let digest = digest.map_err(|_| ConvertError::range("bytes of a digest", finish.digest.len() as u64))?;
+    Ok(Some(ShardDigest(digest)))
 }
 
 fn shards_of_code(count: u32) -> Result<u8, ConvertError> {

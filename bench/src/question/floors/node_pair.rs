@@ -70,7 +70,7 @@ impl NodePair {
         let listener = TcpListener::bind("127.0.0.1:0").await?;
         let address = listener.local_addr()?.to_string();
         let node = RpcNode::new(cluster, slot).with_slow_log(SlowRequests::after(PAIR_READY_TIMEOUT));
-        let services = volume_services(&node, &metrics.rpc, &stop);
+        let services = volume_services(&node, &metrics.rpc, &tasks, &stop);
         let rules = ConnectionRules {
             trust: trust(SERVER)?,
             nodes: [CLIENT, SERVER].map(str::to_owned).into(),

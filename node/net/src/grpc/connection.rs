@@ -122,7 +122,7 @@ impl Connection {
     }
 
     /// Asks for a method whose messages go past the codec.
-    pub(super) fn ask(
+    pub(crate) fn ask(
         &mut self,
         path: &'static str,
         body: Body,

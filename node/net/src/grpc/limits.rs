@@ -9,6 +9,7 @@ use std::time::Duration;
 use sherd_core::message::call::CallClass;
 use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX};
 
+use sherd_store::peer::APPENDS_UNDER_WAY_MAX;
 use sherd_store::peer::watch::CallLength;
 
 /// How long a call to another node may take.
@@ -55,10 +56,8 @@ pub(super) const DROPS_QUEUED_MAX: usize = CALLS_QUEUED_MAX / 2;
 pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 /// The longest call: a frame holds it behind others.
 pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
-/// Steps of a sink that its task has not begun.
-pub(super) const STEPS_QUEUED_MAX: usize = 8;
-/// Steps of a sink without an answer. Their bytes are counted by the peer, and by the stripes that they are of.
-pub(super) const APPENDS_UNDER_WAY_MAX: usize = 8;
+/// Steps of a sink without an answer: the appends, and the finish.
+pub(super) const STEPS_UNDER_WAY_MAX: usize = APPENDS_UNDER_WAY_MAX + 1;
 /// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes
 /// 1,024 streams a connection.
 pub(super) const BYTE_STREAMS_MAX: usize = 960;

@@ -182,6 +182,12 @@ impl Link {
         self.bytes()
     }
 
+    /// The connection that bytes go over.
+    #[cfg(test)]
+    pub(crate) fn connection_for_tests(&self) -> Result<Connection> {
+        self.bytes()
+    }
+
     /// A client of bytes that sends messages of any length.
     #[cfg(test)]
     pub(crate) fn bytes_for_tests(

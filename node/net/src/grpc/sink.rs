@@ -21,19 +21,21 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tonic::body::Body;
 
+use sherd_core::checksum::{BlockHasher, ShardDigest};
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
+use sherd_proto::convert::shard::digest_to_wire;
 use sherd_proto::frame;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
-use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_shard};
+use sherd_proto::v1::{WriteReply, WriteShard, write_shard};
 
 use super::GrpcPeer;
 use super::connection::Connection;
-use super::limits::{APPENDS_UNDER_WAY_MAX, BYTES_STALL_MAX, STEPS_QUEUED_MAX};
+use super::limits::{BYTES_STALL_MAX, STEPS_UNDER_WAY_MAX};
 use super::reply::{answered, unreachable};
 use super::status::{error_chain, status_with_causes};
-use crate::wire::messages::{Incoming, MessageBody, WRITE_PATH};
-use sherd_store::peer::watch::CallLength;
+use crate::wire::messages::{BodyPart, MessageBody, WRITE_PATH};
+use sherd_store::peer::watch::CallWatch;
 use sherd_store::peer::{AnswerSender, Pending, ShardSink};
 
 #[derive(Debug)]
@@ -41,26 +43,33 @@ pub(super) struct RemoteSink {
     steps: Result<mpsc::Sender<SinkStep>>,
     peer: GrpcPeer,
     volume: VolumeId,
+    /// Of the bytes as they leave.
+    hasher: BlockHasher,
 }
 
 #[derive(Debug)]
 enum SinkStep {
     Append(Vec<Bytes>, AnswerSender<()>),
-    Finish(AnswerSender<Incarnation>),
+    Finish(AnswerSender<Incarnation>, ShardDigest),
 }
 
 impl RemoteSink {
     pub(super) fn begin(peer: &GrpcPeer, volume: VolumeId, begin: write_shard::Begin) -> Self {
+        let shard_bytes = begin.file.as_ref().map_or(0, |file| file.shard_bytes);
         let GrpcPeer { link, watches, .. } = peer;
         let steps = link.bytes().and_then(|connection| {
-            let (sender, steps) = mpsc::channel(STEPS_QUEUED_MAX);
-            link.transfer(&watches.of(volume), SinkTask::new(connection, begin, steps).run()).map(|()| sender)
+            let (sender, steps) = mpsc::channel(STEPS_UNDER_WAY_MAX);
+            let watch = watches.of(volume);
+            let task = SinkTask::new(connection, begin, steps, watch.clone());
+            link.transfer(&watch, task.run()).map(|()| sender)
         });
-        Self { steps, peer: peer.clone(), volume }
+        Self { steps, peer: peer.clone(), volume, hasher: BlockHasher::with_length(shard_bytes) }
     }
 
     fn send<R>(&self, call: &'static str, step: impl FnOnce(AnswerSender<R>) -> SinkStep) -> Pending<R> {
-        let (answering, pending) = self.peer.waiting(self.volume, CallLength::Short, call);
+        // Watched once those before it are answered.
+        let (answering, pending) = Pending::waiting();
+        let answering = answering.logging(self.peer.logged(self.volume, call));
         match &self.steps {
             Err(error) => Pending::ready(Err(error.clone())),
             Ok(steps) => match steps.try_send(step(answering)) {
@@ -76,11 +85,19 @@ impl RemoteSink {
 
 impl ShardSink for RemoteSink {
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
+        for bytes in &bytes {
+            self.hasher.update(bytes);
+        }
         self.send("append", |answering| SinkStep::Append(bytes, answering))
     }
 
-    fn finish(self: Box<Self>) -> Pending<Incarnation> {
-        self.send("finish", SinkStep::Finish)
+    fn expect(&mut self, _digest: ShardDigest) {
+        // The peer compares the bytes with what left here.
+    }
+
+    fn finish(mut self: Box<Self>) -> Pending<Incarnation> {
+        let digest = ShardDigest::of(&std::mem::take(&mut self.hasher).finish());
+        self.send("finish", |answering| SinkStep::Finish(answering, digest))
     }
 }
 
@@ -104,6 +121,7 @@ struct SinkTask {
     replies: Replies,
     /// In the order of their answers.
     awaited: VecDeque<AwaitedStep>,
+    watch: CallWatch,
 }
 
 /// The answer of the peer, from its head on.
@@ -113,7 +131,12 @@ enum Replies {
 }
 
 impl SinkTask {
-    fn new(mut connection: Connection, begin: write_shard::Begin, steps: mpsc::Receiver<SinkStep>) -> Self {
+    fn new(
+        mut connection: Connection,
+        begin: write_shard::Begin,
+        steps: mpsc::Receiver<SinkStep>,
+        watch: CallWatch,
+    ) -> Self {
         let (body, buffers) = mpsc::channel(1);
         let buffers = stream::unfold(buffers, |mut buffers: mpsc::Receiver<Bytes>| async move {
             let buffer = buffers.recv().await?;
@@ -129,26 +152,31 @@ impl SinkTask {
             body: Some(body),
             replies: Replies::Begun(opened),
             awaited: VecDeque::new(),
+            watch,
         }
     }
 
     /// Does the steps. When this ends the stream does.
     async fn run(mut self) {
         let Err(error) = self.do_steps().await else { return };
+        // The stream ends here, and its buffers are given back.
+        let Self { mut steps, awaited, .. } = self;
         let mut error = Some(error);
-        for step in self.awaited.drain(..) {
+        for step in awaited {
             let error = error.take().unwrap_or_else(lost_before);
             match step {
                 AwaitedStep::Append(answering, _) => answering.answer(Err(error)),
                 AwaitedStep::Finish(answering) => answering.answer(Err(error)),
             }
         }
-        // Where no step was under way the next one gets the error; the channel is closed behind it.
-        if let Some(error) = error.take() {
-            match self.steps.recv().await {
-                Some(SinkStep::Append(_, answering)) => answering.answer(Err(error)),
-                Some(SinkStep::Finish(answering)) => answering.answer(Err(error)),
-                None => {}
+        // Where no step was under way the next one gets the error.
+        let mut next = if error.is_some() { steps.recv().await } else { None };
+        steps.close();
+        while let Some(step) = next.take().or_else(|| steps.try_recv().ok()) {
+            let error = error.take().unwrap_or_else(lost_before);
+            match step {
+                SinkStep::Append(_, answering) => answering.answer(Err(error)),
+                SinkStep::Finish(answering, _) => answering.answer(Err(error)),
             }
         }
     }
@@ -158,7 +186,9 @@ impl SinkTask {
         let mut moved = Instant::now();
         loop {
             let Self { steps, unsent, body, replies, awaited, .. } = self;
-            let takes_step = unsent.is_empty() && !self.is_finishing && awaited.len() < APPENDS_UNDER_WAY_MAX;
+            // The first is taken at once, for its volume owes it.
+            let has_room = awaited.is_empty() || (unsent.is_empty() && awaited.len() < STEPS_UNDER_WAY_MAX);
+            let takes_step = has_room && !self.is_finishing;
             let is_under_way = !awaited.is_empty() || !unsent.is_empty();
             // Cancel-safe: a message that is not whole stays in `replies`, and a place in the body that was
             // not used is given back.
@@ -185,6 +215,11 @@ impl SinkTask {
             if self.is_finishing && self.unsent.is_empty() {
                 self.body = None;
             }
+            match self.awaited.front_mut() {
+                Some(AwaitedStep::Append(answering, _)) => answering.owed(&self.watch),
+                Some(AwaitedStep::Finish(answering)) => answering.owed(&self.watch),
+                None => {}
+            }
             moved = Instant::now();
         }
     }
@@ -198,8 +233,8 @@ impl SinkTask {
                 }
                 return self.awaited.push_back(AwaitedStep::Append(answering, messages));
             }
-            SinkStep::Finish(answering) => {
-                (write_shard::Step::Finish(Empty {}), AwaitedStep::Finish(answering))
+            SinkStep::Finish(answering, digest) => {
+                (write_shard::Step::Finish(digest_to_wire(digest)), AwaitedStep::Finish(answering))
             }
         };
         self.unsent.push_back(frame::message(&WriteShard { step: Some(message) }));
@@ -246,8 +281,8 @@ impl Replies {
         }
         let Self::Coming(replies) = self else { return Err(unreachable("no stream was opened")) };
         match replies.next().await {
-            Ok(Some(Incoming::Message(reply))) => Ok(reply),
-            Ok(Some(Incoming::Start(_) | Incoming::Bytes(_))) => {
+            Ok(Some(BodyPart::Message(reply))) => Ok(reply),
+            Ok(Some(BodyPart::Start(_) | BodyPart::Bytes(_))) => {
                 Err(unreachable("the peer answers with bytes"))
             }
             Ok(None) => match replies.ended_well() {

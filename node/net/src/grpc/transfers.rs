@@ -19,7 +19,7 @@ use super::link::Link;
 use super::reply::answered;
 use super::reply::unreachable;
 use super::status::{error_chain, status_with_causes};
-use crate::wire::messages::{Incoming, MessageBody, READ_PATH};
+use crate::wire::messages::{BodyPart, MessageBody, READ_PATH};
 use sherd_store::observe::peer_calls::LoggedCall;
 use sherd_store::peer::watch::{CallLength, CallWatch};
 use sherd_store::peer::{AnswerSender, Pending};
@@ -86,9 +86,9 @@ async fn read_bytes(mut connection: Connection, request: &ReadShard, length: u64
     while let Some(part) = in_time(parts.next::<ShardBytes>()).await?.map_err(|status| failed(&status))? {
         let bytes: Bytes = match part {
             // They are counted as they come: a peer cannot announce more than it sends.
-            Incoming::Start(_) => continue,
-            Incoming::Bytes(bytes) => bytes,
-            Incoming::Message(ShardBytes { part }) => answered(part)?,
+            BodyPart::Start(_) => continue,
+            BodyPart::Bytes(bytes) => bytes,
+            BodyPart::Message(ShardBytes { part }) => answered(part)?,
         };
         count += bytes.len() as u64;
         if count > length {

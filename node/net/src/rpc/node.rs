@@ -11,7 +11,7 @@ use std::time::Duration;
 use bytes::{Bytes, BytesMut};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tonic::Status;
 
@@ -25,8 +25,8 @@ use sherd_proto::v1::{Addressed, Sender};
 use super::error;
 use super::failure::CallFailure;
 use super::limits::{
-    BYTES_HELD_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX, RECEIVED_IDLE_BYTES,
-    TRIM_EVERY, VOLUME_BYTES_HELD_MAX,
+    BYTES_HELD_MAX, BYTES_STALL_MAX, BYTES_UNCOUNTED_MAX, PAGES_HELD_MAX, PEER_PAGES_HELD_MAX,
+    RECEIVED_IDLE_BYTES, TRIM_EVERY, VOLUME_BYTES_HELD_MAX,
 };
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_store::observe::trace::SlowRequests;
@@ -65,6 +65,8 @@ pub struct RpcNode {
     /// For pages of scans: they take none of the bytes that writes need.
     scans: ScanRoom,
     slow: SlowRequests,
+    /// For how long bytes of a shard may stand still.
+    stall_max: Duration,
 }
 
 /// Bytes that are held for peers, in all and for each volume.
@@ -137,7 +139,15 @@ impl RpcNode {
             stripe_bytes: SHARD_FRAME_BYTES_MAX,
             idle_bytes: RECEIVED_IDLE_BYTES,
         });
-        Self { volumes, cluster, bytes: Arc::new(HeldBytes::new()), received, scans, slow }
+        Self {
+            volumes,
+            cluster,
+            bytes: Arc::new(HeldBytes::new()),
+            received,
+            scans,
+            slow,
+            stall_max: BYTES_STALL_MAX,
+        }
     }
 
     /// Gives memory for received bytes back to the system, until `stop`. Cancel-safe.
@@ -175,6 +185,30 @@ impl RpcNode {
     #[must_use]
     pub fn with_slow_log(self, slow: SlowRequests) -> Self {
         Self { slow, ..self }
+    }
+
+    /// Gives what a peer does with the bytes of a shard, as long as some of them move.
+    ///
+    /// # Errors
+    /// None moved in time.
+    pub(super) async fn moved<R>(&self, step: impl Future<Output = R>) -> std::result::Result<R, Status> {
+        let stalled = || format!("no byte of the shard moved for {:?}", self.stall_max);
+        timeout(self.stall_max, step).await.map_err(|_elapsed| Status::deadline_exceeded(stalled()))
+    }
+
+    pub(super) const fn stall_max(&self) -> Duration {
+        self.stall_max
+    }
+
+    #[cfg(test)]
+    pub(super) fn with_stall_max(self, stall_max: Duration) -> Self {
+        Self { stall_max, ..self }
+    }
+
+    /// Bytes that are held for peers.
+    #[cfg(test)]
+    pub(super) fn held_bytes(&self) -> usize {
+        BYTES_HELD_MAX - self.bytes.all.available_permits() + self.received.usage().in_use_bytes
     }
 
     /// Waits for a call of a client's request, and logs it if it was slow.

@@ -26,15 +26,15 @@ use tonic::body::Body;
 
 use sherd_core::id::{DataId, RegisterKey, VolumeId};
 use sherd_core::message::Error;
+use sherd_proto::convert::shard::digest_from_wire;
 use sherd_proto::frame;
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 
 use super::error;
 use super::failure::CallFailure;
-use super::limits::BYTES_STALL_MAX;
 use super::node::{HeldShare, RpcNode};
-use crate::wire::messages::{Incoming, MessageBody};
+use crate::wire::messages::{BodyPart, MessageBody};
 use sherd_store::peer::{LocalPeer, ShardSink};
 
 /// Where a shard file is written, and for whom.
@@ -82,11 +82,11 @@ impl ShardUpload {
             }
             let reply = match upload.steps.next::<WriteShard>().await? {
                 None => return Ok(None),
-                Some(Incoming::Start(count)) => upload.receive(count).await?,
-                Some(Incoming::Bytes(_)) => return Err(Status::internal("bytes that were not announced")),
-                Some(Incoming::Message(WriteShard { step })) => match step {
+                Some(BodyPart::Start(count)) => upload.receive(count).await?,
+                Some(BodyPart::Bytes(_)) => return Err(Status::internal("bytes that were not announced")),
+                Some(BodyPart::Message(WriteShard { step })) => match step {
                     Some(write_shard::Step::Bytes(bytes)) => upload.append(bytes).await?,
-                    Some(write_shard::Step::Finish(Empty {})) => upload.finish().await,
+                    Some(write_shard::Step::Finish(finish)) => upload.finish(&finish).await,
                     Some(write_shard::Step::Begin(_)) => {
                         return Err(Status::invalid_argument("step: a second `begin`"));
                     }
@@ -105,9 +105,9 @@ impl ShardUpload {
         };
         let mut received = self.node.received(count);
         while received.len() < count {
-            let next = in_time(self.steps.next::<WriteShard>()).await??;
+            let next = self.node.moved(self.steps.next::<WriteShard>()).await??;
             match next {
-                Some(Incoming::Bytes(bytes)) => received.fill(&bytes),
+                Some(BodyPart::Bytes(bytes)) => received.fill(&bytes),
                 _ => return Err(Status::internal("announced bytes did not come")),
             }
         }
@@ -142,24 +142,20 @@ impl ShardUpload {
         write_reply::Reply::Failure(error::failure(CallFailure::Volume(error)))
     }
 
-    async fn finish(&mut self) -> write_reply::Reply {
-        let Some(sink) = self.sink.take() else {
+    async fn finish(&mut self, finish: &write_shard::Finish) -> write_reply::Reply {
+        let Some(mut sink) = self.sink.take() else {
             return write_reply::Reply::Failure(error::failure(error::refused("finish: nothing was begun")));
         };
+        match digest_from_wire(finish) {
+            Ok(Some(digest)) => sink.expect(digest),
+            Ok(None) => {}
+            Err(error) => return write_reply::Reply::Failure(error::failure(error.into())),
+        }
         match self.node.timed(self.target.request, sink.finish()).await {
             Ok(life) => write_reply::Reply::Life(life.0),
             Err(error) => write_reply::Reply::Failure(error::failure(CallFailure::Volume(error))),
         }
     }
-}
-
-/// Gives what a peer does in time.
-///
-/// # Errors
-/// It moved nothing for ten seconds.
-pub(super) async fn in_time<R>(step: impl Future<Output = R>) -> Result<R, Status> {
-    let stalled = || format!("no byte of the shard moved for {} s", BYTES_STALL_MAX.as_secs());
-    timeout(BYTES_STALL_MAX, step).await.map_err(|_elapsed| Status::deadline_exceeded(stalled()))
 }
 
 /// A message of bytes: what stands before them, and they.

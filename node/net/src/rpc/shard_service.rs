@@ -31,10 +31,10 @@ use sherd_proto::v1::{
 use super::calls::CallReplies;
 use super::error;
 use super::failure::CallFailure;
-use super::limits::{BYTES_STALL_MAX, READ_BYTES_MAX};
+use super::limits::READ_BYTES_MAX;
 use super::node::{AddressedVolume, HeldShare, RpcNode};
-use super::shard_bytes::{ReadBytes, ShardUpload, UploadTarget, in_time as moved_in_time, response};
-use crate::wire::messages::{Incoming, MessageBody, READ_PATH, WRITE_PATH};
+use super::shard_bytes::{ReadBytes, ShardUpload, UploadTarget, response};
+use crate::wire::messages::{BodyPart, MessageBody, READ_PATH, WRITE_PATH};
 use sherd_store::observe::metrics::RpcCallMetrics;
 use sherd_store::peer::{Peer, Pending, ShardSink};
 
@@ -144,13 +144,12 @@ impl ShardRoutes {
     }
 
     async fn write(self, body: Body) -> Result<http::Response<Body>, Status> {
-        let mut steps = MessageBody::of(body);
-        let Some(Incoming::Message(WriteShard { step: Some(write_shard::Step::Begin(begin)) })) =
-            moved_in_time(steps.next()).await??
+        let (Self { rpc, .. }, mut steps) = (self, MessageBody::of(body));
+        let Some(BodyPart::Message(WriteShard { step: Some(write_shard::Step::Begin(begin)) })) =
+            rpc.node.moved(steps.next()).await??
         else {
             return Err(Status::invalid_argument("step: the first is not `begin`"));
         };
-        let Self { rpc, .. } = self;
         rpc.node.check(begin.sender.clone())?;
         Ok(match rpc.count(rpc.begin(begin)) {
             Ok((target, sink)) => {
@@ -164,16 +163,15 @@ impl ShardRoutes {
     }
 
     async fn read(self, body: Body) -> Result<http::Response<Body>, Status> {
-        let mut asked = MessageBody::of(body);
-        let Some(Incoming::Message(request)) = moved_in_time(asked.next::<ReadShard>()).await?? else {
+        let (Self { rpc, tasks, .. }, mut asked) = (self, MessageBody::of(body));
+        let Some(BodyPart::Message(request)) = rpc.node.moved(asked.next::<ReadShard>()).await?? else {
             return Err(Status::invalid_argument("no range is asked for"));
         };
-        let Self { rpc, tasks, .. } = self;
         rpc.node.check(request.sender.clone())?;
         Ok(match rpc.count(rpc.read_shard(request).await) {
             Ok((pieces, held)) => {
                 let (bytes, messages) = ReadBytes::new(pieces, held);
-                tasks.spawn(bytes.send(BYTES_STALL_MAX));
+                tasks.spawn(bytes.send(rpc.node.stall_max()));
                 response(messages)
             }
             Err(failed) => {

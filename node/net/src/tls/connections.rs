@@ -10,16 +10,16 @@ use std::sync::Arc;
 
 use rustls::pki_types::ServerName;
 use sherd_trust::PeerIdentity;
+use tokio::io::BufReader;
 use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout, timeout_at};
-use tokio_rustls::client::TlsStream;
 use tokio_rustls::{TlsAcceptor, TlsConnector};
 
 use crate::tls::Trust;
 use crate::tls::error::{AcceptError, ConnectError, HandshakeFailure};
 use crate::tls::limits;
 use crate::tls::material::ALPN;
-use crate::tls::stream::AcceptedStream;
+use crate::tls::stream::{AcceptedStream, DialledStream, Socket};
 use crate::tls::verify::{Expectation, PeerVerifier};
 
 impl Trust {
@@ -35,11 +35,12 @@ impl Trust {
         let config = material.server_config(Arc::clone(&peer));
         // Small calls must not wait for more bytes. A connection without the option still works.
         let _slower = stream.set_nodelay(true);
-        let handshake = TlsAcceptor::from(Arc::new(config)).accept(stream);
+        let handshake = TlsAcceptor::from(Arc::new(config)).accept(read_ahead(stream));
         let accepted = timeout(limits::ACCEPT_TIMEOUT, handshake).await;
         let accepted = accepted.map_err(|_| AcceptError::TimedOut)?;
-        let stream =
+        let mut stream =
             accepted.map_err(|error| AcceptError::Handshake(peer.name(HandshakeFailure::from_io(error))))?;
+        stream.get_mut().1.set_buffer_limit(Some(limits::RECORDS_BYTES_MAX));
         if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
             return Err(AcceptError::Handshake(HandshakeFailure::Protocol));
         }
@@ -56,7 +57,7 @@ impl Trust {
         &self,
         address: &str,
         expected: &PeerIdentity,
-    ) -> Result<TlsStream<TcpStream>, ConnectError> {
+    ) -> Result<DialledStream, ConnectError> {
         let dialled = self.dial(address, Expectation::Named(expected.clone())).await?;
         Ok(dialled.0)
     }
@@ -69,7 +70,7 @@ impl Trust {
     pub async fn connect_any_node(
         &self,
         address: &str,
-    ) -> Result<(TlsStream<TcpStream>, PeerIdentity), ConnectError> {
+    ) -> Result<(DialledStream, PeerIdentity), ConnectError> {
         self.dial(address, Expectation::AnyNode).await
     }
 
@@ -77,7 +78,7 @@ impl Trust {
         &self,
         address: &str,
         expected: Expectation,
-    ) -> Result<(TlsStream<TcpStream>, PeerIdentity), ConnectError> {
+    ) -> Result<(DialledStream, PeerIdentity), ConnectError> {
         let deadline = Instant::now() + limits::CONNECT_TIMEOUT;
         let resolved = timeout_at(deadline, tokio::net::lookup_host(address)).await;
         let resolved = resolved.map_err(|_| ConnectError::TimedOut { address: address.to_owned() })?;
@@ -102,7 +103,7 @@ impl Trust {
         address: &str,
         socket: SocketAddr,
         expected: &Expectation,
-    ) -> Result<(TlsStream<TcpStream>, PeerIdentity), ConnectError> {
+    ) -> Result<(DialledStream, PeerIdentity), ConnectError> {
         let failed = |failure| ConnectError::Handshake { address: address.to_owned(), failure };
         let stream = TcpStream::connect(socket).await;
         let stream =
@@ -122,12 +123,18 @@ impl Trust {
         let name = ServerName::try_from(name);
         let invalid = |_| failed(HandshakeFailure::Tls(rustls::Error::General("no DNS name".to_owned())));
         let connector = TlsConnector::from(Arc::new(config));
-        let stream = connector.connect(name.map_err(invalid)?, stream).await;
-        let stream = stream.map_err(|error| failed(peer.name(HandshakeFailure::from_io(error))))?;
+        let stream = connector.connect(name.map_err(invalid)?, read_ahead(stream)).await;
+        let mut stream = stream.map_err(|error| failed(peer.name(HandshakeFailure::from_io(error))))?;
         if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
             return Err(failed(HandshakeFailure::Protocol));
         }
         let identity = peer.identity().ok_or_else(|| failed(HandshakeFailure::NoCertificate))?;
+        stream.get_mut().1.set_buffer_limit(Some(limits::RECORDS_BYTES_MAX));
         Ok((stream, identity))
     }
+}
+
+/// rustls reads 4 KiB at a time: those come from memory.
+fn read_ahead(stream: TcpStream) -> Socket {
+    BufReader::with_capacity(limits::READ_AHEAD_BYTES, stream)
 }

@@ -12,6 +12,12 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(2);
 /// Addresses of one name that are tried: a pod has one, a dual-stack host two.
 pub const ADDRESSES_MAX: usize = 8;
 
+/// Bytes that are read off a socket at one time. Idle connections commit none of them.
+pub const READ_AHEAD_BYTES: usize = 64 << 10;
+
+/// Bytes that become records before they are written to the socket, at one time: a frame of HTTP/2.
+pub const RECORDS_BYTES_MAX: usize = 256 << 10;
+
 /// How often the files are looked at.
 pub const FOLLOW_INTERVAL: Duration = Duration::from_secs(10);
 

@@ -44,7 +44,7 @@ use crate::tls::material::Material;
 pub use crate::tls::places::{ConnectionPlace, ConnectionPlaces};
 pub use crate::tls::refusal_log::RefusalLog;
 pub use crate::tls::served::{ServedCertificate, ServedStream, version_of};
-pub use crate::tls::stream::{AcceptedStream, ConnectedPeer};
+pub use crate::tls::stream::{AcceptedStream, ConnectedPeer, DialledStream};
 use sherd_store::machine::system::SystemClock;
 
 /// The certificate of this process, the authorities that it trusts, and connections made with both.

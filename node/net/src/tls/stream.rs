@@ -9,10 +9,15 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use sherd_trust::PeerIdentity;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, BufReader, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 use tonic::transport::server::Connected;
+
+/// The socket below a connection between nodes.
+pub(crate) type Socket = BufReader<TcpStream>;
+/// A connection to a node whose certificate was verified.
+pub type DialledStream = tokio_rustls::client::TlsStream<Socket>;
 
 /// A connection of a peer whose certificate was verified.
 #[derive(Debug)]
@@ -21,7 +26,7 @@ pub struct AcceptedStream {
     pub peer: PeerIdentity,
     /// The generation of the certificates that verified it.
     pub generation: u64,
-    stream: TlsStream<TcpStream>,
+    stream: TlsStream<Socket>,
 }
 
 /// The sender of a request: in the request's extensions.
@@ -49,7 +54,7 @@ impl ConnectedPeer {
 }
 
 impl AcceptedStream {
-    pub(crate) fn new(peer: PeerIdentity, generation: u64, stream: TlsStream<TcpStream>) -> Self {
+    pub(crate) fn new(peer: PeerIdentity, generation: u64, stream: TlsStream<Socket>) -> Self {
         Self { peer, generation, stream }
     }
 }
@@ -58,7 +63,7 @@ impl Connected for AcceptedStream {
     type ConnectInfo = ConnectedPeer;
 
     fn connect_info(&self) -> ConnectedPeer {
-        let address = self.stream.get_ref().0.peer_addr().ok().map(|address| address.ip());
+        let address = self.stream.get_ref().0.get_ref().peer_addr().ok().map(|address| address.ip());
         ConnectedPeer::new(self.peer.clone(), address)
     }
 }

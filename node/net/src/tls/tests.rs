@@ -16,7 +16,7 @@ use sherd_trust::{Authority, UnreadableCertificate};
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::client::TlsStream;
+
 use tokio_util::sync::CancellationToken;
 use tonic::transport::server::Connected as _;
 
@@ -108,7 +108,7 @@ fn trust_of(authority: &Authority, name: &str, role: Role) -> Trust {
 }
 
 /// The client's result: its stream, after the server answered or refused.
-type Dialled = Result<TlsStream<TcpStream>, String>;
+type Dialled = Result<DialledStream, String>;
 
 /// Connects `client` to `server` as `expected`. The server answers each accepted connection with one byte,
 /// and the client reads it: with TLS 1.3 a client gets a refusal with that read.

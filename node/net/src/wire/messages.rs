@@ -23,12 +23,12 @@ pub(crate) struct MessageBody<B> {
     trailers: Option<HeaderMap>,
 }
 
-/// What comes next in a body.
+/// The next part of a body.
 #[derive(Debug)]
-pub(crate) enum Incoming<M> {
+pub(crate) enum BodyPart<M> {
     /// A message that is not bytes of a shard alone.
     Message(M),
-    /// This number of bytes of a shard, at least one, as [`Incoming::Bytes`].
+    /// This number of bytes of a shard, at least one, as [`BodyPart::Bytes`].
     Start(usize),
     /// Some of them, at least one.
     Bytes(Bytes),
@@ -42,20 +42,20 @@ where
         Self { body, frames: FrameReader::default(), trailers: None }
     }
 
-    /// Reads what comes next; `None` at the end.
+    /// Reads the next part; `None` at the end.
     ///
     /// # Errors
-    /// The body broke off, or its bytes are no messages. Nothing behind that is read.
-    pub(crate) async fn next<M: Message + Default>(&mut self) -> Result<Option<Incoming<M>>, Status> {
+    /// The body broke off, or has other bytes than messages. Nothing behind that is read.
+    pub(crate) async fn next<M: Message + Default>(&mut self) -> Result<Option<BodyPart<M>>, Status> {
         loop {
             match self.frames.part().map_err(|fault| Status::invalid_argument(fault.to_string()))? {
                 Some(FramePart::Message(message)) => {
                     let message =
                         M::decode(message).map_err(|error| Status::invalid_argument(error.to_string()))?;
-                    return Ok(Some(Incoming::Message(message)));
+                    return Ok(Some(BodyPart::Message(message)));
                 }
-                Some(FramePart::Start(count)) => return Ok(Some(Incoming::Start(count))),
-                Some(FramePart::Bytes(bytes)) => return Ok(Some(Incoming::Bytes(bytes))),
+                Some(FramePart::Start(count)) => return Ok(Some(BodyPart::Start(count))),
+                Some(FramePart::Bytes(bytes)) => return Ok(Some(BodyPart::Bytes(bytes))),
                 None => match self.body.frame().await {
                     Some(Ok(frame)) => match frame.into_data() {
                         Ok(buffer) => self.frames.push(buffer),

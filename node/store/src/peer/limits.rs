@@ -22,6 +22,10 @@ pub(super) const SCAN_WAIT_MAX: Duration = Duration::from_secs(1);
 pub(super) const BUSY_PAUSE_MIN: Duration = Duration::from_millis(10);
 pub(super) const BUSY_PAUSE_MAX: Duration = Duration::from_millis(160);
 
+/// Appends of one shard without an answer. Four units of 256 KiB, from each of the stripes of a body, keep a
+/// link of 1 ms full at 1 GB/s.
+pub const APPENDS_UNDER_WAY_MAX: usize = 4;
+
 /// Transfers of bytes to one volume while a call to it is overdue. Each may hold a stripe's shard of 1 MiB,
 /// which the bytes of bodies under way no longer count once the write goes on without that volume.
 pub(super) const LATE_TRANSFERS_MAX: usize = 32;

@@ -61,6 +61,11 @@ impl<R> AnswerSender<R> {
         Self { logged: call, ..self }
     }
 
+    /// Begins to watch a call that waited behind others of its caller, once its volume owes the answer.
+    pub fn owed(&mut self, watch: &CallWatch) {
+        self.watched.get_or_insert_with(|| watch.begin());
+    }
+
     /// Whether the caller has stopped waiting for the answer.
     pub fn is_closed(&self) -> bool {
         self.to.is_closed()

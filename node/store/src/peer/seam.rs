@@ -9,6 +9,7 @@ use std::fmt::Debug;
 
 use bytes::Bytes;
 
+use sherd_core::checksum::ShardDigest;
 use sherd_core::heal::{HealEntry, HealId};
 use sherd_core::id::{Ballot, BucketId, Incarnation, RegisterKey, ShardId, VolumeId};
 use sherd_core::message::call::{RegisterCall, ShardCall, UpkeepCall, VolumeAnswer, VolumeCall};
@@ -78,9 +79,14 @@ pub trait Peer: Send + Sync + Debug {
 /// A shard file being written: appends in order, then one finish. Dropped unfinished, or in the middle of an
 /// append, the file is removed; so it is when the way to the volume breaks.
 pub trait ShardSink: Send + Debug {
-    /// Writes the next bytes. The caller waits for one append before it begins the next, and writes no more
-    /// once it gave one up: that ends.
+    /// Writes the next bytes, behind those of the appends before it. The caller has at most
+    /// [`APPENDS_UNDER_WAY_MAX`](super::APPENDS_UNDER_WAY_MAX) under way, and writes no more once it
+    /// gave one up or one failed: that ends. The volume is late for the first of them alone.
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()>;
+
+    /// Names the digest that the whole shard has where its bytes come from. Bytes with another digest are not
+    /// finished. A sink that sends bytes to another node sends their digest, whether it is named or not.
+    fn expect(&mut self, digest: ShardDigest);
 
     /// Makes the file durable under its name. Gives the life of the volume in which it is: in a later one it
     /// is gone. Runs on.

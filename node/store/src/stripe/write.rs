@@ -5,8 +5,8 @@
 //! StripeWriter --push--> ... --seal--> Syncing --durable--> Staged --named--> (a register names it)
 //! ```
 //!
-//! While one stripe is being written the next is gathered, and its digests may lag some stripes behind as far
-//! as the budget has room; never more. Bytes that go to files of their own are gathered into buffers of the
+//! While some stripes are being written the next is gathered, and digests may lag some stripes behind, both
+//! as far as the budget has room. Bytes that go to files of their own are gathered into buffers of the
 //! pool, a shard's unit each: written past the page cache from there, and half-empty network buffers are
 //! given back at once. Until `named`, dropping any of them removes what was written: no accept was sent, so
 //! no other node names it.
@@ -36,7 +36,7 @@ use crate::cluster::durable::{GivenUpPlaces, Places};
 use crate::cluster::{KeyRoute, SetView};
 use crate::machine::budget::Share;
 use crate::observe::trace::{self, Phase};
-use crate::peer::{self, Gather, LATE_LOOK_EVERY, ShardSink};
+use crate::peer::{self, APPENDS_UNDER_WAY_MAX, Gather, LATE_LOOK_EVERY, ShardSink};
 
 /// Data could not be made durable; what was written of it is removed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -131,8 +131,8 @@ pub(crate) struct StripeWriter {
     /// The stripes that are still to be seen, in their order.
     unseen: VecDeque<DigestWindow>,
     sinks: Vec<Option<Box<dyn ShardSink>>>,
-    appending: Gather<()>,
-    appending_share: Option<Arc<Share>>,
+    /// The stripes that are being written, in their order.
+    appending: VecDeque<AppendingStripe>,
     gathering_share: Option<Share>,
     failures: Failures,
 }
@@ -141,6 +141,13 @@ impl std::fmt::Debug for StripeWriter {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("StripeWriter").field("data", &self.unnamed.data).finish_non_exhaustive()
     }
+}
+
+/// A stripe that is being written.
+#[derive(Debug)]
+struct AppendingStripe {
+    answers: Gather<()>,
+    _share: Arc<Share>,
 }
 
 /// Where shards failed, and why most of them did.
@@ -218,8 +225,7 @@ impl Stripes {
             digest_queue: None,
             unseen: VecDeque::new(),
             sinks,
-            appending: Gather::new([]),
-            appending_share: None,
+            appending: VecDeque::new(),
             gathering_share: Some(gathering_share),
             failures: Failures::default(),
         })
@@ -330,7 +336,7 @@ impl StripeWriter {
         Self { digest_queue: Some(DigestQueue::before(digester)), ..self }
     }
 
-    /// Takes the next bytes; waits while the stripe before the last is being written.
+    /// Takes the next bytes; waits while as many stripes are being written as may be.
     pub(crate) async fn push(&mut self, bytes: Bytes) -> Result<(), WriteError> {
         let mut bytes = bytes;
         loop {
@@ -363,7 +369,7 @@ impl StripeWriter {
             }
             Home::File => {
                 self.flush().await?;
-                self.settle().await?;
+                self.settled_up_to(0).await?;
                 self.seen_up_to(0).await;
                 let sinks = self.sinks.iter_mut().enumerate();
                 Gather::new(sinks.filter_map(|(index, sink)| Some((index, sink.take()?.finish()))))
@@ -392,11 +398,11 @@ impl StripeWriter {
         self.unit() * usize::from(self.unnamed.data.data_shards)
     }
 
-    /// Writes the gathered stripe, once the one before it is written.
+    /// Writes the gathered stripe behind those that are being written.
     async fn flush(&mut self) -> Result<(), WriteError> {
         let length = self.gathered.len();
         let shards = self.encode_stripe()?;
-        self.settle().await?;
+        self.settled_up_to(APPENDS_UNDER_WAY_MAX - 1).await?;
         self.seen_up_to(UNSEEN_STRIPES_MAX - 1).await;
         let share = Arc::new(self.gathering_share.take().expect("a stripe is gathered under its share"));
         if let Some(queue) = &self.digest_queue {
@@ -404,19 +410,18 @@ impl StripeWriter {
             let digests = &self.stripes.inner.digests;
             self.unseen.push_back(queue.show(digests, data, length, Arc::clone(&share)));
         }
-        self.appending_share = Some(share);
-        for (index, bytes) in shards.into_iter().enumerate() {
-            if let Some(sink) = &mut self.sinks[index] {
-                self.appending.push(index, sink.append(bytes));
-            }
-        }
+        let appends = shards.into_iter().enumerate().filter_map(|(index, bytes)| {
+            let sink = self.sinks[index].as_mut()?;
+            Some((index, sink.append(bytes)))
+        });
+        self.appending.push_back(AppendingStripe { answers: Gather::new(appends), _share: share });
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
             let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.routes.len());
             self.gathering_share = self.stripes.inner.uploads.try_take(cost);
             if self.gathering_share.is_none() {
                 // No writer waits for a share while it holds one: what is being written comes first.
-                self.settle().await?;
+                self.settled_up_to(0).await?;
                 self.seen_up_to(0).await;
                 self.gathering_share = Some(self.stripes.inner.uploads.take(cost).await?);
             }
@@ -450,32 +455,40 @@ impl StripeWriter {
         Ok(shards)
     }
 
-    /// Waits for the appends under way. A shard that fails, or whose volume is late, is left behind while
+    /// Waits until at most this number of stripes is being written.
+    async fn settled_up_to(&mut self, appending_max: usize) -> Result<(), WriteError> {
+        while self.appending.len() > appending_max {
+            let Some(AppendingStripe { answers, _share }) = self.appending.pop_front() else { break };
+            self.settle(answers).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits for the appends of a stripe. A shard that fails, or whose volume is late, is left behind while
     /// enough others go on.
-    async fn settle(&mut self) -> Result<(), WriteError> {
+    async fn settle(&mut self, mut answers: Gather<()>) -> Result<(), WriteError> {
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut appended = Places::default();
         loop {
-            while let Some((index, result)) = self.appending.take_now() {
+            while let Some((index, result)) = answers.take_now() {
                 match result {
                     Ok(()) => appended = appended.with(self.unnamed.place(index)),
                     Err(error) => self.leave_behind(index, &error),
                 }
             }
             let are_unneeded = self.unnamed.set.are_enough(appended, self.failures.given_up.places())
-                && self.appending.places().all(|index| self.unnamed.route(index).is_late());
-            if self.appending.is_empty() || are_unneeded || Instant::now() >= deadline {
+                && answers.places().all(|index| self.unnamed.route(index).is_late());
+            if answers.is_empty() || are_unneeded || Instant::now() >= deadline {
                 break;
             }
-            let (all, look) = (self.appending.len(), Instant::now() + LATE_LOOK_EVERY);
-            let answers = tokio::time::timeout_at(look.min(deadline), self.appending.gathered(all));
-            let _ended = trace::timed(Phase::ShardWrite, answers).await;
+            let (all, look) = (answers.len(), Instant::now() + LATE_LOOK_EVERY);
+            let gathered = tokio::time::timeout_at(look.min(deadline), answers.gathered(all));
+            let _ended = trace::timed(Phase::ShardWrite, gathered).await;
         }
-        self.stripes.written(&self.unnamed, &self.appending);
-        for index in std::mem::replace(&mut self.appending, Gather::new([])).places() {
+        self.stripes.written(&self.unnamed, &answers);
+        for index in answers.places() {
             self.leave_behind(index, &too_slow());
         }
-        self.appending_share = None;
         let left = Places::first(self.unnamed.set.routes.len()).without(self.failures.places);
         self.failures.judge(&self.unnamed.set, left).await
     }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 
-use sherd_core::checksum::BlockHasher;
+use sherd_core::checksum::{BlockHasher, ShardDigest};
 use sherd_core::id::ShardId;
 use sherd_core::message::ShardFileHeader;
 
@@ -42,6 +42,8 @@ pub struct ShardWriter {
     layout: FileLayout,
     shard_bytes: u64,
     hasher: BlockHasher,
+    /// The digest that the whole shard has where it comes from.
+    expected: Option<ShardDigest>,
     written: u64,
     written_back: u64,
     is_finished: bool,
@@ -100,6 +102,7 @@ impl ShardFiles {
             layout,
             shard_bytes: header.shard_bytes,
             hasher: BlockHasher::with_length(header.shard_bytes),
+            expected: None,
             written: 0,
             written_back: 0,
             is_finished: false,
@@ -198,10 +201,16 @@ impl ShardWriter {
         self.file.write_at(slices, offset).map_err(|error| self.shared.write_error(self.shard, &error))
     }
 
+    /// Names the digest that the whole shard has where it comes from: another is refused at the end.
+    pub const fn expect(&mut self, digest: ShardDigest) {
+        self.expected = Some(digest);
+    }
+
     /// Completes the file and makes it durable: when this returns, the shard survives a crash.
     ///
     /// # Errors
-    /// [`Error::Corrupt`] when less came than the header says; [`Error::Full`]; [`Error::Failed`] when
+    /// [`Error::Corrupt`] when less came than the header says, or bytes with another digest than was
+    /// [expected](Self::expect); [`Error::Full`]; [`Error::Failed`] when
     /// a sync failed, and then for every write of the volume from there on.
     pub fn finish(mut self) -> Result<(), Error> {
         if self.written != self.shard_bytes {
@@ -209,6 +218,10 @@ impl ShardWriter {
         }
         self.shared.failure.check()?;
         let hashes = std::mem::take(&mut self.hasher).finish();
+        if self.expected.is_some_and(|expected| expected != ShardDigest::of(&hashes)) {
+            let named = NamedShard(self.shard);
+            return Err(Error::Corrupt { what: format!("{named}: bytes came that have another digest") });
+        }
         let padding = usize::try_from(self.layout.padding_bytes).expect("below a page");
         let table = encode_table(&hashes);
         let end = [IoSlice::new(&ZEROS[..padding]), IoSlice::new(&table)];

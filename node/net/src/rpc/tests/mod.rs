@@ -7,6 +7,8 @@
 mod broken;
 mod conformance;
 mod dropped;
+mod hostile;
+mod lying;
 mod refusals;
 mod registers;
 mod requests;
@@ -132,6 +134,23 @@ impl Pair {
 
     /// As [`Self::unconnected`], with the ages at which the client and the server end connections.
     async fn of_age(cluster: ClusterId, role: Role, ages: [Duration; 2]) -> Self {
+        Self::of_age_and_stall(cluster, role, ages, super::limits::BYTES_STALL_MAX).await
+    }
+
+    /// Connected, with a server that waits this long for bytes that stand still.
+    async fn of_stall(stall_max: Duration) -> Self {
+        let age = [Duration::from_hours(1); 2];
+        let pair = Self::of_age_and_stall(CLUSTER, Role::Node, age, stall_max).await;
+        pair.connected().await;
+        pair
+    }
+
+    async fn of_age_and_stall(
+        cluster: ClusterId,
+        role: Role,
+        ages: [Duration; 2],
+        stall_max: Duration,
+    ) -> Self {
         let directories = Directories::new(1).without_syncs();
         let volumes = directories.start().await.volumes();
         let volume = volumes.all()[0].id();
@@ -145,6 +164,7 @@ impl Pair {
         let served_at = listener.local_addr().expect("an address");
         let node =
             RpcNode::new(CLUSTER, slot.clone()).with_slow_log(SlowRequests::after(Duration::from_nanos(1)));
+        let node = node.with_stall_max(stall_max);
         let services = volume_services(&node, &metrics.rpc, &tasks, &stop_server);
         let nodes = ["n1", "n2", "n3"].map(str::to_owned).into();
         let trust = authorities.trust("n2", Role::Node);

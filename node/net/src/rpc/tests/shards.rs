@@ -150,11 +150,11 @@ async fn a_failure_of_the_volume_ends_the_file_and_is_told() {
 }
 
 /// Data that waits for the sweep.
-fn abandoned(pair: &Pair) -> Vec<DataId> {
+pub(super) fn abandoned(pair: &Pair) -> Vec<DataId> {
     pair.volumes.all()[0].abandoned().take_older(Timestamp::MAX).into_iter().map(|(data, _)| data).collect()
 }
 
-async fn removed(pair: &Pair) {
+pub(super) async fn removed(pair: &Pair) {
     let gone = async {
         while files(pair) > 0 {
             between_looks().await;

@@ -23,6 +23,7 @@ use crate::volumes::{ServingVolume, Volumes, unreachable_because};
 mod scans;
 mod registers;
 mod shards;
+mod sink;
 mod seam;
 
 pub use scans::{CountedPage, PageShare, ScanRoom, entry_bytes, row_bytes};

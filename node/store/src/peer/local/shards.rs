@@ -1,25 +1,23 @@
 //! Shards of this node's own volumes.
 
 use std::ops::Range;
-use std::sync::{Arc, Weak};
 
 use bytes::Bytes;
-use parking_lot::Mutex;
 
 use sherd_core::id::{Incarnation, ShardId, VolumeId};
 use sherd_core::message::call::{ShardCall, VolumeAnswer};
 use sherd_core::message::{
-    Error, ReadPurpose, ReaderLeases, Result, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
+    Error, ReadPurpose, ReaderLeases, ShardFileHeader, ShardPage, ShardRange, ShardScan, Target,
 };
 use sherd_core::record::Home;
 use sherd_volume::lookup::{Lookup, Source};
 use sherd_volume::read::reader::Reader;
 use sherd_volume::request::{Completion, Op};
-use sherd_volume::shard_file::{FilePage, ShardWriter};
+use sherd_volume::shard_file::FilePage;
 
+use super::sink::{LocalSink, SinkFile};
 use super::{LocalPeer, finish, run_on};
-use crate::machine::workers::Workers;
-use crate::peer::watch::{CallLength, CallWatch};
+use crate::peer::watch::CallLength;
 use crate::peer::{AnswerSender, Pending, ShardSink};
 use crate::volumes::{ServingVolume, unreachable_because};
 
@@ -77,10 +75,9 @@ impl LocalPeer {
     ) -> Box<dyn ShardSink> {
         let opening = self.serving(volume).and_then(|serving| {
             serving.reader.judge_epoch(target)?;
-            Ok(SinkOpening { serving: Arc::downgrade(&serving), writes: Arc::clone(&serving.writes) })
+            Ok(serving)
         });
-        let file = Some(Arc::new(Mutex::new(SinkFile::New { header, replace })));
-        Box::new(LocalSink { opening, file, watch: self.watches.of(volume) })
+        Box::new(LocalSink::begin(opening, self.watches.of(volume), SinkFile::New { header, replace }))
     }
 
     pub(super) fn read_range(&self, volume: VolumeId, range: ShardRange) -> Pending<Vec<Bytes>> {
@@ -245,108 +242,4 @@ fn verify_file(
         }
     }
     Ok(Some(check.header().shard_bytes))
-}
-
-/// A shard file under way on a local volume. Appends run on its write workers; the lock is taken
-/// only there, and by one job at a time.
-#[derive(Debug)]
-struct LocalSink {
-    opening: Result<SinkOpening>,
-    /// Present until the last job was queued.
-    file: Option<Arc<Mutex<SinkFile>>>,
-    watch: CallWatch,
-}
-
-/// The opening of the volume that a shard file is written under.
-#[derive(Debug)]
-struct SinkOpening {
-    /// Held by the jobs alone: a body that comes slowly may outlive the opening by hours, and a strong
-    /// reference would hold the lock that the next one needs.
-    serving: Weak<ServingVolume>,
-    writes: Arc<Workers>,
-}
-
-#[derive(Debug)]
-enum SinkFile {
-    New { header: ShardFileHeader, replace: bool },
-    Open(Box<ShardWriter>),
-    Ended,
-}
-
-impl SinkFile {
-    /// Takes the writer out, opening the file first where that was not done.
-    fn writer(&mut self, serving: &ServingVolume) -> Result<Box<ShardWriter>> {
-        match std::mem::replace(self, Self::Ended) {
-            Self::New { header, replace: false } => {
-                Ok(Box::new(serving.reader.shard_files().create(&header)?))
-            }
-            Self::New { header, replace: true } => Ok(Box::new(serving.reader.shard_files().heal(&header)?)),
-            Self::Open(writer) => Ok(writer),
-            Self::Ended => Err(unreachable_because("an earlier write of the shard failed")),
-        }
-    }
-
-    /// Writes; after an error the file is given up, and removed.
-    fn append(&mut self, serving: &ServingVolume, bytes: &[Bytes]) -> Result<()> {
-        let mut writer = self.writer(serving)?;
-        writer.append(bytes)?;
-        *self = Self::Open(writer);
-        Ok(())
-    }
-}
-
-impl LocalSink {
-    fn on_writers<R: Send + 'static>(
-        &self,
-        file: Option<Arc<Mutex<SinkFile>>>,
-        job: impl FnOnce(&ServingVolume, &mut SinkFile) -> Result<R> + Send + 'static,
-    ) -> Pending<R> {
-        let (opening, file) = match (&self.opening, file) {
-            (Ok(opening), Some(file)) => (opening, file),
-            (Err(error), _) => return Pending::ready(Err(error.clone())),
-            (Ok(_), None) => return Pending::ready(Err(unreachable_because("the shard was finished"))),
-        };
-        let Some(serving) = opening.serving.upgrade() else {
-            return Pending::ready(Err(unreachable_because(
-                "the volume was shut while the shard was written",
-            )));
-        };
-        run_on(&opening.writes, &serving, Pending::watched(self.watch.begin()), move |serving, answering| {
-            let result = job(serving, &mut file.lock());
-            finish(serving, answering, result);
-        })
-    }
-}
-
-impl ShardSink for LocalSink {
-    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
-        let place = match self.watch.transfer() {
-            Ok(place) => place,
-            Err(error) => return Pending::ready(Err(error)),
-        };
-        self.on_writers(self.file.clone(), move |serving, file| {
-            let appended = file.append(serving, &bytes);
-            drop((bytes, place));
-            appended
-        })
-    }
-
-    fn finish(mut self: Box<Self>) -> Pending<Incarnation> {
-        let file = self.file.take();
-        self.on_writers(file, |serving, file| {
-            let life = serving.reader.answerer().incarnation;
-            file.writer(serving)?.finish()?;
-            Ok(life)
-        })
-    }
-}
-
-impl Drop for LocalSink {
-    fn drop(&mut self) {
-        if let (Ok(opening), Some(file)) = (&self.opening, self.file.take()) {
-            // Removing the unfinished file touches the disk, so it is done where files are
-            // written. A job that still holds the file outlives this, and removes it then.
-            let _ = opening.writes.run(move || drop(file));
-        }
-    }
 }

@@ -1,0 +1,221 @@
+//! Peers that send or take the bytes of shards wrongly: each is refused by name, what it wrote is removed,
+//! and nothing is held for it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures::StreamExt as _;
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::Frame;
+use tokio::sync::mpsc;
+use tonic::body::Body;
+use tonic::{Code, Status};
+
+use sherd_core::checksum::{BlockHasher, ShardDigest};
+use sherd_core::record::Home;
+use sherd_proto::convert::Wire;
+use sherd_proto::convert::shard::digest_to_wire;
+use sherd_proto::convert::value::VolumeAddress;
+use sherd_proto::frame;
+use sherd_proto::limits::{SHARD_FRAME_BYTES_MAX, TIMEOUT_MS_MAX};
+use sherd_proto::v1::write_shard::{Begin, Finish, Step};
+use sherd_proto::v1::{ReadShard, ShardBytes, WriteReply, WriteShard, write_reply};
+
+use super::shards::{BYTES, abandoned, header, range, removed, shard};
+use super::{Pair, target};
+use crate::wire::messages::{BodyPart, MessageBody, READ_PATH, WRITE_PATH};
+use sherd_store::peer::{Peer as _, ShardPeer as _};
+use sherd_store::testing::{DEADLINE, body};
+
+/// The stream of a writer that keeps no rules.
+struct RawWriter {
+    body: Option<mpsc::UnboundedSender<Bytes>>,
+    answer: tokio::task::JoinHandle<Result<Vec<write_reply::Reply>, Status>>,
+}
+
+impl RawWriter {
+    /// Begins shard `n`, which is to have [`BYTES`].
+    fn begin(pair: &Pair, n: u64) -> Self {
+        let (body, buffers) = mpsc::unbounded_channel();
+        let buffers = futures::stream::unfold(buffers, |mut buffers: mpsc::UnboundedReceiver<Bytes>| async {
+            let buffer = buffers.recv().await?;
+            Some((Ok::<_, Status>(Frame::data(buffer)), buffers))
+        });
+        let mut connection = pair.link.connection_for_tests().expect("it is connected");
+        let opened = connection.ask(WRITE_PATH, Body::new(StreamBody::new(buffers.boxed())));
+        let answer = pair.tasks.spawn(async {
+            let mut replies = MessageBody::of_answer(opened.await.expect("an answer"))?;
+            let mut read = Vec::new();
+            while let Some(next) = replies.next::<WriteReply>().await? {
+                let BodyPart::Message(WriteReply { reply: Some(reply) }) = next else { panic!("no reply") };
+                read.push(reply);
+            }
+            replies.ended_well().map(|()| read)
+        });
+        let writer = Self { body: Some(body), answer };
+        writer.step(Step::Begin(Begin {
+            sender: Some(pair.link.sender()),
+            to: Some(VolumeAddress { volume: pair.volume, life: None, request: 0 }.to_wire()),
+            target: Some(target("k").to_wire()),
+            file: Some(header(n).to_wire()),
+            replace: false,
+        }));
+        writer
+    }
+
+    fn step(&self, step: Step) {
+        self.raw(frame::message(&WriteShard { step: Some(step) }));
+    }
+
+    fn raw(&self, buffer: Bytes) {
+        // A stream that has ended takes no more.
+        drop(self.body.as_ref().expect("it goes on").send(buffer));
+    }
+
+    fn bytes(&self, bytes: &Bytes) {
+        for piece in bytes.chunks(SHARD_FRAME_BYTES_MAX) {
+            self.step(Step::Bytes(Bytes::copy_from_slice(piece)));
+        }
+    }
+
+    async fn ended(self) -> Result<Vec<write_reply::Reply>, Status> {
+        tokio::time::timeout(DEADLINE, self.answer).await.expect("it is answered").expect("no panic")
+    }
+}
+
+/// The text of the failure that a stream ends with.
+fn told(replies: Result<Vec<write_reply::Reply>, Status>) -> String {
+    match replies.expect("a reply").pop() {
+        Some(write_reply::Reply::Failure(failed)) => format!("{failed:?}"),
+        other => panic!("no failure: {other:?}"),
+    }
+}
+
+/// Nothing is left of a writer, and another one writes the same shard.
+async fn is_well(pair: &Pair, n: u64) {
+    removed(pair).await;
+    pair.until("nothing is held", || pair.node.held_bytes() == 0).await;
+    let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(n), false);
+    sink.append(vec![body(n, BYTES)]).await.expect("appended");
+    sink.finish().await.expect("durable");
+    pair.peer.delete_shard(pair.volume, shard(n), Home::File).await.expect("deleted");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_writer_that_stands_still_amid_bytes_loses_its_stream() {
+    let pair = Pair::of_stall(Duration::from_millis(500)).await;
+    let writer = RawWriter::begin(&pair, 1);
+    writer.raw(frame::bytes_head(SHARD_FRAME_BYTES_MAX));
+    writer.raw(body(1, SHARD_FRAME_BYTES_MAX / 2));
+    let refused = writer.ended().await.expect_err("refused");
+    assert_eq!(refused.code(), Code::DeadlineExceeded);
+    assert!(refused.message().contains("no byte of the shard moved"), "{refused:?}");
+    assert_eq!(abandoned(&pair), [shard(1).data], "the sweep looks after the rest of it");
+    is_well(&pair, 1).await;
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_that_is_cut_or_no_body_of_messages_is_refused_by_name() {
+    let pair = Pair::new().await;
+    let half = body(2, 1000);
+    let cases: [(&str, Vec<Bytes>); 4] = [
+        ("in the middle of a message", vec![frame::bytes_head(2000), half.clone()]),
+        (
+            "1048577 bytes, and 1048576 at most",
+            vec![frame::message(&WriteShard { step: Some(Step::Bytes(body(2, SHARD_FRAME_BYTES_MAX + 1))) })],
+        ),
+        ("compressed (flag 1)", vec![Bytes::from_static(&[1, 0, 0, 0, 0])]),
+        ("4294967295 bytes", vec![Bytes::from_static(&[0, 255, 255, 255, 255, 0x12])]),
+    ];
+    for (name, buffers) in cases {
+        let mut writer = RawWriter::begin(&pair, 2);
+        for buffer in buffers {
+            writer.raw(buffer);
+        }
+        writer.body = None;
+        let refused = writer.ended().await.expect_err("refused");
+        assert_eq!(refused.code(), Code::InvalidArgument, "{name}");
+        assert!(refused.message().contains(name), "{name}: {refused:?}");
+        is_well(&pair, 2).await;
+    }
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fewer_and_more_bytes_than_begun_are_no_shard() {
+    let pair = Pair::new().await;
+    let short = RawWriter::begin(&pair, 3);
+    short.bytes(&body(3, BYTES - 1));
+    short.step(Step::Finish(Finish::default()));
+    let refused = told(short.ended().await);
+    assert!(refused.contains(&format!("{} bytes came, not {BYTES}", BYTES - 1)), "{refused}");
+    is_well(&pair, 3).await;
+    let long = RawWriter::begin(&pair, 3);
+    long.bytes(&body(3, BYTES + 1));
+    let refused = told(long.ended().await);
+    assert!(refused.contains(&format!("{} bytes came, not {BYTES}", BYTES + 1)), "{refused}");
+    is_well(&pair, 3).await;
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_with_another_digest_than_they_left_with_are_no_shard() {
+    let pair = Pair::new().await;
+    let bytes = body(4, BYTES);
+    let mut hasher = BlockHasher::new();
+    hasher.update(&bytes);
+    let right = ShardDigest::of(&hasher.finish());
+    let mut changed = bytes.to_vec();
+    changed[BYTES / 2] ^= 1;
+    let writer = RawWriter::begin(&pair, 4);
+    writer.bytes(&changed.into());
+    writer.step(Step::Finish(digest_to_wire(right)));
+    let refused = told(writer.ended().await);
+    assert!(refused.contains("another digest"), "{refused}");
+    is_well(&pair, 4).await;
+    let writer = RawWriter::begin(&pair, 4);
+    writer.bytes(&bytes);
+    writer.step(Step::Finish(Finish { digest: Bytes::from_static(&[1; 31]) }));
+    let refused = told(writer.ended().await);
+    assert!(refused.contains("bytes of a digest"), "{refused}");
+    is_well(&pair, 4).await;
+    // A node of an earlier build names none.
+    let writer = RawWriter::begin(&pair, 4);
+    writer.bytes(&bytes);
+    writer.step(Step::Finish(Finish::default()));
+    let stored = writer.ended().await.expect("it is stored");
+    assert!(matches!(stored.last(), Some(write_reply::Reply::Life(_))), "{stored:?}");
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_reader_that_takes_nothing_loses_its_bytes() {
+    let pair = Pair::of_stall(Duration::from_millis(500)).await;
+    let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(5), false);
+    sink.append(vec![body(5, BYTES)]).await.expect("appended");
+    sink.finish().await.expect("durable");
+    pair.until("nothing is held", || pair.node.held_bytes() == 0).await;
+    let request = ReadShard {
+        sender: Some(pair.link.sender()),
+        to: Some(VolumeAddress { volume: pair.volume, life: None, request: 0 }.to_wire()),
+        timeout_ms: TIMEOUT_MS_MAX,
+        range: Some(range(5, Home::File, BYTES).to_wire()),
+    };
+    let asked = http_body_util::Full::new(frame::message(&request)).map_err(|never| match never {});
+    let mut connection = pair.link.connection_for_tests().expect("it is connected");
+    let answer = connection.ask(READ_PATH, Body::new(asked)).await.expect("an answer");
+    pair.until("its bytes are given up", || pair.node.held_bytes() == 0).await;
+    let mut parts = MessageBody::of_answer(answer).expect("bytes");
+    let (mut count, mut ended) = (0, Ok(()));
+    while let Some(part) = parts.next::<ShardBytes>().await.unwrap_or_else(|status| {
+        ended = Err(status);
+        None
+    }) {
+        count += if let BodyPart::Bytes(bytes) = part { bytes.len() } else { 0 };
+    }
+    assert!(count < BYTES, "{count} bytes were on their way");
+    let refused = ended.and_then(|()| parts.ended_well()).expect_err("not the whole range");
+    assert!(refused.message().contains("reads too slowly"), "{refused:?}");
+    pair.close().await;
+}

@@ -1,0 +1,250 @@
+//! A shard file that is written on a volume of this node.
+//!
+//! ```text
+//! append, append, finish -> [queue of the file] -> a write worker, one step a turn -> ShardWriter
+//! ```
+//! Its steps are done in their order, one at a time, though a volume has several workers; files take turns.
+//! Dropped before its finish, the sink ends the file, and it is removed.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+use sherd_core::checksum::ShardDigest;
+use sherd_core::id::Incarnation;
+use sherd_core::message::{Error, Result, ShardFileHeader};
+use sherd_volume::shard_file::ShardWriter;
+
+use super::finish;
+use crate::machine::workers::Workers;
+use crate::peer::limits::APPENDS_UNDER_WAY_MAX;
+use crate::peer::watch::{CallWatch, TransferPlace};
+use crate::peer::{AnswerSender, Pending, ShardSink};
+use crate::volumes::{ServingVolume, unreachable_because};
+
+/// A shard file under way on a local volume. Its steps are done in their order by the volume's write workers,
+/// one at a time: a worker that has the file does what was queued meanwhile.
+#[derive(Debug)]
+pub(super) struct LocalSink {
+    opening: Result<SinkOpening>,
+    steps: Arc<Mutex<SinkSteps>>,
+    watch: CallWatch,
+    expected: Option<ShardDigest>,
+}
+
+/// The opening of the volume that a shard file is written under.
+#[derive(Debug)]
+struct SinkOpening {
+    /// Held by the steps alone: a body that comes slowly may outlive the opening by hours, and a strong
+    /// reference would hold the lock that the next one needs.
+    serving: Weak<ServingVolume>,
+    writes: Arc<Workers>,
+}
+
+#[derive(Debug)]
+struct SinkSteps {
+    queued: VecDeque<SinkStep>,
+    /// `None` while a worker has it, and when it has ended.
+    file: Option<SinkFile>,
+    /// Whether a worker does the steps, or is about to.
+    is_worked_on: bool,
+}
+
+#[derive(Debug)]
+struct SinkStep {
+    serving: Arc<ServingVolume>,
+    work: SinkWork,
+}
+
+#[derive(Debug)]
+enum SinkWork {
+    Append(Vec<Bytes>, AnswerSender<()>, TransferPlace),
+    Finish(AnswerSender<Incarnation>, Option<ShardDigest>),
+}
+
+#[derive(Debug)]
+pub(super) enum SinkFile {
+    New { header: ShardFileHeader, replace: bool },
+    Open(Box<ShardWriter>),
+}
+
+impl SinkFile {
+    /// The writer, once the file is open.
+    fn writer(self, serving: &ServingVolume) -> Result<Box<ShardWriter>> {
+        Ok(match self {
+            Self::New { header, replace: false } => Box::new(serving.reader.shard_files().create(&header)?),
+            Self::New { header, replace: true } => Box::new(serving.reader.shard_files().heal(&header)?),
+            Self::Open(writer) => writer,
+        })
+    }
+
+    /// Writes; after an error the file is given up, and removed.
+    fn append(self, serving: &ServingVolume, bytes: &[Bytes]) -> Result<Self> {
+        let mut writer = self.writer(serving)?;
+        writer.append(bytes)?;
+        Ok(Self::Open(writer))
+    }
+}
+
+impl SinkWork {
+    /// The volume owes the answer from here on.
+    fn owed(&mut self, watch: &CallWatch) {
+        match self {
+            Self::Append(_, answering, _) => answering.owed(watch),
+            Self::Finish(answering, _) => answering.owed(watch),
+        }
+    }
+}
+
+impl SinkStep {
+    /// Does it; gives the file as long as it can be written.
+    fn run(self, file: Option<SinkFile>) -> Option<SinkFile> {
+        let Self { serving, work } = self;
+        let file = file.ok_or_else(|| unreachable_because("an earlier write of the shard failed"));
+        match work {
+            // Its caller gave the file up.
+            SinkWork::Append(_, answering, _) if answering.is_closed() => None,
+            SinkWork::Append(bytes, answering, place) => {
+                let (left, appended) = match file.and_then(|file| file.append(&serving, &bytes)) {
+                    Ok(file) => (Some(file), Ok(())),
+                    Err(error) => (None, Err(error)),
+                };
+                drop((bytes, place));
+                finish(&serving, answering, appended);
+                left
+            }
+            SinkWork::Finish(answering, expected) => {
+                let life = serving.reader.answerer().incarnation;
+                let finished = file.and_then(|file| {
+                    let mut writer = file.writer(&serving)?;
+                    if let Some(expected) = expected {
+                        writer.expect(expected);
+                    }
+                    Ok(writer.finish()?)
+                });
+                finish(&serving, answering, finished.map(|()| life));
+                None
+            }
+        }
+    }
+}
+
+/// A worker's turn at the first step of a file.
+struct SinkTurn {
+    steps: Arc<Mutex<SinkSteps>>,
+    watch: CallWatch,
+    /// Queued jobs must not keep the workers that they wait for.
+    workers: Weak<Workers>,
+}
+
+impl SinkTurn {
+    fn again(&self) -> Self {
+        let Self { steps, watch, workers } = self;
+        Self { steps: Arc::clone(steps), watch: watch.clone(), workers: Weak::clone(workers) }
+    }
+
+    /// Does the step, and lets a worker do the next in its turn.
+    fn run(self) {
+        loop {
+            let mut state = self.steps.lock();
+            let (step, file) = (state.queued.pop_front(), state.file.take());
+            drop(state);
+            let file = step.and_then(|step| step.run(file));
+            let mut state = self.steps.lock();
+            state.file = file;
+            let Some(next) = state.queued.front_mut() else {
+                state.is_worked_on = false;
+                return;
+            };
+            // The time in the queue of the workers counts.
+            next.work.owed(&self.watch);
+            drop(state);
+            let again = self.again();
+            if self.workers.upgrade().is_some_and(|workers| workers.run(move || again.run()).is_ok()) {
+                return;
+            }
+        }
+    }
+}
+
+impl LocalSink {
+    /// A file of a volume that serves, or fails as `serving` does.
+    pub(super) fn begin(serving: Result<Arc<ServingVolume>>, watch: CallWatch, file: SinkFile) -> Self {
+        let opening = serving.map(|serving| SinkOpening {
+            serving: Arc::downgrade(&serving),
+            writes: Arc::clone(&serving.writes),
+        });
+        let steps = SinkSteps { queued: VecDeque::new(), file: Some(file), is_worked_on: false };
+        Self { opening, steps: Arc::new(Mutex::new(steps)), watch, expected: None }
+    }
+
+    fn queue<R>(&self, work: impl FnOnce(AnswerSender<R>) -> SinkWork) -> Pending<R> {
+        let opening = match &self.opening {
+            Ok(opening) => opening,
+            Err(error) => return Pending::ready(Err(error.clone())),
+        };
+        let Some(serving) = opening.serving.upgrade() else {
+            return Pending::ready(Err(unreachable_because(
+                "the volume was shut while the shard was written",
+            )));
+        };
+        let (answering, pending) = Pending::waiting();
+        let mut step = SinkStep { serving, work: work(answering) };
+        let mut state = self.steps.lock();
+        if state.is_worked_on {
+            if state.queued.len() >= APPENDS_UNDER_WAY_MAX {
+                return Pending::ready(Err(Error::Busy));
+            }
+            state.queued.push_back(step);
+            return pending;
+        }
+        step.work.owed(&self.watch);
+        state.queued.push_back(step);
+        state.is_worked_on = true;
+        drop(state);
+        let workers = Arc::downgrade(&opening.writes);
+        let turn = SinkTurn { steps: Arc::clone(&self.steps), watch: self.watch.clone(), workers };
+        if opening.writes.run(move || turn.run()).is_ok() {
+            return pending;
+        }
+        // A writer has one caller, so no step was queued behind this one.
+        let mut state = self.steps.lock();
+        state.is_worked_on = false;
+        drop(state.queued.pop_back());
+        Pending::ready(Err(Error::Busy))
+    }
+}
+
+impl ShardSink for LocalSink {
+    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
+        match self.watch.transfer() {
+            Ok(place) => self.queue(|answering| SinkWork::Append(bytes, answering, place)),
+            Err(error) => Pending::ready(Err(error)),
+        }
+    }
+
+    fn expect(&mut self, digest: ShardDigest) {
+        self.expected = Some(digest);
+    }
+
+    fn finish(self: Box<Self>) -> Pending<Incarnation> {
+        let expected = self.expected;
+        self.queue(|answering| SinkWork::Finish(answering, expected))
+    }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        let mut state = self.steps.lock();
+        // A worker drops the file behind the last step.
+        if !state.is_worked_on
+            && let (Ok(opening), Some(file)) = (&self.opening, state.file.take())
+        {
+            drop(state);
+            // Removing the unfinished file touches the disk, so it is done where files are written.
+            let _ = opening.writes.run(move || drop(file));
+        }
+    }
+}
