@@ -60,9 +60,12 @@ struct SinkStep {
 
 #[derive(Debug)]
 enum SinkWork {
-    Append(Vec<Bytes>, AnswerSender<()>, TransferPlace),
+    Append(Vec<Bytes>, Vec<AppendAnswer>),
     Finish(AnswerSender<Incarnation>, Option<ShardDigest>),
 }
+
+/// The answer to an append, and the place of its bytes until then.
+type AppendAnswer = (AnswerSender<()>, TransferPlace);
 
 #[derive(Debug)]
 pub(super) enum SinkFile {
@@ -92,7 +95,7 @@ impl SinkWork {
     /// The volume owes the answer from here on.
     fn owed(&mut self, watch: &CallWatch) {
         match self {
-            Self::Append(_, answering, _) => answering.owed(watch),
+            Self::Append(_, answers) => answers.iter_mut().for_each(|(answering, _)| answering.owed(watch)),
             Self::Finish(answering, _) => answering.owed(watch),
         }
     }
@@ -105,14 +108,19 @@ impl SinkStep {
         let file = file.ok_or_else(|| unreachable_because("an earlier write of the shard failed"));
         match work {
             // Its caller gave the file up.
-            SinkWork::Append(_, answering, _) if answering.is_closed() => None,
-            SinkWork::Append(bytes, answering, place) => {
+            SinkWork::Append(_, answers) if answers.iter().any(|(answering, _)| answering.is_closed()) => {
+                None
+            }
+            SinkWork::Append(bytes, answers) => {
                 let (left, appended) = match file.and_then(|file| file.append(&serving, &bytes)) {
                     Ok(file) => (Some(file), Ok(())),
                     Err(error) => (None, Err(error)),
                 };
-                drop((bytes, place));
-                finish(&serving, answering, appended);
+                drop(bytes);
+                for (answering, place) in answers {
+                    drop(place);
+                    finish(&serving, answering, appended.clone());
+                }
                 left
             }
             SinkWork::Finish(answering, expected) => {
@@ -128,6 +136,23 @@ impl SinkStep {
                 None
             }
         }
+    }
+}
+
+impl SinkSteps {
+    /// Takes the next step: appends that wait behind one another as one, since the device takes a large write
+    /// in nearly the time of a small one.
+    fn take(&mut self) -> Option<SinkStep> {
+        let mut step = self.queued.pop_front()?;
+        if let SinkWork::Append(bytes, answers) = &mut step.work {
+            while let Some(SinkWork::Append(more, owed)) = self.queued.front_mut().map(|next| &mut next.work)
+            {
+                bytes.append(more);
+                answers.append(owed);
+                self.queued.pop_front();
+            }
+        }
+        Some(step)
     }
 }
 
@@ -149,7 +174,7 @@ impl SinkTurn {
     fn run(self) {
         loop {
             let mut state = self.steps.lock();
-            let (step, file) = (state.queued.pop_front(), state.file.take());
+            let (step, file) = (state.take(), state.file.take());
             drop(state);
             let file = step.and_then(|step| step.run(file));
             let mut state = self.steps.lock();
@@ -180,7 +205,7 @@ impl LocalSink {
         Self { opening, steps: Arc::new(Mutex::new(steps)), watch, expected: None }
     }
 
-    fn queue<R>(&self, work: impl FnOnce(AnswerSender<R>) -> SinkWork) -> Pending<R> {
+    fn queue<R>(&self, steps_max: usize, work: impl FnOnce(AnswerSender<R>) -> SinkWork) -> Pending<R> {
         let opening = match &self.opening {
             Ok(opening) => opening,
             Err(error) => return Pending::ready(Err(error.clone())),
@@ -194,7 +219,7 @@ impl LocalSink {
         let mut step = SinkStep { serving, work: work(answering) };
         let mut state = self.steps.lock();
         if state.is_worked_on {
-            if state.queued.len() >= APPENDS_UNDER_WAY_MAX {
+            if state.queued.len() >= steps_max {
                 return Pending::ready(Err(Error::Busy));
             }
             state.queued.push_back(step);
@@ -220,7 +245,8 @@ impl LocalSink {
 impl ShardSink for LocalSink {
     fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
         match self.watch.transfer() {
-            Ok(place) => self.queue(|answering| SinkWork::Append(bytes, answering, place)),
+            Ok(place) => self
+                .queue(APPENDS_UNDER_WAY_MAX, |answering| SinkWork::Append(bytes, vec![(answering, place)])),
             Err(error) => Pending::ready(Err(error)),
         }
     }
@@ -231,7 +257,7 @@ impl ShardSink for LocalSink {
 
     fn finish(self: Box<Self>) -> Pending<Incarnation> {
         let expected = self.expected;
-        self.queue(|answering| SinkWork::Finish(answering, expected))
+        self.queue(APPENDS_UNDER_WAY_MAX + 1, |answering| SinkWork::Finish(answering, expected))
     }
 }
 

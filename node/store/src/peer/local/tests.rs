@@ -17,7 +17,7 @@ use sherd_core::register::Refusal;
 
 use super::LocalPeer;
 use crate::machine::workers::Workers;
-use crate::peer::limits::LATE_TRANSFERS_MAX;
+use crate::peer::limits::{APPENDS_UNDER_WAY_MAX, LATE_TRANSFERS_MAX};
 use crate::peer::watch::CallLength;
 use crate::peer::{Peer, RegisterPeer, ShardPeer};
 use crate::upkeep::tests::{DEADLINE, Directories, body};
@@ -84,6 +84,36 @@ async fn bytes_appended_in_order_are_read_back_in_order() {
     }
     assert_eq!(found.len(), 1);
     assert_eq!((found[0].shard, &found[0].key), (shard(1), &key()));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_that_wait_for_the_volume_are_written_in_their_order_and_each_answered() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let serving = volumes.all()[0].serving().expect("it serves");
+    let bytes = body(7, BYTES);
+    let piece = BYTES / APPENDS_UNDER_WAY_MAX;
+    let hung = hang(&serving.writes);
+    let mut sink = peer.create_shard(volume, &target(), header(7), false);
+    let appends: Vec<_> =
+        bytes.chunks(piece).map(|piece| sink.append(vec![Bytes::copy_from_slice(piece)])).collect();
+    let over = sink.append(vec![body(7, 1)]).await;
+    assert_eq!(over, Err(Error::Busy), "no more are under way");
+    let finish = sink.finish();
+    drop(hung);
+    for append in appends {
+        assert_eq!(append.await, Ok(()));
+    }
+    assert_eq!(finish.await, peer.life(volume));
+    assert_eq!(peer.read_shard(volume, whole(7)).await.expect("read").concat(), bytes);
+    // Behind a failure nothing is written, and each says so.
+    let mut twice = peer.create_shard(volume, &target(), header(7), false);
+    let failed: Vec<_> = (0..3).map(|_| twice.append(vec![body(7, 10)])).collect();
+    for append in failed {
+        assert!(append.await.is_err());
+    }
+    assert!(twice.finish().await.is_err());
+    assert_eq!(peer.read_shard(volume, whole(7)).await.expect("read").concat(), bytes);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
