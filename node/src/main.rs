@@ -22,7 +22,7 @@ use sherd_node::process::serve::follow::FollowedConfig;
 use sherd_node::process::serve::run::{Addresses, run};
 use sherd_node::process::status::status;
 use sherd_node::process::user::user;
-use sherd_node::process::{dev, parent, working_directory};
+use sherd_node::process::{copies, dev, parent, working_directory};
 use sherd_store::machine::cpu;
 use sherd_store::machine::system::{SystemClock, SystemRng};
 
@@ -39,6 +39,9 @@ fn main() -> ExitCode {
         Ok(parsed) => parsed,
         Err(error) => error.exit(),
     };
+    if matches!(command, Command::Dev(_) | Command::Serve(_)) {
+        copies::tune();
+    }
     match command {
         Command::Dev(arguments @ DevArgs { nodes: Some(count), .. }) => develop(arguments, count),
         Command::Dev(arguments) => match dev::prepare(arguments, &sources, &SystemRng) {

@@ -8,6 +8,7 @@ pub mod dev;
 pub mod exit;
 pub mod inspect;
 pub mod node_client;
+pub mod copies;
 pub mod parent;
 pub mod probe;
 pub mod serve;
