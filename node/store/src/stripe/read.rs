@@ -36,7 +36,7 @@ use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 /// Bytes of a body that are read at one time, if all readers have room.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Windows that are being read while one is sent: enough that no volume waits for the sending.
-const WINDOWS_AHEAD: usize = 2;
+const WINDOWS_AHEAD: usize = 3;
 
 /// Data shards of most codes: lists of them need no allocation.
 const DATA_SHARDS_USUAL: usize = 4;
