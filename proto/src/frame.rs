@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message;
 
-use crate::limits::{SHARD_FRAME_BYTES_MAX, SHARD_MESSAGE_BYTES_MAX};
+use crate::limits::{CODEC_MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX, SHARD_MESSAGE_BYTES_MAX};
 
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -55,9 +55,12 @@ pub enum FramePart {
     Bytes(Bytes),
 }
 
-/// Cuts the buffers of a body into parts. It holds at most one message and the buffer that was pushed last.
-#[derive(Debug, Default)]
+/// Cuts the buffers of a body into parts. It holds at most one message for the codec and the buffer that was
+/// pushed last.
+#[derive(Debug)]
 pub struct FrameReader {
+    /// Whether a field of bytes alone is bytes of a shard.
+    carries_bytes: bool,
     buffers: VecDeque<Bytes>,
     buffered: usize,
     place: FramePlace,
@@ -75,6 +78,16 @@ enum FramePlace {
 }
 
 impl FrameReader {
+    /// Reads `WriteShard` or `ShardBytes`.
+    pub const fn of_bytes() -> Self {
+        Self { carries_bytes: true, buffers: VecDeque::new(), buffered: 0, place: FramePlace::Prefix }
+    }
+
+    /// Reads messages that are for the codec, whatever their fields are.
+    pub const fn of_messages() -> Self {
+        Self { carries_bytes: false, buffers: VecDeque::new(), buffered: 0, place: FramePlace::Prefix }
+    }
+
     /// Takes the next buffer of the body.
     pub fn push(&mut self, buffer: Bytes) {
         if !buffer.is_empty() {
@@ -104,12 +117,13 @@ impl FrameReader {
                     if self.buffered < length.min(1 + VARINT_BYTES) {
                         return Ok(None);
                     }
-                    if let Some((head, bytes)) = self.bytes_field(length) {
+                    if let Some((head, bytes)) = self.bytes_field(length).filter(|_| self.carries_bytes) {
                         bounded(bytes, SHARD_FRAME_BYTES_MAX)?;
                         self.skip(head);
                         self.place = FramePlace::Bytes(bytes);
                         return Ok(Some(FramePart::Start(bytes)));
                     }
+                    bounded(length, CODEC_MESSAGE_BYTES_MAX)?;
                     if self.buffered < length {
                         return Ok(None);
                     }
@@ -252,7 +266,7 @@ mod tests {
 
     /// The messages of a body, with the bytes of each joined.
     fn read(buffers: impl IntoIterator<Item = Bytes>) -> Result<Vec<WriteShard>, FrameFault> {
-        let (mut reader, mut read, mut bytes, mut announced) = (FrameReader::default(), vec![], vec![], 0);
+        let (mut reader, mut read, mut bytes, mut announced) = (FrameReader::of_bytes(), vec![], vec![], 0);
         let mut buffers = buffers.into_iter();
         loop {
             match reader.part()? {
@@ -324,6 +338,10 @@ mod tests {
         let cut = [head.clone(), Bytes::from_static(&[7; 99])];
         assert_eq!(read(cut), Err(FrameFault::Cut { missing: 1 }));
         assert_eq!(read([head.slice(..3)]), Err(FrameFault::Cut { missing: 2 }));
+        let codec = frame_of(CODEC_MESSAGE_BYTES_MAX + 1);
+        let too_long =
+            FrameFault::TooLong { bytes: CODEC_MESSAGE_BYTES_MAX + 1, max: CODEC_MESSAGE_BYTES_MAX };
+        assert_eq!(read([codec]), Err(too_long), "refused before it is gathered");
         // A field of a mebibyte and one byte, in a message that is short enough.
         let bytes = SHARD_FRAME_BYTES_MAX + 1;
         let over = message(&WriteShard { step: Some(Step::Bytes(vec![0; bytes].into())) });
@@ -345,6 +363,24 @@ mod tests {
             .map(|seed| std::fs::read(seed.expect("an entry").path()).expect("a file"))
             .collect();
         assert!(seeds.len() >= 3 && seeds.iter().all(|seed| crate::fuzzing::shard_stream(seed)));
+    }
+
+    /// The beginning of a message of this length that is not bytes.
+    fn frame_of(length: usize) -> Bytes {
+        let mut begun = vec![0];
+        begun.extend_from_slice(&u32::try_from(length).expect("small").to_be_bytes());
+        begun.extend_from_slice(&[0x0a; 16]);
+        begun.into()
+    }
+
+    /// A later version may put a field into `WriteReply.taken`, which looks as bytes do.
+    #[test]
+    fn messages_that_carry_no_bytes_are_the_codecs_whatever_they_look_like() {
+        let mut reader = FrameReader::of_messages();
+        let looks_like_bytes = Bytes::from_static(&[0, 0, 0, 0, 4, 0x12, 2, 0x08, 1]);
+        reader.push(looks_like_bytes.clone());
+        assert_eq!(reader.part(), Ok(Some(FramePart::Message(looks_like_bytes.slice(5..)))));
+        assert_eq!((reader.part(), reader.end()), (Ok(None), Ok(())));
     }
 
     /// A field that this version does not have, behind the bytes: the codec passes over it.

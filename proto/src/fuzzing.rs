@@ -57,7 +57,7 @@ pub fn message(data: &[u8]) -> bool {
 /// When more bytes come out than went in, or others than were announced, or more are kept than a message has.
 pub fn shard_stream(data: &[u8]) -> bool {
     let Some((length, body)) = data.split_first() else { return false };
-    let (mut reader, mut announced, mut taken) = (FrameReader::default(), 0, 0);
+    let (mut reader, mut announced, mut taken) = (FrameReader::of_bytes(), 0, 0);
     for buffer in body.chunks(usize::from(*length).max(1)) {
         reader.push(Bytes::copy_from_slice(buffer));
         loop {

@@ -24,7 +24,9 @@ pub const MESSAGE_BYTES_MAX: usize = 8 << 20;
 pub const SHARD_BYTES_MAX: u64 = limits::DATA_BYTES_MAX + limits::STRIPE_UNIT_BYTES_MAX as u64;
 /// Bytes of shard payload in one message of a stream.
 pub const SHARD_FRAME_BYTES_MAX: usize = 1 << 20;
-/// Bytes of a message that is read past the codec: bytes of a shard, or a few fields.
+/// Bytes of a message of fields beside those of bytes: a key, a reason and a few numbers.
+pub const CODEC_MESSAGE_BYTES_MAX: usize = 64 << 10;
+/// Bytes of a message that is read past the codec: bytes of a shard, or fields.
 pub const SHARD_MESSAGE_BYTES_MAX: usize = SHARD_FRAME_BYTES_MAX + (64 << 10);
 /// Bytes at which a page of rows, shards or entries ends; it has one row at least.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
