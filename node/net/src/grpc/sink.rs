@@ -11,13 +11,14 @@
 //! append, and the peer removes the file. A finish that was begun runs on.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, StreamExt as _, stream};
 use http_body_util::StreamBody;
 use hyper::body::Frame;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::time::Instant;
 use tonic::body::Body;
 
@@ -25,7 +26,7 @@ use sherd_core::checksum::{BlockHasher, ShardDigest};
 use sherd_core::id::{Incarnation, VolumeId};
 use sherd_core::message::{Error, Result};
 use sherd_proto::convert::shard::digest_to_wire;
-use sherd_proto::frame;
+use sherd_proto::frame::{self, FrameReader};
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
 use sherd_proto::v1::{WriteReply, WriteShard, write_shard};
 
@@ -60,7 +61,7 @@ impl RemoteSink {
         let steps = link.bytes().and_then(|connection| {
             let (sender, steps) = mpsc::channel(STEPS_UNDER_WAY_MAX);
             let watch = watches.of(volume);
-            let task = SinkTask::new(connection, begin, steps, watch.clone());
+            let task = SinkTask::new(connection, begin, steps, (watch.clone(), link.ahead()));
             link.transfer(&watch, task.run()).map(|()| sender)
         });
         Self { steps, peer: peer.clone(), volume, hasher: BlockHasher::with_length(shard_bytes) }
@@ -104,9 +105,17 @@ impl ShardSink for RemoteSink {
 /// A step whose answer is awaited.
 #[derive(Debug)]
 enum AwaitedStep {
-    /// An append, and how many of its messages are not answered yet.
-    Append(AnswerSender<()>, usize),
+    Append(AwaitedAppend),
     Finish(AnswerSender<Incarnation>),
+}
+
+#[derive(Debug)]
+struct AwaitedAppend {
+    answering: AnswerSender<()>,
+    /// Its messages that are not answered yet.
+    messages: usize,
+    /// Of one that was sent before the append before it was answered.
+    _ahead: Option<OwnedSemaphorePermit>,
 }
 
 /// The stream of one shard file.
@@ -121,7 +130,10 @@ struct SinkTask {
     replies: Replies,
     /// In the order of their answers.
     awaited: VecDeque<AwaitedStep>,
+    /// Whether the sink was dropped: no step comes any more.
+    is_dropped: bool,
     watch: CallWatch,
+    ahead: Arc<Semaphore>,
 }
 
 /// The answer of the peer, from its head on.
@@ -135,7 +147,7 @@ impl SinkTask {
         mut connection: Connection,
         begin: write_shard::Begin,
         steps: mpsc::Receiver<SinkStep>,
-        watch: CallWatch,
+        (watch, ahead): (CallWatch, Arc<Semaphore>),
     ) -> Self {
         let (body, buffers) = mpsc::channel(1);
         let buffers = stream::unfold(buffers, |mut buffers: mpsc::Receiver<Bytes>| async move {
@@ -152,7 +164,9 @@ impl SinkTask {
             body: Some(body),
             replies: Replies::Begun(opened),
             awaited: VecDeque::new(),
+            is_dropped: false,
             watch,
+            ahead,
         }
     }
 
@@ -160,12 +174,13 @@ impl SinkTask {
     async fn run(mut self) {
         let Err(error) = self.do_steps().await else { return };
         // The stream ends here, and its buffers are given back.
-        let Self { mut steps, awaited, .. } = self;
+        let Self { mut steps, awaited, unsent, body, replies, .. } = self;
+        drop((unsent, body, replies));
         let mut error = Some(error);
         for step in awaited {
             let error = error.take().unwrap_or_else(lost_before);
             match step {
-                AwaitedStep::Append(answering, _) => answering.answer(Err(error)),
+                AwaitedStep::Append(append) => append.answering.answer(Err(error)),
                 AwaitedStep::Finish(answering) => answering.answer(Err(error)),
             }
         }
@@ -186,9 +201,16 @@ impl SinkTask {
         let mut moved = Instant::now();
         loop {
             let Self { steps, unsent, body, replies, awaited, .. } = self;
-            // The first is taken at once, for its volume owes it.
-            let has_room = awaited.is_empty() || (unsent.is_empty() && awaited.len() < STEPS_UNDER_WAY_MAX);
-            let takes_step = has_room && !self.is_finishing;
+            // The first is taken at once, for its volume owes it; others as far as the link has places.
+            let is_first = awaited.is_empty();
+            let has_room = unsent.is_empty() && awaited.len() < STEPS_UNDER_WAY_MAX;
+            let takes_step = !self.is_finishing && !self.is_dropped;
+            let place = if !is_first && has_room && takes_step {
+                Arc::clone(&self.ahead).try_acquire_owned().ok()
+            } else {
+                None
+            };
+            let takes_step = takes_step && (is_first || place.is_some());
             let is_under_way = !awaited.is_empty() || !unsent.is_empty();
             // Cancel-safe: a message that is not whole stays in `replies`, and a place in the body that was
             // not used is given back.
@@ -204,19 +226,21 @@ impl SinkTask {
                     }
                 }
                 step = steps.recv(), if takes_step => match step {
-                    Some(step) => self.begin(step),
-                    None if self.awaited.is_empty() => return Ok(()),
-                    None => self.is_finishing = true,
+                    Some(step) => self.begin(step, place),
+                    None => self.is_dropped = true,
                 },
                 () = tokio::time::sleep_until(moved + BYTES_STALL_MAX), if is_under_way => {
                     return Err(unreachable("no answer in time"));
                 }
             }
-            if self.is_finishing && self.unsent.is_empty() {
+            if self.is_dropped && self.awaited.is_empty() {
+                return Ok(());
+            }
+            if (self.is_finishing || self.is_dropped) && self.unsent.is_empty() {
                 self.body = None;
             }
             match self.awaited.front_mut() {
-                Some(AwaitedStep::Append(answering, _)) => answering.owed(&self.watch),
+                Some(AwaitedStep::Append(append)) => append.answering.owed(&self.watch),
                 Some(AwaitedStep::Finish(answering)) => answering.owed(&self.watch),
                 None => {}
             }
@@ -224,14 +248,15 @@ impl SinkTask {
         }
     }
 
-    fn begin(&mut self, step: SinkStep) {
+    fn begin(&mut self, step: SinkStep, ahead: Option<OwnedSemaphorePermit>) {
         let (message, awaited) = match step {
             SinkStep::Append(bytes, answering) => {
                 let messages = queue_bytes(bytes, &mut self.unsent);
                 if messages == 0 {
                     return answering.answer(Ok(()));
                 }
-                return self.awaited.push_back(AwaitedStep::Append(answering, messages));
+                let append = AwaitedAppend { answering, messages, _ahead: ahead };
+                return self.awaited.push_back(AwaitedStep::Append(append));
             }
             SinkStep::Finish(answering, digest) => {
                 (write_shard::Step::Finish(digest_to_wire(digest)), AwaitedStep::Finish(answering))
@@ -245,17 +270,18 @@ impl SinkTask {
     /// Answers the step that a reply is for; gives whether it was the last of the stream.
     fn answer(&mut self, reply: WriteReply) -> Result<bool> {
         match self.awaited.pop_front() {
-            Some(AwaitedStep::Append(answering, messages)) => match answered::<_, ()>(reply.reply) {
-                Ok(()) if messages > 1 => {
-                    self.awaited.push_front(AwaitedStep::Append(answering, messages - 1));
+            Some(AwaitedStep::Append(mut append)) => match answered::<_, ()>(reply.reply) {
+                Ok(()) if append.messages > 1 => {
+                    append.messages -= 1;
+                    self.awaited.push_front(AwaitedStep::Append(append));
                     Ok(false)
                 }
                 Ok(()) => {
-                    answering.answer(Ok(()));
+                    append.answering.answer(Ok(()));
                     Ok(false)
                 }
                 Err(error) => {
-                    self.awaited.push_front(AwaitedStep::Append(answering, messages));
+                    self.awaited.push_front(AwaitedStep::Append(append));
                     Err(error)
                 }
             },
@@ -277,7 +303,10 @@ impl Replies {
     async fn next(&mut self) -> Result<WriteReply> {
         if let Self::Begun(opened) = self {
             let response = opened.await.map_err(|error| unreachable(error_chain(&error)))?;
-            *self = Self::Coming(MessageBody::of_answer(response).map_err(|status| failed(&status))?);
+            *self = Self::Coming(
+                MessageBody::of_answer(response, FrameReader::of_messages())
+                    .map_err(|status| failed(&status))?,
+            );
         }
         let Self::Coming(replies) = self else { return Err(unreachable("no stream was opened")) };
         match replies.next().await {
@@ -305,7 +334,7 @@ fn lost_before() -> Error {
 /// Returns when the caller of an append is gone. A finish runs on.
 async fn given_up(first: Option<&mut AwaitedStep>) {
     match first {
-        Some(AwaitedStep::Append(answering, _)) => answering.closed().await,
+        Some(AwaitedStep::Append(append)) => append.answering.closed().await,
         Some(AwaitedStep::Finish(_)) | None => std::future::pending().await,
     }
 }

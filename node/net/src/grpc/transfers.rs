@@ -10,7 +10,7 @@ use tonic::body::Body;
 use sherd_core::id::{Incarnation, ShardId};
 use sherd_core::message::{Error, Result, ShardRange, Target};
 use sherd_proto::convert::{Wire, timeout_to_wire};
-use sherd_proto::frame;
+use sherd_proto::frame::{self, FrameReader};
 use sherd_proto::v1::{Addressed, PutShard, ReadShard, ShardBytes};
 
 use super::connection::Connection;
@@ -81,7 +81,8 @@ async fn read_bytes(mut connection: Connection, request: &ReadShard, length: u64
     let asked = connection
         .ask(READ_PATH, Body::new(Full::new(frame::message(request)).map_err(|never| match never {})));
     let response = in_time(asked).await?.map_err(|error| unreachable(error_chain(&error)))?;
-    let mut parts = MessageBody::of_answer(response).map_err(|status| failed(&status))?;
+    let mut parts =
+        MessageBody::of_answer(response, FrameReader::of_bytes()).map_err(|status| failed(&status))?;
     let (mut read, mut count) = (Vec::new(), 0);
     while let Some(part) = in_time(parts.next::<ShardBytes>()).await?.map_err(|status| failed(&status))? {
         let bytes: Bytes = match part {

@@ -24,7 +24,9 @@ pub(super) const VOLUME_BYTES_HELD_MAX: usize = 24 << 20;
 pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
 /// Values up to this length are copied out of their frame: 64 KiB, which takes a few microseconds.
 pub(super) const UNSHARED_BYTES_MAX: usize = 64 << 10;
-/// Since the last bytes of a shard moved, while a peer is amid sending some or has some to read.
+/// Bytes of one message of a read: two or three stay with HTTP/2 where a peer takes no more.
+pub(super) const READ_MESSAGE_BYTES_MAX: usize = 256 << 10;
+/// For the bytes of one message, once it was announced, and since a peer took the last that it asked for.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
 /// Memory for received bytes that stays committed while no bytes come.
 pub(super) const RECEIVED_IDLE_BYTES: usize = 4 << 20;

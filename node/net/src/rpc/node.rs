@@ -83,6 +83,17 @@ pub(super) struct HeldShare {
     of_node: Option<OwnedSemaphorePermit>,
 }
 
+impl HeldShare {
+    /// Takes the count of some of the bytes out of it.
+    pub(super) fn split(&mut self, bytes: usize) -> Self {
+        let part = |share: &mut Option<OwnedSemaphorePermit>| {
+            let share = share.as_mut()?;
+            share.split(bytes.min(share.num_permits()))
+        };
+        Self { of_volume: part(&mut self.of_volume), of_node: part(&mut self.of_node) }
+    }
+}
+
 /// Bytes of a shard that come in several buffers.
 #[derive(Debug)]
 pub(super) enum ReceivedBytes {
@@ -164,9 +175,10 @@ impl RpcNode {
     /// Memory for `count` bytes of a shard, at most [`SHARD_FRAME_BYTES_MAX`], that a peer announced. The
     /// caller [holds](Self::hold) them first.
     pub(super) fn received(&self, count: usize) -> ReceivedBytes {
-        match self.received.try_take(count) {
+        // A few bytes would take more of the pool than is counted for them.
+        let fills_buffer = count > BYTES_UNCOUNTED_MAX && 2 * count >= self.received.class_bytes(count);
+        match fills_buffer.then(|| self.received.try_take(count)).flatten() {
             Some(buffer) => ReceivedBytes::Pooled { buffer, filled: 0 },
-            // Small bytes take more of the pool than they hold.
             None => ReceivedBytes::Plain(BytesMut::with_capacity(count)),
         }
     }

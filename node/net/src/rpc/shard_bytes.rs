@@ -33,6 +33,7 @@ use sherd_proto::v1::{Empty, WriteReply, WriteShard, write_reply, write_shard};
 
 use super::error;
 use super::failure::CallFailure;
+use super::limits::READ_MESSAGE_BYTES_MAX;
 use super::node::{HeldShare, RpcNode};
 use crate::wire::messages::{BodyPart, MessageBody};
 use sherd_store::peer::{LocalPeer, ShardSink};
@@ -97,21 +98,29 @@ impl ShardUpload {
         })
     }
 
-    /// Takes announced bytes into one buffer, and appends them.
+    /// Takes announced bytes into one buffer, and appends them. They are counted once the first are there: the
+    /// announcements of many streams come long before.
     async fn receive(&mut self, count: usize) -> Result<write_reply::Reply, Status> {
-        let held = match self.node.hold(self.target.volume, count) {
-            Ok(held) => held,
-            Err(error) => return Ok(self.give_up(error)),
-        };
-        let mut received = self.node.received(count);
-        while received.len() < count {
-            let next = self.node.moved(self.steps.next::<WriteShard>()).await??;
-            match next {
-                Some(BodyPart::Bytes(bytes)) => received.fill(&bytes),
-                _ => return Err(Status::internal("announced bytes did not come")),
+        let Self { node, steps, target, .. } = self;
+        let received = async {
+            let mut first = next_bytes(steps).await?;
+            let held = match node.hold(target.volume, count) {
+                Ok(held) => held,
+                Err(error) => return Ok::<_, Status>(Err(error)),
+            };
+            let mut received = node.received(count);
+            received.fill(&first);
+            while received.len() < count {
+                first = next_bytes(steps).await?;
+                received.fill(&first);
             }
+            Ok(Ok((received.freeze(), held)))
+        };
+        // All of them in the time that one pause may take: a peer cannot hold them for longer by sending few.
+        match node.moved(received).await?? {
+            Ok((bytes, held)) => self.write(bytes, held).await,
+            Err(error) => Ok(self.give_up(error)),
         }
-        self.write(received.freeze(), held).await
     }
 
     /// Appends bytes that came in another form than the dialler writes.
@@ -158,22 +167,49 @@ impl ShardUpload {
     }
 }
 
-/// A message of bytes: what stands before them, and they.
+async fn next_bytes(steps: &mut MessageBody<Body>) -> Result<Bytes, Status> {
+    match steps.next::<WriteShard>().await? {
+        Some(BodyPart::Bytes(bytes)) => Ok(bytes),
+        _ => Err(Status::internal("announced bytes did not come")),
+    }
+}
+
+/// A message of bytes: its head, and they.
 type BytesMessage = [Bytes; 2];
 
-/// Bytes that were read for a peer, until it takes them.
+/// Bytes that were read for a peer, until it takes them. They are counted as long as there are any: HTTP/2 keeps
+/// those that it took until its connection ends.
 pub(super) struct ReadBytes {
     pieces: VecDeque<Bytes>,
     messages: mpsc::Sender<Option<BytesMessage>>,
+}
+
+/// The bytes of a message, and their count.
+struct CountedBytes {
+    bytes: Bytes,
     _held: HeldShare,
+}
+
+impl AsRef<[u8]> for CountedBytes {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes
+    }
 }
 
 impl ReadBytes {
     /// The bytes, which are counted as `held`, and the messages that they become.
     pub(super) fn new(
         pieces: Vec<Bytes>,
-        held: HeldShare,
+        mut held: HeldShare,
     ) -> (Self, impl Stream<Item = Result<Bytes, Status>> + Send + 'static) {
+        let mut counted = VecDeque::with_capacity(pieces.len());
+        for mut piece in pieces {
+            while !piece.is_empty() {
+                let bytes = piece.split_to(piece.len().min(READ_MESSAGE_BYTES_MAX));
+                let share = held.split(bytes.len());
+                counted.push_back(Bytes::from_owner(CountedBytes { bytes, _held: share }));
+            }
+        }
         let (messages, taken) = mpsc::channel::<Option<BytesMessage>>(1);
         let taken = stream::unfold(Some(taken), |taken| async move {
             let mut taken = taken?;
@@ -183,15 +219,13 @@ impl ReadBytes {
                 None => Some((vec![Err(Status::deadline_exceeded("the peer reads too slowly"))], None)),
             }
         });
-        (Self { pieces: pieces.into(), messages, _held: held }, taken.map(stream::iter).flatten())
+        (Self { pieces: counted, messages }, taken.map(stream::iter).flatten())
     }
 
-    /// Sends them, until the peer reads none for `stall_max` or is gone: nothing of them is held then.
+    /// Sends them, until the peer reads none for `stall_max` or is gone: those that were not sent are given
+    /// back then.
     pub(super) async fn send(mut self, stall_max: Duration) {
-        while let Some(mut piece) = self.pieces.pop_front() {
-            if piece.len() > SHARD_FRAME_BYTES_MAX {
-                self.pieces.push_front(piece.split_off(SHARD_FRAME_BYTES_MAX));
-            }
+        while let Some(piece) = self.pieces.pop_front() {
             let message = [frame::bytes_head(piece.len()), piece];
             match timeout(stall_max, self.messages.send(Some(message))).await {
                 Ok(Ok(())) => {}

@@ -20,7 +20,7 @@ use sherd_core::id::ShardId;
 use sherd_core::message::{Error, Result as CallResult, ShardFileHeader, ShardRange, Target};
 use sherd_proto::convert::call::ShardStream;
 use sherd_proto::convert::{Wire, timeout_from_wire};
-use sherd_proto::frame;
+use sherd_proto::frame::{self, FrameReader};
 use sherd_proto::limits::MESSAGE_BYTES_MAX;
 use sherd_proto::v1::shard_service_server::{ShardService, ShardServiceServer};
 use sherd_proto::v1::{
@@ -144,7 +144,7 @@ impl ShardRoutes {
     }
 
     async fn write(self, body: Body) -> Result<http::Response<Body>, Status> {
-        let (Self { rpc, .. }, mut steps) = (self, MessageBody::of(body));
+        let (Self { rpc, .. }, mut steps) = (self, MessageBody::of(body, FrameReader::of_bytes()));
         let Some(BodyPart::Message(WriteShard { step: Some(write_shard::Step::Begin(begin)) })) =
             rpc.node.moved(steps.next()).await??
         else {
@@ -163,7 +163,7 @@ impl ShardRoutes {
     }
 
     async fn read(self, body: Body) -> Result<http::Response<Body>, Status> {
-        let (Self { rpc, tasks, .. }, mut asked) = (self, MessageBody::of(body));
+        let (Self { rpc, tasks, .. }, mut asked) = (self, MessageBody::of(body, FrameReader::of_messages()));
         let Some(BodyPart::Message(request)) = rpc.node.moved(asked.next::<ReadShard>()).await?? else {
             return Err(Status::invalid_argument("no range is asked for"));
         };

@@ -38,8 +38,9 @@ impl<B> MessageBody<B>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>> + Unpin,
 {
-    pub(crate) fn of(body: B) -> Self {
-        Self { body, frames: FrameReader::default(), trailers: None }
+    /// `frames` says whether the messages carry bytes of shards.
+    pub(crate) const fn of(body: B, frames: FrameReader) -> Self {
+        Self { body, frames, trailers: None }
     }
 
     /// Reads the next part; `None` at the end.
@@ -87,13 +88,16 @@ impl MessageBody<hyper::body::Incoming> {
     ///
     /// # Errors
     /// Its head has a status.
-    pub(crate) fn of_answer(response: http::Response<hyper::body::Incoming>) -> Result<Self, Status> {
+    pub(crate) fn of_answer(
+        response: http::Response<hyper::body::Incoming>,
+        frames: FrameReader,
+    ) -> Result<Self, Status> {
         let (head, body) = response.into_parts();
         if head.status != http::StatusCode::OK {
             return Err(Status::unknown(format!("the peer answers with HTTP status {}", head.status)));
         }
         status_of(Some(&head.headers)).unwrap_or(Ok(()))?;
-        Ok(Self::of(body))
+        Ok(Self::of(body, frames))
     }
 }
 

@@ -60,7 +60,8 @@ impl DescriptorLimit {
 
 /// Descriptors that a node with `volumes` volumes opens beside connections of clients.
 const fn needed(volumes: usize) -> usize {
-    let volume = SEGMENT_FILES_MAX + SHARD_FILES_MAX + VOLUME;
+    // A shard file that is kept open may be open past the page cache, too.
+    let volume = SEGMENT_FILES_MAX + 2 * SHARD_FILES_MAX + VOLUME;
     PROCESS + ADMIN_CONNECTIONS_MAX + IAM_CONNECTIONS_MAX + INDEX_FILES_MAX + volumes * volume
 }
 

@@ -141,7 +141,7 @@ async fn a_write_to_a_peer_that_lies_fails_by_name() {
     };
     let cases: [(&str, Lie); 3] = [
         ("more than it was asked", early),
-        ("answers with bytes", || buffers(vec![frame::bytes_head(10), body(1, 10)])),
+        ("failed to decode", || buffers(vec![frame::bytes_head(10), body(1, 10)])),
         ("the peer ended the stream", || buffers(vec![])),
     ];
     for (name, lie) in cases {

@@ -119,7 +119,7 @@ impl SinkStep {
                 drop(bytes);
                 for (answering, place) in answers {
                     drop(place);
-                    finish(&serving, answering, appended.clone());
+                    answer(&serving, answering, appended.clone());
                 }
                 left
             }
@@ -132,10 +132,18 @@ impl SinkStep {
                     }
                     Ok(writer.finish()?)
                 });
-                finish(&serving, answering, finished.map(|()| life));
+                answer(&serving, answering, finished.map(|()| life));
                 None
             }
         }
+    }
+}
+
+/// Answers a step. Bytes that came wrongly are no fault of the volume that refuses them.
+fn answer<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result<R>) {
+    match result {
+        Err(Error::Corrupt { .. }) => answering.answer(result),
+        _ => finish(serving, answering, result),
     }
 }
 
@@ -156,6 +164,17 @@ impl SinkSteps {
     }
 }
 
+/// A step that panics drops its answers, and those of the steps behind it.
+impl Drop for SinkTurn {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut state = self.steps.lock();
+            state.queued.clear();
+            state.is_worked_on = false;
+        }
+    }
+}
+
 /// A worker's turn at the first step of a file.
 struct SinkTurn {
     steps: Arc<Mutex<SinkSteps>>,
@@ -171,7 +190,7 @@ impl SinkTurn {
     }
 
     /// Does the step, and lets a worker do the next in its turn.
-    fn run(self) {
+    fn run(&self) {
         loop {
             let mut state = self.steps.lock();
             let (step, file) = (state.take(), state.file.take());

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use bytes::Bytes;
 
+use sherd_core::checksum::ShardDigest;
 use sherd_core::id::{
     Ballot, BucketId, DataId, Epoch, ObjectKey, ProposerId, RegisterKey, Sequence, ShardId, Slot, Timestamp,
     UploadId, VolumeId,
@@ -17,6 +18,7 @@ use sherd_core::register::Refusal;
 
 use super::LocalPeer;
 use crate::machine::workers::Workers;
+use crate::observe::metrics::VolumeFault;
 use crate::peer::limits::{APPENDS_UNDER_WAY_MAX, LATE_TRANSFERS_MAX};
 use crate::peer::watch::CallLength;
 use crate::peer::{Peer, RegisterPeer, ShardPeer};
@@ -114,6 +116,22 @@ async fn appends_that_wait_for_the_volume_are_written_in_their_order_and_each_an
     }
     assert!(twice.finish().await.is_err());
     assert_eq!(peer.read_shard(volume, whole(7)).await.expect("read").concat(), bytes);
+}
+
+/// A writer with bad memory must not make a volume that is well suspect.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_come_wrongly_are_refused_and_no_fault_of_the_volume() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let mut sink = peer.create_shard(volume, &target(), header(8), false);
+    sink.append(vec![body(8, BYTES)]).await.expect("appended");
+    sink.expect(ShardDigest([7; 32]));
+    assert!(matches!(sink.finish().await, Err(Error::Corrupt { .. })));
+    let mut sink = peer.create_shard(volume, &target(), header(9), false);
+    assert!(matches!(sink.append(vec![body(9, BYTES + 1)]).await, Err(Error::Corrupt { .. })));
+    let serving = volumes.all()[0].serving().expect("it serves");
+    assert_eq!(serving.faults.of(VolumeFault::Corrupt), 0);
+    assert_eq!(peer.read_shard(volume, whole(8)).await, Err(Error::NotFound));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
