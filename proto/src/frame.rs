@@ -83,7 +83,7 @@ impl FrameReader {
         Self { carries_bytes: true, buffers: VecDeque::new(), buffered: 0, place: FramePlace::Prefix }
     }
 
-    /// Reads messages that are for the codec, whatever their fields are.
+    /// Reads messages that are all for the codec.
     pub const fn of_messages() -> Self {
         Self { carries_bytes: false, buffers: VecDeque::new(), buffered: 0, place: FramePlace::Prefix }
     }

@@ -1,8 +1,8 @@
 //! Floors of large objects from the results of `floors`, and how far the measured requests are above them.
 //!
-//! A floor is the sum of the least that the bytes of a request cost in each layer that they pass. The measured
-//! processor time is that of all servers for one request, so that both ends between nodes count, and one end
-//! towards the client.
+//! A floor is the sum of the least that the bytes of a request cost in each layer that they pass. The
+//! measured processor time is that of all servers for one request, so that both ends between nodes count, and
+//! one end towards the client.
 
 use std::collections::BTreeMap;
 
@@ -59,8 +59,8 @@ struct FlooredRequest {
     passages: &'static [Passage],
 }
 
-/// 2+2: a PUT writes twice its bytes, each shard's digest once. On four nodes three quarters of them go to other
-/// nodes; of the two data shards that a GET reads, one is on its node in half of the requests.
+/// 2+2: a PUT writes twice its bytes, each shard's digest once. On four nodes three quarters of them go to
+/// other nodes; of the two data shards that a GET reads, one is on its node in half of the requests.
 const REQUESTS: [FlooredRequest; 4] = [
     FlooredRequest {
         name: "PUT, one node",

@@ -2,9 +2,9 @@
 //!
 //! `bench/tools/<name>.toml` is such a file. Placeholders in the command and the environment are
 //! `{binary}`, `{port}`, `{port1}` to `{port4}`, `{access_key}`, `{secret_key}`, `{folder}` and `{folder1}`
-//! to `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`, and
-//! `{number}` from 1 on; `{peer_port1}` to `{peer_port4}` are for what its processes say to each other. A store
-//! with `tls` finds certificates in `{certificates}`, those of the nodes of `{cluster}` among them.
+//! to `{folder4}`. A store of several processes is one command, run once with each of the ports as `{port}`,
+//! and `{number}` from 1 on; `{peer_port1}` to `{peer_port4}` are for what its processes say to each other. A
+//! store with `tls` finds certificates in `{certificates}`, those of the nodes of `{cluster}` among them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -1,9 +1,9 @@
 //! Copies of memory that do not use `rep movsb` on processors where it is slow.
 //!
-//! AMD's announce it as fast from Zen 3 on, and glibc copies more than a few KiB with it; at addresses that do
-//! not suit it is several times slower than its vector loops (docs/performance-history.md has our figures). glibc
-//! reads its settings before `main`, so the process puts one into its environment and begins again. Called by
-//! `main` before there is anything else.
+//! AMD's announce it as fast from Zen 3 on, and glibc copies more than a few KiB with it; at addresses that
+//! do not suit it is several times slower than its vector loops (figures: docs/performance-history.md). glibc
+//! reads its settings before `main`, so the process puts one into its environment and begins again. Called
+//! by `main` before there is anything else.
 
 use std::ffi::OsStr;
 
@@ -12,8 +12,8 @@ const TUNABLES: &str = "GLIBC_TUNABLES";
 /// From a gibibyte on, which nothing here copies at one time.
 const NO_REP_MOVSB: &str = "glibc.cpu.x86_rep_movsb_threshold=1073741824";
 
-/// Begins the process again with the setting, where it helps and none is there. Returns where it does not, and
-/// where that fails: copies are slower then.
+/// Begins the process again with the setting, where it helps and none is there. Returns where it does not,
+/// and where that fails: copies are slower then.
 pub fn tune() {
     if is_wanted(vendor(), std::env::var_os(TUNABLES).as_deref()) {
         begin_again();

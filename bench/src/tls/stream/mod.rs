@@ -1,8 +1,8 @@
 //! The client's end of a connection, in clear or over TLS, on a socket that may not block.
 //!
 //! With TLS a socket is read and written in large pieces, and bytes are held on both ways: what was encrypted
-//! and not sent ([`ClientStream::push`]), and what was read and not decrypted ([`ClientStream::holds_bytes`]),
-//! of which no poll of the socket says anything.
+//! and not sent ([`ClientStream::push`]), and what was read and not decrypted
+//! ([`ClientStream::holds_bytes`]), of which no poll of the socket says anything.
 
 use std::io::{self, IoSlice, Read, Write};
 use std::net::{SocketAddr, TcpStream};

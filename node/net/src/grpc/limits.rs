@@ -60,8 +60,8 @@ pub(super) const FRAME_BYTES_USUAL: usize = 1 << 20;
 pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL - (64 << 10);
 /// Steps of a sink without an answer: the appends, and the finish.
 pub(super) const STEPS_UNDER_WAY_MAX: usize = APPENDS_UNDER_WAY_MAX + 1;
-/// Appends to one peer that are sent before the append before them is answered, of all shards together: a quarter
-/// of a connection's window. A volume that takes nothing must leave the others of its node their window.
+/// Appends to one peer that are sent before the append before them is answered, of all shards together: a
+/// quarter of a connection's window. A volume that takes nothing must leave its node's others their window.
 pub(super) const APPENDS_AHEAD_MAX: usize = 16;
 /// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes
 /// 1,024 streams a connection.

@@ -98,12 +98,12 @@ impl ShardUpload {
         })
     }
 
-    /// Takes announced bytes into one buffer, and appends them. They are counted once the first are there: the
-    /// announcements of many streams come long before.
+    /// Takes announced bytes into one buffer, and appends them. They are counted once the first are there:
+    /// the announcements of many streams come long before.
     async fn receive(&mut self, count: usize) -> Result<write_reply::Reply, Status> {
         let Self { node, steps, target, .. } = self;
         let received = async {
-            let mut first = next_bytes(steps).await?;
+            let first = next_bytes(steps).await?;
             let held = match node.hold(target.volume, count) {
                 Ok(held) => held,
                 Err(error) => return Ok::<_, Status>(Err(error)),
@@ -111,8 +111,7 @@ impl ShardUpload {
             let mut received = node.received(count);
             received.fill(&first);
             while received.len() < count {
-                first = next_bytes(steps).await?;
-                received.fill(&first);
+                received.fill(&next_bytes(steps).await?);
             }
             Ok(Ok((received.freeze(), held)))
         };
@@ -174,11 +173,11 @@ async fn next_bytes(steps: &mut MessageBody<Body>) -> Result<Bytes, Status> {
     }
 }
 
-/// A message of bytes: its head, and they.
+/// A message of bytes: its head, and the bytes.
 type BytesMessage = [Bytes; 2];
 
-/// Bytes that were read for a peer, until it takes them. They are counted as long as there are any: HTTP/2 keeps
-/// those that it took until its connection ends.
+/// Bytes that were read for a peer, until it takes them. They are counted as long as there are any: HTTP/2
+/// keeps those that it took until its connection ends.
 pub(super) struct ReadBytes {
     pieces: VecDeque<Bytes>,
     messages: mpsc::Sender<Option<BytesMessage>>,

@@ -237,7 +237,7 @@ async fn appends_ahead_of_a_hung_volume_leave_others_the_connection() {
         sinks.push(sink);
     }
     pair.until("bytes wait for the volume", || pair.node.held_bytes() > 0).await;
-    // What is sent for another volume goes over the same connection. There is none here, and it says so.
+    // Bytes for another volume go over the same connection. The node has no such volume, and refuses them.
     let other = sherd_core::id::VolumeId([9; 16]);
     let answered = tokio::time::timeout(DEADLINE, async {
         for n in 0..40 {

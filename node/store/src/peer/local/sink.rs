@@ -139,7 +139,7 @@ impl SinkStep {
     }
 }
 
-/// Answers a step. Bytes that came wrongly are no fault of the volume that refuses them.
+/// Answers a step. Bytes that came wrongly do not count as a fault of the volume that refuses them.
 fn answer<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result<R>) {
     match result {
         Err(Error::Corrupt { .. }) => answering.answer(result),
@@ -164,6 +164,14 @@ impl SinkSteps {
     }
 }
 
+/// A worker's turn at the first step of a file.
+struct SinkTurn {
+    steps: Arc<Mutex<SinkSteps>>,
+    watch: CallWatch,
+    /// Queued jobs must not keep the workers that they wait for.
+    workers: Weak<Workers>,
+}
+
 /// A step that panics drops its answers, and those of the steps behind it.
 impl Drop for SinkTurn {
     fn drop(&mut self) {
@@ -173,14 +181,6 @@ impl Drop for SinkTurn {
             state.is_worked_on = false;
         }
     }
-}
-
-/// A worker's turn at the first step of a file.
-struct SinkTurn {
-    steps: Arc<Mutex<SinkSteps>>,
-    watch: CallWatch,
-    /// Queued jobs must not keep the workers that they wait for.
-    workers: Weak<Workers>,
 }
 
 impl SinkTurn {

@@ -108,7 +108,7 @@ async fn appends_that_wait_for_the_volume_are_written_in_their_order_and_each_an
     }
     assert_eq!(finish.await, peer.life(volume));
     assert_eq!(peer.read_shard(volume, whole(7)).await.expect("read").concat(), bytes);
-    // Behind a failure nothing is written, and each says so.
+    // Behind a failure nothing is written, and each append fails.
     let mut twice = peer.create_shard(volume, &target(), header(7), false);
     let failed: Vec<_> = (0..3).map(|_| twice.append(vec![body(7, 10)])).collect();
     for append in failed {
