@@ -4,7 +4,8 @@
 //! append, append, finish -> [queue of the file] -> a write worker, one step a turn -> ShardWriter
 //! ```
 //! Its steps are done in their order, one at a time, though a volume has several workers; files take turns.
-//! Dropped before its finish, the sink ends the file, and it is removed.
+//! Dropped before its finish, the sink ends the file, and it is removed. A refused step ends it, too: the
+//! bytes of the next append would stand where those of the refused one belong.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Weak};
@@ -29,6 +30,8 @@ use crate::volumes::{ServingVolume, unreachable_because};
 #[derive(Debug)]
 pub(super) struct LocalSink {
     opening: Result<SinkOpening>,
+    /// Why a step was not queued: none is from then on.
+    refused: Option<Error>,
     steps: Arc<Mutex<SinkSteps>>,
     watch: CallWatch,
     expected: Option<ShardDigest>,
@@ -50,6 +53,8 @@ struct SinkSteps {
     file: Option<SinkFile>,
     /// Whether a worker does the steps, or is about to.
     is_worked_on: bool,
+    /// Whether no further step comes: the file is dropped behind the last.
+    is_ended: bool,
 }
 
 #[derive(Debug)]
@@ -197,13 +202,18 @@ impl SinkTurn {
             drop(state);
             let file = step.and_then(|step| step.run(file));
             let mut state = self.steps.lock();
-            state.file = file;
             let Some(next) = state.queued.front_mut() else {
                 state.is_worked_on = false;
-                return;
+                if !state.is_ended {
+                    state.file = file;
+                    return;
+                }
+                drop(state);
+                return drop(file);
             };
             // The time in the queue of the workers counts.
             next.work.owed(&self.watch);
+            state.file = file;
             drop(state);
             let again = self.again();
             if self.workers.upgrade().is_some_and(|workers| workers.run(move || again.run()).is_ok()) {
@@ -220,29 +230,34 @@ impl LocalSink {
             serving: Arc::downgrade(&serving),
             writes: Arc::clone(&serving.writes),
         });
-        let steps = SinkSteps { queued: VecDeque::new(), file: Some(file), is_worked_on: false };
-        Self { opening, steps: Arc::new(Mutex::new(steps)), watch, expected: None }
+        let steps =
+            SinkSteps { queued: VecDeque::new(), file: Some(file), is_worked_on: false, is_ended: false };
+        Self { opening, refused: None, steps: Arc::new(Mutex::new(steps)), watch, expected: None }
     }
 
-    fn queue<R>(&self, steps_max: usize, work: impl FnOnce(AnswerSender<R>) -> SinkWork) -> Pending<R> {
-        let opening = match &self.opening {
-            Ok(opening) => opening,
-            Err(error) => return Pending::ready(Err(error.clone())),
-        };
-        let Some(serving) = opening.serving.upgrade() else {
-            return Pending::ready(Err(unreachable_because(
-                "the volume was shut while the shard was written",
-            )));
-        };
+    /// Queues a step, or says why it is refused: the caller ends the file then.
+    fn queue<R>(
+        &self,
+        steps_max: usize,
+        work: impl FnOnce(AnswerSender<R>) -> Result<SinkWork>,
+    ) -> Result<Pending<R>> {
+        if let Some(error) = &self.refused {
+            return Err(error.clone());
+        }
+        let opening = self.opening.as_ref().map_err(Clone::clone)?;
+        let serving = opening
+            .serving
+            .upgrade()
+            .ok_or_else(|| unreachable_because("the volume was shut while the shard was written"))?;
         let (answering, pending) = Pending::waiting();
-        let mut step = SinkStep { serving, work: work(answering) };
+        let mut step = SinkStep { serving, work: work(answering)? };
         let mut state = self.steps.lock();
         if state.is_worked_on {
             if state.queued.len() >= steps_max {
-                return Pending::ready(Err(Error::Busy));
+                return Err(Error::Busy);
             }
             state.queued.push_back(step);
-            return pending;
+            return Ok(pending);
         }
         step.work.owed(&self.watch);
         state.queued.push_back(step);
@@ -251,38 +266,19 @@ impl LocalSink {
         let workers = Arc::downgrade(&opening.writes);
         let turn = SinkTurn { steps: Arc::clone(&self.steps), watch: self.watch.clone(), workers };
         if opening.writes.run(move || turn.run()).is_ok() {
-            return pending;
+            return Ok(pending);
         }
         // A writer has one caller, so no step was queued behind this one.
         let mut state = self.steps.lock();
         state.is_worked_on = false;
         drop(state.queued.pop_back());
-        Pending::ready(Err(Error::Busy))
-    }
-}
-
-impl ShardSink for LocalSink {
-    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
-        match self.watch.transfer() {
-            Ok(place) => self
-                .queue(APPENDS_UNDER_WAY_MAX, |answering| SinkWork::Append(bytes, vec![(answering, place)])),
-            Err(error) => Pending::ready(Err(error)),
-        }
+        Err(Error::Busy)
     }
 
-    fn expect(&mut self, digest: ShardDigest) {
-        self.expected = Some(digest);
-    }
-
-    fn finish(self: Box<Self>) -> Pending<Incarnation> {
-        let expected = self.expected;
-        self.queue(APPENDS_UNDER_WAY_MAX + 1, |answering| SinkWork::Finish(answering, expected))
-    }
-}
-
-impl Drop for LocalSink {
-    fn drop(&mut self) {
+    /// Lets the file go behind the steps that were queued.
+    fn end(&self) {
         let mut state = self.steps.lock();
+        state.is_ended = true;
         // A worker drops the file behind the last step.
         if !state.is_worked_on
             && let (Ok(opening), Some(file)) = (&self.opening, state.file.take())
@@ -291,5 +287,35 @@ impl Drop for LocalSink {
             // Removing the unfinished file touches the disk, so it is done where files are written.
             let _ = opening.writes.run(move || drop(file));
         }
+    }
+}
+
+impl ShardSink for LocalSink {
+    fn append(&mut self, bytes: Vec<Bytes>) -> Pending<()> {
+        let queued = self.queue(APPENDS_UNDER_WAY_MAX, |answering| {
+            Ok(SinkWork::Append(bytes, vec![(answering, self.watch.transfer()?)]))
+        });
+        queued.unwrap_or_else(|error| {
+            self.refused = Some(error.clone());
+            self.end();
+            Pending::ready(Err(error))
+        })
+    }
+
+    fn expect(&mut self, digest: ShardDigest) {
+        self.expected = Some(digest);
+    }
+
+    fn finish(self: Box<Self>) -> Pending<Incarnation> {
+        let expected = self.expected;
+        let queued =
+            self.queue(APPENDS_UNDER_WAY_MAX + 1, |answering| Ok(SinkWork::Finish(answering, expected)));
+        queued.unwrap_or_else(|error| Pending::ready(Err(error)))
+    }
+}
+
+impl Drop for LocalSink {
+    fn drop(&mut self) {
+        self.end();
     }
 }

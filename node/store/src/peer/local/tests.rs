@@ -1,5 +1,6 @@
 //! This node's volumes through the seam: what a call does, and what it does when it cannot.
 
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -99,8 +100,6 @@ async fn appends_that_wait_for_the_volume_are_written_in_their_order_and_each_an
     let mut sink = peer.create_shard(volume, &target(), header(7), false);
     let appends: Vec<_> =
         bytes.chunks(piece).map(|piece| sink.append(vec![Bytes::copy_from_slice(piece)])).collect();
-    let over = sink.append(vec![body(7, 1)]).await;
-    assert_eq!(over, Err(Error::Busy), "no more are under way");
     let finish = sink.finish();
     drop(hung);
     for append in appends {
@@ -116,6 +115,46 @@ async fn appends_that_wait_for_the_volume_are_written_in_their_order_and_each_an
     }
     assert!(twice.finish().await.is_err());
     assert_eq!(peer.read_shard(volume, whole(7)).await.expect("read").concat(), bytes);
+}
+
+/// The bytes of a later append would stand where those of the refused one belong, and be as many.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_refused_append_ends_the_file_behind_those_under_way() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let serving = volumes.all()[0].serving().expect("it serves");
+    let piece = || vec![body(7, BYTES / (APPENDS_UNDER_WAY_MAX + 1))];
+    let hung = hang(&serving.writes);
+    let mut sink = peer.create_shard(volume, &target(), header(7), false);
+    let appends: Vec<_> = (0..APPENDS_UNDER_WAY_MAX).map(|_| sink.append(piece())).collect();
+    assert_eq!(sink.append(piece()).await, Err(Error::Busy), "no more are under way");
+    drop(hung);
+    for append in appends {
+        assert_eq!(append.await, Ok(()), "it came before");
+    }
+    until(|| files(&directories) == 0).await;
+    assert_eq!(sink.append(piece()).await, Err(Error::Busy));
+    assert_eq!(sink.finish().await, Err(Error::Busy));
+    assert_eq!(peer.read_shard(volume, whole(7)).await, Err(Error::NotFound));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_that_no_worker_has_room_for_ends_the_file() {
+    let directories = Directories::new(1);
+    let (volumes, peer, volume) = a_volume(&directories).await;
+    let serving = volumes.all()[0].serving().expect("it serves");
+    let mut sink = peer.create_shard(volume, &target(), header(7), false);
+    sink.append(vec![body(7, BYTES / 2)]).await.expect("appended");
+    // The answer comes before the file is back with the sink.
+    until(|| files(&directories) == 1).await;
+    let hung = hang(&serving.writes);
+    while serving.writes.run(|| {}).is_ok() {}
+    assert_eq!(sink.append(vec![body(8, BYTES / 2)]).await, Err(Error::Busy));
+    drop(hung);
+    until(|| files(&directories) == 0).await;
+    assert_eq!(sink.append(vec![body(9, BYTES / 2)]).await, Err(Error::Busy));
+    assert_eq!(sink.finish().await, Err(Error::Busy));
+    assert_eq!(peer.read_shard(volume, whole(7)).await, Err(Error::NotFound));
 }
 
 /// A writer with bad memory must not make a volume that is well suspect.
@@ -256,11 +295,13 @@ async fn a_hung_volume_is_unreachable_for_more_bytes_when_enough_wait_for_it() {
         Err(Error::Unreachable { reason }) => assert!(reason.contains("late"), "{reason}"),
         other => panic!("{other:?}"),
     };
-    told(append(200).1.await);
+    let (mut refused, first) = append(200);
+    told(first.await);
     told(put(101).await.map(drop));
     drop((sink, hung));
     assert_eq!(owed.await, Ok(()));
     until(|| !peer.has_overdue(volume)).await;
+    told(refused.append(vec![body(1, 1_000)]).await);
     assert!(put(102).await.is_ok(), "it has answered all of them");
 }
 
@@ -273,6 +314,15 @@ fn hang(workers: &Workers) -> std::sync::mpsc::Sender<()> {
         workers.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
     }
     hung
+}
+
+/// The shard files of the volume, finished or not.
+fn files(directories: &Directories) -> usize {
+    fn count(directory: &Path) -> usize {
+        let Ok(entries) = std::fs::read_dir(directory) else { return 0 };
+        entries.flatten().map(|entry| if entry.path().is_dir() { count(&entry.path()) } else { 1 }).sum()
+    }
+    count(&directories.paths()[0].join("shards"))
 }
 
 async fn until(is_so: impl Fn() -> bool) {
