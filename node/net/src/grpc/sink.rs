@@ -28,7 +28,7 @@ use sherd_core::message::{Error, Result};
 use sherd_proto::convert::shard::digest_to_wire;
 use sherd_proto::frame::{self, FrameReader};
 use sherd_proto::limits::SHARD_FRAME_BYTES_MAX;
-use sherd_proto::v1::{WriteReply, WriteShard, write_shard};
+use sherd_proto::v1::{WriteReply, WriteShard, write_reply, write_shard};
 
 use super::GrpcPeer;
 use super::connection::Connection;
@@ -118,13 +118,23 @@ struct AwaitedAppend {
     _ahead: Option<OwnedSemaphorePermit>,
 }
 
+/// A buffer of the request's body.
+#[derive(Debug)]
+struct UnsentBuffer {
+    bytes: Bytes,
+    /// Whether the peer owes an answer once it has left.
+    ends_step: bool,
+}
+
 /// The stream of one shard file.
 struct SinkTask {
     steps: mpsc::Receiver<SinkStep>,
     /// Whether `finish` was taken: nothing is sent behind it.
     is_finishing: bool,
     /// Buffers that the connection has not taken yet, in their order.
-    unsent: VecDeque<Bytes>,
+    unsent: VecDeque<UnsentBuffer>,
+    /// Messages that left and have no answer yet. Each is answered but `begin`.
+    unanswered: usize,
     /// The end of the request's body; `None` once that has ended.
     body: Option<mpsc::Sender<Bytes>>,
     replies: Replies,
@@ -160,7 +170,8 @@ impl SinkTask {
         Self {
             steps,
             is_finishing: false,
-            unsent: VecDeque::from([frame::message(&begin)]),
+            unsent: VecDeque::from([UnsentBuffer { bytes: frame::message(&begin), ends_step: false }]),
+            unanswered: 0,
             body: Some(body),
             replies: Replies::Begun(opened),
             awaited: VecDeque::new(),
@@ -218,7 +229,9 @@ impl SinkTask {
                 biased;
                 // Also in the middle of its bytes.
                 () = given_up(awaited.front_mut()) => return Ok(()),
-                () = send_first(body.as_ref(), unsent), if !unsent.is_empty() => {}
+                ended = send_first(body.as_ref(), unsent), if !unsent.is_empty() => {
+                    self.unanswered += usize::from(ended);
+                }
                 reply = replies.next() => {
                     let reply = reply?;
                     if self.answer(reply)? {
@@ -262,13 +275,19 @@ impl SinkTask {
                 (write_shard::Step::Finish(digest_to_wire(digest)), AwaitedStep::Finish(answering))
             }
         };
-        self.unsent.push_back(frame::message(&WriteShard { step: Some(message) }));
+        let bytes = frame::message(&WriteShard { step: Some(message) });
+        self.unsent.push_back(UnsentBuffer { bytes, ends_step: true });
         self.awaited.push_back(awaited);
         self.is_finishing = true;
     }
 
     /// Answers the step that a reply is for; gives whether it was the last of the stream.
     fn answer(&mut self, reply: WriteReply) -> Result<bool> {
+        // A failure may come before the bytes that it is for. Other answers may not: the steps behind them
+        // would be queued here as fast as a peer answers that takes nothing.
+        if !matches!(reply.reply, Some(write_reply::Reply::Failure(_))) {
+            self.unanswered = self.unanswered.checked_sub(1).ok_or_else(answered_too_early)?;
+        }
         match self.awaited.pop_front() {
             Some(AwaitedStep::Append(mut append)) => match answered::<_, ()>(reply.reply) {
                 Ok(()) if append.messages > 1 => {
@@ -290,10 +309,7 @@ impl SinkTask {
                 Ok(true)
             }
             // One that failed at its beginning answers before it is asked.
-            None => match answered::<_, ()>(reply.reply) {
-                Ok(()) => Err(unreachable("the peer answers more than it was asked")),
-                Err(error) => Err(error),
-            },
+            None => answered::<_, ()>(reply.reply).and_then(|()| Err(answered_too_early())),
         }
     }
 }
@@ -327,6 +343,10 @@ fn failed(status: &tonic::Status) -> Error {
     unreachable(status_with_causes(status))
 }
 
+fn answered_too_early() -> Error {
+    unreachable("the peer answers more than it was sent")
+}
+
 fn lost_before() -> Error {
     unreachable("an earlier write of the shard failed")
 }
@@ -339,28 +359,32 @@ async fn given_up(first: Option<&mut AwaitedStep>) {
     }
 }
 
-/// Sends the first buffer once the connection takes one. Cancel-safe.
-async fn send_first(body: Option<&mpsc::Sender<Bytes>>, unsent: &mut VecDeque<Bytes>) {
+/// Sends the first buffer once the connection takes one; gives whether it was the last of a step's message.
+/// Cancel-safe.
+async fn send_first(body: Option<&mpsc::Sender<Bytes>>, unsent: &mut VecDeque<UnsentBuffer>) -> bool {
     let place = match body {
         Some(body) => body.reserve().await.ok(),
         None => None,
     };
-    match place {
-        Some(place) => drop(unsent.pop_front().map(|buffer| place.send(buffer))),
+    let Some(place) = place else {
         // A body that is gone shows in the replies, which say why.
-        None => unsent.clear(),
-    }
+        unsent.clear();
+        return false;
+    };
+    let Some(UnsentBuffer { bytes, ends_step }) = unsent.pop_front() else { return false };
+    place.send(bytes);
+    ends_step
 }
 
 /// Queues bytes as messages that are as long as they may be, since each costs an answer; gives their number.
-fn queue_bytes(mut pieces: Vec<Bytes>, unsent: &mut VecDeque<Bytes>) -> usize {
+fn queue_bytes(mut pieces: Vec<Bytes>, unsent: &mut VecDeque<UnsentBuffer>) -> usize {
     let mut left: usize = pieces.iter().map(Bytes::len).sum();
     let mut messages = 0;
     let mut pieces = pieces.drain(..).filter(|piece| !piece.is_empty());
     let mut piece = Bytes::new();
     while left > 0 {
         let mut missing = left.min(SHARD_FRAME_BYTES_MAX);
-        unsent.push_back(frame::bytes_head(missing));
+        unsent.push_back(UnsentBuffer { bytes: frame::bytes_head(missing), ends_step: false });
         (left, messages) = (left - missing, messages + 1);
         while missing > 0 {
             if piece.is_empty() {
@@ -369,7 +393,7 @@ fn queue_bytes(mut pieces: Vec<Bytes>, unsent: &mut VecDeque<Bytes>) -> usize {
             }
             let part = piece.split_to(piece.len().min(missing));
             missing -= part.len();
-            unsent.push_back(part);
+            unsent.push_back(UnsentBuffer { bytes: part, ends_step: missing == 0 });
         }
     }
     messages

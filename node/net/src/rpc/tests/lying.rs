@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::stream;
-use http_body_util::StreamBody;
-use hyper::body::Frame;
+use futures::{StreamExt as _, stream};
+use http_body_util::{BodyExt as _, StreamBody};
+use hyper::body::{Frame, Incoming};
 use hyper::server::conn::http2;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -41,7 +41,7 @@ const VOLUME: VolumeId = VolumeId([3; 16]);
 const ASKED: usize = 1000;
 
 /// Its answer where bytes are read or written.
-type Lie = fn() -> http::Response<Body>;
+type Lie = fn(Incoming) -> http::Response<Body>;
 
 struct LyingPeer {
     peer: GrpcPeer,
@@ -61,13 +61,12 @@ impl LyingPeer {
                 let (trust, executor) = (trust.clone(), TrackedExecutor(connections.clone()));
                 connections.spawn(async move {
                     let Ok(accepted) = trust.accept(stream).await else { return };
-                    let answer =
-                        service_fn(move |request: http::Request<hyper::body::Incoming>| async move {
-                            Ok::<_, Infallible>(match request.uri().path() {
-                                READ_PATH | WRITE_PATH => lie(),
-                                _ => response(stream::pending()),
-                            })
-                        });
+                    let answer = service_fn(move |request: http::Request<Incoming>| async move {
+                        Ok::<_, Infallible>(match request.uri().path() {
+                            READ_PATH | WRITE_PATH => lie(request.into_body()),
+                            _ => response(stream::pending()),
+                        })
+                    });
                     let mut server = http2::Builder::new(executor);
                     server.timer(TokioTimer::new());
                     drop(server.serve_connection(TokioIo::new(accepted), answer).await);
@@ -103,6 +102,10 @@ impl LyingPeer {
     }
 }
 
+fn taken() -> Bytes {
+    frame::message(&WriteReply { reply: Some(write_reply::Reply::Taken(Empty {})) })
+}
+
 fn buffers(buffers: Vec<Bytes>) -> http::Response<Body> {
     response(stream::iter(buffers.into_iter().map(Ok)))
 }
@@ -116,14 +119,14 @@ fn without_status(buffers: Vec<Bytes>) -> http::Response<Body> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_read_from_a_peer_that_lies_is_refused_by_name() {
     let cases: [(&str, Lie); 6] = [
-        ("more bytes than were asked for", || {
+        ("more bytes than were asked for", |_| {
             buffers(vec![frame::bytes_head(ASKED + 1), body(1, ASKED + 1)])
         }),
-        ("the peer sent 999 bytes of 1000", || buffers(vec![frame::bytes_head(999), body(1, 999)])),
-        ("in the middle of a message", || buffers(vec![frame::bytes_head(ASKED), body(1, 10)])),
-        ("the answer has no status", || without_status(vec![frame::bytes_head(ASKED), body(1, ASKED)])),
-        ("another volume", || Status::unavailable("another volume").into_http()),
-        ("compressed (flag 7)", || buffers(vec![Bytes::from_static(&[7; 64])])),
+        ("the peer sent 999 bytes of 1000", |_| buffers(vec![frame::bytes_head(999), body(1, 999)])),
+        ("in the middle of a message", |_| buffers(vec![frame::bytes_head(ASKED), body(1, 10)])),
+        ("the answer has no status", |_| without_status(vec![frame::bytes_head(ASKED), body(1, ASKED)])),
+        ("another volume", |_| Status::unavailable("another volume").into_http()),
+        ("compressed (flag 7)", |_| buffers(vec![Bytes::from_static(&[7; 64])])),
     ];
     for (name, lie) in cases {
         let lying = LyingPeer::new(lie).await;
@@ -135,14 +138,11 @@ async fn what_is_read_from_a_peer_that_lies_is_refused_by_name() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_to_a_peer_that_lies_fails_by_name() {
-    let early: Lie = || {
-        let taken = frame::message(&WriteReply { reply: Some(write_reply::Reply::Taken(Empty {})) });
-        buffers(vec![taken.clone(), taken.clone(), taken])
-    };
+    let more: Lie = |_| buffers(vec![taken(); 3]);
     let cases: [(&str, Lie); 3] = [
-        ("more than it was asked", early),
-        ("failed to decode", || buffers(vec![frame::bytes_head(10), body(1, 10)])),
-        ("the peer ended the stream", || buffers(vec![])),
+        ("answers more than it was sent", more),
+        ("failed to decode", |_| buffers(vec![frame::bytes_head(10), body(1, 10)])),
+        ("the peer ended the stream", |_| buffers(vec![])),
     ];
     for (name, lie) in cases {
         let lying = LyingPeer::new(lie).await;
@@ -157,4 +157,37 @@ async fn a_write_to_a_peer_that_lies_fails_by_name() {
         assert!(after.contains("an earlier write of the shard failed"), "{after}");
         lying.close().await;
     }
+}
+
+/// Bytes that the peer's window has no room for stay here, as many as the peer says it took.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn appends_that_a_peer_answers_before_they_left_end_the_stream() {
+    // It reads `begin` and the first bytes, and then answers without reading.
+    let lie: Lie = |mut body| {
+        let answers = stream::once(async move {
+            let mut read = 0;
+            while read < 64 << 10 {
+                let frame = body.frame().await.expect("bytes come").expect("they are whole");
+                read += frame.data_ref().map_or(0, Bytes::len);
+            }
+            // The body is kept: one that is dropped would be reset.
+            stream::unfold(body, async |body| Some((Ok(taken()), body)))
+        });
+        response(answers.flatten())
+    };
+    let lying = LyingPeer::new(lie).await;
+    let mut sink = lying.peer.create_shard(VOLUME, &target("k"), header(1), false);
+    let piece = body(1, 64 << 10);
+    let pieces = || vec![piece.clone(); 64];
+    let (mut appended, mut failed) = (0, Ok(()));
+    while failed.is_ok() && appended < 4 {
+        failed = sink.append(pieces()).await;
+        appended += 1;
+    }
+    let refused = reason(failed);
+    assert!(refused.contains("answers more than it was sent"), "{refused}");
+    assert_eq!(appended, 1);
+    let after = reason(sink.append(pieces()).await);
+    assert!(after.contains("an earlier write of the shard failed"), "{after}");
+    lying.close().await;
 }
