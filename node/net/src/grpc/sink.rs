@@ -67,20 +67,24 @@ impl RemoteSink {
         Self { steps, peer: peer.clone(), volume, hasher: BlockHasher::with_length(shard_bytes) }
     }
 
-    fn send<R>(&self, call: &'static str, step: impl FnOnce(AnswerSender<R>) -> SinkStep) -> Pending<R> {
+    /// Queues a step, or refuses it and all behind it: their bytes would stand where its own belong.
+    fn send<R>(&mut self, call: &'static str, step: impl FnOnce(AnswerSender<R>) -> SinkStep) -> Pending<R> {
         // Watched once those before it are answered.
         let (answering, pending) = Pending::waiting();
         let answering = answering.logging(self.peer.logged(self.volume, call));
-        match &self.steps {
-            Err(error) => Pending::ready(Err(error.clone())),
-            Ok(steps) => match steps.try_send(step(answering)) {
-                Ok(()) => pending,
-                Err(mpsc::error::TrySendError::Full(_)) => Pending::ready(Err(Error::Busy)),
-                Err(mpsc::error::TrySendError::Closed(_)) => {
-                    Pending::ready(Err(unreachable("an earlier write of the shard failed")))
-                }
+        let queued = self.steps.as_ref().map_err(Clone::clone).and_then(|steps| {
+            steps.try_send(step(answering)).map_err(|refused| match refused {
+                mpsc::error::TrySendError::Full(_) => Error::Busy,
+                mpsc::error::TrySendError::Closed(_) => lost_before(),
+            })
+        });
+        queued.map_or_else(
+            |error| {
+                self.steps = Err(error.clone());
+                Pending::ready(Err(error))
             },
-        }
+            |()| pending,
+        )
     }
 }
 

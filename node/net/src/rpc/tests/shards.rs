@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 
 use sherd_core::id::{DataId, ProposerId, ShardId, Timestamp};
 use sherd_core::message::{
@@ -146,6 +147,30 @@ async fn a_failure_of_the_volume_ends_the_file_and_is_told() {
     let too_much = range(5, Home::File, 17 << 20);
     let refused = reason(peer.read_shard(volume, too_much).await);
     assert!(refused.contains("length"), "{refused}");
+    pair.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_append_too_many_ends_the_file_behind_those_under_way() {
+    let pair = Pair::new().await;
+    let hung = pair.hang_writes();
+    let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(6), false);
+    let mut under_way = Vec::new();
+    let refused = loop {
+        let mut append = sink.append(vec![body(6, 1000)]);
+        match (&mut append).now_or_never() {
+            Some(refused) => break refused,
+            None => under_way.push(append),
+        }
+    };
+    assert_eq!(refused, Err(Error::Busy));
+    drop(hung);
+    for append in under_way {
+        assert_eq!(append.await, Ok(()), "it came before");
+    }
+    removed(&pair).await;
+    assert_eq!(sink.append(vec![body(6, 1000)]).await, Err(Error::Busy));
+    assert_eq!(sink.finish().await, Err(Error::Busy));
     pair.close().await;
 }
 
