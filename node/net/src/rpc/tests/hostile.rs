@@ -21,7 +21,7 @@ use sherd_proto::limits::{SHARD_FRAME_BYTES_MAX, TIMEOUT_MS_MAX};
 use sherd_proto::v1::write_shard::{Begin, Finish, Step};
 use sherd_proto::v1::{ReadShard, ShardBytes, WriteReply, WriteShard, write_reply};
 
-use super::shards::{BYTES, abandoned, header, range, removed, shard};
+use super::shards::{BYTES, abandoned, begun_again, header, range, removed, shard};
 use super::{Pair, target};
 use crate::wire::messages::{BodyPart, MessageBody, READ_PATH, WRITE_PATH};
 use sherd_store::peer::{Peer as _, ShardPeer as _};
@@ -96,9 +96,7 @@ fn told(replies: Result<Vec<write_reply::Reply>, Status>) -> String {
 async fn is_well(pair: &Pair, n: u64) {
     removed(pair).await;
     pair.until("nothing is held", || pair.node.held_bytes() == 0).await;
-    let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(n), false);
-    sink.append(vec![body(n, BYTES)]).await.expect("appended");
-    sink.finish().await.expect("durable");
+    begun_again(pair, n, body(n, BYTES)).await.finish().await.expect("durable");
     pair.peer.delete_shard(pair.volume, shard(n), Home::File).await.expect("deleted");
 }
 

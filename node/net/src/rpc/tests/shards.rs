@@ -12,7 +12,7 @@ use sherd_core::message::{
 use sherd_core::record::Home;
 
 use super::{Pair, key, reason, target};
-use sherd_store::peer::{Peer, ShardPeer};
+use sherd_store::peer::{Peer, ShardPeer, ShardSink};
 use sherd_store::testing::{DEADLINE, between_looks, body};
 
 pub(super) const BYTES: usize = 5 << 20;
@@ -107,8 +107,7 @@ async fn a_file_that_is_not_finished_is_removed_at_the_other_end() {
     assert_eq!(files(&pair), 1, "the file is begun");
     drop(sink);
     removed(&pair).await;
-    let again = peer.create_shard(volume, &target("k"), header(3), false).append(vec![body(3, 10)]).await;
-    assert_eq!(again, Ok(()), "the name is free again");
+    drop(begun_again(&pair, 3, body(3, 10)).await);
     pair.close().await;
 }
 
@@ -186,6 +185,22 @@ pub(super) async fn removed(pair: &Pair) {
         }
     };
     tokio::time::timeout(DEADLINE, gone).await.expect("removed in time");
+}
+
+/// A writer of a shard whose file was removed, with its first bytes. The name is free a moment after the file
+/// is gone.
+pub(super) async fn begun_again(pair: &Pair, n: u64, bytes: Bytes) -> Box<dyn ShardSink> {
+    let begun = async {
+        loop {
+            let mut sink = pair.peer.create_shard(pair.volume, &target("k"), header(n), false);
+            match sink.append(vec![bytes.clone()]).await {
+                Ok(()) => return sink,
+                Err(Error::Corrupt { what }) if what.contains("is being written") => between_looks().await,
+                Err(error) => panic!("{error:?}"),
+            }
+        }
+    };
+    tokio::time::timeout(DEADLINE, begun).await.expect("the name is free again")
 }
 
 /// The shard files of the server's volume, finished or not.
