@@ -19,6 +19,8 @@ use crate::limits::{CODEC_MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX, SHARD_MESSAG
 const PREFIX_BYTES: usize = 5;
 /// Field 2, with a length: `WriteShard.bytes` and `ShardBytes.bytes`.
 const BYTES_TAG: u8 = 0x12;
+/// Buffers of a message that is not whole yet: each costs a handle, and a peer could send one byte in each.
+const BUFFERS_MAX: usize = 64;
 /// Bytes of a varint below 2^28, which is more than any length here.
 const VARINT_BYTES: usize = 4;
 
@@ -91,6 +93,12 @@ impl FrameReader {
     /// Takes the next buffer of the body.
     pub fn push(&mut self, buffer: Bytes) {
         if !buffer.is_empty() {
+            // They are the beginning of a message for the codec.
+            if self.buffers.len() == BUFFERS_MAX {
+                let joined = self.take(self.buffered);
+                self.buffered = joined.len();
+                self.buffers.push_back(joined);
+            }
             self.buffered += buffer.len();
             self.buffers.push_back(buffer);
         }
@@ -324,6 +332,21 @@ mod tests {
             let by_codec = message(&WriteShard { step: Some(Step::Bytes(bytes.into())) });
             prop_assert_eq!(framed, by_codec.to_vec());
         }
+    }
+
+    /// A peer may send each byte in a frame of its own.
+    #[test]
+    fn a_message_that_comes_byte_by_byte_is_in_few_buffers() {
+        let step = WriteShard { step: Some(Step::Finish(Finish { digest: vec![9; 60_000].into() })) };
+        let (mut reader, mut messages) = (FrameReader::of_bytes(), vec![]);
+        for byte in message(&step) {
+            reader.push(Bytes::copy_from_slice(&[byte]));
+            assert!(reader.buffers.len() <= BUFFERS_MAX);
+            messages.extend(reader.part().expect("it is one of the codec"));
+        }
+        let [FramePart::Message(whole)] = &messages[..] else { panic!("{messages:?}") };
+        assert_eq!(WriteShard::decode(&whole[..]), Ok(step));
+        assert_eq!(reader.end(), Ok(()));
     }
 
     #[test]

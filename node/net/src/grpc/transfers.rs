@@ -14,7 +14,7 @@ use sherd_proto::frame::{self, FrameReader};
 use sherd_proto::v1::{Addressed, PutShard, ReadShard, ShardBytes};
 
 use super::connection::Connection;
-use super::limits::BYTES_STALL_MAX;
+use super::limits::{BYTES_STALL_MAX, PIECE_BYTES_COPIED_BELOW};
 use super::link::Link;
 use super::reply::answered;
 use super::reply::unreachable;
@@ -76,14 +76,45 @@ pub(super) fn read(transfer: Transfer<'_>, range: ShardRange) -> Pending<Vec<Byt
     })
 }
 
-/// Reads bytes as they come: in the buffers of the connection.
+/// Bytes of a read in the order in which they come: long ones in the buffers of the connection, and short ones
+/// that follow one another copied into one buffer. Each piece costs a handle, and keeps the whole buffer that
+/// it came in; a peer could send one byte a message.
+#[derive(Debug, Default)]
+struct ReadPieces {
+    pieces: Vec<Bytes>,
+    /// Short ones behind them.
+    short: BytesMut,
+}
+
+impl ReadPieces {
+    fn push(&mut self, bytes: Bytes) {
+        if bytes.len() < PIECE_BYTES_COPIED_BELOW {
+            return self.short.extend_from_slice(&bytes);
+        }
+        self.end_short();
+        self.pieces.push(bytes);
+    }
+
+    fn end_short(&mut self) {
+        if !self.short.is_empty() {
+            self.pieces.push(std::mem::take(&mut self.short).freeze());
+        }
+    }
+
+    fn all(mut self) -> Vec<Bytes> {
+        self.end_short();
+        self.pieces
+    }
+}
+
+/// Reads bytes as they come.
 async fn read_bytes(mut connection: Connection, request: &ReadShard, length: u64) -> Result<Vec<Bytes>> {
     let asked = connection
         .ask(READ_PATH, Body::new(Full::new(frame::message(request)).map_err(|never| match never {})));
     let response = in_time(asked).await?.map_err(|error| unreachable(error_chain(&error)))?;
     let mut parts =
         MessageBody::of_answer(response, FrameReader::of_bytes()).map_err(|status| failed(&status))?;
-    let (mut read, mut count) = (Vec::new(), 0);
+    let (mut read, mut count) = (ReadPieces::default(), 0);
     while let Some(part) = in_time(parts.next::<ShardBytes>()).await?.map_err(|status| failed(&status))? {
         let bytes: Bytes = match part {
             // They are counted as they come: a peer cannot announce more than it sends.
@@ -101,7 +132,7 @@ async fn read_bytes(mut connection: Connection, request: &ReadShard, length: u64
     if count < length {
         return Err(unreachable(format!("the peer sent {count} bytes of {length}")));
     }
-    Ok(read)
+    Ok(read.all())
 }
 
 async fn in_time<T>(step: impl Future<Output = T>) -> Result<T> {

@@ -137,6 +137,32 @@ async fn what_is_read_from_a_peer_that_lies_is_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn bytes_that_a_peer_sends_one_by_one_are_read_as_few_pieces() {
+    fn messages(lengths: impl Iterator<Item = usize>, total: usize) -> Vec<Bytes> {
+        let mut left = body(1, total);
+        lengths.flat_map(|length| [frame::bytes_head(length), left.split_to(length)]).collect()
+    }
+    const LONG: usize = 50_000;
+    let cases: [(&str, usize, usize, Lie); 3] = [
+        ("a frame each", ASKED, 1, |_| buffers(messages((0..ASKED).map(|_| 1), ASKED))),
+        ("all in one frame", ASKED, 1, |_| {
+            buffers(vec![messages((0..ASKED).map(|_| 1), ASKED).concat().into()])
+        }),
+        ("around long ones", 2 * LONG + 12, 5, |_| {
+            let lengths = [1, 1, LONG, 1, 1, 1, 1, LONG, 1, 1, 1, 1, 1, 1];
+            buffers(messages(lengths.into_iter(), 2 * LONG + 12))
+        }),
+    ];
+    for (name, asked, pieces, lie) in cases {
+        let lying = LyingPeer::new(lie).await;
+        let read = lying.peer.read_shard(VOLUME, range(1, Home::File, asked)).await.expect("all came");
+        assert_eq!(read.len(), pieces, "{name}");
+        assert!(read.concat() == body(1, asked), "{name}");
+        lying.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_write_to_a_peer_that_lies_fails_by_name() {
     let more: Lie = |_| buffers(vec![taken(); 3]);
     let cases: [(&str, Lie); 3] = [
