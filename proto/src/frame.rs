@@ -13,14 +13,14 @@ use std::collections::VecDeque;
 use bytes::{BufMut as _, Bytes, BytesMut};
 use prost::Message;
 
-use crate::limits::{CODEC_MESSAGE_BYTES_MAX, SHARD_FRAME_BYTES_MAX, SHARD_MESSAGE_BYTES_MAX};
+use crate::limits::{
+    CODEC_MESSAGE_BYTES_MAX, MESSAGE_BUFFERS_MAX, SHARD_FRAME_BYTES_MAX, SHARD_MESSAGE_BYTES_MAX,
+};
 
 /// Bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 /// Field 2, with a length: `WriteShard.bytes` and `ShardBytes.bytes`.
 const BYTES_TAG: u8 = 0x12;
-/// Buffers of a message that is not whole yet: each costs a handle, and a peer could send one byte in each.
-const BUFFERS_MAX: usize = 64;
 /// Bytes of a varint below 2^28, which is more than any length here.
 const VARINT_BYTES: usize = 4;
 
@@ -94,7 +94,7 @@ impl FrameReader {
     pub fn push(&mut self, buffer: Bytes) {
         if !buffer.is_empty() {
             // They are the beginning of a message for the codec.
-            if self.buffers.len() == BUFFERS_MAX {
+            if self.buffers.len() == MESSAGE_BUFFERS_MAX {
                 let joined = self.take(self.buffered);
                 self.buffered = joined.len();
                 self.buffers.push_back(joined);
@@ -341,7 +341,7 @@ mod tests {
         let (mut reader, mut messages) = (FrameReader::of_bytes(), vec![]);
         for byte in message(&step) {
             reader.push(Bytes::copy_from_slice(&[byte]));
-            assert!(reader.buffers.len() <= BUFFERS_MAX);
+            assert!(reader.buffers.len() <= MESSAGE_BUFFERS_MAX);
             messages.extend(reader.part().expect("it is one of the codec"));
         }
         let [FramePart::Message(whole)] = &messages[..] else { panic!("{messages:?}") };

@@ -28,6 +28,9 @@ pub const SHARD_FRAME_BYTES_MAX: usize = 1 << 20;
 pub const CODEC_MESSAGE_BYTES_MAX: usize = 64 << 10;
 /// Bytes of a message that is read past the codec: bytes of a shard, or fields.
 pub const SHARD_MESSAGE_BYTES_MAX: usize = SHARD_FRAME_BYTES_MAX + (64 << 10);
+/// Buffers of a message for the codec that is not whole yet, before they are joined: each costs a handle, and
+/// a peer could send one byte in each.
+pub const MESSAGE_BUFFERS_MAX: usize = 64;
 /// Bytes at which a page of rows, shards or entries ends; it has one row at least.
 pub const PAGE_BYTES_MAX: usize = 1 << 20;
 /// Calls, or replies, in one frame.

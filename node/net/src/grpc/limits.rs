@@ -40,8 +40,8 @@ impl CallTime {
 
 /// Since the last bytes of a shard moved.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
-/// Bytes of a read that come in shorter pieces than this are copied together: a read of 16 MiB has 2,049 pieces
-/// at most. The peer sends 256 KiB at a time.
+/// Bytes of a read that come in shorter pieces than this are copied together: a read of 16 MiB has 2,049
+/// pieces at most. The peer sends 256 KiB at a time.
 pub(super) const PIECE_BYTES_COPIED_BELOW: usize = 16 << 10;
 /// How often calls past their deadline are looked for, and calls that were dropped. Most of those are losers
 /// of a quorum whose answers are on their way: what is answered within this time costs no frame.

@@ -76,9 +76,9 @@ pub(super) fn read(transfer: Transfer<'_>, range: ShardRange) -> Pending<Vec<Byt
     })
 }
 
-/// Bytes of a read in the order in which they come: long ones in the buffers of the connection, and short ones
-/// that follow one another copied into one buffer. Each piece costs a handle, and keeps the whole buffer that
-/// it came in; a peer could send one byte a message.
+/// Bytes of a read in the order in which they come: long ones in the buffers of the connection, and short
+/// ones that follow one another copied into one buffer. Each piece costs a handle, and keeps the whole buffer
+/// that it came in; a peer could send one byte a message.
 #[derive(Debug, Default)]
 struct ReadPieces {
     pieces: Vec<Bytes>,
