@@ -108,7 +108,7 @@ impl Connection {
             .keep_alive_while_idle(true)
             // Reads are dropped whenever others answered first: no number of them is an attack by this peer.
             .max_concurrent_reset_streams(wire::limits::STREAMS_MAX as usize)
-            .max_local_error_reset_streams(None)
+            .max_local_error_reset_streams(wire::limits::RESETS_MAX)
             .handshake(TokioIo::new(stream))
             .await?;
         Ok((Self { requests }, tasks.0.spawn(connection)))

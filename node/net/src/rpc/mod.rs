@@ -185,7 +185,7 @@ impl Server {
             .keep_alive_timeout(wire::limits::PING_ANSWER_MAX)
             // Peers drop reads whenever others answered first: no number of them is an attack.
             .max_pending_accept_reset_streams(wire::limits::STREAMS_MAX as usize)
-            .max_local_error_reset_streams(None)
+            .max_local_error_reset_streams(wire::limits::RESETS_MAX)
             .serve_connection(TokioIo::new(accepted), answer);
         let mut connection = std::pin::pin!(connection);
         // Cancel-safe: the connection is borrowed, and goes on below.

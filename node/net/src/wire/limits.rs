@@ -12,6 +12,10 @@ pub(crate) const CONNECTION_WINDOW_BYTES: u32 = 16 << 20;
 pub(crate) const H2_FRAME_BYTES: u32 = 256 << 10;
 /// Calls and shards of one connection at a time.
 pub(crate) const STREAMS_MAX: u32 = 1024;
+/// Resets in the life of a connection that answer frames of streams that had ended here; then it is closed.
+/// HTTP/2 reads on while they wait to be sent: one takes 800 bytes, and all of them 50 MB. A peer that keeps
+/// the rules causes one where its bytes come a second after a write was refused or a read dropped.
+pub(crate) const RESETS_MAX: usize = 64 << 10;
 /// How often the other end is pinged.
 pub(crate) const PING_EVERY: Duration = Duration::from_secs(1);
 /// How long it may take to answer a ping.

@@ -7,6 +7,7 @@ use bytes::Bytes;
 use futures::StreamExt as _;
 use http_body_util::{BodyExt as _, StreamBody};
 use hyper::body::Frame;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tonic::body::Body;
 use tonic::{Code, Status};
@@ -22,7 +23,9 @@ use sherd_proto::v1::write_shard::{Begin, Finish, Step};
 use sherd_proto::v1::{ReadShard, ShardBytes, WriteReply, WriteShard, write_reply};
 
 use super::shards::{BYTES, abandoned, begun_again, header, range, removed, shard};
-use super::{Pair, target};
+use super::{Pair, identity, target};
+use crate::tls::Role;
+use crate::wire::limits::RESETS_MAX;
 use crate::wire::messages::{BodyPart, MessageBody, READ_PATH, WRITE_PATH};
 use sherd_store::peer::{Peer as _, ShardPeer as _};
 use sherd_store::testing::{DEADLINE, body};
@@ -246,5 +249,57 @@ async fn appends_ahead_of_a_hung_volume_leave_others_the_connection() {
     });
     answered.await.expect("the connection has room");
     drop((sinks, owed, hung));
+    pair.close().await;
+}
+
+const DATA: u8 = 0;
+const HEADERS: u8 = 1;
+const RST_STREAM: u8 = 3;
+const SETTINGS: u8 = 4;
+const PING: u8 = 6;
+const GOAWAY: u8 = 7;
+
+/// A frame of HTTP/2: its type, flags, stream and payload.
+fn h2_frame([kind, flags]: [u8; 2], stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).expect("short").to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// A peer may make its node answer by resets, as many as it likes, and read none of them.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_peer_that_sends_bytes_of_streams_that_ended_loses_its_connection() {
+    let pair = Pair::new().await;
+    let trust = pair.authorities.trust("n1", Role::Node);
+    let at = pair.served_at.to_string();
+    let mut stream = trust.connect(&at, &identity("n2", Role::Node)).await.expect("it is trusted");
+    let resets_max = u32::try_from(RESETS_MAX).expect("few");
+    let mut sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec();
+    sent.extend(h2_frame([SETTINGS, 0], 0, &[]));
+    // Those before a stream that was opened have ended. POST, https, /.
+    sent.extend(h2_frame([HEADERS, 5], 2 * resets_max + 3, &[0x83, 0x87, 0x84]));
+    let (mut resets, mut asked) = (0, 0);
+    let ended = loop {
+        if resets == asked {
+            // Not all at once: a ping is to be answered in time.
+            for id in (asked..=resets_max).take(4096) {
+                sent.extend(h2_frame([DATA, 0], 2 * id + 1, &[]));
+                asked += 1;
+            }
+        }
+        stream.write_all(&std::mem::take(&mut sent)).await.expect("it is read");
+        stream.flush().await.expect("it is read");
+        let mut head = [0; 9];
+        stream.read_exact(&mut head).await.expect("the connection is there");
+        let mut payload = vec![0; usize::from(head[1]) << 8 | usize::from(head[2])];
+        stream.read_exact(&mut payload).await.expect("a whole frame");
+        match (head[3], head[4]) {
+            (RST_STREAM, _) => resets += 1,
+            (PING, 0) => sent.extend(h2_frame([PING, 1], 0, &payload)),
+            (GOAWAY, _) => break payload,
+            _ => {}
+        }
+    };
+    assert!(ended.ends_with(b"too_many_internal_resets"), "{ended:?}");
+    assert!(resets <= resets_max, "{resets}");
     pair.close().await;
 }
