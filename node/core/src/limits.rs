@@ -149,6 +149,9 @@ pub const NODE_NAME_BYTES_MAX: usize = 63;
 /// the way in, so 32 uploads with two stripes in flight stay far below the buffer cap; further ones are
 /// held only where it has room.
 pub const STRIPE_UNIT_BYTES: u32 = 256 << 10;
+/// Bytes of the stripe unit of long bodies where the buffers have room for it: a device takes and gives this
+/// in nearly the time that it needs for a quarter of it (docs/performance-history.md).
+pub const LARGE_STRIPE_UNIT_BYTES: u32 = 1 << 20;
 /// Bytes of the largest stripe unit that is read: bounds what one stripe takes in memory to 32 of them, with
 /// any record.
 pub const STRIPE_UNIT_BYTES_MAX: u32 = 4 << 20;
@@ -334,7 +337,7 @@ const _: () = {
     assert!(RELEASE_GRACE_MS_MIN <= RELEASE_GRACE_MS, "the usual grace may be configured");
     assert!(VOLUMES_MAX <= SLOTS as usize, "every set can own a slot");
     assert!(NODE_VOLUMES_MAX <= VOLUMES_MAX, "a node's volumes are volumes of the topology");
-    assert!(STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
+    assert!(LARGE_STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");
     assert!(
         OPEN_UPLOADS_MAX * UPLOAD_BYTES_MAX + OLDER_VERSIONS_BYTES_MAX + ATTRIBUTES_BYTES_MAX
@@ -353,5 +356,9 @@ const _: () = {
     assert!(
         (STRIPE_UNIT_BYTES as usize).is_multiple_of(HASH_BLOCK_BYTES),
         "hash blocks never straddle stripe units"
+    );
+    assert!(
+        LARGE_STRIPE_UNIT_BYTES.is_multiple_of(STRIPE_UNIT_BYTES),
+        "large units are whole blocks and whole units"
     );
 };

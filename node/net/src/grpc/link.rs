@@ -22,7 +22,7 @@ use sherd_proto::v1::admin_service_client::AdminServiceClient;
 
 use super::calls::CallStream;
 use super::connection::Connection;
-use super::limits::{APPENDS_AHEAD_MAX, BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX};
+use super::limits::{BYTE_STREAMS_MAX, RETURN_LOOK_EVERY, RETURN_MAX, UNITS_AHEAD_MAX};
 use super::reply::unreachable;
 use crate::tls::PeerIdentity;
 use crate::wire::ConnectionAge;
@@ -57,7 +57,7 @@ pub(super) struct LinkState {
     pub(super) calls: RwLock<CallsLane>,
     pub(super) bytes: RwLock<Result<Connection, Arc<str>>>,
     byte_streams: Arc<Semaphore>,
-    /// For appends that are sent before the one before them is answered.
+    /// For stripe units that are sent before the append before them is answered.
     ahead: Arc<Semaphore>,
     /// When a connection was lost last.
     lost: Mutex<Option<Instant>>,
@@ -108,7 +108,7 @@ impl Link {
             calls: RwLock::new(CallsLane { current: Err(Arc::clone(&not_yet)), retiring: None }),
             bytes: RwLock::new(Err(not_yet)),
             byte_streams: Arc::new(Semaphore::new(BYTE_STREAMS_MAX)),
-            ahead: Arc::new(Semaphore::new(APPENDS_AHEAD_MAX)),
+            ahead: Arc::new(Semaphore::new(UNITS_AHEAD_MAX)),
             lost: Mutex::default(),
             tasks: tasks.clone(),
         }))
@@ -199,7 +199,7 @@ impl Link {
         self.bytes().map(|connection| connection.shards().max_encoding_message_size(usize::MAX))
     }
 
-    /// Places for appends that are sent before the one before them is answered.
+    /// Places for stripe units that are sent before the append before them is answered.
     pub(super) fn ahead(&self) -> Arc<Semaphore> {
         Arc::clone(&self.0.ahead)
     }

@@ -32,7 +32,7 @@ use sherd_proto::v1::{WriteReply, WriteShard, write_reply, write_shard};
 
 use super::GrpcPeer;
 use super::connection::Connection;
-use super::limits::{BYTES_STALL_MAX, STEPS_UNDER_WAY_MAX};
+use super::limits::{BYTES_STALL_MAX, STEPS_UNDER_WAY_MAX, units_of};
 use super::reply::{answered, unreachable};
 use super::status::{error_chain, status_with_causes};
 use crate::wire::messages::{BodyPart, MessageBody, WRITE_PATH};
@@ -148,6 +148,8 @@ struct SinkTask {
     is_dropped: bool,
     watch: CallWatch,
     ahead: Arc<Semaphore>,
+    /// How many places of those an append takes.
+    units: u32,
 }
 
 /// The answer of the peer, from its head on.
@@ -170,6 +172,7 @@ impl SinkTask {
         });
         let buffers = buffers.map(|buffer| Ok::<_, tonic::Status>(Frame::data(buffer)));
         let opened = connection.ask(WRITE_PATH, Body::new(StreamBody::new(buffers))).boxed();
+        let units = units_of(begin.file.as_ref().map_or(0, |file| file.stripe_unit));
         let begin = WriteShard { step: Some(write_shard::Step::Begin(begin)) };
         Self {
             steps,
@@ -182,6 +185,7 @@ impl SinkTask {
             is_dropped: false,
             watch,
             ahead,
+            units,
         }
     }
 
@@ -221,7 +225,7 @@ impl SinkTask {
             let has_room = unsent.is_empty() && awaited.len() < STEPS_UNDER_WAY_MAX;
             let takes_step = !self.is_finishing && !self.is_dropped;
             let place = if !is_first && has_room && takes_step {
-                Arc::clone(&self.ahead).try_acquire_owned().ok()
+                Arc::clone(&self.ahead).try_acquire_many_owned(self.units).ok()
             } else {
                 None
             };

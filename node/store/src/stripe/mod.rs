@@ -21,6 +21,7 @@ use tokio::sync::futures::OwnedNotified;
 use sherd_core::env::HybridClock;
 use sherd_core::erasure::{Code, Geometry};
 use sherd_core::id::{DataId, ProposerId, RegisterKey};
+use sherd_core::limits::{LARGE_STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES};
 use sherd_core::record::{DataRef, Home};
 use sherd_volume::buffer::{Buffer, BufferPool};
 
@@ -30,6 +31,7 @@ use crate::cluster::{Cluster, SetView};
 use crate::machine::budget::{Budget, BudgetExhausted, CapShares};
 use crate::machine::reclaim::Reclaim;
 use crate::observe::metrics::ShardMetrics;
+use crate::peer::APPENDS_UNDER_WAY_MAX;
 
 pub use digester::{BodyDigester, DigestPool};
 pub(crate) use read::{ReadError, read};
@@ -216,10 +218,20 @@ impl Stripes {
             size,
             data_shards: shards(geometry.data_shards()),
             parity_shards: shards(geometry.parity_shards()),
-            stripe_unit: sherd_core::limits::STRIPE_UNIT_BYTES,
+            stripe_unit: stripe_unit(size, geometry, self.inner.uploads.fair_bytes()),
             home,
         }
     }
+}
+
+/// The stripe unit of a body of `size` bytes, with `fair_bytes` of memory for each upload. Large ones save the
+/// device and the processor most of the calls. A body has so many stripes with them that the next ones can be
+/// gathered while some are written, and room for those.
+fn stripe_unit(size: u64, geometry: Geometry, fair_bytes: usize) -> u32 {
+    let stripes = |shards: usize| APPENDS_UNDER_WAY_MAX * shards * LARGE_STRIPE_UNIT_BYTES as usize;
+    let is_long = size >= stripes(geometry.data_shards()) as u64;
+    let has_room = fair_bytes >= stripes(geometry.volumes());
+    if is_long && has_room { LARGE_STRIPE_UNIT_BYTES } else { STRIPE_UNIT_BYTES }
 }
 
 fn shards(count: usize) -> u8 {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use futures::{StreamExt as _, TryStreamExt as _};
 
+use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, SetId, VolumeId};
+use sherd_core::limits::{LARGE_STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES};
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 
@@ -62,6 +64,47 @@ async fn a_download_has_its_share_until_its_bytes_are_gone() {
     drop(first);
     assert_eq!(free(), all);
     node.close().await;
+}
+
+/// Its stripes are long, the last is not, and every range begins and ends near an edge of a unit.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_body_of_large_units_is_read_and_healed_as_any_other() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let bytes = body(1, (13 << 20) + 77);
+    node.put("key", &bytes).await;
+    let (register, data) = (node.register("key").await, node.data("key").await);
+    node.complete(&register, &data).await;
+    assert_eq!(data.stripe_unit, LARGE_STRIPE_UNIT_BYTES);
+    let is_read = async || {
+        let edges = [0, 1, 1 << 20, (2 << 20) + 1, (3 << 20) - 1, 12 << 20, (12 << 20) + 7, data.size];
+        for (from, to) in edges.iter().flat_map(|from| edges.map(|to| (*from, to))) {
+            if from < to {
+                let pieces = stripe::read(node.stripes(), &register, data, from..to);
+                let read = pieces.try_collect::<Vec<Bytes>>().await.expect("enough shards").concat();
+                let (from, to) = (usize::try_from(from).expect("short"), usize::try_from(to).expect("short"));
+                assert!(read == bytes[from..to], "{from}..{to}");
+            }
+        }
+    };
+    is_read().await;
+    let lost = node.file(&register, &data, 0);
+    let before = std::fs::read(&lost).expect("a shard file");
+    std::fs::remove_file(&lost).expect("removed");
+    is_read().await;
+    node.heal_data(&register, &data).await;
+    assert!(std::fs::read(&lost).expect("it is back") == before);
+    is_read().await;
+    node.close().await;
+}
+
+#[test]
+fn units_are_large_where_a_body_has_stripes_of_them_and_the_buffers_have_room() {
+    let geometry = Geometry::new(2, 2).expect("a code");
+    let unit = |mib: u64, fair_mib: usize| super::stripe_unit(mib << 20, geometry, fair_mib << 20);
+    assert_eq!([unit(8, 16), unit(64, 64)], [LARGE_STRIPE_UNIT_BYTES; 2]);
+    assert_eq!([unit(7, 64), unit(64, 15), unit(1, 1)], [STRIPE_UNIT_BYTES; 3]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -34,7 +34,7 @@ use super::{BudgetExhausted, Stripes, code_of};
 use crate::cluster::damage::{Damage, GivenUpData};
 use crate::cluster::durable::{GivenUpPlaces, Places};
 use crate::cluster::{KeyRoute, SetView};
-use crate::machine::budget::Share;
+use crate::machine::budget::{BudgetShare, Share};
 use crate::observe::trace::{self, Phase};
 use crate::peer::{self, APPENDS_UNDER_WAY_MAX, Gather, LATE_LOOK_EVERY, ShardSink};
 
@@ -134,6 +134,8 @@ pub(crate) struct StripeWriter {
     /// The stripes that are being written, in their order.
     appending: VecDeque<AppendingStripe>,
     gathering_share: Option<Share>,
+    /// The part in the budget of uploads of a body that goes to files.
+    _taker: Option<BudgetShare>,
     failures: Failures,
 }
 
@@ -199,6 +201,7 @@ impl Stripes {
         home: Home,
     ) -> Result<StripeWriter, WriteError> {
         let KeyRoute { set, target } = route.clone();
+        let taker = (home == Home::File).then(|| self.inner.uploads.join());
         let data = self.new_data(&set, size, home);
         let layout = Layout::new(size, set.geometry, data.stripe_unit)
             .expect("the size is at least 1 and the topology's geometry is valid");
@@ -227,6 +230,7 @@ impl Stripes {
             sinks,
             appending: VecDeque::new(),
             gathering_share: Some(gathering_share),
+            _taker: taker,
             failures: Failures::default(),
         })
     }

@@ -183,6 +183,12 @@ impl Node {
         }
     }
 
+    /// Heals data of which shards are missing.
+    pub(crate) async fn heal_data(&self, register: &RegisterKey, data: &DataRef) {
+        let entry = HealEntry { key: register.clone(), data: Some((*data).into()), since_ms: 1 };
+        assert_eq!(self.workers.healer.heal(&entry).await, HealOutcome::Whole);
+    }
+
     /// The volume that holds one shard.
     pub(super) fn home(&self, register: &RegisterKey, data: &DataRef, index: u8) -> VolumeId {
         let set = self.workers.deps.cluster.set_of(register);
