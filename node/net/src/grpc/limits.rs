@@ -65,11 +65,11 @@ pub(super) const CALL_BYTES_MAX: usize = MESSAGE_BYTES_MAX - FRAME_BYTES_USUAL -
 pub(super) const STEPS_UNDER_WAY_MAX: usize = APPENDS_UNDER_WAY_MAX + 1;
 /// Stripe units to one peer that are sent before the append before them is answered, of all shards together:
 /// a quarter of a connection's window. A volume that takes nothing must leave its node's others their window.
-pub(super) const UNITS_AHEAD_MAX: usize = 16;
+pub(super) const UNITS_AHEAD_MAX: u32 = 16;
 
 /// Places among [`UNITS_AHEAD_MAX`] of an append of a shard with stripe units of this length.
 pub(super) fn units_of(stripe_unit: u32) -> u32 {
-    stripe_unit.div_ceil(STRIPE_UNIT_BYTES).clamp(1, UNITS_AHEAD_MAX as u32)
+    stripe_unit.div_ceil(STRIPE_UNIT_BYTES).clamp(1, UNITS_AHEAD_MAX)
 }
 /// Shards that are written to or read from one peer at a time, each with a stream of its own; the peer takes
 /// 1,024 streams a connection.
@@ -102,7 +102,7 @@ const _: () = {
     assert!(FRAME_CALLS_MAX <= CALLS_QUEUED_MAX, "a frame can be full");
     assert!(SHARD_FRAME_BYTES_MAX < MESSAGE_BYTES_MAX, "a frame of bytes fits a message");
     assert!(
-        4 * UNITS_AHEAD_MAX * STRIPE_UNIT_BYTES as usize <= CONNECTION_WINDOW_BYTES as usize,
+        4 * UNITS_AHEAD_MAX * STRIPE_UNIT_BYTES <= CONNECTION_WINDOW_BYTES,
         "units ahead take a quarter of the window"
     );
 };

@@ -108,7 +108,7 @@ impl Link {
             calls: RwLock::new(CallsLane { current: Err(Arc::clone(&not_yet)), retiring: None }),
             bytes: RwLock::new(Err(not_yet)),
             byte_streams: Arc::new(Semaphore::new(BYTE_STREAMS_MAX)),
-            ahead: Arc::new(Semaphore::new(UNITS_AHEAD_MAX)),
+            ahead: Arc::new(Semaphore::new(UNITS_AHEAD_MAX as usize)),
             lost: Mutex::default(),
             tasks: tasks.clone(),
         }))
