@@ -145,9 +145,9 @@ async fn an_append_that_no_worker_has_room_for_ends_the_file() {
     let serving = volumes.all()[0].serving().expect("it serves");
     let mut sink = peer.create_shard(volume, &target(), header(7), false);
     sink.append(vec![body(7, BYTES / 2)]).await.expect("appended");
-    // The answer comes before the file is back with the sink.
-    until(|| files(&directories) == 1).await;
-    let hung = hang(&serving.writes);
+    // The answer comes before the worker gives the file back.
+    let hung = hang_all(&serving.writes).await;
+    assert_eq!(files(&directories), 1);
     while serving.writes.run(|| {}).is_ok() {}
     assert_eq!(sink.append(vec![body(8, BYTES / 2)]).await, Err(Error::Busy));
     drop(hung);
@@ -305,13 +305,29 @@ async fn a_hung_volume_is_unreachable_for_more_bytes_when_enough_wait_for_it() {
     assert!(put(102).await.is_ok(), "it has answered all of them");
 }
 
-/// Keeps all threads of a pool busy until what it gives is dropped.
+/// Keeps all threads of a pool busy until what it gives is dropped, once they have done what came before.
 fn hang(workers: &Workers) -> std::sync::mpsc::Sender<()> {
+    hang_counted(workers, &Arc::default())
+}
+
+/// As [`hang`], and returns when all of them are.
+async fn hang_all(workers: &Workers) -> std::sync::mpsc::Sender<()> {
+    let hanging = Arc::default();
+    let hung = hang_counted(workers, &hanging);
+    until(|| hanging.load(Ordering::SeqCst) == WORKERS).await;
+    hung
+}
+
+fn hang_counted(workers: &Workers, hanging: &Arc<AtomicUsize>) -> std::sync::mpsc::Sender<()> {
     let (hung, wait) = std::sync::mpsc::channel::<()>();
     let wait = Arc::new(parking_lot::Mutex::new(wait));
     for _ in 0..WORKERS {
-        let wait = Arc::clone(&wait);
-        workers.run(move || assert!(wait.lock().recv().is_err(), "nothing is sent")).expect("room");
+        let (wait, hanging) = (Arc::clone(&wait), Arc::clone(hanging));
+        let job = move || {
+            hanging.fetch_add(1, Ordering::SeqCst);
+            assert!(wait.lock().recv().is_err(), "nothing is sent");
+        };
+        workers.run(job).expect("room");
     }
     hung
 }
