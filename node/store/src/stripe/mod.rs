@@ -7,6 +7,7 @@ mod limits;
 mod encode;
 mod digester;
 mod read;
+mod sources;
 mod write;
 
 #[cfg(test)]

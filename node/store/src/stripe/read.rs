@@ -1,8 +1,10 @@
 //! Reads a range of a body: the data shards where they are whole, any k shards where they are not.
 //!
-//! The range is walked in windows. While the caller sends one window, the next ones are being read. A
-//! piece that is missing, rotten or late is computed from the same columns of k other shards, so a
-//! range read stays a range read; what was found damaged is reported for healing.
+//! The range is walked in windows. While the caller sends one window, the next ones are being read. Whole
+//! stripes of files are read from the k shards that cost least ([`sources`](super::sources)), and what is
+//! missing is computed once for the window. Of other windows a piece that is missing, rotten or late is computed
+//! from the same columns of k other shards, so a range read stays a range read. Damage that was found is reported
+//! for healing.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -16,7 +18,7 @@ use sherd_core::id::{RegisterKey, ShardId};
 use sherd_core::message;
 use sherd_core::message::{ReadPurpose, ShardRange};
 use sherd_core::placement;
-use sherd_core::record::DataRef;
+use sherd_core::record::{DataRef, Home};
 use sherd_core::stripe::{Layout, Piece};
 
 use sherd_volume::buffer::Buffer;
@@ -26,6 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::limits::{BUSY_PAUSE, REBUILD_HEDGE, WINDOW_BYTES_MIN};
+use super::sources::{self, SHARDS_USUAL, ShardColumns, ShardIndexes, ShardPlace};
 use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
 use crate::cluster::pins::PinGuard;
@@ -37,9 +40,6 @@ use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Windows that are being read while one is sent: enough that no volume waits for the sending.
 const WINDOWS_AHEAD: usize = 3;
-
-/// Data shards of most codes: lists of them need no allocation.
-const DATA_SHARDS_USUAL: usize = 4;
 
 /// Bytes could not be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -65,7 +65,21 @@ pub(crate) fn read(
     data: DataRef,
     range: Range<u64>,
 ) -> BoxStream<'static, Result<Bytes, ReadError>> {
-    let reading = StripeRead::new(stripes, key, data, range);
+    bytes_of(StripeRead::new(stripes, key, data, range))
+}
+
+/// Reads as [`read`] does on a node with these shards: bits of their numbers.
+#[cfg(test)]
+pub(super) fn read_on(
+    own: u32,
+    stripes: &Stripes,
+    key: &RegisterKey,
+    data: DataRef,
+) -> BoxStream<'static, Result<Bytes, ReadError>> {
+    bytes_of(StripeRead::new(stripes, key, data, 0..data.size).map(|reading| StripeRead { own, ..reading }))
+}
+
+fn bytes_of(reading: Option<StripeRead>) -> BoxStream<'static, Result<Bytes, ReadError>> {
     Box::pin(stream::try_unfold(reading, |reading| async move {
         let Some(mut reading) = reading else { return Err(ReadError::Geometry) };
         let next = reading.next().await?;
@@ -89,6 +103,8 @@ struct StripeRead {
     /// Shards that failed: not asked first again. Those of late volumes are not among them, for these may
     /// answer again in the middle of a read.
     failed: u32,
+    /// Shards on this node.
+    own: u32,
     /// Of the request that reads: its body is read by another task than its head is made by.
     trace: Option<RequestTrace>,
 }
@@ -96,11 +112,11 @@ struct StripeRead {
 /// Pieces that are being read, those of a shard in one read.
 struct ShardWindow {
     pieces: Pieces,
-    reads: SmallVec<[ShardRead; DATA_SHARDS_USUAL]>,
+    reads: SmallVec<[ShardRead; SHARDS_USUAL]>,
     share: Share,
 }
 
-type Pieces = SmallVec<[Piece; 2 * DATA_SHARDS_USUAL]>;
+type Pieces = SmallVec<[Piece; 2 * SHARDS_USUAL]>;
 
 /// A window's read of one shard: pieces that lie one behind the other in it.
 struct ShardRead {
@@ -110,14 +126,19 @@ struct ShardRead {
 }
 
 /// The bytes of a shard that a window's pieces are cut from, in order; `None` where they are computed.
-type ShardBytes = (u8, Option<VecDeque<Bytes>>);
+type ShardBytes = (u8, Option<ShardColumns>);
+type FoundShards = SmallVec<[ShardBytes; SHARDS_USUAL]>;
 
 impl StripeRead {
     fn new(stripes: &Stripes, key: &RegisterKey, data: DataRef, range: Range<u64>) -> Option<Self> {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
         let set = stripes.inner.cluster.set_holding(key, &data)?;
+        let home = |index: u8| &set.homes[placement::home(data.id, index, set.routes.len())];
+        let all = 0..data.data_shards + data.parity_shards;
+        let own = all.filter(|index| home(*index).is_own).fold(0, |own, index| own | 1 << index);
         (set.routes.len() == geometry.volumes()).then(|| Self {
+            own,
             stripes: stripes.clone(),
             key: key.clone(),
             data,
@@ -190,10 +211,38 @@ impl StripeRead {
         }
     }
 
-    /// Where the next window ends: the more read at one time, the less each of them holds.
+    /// Where the next window ends: the more read at one time, the less each of them holds. Where other shards
+    /// than those of the data are to be read it ends with a stripe, if each window ahead has room for one.
     fn next_end(&self) -> u64 {
-        let window = window_bytes(self.stripes.inner.downloads.fair_bytes());
-        self.left.end.min(self.left.start.saturating_add(window))
+        let fair = self.stripes.inner.downloads.fair_bytes();
+        let (window, stripe) = (window_bytes(fair), self.layout.stripe_bytes());
+        let has_room = (1 + WINDOWS_AHEAD as u64).saturating_mul(stripe) <= fair as u64;
+        let end = if has_room && self.sources().is_some_and(|sources| self.has_parity(&sources)) {
+            (self.left.start / stripe + (window / stripe).max(1)) * stripe
+        } else {
+            self.left.start.saturating_add(window)
+        };
+        self.left.end.min(end)
+    }
+
+    /// The shards that whole stripes are read from; `None` where fewer than k can be read soon. Packed shards are
+    /// read with the rows of their volumes, and kept in their caches: all nodes read the same ones.
+    fn sources(&self) -> Option<ShardIndexes> {
+        if self.data.home == Home::Packed {
+            return None;
+        }
+        let is_readable = |index: &usize| !self.has_failed(*index) && !self.route(*index).is_late();
+        let place = |index: usize| {
+            let is_own = self.own & (1 << index) != 0;
+            let place = if is_own { ShardPlace::OwnNode } else { ShardPlace::OtherNode };
+            (u8::try_from(index).expect("a set has at most 32 volumes"), place)
+        };
+        let readable = (0..self.set.routes.len()).filter(is_readable).map(place);
+        sources::cheapest(readable, self.data.data_shards)
+    }
+
+    fn has_parity(&self, shards: &[u8]) -> bool {
+        shards.iter().any(|shard| *shard >= self.data.data_shards)
     }
 
     /// Bytes of a window that ends at `end`.
@@ -206,7 +255,7 @@ impl StripeRead {
         let range = self.left.start..end;
         self.left.start = range.end;
         let pieces: Pieces = self.layout.pieces(range).collect();
-        let mut reads = SmallVec::<[ShardRead; DATA_SHARDS_USUAL]>::new();
+        let mut reads = SmallVec::<[ShardRead; SHARDS_USUAL]>::new();
         for piece in &pieces {
             // Pieces of a window that lie in one shard lie there one behind the other.
             match reads.iter_mut().find(|read| read.columns.shard == piece.shard) {
@@ -214,11 +263,27 @@ impl StripeRead {
                 None => reads.push(ShardRead { columns: *piece, pending: None }),
             }
         }
+        if let Some(columns) = self.whole_stripes(&reads)
+            && let Some(sources) = self.sources().filter(|sources| self.has_parity(sources))
+        {
+            let read = |shard: &u8| ShardRead { columns: Piece { shard: *shard, ..columns }, pending: None };
+            reads = sources.iter().map(read).collect();
+        }
         for ShardRead { columns, pending } in &mut reads {
             let index = usize::from(columns.shard);
             *pending = (!self.is_avoided(index)).then(|| self.ask(index, columns));
         }
         ShardWindow { pieces, reads, share }
+    }
+
+    /// The columns of a window where they are those of every data shard, and a buffer holds them.
+    fn whole_stripes(&self, reads: &[ShardRead]) -> Option<Piece> {
+        let columns = reads.first()?.columns;
+        let is_same =
+            |read: &ShardRead| (read.columns.offset, read.columns.length) == (columns.offset, columns.length);
+        let is_whole = reads.len() == usize::from(self.data.data_shards) && reads.iter().all(is_same);
+        let fits = columns.length <= self.stripes.inner.pool.largest() as u64;
+        (is_whole && fits).then_some(columns)
     }
 
     /// Asks one shard for the columns of a piece.
@@ -238,7 +303,9 @@ impl StripeRead {
     async fn collect(&mut self, window: ShardWindow) -> Result<(), ReadError> {
         let ShardWindow { pieces, reads, share } = window;
         let share = Arc::new(share);
-        let mut found = SmallVec::<[ShardBytes; DATA_SHARDS_USUAL]>::new();
+        let is_replaced = |shard: u8| !reads.iter().any(|read| read.columns.shard == shard);
+        let replaced: ShardIndexes = (0..self.data.data_shards).filter(|shard| is_replaced(*shard)).collect();
+        let mut found = FoundShards::new();
         for ShardRead { columns, pending } in reads {
             let whole = match pending {
                 Some(pending) => self.wait(&columns, pending).await,
@@ -247,16 +314,71 @@ impl StripeRead {
             let whole = whole.map(|bytes| bytes.into_iter().map(|bytes| with_share(bytes, &share)).collect());
             found.push((columns.shard, whole));
         }
+        if found.iter().any(|(shard, _)| self.has_parity(&[*shard])) {
+            self.compute(&mut found, &share).await?;
+        }
         for piece in pieces {
             let bytes = found.iter_mut().find(|(shard, _)| *shard == piece.shard);
             if let Some((_, Some(bytes))) = bytes {
                 cut(bytes, piece.length, &mut self.ready);
-            } else {
-                let rebuilt = self.rebuild(&piece).await?;
-                self.ready.push_back(with_share(rebuilt, &share));
+                continue;
             }
+            // It was not asked where others were to be read in its place, and those failed.
+            let index = usize::from(piece.shard);
+            let is_asked = replaced.contains(&piece.shard) && !self.is_avoided(index);
+            let own = if is_asked { self.wait(&piece, self.ask(index, &piece)).await } else { None };
+            let bytes = match own {
+                Some(bytes) => bytes,
+                None => vec![self.rebuild(&piece).await?],
+            };
+            self.ready.extend(bytes.into_iter().map(|bytes| with_share(bytes, &share)));
         }
         Ok(())
+    }
+
+    /// Computes the data shards of a window that were not read, where k shards were.
+    async fn compute(&self, found: &mut FoundShards, share: &Arc<Share>) -> Result<(), ReadError> {
+        found.retain(|(_, bytes)| bytes.is_some());
+        if found.len() < usize::from(self.data.data_shards) {
+            return Ok(());
+        }
+        let length = found[0].1.iter().flatten().map(Bytes::len).sum();
+        let is_known = |shard: &u8| found.iter().any(|(known, _)| known == shard);
+        let missing = (0..self.data.data_shards).filter(|shard| !is_known(shard));
+        let known = found.iter().filter_map(|(shard, bytes)| Some((*shard, bytes.as_ref()?)));
+        let computed = self.computed(known.collect(), missing.collect(), length).await?;
+        let columns = |bytes: Bytes| Some(ShardColumns::from([with_share(bytes, share)]));
+        found.extend(computed.into_iter().map(|(shard, bytes)| (shard, columns(bytes))));
+        Ok(())
+    }
+
+    /// Computes `length` bytes of some shards from those of k others.
+    async fn computed(
+        &self,
+        known: Vec<(u8, &ShardColumns)>,
+        missing: ShardIndexes,
+        length: usize,
+    ) -> Result<Vec<(u8, Bytes)>, ReadError> {
+        let code = code_of(&self.data).ok_or(ReadError::Geometry)?;
+        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
+        let mut computed = Vec::with_capacity(missing.len());
+        for shard in missing {
+            computed.push((shard, self.buffer(length, deadline).await?));
+        }
+        sources::compute(&code, &known, &mut computed).map_err(|_| ReadError::Shards)?;
+        Ok(computed.into_iter().map(|(shard, out)| (shard, out.freeze(length))).collect())
+    }
+
+    /// Memory for a shard's bytes, once there is some.
+    async fn buffer(&self, length: usize, deadline: Instant) -> Result<Buffer, ReadError> {
+        let mut released = ReleaseWait::default();
+        loop {
+            match self.stripes.inner.pool.try_take(length) {
+                Some(buffer) => return Ok(buffer),
+                None if Instant::now() < deadline => released.wait(&self.stripes, BUSY_PAUSE).await,
+                None => return Err(ReadError::Overloaded),
+            }
+        }
     }
 
     /// Waits for one shard's bytes, until its volume is late and others do; a failure is remembered and,
@@ -336,18 +458,17 @@ impl StripeRead {
         order.sort_by_cached_key(|index| (self.has_failed(*index), self.route(*index).is_late()));
         let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
         let mut asked = HedgedGather::new(order, REBUILD_HEDGE, deadline);
-        let mut columns: Vec<Option<Vec<Bytes>>> = vec![None; all];
-        let mut have = 0;
+        let mut columns: Vec<(u8, ShardColumns)> = Vec::with_capacity(needed);
         let mut released = ReleaseWait::default();
-        while have < needed {
+        while columns.len() < needed {
             let begun = Instant::now();
-            let answer = asked.next(needed - have, |index| self.ask(index, piece)).await;
+            let answer = asked.next(needed - columns.len(), |index| self.ask(index, piece)).await;
             let slowest = if answer.is_some() { asked.slowest() } else { asked.waits_for() };
             self.waited(begun, slowest);
             match answer {
                 Some((index, Ok(bytes))) => {
-                    columns[index] = Some(bytes);
-                    have += 1;
+                    let index = u8::try_from(index).expect("a set has at most 32 volumes");
+                    columns.push((index, bytes.into()));
                 }
                 Some((index, Err(message::Error::Busy))) if Instant::now() < deadline => {
                     released.wait(&self.stripes, BUSY_PAUSE).await;
@@ -358,29 +479,9 @@ impl StripeRead {
             }
         }
         let length = usize::try_from(piece.length).expect("a piece fits memory");
-        let out = loop {
-            match self.stripes.inner.pool.try_take(length) {
-                Some(out) => break out,
-                None if Instant::now() < deadline => released.wait(&self.stripes, BUSY_PAUSE).await,
-                None => return Err(ReadError::Overloaded),
-            }
-        };
-        self.decode(piece, &columns, out)
-    }
-
-    fn decode(
-        &self,
-        piece: &Piece,
-        columns: &[Option<Vec<Bytes>>],
-        mut out: Buffer,
-    ) -> Result<Bytes, ReadError> {
-        let length = out.len();
-        let code = code_of(&self.data).ok_or(ReadError::Geometry)?;
-        let joined: Vec<Option<Bytes>> = columns.iter().map(|column| column.as_ref().map(join)).collect();
-        let known: Vec<(u8, &[u8])> =
-            (0_u8..).zip(&joined).filter_map(|(index, column)| Some((index, column.as_deref()?))).collect();
-        code.reconstruct(&known, &mut [(piece.shard, &mut out[..length])]).map_err(|_| ReadError::Shards)?;
-        Ok(out.freeze(length))
+        let known = columns.iter().map(|(index, bytes)| (*index, bytes)).collect();
+        let computed = self.computed(known, ShardIndexes::from_slice(&[piece.shard]), length).await?;
+        computed.into_iter().next().map(|(_, bytes)| bytes).ok_or(ReadError::Shards)
     }
 }
 
@@ -402,14 +503,6 @@ fn cut(buffers: &mut VecDeque<Bytes>, length: u64, ready: &mut VecDeque<Bytes>) 
         }
         left -= first.len();
         ready.extend(buffers.pop_front());
-    }
-}
-
-/// One contiguous piece out of a few: reads of one piece rarely come in more than one buffer.
-fn join(buffers: &Vec<Bytes>) -> Bytes {
-    match buffers.as_slice() {
-        [one] => one.clone(),
-        many => many.concat().into(),
     }
 }
 

@@ -10,6 +10,7 @@ use futures::{StreamExt as _, TryStreamExt as _};
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, SetId, VolumeId};
 use sherd_core::limits::{LARGE_STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES};
+use sherd_core::message;
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 
@@ -181,7 +182,12 @@ impl ScriptedRead {
 
     /// Reads all of it; `between` is called with the bytes that came so far.
     async fn read(&self, between: impl Fn(usize)) {
-        let mut read = stripe::read(self.gateway.stripes(), &self.register, self.data, 0..self.data.size);
+        self.read_on(u32::MAX, between).await;
+    }
+
+    /// Reads all of it on a node with these shards.
+    async fn read_on(&self, own: u32, between: impl Fn(usize)) {
+        let mut read = stripe::read::read_on(own, self.gateway.stripes(), &self.register, self.data);
         let mut whole = Vec::new();
         while let Some(piece) = read.next().await {
             whole.extend_from_slice(&piece.expect("there are enough shards"));
@@ -196,9 +202,43 @@ impl ScriptedRead {
     }
 }
 
+/// On each of four nodes, with a shard each.
+#[tokio::test]
+async fn whole_stripes_are_read_from_the_shards_that_are_near() {
+    let read = ScriptedRead::new(4, 12 << 20).await;
+    for (own, sources) in [(0, [0, 1]), (1, [0, 1]), (2, [0, 2]), (3, [0, 3])] {
+        read.reads.lock().clear();
+        read.reads_meet(|_| Fate::Through);
+        read.read_on(1 << own, |_| {}).await;
+        assert_eq!(read.count(|shard| !sources.contains(&shard)), 0, "{own}: {:?}", read.reads.lock());
+        assert!(sources.iter().all(|source| read.count(|shard| shard == *source) > 0), "{own}");
+    }
+    read.close().await;
+}
+
+/// Whatever fails beneath a window of whole stripes, any two shards that are left give the bytes.
+#[tokio::test]
+async fn whole_stripes_are_read_while_any_k_shards_are_left() {
+    let read = ScriptedRead::new(4, 9 << 20).await;
+    for (own, lost) in (0..4_u8).flat_map(|own| (0..16_u8).map(move |lost| (own, lost))) {
+        if lost.count_ones() > 2 {
+            continue;
+        }
+        // They fail from the third read on: some windows are under way then.
+        let asked = Arc::clone(&read.reads);
+        read.reads.lock().clear();
+        read.reads_meet(move |shard| {
+            let is_lost = lost & (1 << shard) != 0 && asked.lock().len() > 2;
+            if is_lost { Fate::Instead(Err(message::Error::NotFound)) } else { Fate::Through }
+        });
+        read.read_on(1 << own, |_| {}).await;
+    }
+    read.close().await;
+}
+
 #[tokio::test]
 async fn a_shard_that_was_late_is_read_again_when_its_volume_is_not() {
-    let read = ScriptedRead::new(4, 12 << 20).await;
+    let read = ScriptedRead::new(4, 24 << 20).await;
     let slow = read.volume_of(0);
     let (late, overdue) = (Arc::clone(&read.script.late), Arc::clone(&read.script.overdue));
     let is_silent = Arc::new(AtomicBool::new(true));
@@ -222,7 +262,7 @@ async fn a_shard_that_was_late_is_read_again_when_its_volume_is_not() {
         }
     };
     read.read(between).await;
-    let before = asked_before.lock().expect("six of twelve MiB were read");
+    let before = asked_before.lock().expect("six MiB of them were read");
     assert!(read.count(read.is_parity()) > 0, "others were read in its place");
     assert!(read.count(|shard| shard == 0) > before, "it is asked again: {:?}", read.reads.lock());
     read.close().await;
