@@ -225,9 +225,9 @@ impl Stripes {
     }
 }
 
-/// The stripe unit of a body of `size` bytes, with `fair_bytes` of memory for each upload. Large ones save the
-/// device and the processor most of the calls. A body has so many stripes with them that the next ones can be
-/// gathered while some are written, and room for those.
+/// The stripe unit of a body of `size` bytes, with `fair_bytes` of memory for each upload. Large ones save
+/// most of the calls to a device. A body with them has the stripes of which some are written while the next
+/// is gathered, and room for those.
 fn stripe_unit(size: u64, geometry: Geometry, fair_bytes: usize) -> u32 {
     let stripes = |shards: usize| APPENDS_UNDER_WAY_MAX * shards * LARGE_STRIPE_UNIT_BYTES as usize;
     let is_long = size >= stripes(geometry.data_shards()) as u64;

@@ -2,9 +2,9 @@
 //!
 //! The range is walked in windows. While the caller sends one window, the next ones are being read. Whole
 //! stripes of files are read from the k shards that cost least ([`sources`](super::sources)), and what is
-//! missing is computed once for the window. Of other windows a piece that is missing, rotten or late is computed
-//! from the same columns of k other shards, so a range read stays a range read. Damage that was found is reported
-//! for healing.
+//! missing is computed once for the window. Of other windows a piece that is missing, rotten or late is
+//! computed from the same columns of k other shards, so a range read stays a range read. Damage that was
+//! found is reported for healing.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -225,8 +225,8 @@ impl StripeRead {
         self.left.end.min(end)
     }
 
-    /// The shards that whole stripes are read from; `None` where fewer than k can be read soon. Packed shards are
-    /// read with the rows of their volumes, and kept in their caches: all nodes read the same ones.
+    /// The shards that whole stripes are read from; `None` where fewer than k can be read soon. Packed shards
+    /// lie in the caches of their volumes, so that all nodes read the same ones.
     fn sources(&self) -> Option<ShardIndexes> {
         if self.data.home == Home::Packed {
             return None;

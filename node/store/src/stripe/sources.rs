@@ -3,9 +3,9 @@
 //! ```text
 //! own data, own parity, data of other nodes, parity of other nodes
 //! ```
-//! A shard of another node costs the connection's work on both ends, and computing the bytes of one that is not
-//! read a tenth of that (docs/performance-history.md): own parity comes before data of other nodes. A shard that
-//! failed, or whose volume is late, is no source while k others are.
+//! A shard of another node costs the connection's work on both ends, and computing the bytes of one that is
+//! not read a tenth of that (docs/performance-history.md): own parity comes before data of other nodes. A
+//! shard that failed, or whose volume is late, is left out while k others can be read.
 
 use std::collections::VecDeque;
 
@@ -28,8 +28,8 @@ pub(super) enum ShardPlace {
 /// Numbers of shards, in their order.
 pub(super) type ShardIndexes = SmallVec<[u8; SHARDS_USUAL]>;
 
-/// Chooses `needed` shards of those that can be read soon, data shards being those below `needed`; `None` where
-/// there are fewer.
+/// Chooses `needed` shards of those that can be read soon, data shards being those below `needed`; `None`
+/// where there are fewer.
 pub(super) fn cheapest(readable: impl Iterator<Item = (u8, ShardPlace)>, needed: u8) -> Option<ShardIndexes> {
     let mut costs: SmallVec<[(ShardPlace, bool, u8); 2 * SHARDS_USUAL]> =
         readable.map(|(index, place)| (place, index >= needed, index)).collect();
@@ -43,8 +43,8 @@ pub(super) fn cheapest(readable: impl Iterator<Item = (u8, ShardPlace)>, needed:
 /// Bytes of a shard, in the buffers that they came in.
 pub(super) type ShardColumns = VecDeque<Bytes>;
 
-/// Computes shards that were not read, at the columns that `known` holds of k others: as many bytes of each as
-/// the buffers have. They are taken where they lie, however they are cut.
+/// Computes shards that were not read, at the columns that `known` holds of k others: as many bytes of each
+/// as the buffers have. They are taken where they lie, however they are cut.
 ///
 /// # Errors
 /// As [`Code::plan`], and [`ErasureError::Length`] where a shard has other bytes than the buffers.

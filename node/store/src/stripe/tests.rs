@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use futures::{StreamExt as _, TryStreamExt as _};
+use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, SetId, VolumeId};
@@ -16,10 +16,11 @@ use sherd_core::record::DataRef;
 
 use parking_lot::Mutex;
 
+use crate::object::Upload;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::RegisterTimeouts;
 use crate::stripe::{self, ReadError};
-use crate::upkeep::tests::{Directories, Node, body};
+use crate::upkeep::tests::{DEADLINE, Directories, Node, body, upload};
 
 /// A pool whose halves are a window of a download and a stripe of an upload each.
 const POOL_BYTES: usize = 2 << 20;
@@ -43,6 +44,34 @@ async fn bodies_larger_than_the_budgets_go_through_side_by_side() {
         assert!(hasher.finalize() == blake3::hash(bytes), "{key}");
     });
     futures::future::join_all(reads).await;
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_whose_client_is_silent_holds_the_stripe_that_it_gathers() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let free = || node.stripes().inner.uploads.free_bytes();
+    let (all, bytes) = (free(), body(1, 12 << 20));
+    let (mut client, arriving) = futures::channel::mpsc::channel(1);
+    let upload = Upload { body: arriving.map(Ok).boxed(), ..upload(&bytes) };
+    let client = async {
+        // Two stripes and a half, of units of a mebibyte.
+        client.send(bytes.slice(..5 << 20)).await.expect("it is taken");
+        let stripe = 4 << 20;
+        let settled = async {
+            while all - free() != stripe {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, settled).await.expect("what was written gives its memory back");
+        client.send(bytes.slice(5 << 20..)).await.expect("it is taken");
+        client.close_channel();
+    };
+    let (put, ()) = tokio::join!(node.put_upload("key", upload), client);
+    assert_eq!((put, free()), (Ok(()), all));
+    assert!(node.get("key").await.is_some_and(|read| read == bytes));
     node.close().await;
 }
 
@@ -216,7 +245,7 @@ async fn whole_stripes_are_read_from_the_shards_that_are_near() {
     read.close().await;
 }
 
-/// Whatever fails beneath a window of whole stripes, any two shards that are left give the bytes.
+/// Any two shards that are left give the bytes, also where shards fail beneath windows of whole stripes.
 #[tokio::test]
 async fn whole_stripes_are_read_while_any_k_shards_are_left() {
     let read = ScriptedRead::new(4, 9 << 20).await;

@@ -21,6 +21,7 @@ use sherd_core::record::{DataRef, Home};
 use sherd_core::register::quorum::Lives;
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
+use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use std::collections::VecDeque;
@@ -149,6 +150,10 @@ impl std::fmt::Debug for StripeWriter {
 #[derive(Debug)]
 struct AppendingStripe {
     answers: Gather<()>,
+    /// The places that took it.
+    appended: Places,
+    /// Until when it is waited for, once it is the first one.
+    deadline: Option<Instant>,
     _share: Arc<Share>,
 }
 
@@ -418,7 +423,12 @@ impl StripeWriter {
             let sink = self.sinks[index].as_mut()?;
             Some((index, sink.append(bytes)))
         });
-        self.appending.push_back(AppendingStripe { answers: Gather::new(appends), _share: share });
+        self.appending.push_back(AppendingStripe {
+            answers: Gather::new(appends),
+            appended: Places::default(),
+            deadline: None,
+            _share: share,
+        });
         self.stripe += 1;
         if self.stripe < self.layout.stripes() {
             let cost = self.stripes.stripe_cost(&self.layout, self.stripe, self.unnamed.set.routes.len());
@@ -459,28 +469,40 @@ impl StripeWriter {
         Ok(shards)
     }
 
-    /// Waits until at most this number of stripes is being written.
+    /// Waits until nothing is being written. While a client sends nothing this gives the memory back of what
+    /// it sent before. Cancel-safe.
+    pub(crate) async fn settle(&mut self) -> Result<(), WriteError> {
+        self.settled_up_to(0).await
+    }
+
+    /// Waits until at most this number of stripes is being written. Cancel-safe.
     async fn settled_up_to(&mut self, appending_max: usize) -> Result<(), WriteError> {
         while self.appending.len() > appending_max {
-            let Some(AppendingStripe { answers, _share }) = self.appending.pop_front() else { break };
-            self.settle(answers).await?;
+            self.settle_first().await?;
         }
         Ok(())
     }
 
-    /// Waits for the appends of a stripe. A shard that fails, or whose volume is late, is left behind while
-    /// enough others go on.
-    async fn settle(&mut self, mut answers: Gather<()>) -> Result<(), WriteError> {
-        let deadline = Instant::now() + self.stripes.inner.timeouts.shard;
-        let mut appended = Places::default();
+    /// Waits for the appends of the first stripe. A shard that fails, or whose volume is late, is left behind
+    /// while enough others go on. Cancel-safe: the stripe stays the first one until it is settled.
+    async fn settle_first(&mut self) -> Result<(), WriteError> {
         loop {
+            let Some(AppendingStripe { answers, appended, deadline, .. }) = self.appending.front_mut() else {
+                return Ok(());
+            };
+            let deadline =
+                *deadline.get_or_insert_with(|| Instant::now() + self.stripes.inner.timeouts.shard);
+            let mut failed = SmallVec::<[(usize, message::Error); 2]>::new();
             while let Some((index, result)) = answers.take_now() {
                 match result {
-                    Ok(()) => appended = appended.with(self.unnamed.place(index)),
-                    Err(error) => self.leave_behind(index, &error),
+                    Ok(()) => *appended = appended.with(self.unnamed.place(index)),
+                    Err(error) => failed.push((index, error)),
                 }
             }
-            let are_unneeded = self.unnamed.set.are_enough(appended, self.failures.given_up.places())
+            for (index, error) in failed {
+                leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &error);
+            }
+            let are_unneeded = self.unnamed.set.are_enough(*appended, self.failures.given_up.places())
                 && answers.places().all(|index| self.unnamed.route(index).is_late());
             if answers.is_empty() || are_unneeded || Instant::now() >= deadline {
                 break;
@@ -489,18 +511,29 @@ impl StripeWriter {
             let gathered = tokio::time::timeout_at(look.min(deadline), answers.gathered(all));
             let _ended = trace::timed(Phase::ShardWrite, gathered).await;
         }
-        self.stripes.written(&self.unnamed, &answers);
-        for index in answers.places() {
-            self.leave_behind(index, &too_slow());
+        if let Some(AppendingStripe { answers, .. }) = self.appending.front() {
+            for index in answers.places() {
+                leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &too_slow());
+            }
         }
         let left = Places::first(self.unnamed.set.routes.len()).without(self.failures.places);
-        self.failures.judge(&self.unnamed.set, left).await
+        self.failures.judge(&self.unnamed.set, left).await?;
+        if let Some(settled) = self.appending.pop_front() {
+            self.stripes.written(&self.unnamed, &settled.answers);
+        }
+        Ok(())
     }
+}
 
-    fn leave_behind(&mut self, index: usize, error: &message::Error) {
-        self.sinks[index] = None;
-        self.failures.add(self.unnamed.place(index), error);
-    }
+fn leave_behind(
+    sinks: &mut [Option<Box<dyn ShardSink>>],
+    failures: &mut Failures,
+    unnamed: &UnnamedData,
+    index: usize,
+    error: &message::Error,
+) {
+    sinks[index] = None;
+    failures.add(unnamed.place(index), error);
 }
 
 fn too_slow() -> message::Error {

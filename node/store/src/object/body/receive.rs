@@ -138,6 +138,14 @@ impl StoredBytes {
         Ok(())
     }
 
+    /// Waits until what came so far is written. Cancel-safe.
+    async fn settle(&mut self) -> Result<()> {
+        match self {
+            Self::Inline(_) => Ok(()),
+            Self::Coded(writer) => Ok(writer.settle().await?),
+        }
+    }
+
     async fn end(self) -> Result<ArrivedBody> {
         Ok(match self {
             Self::Inline(inline) => ArrivedBody::Inline(inline.freeze()),
@@ -342,7 +350,7 @@ async fn fill(
     excess_max: usize,
 ) -> Result<(Sink, ArrivedLength)> {
     let (mut laid, mut excess) = (0_u64, BytesMut::new());
-    while let Some(bytes) = body.next().await {
+    while let Some(bytes) = next_bytes(&mut body, &mut sink).await? {
         let mut bytes = bytes.map_err(of_stream)?;
         let left = usize::try_from(size - laid).unwrap_or(usize::MAX);
         if bytes.len() > left {
@@ -357,6 +365,20 @@ async fn fill(
         sink.push(bytes).await?;
     }
     Ok((sink, ArrivedLength { laid, excess }))
+}
+
+/// The next bytes of a body. Until they come what came before is settled, and gives its memory back: a client
+/// may take its time.
+async fn next_bytes(
+    body: &mut BodyStream,
+    sink: &mut Sink,
+) -> Result<Option<<BodyStream as futures::Stream>::Item>> {
+    tokio::select! {
+        biased;
+        bytes = body.next() => return Ok(bytes),
+        settled = sink.stored.settle() => settled?,
+    }
+    Ok(body.next().await)
 }
 
 /// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its

@@ -19,7 +19,9 @@ use sherd_volume::buffer::{BufferPool, PoolLimits};
 use super::{Ahead, DEADLINE, Node, at_once, build, build_over, key_of, name, upload};
 use crate::cluster::KeyRoute;
 use crate::cluster::damage::Report;
-use crate::object::{NewBucket, Objects, PutRequest, ReadConditions, ReadRequest, Span, WriteConditions};
+use crate::object::{
+    NewBucket, Objects, PutRequest, ReadConditions, ReadRequest, Span, Upload, WriteConditions,
+};
 use crate::peer::scripted::ScriptedPeer;
 use crate::peer::{LocalPeer, VolumeRoute};
 use crate::register::{RegisterTimeouts, Registers};
@@ -47,12 +49,16 @@ impl Node {
     }
 
     pub(super) async fn try_put(&self, key: &str, bytes: &Bytes) -> Result<(), String> {
+        self.put_upload(key, upload(bytes)).await
+    }
+
+    pub(crate) async fn put_upload(&self, key: &str, upload: Upload) -> Result<(), String> {
         let request = PutRequest {
             name: name(key),
             attributes: Attributes::default(),
             tags: ObjectTags::default(),
             conditions: WriteConditions::default(),
-            upload: upload(bytes),
+            upload,
         };
         self.objects.put(request).await.map(drop).map_err(|error| error.to_string())
     }
