@@ -105,6 +105,13 @@ pub enum Error {
         /// Which record or file.
         what: String,
     },
+    /// A shard file as a crash leaves it before its end was written, or one that is being written. Ask
+    /// another volume; queue a heal where a row names it. The disk is not at fault.
+    #[error("unfinished: {what}")]
+    Unfinished {
+        /// Which file.
+        what: String,
+    },
     /// No space for new data; deletes and repairs still work.
     #[error("volume full")]
     Full,
@@ -126,7 +133,8 @@ impl From<Error> for message::Error {
     fn from(error: Error) -> Self {
         match error {
             Error::NotFound => Self::NotFound,
-            Error::Corrupt { what } => Self::Corrupt { what },
+            // A peer does the same about both: something is there, and it is not the shard.
+            Error::Corrupt { what } | Error::Unfinished { what } => Self::Corrupt { what },
             Error::Full => Self::Full,
             Error::Busy => Self::Busy,
             Error::Refused(refusal) => Self::Refused(refusal),

@@ -126,8 +126,8 @@ impl ShardFiles {
     /// The header of a shard's file.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Corrupt`] when the file is not a whole shard file, which one that
-    /// a crash left unfinished is not.
+    /// [`Error::NotFound`]; [`Error::Unfinished`] when the file has no end; [`Error::Corrupt`] when it is
+    /// damaged.
     pub fn header(&self, shard: ShardId) -> Result<ShardFileHeader, Error> {
         Ok(self.shared.open(shard)?.header().clone())
     }

@@ -19,6 +19,7 @@ use sherd_core::message::ShardFileHeader;
 
 use super::format::{FOOTER_BYTES, FileLayout, HASH_BYTES, HEADER_BYTES, decode_header, decode_table};
 use super::open_files::OpenShard;
+use super::unfinished::was_never_ended;
 use super::{NamedShard, ShardFiles, ShardFilesState};
 use crate::buffer::Buffer;
 use crate::disk::{DIRECT_ALIGN, DiskFile, OpenMode};
@@ -41,6 +42,14 @@ const _: () = {
 
 fn corrupt(shard: ShardId, why: &dyn std::fmt::Display) -> Error {
     Error::Corrupt { what: format!("shard file {}: {why}", NamedShard(shard)) }
+}
+
+fn unfinished(shard: ShardId) -> Error {
+    Error::Unfinished { what: format!("shard file {}: it has no end", NamedShard(shard)) }
+}
+
+fn is_zeros(bytes: &[u8]) -> bool {
+    bytes.iter().all(|byte| *byte == 0)
 }
 
 /// A read that was refused for want of something says nothing of the file.
@@ -96,7 +105,11 @@ impl ShardFilesState {
             _ => read_error(shard, &error),
         })?;
         let page = read_plain(&*file, 0, HEADER_BYTES).map_err(|error| read_error(shard, &error))?;
-        let stored = decode_header(&page).map_err(|error| corrupt(shard, &error))?;
+        let stored = decode_header(&page).map_err(|error| {
+            // The power went before anything of it was on the device.
+            let is_unfinished = is_zeros(&page) && was_never_ended(&*file).unwrap_or(false);
+            if is_unfinished { unfinished(shard) } else { corrupt(shard, &error) }
+        })?;
         if stored.cluster != self.cluster {
             return Err(corrupt(shard, &format_args!("of cluster {}", stored.cluster)));
         }
@@ -119,7 +132,10 @@ impl ShardFilesState {
         let end_bytes = end_bytes.map_err(|_| corrupt(shard, &"too long"))?;
         let end =
             read_plain(&*file, layout.table_at, end_bytes).map_err(|error| read_error(shard, &error))?;
-        let table = decode_table(&end, layout.blocks).map_err(|error| corrupt(shard, &error))?;
+        let table = decode_table(&end, layout.blocks).map_err(|error| {
+            // The end is one write and comes last: as long as nothing of it is there, it was never written.
+            if is_zeros(&end) { unfinished(shard) } else { corrupt(shard, &error) }
+        })?;
         Ok(OpenShard { file, direct: OnceLock::new(), header, layout, table })
     }
 }
@@ -224,7 +240,8 @@ impl ShardFiles {
     ///
     /// # Errors
     /// [`Error::NotFound`]; [`Error::Corrupt`] when a touched block cannot be read, is not what was
-    /// written, or is not there; [`Error::Busy`] when the pool has no buffer or the process no descriptor.
+    /// written, or is not there; [`Error::Unfinished`] when the file has no end; [`Error::Busy`] when the
+    /// pool has no buffer or the process no descriptor.
     pub fn read(
         &self,
         shard: ShardId,
@@ -269,7 +286,8 @@ impl ShardFiles {
     /// Begins to verify a whole file, as the device has it.
     ///
     /// # Errors
-    /// [`Error::NotFound`]; [`Error::Corrupt`] when header, table or footer are not whole.
+    /// [`Error::NotFound`]; [`Error::Corrupt`] when header, table or footer are not whole;
+    /// [`Error::Unfinished`] when neither table nor footer was written.
     pub fn check(&self, shard: ShardId) -> Result<ShardCheck, Error> {
         self.shared.open.forget(shard);
         if let Ok(file) = self.shared.disk.open(&self.shared.path(shard), OpenMode::Read) {

@@ -2,12 +2,16 @@
 //! shown like any other file, so that the sweep of orphans judges it by the register that its header names.
 //!
 //! ```text
-//! header  end      shown
-//! whole   whole    as whole
-//! whole   none     as not whole: named, it is healed; not named and old, it is swept
-//! none    zeros    never: when it is old it is cleared away, for not a byte of it can be vouched for
-//! none    other    never: a finished file that has rotted, which a heal replaces
+//! header  end      read        shown
+//! whole   whole    its bytes   as whole
+//! whole   zeros    unfinished  as not whole: named, it is healed; not named and old, it is swept
+//! whole   other    corrupt     the same. It has rotted, or the power went while its end was written
+//! zeros   zeros    unfinished  never: cleared away when it is old, for not a byte can be vouched for
+//! rotten  zeros    corrupt     the same
+//! none    other    corrupt     never: a finished file that has rotted, which a heal replaces
 //! ```
+//! That a row names the data does not say that this file was ever finished: a write is acknowledged without
+//! its slowest volumes.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -79,13 +83,13 @@ impl ShardFiles {
         }
         match self.header(shard) {
             Ok(header) => return Ok(Some(SeenShard { shard, key: header.key, is_whole: true })),
-            Err(Error::Corrupt { .. }) => {}
+            Err(Error::Corrupt { .. } | Error::Unfinished { .. }) => {}
             Err(Error::NotFound) => return Ok(None),
             Err(error) => return Err(error),
         }
         match self.shared.header_alone(shard) {
             Ok(header) => Ok(Some(SeenShard { shard, key: header.key, is_whole: false })),
-            Err(Error::Corrupt { .. }) => {
+            Err(Error::Corrupt { .. } | Error::Unfinished { .. }) => {
                 self.clear_away(shard);
                 Ok(None)
             }
@@ -112,7 +116,8 @@ impl ShardFiles {
         }
         // Held over the removal: a heal of this shard begins before it or after it.
         let claims = claims.lock();
-        if claims.has(shard) || !matches!(self.shared.header_alone(shard), Err(Error::Corrupt { .. })) {
+        let header = self.shared.header_alone(shard);
+        if claims.has(shard) || !matches!(header, Err(Error::Corrupt { .. } | Error::Unfinished { .. })) {
             return;
         }
         let path = self.shared.path(shard);
@@ -127,7 +132,7 @@ impl ShardFiles {
 }
 
 /// Whether nothing was written where a footer ends a file. A finished file was synced with its footer.
-fn was_never_ended(file: &dyn DiskFile) -> io::Result<bool> {
+pub(super) fn was_never_ended(file: &dyn DiskFile) -> io::Result<bool> {
     let mut end = [0; FOOTER_BYTES];
     let from = file.length()?.saturating_sub(FOOTER_BYTES as u64);
     let read = file.read_at(&mut end, from)?;

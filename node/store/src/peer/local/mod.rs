@@ -82,8 +82,7 @@ impl LocalPeer {
         read: impl FnOnce(&Reader) -> std::result::Result<R, sherd_volume::error::Error> + Send + 'static,
     ) -> Pending<VolumeAnswer> {
         self.answer_on_readers(volume, length, move |serving, answering| {
-            let result = read(&serving.reader).map(R::into).map_err(Error::from);
-            finish(serving, answering, result);
+            answer_read(serving, answering, read(&serving.reader).map(R::into));
         })
     }
 
@@ -185,6 +184,18 @@ fn finish<R>(serving: &ServingVolume, answering: AnswerSender<R>, result: Result
         serving.faults.note(error);
     }
     answering.answer(result);
+}
+
+/// Answers a read. A shard file that was never finished is what a kill leaves, and no fault of its volume.
+fn answer_read<R>(
+    serving: &ServingVolume,
+    answering: AnswerSender<R>,
+    result: std::result::Result<R, sherd_volume::error::Error>,
+) {
+    match result {
+        Err(error @ sherd_volume::error::Error::Unfinished { .. }) => answering.answer(Err(error.into())),
+        result => finish(serving, answering, result.map_err(Error::from)),
+    }
 }
 
 fn submit<R: Into<VolumeAnswer>>(

@@ -16,7 +16,7 @@ use sherd_volume::request::{Completion, Op};
 use sherd_volume::shard_file::FilePage;
 
 use super::sink::{LocalSink, SinkFile};
-use super::{LocalPeer, finish, run_on};
+use super::{LocalPeer, answer_read, finish, run_on};
 use crate::peer::watch::CallLength;
 use crate::peer::{AnswerSender, Pending, ShardSink};
 use crate::volumes::{ServingVolume, unreachable_because};
@@ -105,7 +105,7 @@ impl LocalPeer {
                     let source = if is_aside { Source::Device } else { Source::Disk };
                     let read =
                         read_from(&serving.reader, shard, home, bytes, source).and_then(Lookup::or_busy);
-                    finish(serving, answering, read.map_err(Error::from));
+                    answer_read(serving, answering, read);
                 })
             }
             Err(error) => {
@@ -150,8 +150,8 @@ impl LocalPeer {
                 Home::Packed => serving.reader.verify_packed(shard).map(Some),
                 Home::File => verify_file(&serving.reader, shard, &answering),
             };
-            match verified.map_err(Error::from).transpose() {
-                Some(result) => finish(serving, answering, result.map(Into::into)),
+            match verified.transpose() {
+                Some(result) => answer_read(serving, answering, result.map(Into::into)),
                 None => drop(answering),
             }
         })

@@ -38,6 +38,8 @@ mod seals;
 mod settling;
 #[cfg(test)]
 mod sweeps;
+#[cfg(test)]
+mod unfinished;
 pub mod uploads;
 
 use std::path::PathBuf;

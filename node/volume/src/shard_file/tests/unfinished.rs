@@ -130,3 +130,53 @@ fn path_in(disk: &FaultyDisk, files: &ShardFiles, n: u64) -> PathBuf {
     disk.create_dir(&files.shared.directories.path(directory)).unwrap();
     path(n)
 }
+
+/// The rest of a file after a crash says nothing of its disk; an end that is there and wrong does.
+#[test]
+fn a_file_without_an_end_is_unfinished_and_one_with_another_end_is_corrupt() {
+    let disk = disk();
+    write(&files(&disk), 1, &payload(2000)).unwrap();
+    let _writer = begin(&files(&disk), 2);
+    disk.kill();
+    let found = |disk: &FaultyDisk, n| {
+        let (files, shard) = (files(disk), shard_id(n));
+        [
+            files.header(shard).map(drop),
+            files.check(shard).map(drop),
+            read(&files, shard, 0..1).map(drop),
+            from_device(&files, shard, 0..1).map(drop),
+        ]
+    };
+    let is_unfinished = |found: &Result<(), Error>| matches!(found, Err(Error::Unfinished { .. }));
+    assert!(found(&disk, 2).iter().all(is_unfinished), "{:?}", found(&disk, 2));
+
+    let zero = |disk: &FaultyDisk, n, range: &Range<u64>| {
+        let zeros = vec![0; usize::try_from(range.end - range.start).unwrap()];
+        let file = disk.open(&path(n), OpenMode::Write).unwrap();
+        file.write_at(&[std::io::IoSlice::new(&zeros)], range.start).unwrap();
+    };
+    let header_bytes = 0..HEADER_BYTES as u64;
+    let (without_header, headless) = (disk.fork(), disk.fork());
+    zero(&without_header, 2, &header_bytes);
+    assert!(found(&without_header, 2).iter().all(is_unfinished), "{:?}", found(&without_header, 2));
+    zero(&headless, 1, &header_bytes);
+    assert!(found(&headless, 1).iter().all(is_corrupt), "{:?}", found(&headless, 1));
+
+    let FileLayout { table_at, footer_at, file_bytes, .. } = FileLayout::of(2000).unwrap();
+    for range in [table_at..table_at + 1, table_at..footer_at, footer_at..file_bytes, table_at..file_bytes] {
+        let rotten = disk.fork();
+        rotten.rot(&path(1), range.clone()).unwrap();
+        assert!(found(&rotten, 1).iter().all(is_corrupt), "{range:?}: {:?}", found(&rotten, 1));
+        let zeroed = disk.fork();
+        zero(&zeroed, 1, &range);
+        let is_all = range == (table_at..file_bytes);
+        let is_expected = |found| if is_all { is_unfinished(found) } else { is_corrupt(found) };
+        assert!(found(&zeroed, 1).iter().all(is_expected), "{range:?}: {:?}", found(&zeroed, 1));
+    }
+
+    let files = files(&disk);
+    let mut heal = files.heal(&header(2, 2000)).unwrap();
+    heal.append(&[payload(2000)]).unwrap();
+    heal.finish().unwrap();
+    assert_eq!(joined(&read(&files, shard_id(2), 0..2000).unwrap()), payload(2000));
+}
