@@ -12,7 +12,7 @@ use sherd_core::report::VolumeReport;
 use sherd_core::topology::GeometryRequest;
 use sherd_net::ConnectionAge;
 use sherd_net::grpc::{GrpcPeer, Link, LinkConfig};
-use sherd_net::rpc::{ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
+use sherd_net::rpc::{CodecRoom, ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustFiles};
 use sherd_store::machine::host::ThreadHost;
 use sherd_store::machine::system::{SystemClock, SystemRng};
@@ -75,6 +75,7 @@ impl NodePair {
             trust: trust(SERVER)?,
             nodes: [CLIENT, SERVER].map(str::to_owned).into(),
             age: ConnectionAge::of_at_most(CERTIFICATE_LIFETIME),
+            codec: CodecRoom::default(),
         };
         tasks.spawn(serve(listener, rules, services, metrics.rpc.clone(), stop.clone()));
         let config = LinkConfig {

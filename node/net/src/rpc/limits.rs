@@ -1,14 +1,16 @@
 //! Bounds of what other nodes may ask of this one at a time.
 //!
-//! Beyond them a connection is closed, a stream is not read, or a call is answered `Busy`: nothing that a
-//! peer sends makes this node hold more memory than these say.
+//! Beyond them a connection is closed, a stream is not read or ends, or a call is answered `Busy`: nothing
+//! that a peer sends makes this node hold more memory than these and the windows of [`crate::wire::limits`]
+//! say.
 
 use std::time::Duration;
 
-use sherd_core::limits::NODES_MAX;
-use sherd_proto::limits::{FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
+use sherd_core::limits::{NODES_MAX, PACK_BYTES_MAX};
+use sherd_proto::limits::{CODEC_MESSAGE_BYTES_MAX, FRAME_CALLS_MAX, MESSAGE_BYTES_MAX};
 
 use crate::grpc::LINK_CONNECTIONS_MAX;
+use crate::wire::limits::STREAMS_MAX;
 
 /// Connections of operators and admins, and of nodes that only the others' configuration names so far.
 const OTHER_CONNECTIONS_MAX: usize = 1024;
@@ -26,7 +28,18 @@ pub(super) const BYTES_UNCOUNTED_MAX: usize = 8 << 10;
 pub(super) const UNSHARED_BYTES_MAX: usize = 64 << 10;
 /// Bytes of one message of a read: two or three stay with HTTP/2 where a peer takes no more.
 pub(super) const READ_MESSAGE_BYTES_MAX: usize = 256 << 10;
-/// For the bytes of one message, once it was announced, and since a peer took the last that it asked for.
+/// Bytes of messages that gRPC's codec collects and that are not whole. Of honest peers these are few, since
+/// a message is sent at once: this has room for several peers that send none to its end.
+pub(super) const CODEC_BYTES_MAX: usize = 256 << 20;
+/// Bytes of the codec's buffers for one peer: the most that each of its streams ever held. A link and its
+/// renewal have six streams of calls, which may each have had the longest message; the rest is for puts.
+pub(super) const PEER_CODEC_BYTES_MAX: usize = 8 * MESSAGE_BYTES_MAX;
+/// Bytes of the codec's buffer at the start of a stream: as tonic makes it.
+pub(super) const CODEC_STREAM_BYTES: usize = 8 << 10;
+/// Bytes of the message of a put: the longest packed shard, and its fields.
+pub(super) const PUT_BYTES_MAX: usize = PACK_BYTES_MAX as usize + CODEC_MESSAGE_BYTES_MAX;
+/// For the bytes of one message, once it was announced or begun, and since a peer took the last that it asked
+/// for. The longest message comes in time at 0.8 MB/s, and no caller waits much longer for a call.
 pub(super) const BYTES_STALL_MAX: Duration = Duration::from_secs(10);
 /// Memory for received bytes that stays committed while no bytes come.
 pub(super) const RECEIVED_IDLE_BYTES: usize = 4 << 20;
@@ -62,6 +75,12 @@ const _: () = {
         "a good limit of open files has room for the largest pool"
     );
     assert!(READ_BYTES_MAX <= VOLUME_BYTES_HELD_MAX, "the longest read has room");
+    assert!(2 * PEER_CODEC_BYTES_MAX <= CODEC_BYTES_MAX, "one peer leaves the others their room");
+    assert!(PUT_BYTES_MAX < MESSAGE_BYTES_MAX, "a put is shorter than other messages may be");
+    assert!(
+        STREAMS_MAX as usize * CODEC_STREAM_BYTES <= MESSAGE_BYTES_MAX,
+        "all puts of a connection can be begun beside the calls"
+    );
 };
 /// Bytes of replies that wait to be read by a peer, above which no further call of its stream is begun.
 pub(super) const OUTBOX_BYTES_MAX: usize = 4 << 20;

@@ -1,8 +1,8 @@
 //! This node's services for its peers, operators and admins: HTTP/2 over mutual TLS.
 //!
 //! ```text
-//! listener -> handshake -> roles -> register, shard, upkeep services -> LocalPeer
-//!                                \-> admin service
+//! listener -> handshake -> roles -> codec's bytes -> register, shard, upkeep services -> LocalPeer
+//!                                                 \-> admin service
 //! ```
 //! [`serve`] accepts, and each connection is a task that ends with it. The role in the peer's certificate
 //! decides which calls it may make, before a service sees the request.
@@ -10,6 +10,7 @@
 mod admin_service;
 mod call_services;
 mod calls;
+mod codec_bytes;
 mod error;
 mod failure;
 mod limits;
@@ -45,11 +46,14 @@ use sherd_proto::v1::upkeep_service_server::UpkeepServiceServer;
 
 pub use self::admin_service::{AdminRpc, NodeDesk};
 use self::call_services::CallRpc;
+pub use self::codec_bytes::CodecRoom;
+use self::codec_bytes::PeerCodecRoom;
 use self::limits::{ACCEPT_PAUSE, HANDSHAKES_MAX, SHUTDOWN_MAX, connections_max};
 pub use self::node::{LocalSlot, RpcNode};
 pub use self::requests::{NoAnswer, RequestDesk, RequestSlot};
 use self::shard_service::{ShardRoutes, ShardRpc};
 use crate::tls::{AcceptError, ConnectedPeer, ConnectionPlace, ConnectionPlaces, RefusalLog, Trust};
+use crate::wire::messages::{READ_PATH, WRITE_PATH};
 use crate::wire::{self, ConnectionAge, TrackedExecutor};
 use sherd_store::observe::metrics::RpcMetrics;
 
@@ -87,6 +91,8 @@ pub struct ConnectionRules {
     pub nodes: Arc<[String]>,
     /// How long a connection may outlive the certificates that it began with.
     pub age: ConnectionAge,
+    /// The bytes that gRPC's codec holds of their messages.
+    pub codec: CodecRoom,
 }
 
 /// Serves until `stop`, and returns when every connection has ended: those that go on are cut off 5 s later.
@@ -172,9 +178,10 @@ impl Server {
             (accepted.connect_info(), accepted.peer.dns_name(), accepted.generation);
         self.metrics.connections.inc();
         let services = self.services.clone();
-        let nodes = Arc::clone(&self.rules.nodes);
-        let answer =
-            service_fn(move |request| answer(request, peer.clone(), Arc::clone(&nodes), services.clone()));
+        let (nodes, codec) = (Arc::clone(&self.rules.nodes), self.rules.codec.of_peer(&name));
+        let answer = service_fn(move |request| {
+            answer(request, peer.clone(), Arc::clone(&nodes), codec.clone(), services.clone())
+        });
         let connection = http2::Builder::new(executor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(wire::limits::STREAM_WINDOW_BYTES)
@@ -220,13 +227,22 @@ async fn answer(
     mut request: Request<Incoming>,
     peer: ConnectedPeer,
     nodes: Arc<[String]>,
+    codec: PeerCodecRoom,
     mut services: Routes,
 ) -> Result<Response<Body>, Infallible> {
     if let Err(status) = roles::judge(request.uri().path(), peer.identity(), &nodes) {
         return Ok(status.into_http());
     }
     request.extensions_mut().insert(peer);
-    services.call(request).await
+    let (head, body) = request.into_parts();
+    let path = head.uri.path();
+    if [WRITE_PATH, READ_PATH].contains(&path) {
+        return services.call(Request::from_parts(head, body)).await;
+    }
+    match codec.body(path, body) {
+        Ok(body) => services.call(Request::from_parts(head, body)).await,
+        Err(status) => Ok(status.into_http()),
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,8 @@ use tonic::Status;
 
 use sherd_proto::frame::{FramePart, FrameReader};
 
+/// The path of `ShardService.Put`, whose one message goes through the codec.
+pub(crate) const PUT_PATH: &str = "/sherd.v1.ShardService/Put";
 /// The path of `ShardService.Write`.
 pub(crate) const WRITE_PATH: &str = "/sherd.v1.ShardService/Write";
 /// The path of `ShardService.Read`.

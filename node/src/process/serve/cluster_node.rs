@@ -30,7 +30,9 @@ use sherd_net::ConnectionAge;
 use sherd_net::grpc::GrpcPeer;
 use sherd_net::links::{PeerLinks, PeerLinksConfig};
 use sherd_net::listen::listen;
-use sherd_net::rpc::{self, AdminRpc, ConnectionRules, LocalSlot, RequestDesk, RequestSlot, RpcNode};
+use sherd_net::rpc::{
+    self, AdminRpc, CodecRoom, ConnectionRules, LocalSlot, RequestDesk, RequestSlot, RpcNode,
+};
 use sherd_net::tls::{PeerIdentity, Role, Trust, TrustError, TrustFiles};
 use sherd_store::cluster::asker::{Asker, Gateways};
 use sherd_store::cluster::formation::{self, FormationAnswers, FormationRun, FormationStatus};
@@ -154,7 +156,7 @@ impl ClusterNode {
         };
         let services = admin.add_to(services);
         let names = nodes.iter().map(|node| node.name.clone()).collect();
-        let rules = ConnectionRules { trust: trust.clone(), nodes: names, age };
+        let rules = ConnectionRules { trust: trust.clone(), nodes: names, age, codec: CodecRoom::default() };
         tasks.spawn(rpc::serve(listener, rules, services, metrics.rpc.clone(), stop.clone()));
         tasks.spawn(trust.follow(stop.clone()));
         let asker: Arc<dyn Asker> = Arc::new(links.clone());

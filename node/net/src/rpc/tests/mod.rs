@@ -14,6 +14,7 @@ mod registers;
 mod requests;
 mod renewal;
 mod shards;
+mod unfinished;
 mod values;
 
 use std::net::SocketAddr;
@@ -35,7 +36,7 @@ use sherd_trust::authority::Authority;
 use sherd_volume::options::Durability;
 use sherd_volume::request::{Completion, Op};
 
-use super::{ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
+use super::{CodecRoom, ConnectionRules, LocalSlot, RpcNode, serve, volume_services};
 use crate::grpc::{GrpcPeer, Link, LinkConfig};
 use crate::tls::{PeerIdentity, Role, Trust, TrustFiles};
 use crate::wire::ConnectionAge;
@@ -108,6 +109,7 @@ struct Pair {
     slot: LocalSlot,
     /// The server's.
     node: RpcNode,
+    codec: CodecRoom,
     served_at: SocketAddr,
     relay: Relay,
     link: Link,
@@ -170,7 +172,8 @@ impl Pair {
         let trust = authorities.trust("n2", Role::Node);
         let [age, age_at_server] = ages.map(ConnectionAge::of_at_most);
         tasks.spawn(trust.clone().follow_each(FOLLOW, stop_server.clone()));
-        let rules = ConnectionRules { trust, nodes, age: age_at_server };
+        let codec = CodecRoom::default().with_stall_max(stall_max);
+        let rules = ConnectionRules { trust, nodes, age: age_at_server, codec: codec.clone() };
         tasks.spawn(serve(listener, rules, services, metrics.rpc.clone(), stop_server.clone()));
         let relay = Relay::start(served_at, &tasks, &stop).await;
         let config = LinkConfig {
@@ -194,6 +197,7 @@ impl Pair {
             volume,
             slot,
             node,
+            codec,
             served_at,
             relay,
             link,
