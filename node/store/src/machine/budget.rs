@@ -90,8 +90,13 @@ impl Budget {
         BudgetShare(Arc::clone(&self.takers))
     }
 
+    /// How many participate.
+    pub(crate) fn takers(&self) -> usize {
+        self.takers.load(Ordering::Acquire)
+    }
+
     pub(crate) fn fair_bytes(&self) -> usize {
-        self.permits_max * PERMIT_BYTES / self.takers.load(Ordering::Acquire).max(1)
+        self.permits_max * PERMIT_BYTES / self.takers().max(1)
     }
 
     /// Takes a share of `bytes`, or of everything where that is less: one huge request goes alone.

@@ -34,6 +34,8 @@ use crate::machine::reclaim::Reclaim;
 use crate::observe::metrics::ShardMetrics;
 use crate::peer::APPENDS_UNDER_WAY_MAX;
 
+use limits::LARGE_UPLOADS_MAX;
+
 pub use digester::{BodyDigester, DigestPool};
 pub(crate) use read::{ReadError, read};
 pub(crate) use write::{StagedData, StripeWriter, SyncingBody, WriteError};
@@ -219,19 +221,19 @@ impl Stripes {
             size,
             data_shards: shards(geometry.data_shards()),
             parity_shards: shards(geometry.parity_shards()),
-            stripe_unit: stripe_unit(size, geometry, self.inner.uploads.fair_bytes()),
+            stripe_unit: stripe_unit(size, geometry, &self.inner.uploads),
             home,
         }
     }
 }
 
-/// The stripe unit of a body of `size` bytes, with `fair_bytes` of memory for each upload. Large ones save
-/// most of the calls to a device. A body with them has the stripes of which some are written while the next
-/// is gathered, and room for those.
-fn stripe_unit(size: u64, geometry: Geometry, fair_bytes: usize) -> u32 {
+/// The stripe unit of a body of `size` bytes. Large ones save most of the calls to a device. A body with them
+/// has the stripes of which some are written while the next is gathered, and room for those.
+fn stripe_unit(size: u64, geometry: Geometry, uploads: &Budget) -> u32 {
     let stripes = |shards: usize| APPENDS_UNDER_WAY_MAX * shards * LARGE_STRIPE_UNIT_BYTES as usize;
     let is_long = size >= stripes(geometry.data_shards()) as u64;
-    let has_room = fair_bytes >= stripes(geometry.volumes());
+    let has_room =
+        uploads.fair_bytes() >= stripes(geometry.volumes()) && uploads.takers() <= LARGE_UPLOADS_MAX;
     if is_long && has_room { LARGE_STRIPE_UNIT_BYTES } else { STRIPE_UNIT_BYTES }
 }
 

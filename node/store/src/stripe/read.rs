@@ -27,7 +27,7 @@ use tokio::time::Instant;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::limits::{BUSY_PAUSE, REBUILD_HEDGE, WINDOW_BYTES_MIN};
+use super::limits::{BUSY_PAUSE, COMPUTED_DATA_SHARDS_MAX, REBUILD_HEDGE, WINDOW_BYTES_MIN};
 use super::sources::{self, SHARDS_USUAL, ShardColumns, ShardIndexes, ShardPlace};
 use super::{BudgetExhausted, ReleaseWait, Stripes, code_of};
 use crate::cluster::SetView;
@@ -36,7 +36,8 @@ use crate::machine::budget::{BudgetShare, Share, with_share};
 use crate::observe::trace::{self, Phase, RequestTrace};
 use crate::peer::{HedgedGather, LATE_LOOK_EVERY, Pending, VolumeRoute};
 
-/// Bytes of a body that are read at one time, if all readers have room.
+/// Bytes of a body that are read at one time, or of each shard where whole stripes are, if all readers have
+/// room.
 const WINDOW_BYTES: u64 = 1 << 20;
 /// Windows that are being read while one is sent: enough that no volume waits for the sending.
 const WINDOWS_AHEAD: usize = 3;
@@ -109,6 +110,15 @@ struct StripeRead {
     trace: Option<RequestTrace>,
 }
 
+/// A window that is not read yet.
+struct NextWindow {
+    end: u64,
+    /// Memory that it takes, in bytes.
+    cost: usize,
+    /// The shards that it is read from, where they are not those of the data alone.
+    sources: Option<ShardIndexes>,
+}
+
 /// Pieces that are being read, those of a shard in one read.
 struct ShardWindow {
     pieces: Pieces,
@@ -134,10 +144,13 @@ impl StripeRead {
         let geometry = Geometry::new(data.data_shards, data.parity_shards).ok()?;
         let layout = Layout::new(data.size, geometry, data.stripe_unit).ok()?;
         let set = stripes.inner.cluster.set_holding(key, &data)?;
+        if set.routes.len() != geometry.volumes() {
+            return None;
+        }
         let home = |index: u8| &set.homes[placement::home(data.id, index, set.routes.len())];
         let all = 0..data.data_shards + data.parity_shards;
         let own = all.filter(|index| home(*index).is_own).fold(0, |own, index| own | 1 << index);
-        (set.routes.len() == geometry.volumes()).then(|| Self {
+        Some(Self {
             own,
             stripes: stripes.clone(),
             key: key.clone(),
@@ -195,34 +208,46 @@ impl StripeRead {
                 Some(window) => window,
                 None if self.left.is_empty() => return Ok(None),
                 None => {
-                    let end = self.next_end();
-                    let share = self.stripes.inner.downloads.take(self.cost_to(end)).await?;
-                    self.begin_window(end, share)
+                    let next = self.next_window();
+                    let share = self.stripes.inner.downloads.take(next.cost).await?;
+                    self.begin_window(next, share)
                 }
             };
             // Reads ahead only where there is room: no reader waits for a share while its window holds one.
             while self.windows.len() < WINDOWS_AHEAD && !self.left.is_empty() {
-                let end = self.next_end();
-                let Some(share) = self.stripes.inner.downloads.try_take(self.cost_to(end)) else { break };
-                let window = self.begin_window(end, share);
+                let next = self.next_window();
+                let Some(share) = self.stripes.inner.downloads.try_take(next.cost) else { break };
+                let window = self.begin_window(next, share);
                 self.windows.push_back(window);
             }
             self.collect(window).await?;
         }
     }
 
-    /// Where the next window ends: the more read at one time, the less each of them holds. Where other shards
-    /// than those of the data are to be read it ends with a stripe, if each window ahead has room for one.
-    fn next_end(&self) -> u64 {
+    /// The next window: the more read at one time, the less each of them holds.
+    fn next_window(&self) -> NextWindow {
         let fair = self.stripes.inner.downloads.fair_bytes();
-        let (window, stripe) = (window_bytes(fair), self.layout.stripe_bytes());
-        let has_room = (1 + WINDOWS_AHEAD as u64).saturating_mul(stripe) <= fair as u64;
-        let end = if has_room && self.sources().is_some_and(|sources| self.has_parity(&sources)) {
-            (self.left.start / stripe + (window / stripe).max(1)) * stripe
-        } else {
-            self.left.start.saturating_add(window)
-        };
-        self.left.end.min(end)
+        self.window_of_stripes(fair).unwrap_or_else(|| {
+            let end = self.left.end.min(self.left.start.saturating_add(window_bytes(fair)));
+            let cost = usize::try_from(end - self.left.start).expect("a window fits memory");
+            NextWindow { end, cost, sources: None }
+        })
+    }
+
+    /// A window that ends with a stripe, where other shards than those of the data are to be read and this
+    /// window and those ahead have room: for what is read and for what is computed.
+    fn window_of_stripes(&self, fair_bytes: usize) -> Option<NextWindow> {
+        let sources = self.sources().filter(|sources| self.has_parity(sources))?;
+        let stripes = WINDOW_BYTES / u64::from(self.data.stripe_unit);
+        let (stripe, left) = (self.layout.stripe_bytes(), self.left.end - self.left.start);
+        let end = self.left.end.min((self.left.start / stripe + stripes) * stripe);
+        let columns = end.checked_sub(self.left.start)?.div_ceil(u64::from(self.data.data_shards));
+        let columns = usize::try_from(columns).expect("a window fits memory");
+        let parity = sources.iter().filter(|shard| **shard >= self.data.data_shards).count();
+        let cost = self.stripes.inner.pool.class_bytes(columns) * (sources.len() + parity);
+        let windows = left.div_ceil((stripes * stripe).max(1)).min(1 + WINDOWS_AHEAD as u64);
+        let has_room = stripes > 0 && cost as u64 * windows <= fair_bytes as u64;
+        has_room.then_some(NextWindow { end, cost, sources: Some(sources) })
     }
 
     /// The shards that whole stripes are read from; `None` where fewer than k can be read soon. Packed shards
@@ -231,9 +256,12 @@ impl StripeRead {
         if self.data.home == Home::Packed {
             return None;
         }
+        let needed = usize::from(self.data.data_shards);
         let is_readable = |index: &usize| !self.has_failed(*index) && !self.route(*index).is_late();
         let place = |index: usize| {
-            let is_own = self.own & (1 << index) != 0;
+            // Computing a byte takes one of each data shard: in wide codes that costs more than it saves.
+            let is_cheap = index < needed || needed <= COMPUTED_DATA_SHARDS_MAX;
+            let is_own = is_cheap && self.own & (1 << index) != 0;
             let place = if is_own { ShardPlace::OwnNode } else { ShardPlace::OtherNode };
             (u8::try_from(index).expect("a set has at most 32 volumes"), place)
         };
@@ -245,14 +273,9 @@ impl StripeRead {
         shards.iter().any(|shard| *shard >= self.data.data_shards)
     }
 
-    /// Bytes of a window that ends at `end`.
-    fn cost_to(&self, end: u64) -> usize {
-        usize::try_from(end - self.left.start).expect("a window fits memory")
-    }
-
-    /// Starts the reads of the next window, which ends at `end`.
-    fn begin_window(&mut self, end: u64, share: Share) -> ShardWindow {
-        let range = self.left.start..end;
+    /// Starts the reads of the next window.
+    fn begin_window(&mut self, window: NextWindow, share: Share) -> ShardWindow {
+        let range = self.left.start..window.end;
         self.left.start = range.end;
         let pieces: Pieces = self.layout.pieces(range).collect();
         let mut reads = SmallVec::<[ShardRead; SHARDS_USUAL]>::new();
@@ -263,9 +286,7 @@ impl StripeRead {
                 None => reads.push(ShardRead { columns: *piece, pending: None }),
             }
         }
-        if let Some(columns) = self.whole_stripes(&reads)
-            && let Some(sources) = self.sources().filter(|sources| self.has_parity(sources))
-        {
+        if let (Some(columns), Some(sources)) = (self.whole_stripes(&reads), window.sources) {
             let read = |shard: &u8| ShardRead { columns: Piece { shard: *shard, ..columns }, pending: None };
             reads = sources.iter().map(read).collect();
         }
@@ -276,14 +297,13 @@ impl StripeRead {
         ShardWindow { pieces, reads, share }
     }
 
-    /// The columns of a window where they are those of every data shard, and a buffer holds them.
+    /// The columns of a window where they are those of every data shard.
     fn whole_stripes(&self, reads: &[ShardRead]) -> Option<Piece> {
         let columns = reads.first()?.columns;
         let is_same =
             |read: &ShardRead| (read.columns.offset, read.columns.length) == (columns.offset, columns.length);
         let is_whole = reads.len() == usize::from(self.data.data_shards) && reads.iter().all(is_same);
-        let fits = columns.length <= self.stripes.inner.pool.largest() as u64;
-        (is_whole && fits).then_some(columns)
+        is_whole.then_some(columns)
     }
 
     /// Asks one shard for the columns of a piece.

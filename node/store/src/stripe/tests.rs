@@ -9,13 +9,15 @@ use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 
 use sherd_core::erasure::Geometry;
 use sherd_core::id::{RegisterKey, SetId, VolumeId};
-use sherd_core::limits::{LARGE_STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES};
+use sherd_core::limits::{LARGE_STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES, STRIPE_UNIT_BYTES_MAX};
 use sherd_core::message;
 use sherd_core::placement;
 use sherd_core::record::DataRef;
 
 use parking_lot::Mutex;
 
+use crate::machine::budget::Budget;
+use crate::machine::reclaim::Reclaim;
 use crate::object::Upload;
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::RegisterTimeouts;
@@ -132,9 +134,18 @@ async fn a_body_of_large_units_is_read_and_healed_as_any_other() {
 #[test]
 fn units_are_large_where_a_body_has_stripes_of_them_and_the_buffers_have_room() {
     let geometry = Geometry::new(2, 2).expect("a code");
-    let unit = |mib: u64, fair_mib: usize| super::stripe_unit(mib << 20, geometry, fair_mib << 20);
+    let budget = |mib: usize| Budget::new(mib << 20, Duration::ZERO, Reclaim::default());
+    let unit = |mib: u64, fair_mib: usize| super::stripe_unit(mib << 20, geometry, &budget(fair_mib));
     assert_eq!([unit(8, 16), unit(64, 64)], [LARGE_STRIPE_UNIT_BYTES; 2]);
     assert_eq!([unit(7, 64), unit(64, 15), unit(1, 1)], [STRIPE_UNIT_BYTES; 3]);
+    let large = budget(1 << 10);
+    let mut uploads = Vec::new();
+    let units = (0..6).map(|_| {
+        uploads.push(large.join());
+        super::stripe_unit(64 << 20, geometry, &large)
+    });
+    let is_large: Vec<bool> = units.map(|unit| unit == LARGE_STRIPE_UNIT_BYTES).collect();
+    assert_eq!(is_large, [true, true, true, true, false, false], "however much memory there is");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -157,6 +168,8 @@ async fn data_is_read_from_the_set_that_it_names_or_else_from_its_key_s() {
         "stored before sets were"
     );
     assert_eq!(read(DataRef { set: Some(SetId(1)), ..data }).await, Err(ReadError::Geometry), "not there");
+    let wider = DataRef { data_shards: 3, parity_shards: 3, ..data };
+    assert_eq!(read(wider).await, Err(ReadError::Geometry), "more shards than the set has volumes");
     node.close().await;
 }
 
@@ -262,6 +275,24 @@ async fn whole_stripes_are_read_while_any_k_shards_are_left() {
         });
         read.read_on(1 << own, |_| {}).await;
     }
+    read.close().await;
+}
+
+/// No version writes them. The columns of the shards are the same, in another order.
+#[tokio::test]
+async fn units_that_no_buffer_holds_are_read_with_shards_missing() {
+    let read = ScriptedRead::new(4, 24 << 20).await;
+    let data = DataRef { stripe_unit: STRIPE_UNIT_BYTES_MAX, ..read.data };
+    let bytes = async |own: u32| {
+        let pieces = stripe::read::read_on(own, read.gateway.stripes(), &read.register, data);
+        pieces.try_collect::<Vec<Bytes>>().await.expect("enough shards").concat()
+    };
+    let whole = bytes(u32::MAX).await;
+    assert!(bytes(1 << 2).await == whole, "on a node with parity");
+    let is_lost =
+        |shard| if shard == 0 { Fate::Instead(Err(message::Error::NotFound)) } else { Fate::Through };
+    read.reads_meet(is_lost);
+    assert!(bytes(1 << 1).await == whole && bytes(1 << 2).await == whole);
     read.close().await;
 }
 

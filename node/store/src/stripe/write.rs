@@ -154,6 +154,8 @@ struct AppendingStripe {
     appended: Places,
     /// Until when it is waited for, once it is the first one.
     deadline: Option<Instant>,
+    /// Whether its slowest answer was counted.
+    is_counted: bool,
     _share: Arc<Share>,
 }
 
@@ -427,6 +429,7 @@ impl StripeWriter {
             answers: Gather::new(appends),
             appended: Places::default(),
             deadline: None,
+            is_counted: false,
             _share: share,
         });
         self.stripe += 1;
@@ -502,7 +505,9 @@ impl StripeWriter {
             for (index, error) in failed {
                 leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &error);
             }
-            let are_unneeded = self.unnamed.set.are_enough(*appended, self.failures.given_up.places())
+            // One that was left behind earlier may still have taken it.
+            let going_on = appended.without(self.failures.places);
+            let are_unneeded = self.unnamed.set.are_enough(going_on, self.failures.given_up.places())
                 && answers.places().all(|index| self.unnamed.route(index).is_late());
             if answers.is_empty() || are_unneeded || Instant::now() >= deadline {
                 break;
@@ -511,16 +516,17 @@ impl StripeWriter {
             let gathered = tokio::time::timeout_at(look.min(deadline), answers.gathered(all));
             let _ended = trace::timed(Phase::ShardWrite, gathered).await;
         }
-        if let Some(AppendingStripe { answers, .. }) = self.appending.front() {
+        if let Some(AppendingStripe { answers, is_counted, .. }) = self.appending.front_mut() {
+            if !std::mem::replace(is_counted, true) {
+                self.stripes.written(&self.unnamed, answers);
+            }
             for index in answers.places() {
                 leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &too_slow());
             }
         }
         let left = Places::first(self.unnamed.set.routes.len()).without(self.failures.places);
         self.failures.judge(&self.unnamed.set, left).await?;
-        if let Some(settled) = self.appending.pop_front() {
-            self.stripes.written(&self.unnamed, &settled.answers);
-        }
+        self.appending.pop_front();
         Ok(())
     }
 }
