@@ -323,8 +323,7 @@ impl StripeRead {
     async fn collect(&mut self, window: ShardWindow) -> Result<(), ReadError> {
         let ShardWindow { pieces, reads, share } = window;
         let share = Arc::new(share);
-        let is_replaced = |shard: u8| !reads.iter().any(|read| read.columns.shard == shard);
-        let replaced: ShardIndexes = (0..self.data.data_shards).filter(|shard| is_replaced(*shard)).collect();
+        let asked: ShardIndexes = reads.iter().map(|read| read.columns.shard).collect();
         let mut found = FoundShards::new();
         for ShardRead { columns, pending } in reads {
             let whole = match pending {
@@ -345,8 +344,8 @@ impl StripeRead {
             }
             // It was not asked where others were to be read in its place, and those failed.
             let index = usize::from(piece.shard);
-            let is_asked = replaced.contains(&piece.shard) && !self.is_avoided(index);
-            let own = if is_asked { self.wait(&piece, self.ask(index, &piece)).await } else { None };
+            let is_left = !asked.contains(&piece.shard) && !self.is_avoided(index);
+            let own = if is_left { self.wait(&piece, self.ask(index, &piece)).await } else { None };
             let bytes = match own {
                 Some(bytes) => bytes,
                 None => vec![self.rebuild(&piece).await?],

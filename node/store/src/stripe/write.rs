@@ -21,7 +21,6 @@ use sherd_core::record::{DataRef, Home};
 use sherd_core::register::quorum::Lives;
 use sherd_core::stripe::Layout;
 use sherd_volume::buffer::{Buffer, BufferPool};
-use smallvec::SmallVec;
 use tokio::time::Instant;
 
 use std::collections::VecDeque;
@@ -495,15 +494,13 @@ impl StripeWriter {
             };
             let deadline =
                 *deadline.get_or_insert_with(|| Instant::now() + self.stripes.inner.timeouts.shard);
-            let mut failed = SmallVec::<[(usize, message::Error); 2]>::new();
             while let Some((index, result)) = answers.take_now() {
                 match result {
                     Ok(()) => *appended = appended.with(self.unnamed.place(index)),
-                    Err(error) => failed.push((index, error)),
+                    Err(error) => {
+                        leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &error);
+                    }
                 }
-            }
-            for (index, error) in failed {
-                leave_behind(&mut self.sinks, &mut self.failures, &self.unnamed, index, &error);
             }
             // One that was left behind earlier may still have taken it.
             let going_on = appended.without(self.failures.places);
