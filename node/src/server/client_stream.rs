@@ -21,7 +21,8 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::{Instant, Sleep};
 
 use super::request_body::BodyState;
-use crate::server::limits::{LINGER_BYTES, LINGER_IDLE, LINGER_MAX, LOOK_EVERY, PACE_OVER, PAUSE_MIN};
+use crate::server::limits::{LINGER_BYTES, LINGER_IDLE, LINGER_MAX};
+use sherd_store::machine::pace::Pace;
 use sherd_store::machine::reclaim::HeldBuffers;
 use sherd_store::observe::metrics::Traffic;
 
@@ -32,7 +33,8 @@ pub(super) struct TimedStream<T> {
     traffic: Traffic,
     timeout: Duration,
     held: HeldBuffers,
-    pace: ReadPace,
+    /// How fast the client reads what is written for it.
+    pace: Pace,
     /// The next look at a write that waits.
     look: Option<Pin<Box<Sleep>>>,
     /// Since when a write has made no progress.
@@ -40,45 +42,6 @@ pub(super) struct TimedStream<T> {
     body: BodyState,
     lingers: Arc<Semaphore>,
     linger: Option<LingeringClose>,
-}
-
-/// How fast the client reads what is written for it.
-#[derive(Debug)]
-struct ReadPace {
-    since: Instant,
-    bytes: u64,
-    last_progress: Instant,
-    /// Over the last whole [`PACE_OVER`].
-    bytes_per_second: Option<u64>,
-}
-
-impl ReadPace {
-    fn new(now: Instant) -> Self {
-        Self { since: now, bytes: 0, last_progress: now, bytes_per_second: None }
-    }
-
-    fn progress(&mut self, bytes: u64, now: Instant) {
-        self.bytes += bytes;
-        self.last_progress = now;
-    }
-
-    /// A write begins to wait. After a pause it is another answer's, of which nothing is known yet.
-    fn wait(&mut self, now: Instant) {
-        if now - self.last_progress > PAUSE_MIN {
-            *self = Self::new(now);
-        }
-    }
-
-    /// Bytes per second; nothing while it is too early to say.
-    fn bytes_per_second(&mut self, now: Instant) -> Option<u64> {
-        let passed = now - self.since;
-        if passed >= PACE_OVER {
-            let passed_ms = u64::try_from(passed.as_millis()).unwrap_or(u64::MAX);
-            self.bytes_per_second = Some(self.bytes.saturating_mul(1000) / passed_ms);
-            (self.since, self.bytes) = (now, 0);
-        }
-        self.bytes_per_second
-    }
 }
 
 /// Our side is shut; the client's rest is on its way.
@@ -130,7 +93,7 @@ impl<T> TimedStream<T> {
         body: BodyState,
         lingers: Arc<Semaphore>,
     ) -> Self {
-        let pace = ReadPace::new(Instant::now());
+        let pace = Pace::new(Instant::now());
         let (look, waiting_since, linger) = (None, None, None);
         Self { stream, traffic, timeout, held, pace, look, waiting_since, body, lingers, linger }
     }
@@ -160,9 +123,9 @@ impl<T> TimedStream<T> {
             now
         });
         let ends = since + self.timeout;
-        let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep(LOOK_EVERY)));
+        let look = self.look.get_or_insert_with(|| Box::pin(tokio::time::sleep_until(ends)));
         if since == now {
-            look.as_mut().reset(ends.min(now + LOOK_EVERY));
+            look.as_mut().reset(ends.min(self.pace.next_look()));
         }
         while look.as_mut().poll(cx).is_ready() {
             let now = Instant::now();
@@ -170,7 +133,7 @@ impl<T> TimedStream<T> {
             if slow || now >= ends {
                 return Poll::Ready(Err(io::Error::from(io::ErrorKind::TimedOut)));
             }
-            look.as_mut().reset(ends.min(now + LOOK_EVERY));
+            look.as_mut().reset(ends.min(self.pace.next_look()));
         }
         Poll::Pending
     }

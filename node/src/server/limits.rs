@@ -22,13 +22,6 @@ pub(crate) const LOGGED_EVERY: Duration = Duration::from_mins(1);
 pub(crate) const HANDSHAKES_MAX: usize = 1024;
 /// Between two tries to take back a spare one: there is no event when a descriptor is freed.
 pub(crate) const REFILL_EVERY: Duration = Duration::from_secs(1);
-/// Between two looks at a write that waits.
-pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(250);
-/// Over how long a client's pace is measured: a slow one takes what fills its window at once and then
-/// nothing for a second or two.
-pub(crate) const PACE_OVER: Duration = Duration::from_secs(3);
-/// A connection without a byte for this long, and then not waiting for the client, is between two answers.
-pub(crate) const PAUSE_MIN: Duration = Duration::from_secs(2);
 /// How long a close lingers after an early answer; then the client may lose it.
 pub(crate) const LINGER_MAX: Duration = Duration::from_secs(30);
 /// How long it may be silent meanwhile.

@@ -112,6 +112,12 @@ impl Budget {
         }
     }
 
+    /// Whether a holder whose client moves `bytes_per_second` is to give its share up, as
+    /// [`Reclaim::takes`].
+    pub(crate) fn takes(&self, bytes_per_second: u64) -> bool {
+        self.reclaim.takes(bytes_per_second)
+    }
+
     /// Waits for permits, and asks slow connections for theirs from time to time.
     async fn ask_until<T>(
         &self,

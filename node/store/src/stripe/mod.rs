@@ -165,7 +165,7 @@ impl Stripes {
         let StripesConfig { cluster, births, proposer, pool, thresholds, .. } = config;
         let StripesConfig { timeouts, damage, pins, digests, metrics, reclaim, .. } = config;
         let shares = CapShares::of(pool.usage().cap_bytes);
-        // An upload that waits gets no buffers from slow readers: this reclaim has no taker.
+        // An upload that waits gets none from slow readers, but from other uploads.
         let uploads = Budget::new(shares.uploads, timeouts.budget, Reclaim::default());
         let downloads = Budget::new(shares.downloads, timeouts.budget, reclaim);
         let released = Arc::new(Notify::new());

@@ -18,7 +18,7 @@ use parking_lot::Mutex;
 
 use crate::machine::budget::Budget;
 use crate::machine::reclaim::Reclaim;
-use crate::object::Upload;
+use crate::object::{Error, UnavailableReason, Upload};
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::RegisterTimeouts;
 use crate::stripe::{self, ReadError};
@@ -74,6 +74,32 @@ async fn an_upload_whose_client_is_silent_holds_the_stripe_that_it_gathers() {
     let (put, ()) = tokio::join!(node.put_upload("key", upload), client);
     assert_eq!((put, free()), (Ok(()), all));
     assert!(node.get("key").await.is_some_and(|read| read == bytes));
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_that_moves_little_gives_way_to_one_that_waits() {
+    let directories = Directories::new(4);
+    let node = directories.start_with_pool(POOL_BYTES).await;
+    node.create_bucket().await;
+    let bytes = body(1, 512 << 10);
+    let (mut client, arriving) = futures::channel::mpsc::channel(1);
+    let slow = Upload { body: arriving.map(Ok).boxed(), ..upload(&bytes) };
+    let client = async {
+        client.send(bytes.slice(..100 << 10)).await.expect("it is taken");
+        let holds_all = async {
+            while node.stripes().inner.uploads.free_bytes() > 0 {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(DEADLINE, holds_all).await.expect("a stripe takes all there is");
+        node.put("fast", &bytes).await;
+        client
+    };
+    let (slow, _client) = tokio::join!(node.put_upload("slow", slow), client);
+    assert_eq!(slow, Err(Error::from(UnavailableReason::Overloaded).to_string()));
+    assert!(node.get("slow").await.is_none());
+    assert!(node.get("fast").await.is_some_and(|read| read == bytes));
     node.close().await;
 }
 

@@ -366,6 +366,12 @@ impl StripeWriter {
         }
     }
 
+    /// Whether a body of which `bytes_per_second` arrive is to be given up: another one waits for the memory
+    /// of the stripe that is gathered.
+    pub(crate) fn gives_way(&self, bytes_per_second: u64) -> bool {
+        self.stripes.inner.uploads.takes(bytes_per_second)
+    }
+
     /// Ends the body. The last syncs are under way when this returns.
     pub(crate) async fn seal(mut self) -> Result<SyncingBody, WriteError> {
         let gather = match self.unnamed.data.home {

@@ -14,10 +14,12 @@
 //! that the client sent.
 
 use std::sync::Arc;
+use std::task::Poll;
 
 use bytes::{Bytes, BytesMut};
 use futures::{StreamExt, stream};
 use parking_lot::Mutex;
+use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
@@ -28,8 +30,9 @@ use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 use super::Bodies;
 use super::source::{Source, upload_of};
 use crate::cluster::KeyRoute;
+use crate::machine::pace::Pace;
 use crate::object::digest::{DigestValues, Digests};
-use crate::object::error::{BodyError, Error, Invalid, Result};
+use crate::object::error::{BodyError, Error, Invalid, Result, UnavailableReason};
 use crate::object::limits::EXCESS_BYTES_MAX;
 use crate::object::request::{BodyStream, ExpectedChecksum, Upload};
 use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
@@ -136,6 +139,11 @@ impl StoredBytes {
             Self::Coded(writer) => writer.push(bytes).await?,
         }
         Ok(())
+    }
+
+    /// As [`StripeWriter::gives_way`]: inline bytes hold no memory that others wait for.
+    fn gives_way(&self, bytes_per_second: u64) -> bool {
+        matches!(self, Self::Coded(writer) if writer.gives_way(bytes_per_second))
     }
 
     /// Waits until what came so far is written. Cancel-safe.
@@ -350,8 +358,10 @@ async fn fill(
     excess_max: usize,
 ) -> Result<(Sink, ArrivedLength)> {
     let (mut laid, mut excess) = (0_u64, BytesMut::new());
-    while let Some(bytes) = next_bytes(&mut body, &mut sink).await? {
+    let mut pace = Pace::new(Instant::now());
+    while let Some(bytes) = next_bytes(&mut body, &mut sink, &mut pace).await? {
         let mut bytes = bytes.map_err(of_stream)?;
+        pace.progress(bytes.len() as u64, Instant::now());
         let left = usize::try_from(size - laid).unwrap_or(usize::MAX);
         if bytes.len() > left {
             let behind = bytes.split_off(left);
@@ -368,17 +378,29 @@ async fn fill(
 }
 
 /// The next bytes of a body. Until they come what came before is settled, and gives its memory back: a client
-/// may take its time.
+/// may take its time. A body that comes slowly gives up when others wait for the memory that it still holds.
 async fn next_bytes(
     body: &mut BodyStream,
     sink: &mut Sink,
+    pace: &mut Pace,
 ) -> Result<Option<<BodyStream as futures::Stream>::Item>> {
+    if let Poll::Ready(bytes) = futures::poll!(body.next()) {
+        return Ok(bytes);
+    }
+    pace.wait(Instant::now());
     tokio::select! {
         biased;
         bytes = body.next() => return Ok(bytes),
         settled = sink.stored.settle() => settled?,
     }
-    Ok(body.next().await)
+    loop {
+        if let Ok(bytes) = tokio::time::timeout_at(pace.next_look(), body.next()).await {
+            return Ok(bytes);
+        }
+        if pace.bytes_per_second(Instant::now()).is_some_and(|pace| sink.stored.gives_way(pace)) {
+            return Err(UnavailableReason::Overloaded.into());
+        }
+    }
 }
 
 /// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its

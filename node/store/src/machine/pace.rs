@@ -1,0 +1,103 @@
+//! How fast a client moves the bytes for which the node holds memory.
+
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use crate::machine::limits::{LOOK_EVERY, PACE_OVER, PAUSE_MIN};
+
+/// The pace of one client: of its reads while an answer is written, or of its writes while a body arrives.
+/// Only the time in which the node waits for it counts.
+#[derive(Debug)]
+pub struct Pace {
+    /// Since the last measurement.
+    bytes: u64,
+    /// Time that was waited for them, without a wait that goes on.
+    waited: Duration,
+    waits_since: Option<Instant>,
+    last_progress: Instant,
+    looked_at: Instant,
+    /// Over the last whole [`PACE_OVER`].
+    bytes_per_second: Option<u64>,
+}
+
+impl Pace {
+    /// Of a client of which nothing is known yet.
+    pub const fn new(now: Instant) -> Self {
+        let (bytes, waited, waits_since, bytes_per_second) = (0, Duration::ZERO, None, None);
+        Self { bytes, waited, waits_since, last_progress: now, looked_at: now, bytes_per_second }
+    }
+
+    /// `bytes` were moved; a wait ends.
+    pub fn progress(&mut self, bytes: u64, now: Instant) {
+        self.bytes += bytes;
+        self.last_progress = now;
+        if let Some(since) = self.waits_since.take() {
+            self.waited += now - since;
+        }
+    }
+
+    /// A wait begins, or goes on. After a pause it is another request's, of which nothing is known yet.
+    pub fn wait(&mut self, now: Instant) {
+        if self.waits_since.is_none() {
+            if now - self.last_progress > PAUSE_MIN {
+                *self = Self::new(now);
+            }
+            self.waits_since = Some(now);
+        }
+    }
+
+    /// When a client that is waited for is looked at again, however many waits come before.
+    pub fn next_look(&self) -> Instant {
+        self.looked_at + LOOK_EVERY
+    }
+
+    /// Looks: bytes per second; `None` while it is too early to say.
+    pub fn bytes_per_second(&mut self, now: Instant) -> Option<u64> {
+        self.looked_at = now;
+        let waited = self.waited + self.waits_since.map_or(Duration::ZERO, |since| now - since);
+        if waited >= PACE_OVER {
+            let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+            self.bytes_per_second = Some(self.bytes.saturating_mul(1000) / waited_ms);
+            (self.bytes, self.waited) = (0, Duration::ZERO);
+            self.waits_since = self.waits_since.map(|_| now);
+        }
+        self.bytes_per_second
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    #[test]
+    fn only_waits_for_the_client_count() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(now);
+        for _ in 0..3 {
+            now += SECOND;
+            pace.wait(now);
+            now += SECOND;
+            assert_eq!(pace.bytes_per_second(now - SECOND / 4), None, "too early to say");
+            pace.progress(1000, now);
+        }
+        assert_eq!(pace.bytes_per_second(now), Some(1000));
+        pace.wait(now);
+        assert_eq!(pace.bytes_per_second(now + PACE_OVER - SECOND), Some(1000), "until it is measured again");
+        assert_eq!(pace.bytes_per_second(now + PACE_OVER), Some(0));
+    }
+
+    #[test]
+    fn a_wait_long_after_the_last_byte_begins_anew() {
+        let begun = Instant::now();
+        let mut pace = Pace::new(begun);
+        pace.wait(begun);
+        pace.progress(1, begun + PACE_OVER);
+        assert_eq!(pace.bytes_per_second(begun + PACE_OVER), Some(0));
+        let later = begun + PACE_OVER + PAUSE_MIN + SECOND;
+        pace.wait(later);
+        assert_eq!(pace.bytes_per_second(later + SECOND), None);
+    }
+}
