@@ -23,7 +23,7 @@ use sherd_store::machine::host::TaskHost;
 use sherd_store::object::{
     CompleteUpload, CreateUpload, Error, EtagMatch, ListEntry, ListRequest, ListedPart, MissingResource,
     NewBucket, ObjectName, Objects, PartName, PutRequest, ReadConditions, ReadRequest, Span, Upload,
-    WriteConditions,
+    UploadBody, WriteConditions,
 };
 use sherd_store::observe::metrics::Metrics;
 use sherd_store::stripe::Thresholds;
@@ -232,7 +232,7 @@ fn name(key: &str) -> ObjectName {
 
 fn upload(bytes: &Bytes) -> Upload {
     let pieces: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
-    let body = futures::stream::iter(pieces).boxed();
+    let body = UploadBody::Client(futures::stream::iter(pieces).boxed());
     Upload { size: bytes.len() as u64, body, md5: None, checksum: None }
 }
 

@@ -16,7 +16,9 @@ use super::protocol::form::request::FormRequest;
 use super::protocol::query::Query;
 use super::protocol::refusal::Refusal;
 use super::source::Source;
-use sherd_store::object::{BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload};
+use sherd_store::object::{
+    BodyStream, BucketRef, ExpectedChecksum, LookupError, ObjectName, Upload, UploadBody,
+};
 
 /// The bucket or object that a request addresses.
 #[derive(Debug, Clone)]
@@ -134,6 +136,7 @@ impl Payload {
             RequestBody::Stream(stream) => stream,
             RequestBody::Empty | RequestBody::Document(_) => futures::stream::empty().boxed(),
         };
+        let body = UploadBody::Client(body);
         let trailer = checksum.trailer.map(|algorithm| ExpectedChecksum::Trailer {
             algorithm,
             value: Box::new(move || {

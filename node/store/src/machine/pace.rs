@@ -17,15 +17,15 @@ pub struct Pace {
     waits_since: Option<Instant>,
     last_progress: Instant,
     looked_at: Instant,
-    /// Over the last whole [`PACE_OVER`].
-    bytes_per_second: Option<u64>,
+    /// Bytes per second over the last whole [`PACE_OVER`].
+    measured: Option<u64>,
 }
 
 impl Pace {
     /// Of a client of which nothing is known yet.
     pub const fn new(now: Instant) -> Self {
-        let (bytes, waited, waits_since, bytes_per_second) = (0, Duration::ZERO, None, None);
-        Self { bytes, waited, waits_since, last_progress: now, looked_at: now, bytes_per_second }
+        let (bytes, waited, waits_since, measured) = (0, Duration::ZERO, None, None);
+        Self { bytes, waited, waits_since, last_progress: now, looked_at: now, measured }
     }
 
     /// `bytes` were moved; a wait ends.
@@ -52,17 +52,20 @@ impl Pace {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Looks: bytes per second; `None` while it is too early to say.
+    /// Looks: bytes per second, over the last whole [`PACE_OVER`] or since, where that is more. `None` while
+    /// it is too early to say.
     pub fn bytes_per_second(&mut self, now: Instant) -> Option<u64> {
         self.looked_at = now;
         let waited = self.waited + self.waits_since.map_or(Duration::ZERO, |since| now - since);
-        if waited >= PACE_OVER {
-            let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
-            self.bytes_per_second = Some(self.bytes.saturating_mul(1000) / waited_ms);
-            (self.bytes, self.waited) = (0, Duration::ZERO);
-            self.waits_since = self.waits_since.map(|_| now);
+        let waited_ms = u64::try_from(waited.as_millis()).unwrap_or(u64::MAX);
+        let since = self.bytes.saturating_mul(1000) / waited_ms.max(1);
+        if waited < PACE_OVER {
+            return self.measured.map(|measured| measured.max(since));
         }
-        self.bytes_per_second
+        self.measured = Some(since);
+        (self.bytes, self.waited) = (0, Duration::ZERO);
+        self.waits_since = self.waits_since.map(|_| now);
+        self.measured
     }
 }
 
@@ -86,6 +89,24 @@ mod tests {
         assert_eq!(pace.bytes_per_second(now), Some(1000));
         pace.wait(now);
         assert_eq!(pace.bytes_per_second(now + PACE_OVER - SECOND), Some(1000), "until it is measured again");
+        assert_eq!(pace.bytes_per_second(now + PACE_OVER), Some(0));
+    }
+
+    #[test]
+    fn a_client_that_paused_and_goes_on_fast_is_not_slow() {
+        let mut now = Instant::now();
+        let mut pace = Pace::new(now);
+        pace.wait(now);
+        now += PACE_OVER;
+        assert_eq!(pace.bytes_per_second(now), Some(0));
+        for _ in 0..10 {
+            pace.progress(1 << 20, now);
+            pace.wait(now);
+            now += SECOND / 100;
+            assert!(pace.bytes_per_second(now).is_some_and(|pace| pace >= 100 << 20));
+        }
+        now += PACE_OVER;
+        assert!(pace.bytes_per_second(now).is_some_and(|pace| pace < 4 << 20), "it paused again");
         assert_eq!(pace.bytes_per_second(now + PACE_OVER), Some(0));
     }
 

@@ -1,11 +1,11 @@
 //! COPY: a read and a write. Copied data is new data, under the target's own key.
 
-use super::body::source::upload_of;
 use super::digest::DEFAULT_ALGORITHM;
 use super::multipart::PartOrigin;
 use super::put::NewContent;
 use super::{
-    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, WriteOutcome,
+    CopyPart, CopyRequest, Invalid, ObjectRead, Objects, ReadRequest, Result, Span, Upload, UploadBody,
+    WriteOutcome,
 };
 
 impl Objects {
@@ -24,7 +24,7 @@ impl Objects {
         let ObjectRead { info, body, .. } = self.open(read).await?;
         let route = self.inner.under.route_in(&bucket, target.key);
         let kept = info.checksums.first().map(|checksum| checksum.algorithm);
-        let upload = Upload { size: info.size, body: upload_of(body), md5: None, checksum: None };
+        let upload = Upload { size: info.size, body: UploadBody::Stored(body), md5: None, checksum: None };
         let computed = checksum.or(kept).or(Some(DEFAULT_ALGORITHM));
         let received = self.inner.bodies.receive(&route, upload, computed).await?;
         let ticket = self.inner.under.registers.begin_at(&route);
@@ -54,7 +54,7 @@ impl Objects {
             return Err(Invalid::Range { size: info.size }.into());
         }
         let size = range.end - range.start;
-        let upload = Upload { size, body: upload_of(body), md5: None, checksum: None };
+        let upload = Upload { size, body: UploadBody::Stored(body), md5: None, checksum: None };
         self.inner.uploads.store_part(part, upload, PartOrigin::Copy).await
     }
 }

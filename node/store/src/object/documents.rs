@@ -15,7 +15,7 @@ use crate::cluster::Cluster;
 use crate::object::body::Bodies;
 use crate::object::error::{Error, Result, UnavailableReason};
 use crate::object::limits::DOCUMENT_TRIES;
-use crate::object::request::Upload;
+use crate::object::request::{Upload, UploadBody};
 use crate::register::{ChangeError, Failure, Inline, Proposal, Registers, RowAnswer, Writer};
 use crate::stripe;
 
@@ -100,7 +100,7 @@ impl Documents {
     ) -> std::result::Result<(), DocumentRefusal> {
         let route = self.cluster.route(register);
         let size = bytes.len() as u64;
-        let body = stream::once(async move { Ok(bytes) }).boxed();
+        let body = UploadBody::Stored(stream::once(async move { Ok(bytes) }).boxed());
         let upload = Upload { size, body, md5: None, checksum: None };
         let received = self.bodies.receive(&route, upload, None).await?;
         let ticket = self.registers.begin_at(&route);

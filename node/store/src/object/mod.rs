@@ -54,7 +54,7 @@ pub use request::{
     BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,
     DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads, ListedPart,
     NewBucket, ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo, PartName,
-    PartPage, PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadEntry, UploadPage,
+    PartPage, PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadBody, UploadEntry, UploadPage,
     WriteConditions, WriteOutcome,
 };
 pub use view::{BucketRef, BucketView, LookupError};

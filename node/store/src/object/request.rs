@@ -1,8 +1,11 @@
 //! Requests and answers of the verbs: the words between the S3 layer and the store.
 
-use bytes::Bytes;
-use futures::stream::BoxStream;
 use std::ops::Range;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::stream::{BoxStream, Stream, StreamExt as _};
 
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::config::{ConfigEntry, ConfigValue};
@@ -15,7 +18,7 @@ use sherd_core::register::call::ClientCall;
 
 use super::view::BucketRef;
 
-/// A body on its way in. Its errors are the protocol layer's own.
+/// The bytes that a client sends. The errors are the protocol layer's own.
 pub type BodyStream =
     BoxStream<'static, std::result::Result<Bytes, Box<dyn std::error::Error + Send + Sync>>>;
 
@@ -117,12 +120,43 @@ impl std::fmt::Debug for ExpectedChecksum {
     }
 }
 
+/// A body on its way in.
+pub enum UploadBody {
+    /// Of a client, whose pace is its own.
+    Client(BodyStream),
+    /// Of the store itself, to be written once more.
+    Stored(ByteStream),
+}
+
+impl std::fmt::Debug for UploadBody {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Client(_) => "Client",
+            Self::Stored(_) => "Stored",
+        })
+    }
+}
+
+impl Stream for UploadBody {
+    type Item = super::Result<Bytes>;
+
+    fn poll_next(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        match self.get_mut() {
+            Self::Client(bytes) => {
+                let of_client = |source| super::BodyError::Stream(source).into();
+                bytes.poll_next_unpin(cx).map(|next| next.map(|bytes| bytes.map_err(of_client)))
+            }
+            Self::Stored(bytes) => bytes.poll_next_unpin(cx),
+        }
+    }
+}
+
 /// A body and what the client said about it.
 pub struct Upload {
     /// Its length in bytes, without framing.
     pub size: u64,
     /// Its bytes.
-    pub body: BodyStream,
+    pub body: UploadBody,
     /// Content-MD5.
     pub md5: Option<[u8; 16]>,
     /// The checksum announced in header or trailer.

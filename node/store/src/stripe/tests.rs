@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures::channel::mpsc;
 use futures::{SinkExt as _, StreamExt as _, TryStreamExt as _};
 
 use sherd_core::erasure::Geometry;
@@ -18,7 +19,7 @@ use parking_lot::Mutex;
 
 use crate::machine::budget::Budget;
 use crate::machine::reclaim::Reclaim;
-use crate::object::{Error, UnavailableReason, Upload};
+use crate::object::{Error, UnavailableReason, Upload, UploadBody};
 use crate::peer::scripted::{Fate, ScriptedPeer, says};
 use crate::register::RegisterTimeouts;
 use crate::stripe::{self, ReadError};
@@ -56,8 +57,8 @@ async fn an_upload_whose_client_is_silent_holds_the_stripe_that_it_gathers() {
     node.create_bucket().await;
     let free = || node.stripes().inner.uploads.free_bytes();
     let (all, bytes) = (free(), body(1, 12 << 20));
-    let (mut client, arriving) = futures::channel::mpsc::channel(1);
-    let upload = Upload { body: arriving.map(Ok).boxed(), ..upload(&bytes) };
+    let (mut client, arriving) = mpsc::channel(1);
+    let upload = Upload { body: UploadBody::Client(arriving.map(Ok).boxed()), ..upload(&bytes) };
     let client = async {
         // Two stripes and a half, of units of a mebibyte.
         client.send(bytes.slice(..5 << 20)).await.expect("it is taken");
@@ -77,29 +78,50 @@ async fn an_upload_whose_client_is_silent_holds_the_stripe_that_it_gathers() {
     node.close().await;
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_upload_that_moves_little_gives_way_to_one_that_waits() {
-    let directories = Directories::new(4);
-    let node = directories.start_with_pool(POOL_BYTES).await;
-    node.create_bucket().await;
-    let bytes = body(1, 512 << 10);
-    let (mut client, arriving) = futures::channel::mpsc::channel(1);
-    let slow = Upload { body: arriving.map(Ok).boxed(), ..upload(&bytes) };
-    let client = async {
-        client.send(bytes.slice(..100 << 10)).await.expect("it is taken");
+/// Puts a body that comes to a halt with all the memory of uploads, and another one beside it. The first one
+/// goes on when the other one is over.
+async fn put_beside_a_halted_one(
+    node: &Node,
+    bytes: &Bytes,
+    body: impl FnOnce(mpsc::Receiver<Bytes>) -> UploadBody,
+) -> [Result<(), String>; 2] {
+    let (mut sender, arriving) = mpsc::channel(1);
+    let halted = Upload { body: body(arriving), ..upload(bytes) };
+    let other = async {
+        sender.send(bytes.slice(..100 << 10)).await.expect("it is taken");
         let holds_all = async {
             while node.stripes().inner.uploads.free_bytes() > 0 {
                 tokio::task::yield_now().await;
             }
         };
         tokio::time::timeout(DEADLINE, holds_all).await.expect("a stripe takes all there is");
-        node.put("fast", &bytes).await;
-        client
+        let other = node.put_upload("other", upload(bytes)).await;
+        // Nothing is there to take it where the first one gave way.
+        let _ = sender.send(bytes.slice(100 << 10..)).await;
+        sender.close_channel();
+        other
     };
-    let (slow, _client) = tokio::join!(node.put_upload("slow", slow), client);
-    assert_eq!(slow, Err(Error::from(UnavailableReason::Overloaded).to_string()));
-    assert!(node.get("slow").await.is_none());
-    assert!(node.get("fast").await.is_some_and(|read| read == bytes));
+    let (halted, other) = tokio::join!(node.put_upload("halted", halted), other);
+    [halted, other]
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_upload_that_moves_little_gives_way_to_one_that_waits() {
+    let directories = Directories::new(4);
+    let node = directories.start_with_pool(POOL_BYTES).await;
+    node.create_bucket().await;
+    let bytes = body(1, 512 << 10);
+    let overloaded = || Err(Error::from(UnavailableReason::Overloaded).to_string());
+    let of_client = |bytes: mpsc::Receiver<Bytes>| UploadBody::Client(bytes.map(Ok).boxed());
+    let put = put_beside_a_halted_one(&node, &bytes, of_client).await;
+    assert_eq!(put, [overloaded(), Ok(())]);
+    assert!(node.get("halted").await.is_none());
+    assert!(node.get("other").await.is_some_and(|read| read == bytes));
+    // Bytes that the store copies do not come late by a client's fault.
+    let of_copy = |bytes: mpsc::Receiver<Bytes>| UploadBody::Stored(bytes.map(Ok).boxed());
+    let put = put_beside_a_halted_one(&node, &bytes, of_copy).await;
+    assert_eq!(put, [Ok(()), overloaded()]);
+    assert!(node.get("halted").await.is_some_and(|read| read == bytes));
     node.close().await;
 }
 

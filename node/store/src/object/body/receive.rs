@@ -28,13 +28,13 @@ use sherd_core::md5::Md5;
 use sherd_core::record::{Body, ChecksumAlgorithm, DataRef, Home};
 
 use super::Bodies;
-use super::source::{Source, upload_of};
+use super::source::Source;
 use crate::cluster::KeyRoute;
 use crate::machine::pace::Pace;
 use crate::object::digest::{DigestValues, Digests};
 use crate::object::error::{BodyError, Error, Invalid, Result, UnavailableReason};
 use crate::object::limits::EXCESS_BYTES_MAX;
-use crate::object::request::{BodyStream, ExpectedChecksum, Upload};
+use crate::object::request::{ExpectedChecksum, Upload, UploadBody};
 use crate::stripe::{BodyDigester, Placement, StagedData, StripeWriter, SyncingBody};
 
 /// A body whose bytes have all arrived and are what the client announced.
@@ -286,8 +286,9 @@ impl Bodies {
             StoredBody::Inline(bytes) => Source::Inline(bytes.clone()),
             StoredBody::Coded(staged) => Source::Data(staged.data()),
         };
-        let body = upload_of(self.read(route.key(), source, 0..laid)?);
-        let body = body.chain(stream::once(async move { Ok(excess.freeze()) })).boxed();
+        let body = self.read(route.key(), source, 0..laid)?;
+        let excess = stream::once(async move { Ok(excess.freeze()) });
+        let body = UploadBody::Stored(body.chain(excess).boxed());
         let received = self.receive(route, Upload { size, body, md5, checksum }, extra).await;
         // Not before: data that is dropped without a name is removed.
         drop(other);
@@ -353,14 +354,13 @@ struct ArrivedLength {
 /// error at once.
 async fn fill(
     mut sink: Sink,
-    mut body: BodyStream,
+    mut body: UploadBody,
     size: u64,
     excess_max: usize,
 ) -> Result<(Sink, ArrivedLength)> {
     let (mut laid, mut excess) = (0_u64, BytesMut::new());
     let mut pace = Pace::new(Instant::now());
-    while let Some(bytes) = next_bytes(&mut body, &mut sink, &mut pace).await? {
-        let mut bytes = bytes.map_err(of_stream)?;
+    while let Some(mut bytes) = next_bytes(&mut body, &mut sink, &mut pace).await? {
         pace.progress(bytes.len() as u64, Instant::now());
         let left = usize::try_from(size - laid).unwrap_or(usize::MAX);
         if bytes.len() > left {
@@ -378,35 +378,28 @@ async fn fill(
 }
 
 /// The next bytes of a body. Until they come what came before is settled, and gives its memory back: a client
-/// may take its time. A body that comes slowly gives up when others wait for the memory that it still holds.
-async fn next_bytes(
-    body: &mut BodyStream,
-    sink: &mut Sink,
-    pace: &mut Pace,
-) -> Result<Option<<BodyStream as futures::Stream>::Item>> {
+/// may take its time. One that sends slowly gives up when others wait for the memory that its body still
+/// holds.
+async fn next_bytes(body: &mut UploadBody, sink: &mut Sink, pace: &mut Pace) -> Result<Option<Bytes>> {
     if let Poll::Ready(bytes) = futures::poll!(body.next()) {
-        return Ok(bytes);
+        return bytes.transpose();
     }
     pace.wait(Instant::now());
     tokio::select! {
         biased;
-        bytes = body.next() => return Ok(bytes),
+        bytes = body.next() => return bytes.transpose(),
         settled = sink.stored.settle() => settled?,
     }
     loop {
         if let Ok(bytes) = tokio::time::timeout_at(pace.next_look(), body.next()).await {
-            return Ok(bytes);
+            return bytes.transpose();
         }
-        if pace.bytes_per_second(Instant::now()).is_some_and(|pace| sink.stored.gives_way(pace)) {
+        let slow = pace.bytes_per_second(Instant::now());
+        let is_client = matches!(body, UploadBody::Client(_));
+        if is_client && slow.is_some_and(|pace| sink.stored.gives_way(pace)) {
             return Err(UnavailableReason::Overloaded.into());
         }
     }
-}
-
-/// Why a stream failed. Where it is an object's own, of a copy, that is the store's error and not its
-/// client's.
-fn of_stream(source: Box<dyn std::error::Error + Send + Sync>) -> Error {
-    source.downcast::<Error>().map_or_else(|source| BodyError::Stream(source).into(), |error| *error)
 }
 
 /// Compares what arrived with what was announced.

@@ -10,7 +10,7 @@ use sherd_core::record::{self, Body, Content, DataRef, PartRef};
 
 use super::Bodies;
 use crate::object::error::{Error, Result};
-use crate::object::request::{BodyStream, ByteStream};
+use crate::object::request::ByteStream;
 use crate::stripe;
 
 /// Where the bytes of one version are, in order.
@@ -89,12 +89,6 @@ impl Bodies {
             }
         })
     }
-}
-
-/// The bytes that are read, as a body to write; an error on the way is that of the write.
-pub(in crate::object) fn upload_of(body: ByteStream) -> BodyStream {
-    body.map(|bytes| bytes.map_err(|error| Box::new(error) as Box<dyn std::error::Error + Send + Sync>))
-        .boxed()
 }
 
 /// The pieces of parts that cover a range of the object, in order.

@@ -7,7 +7,7 @@ use sherd_core::record::{Attributes, ObjectTags};
 
 use crate::object::{
     BodyError, Error, ObjectName, ObjectRead, Objects, PutRequest, ReadConditions, ReadRequest, Result, Span,
-    Upload, WriteConditions, WriteOutcome,
+    Upload, UploadBody, WriteConditions, WriteOutcome,
 };
 use crate::upkeep::tests::{Directories, body, key_of, upload};
 
@@ -60,8 +60,9 @@ async fn a_body_that_is_much_longer_than_expected_or_breaks_is_not_stored() {
     let longer = put(objects, 299_935, upload(&body(1, 300_000))).await;
     assert!(matches!(longer, Err(Error::Body(BodyError::Length { expected: 299_935, .. }))), "{longer:?}");
     let whole = upload(&body(2, 300_000));
+    let UploadBody::Client(bytes) = whole.body else { panic!("a client's") };
     let broken = futures::stream::once(async { Err("the connection broke".into()) });
-    let broken = Upload { body: whole.body.take(3).chain(broken).boxed(), ..whole };
+    let broken = Upload { body: UploadBody::Client(bytes.take(3).chain(broken).boxed()), ..whole };
     let broken = put(objects, 300_000, broken).await;
     assert!(matches!(broken, Err(Error::Body(BodyError::Stream(_)))), "{broken:?}");
     let read = ReadRequest { name: name(), span: Span::Whole, conditions: ReadConditions::default() };

@@ -74,7 +74,7 @@ use crate::cluster::deletions::Deletions;
 use crate::cluster::pins::Pins;
 use crate::machine::host::ThreadHost;
 use crate::machine::system::{SystemClock, SystemRng};
-use crate::object::{DeletionPatience, ObjectName, Objects, ObjectsConfig, Upload};
+use crate::object::{DeletionPatience, ObjectName, Objects, ObjectsConfig, Upload, UploadBody};
 use crate::observe::metrics::Metrics;
 use crate::peer::remote::RemoteVolumes;
 use crate::peer::{LocalPeer, VolumeRoute};
@@ -424,7 +424,8 @@ pub fn body(seed: u64, length: usize) -> Bytes {
 pub(crate) fn upload(bytes: &Bytes) -> Upload {
     let size = bytes.len() as u64;
     let pieces: Vec<_> = bytes.chunks(64 << 10).map(Bytes::copy_from_slice).map(Ok).collect();
-    Upload { size, body: futures::stream::iter(pieces).boxed(), md5: None, checksum: None }
+    let body = UploadBody::Client(futures::stream::iter(pieces).boxed());
+    Upload { size, body, md5: None, checksum: None }
 }
 
 /// The writer of rows that was killed behind its accepts.

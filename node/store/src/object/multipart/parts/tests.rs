@@ -8,7 +8,7 @@ use bytes::Bytes;
 use crate::object::request::{
     CompleteUpload, CreateUpload, ListedPart, ObjectName, PartName, WriteConditions,
 };
-use crate::object::{Error, Upload};
+use crate::object::{Error, Upload, UploadBody};
 use crate::upkeep::tests::{Directories, body, key_of, upload};
 use sherd_core::record::{Attributes, ObjectTags};
 
@@ -84,7 +84,7 @@ async fn a_part_whose_upload_is_closed_before_it_is_there_goes() {
         })
         .boxed();
     let part = PartName { name: name.clone(), upload: id, number: 3 };
-    let late = objects.put_part(part, Upload { body, ..whole }).await;
+    let late = objects.put_part(part, Upload { body: UploadBody::Stored(body), ..whole }).await;
     assert!(late.is_ok(), "its upload was open when it began: {late:?}");
     let under = &objects.inner.under;
     let route = part_route(&under.route(&name).await.expect("the bucket is there"), id, 3);
