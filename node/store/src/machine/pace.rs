@@ -52,8 +52,8 @@ impl Pace {
         self.looked_at + LOOK_EVERY
     }
 
-    /// Looks: bytes per second, over the last whole [`PACE_OVER`] or since, where that is more. `None` while
-    /// it is too early to say.
+    /// Looks: bytes per second, over the last three seconds of waits or since, where that is more. `None`
+    /// while it is too early to say.
     pub fn bytes_per_second(&mut self, now: Instant) -> Option<u64> {
         self.looked_at = now;
         let waited = self.waited + self.waits_since.map_or(Duration::ZERO, |since| now - since);
