@@ -10,12 +10,15 @@ use sherd_core::limits;
 /// writes the version before reads (docs/wire-protocol.md). Tests of an upgrade build a node of the next
 /// version.
 pub const WIRE_VERSION: u32 = match WIRE_VERSION_OF_A_TEST {
-    None => 1,
+    None => 2,
     Some(text) => match u32::from_str_radix(text, 10) {
         Ok(version) => version,
         Err(_) => panic!("SHERD_TEST_WIRE_VERSION is a number"),
     },
 };
+/// The oldest version of the messages that nodes take at all. Builds of version 1 read no values of version 4
+/// and 5 and queue such rows as damage.
+pub const WIRE_VERSION_OLDEST: u32 = 2;
 /// Read when this is compiled. A release build with it does not compile: what ships has the version above.
 const WIRE_VERSION_OF_A_TEST: Option<&str> = option_env!("SHERD_TEST_WIRE_VERSION");
 /// Bytes of the longest message; the largest register value is 4 MiB.
@@ -89,7 +92,8 @@ const _: () = {
         CALL_BODY_BYTES_MAX + CALL_HEADER_BYTES_MAX + CALL_URI_BYTES_MAX + (64 << 10) < MESSAGE_BYTES_MAX,
         "a message holds the longest request"
     );
-    assert!(WIRE_VERSION > 0, "0 is what a message without a sender has");
+    assert!(WIRE_VERSION_OLDEST > 0, "0 is what a message without a sender has");
+    assert!(WIRE_VERSION >= WIRE_VERSION_OLDEST, "a node takes its own version");
     assert!(
         WIRE_VERSION_OF_A_TEST.is_none() || cfg!(debug_assertions),
         "SHERD_TEST_WIRE_VERSION is for builds that only tests run"

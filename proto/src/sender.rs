@@ -7,7 +7,7 @@
 use sherd_core::id::{ClusterId, Epoch};
 
 use crate::convert::{ConvertError, Wire};
-use crate::limits::WIRE_VERSION;
+use crate::limits::{WIRE_VERSION, WIRE_VERSION_OLDEST};
 use crate::v1;
 
 /// Why a sender's messages are not taken.
@@ -40,7 +40,8 @@ pub enum SenderRefusal {
 /// Which versions of the messages are taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum VersionRule {
-    /// Between nodes: this version, the one before it, and the one after it.
+    /// Between nodes: this version, the one before it, and the one after it, but none before
+    /// [`WIRE_VERSION_OLDEST`].
     Nodes,
     /// Between a node and an operator or admin, both ways: every version there ever was and will be. They use
     /// `AdminService` alone, whose messages only ever get more fields.
@@ -51,7 +52,7 @@ impl VersionRule {
     /// Whether a program of version `ours` takes messages of version `theirs`.
     pub const fn takes(self, ours: u32, theirs: u32) -> bool {
         match self {
-            Self::Nodes => theirs > 0 && ours.abs_diff(theirs) <= 1,
+            Self::Nodes => theirs >= WIRE_VERSION_OLDEST && ours.abs_diff(theirs) <= 1,
             Self::Admins => theirs > 0,
         }
     }
@@ -59,7 +60,7 @@ impl VersionRule {
     fn words(self) -> String {
         match self {
             Self::Nodes => {
-                let oldest = WIRE_VERSION.saturating_sub(1).max(1);
+                let oldest = (WIRE_VERSION - 1).max(WIRE_VERSION_OLDEST);
                 format!("this node has {WIRE_VERSION} and takes {oldest} to {}", WIRE_VERSION + 1)
             }
             Self::Admins => "1 is the first".to_owned(),
@@ -120,11 +121,13 @@ mod tests {
             |sender: Option<v1::Sender>, rule| check(sender, OURS, rule).expect_err("refused").to_string();
         let nodes = VersionRule::Nodes;
         assert_eq!(said(None, nodes), "the message names no sender");
-        let (oldest, newest) = (WIRE_VERSION.saturating_sub(1).max(1), WIRE_VERSION + 1);
+        let (oldest, newest) = ((WIRE_VERSION - 1).max(WIRE_VERSION_OLDEST), WIRE_VERSION + 1);
         let takes = format!("and this node has {WIRE_VERSION} and takes {oldest} to {newest}");
         let newer = Some(of_version(newest + 1));
         assert_eq!(said(newer, nodes), format!("wire version {}, {takes}", newest + 1));
-        assert_eq!(said(Some(of_version(0)), nodes), format!("wire version 0, {takes}"));
+        for older in 0..oldest {
+            assert_eq!(said(Some(of_version(older)), nodes), format!("wire version {older}, {takes}"));
+        }
         assert_eq!(said(Some(of_version(0)), VersionRule::Admins), "wire version 0, and 1 is the first");
         let elsewhere = sender(ClusterId([0xcd; 16]), None);
         let named = format!("cluster {}, and this node is of cluster {OURS}", ClusterId([0xcd; 16]));
@@ -137,10 +140,11 @@ mod tests {
     proptest! {
         /// A rolling upgrade has nodes of two versions that follow each other, and each asks the other.
         #[test]
-        fn nodes_take_the_version_before_and_after_their_own_and_no_other(ours in 1..1_000_u32, theirs in 0..1_000_u32) {
+        fn nodes_take_the_version_before_and_after_their_own_and_no_other(ours in WIRE_VERSION_OLDEST..1_000, theirs in 0..1_000_u32) {
             let takes = VersionRule::Nodes.takes(ours, theirs);
-            prop_assert_eq!(takes, theirs > 0 && (theirs + 1 == ours || theirs == ours || theirs == ours + 1));
-            prop_assert!(theirs == 0 || takes == VersionRule::Nodes.takes(theirs, ours), "one side alone takes the other");
+            let is_read = theirs >= WIRE_VERSION_OLDEST;
+            prop_assert_eq!(takes, is_read && (theirs + 1 == ours || theirs == ours || theirs == ours + 1));
+            prop_assert!(!is_read || takes == VersionRule::Nodes.takes(theirs, ours), "one side alone takes the other");
             prop_assert!(VersionRule::Nodes.takes(ours, ours + 1) && !VersionRule::Nodes.takes(ours, ours + 2));
         }
 

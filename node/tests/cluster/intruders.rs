@@ -13,7 +13,7 @@ use std::time::Duration;
 use sherd_core::env::Clock;
 use sherd_core::id::ClusterId;
 use sherd_net::tls::{HandshakeFailure, Role, Trust, TrustFiles};
-use sherd_proto::limits::WIRE_VERSION;
+use sherd_proto::limits::{WIRE_VERSION, WIRE_VERSION_OLDEST};
 use sherd_proto::v1::{PingRequest, Sender};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
@@ -108,9 +108,11 @@ async fn messages_beyond_bounds_and_of_other_clusters_are_refused_by_name() {
         let answer = call(by, cluster.addresses[0], PING, ping(sender(wire, cluster.pki.id))).await;
         answer.expect("an answer")
     };
-    let answer = asked(&node, WIRE_VERSION + 2).await;
-    assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
-    assert!(answer.message.contains(&format!("wire%20version%20{}", WIRE_VERSION + 2)), "{answer:?}");
+    for wire in [WIRE_VERSION_OLDEST - 1, WIRE_VERSION + 2] {
+        let answer = asked(&node, wire).await;
+        assert_eq!(answer.status, FAILED_PRECONDITION, "{answer:?}");
+        assert!(answer.message.contains(&format!("wire%20version%20{wire}")), "{answer:?}");
+    }
     // An upgrade has nodes of two versions; an operator may be of any release.
     for (by, wire) in
         [(&node, WIRE_VERSION), (&node, WIRE_VERSION + 1), (&admin, 1), (&admin, WIRE_VERSION + 9)]

@@ -7,7 +7,7 @@ use bytes::Bytes;
 
 use sherd_core::id::ClusterId;
 use sherd_core::message::ValueLimit;
-use sherd_proto::limits::WIRE_VERSION;
+use sherd_proto::limits::{WIRE_VERSION, WIRE_VERSION_OLDEST};
 use sherd_proto::v1::{PutShard, Sender};
 
 use super::{CLUSTER, Pair, identity, reason, target};
@@ -31,7 +31,7 @@ async fn another_cluster_is_refused_by_name() {
 async fn a_wire_version_that_is_not_next_to_ones_own_is_refused_by_name() {
     let pair = Pair::new().await;
     let of_version = |wire| Sender { wire, cluster: cluster(CLUSTER.0), epoch: 1 };
-    for wire in [0, WIRE_VERSION + 2] {
+    for wire in [0, WIRE_VERSION_OLDEST - 1, WIRE_VERSION + 2] {
         let refused = reason(put(&pair, of_version(wire), 10).await);
         assert!(
             refused.contains(&format!("wire version {wire}, and this node has {WIRE_VERSION}")),
