@@ -36,14 +36,14 @@ impl Shortage {
 
 /// Events of a kind that are logged once a minute.
 #[derive(Debug, Default)]
-struct RareLine {
+pub(super) struct RareLine {
     logged: Option<Instant>,
     unlogged_count: u64,
 }
 
 impl RareLine {
     /// How many events there were since the last one that was logged; `None` where this one is not to be.
-    fn count(&mut self, now: Instant) -> Option<u64> {
+    pub(super) fn count(&mut self, now: Instant) -> Option<u64> {
         if self.logged.is_some_and(|logged| now.duration_since(logged) < LOGGED_EVERY) {
             self.unlogged_count += 1;
             return None;

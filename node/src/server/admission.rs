@@ -1,7 +1,8 @@
 //! How many requests are worked on, how many wait, and the answer to the others.
 //!
 //! Overload turns into 503s before memory grows: a place is held from a request's head to its
-//! response's, and a request without a place waits in a bounded queue for a bounded time. Also
+//! response's, and a request without a place waits in a bounded queue for a bounded time. A body that waits
+//! for its client holds none ([`body_place`](super::body_place)), and bodies never have all. Also
 //! where a panic in one request stays in that request, and where requests are counted.
 
 use std::future::Future;
@@ -9,16 +10,23 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use super::RequestBody;
+use super::accept_failures::RareLine;
+use super::body_place::{BodyPlace, PlaceOfRequest};
 use super::request_places::{RequestPlace, RequestPlaces};
+use super::waiting_bodies::WaitingBodies;
+use crate::health::RequestRefusals;
 use crate::server::limits::QUEUE_WAIT;
 use bytes::Bytes;
 use futures::FutureExt as _;
 use http::header::ORIGIN;
 use http::request::Parts;
 use http::{HeaderMap, Request, Response};
+use http_body::Body as _;
 use http_body_util::{Either, Full};
+use parking_lot::Mutex;
 use sherd_store::observe::metrics::{ApiName, S3Metrics};
 use sherd_store::observe::trace::{self, Phase, RequestTrace, SlowRequests};
+use tokio::time::Instant;
 
 /// Why the service was not asked, or has no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,65 +40,99 @@ pub enum Refusal {
 /// Places for requests.
 #[derive(Debug)]
 pub struct Admission {
-    places: RequestPlaces,
-    waiting: RequestPlaces,
+    places: Arc<RequestPlaces>,
+    waiting: Arc<RequestPlaces>,
+    bodies: Arc<WaitingBodies>,
     metrics: S3Metrics,
+    refusals: RequestRefusals,
+    refused_line: Mutex<RareLine>,
 }
 
 impl Admission {
-    /// `requests_max` places, and as many as `queue_max` that wait for one.
-    pub fn new(requests_max: usize, queue_max: usize, metrics: S3Metrics) -> Arc<Self> {
-        let (places, waiting) = (RequestPlaces::new(requests_max), RequestPlaces::new(queue_max));
-        Arc::new(Self { places, waiting, metrics })
+    /// `requests_max` places, and as many as `queue_max` that wait for one. Requests that are turned away are
+    /// noted in `refusals`.
+    pub fn new(
+        requests_max: usize,
+        queue_max: usize,
+        metrics: S3Metrics,
+        refusals: RequestRefusals,
+    ) -> Arc<Self> {
+        let places = RequestPlaces::new(requests_max, metrics.requests_in_flight.clone());
+        let waiting = RequestPlaces::new(queue_max, metrics.requests_queued.clone());
+        let (count, gave_way) =
+            (metrics.requests_waiting_for_client.clone(), metrics.bodies_gave_way.clone());
+        let bodies = WaitingBodies::new(requests_max, count, gave_way);
+        Arc::new(Self { places, waiting, bodies, metrics, refusals, refused_line: Mutex::default() })
     }
 
     /// Changes both numbers: more places are there at once, fewer as requests end.
     pub fn resize(&self, requests_max: usize, queue_max: usize) {
         self.places.resize(requests_max);
         self.waiting.resize(queue_max);
+        self.bodies.resize(requests_max);
     }
 
-    /// Runs `work` in a place; waits for one first where there is room to wait.
+    /// Takes a place; waits for one first where there is room to wait.
     ///
     /// # Errors
     /// [`Refusal::Overloaded`] when there is neither, or the wait was too long.
-    async fn run<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
-        let place = if let Ok(place) = self.places.try_acquire() {
+    async fn enter(&self, has_body: bool) -> Result<RequestPlace, Refusal> {
+        let place = if let Ok(place) = self.places.try_acquire(has_body) {
             self.metrics.queue_duration.observe(0.0);
             place
         } else {
-            let begun = tokio::time::Instant::now();
-            let place = trace::timed(Phase::Queue, self.wait()).await;
+            let begun = Instant::now();
+            let place = trace::timed(Phase::Queue, self.wait(has_body)).await;
             self.metrics.queue_duration.observe(begun.elapsed().as_secs_f64());
-            place.inspect_err(|_| self.metrics.requests_shed.inc())?
+            place.inspect_err(|_| self.note_refusal())?
         };
-        let counted = GaugeGuard::new(&self.metrics.requests_in_flight);
-        let result = work.await;
-        drop((counted, place));
+        self.refusals.let_in();
+        Ok(place)
+    }
+
+    async fn wait(&self, has_body: bool) -> Result<RequestPlace, Refusal> {
+        let _room = self.waiting.try_acquire(has_body).map_err(|_| Refusal::Overloaded)?;
+        let place = tokio::time::timeout(QUEUE_WAIT, self.places.acquire(has_body)).await;
+        place.map_err(|_| Refusal::Overloaded)
+    }
+
+    /// Runs `work` on a request in a place.
+    async fn run<T>(
+        &self,
+        mut request: Request<RequestBody>,
+        work: impl AsyncFnOnce(Request<RequestBody>) -> T,
+    ) -> Result<T, Refusal> {
+        let has_body = !request.body().is_end_stream();
+        let place = self.enter(has_body).await?;
+        if !has_body {
+            let result = work(request).await;
+            drop(place);
+            return Ok(result);
+        }
+        let shared = BodyPlace::new(place, Arc::clone(&self.places), Arc::clone(&self.bodies));
+        let place = PlaceOfRequest(shared.clone());
+        request.body_mut().hold(shared);
+        let result = work(request).await;
+        drop(place);
         Ok(result)
     }
 
-    async fn wait(&self) -> Result<RequestPlace<'_>, Refusal> {
-        let _room = self.waiting.try_acquire().map_err(|_| Refusal::Overloaded)?;
-        let _counted = GaugeGuard::new(&self.metrics.requests_queued);
-        let place = tokio::time::timeout(QUEUE_WAIT, self.places.acquire()).await;
-        place.map_err(|_| Refusal::Overloaded)
-    }
-}
-
-/// One more in a gauge for as long as it lives: also when the client goes away in between.
-struct GaugeGuard<'a>(&'a prometheus::IntGauge);
-
-impl<'a> GaugeGuard<'a> {
-    fn new(gauge: &'a prometheus::IntGauge) -> Self {
-        gauge.inc();
-        Self(gauge)
-    }
-}
-
-impl Drop for GaugeGuard<'_> {
-    fn drop(&mut self) {
-        self.0.dec();
+    fn note_refusal(&self) {
+        self.metrics.requests_shed.inc();
+        self.refusals.refuse();
+        if let Some(more) = self.refused_line.lock().count(Instant::now()) {
+            let places = self.places.max();
+            let (taken, queued) = (self.metrics.requests_in_flight.get(), self.metrics.requests_queued.get());
+            let waiting_for_clients = self.metrics.requests_waiting_for_client.get();
+            tracing::warn!(
+                places,
+                taken,
+                queued,
+                waiting_for_clients,
+                more,
+                "every place that it could have is taken: a request got 503"
+            );
+        }
     }
 }
 
@@ -120,7 +162,8 @@ where
         let page = has_origin.then(|| Box::new((head_of(&request), Arc::clone(&allow_page))));
         Box::pin(async move {
             // The call itself is inside: a panic before the first await is caught too.
-            let work = AssertUnwindSafe(async { service(request).await }).catch_unwind();
+            let work =
+                async |request| AssertUnwindSafe(async { service(request).await }).catch_unwind().await;
             let refused = |refusal| {
                 let mut response = refuse(refusal);
                 if let Some((head, allow_page)) = page.as_deref() {
@@ -128,7 +171,7 @@ where
                 }
                 (ApiName::default(), response.map(Either::Right))
             };
-            let (ApiName(api), response) = match trace.scope(admission.run(work)).await {
+            let (ApiName(api), response) = match trace.scope(admission.run(request, work)).await {
                 Ok(Ok((api, response))) => (api, response.map(Either::Left)),
                 Ok(Err(_)) => refused(Refusal::Panicked),
                 Err(refusal) => refused(refusal),
@@ -162,20 +205,29 @@ mod tests {
     use super::*;
     use sherd_store::observe::metrics::Metrics;
 
-    fn metrics() -> S3Metrics {
-        Metrics::new(Durability::Fsync).s3
+    fn admission(requests_max: usize, queue_max: usize) -> Arc<Admission> {
+        let metrics = Metrics::new(Durability::Fsync).s3;
+        Admission::new(requests_max, queue_max, metrics, RequestRefusals::default())
+    }
+
+    impl Admission {
+        /// Runs `work` in the place of a request without a body.
+        async fn run_bodiless<T>(&self, work: impl Future<Output = T>) -> Result<T, Refusal> {
+            let _place = self.enter(false).await?;
+            Ok(work.await)
+        }
     }
 
     #[tokio::test(start_paused = true)]
     async fn beyond_places_and_queue_a_request_is_refused_at_once() {
-        let admission = Admission::new(1, 1, metrics());
+        let admission = admission(1, 1);
         let (end, ended) = oneshot::channel::<()>();
-        let mut first = std::pin::pin!(admission.run(ended));
+        let mut first = std::pin::pin!(admission.run_bodiless(ended));
         assert!(futures::poll!(first.as_mut()).is_pending());
-        let mut second = std::pin::pin!(admission.run(async { "second" }));
+        let mut second = std::pin::pin!(admission.run_bodiless(async { "second" }));
         assert!(futures::poll!(second.as_mut()).is_pending());
         assert_eq!(admission.metrics.requests_queued.get(), 1);
-        assert_eq!(admission.run(async { "third" }).await, Err(Refusal::Overloaded));
+        assert_eq!(admission.run_bodiless(async { "third" }).await, Err(Refusal::Overloaded));
         assert_eq!(admission.metrics.requests_shed.get(), 1);
 
         end.send(()).expect("the first waits for it");
@@ -189,38 +241,38 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn other_numbers_hold_for_requests_under_way_and_for_those_that_wait() {
-        let admission = Admission::new(2, 0, metrics());
+        let admission = admission(2, 0);
         let (end, ended) = oneshot::channel::<()>();
-        let mut first = std::pin::pin!(admission.run(ended));
+        let mut first = std::pin::pin!(admission.run_bodiless(ended));
         assert!(futures::poll!(first.as_mut()).is_pending());
         admission.resize(1, 1);
-        let mut second = std::pin::pin!(admission.run(std::future::pending::<()>()));
+        let mut second = std::pin::pin!(admission.run_bodiless(std::future::pending::<()>()));
         assert!(futures::poll!(second.as_mut()).is_pending());
         assert_eq!(admission.metrics.requests_queued.get(), 1, "there is one place, and room to wait");
-        assert_eq!(admission.run(async {}).await, Err(Refusal::Overloaded));
+        assert_eq!(admission.run_bodiless(async {}).await, Err(Refusal::Overloaded));
         end.send(()).expect("the first waits for it");
         first.await.expect("it has a place").expect("the sender sent");
         assert!(futures::poll!(second.as_mut()).is_pending());
-        assert_eq!(admission.run(async {}).await, Err(Refusal::Overloaded));
+        assert_eq!(admission.run_bodiless(async {}).await, Err(Refusal::Overloaded));
         admission.resize(2, 1);
-        assert_eq!(admission.run(async { "third" }).await, Ok("third"));
+        assert_eq!(admission.run_bodiless(async { "third" }).await, Ok("third"));
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_wait_without_end_is_refused() {
-        let admission = Admission::new(1, 1, metrics());
-        let mut first = std::pin::pin!(admission.run(std::future::pending::<()>()));
+        let admission = admission(1, 1);
+        let mut first = std::pin::pin!(admission.run_bodiless(std::future::pending::<()>()));
         assert!(futures::poll!(first.as_mut()).is_pending());
-        assert_eq!(admission.run(async {}).await, Err(Refusal::Overloaded));
+        assert_eq!(admission.run_bodiless(async {}).await, Err(Refusal::Overloaded));
     }
 
     #[tokio::test]
     async fn a_request_given_up_in_the_queue_leaves_no_trace() {
-        let admission = Admission::new(1, 1, metrics());
-        let mut first = std::pin::pin!(admission.run(std::future::pending::<()>()));
+        let admission = admission(1, 1);
+        let mut first = std::pin::pin!(admission.run_bodiless(std::future::pending::<()>()));
         assert!(futures::poll!(first.as_mut()).is_pending());
         {
-            let mut second = Box::pin(admission.run(async {}));
+            let mut second = Box::pin(admission.run_bodiless(async {}));
             assert!(futures::poll!(second.as_mut()).is_pending());
         }
         assert_eq!(admission.metrics.requests_queued.get(), 0);

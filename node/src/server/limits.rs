@@ -31,6 +31,13 @@ pub(crate) const LINGER_BYTES: usize = 4 << 10;
 /// How long a request waits for a place: below the read timeout of every SDK, so that the client
 /// gets 503 and backs off rather than giving up on a connection.
 pub(crate) const QUEUE_WAIT: Duration = Duration::from_secs(5);
+/// How long a body that waits for its client keeps its place: longer than the pauses of one that sends.
+pub(crate) const CLIENT_WAIT_MAX: Duration = Duration::from_secs(1);
+/// Below it a body has a place only while its bytes are worked on. Uploads below it give way for memory, too.
+pub(crate) const SLOW_BODY_BYTES_PER_SECOND: u64 = 256 << 10;
+/// Bodies that wait for their clients without a place, for each place: 1,024 at 512 places, whose buffers are
+/// 64 MiB at most.
+pub(crate) const BODIES_WAITING_PER_PLACE: usize = 2;
 /// Bytes that are read at most behind the head of a request that is worked on, to see whether its client has
 /// gone.
 pub(crate) const AHEAD_BYTES_MAX: usize = 512;

@@ -11,6 +11,8 @@ pub(crate) mod limits;
 pub mod admin;
 pub mod iam;
 mod admission;
+mod body_place;
+mod waiting_bodies;
 mod exchange;
 mod handshakes;
 mod live_limits;

@@ -1,4 +1,5 @@
-//! A request's body that notes whether it is being read, and whether it was left unread.
+//! A request's body that notes whether it is being read, and whether it was left unread, and gives its
+//! request's place back while it waits for a slow client.
 //!
 //! An operation that answers early (no such bucket, volumes full) does not read the body. The client still
 //! sends it, and a socket that is closed on unread bytes resets the connection: the client may lose the
@@ -10,15 +11,17 @@
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use hyper::body::Incoming;
 use tokio::time::Instant;
 
+use super::body_place::{BodyPlace, ClientWaits};
 use crate::server::limits::HEAD_READ_BYTES;
 use sherd_s3::audit::record::AuditRecord;
+use sherd_s3::protocol::body::{BodyGaveWay, TransportError};
 use sherd_store::observe::trace::{self, Phase};
 
 /// The state of the bodies of a connection's requests. Clones share it.
@@ -71,17 +74,24 @@ pub struct RequestBody {
     waits_since: Option<Instant>,
     state: BodyState,
     record: Option<AuditRecord>,
+    /// There where its request has a place.
+    waits: Option<ClientWaits>,
 }
 
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, state: BodyState, record: Option<AuditRecord>) -> Self {
         state.0.is_unread.store(false, Ordering::Release);
         state.0.is_under_way.store(!incoming.is_end_stream(), Ordering::Release);
-        Self { incoming, has_ended: false, waits_since: None, state, record }
+        Self { incoming, has_ended: false, waits_since: None, state, record, waits: None }
     }
 }
 
 impl RequestBody {
+    /// Has the place of its request, to give it back while it waits for its client.
+    pub(super) fn hold(&mut self, place: BodyPlace) {
+        self.waits = Some(ClientWaits::new(place));
+    }
+
     /// Counts what its client let it wait, also where that client went away meanwhile.
     fn count_wait(&mut self) {
         if let Some(since) = self.waits_since.take() {
@@ -102,22 +112,29 @@ impl Drop for RequestBody {
 
 impl Body for RequestBody {
     type Data = Bytes;
-    type Error = hyper::Error;
+    type Error = TransportError;
 
     fn poll_frame(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
+    ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             self.waits_since.get_or_insert_with(Instant::now);
-            return Poll::Pending;
+            let Some(waits) = &mut self.waits else { return Poll::Pending };
+            ready!(waits.poll(cx));
+            return Poll::Ready(Some(Err(BodyGaveWay.into())));
         };
         self.count_wait();
         self.has_ended |= frame.is_none();
-        if let (Some(record), Some(Ok(frame))) = (&self.record, &frame) {
-            record.received(frame.data_ref().map_or(0, Bytes::len));
+        let data = frame.as_ref().and_then(|frame| frame.as_ref().ok()).and_then(Frame::data_ref);
+        let bytes = data.map_or(0, Bytes::len);
+        if let Some(record) = &self.record {
+            record.received(bytes);
         }
-        Poll::Ready(frame)
+        if let Some(waits) = &mut self.waits {
+            waits.end(bytes);
+        }
+        Poll::Ready(frame.map(|frame| frame.map_err(TransportError::from)))
     }
 
     fn is_end_stream(&self) -> bool {

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use aws_sdk_s3::presigning::PresigningConfig;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::{AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
+use tokio::task::JoinSet;
 
 use super::s3::{BUCKET, S3};
 use super::wait::{LATER, SOON, bounded};
@@ -19,6 +20,27 @@ pub(crate) struct Raw {
     stream: TcpStream,
     /// Bytes that were read behind the head.
     rest: Vec<u8>,
+}
+
+/// Bytes that a steady body announces: more than it sends.
+pub(crate) const STEADY_LEN: usize = 1 << 30;
+
+/// A body that goes on, so fast that its request keeps its place; its connection closes with it.
+#[derive(Debug)]
+pub(crate) struct SteadyBody(JoinSet<()>);
+
+impl SteadyBody {
+    /// Sends over a connection on which a request announced [`STEADY_LEN`] bytes.
+    pub(crate) fn send(mut stream: impl AsyncWrite + Unpin + Send + 'static) -> Self {
+        let (piece, mut ticks) = (vec![7; 16 << 10], tokio::time::interval(Duration::from_millis(20)));
+        let mut sending = JoinSet::new();
+        sending.spawn(async move {
+            while stream.write_all(&piece).await.is_ok() {
+                ticks.tick().await;
+            }
+        });
+        Self(sending)
+    }
 }
 
 /// The head of an answer.
@@ -92,6 +114,11 @@ impl Raw {
     /// The connection's: the node may have closed it.
     pub(crate) async fn body(&mut self, bytes: &[u8]) -> std::io::Result<()> {
         bounded("sending", LATER, self.stream.write_all(bytes)).await
+    }
+
+    /// Sends a steady body from here on.
+    pub(crate) fn steady(self) -> SteadyBody {
+        SteadyBody::send(self.stream)
     }
 
     /// Says that no more bytes come, and goes on reading.

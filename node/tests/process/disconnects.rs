@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 
 use crate::harness::data::{Body, Dice, Home};
-use crate::harness::raw::Raw;
+use crate::harness::raw::{Raw, STEADY_LEN};
 use crate::harness::s3::{Failure, S3};
 use crate::harness::wait::{LATER, SOON, bounded, eventually};
 use crate::harness::{Node, empty, volumes};
@@ -166,25 +166,27 @@ async fn a_crowd_gets_slow_down() {
     let s3 = node.with_bucket().await;
     works(&s3).await;
 
-    // Four that send half a body hold the places, four more wait for one.
-    let mut crowd = Vec::new();
-    for number in 0..8 {
-        let mut client = Raw::put(&s3, &format!("crowd/{number}"), LARGE).await;
-        if number < 4 {
-            client.body(&vec![7; LARGE / 2]).await.expect("the node takes bodies");
+    // Three that go on sending hold the places of bodies, three more wait for one.
+    let (mut senders, mut crowd) = (Vec::new(), Vec::new());
+    for number in 0..6 {
+        let client = Raw::put(&s3, &format!("crowd/{number}"), STEADY_LEN).await;
+        if number < 3 {
+            senders.push(client.steady());
+        } else {
+            crowd.push(client);
         }
-        crowd.push(client);
-        let wanted = [(number + 1).min(4), (number + 1_usize).saturating_sub(4)];
+        let wanted = [(number + 1).min(3), (number + 1_usize).saturating_sub(3)];
         eventually("the crowd is let in", SOON, async || {
             let metrics = node.metrics().await;
             let gauges = ["sherd_s3_requests_in_flight", "sherd_s3_requests_queued"];
             let now = gauges.map(|name| metrics.get(name));
-            #[expect(clippy::cast_precision_loss, reason = "eight clients")]
+            #[expect(clippy::cast_precision_loss, reason = "six clients")]
             let there = now.iter().zip(wanted).all(|(now, wanted)| *now >= wanted as f64);
             if there { Ok(()) } else { Err(format!("{now:?}, not {wanted:?}")) }
         })
         .await;
     }
+    assert_eq!(s3.get("none").await, Ok(None), "a place is left for requests without a body");
     let calm = node.memory_kib("RssAnon");
     let mut told = JoinSet::new();
     let mut dice = Dice::of_this_run("crowd");
@@ -193,10 +195,11 @@ async fn a_crowd_gets_slow_down() {
         told.spawn(async move { s3.put(&format!("late/{number}"), body).await });
     }
     for outcome in told.join_all().await {
-        // SlowDown, or the connection closed on a body that the node will not read.
-        match outcome.expect_err("there is no place") {
-            Failure::Lost(_) => {}
-            failure => assert!(failure.is_slow_down(), "{failure:?}"),
+        // SlowDown, or the connection closed on a body that the node will not read. On a busy machine a sender
+        // may pause for long enough to lose its place.
+        match outcome {
+            Ok(_) | Err(Failure::Lost(_)) => {}
+            Err(failure) => assert!(failure.is_slow_down(), "{failure:?}"),
         }
     }
     let shed = node.metrics().await.get("sherd_s3_requests_shed_total");
@@ -204,7 +207,7 @@ async fn a_crowd_gets_slow_down() {
     assert!(shed >= 32.0, "{shed} requests were turned away");
     let grown = node.memory_kib("RssAnon").saturating_sub(calm);
     assert!(grown < 64 << 10, "64 requests that were turned away took {grown} KiB");
-    drop(crowd);
+    drop((senders, crowd));
     is_idle(&node).await;
     works(&s3).await;
 }
@@ -256,19 +259,14 @@ const READS: usize = 128;
 /// A request that waits for a place is refused after 5 s. These have gone by then.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn reads_whose_clients_went_away_leave_nothing_under_way() {
-    let node = empty().serve("[limits]\nrequests_max = 4\nqueue_max = 1024").start().await;
+    let node = empty().serve("[limits]\nrequests_max = 1\nqueue_max = 1024").start().await;
     let s3 = node.with_bucket().await;
     works(&s3).await;
-    // They hold the places.
-    let mut writers = Vec::new();
-    for number in 0..4 {
-        let mut client = Raw::put(&s3, &format!("writer/{number}"), LARGE).await;
-        client.body(&vec![7; LARGE / 2]).await.expect("the node takes bodies");
-        writers.push(client);
-    }
-    eventually("the places are taken", SOON, async || {
+    // It holds the only place.
+    let writer = Raw::put(&s3, "writer", STEADY_LEN).await.steady();
+    eventually("the place is taken", SOON, async || {
         let under_way = node.metrics().await.get("sherd_s3_requests_in_flight");
-        if under_way >= 4.0 { Ok(()) } else { Err(format!("{under_way} are")) }
+        if under_way >= 1.0 { Ok(()) } else { Err("it is free".to_owned()) }
     })
     .await;
     let shed = "sherd_s3_requests_shed_total";
@@ -297,7 +295,7 @@ async fn reads_whose_clients_went_away_leave_nothing_under_way() {
     let mut client = Raw::put(&s3, "half closed", 100).await;
     client.body(&[7; 100]).await.expect("the node takes bodies");
     client.half_close().await;
-    drop(writers);
+    drop(writer);
     assert_eq!(client.head().await.map(|head| head.status), Some(200));
     is_idle(&node).await;
     works(&s3).await;

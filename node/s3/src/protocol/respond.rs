@@ -117,6 +117,7 @@ impl From<&BodyError> for Refusal {
             BodyError::TooLong => {
                 Self::says(Code::IncompleteBody, "The request body is longer than it was declared to be")
             }
+            BodyError::GaveWay(_) => Self::new(Code::SlowDown),
             BodyError::Slow => Self::new(Code::RequestTimeout),
             BodyError::Digest { declared, computed } => Self::new(Code::XAmzContentSHA256Mismatch)
                 .with("ClientComputedContentSHA256", hex::encode(declared))

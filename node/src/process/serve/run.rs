@@ -255,6 +255,7 @@ fn s3_front(
     live: &LiveSettings,
     descriptors: DescriptorLimit,
     metrics: &Metrics,
+    health: &Health,
 ) -> S3Front {
     let volumes = config.volumes.len();
     let within = move |limits: Limits| {
@@ -264,7 +265,12 @@ fn s3_front(
     let mut limits = config.limits;
     let front = S3Front {
         limits: within(limits).into(),
-        admission: Admission::new(limits.requests_max, limits.queue_max, metrics.s3.clone()),
+        admission: Admission::new(
+            limits.requests_max,
+            limits.queue_max,
+            metrics.s3.clone(),
+            health.refusals().clone(),
+        ),
         slow: live.slow_requests(),
     };
     let (listener, admission) = (front.limits.clone(), Arc::clone(&front.admission));
@@ -316,7 +322,7 @@ async fn serve_clients(
     announce(store.node_address);
 
     let life = Life::new();
-    let S3Front { limits, admission, slow } = s3_front(config, &live, descriptors, metrics);
+    let S3Front { limits, admission, slow } = s3_front(config, &live, descriptors, metrics, health);
     let service = guard(store.service, admission, slow, refuse, store.allow_page);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
     let s3 = serve(listener, limits, life.clone(), traffic, reclaim, service);

@@ -1,6 +1,7 @@
 //! A listener and real sockets: what is served, what is refused, and how it ends.
 
 mod crowd;
+mod slow_bodies;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -12,6 +13,7 @@ use tokio::task::JoinHandle;
 use sherd_volume::options::Durability;
 
 use super::*;
+use crate::health::RequestRefusals;
 use sherd_s3::source::Source;
 use sherd_store::observe::metrics::{ApiName, Metrics};
 use sherd_store::observe::trace::SlowRequests;
@@ -318,7 +320,7 @@ async fn an_answer_that_does_not_wait_for_the_body_reaches_a_client_that_sends_a
 #[tokio::test]
 async fn a_panic_stays_in_its_request_and_both_are_counted() {
     let metrics = Metrics::new(Durability::Fsync);
-    let admission = Admission::new(4, 4, metrics.s3.clone());
+    let admission = Admission::new(4, 4, metrics.s3.clone(), RequestRefusals::default());
     let guarded = guard(
         |request: Request<RequestBody>| {
             assert!(request.uri().path() != "/panic", "as asked");

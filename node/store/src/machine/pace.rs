@@ -8,7 +8,7 @@ use crate::machine::limits::{LOOK_EVERY, PACE_OVER, PAUSE_MIN};
 
 /// The pace of one client: of its reads while an answer is written, or of its writes while a body arrives.
 /// Only the time in which the node waits for it counts.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Pace {
     /// Since the last measurement.
     bytes: u64,

@@ -25,6 +25,11 @@ pub mod form_file;
 /// Any error of the transport below.
 pub type TransportError = Box<dyn std::error::Error + Send + Sync>;
 
+/// The error of a transport that ends a body whose client is slow, since too many others wait for theirs.
+#[derive(Debug, Clone, Copy, thiserror::Error)]
+#[error("the body gave way to faster ones")]
+pub struct BodyGaveWay;
+
 /// Why a body failed.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum BodyError {
@@ -58,6 +63,9 @@ pub enum BodyError {
         /// The value of the bytes that came.
         computed: [u8; 32],
     },
+    /// The transport ended it for the sake of faster ones.
+    #[error(transparent)]
+    GaveWay(#[from] BodyGaveWay),
     /// Nothing came for too long, or all of it took too long.
     #[error("the body came too slowly")]
     Slow,
@@ -259,10 +267,7 @@ where
                     self.waiting = false;
                     match frame {
                         None => return Poll::Ready(Ok(None)),
-                        Some(Err(error)) => {
-                            let source = Arc::from(error.into());
-                            return Poll::Ready(Err(BodyError::Broken { source }));
-                        }
+                        Some(Err(error)) => return Poll::Ready(Err(of_transport(error.into()))),
                         // HTTP's own trailers mean nothing in S3.
                         Some(Ok(frame)) => {
                             if let Ok(bytes) = frame.into_data() {
@@ -289,6 +294,13 @@ where
             timer.as_mut().reset(ends.min(now + self.timeouts.idle));
         }
         timer.as_mut().poll(cx)
+    }
+}
+
+fn of_transport(error: TransportError) -> BodyError {
+    match error.downcast_ref::<BodyGaveWay>() {
+        Some(gave_way) => (*gave_way).into(),
+        None => BodyError::Broken { source: Arc::from(error) },
     }
 }
 

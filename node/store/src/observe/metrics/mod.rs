@@ -115,7 +115,11 @@ pub struct S3Metrics {
     pub requests_in_flight: IntGauge,
     /// Requests that wait for a place.
     pub requests_queued: IntGauge,
-    /// Requests answered 503 because the queue was full.
+    /// Requests without a place, whose clients send their bodies slowly.
+    pub requests_waiting_for_client: IntGauge,
+    /// Requests whose bodies gave way to those that came faster.
+    pub bodies_gave_way: IntCounter,
+    /// Requests answered 503 because they found no place.
     pub requests_shed: IntCounter,
     /// Seconds that requests waited for a place.
     pub queue_duration: Histogram,
@@ -408,8 +412,16 @@ fn s3(declare: &MetricDeclarer<'_>) -> S3Metrics {
         },
         requests_in_flight: declare.gauge("sherd_s3_requests_in_flight", "S3 requests worked on."),
         requests_queued: declare.gauge("sherd_s3_requests_queued", "S3 requests that wait for a place."),
+        requests_waiting_for_client: declare.gauge(
+            "sherd_s3_requests_waiting_for_client",
+            "S3 requests without a place, whose clients send their bodies slowly.",
+        ),
+        bodies_gave_way: declare.counter(
+            "sherd_s3_bodies_gave_way_total",
+            "S3 requests answered 503 because too many others waited for faster clients.",
+        ),
         requests_shed: declare
-            .counter("sherd_s3_requests_shed_total", "S3 requests answered 503 because the queue was full."),
+            .counter("sherd_s3_requests_shed_total", "S3 requests answered 503 because they found no place."),
         queue_duration: declare.histogram(
             "sherd_s3_request_queue_duration_seconds",
             "Time that an S3 request waited for a place.",

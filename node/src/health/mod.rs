@@ -1,12 +1,15 @@
 //! Live, ready, and the reasons for not.
 //!
-//! Live means that the process answers. Serving means that every erasure set has its read quorum and the
-//! process does not stop; ready means the same with the write quorum. A node whose volumes are full is
-//! ready, for reads and deletes work and only deletes make room; it says that it refuses writes.
+//! Live means that the process answers. Serving means that every erasure set has its read quorum, the
+//! process does not stop, and requests are let in; ready means the same with the write quorum. A node whose
+//! volumes are full is ready, for reads and deletes work and only deletes make room; it says that it refuses
+//! writes. So is one that turns some requests away and lets others in.
 //!
 //! [`Health`] holds the phase of the process and the last [`NodeMoment`]. Others write both; this file judges
 //! and prints them, and all that shows or sends the node's report reads the moment here. The type of the
 //! moment says how late it may be; the phase is never late.
+
+mod refusals;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,6 +21,7 @@ use sherd_core::id::ProcessId;
 use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
 use sherd_volume::options::Durability;
 
+pub use self::refusals::RequestRefusals;
 use sherd_store::machine::quantity::{LivePeriod, Period};
 
 /// One volume.
@@ -62,6 +66,8 @@ pub struct Readiness {
     /// Why writes, or those with shards, are refused: for lack of space or of volumes. Empty when they are
     /// not.
     pub writes_refused: String,
+    /// That requests were turned away in the last seconds, since every place was taken. Empty when none was.
+    pub requests_refused: &'static str,
     /// Why sets do not come back by themselves, and what ends that: an operator has to decide.
     pub stuck: Vec<String>,
     /// Problems of the cluster as this node sees it, as `status` lists it: other credentials, one
@@ -93,6 +99,8 @@ pub struct ServingState {
     pub waiting_for: Vec<String>,
     /// While it is forming: why, in words.
     pub forming: String,
+    /// That requests were turned away in the last seconds, since every place was taken. Empty when none was.
+    pub requests_refused: &'static str,
     /// Sets without their read quorum.
     pub unreadable_sets: Vec<SetReport>,
 }
@@ -122,6 +130,7 @@ pub struct Health {
     durability: Durability,
     /// How long the space of deleted objects stays taken.
     release_grace: LivePeriod,
+    refusals: RequestRefusals,
     state: watch::Sender<ProcessState>,
     moments: watch::Sender<Arc<NodeMoment>>,
 }
@@ -132,7 +141,13 @@ impl Health {
         let state = ProcessState { phase: Phase::Opening, wait: None };
         let moment = NodeMoment::of(NodeReport::of(String::new(), ProcessId([0; 16])));
         let (state, moments) = (watch::Sender::new(state), watch::Sender::new(Arc::new(moment)));
-        Self { durability, release_grace: LivePeriod::new(release_grace), state, moments }
+        let (release_grace, refusals) = (LivePeriod::new(release_grace), RequestRefusals::default());
+        Self { durability, release_grace, refusals, state, moments }
+    }
+
+    /// The requests of S3 that were turned away: who lets them in takes note there.
+    pub fn refusals(&self) -> &RequestRefusals {
+        &self.refusals
     }
 
     /// Has the space of deleted objects stay taken for another time from here on.
@@ -213,10 +228,14 @@ impl Health {
         let FormationWait { waiting_for, reason, formed_before: _ } = self.wait();
         let unreadable_sets: Vec<_> = moment.sets.iter().filter(|set| !set.is_readable()).copied().collect();
         ServingState {
-            serving: phase == Phase::Serving && !moment.sets.is_empty() && unreadable_sets.is_empty(),
+            serving: phase == Phase::Serving
+                && !moment.sets.is_empty()
+                && unreadable_sets.is_empty()
+                && !self.refusals.is_shut(),
             phase,
             waiting_for,
             forming: reason,
+            requests_refused: self.refusals.describe(),
             unreadable_sets,
         }
     }
@@ -228,8 +247,12 @@ impl Health {
         let FormationWait { waiting_for, reason, formed_before: _ } = self.wait();
         let degraded_sets: Vec<_> = sets.iter().filter(|set| !set.is_writable()).copied().collect();
         Readiness {
-            ready: phase == Phase::Serving && !sets.is_empty() && degraded_sets.is_empty(),
+            ready: phase == Phase::Serving
+                && !sets.is_empty()
+                && degraded_sets.is_empty()
+                && !self.refusals.is_shut(),
             writes_refused: writes_refused(sets, self.release_grace.get()),
+            requests_refused: self.refusals.describe(),
             stuck: stuck.clone(),
             problems: problems.clone(),
             phase,
@@ -408,6 +431,19 @@ mod tests {
     #[test]
     fn no_sets_at_all_is_not_ready() {
         assert!(!serving(moment(Vec::new())).readiness().ready);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_node_that_lets_no_request_in_is_not_ready_and_says_why() {
+        let health = serving(moment(vec![set(4)]));
+        health.refusals().refuse();
+        assert!(health.readiness().ready && health.serving().serving);
+        assert!(health.readiness().requests_refused.contains("503"));
+        tokio::time::advance(Duration::from_secs(5)).await;
+        assert!(!health.readiness().ready && !health.serving().serving);
+        assert!(health.serving().requests_refused.contains("limits.requests_max"));
+        health.refusals().let_in();
+        assert!(health.readiness().ready && health.serving().serving);
     }
 
     #[test]
