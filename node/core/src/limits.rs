@@ -112,10 +112,18 @@ pub const PARTS_IN_RECORD_MAX: usize = 64;
 /// Ids of its last changes that a value keeps: as many gateways may come between a writer's accept
 /// and its next prepare before its outcome is unknown.
 pub const CHANGE_IDS: usize = 16;
-/// Conditional changes whose tokens a value keeps: as many may come between the first sending of a client's
-/// call and the next before the client is answered by what the register holds then. As many as change ids:
-/// about 800 bytes.
-pub const CONDITIONAL_CHANGES: usize = 16;
+/// Seconds for which a value keeps the token of a conditional change: as long as an SDK waits for an answer
+/// by default (botocore, `read_timeout`) before it sends the call again.
+pub const CONDITIONAL_CHANGE_KEPT_S: u32 = 60;
+/// Conditional changes whose tokens a value keeps however old they are, as many as change ids: about 350
+/// bytes.
+pub const CONDITIONAL_CHANGES_MIN: usize = 16;
+/// Conditional changes whose tokens a value keeps at most, however young they are: 5 KiB in each commit of a
+/// key that is changed under conditions more than four times a second. A key that is changed `r` times a
+/// second recognises a call for `256 / r` seconds.
+pub const CONDITIONAL_CHANGES_MAX: usize = 256;
+/// Bytes of a conditional change in its value: token, second, and that its answer can be computed.
+pub const CONDITIONAL_CHANGE_BYTES: usize = 16 + 4 + 1;
 /// Writers of one key that one accept commits: deciding one takes microseconds, and all of them wait for the
 /// last.
 pub const BATCH_WRITERS_MAX: usize = 256;
@@ -309,7 +317,11 @@ const _: () = {
     assert!(FRAME_BYTES_MAX.is_multiple_of(FRAME_ALIGN), "a frame is padded");
     assert!(VALUE_BYTES_MAX <= FRAME_BYTES_MAX, "the largest value fits one frame's payload");
     assert!(CHANGE_IDS <= u8::MAX as usize, "a value counts its change ids in a byte");
-    assert!(CONDITIONAL_CHANGES <= u8::MAX as usize, "a value counts its conditional changes in a byte");
+    assert!(
+        CONDITIONAL_CHANGES_MAX <= u16::MAX as usize,
+        "a value counts its conditional changes in two bytes"
+    );
+    assert!(BATCH_WRITERS_MAX <= CONDITIONAL_CHANGES_MAX, "a batch brings the token of each of its members");
     assert!(BUCKET_TAGS_MAX <= u8::MAX as usize, "a bucket counts its tags in a byte");
     assert!(ENTRIES_MAX <= u8::MAX as usize, "a record counts its entries in a byte");
     assert!(
@@ -340,9 +352,12 @@ const _: () = {
     assert!(LARGE_STRIPE_UNIT_BYTES <= STRIPE_UNIT_BYTES_MAX, "what is written can be read");
     assert!(METADATA_BYTES_MAX <= ATTRIBUTES_BYTES_MAX, "user metadata is among the attributes");
     assert!(
-        OPEN_UPLOADS_MAX * UPLOAD_BYTES_MAX + OLDER_VERSIONS_BYTES_MAX + ATTRIBUTES_BYTES_MAX
+        OPEN_UPLOADS_MAX * UPLOAD_BYTES_MAX
+            + OLDER_VERSIONS_BYTES_MAX
+            + ATTRIBUTES_BYTES_MAX
+            + CONDITIONAL_CHANGES_MAX * CONDITIONAL_CHANGE_BYTES
             < VALUE_UNASKED_BYTES_MAX,
-        "uploads at their limit, beside older versions and one with its attributes, fit an answer unasked"
+        "uploads at their limit, beside older versions, one with its attributes and tokens, fit an answer unasked"
     );
     assert!(
         OPEN_UPLOADS_MAX * (METADATA_BYTES_MAX + 256) + OLDER_VERSIONS_BYTES_MAX + ENTRIES_BYTES_MAX

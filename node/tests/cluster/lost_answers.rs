@@ -4,19 +4,23 @@
 //! A front deals connections to the nodes in turn, and cuts one when an answer comes back on it: the write is
 //! committed, and its client does not know. Writes of each kind succeed so, with any change of the key
 //! meanwhile; and writers that increment one number under `If-Match`, with every tenth answer cut, end at the
-//! number of their successes: none was refused for its own success, and none counted twice. The SDK is at its
-//! default settings but for the pauses between its attempts.
+//! number of their successes: none was refused for its own success, and none counted twice. The same with
+//! clients that notice seconds later, when the other writers have changed the number many times. The SDK is
+//! at its default settings but for the pauses between its attempts.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
 
 use aws_sdk_s3::Client;
 use aws_sdk_s3::primitives::{ByteStream, DateTime};
 use aws_sdk_s3::types::{CompletedMultipartUpload, CompletedPart};
+use sherd_core::limits::CONDITIONAL_CHANGES_MAX;
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::JoinSet;
+use tokio::time::Instant;
 
 use crate::harness::cluster::{TestCluster, cluster_of};
 use crate::harness::s3::{BUCKET, Failure, outcome};
@@ -29,8 +33,17 @@ const INCREMENTS: usize = 120;
 const INCREMENTS_LONG: usize = 10_000;
 /// One in this number of answers is cut.
 const CUT_EVERY: usize = 10;
+/// Increments where lost answers are noticed late: fewer than the tokens that a key keeps, so that a fast
+/// machine forgets none.
+const INCREMENTS_NOTICED_LATE: usize = 120;
+const _: () = assert!(INCREMENTS_NOTICED_LATE < CONDITIONAL_CHANGES_MAX);
+/// After which pauses, in turn.
+const NOTICED_AFTER: &[Duration] =
+    &[Duration::from_millis(100), Duration::from_secs(1), Duration::from_secs(3)];
+/// Increments of each of the figures.
+const INCREMENTS_FIGURES: usize = 400;
 /// How long the long story may take.
-const LONG: std::time::Duration = std::time::Duration::from_mins(30);
+const LONG: Duration = Duration::from_mins(30);
 /// The key of the number.
 const NUMBER: &str = "lost/number";
 
@@ -49,30 +62,43 @@ struct Cuts {
     next: AtomicUsize,
     /// One in this number is cut; 0 for none.
     every: AtomicUsize,
+    /// How long a client waits on its connection for an answer that is cut, in turn. Where there are any,
+    /// only answers of successful PUTs count.
+    pauses: &'static [Duration],
     answers: AtomicUsize,
     done: AtomicUsize,
 }
 
 impl Cuts {
-    /// Whether the answer that has just come is cut.
-    fn takes(&self) -> bool {
+    /// Whether bytes of a node on a connection are an answer that is cut: after which pause.
+    fn take(&self, bytes: &[u8], is_put: bool) -> Option<Duration> {
+        let is_answer = bytes.starts_with(b"HTTP/1.1 ") && !bytes.starts_with(b"HTTP/1.1 100");
+        let is_change = is_put && bytes.starts_with(b"HTTP/1.1 200");
+        if !is_answer || !(is_change || self.pauses.is_empty()) {
+            return None;
+        }
         let number = self.answers.fetch_add(1, Ordering::Relaxed) + 1;
         let take_one = |left: usize| left.checked_sub(1);
         let is_next = self.next.fetch_update(Ordering::Relaxed, Ordering::Relaxed, take_one).is_ok();
         let every = self.every.load(Ordering::Relaxed);
         let is_cut = is_next || (every > 0 && number.is_multiple_of(every));
-        self.done.fetch_add(usize::from(is_cut), Ordering::Relaxed);
-        is_cut
+        let turn = self.done.fetch_add(usize::from(is_cut), Ordering::Relaxed);
+        is_cut.then(|| self.pauses.iter().cycle().nth(turn).copied().unwrap_or_default())
     }
 }
 
 impl Front {
+    /// Cuts answers at once.
     async fn start(cluster: &TestCluster) -> Self {
+        Self::start_with(cluster, &[]).await
+    }
+
+    async fn start_with(cluster: &TestCluster, pauses: &'static [Duration]) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let endpoint = format!("http://{}", listener.local_addr().expect("it is bound"));
         let address = |endpoint: &str| endpoint.trim_start_matches("http://").parse().expect("an address");
         let nodes: Vec<SocketAddr> = cluster.running().map(|node| address(&node.endpoint)).collect();
-        let cuts = Arc::new(Cuts::default());
+        let cuts = Arc::new(Cuts { pauses, ..Cuts::default() });
         let mut tasks = JoinSet::new();
         tasks.spawn(accept(listener, nodes, Arc::clone(&cuts)));
         Self { endpoint, cuts, _tasks: tasks }
@@ -102,26 +128,40 @@ async fn accept(listener: TcpListener, nodes: Vec<SocketAddr>, cuts: Arc<Cuts>) 
         let (from_server, to_server) = server.into_split();
         let cuts = Arc::clone(&cuts);
         connections.spawn(async move {
+            let is_put = AtomicBool::new(false);
+            let request = |bytes: &[u8]| {
+                let begins_with = |method: &[u8]| bytes.starts_with(method);
+                if begins_with(b"PUT ") || begins_with(b"GET ") {
+                    is_put.store(begins_with(b"PUT "), Ordering::Relaxed);
+                }
+                None
+            };
+            let answer = |bytes: &[u8]| cuts.take(bytes, is_put.load(Ordering::Relaxed));
             // Cancel-safe: what is under way when one direction ends is lost, as it should be.
             tokio::select! {
                 biased;
-                () = forward(from_client, to_server, None) => {}
-                () = forward(from_server, to_client, Some(&cuts)) => {}
+                () = forward(from_client, to_server, request) => {}
+                () = forward(from_server, to_client, answer) => {}
             }
         });
         while connections.try_join_next().is_some() {}
     }
 }
 
-/// Forwards bytes until an answer is cut, where they are answers.
-async fn forward(mut from: impl AsyncRead + Unpin, mut to: impl AsyncWrite + Unpin, cuts: Option<&Cuts>) {
+/// Forwards bytes until some of them are cut, and ends after the pause that they are cut after.
+async fn forward(
+    mut from: impl AsyncRead + Unpin,
+    mut to: impl AsyncWrite + Unpin,
+    cut: impl Fn(&[u8]) -> Option<Duration>,
+) {
     let mut buffer = vec![0; 64 << 10];
     loop {
         let count = from.read(&mut buffer).await.unwrap_or(0);
         let bytes = &buffer[..count];
-        let is_answer = bytes.starts_with(b"HTTP/1.1 ") && !bytes.starts_with(b"HTTP/1.1 100");
-        let is_cut = is_answer && cuts.is_some_and(Cuts::takes);
-        if count == 0 || is_cut || to.write_all(bytes).await.is_err() {
+        if let Some(pause) = cut(bytes) {
+            return tokio::time::sleep(pause).await;
+        }
+        if count == 0 || to.write_all(bytes).await.is_err() {
             return;
         }
     }
@@ -192,28 +232,85 @@ async fn ten_thousand_increments_with_every_tenth_answer_lost_count_once() {
     count_once(INCREMENTS_LONG, LONG).await;
 }
 
-async fn count_once(increments: usize, patience: std::time::Duration) {
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn increments_whose_lost_answers_are_noticed_seconds_later_count_once() {
     let cluster = cluster_of(4).start().await;
+    let counted = count(&cluster, WRITERS, INCREMENTS_NOTICED_LATE, NOTICED_AFTER, LATER * 2).await;
+    assert_eq!(counted.refused_own, 0, "each success counted once, and nothing else did");
+    assert!(counted.cuts > 0, "answers were lost");
+}
+
+/// How many second sendings are recognised, by writers and pause: figures without a verdict, but that nothing
+/// counts twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+#[ignore = "figures, minutes"]
+async fn figures_of_increments_whose_lost_answers_are_noticed_later() {
+    const AFTER: [&[Duration]; 4] = [
+        &[Duration::from_millis(100)],
+        &[Duration::from_secs(1)],
+        &[Duration::from_secs(3)],
+        &[Duration::from_secs(10)],
+    ];
+    for writers in [8, 4, 2] {
+        for pauses in AFTER {
+            let cluster = cluster_of(4).start().await;
+            let began = Instant::now();
+            let counted = count(&cluster, writers, INCREMENTS_FIGURES, pauses, LONG).await;
+            let took = began.elapsed();
+            let Counted { cuts, refused_own, refused: _ } = counted;
+            eprintln!(
+                "{writers} writers, {:?}: {INCREMENTS_FIGURES} commits in {took:.1?}, told 200 {}, told 412 {refused_own}",
+                pauses[0],
+                cuts.saturating_sub(refused_own)
+            );
+        }
+    }
+}
+
+/// Result of a run of writers.
+struct Counted {
+    cuts: usize,
+    /// Increments that count although their writers were refused.
+    refused_own: usize,
+    /// How often writers were refused.
+    refused: usize,
+}
+
+async fn count_once(increments: usize, patience: Duration) {
+    let cluster = cluster_of(4).start().await;
+    let Counted { cuts, refused_own, refused } = count(&cluster, WRITERS, increments, &[], patience).await;
+    eprintln!("{increments} increments, {cuts} answers lost, {refused} refused for another's");
+    assert_eq!(refused_own, 0, "each success counted once, and nothing else did");
+    assert!(cuts > 0, "answers were lost");
+}
+
+/// Lets writers increment the number, with every tenth answer cut.
+async fn count(
+    cluster: &TestCluster,
+    writers: usize,
+    increments: usize,
+    pauses: &'static [Duration],
+    patience: Duration,
+) -> Counted {
     cluster.with_bucket().await;
-    let front = Front::start(&cluster).await;
-    let client = front.client(&cluster);
+    let front = Front::start_with(cluster, pauses).await;
+    let client = front.client(cluster);
     let first =
         client.put_object().bucket(BUCKET).key(NUMBER).body(ByteStream::from_static(b"0 none")).send();
     outcome(bounded("a PUT", SOON, first).await).expect("a healthy cluster");
     front.cuts.every.store(CUT_EVERY, Ordering::Relaxed);
-    let mut writers = JoinSet::new();
-    for writer in 0..WRITERS {
+    let mut running = JoinSet::new();
+    for writer in 0..writers {
         // Each its own connections.
-        let client = front.client(&cluster);
-        writers.spawn(async move { increment(&client, writer, increments / WRITERS).await });
+        let client = front.client(cluster);
+        running.spawn(async move { increment(&client, writer, increments / writers).await });
     }
-    let refused: usize = bounded("the writers", patience, writers.join_all()).await.into_iter().sum();
+    let refused: usize = bounded("the writers", patience, running.join_all()).await.into_iter().sum();
     front.cuts.every.store(0, Ordering::Relaxed);
     let (number, _) = read(&client).await;
-    let cuts = front.cuts();
-    eprintln!("{increments} increments, {cuts} answers lost, {refused} refused for another's");
-    assert_eq!(number, increments, "each success counted once, and nothing else did");
-    assert!(cuts > 0, "answers were lost");
+    let made = increments / writers * writers;
+    assert!(number >= made, "{made} successes, and the number is {number}");
+    Counted { cuts: front.cuts(), refused_own: number - made, refused }
 }
 
 /// Increments the number this often; says how often it was refused, for others were faster.

@@ -10,8 +10,8 @@ use std::ops::RangeInclusive;
 use crate::id::SetId;
 use crate::limits;
 use crate::record::{
-    Attributes, Body, Bucket, Changes, Checksum, ConditionalChange, Content, DataRef, Entries, Object, Part,
-    PartRef, State, Tag, Upload, Value, Version, VersionKind,
+    Attributes, Body, Bucket, Changes, Checksum, ConditionalChange, Content, DataRef, Entries, KeptAnswer,
+    Object, Part, PartRef, State, Tag, Upload, Value, Version, VersionKind,
 };
 
 /// A value has grown past a limit, or holds what no request can have asked for.
@@ -34,9 +34,11 @@ impl Value {
     pub(super) fn check(&self) -> Result<(), OverLimit> {
         let Self { changes: Changes { count: _, recent, conditional }, state } = self;
         require(recent.len() <= limits::CHANGE_IDS, "change ids")?;
-        require(conditional.len() <= limits::CONDITIONAL_CHANGES, "conditional changes")?;
-        for ConditionalChange { token: _, etag } in conditional {
-            require(etag.len() <= limits::ETAG_BYTES_MAX, "conditional etag")?;
+        require(conditional.len() <= limits::CONDITIONAL_CHANGES_MAX, "conditional changes")?;
+        for ConditionalChange { token: _, second: _, answer } in conditional {
+            let KeptAnswer { etag, version: _ } = answer;
+            let length = etag.as_ref().map_or(1, |etag| etag.len());
+            require((1..=limits::ETAG_BYTES_MAX).contains(&length), "conditional etag")?;
         }
         match state {
             State::Tombstone => Ok(()),

@@ -47,18 +47,31 @@ pub struct Changes {
     /// At most [`crate::limits::CHANGE_IDS`], oldest first.
     pub recent: Vec<ChangeTry>,
     /// The last changes that a client made under a condition, so that a client that sends one of them again
-    /// is not refused for its own success; at most [`crate::limits::CONDITIONAL_CHANGES`], oldest first. A
-    /// tombstone keeps them.
+    /// is not refused for its own success; oldest first, as [`Self::remember`] keeps them. A tombstone keeps
+    /// them.
     pub conditional: Vec<ConditionalChange>,
 }
 
-/// A change that took effect under a condition, as the client that sends it again is answered.
+/// A change that took effect under a condition.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ConditionalChange {
     /// The same in all sendings of the client's call, and in no other call.
     pub token: CallToken,
-    /// The entity tag that it was answered, without quotes; empty for a deletion.
-    pub etag: String,
+    /// Second of the Unix epoch of the ballot at which it was proposed; 0 where it was stored before seconds
+    /// were kept.
+    pub second: u32,
+    /// The answer to its client.
+    pub answer: KeptAnswer,
+}
+
+/// The answer to the client of a conditional change, as far as another sending of its call cannot compute it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct KeptAnswer {
+    /// The entity tag, without quotes; never empty. `None` for a deletion, and where the tag is made of the
+    /// bytes or the parts that each sending has.
+    pub etag: Option<Box<str>>,
+    /// The version that it made, in a bucket that keeps versions.
+    pub version: Option<VersionId>,
 }
 
 /// Names one call of one client: a hash of the caller, the change and the client's id for it.

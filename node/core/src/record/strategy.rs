@@ -64,14 +64,22 @@ pub(crate) fn data_id() -> impl Strategy<Value = DataId> {
 }
 
 fn changes() -> impl Strategy<Value = Changes> {
-    let conditional = vec(conditional_change(), 0..=limits::CONDITIONAL_CHANGES);
+    let few = vec(conditional_change(), 1..=limits::CONDITIONAL_CHANGES_MIN);
+    let many = vec(conditional_change(), limits::CONDITIONAL_CHANGES_MAX);
+    let conditional = prop_oneof![5 => Just(Vec::new()), 5 => few, 1 => many];
     (any::<u64>(), vec(change_try(), 0..=limits::CHANGE_IDS), conditional)
         .prop_map(|(count, recent, conditional)| Changes { count, recent, conditional })
 }
 
 fn conditional_change() -> impl Strategy<Value = ConditionalChange> {
-    (uniform16(any::<u8>()), "[0-9a-f]{0,40}")
-        .prop_map(|(token, etag)| ConditionalChange { token: CallToken(token), etag })
+    (uniform16(any::<u8>()), any::<u32>(), kept_answer())
+        .prop_map(|(token, second, answer)| ConditionalChange { token: CallToken(token), second, answer })
+}
+
+fn kept_answer() -> impl Strategy<Value = KeptAnswer> {
+    (option::of("[0-9a-f]{1,40}"), option::of(uniform16(any::<u8>()))).prop_map(|(etag, version)| {
+        KeptAnswer { etag: etag.map(String::into_boxed_str), version: version.map(VersionId) }
+    })
 }
 
 fn change_try() -> impl Strategy<Value = ChangeTry> {

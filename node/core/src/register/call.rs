@@ -5,11 +5,18 @@
 //! client --PUT, If-Match, id of the call--> gateway: made, its token goes into the value (answer lost)
 //!        --the same once more-------------> gateway: the token is there: answered as then, nothing is made
 //! ```
-//! A value keeps the tokens of its last conditional changes, as [`Changes`] say. They are looked up before a
-//! condition is judged, in each try, and in what earlier members of a batch made. A member whose token is
-//! found is answered when a refused one would be: it depends on the found value in the same way. Guards I-19.
+//! A value keeps the tokens of its last conditional changes, as [`Changes::remember`] says. They are looked
+//! up before a condition is judged, in each try, and in what earlier members of a batch made. A member whose
+//! token is found is answered when a refused one would be: it depends on the found value in the same way.
+//! Guards I-19.
+//!
+//! The clock of the tokens is that of the key's ballots: it never goes back, is the same for every gateway,
+//! and advances as the fastest gateway's clock does. So a gateway whose clock is behind keeps each token as
+//! long as others do, and one whose clock jumps ahead, by the five minutes that volumes accept, makes those
+//! of before old once.
 
-use crate::limits::CONDITIONAL_CHANGES;
+use crate::id::Timestamp;
+use crate::limits::{CONDITIONAL_CHANGE_KEPT_S, CONDITIONAL_CHANGES_MAX, CONDITIONAL_CHANGES_MIN};
 use crate::record::{CallToken, Changes, ConditionalChange};
 
 /// Bytes of a token that name the call; the rest names what it writes, and under which conditions.
@@ -54,11 +61,19 @@ pub fn earlier_success<'a>(
 }
 
 impl Changes {
-    /// Adds what the members of a batch made under conditions; the oldest make room.
-    pub fn remember(&mut self, drafted: &[ConditionalChange]) {
-        self.conditional.extend_from_slice(drafted);
-        let surplus = self.conditional.len().saturating_sub(CONDITIONAL_CHANGES);
-        self.conditional.drain(..surplus);
+    /// Adds what the members of a batch made under conditions, proposed at a ballot of this time. Removes
+    /// those that are more than [`CONDITIONAL_CHANGE_KEPT_S`] older, but for the last
+    /// [`CONDITIONAL_CHANGES_MIN`], and those before the last [`CONDITIONAL_CHANGES_MAX`].
+    pub fn remember(&mut self, drafted: &[ConditionalChange], proposed: Timestamp) {
+        let second = u32::try_from(proposed.as_ms() / 1000).unwrap_or(u32::MAX);
+        let kept = &mut self.conditional;
+        kept.extend(drafted.iter().map(|made| ConditionalChange { second, ..made.clone() }));
+        let is_old =
+            |made: &&ConditionalChange| second.saturating_sub(made.second) > CONDITIONAL_CHANGE_KEPT_S;
+        let old = kept.iter().take_while(is_old).count();
+        let beyond = |count| kept.len().saturating_sub(count);
+        let surplus = old.min(beyond(CONDITIONAL_CHANGES_MIN)).max(beyond(CONDITIONAL_CHANGES_MAX));
+        kept.drain(..surplus);
     }
 }
 
@@ -75,10 +90,27 @@ fn hash<const N: usize>(context: &str, pieces: &[&[u8]]) -> [u8; N] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::record::ChangeTry;
+    use proptest::prelude::*;
+
+    use crate::record::{ChangeTry, KeptAnswer};
 
     fn made(token: CallToken) -> ConditionalChange {
-        ConditionalChange { token, etag: "e".to_owned() }
+        ConditionalChange { token, second: 0, answer: KeptAnswer::default() }
+    }
+
+    fn numbered(number: usize) -> ConditionalChange {
+        made(CallToken((number as u128).to_le_bytes()))
+    }
+
+    /// Numbers and seconds of what is kept.
+    fn kept(changes: &Changes) -> Vec<(usize, u32)> {
+        let number =
+            |token: CallToken| usize::try_from(u128::from_le_bytes(token.0)).expect("a small number");
+        changes.conditional.iter().map(|made| (number(made.token), made.second)).collect()
+    }
+
+    fn at(second: u32) -> Timestamp {
+        Timestamp::from_ms(u64::from(second) * 1000 + 999)
     }
 
     #[test]
@@ -115,15 +147,68 @@ mod tests {
     }
 
     #[test]
-    fn the_last_sixteen_conditional_changes_are_kept_over_others() {
-        let token = |number: u8| CallToken([number; 16]);
+    fn those_of_a_minute_are_kept_and_the_last_sixteen_over_others() {
         let mut changes = Changes::default();
-        changes.remember(&[made(token(0)), made(token(1))]);
+        (0..40).for_each(|number| changes.remember(&[numbered(number)], at(1000)));
         let own = ChangeTry { change: crate::id::ChangeId::from_bytes([7; 16]), number: 1 };
-        let mut changes = (0..40).fold(changes, |changes, _| changes.after(own));
-        assert_eq!(changes.conditional.len(), 2, "unconditional changes push none out");
-        changes.remember(&(2..17).map(|number| made(token(number))).collect::<Vec<_>>());
-        let kept: Vec<u8> = changes.conditional.iter().map(|made| made.token.0[0]).collect();
-        assert_eq!(kept, (1..17).collect::<Vec<u8>>());
+        for second in 1000..=1060 {
+            changes = changes.after(own);
+            changes.remember(&[], at(second));
+        }
+        assert_eq!(changes.conditional.len(), 40, "unconditional changes push none out");
+        changes.remember(&[numbered(40)], at(1060));
+        assert_eq!(changes.conditional.len(), 41);
+        changes.remember(&[numbered(41)], at(1061));
+        let sixteen: Vec<_> = (26..40).map(|number| (number, 1000)).chain([(40, 1060), (41, 1061)]).collect();
+        assert_eq!(kept(&changes), sixteen);
+        changes.remember(&[], at(u32::MAX));
+        assert_eq!(kept(&changes), sixteen, "however old they are");
+    }
+
+    #[test]
+    fn a_gateway_whose_clock_jumps_or_stands_still_leaves_sixteen_to_256() {
+        let mut changes = Changes::default();
+        (0..300).for_each(|number| changes.remember(&[numbered(number)], at(1000)));
+        assert_eq!(changes.conditional.len(), CONDITIONAL_CHANGES_MAX);
+        changes.remember(&[numbered(300)], at(1300));
+        assert_eq!(changes.conditional.len(), CONDITIONAL_CHANGES_MIN, "five minutes ahead");
+        (301..800).for_each(|number| changes.remember(&[numbered(number)], at(1300)));
+        assert_eq!(kept(&changes).first(), Some(&(800 - CONDITIONAL_CHANGES_MAX, 1300)));
+        // Seconds end in the year 2106: none of them is old then, and the number bounds them.
+        changes.remember(&[numbered(800)], Timestamp::MAX);
+        changes.remember(&[numbered(801)], Timestamp::MAX);
+        assert_eq!(kept(&changes).last(), Some(&(801, u32::MAX)));
+    }
+
+    #[test]
+    fn all_members_of_a_batch_are_remembered() {
+        let mut changes = Changes::default();
+        changes.remember(&[numbered(0)], at(1000));
+        let batch: Vec<_> = (1..=crate::limits::BATCH_WRITERS_MAX).map(numbered).collect();
+        changes.remember(&batch, at(1000));
+        let numbers: Vec<usize> = kept(&changes).into_iter().map(|(number, _)| number).collect();
+        assert_eq!(numbers, (1..=crate::limits::BATCH_WRITERS_MAX).collect::<Vec<_>>());
+    }
+
+    proptest! {
+        /// Each of the last sixteen is kept, and each of the last 256 that is at most a minute old.
+        #[test]
+        fn what_is_kept_depends_on_age_and_number_alone(
+            steps in proptest::collection::vec((0..20_u32, 0..40_usize), 1..60),
+        ) {
+            let (mut changes, mut all, mut second) = (Changes::default(), Vec::new(), 1000);
+            for (passed, count) in steps {
+                second += passed;
+                let drafted: Vec<_> = (all.len()..all.len() + count).map(numbered).collect();
+                all.extend((all.len()..all.len() + count).map(|number| (number, second)));
+                changes.remember(&drafted, at(second));
+                let is_kept = |&&(number, made): &&(usize, u32)| {
+                    let others = all.len() - 1 - number;
+                    let is_young = second - made <= CONDITIONAL_CHANGE_KEPT_S;
+                    others < CONDITIONAL_CHANGES_MIN || (is_young && others < CONDITIONAL_CHANGES_MAX)
+                };
+                prop_assert_eq!(kept(&changes), all.iter().filter(is_kept).copied().collect::<Vec<_>>());
+            }
+        }
     }
 }

@@ -46,6 +46,17 @@ fn a_deletion_that_is_sent_twice_is_found_in_its_tombstone() {
     needed(Without::TombstoneCalls, &actors(3, &[&[Put(&[0])], &both[..]].concat()));
 }
 
+/// A call, and another of which the value takes as many changes as are kept however old they are.
+fn crowded(others: &[Program]) -> Register {
+    let other = Batch(&[CallIfPresent(2, 1)]);
+    Register { crowds: true, ..sent_twice(3, &[&[other], others].concat()) }
+}
+
+#[test]
+fn tokens_are_kept_by_their_age() {
+    needed(Without::KeptByAge, &crowded(&[]));
+}
+
 #[test]
 fn each_member_of_a_batch_brings_its_own_token() {
     let model = actors(2, &[Batch(&[CallIfAbsent(0, 0), CallIfPresent(1, 1)]), Batch(&[CallIfAbsent(2, 0)])]);
@@ -64,11 +75,16 @@ fn calls_that_are_sent_twice_take_effect_once() {
     holds("a call sent twice, data released", &Register { release: true, ..again(sent_twice(3, &[])) });
     let looking = |model: Register| Register { looks: true, ..model };
     holds("a call sent twice by gateways that look", &looking(again(sent_twice(3, &[]))));
+    holds("a call sent twice among those of others, one retrying", &again(crowded(&[])));
     let both = [Batch(&[CallIfAbsent(0, 0), CallIfPresent(1, 1)]), Batch(&[CallIfPresent(2, 1)])];
     holds("two calls of a batch, one sent again", &again(actors(3, &both)));
     holds_when_full(
         "a call sent twice, a put and a delete",
         &again(sent_twice(5, &[PutThenDelete(&[2, 3])])),
+    );
+    holds_when_full(
+        "a call sent twice among those of others, and a delete",
+        &looking(again(Register { ballots: 4, ..crowded(&[Delete(3)]) })),
     );
     holds_when_full(
         "a call sent twice, a put, and data released",

@@ -58,6 +58,8 @@ pub(crate) enum Without {
     RepeatedOnCertain,
     /// A tombstone keeps no tokens of calls.
     TombstoneCalls,
+    /// Tokens are kept by their number alone.
+    KeptByAge,
     /// Of the members of a batch only the last one's token goes into the value.
     EachBringsItsOwn,
     /// A value that a read returned before a prepare refuses members although an accept of the batch is under

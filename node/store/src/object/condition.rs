@@ -1,7 +1,7 @@
 //! Conditions on reads and writes, judged on what a register holds; and how a write under conditions is
 //! recognised when its client sends it again.
 
-use sherd_core::record::{ConditionalChange, Content, Object, ObjectTags};
+use sherd_core::record::{ConditionalChange, Content, KeptAnswer, Object, ObjectTags};
 
 use super::{Error, EtagMatch, MissingResource, ReadConditions, Result, WriteConditions, WriteOutcome};
 
@@ -23,10 +23,16 @@ pub(super) struct EarlierWrite {
 }
 
 impl EarlierWrite {
-    /// By the etag that is remembered, and what the register holds.
-    pub(super) fn of(etag: &str, object: Option<&Object>) -> Self {
+    /// By what is remembered of its answer, the etag that this sending computed, and what the register holds.
+    pub(super) fn of(kept: &KeptAnswer, computed: &str, object: Option<&Object>) -> Self {
+        let etag = kept.etag.as_deref().unwrap_or(computed);
         let current = object.and_then(Object::current).filter(|(_, content)| content.etag == etag);
         Self { etag: etag.to_owned(), modified_ms: current.map(|(version, _)| version.modified_ms) }
+    }
+
+    /// Its entity tag, without quotes.
+    pub(super) fn etag(&self) -> &str {
+        &self.etag
     }
 
     /// Its answer: what is not remembered is as a sending that stores the same now would be answered.
@@ -38,8 +44,9 @@ impl EarlierWrite {
 
 impl WriteConditions {
     /// The change as it is remembered, unless there is no condition or no call: `wanted` distinguishes what
-    /// it stores from everything else that the same call could store, `etag` is what its client is answered.
-    pub(super) fn change(&self, etag: &str, wanted: &[&[u8]]) -> Option<ConditionalChange> {
+    /// it stores from everything else that the same call could store. `answer` is what a sending that wants
+    /// the same cannot compute. The register adds when it was proposed.
+    pub(super) fn change(&self, answer: KeptAnswer, wanted: &[&[u8]]) -> Option<ConditionalChange> {
         let Self { if_match, if_none_match, call } = self;
         let call = call.as_ref().filter(|_| if_match.is_some() || if_none_match.is_some())?;
         let mut pieces: Vec<&[u8]> = Vec::new();
@@ -53,7 +60,7 @@ impl WriteConditions {
         }
         pieces.push(b"wanted");
         pieces.extend_from_slice(wanted);
-        Some(ConditionalChange { token: call.token(&pieces), etag: etag.to_owned() })
+        Some(ConditionalChange { token: call.token(&pieces), second: 0, answer })
     }
 }
 
@@ -161,7 +168,7 @@ mod tests {
         let absent =
             || WriteConditions { if_none_match: Some(EtagMatch::Any), call, ..WriteConditions::default() };
         let token = |conditions: WriteConditions, body: &[u8]| {
-            conditions.change("etag", &[body]).map(|change| change.token)
+            conditions.change(KeptAnswer::default(), &[body]).map(|change| change.token)
         };
         let first = token(absent(), b"body");
         assert!(first.is_some());

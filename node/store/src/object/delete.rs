@@ -4,7 +4,7 @@ use futures::{StreamExt, stream};
 use std::collections::HashSet;
 
 use sherd_core::id::ObjectKey;
-use sherd_core::record::{State, history};
+use sherd_core::record::{KeptAnswer, State, history};
 
 use super::condition::judge_write;
 use super::{BucketRef, DeleteOutcome, Error, Objects, Result, WriteConditions};
@@ -31,7 +31,7 @@ impl Objects {
         let under = &self.inner.under;
         let route = under.route(&name).await?;
         let ticket = under.registers.begin_at(&route);
-        let change = conditions.change("", &[]);
+        let change = conditions.change(KeptAnswer::default(), &[]);
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             judge_write(&conditions, object).map_err(DeleteRefusal::Refused)?;

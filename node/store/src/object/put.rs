@@ -4,7 +4,7 @@ use smallvec::SmallVec;
 
 use sherd_core::id::ObjectKey;
 use sherd_core::record::{
-    Attributes, Body, Checksums, ConditionalChange, Content, Entries, ObjectTags, State, history,
+    Attributes, Body, Checksums, ConditionalChange, Content, Entries, KeptAnswer, ObjectTags, State, history,
 };
 
 use super::body::receive::{ReceivedBody, StoredBody};
@@ -101,14 +101,15 @@ impl Objects {
         let written =
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
         let change = content.change(&conditions);
+        let computed = content.etag.clone();
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             judge_write(&conditions, object).map_err(WriteRefusal::Refused)?;
             let put = history::put(object, modified_ms, content.with_body(body.clone()));
             Ok(Proposal { inline, heal: heal.clone(), ..Proposal::of(put.object.into()) })
         };
-        let repeated = |etag: &str, state: Option<&State>| {
-            WriteRefusal::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
+        let repeated = move |kept: &KeptAnswer, state: Option<&State>| {
+            WriteRefusal::Repeated(EarlierWrite::of(kept, &computed, state.and_then(State::object)))
         };
         let writer = Writer::new(decide).sent_by(change, repeated).naming(staged).carrying(bytes);
         match self.inner.under.change_or(bucket, route, ticket, writer).await? {
@@ -139,7 +140,8 @@ pub(super) struct NewContent {
 
 impl NewContent {
     /// The change as it is remembered. Its MD5 and its checksums distinguish its bytes from others: a client
-    /// that names another algorithm is never answered with a checksum that is not stored.
+    /// that names another algorithm is never answered with a checksum that is not stored. The MD5 is the etag
+    /// of every sending; without one, each sending has an etag of its own.
     fn change(&self, conditions: &WriteConditions) -> Option<ConditionalChange> {
         conditions.call?;
         let Self { size, etag, md5, attributes, tags, checksums } = self;
@@ -155,7 +157,8 @@ impl NewContent {
         if !tags.is_empty() {
             wanted.extend([&b"tags"[..], tags.as_bytes()]);
         }
-        conditions.change(etag, &wanted)
+        let etag = md5.is_none().then(|| etag.as_str().into());
+        conditions.change(KeptAnswer { etag, ..KeptAnswer::default() }, &wanted)
     }
 
     fn with_body(&self, body: Body) -> Content {

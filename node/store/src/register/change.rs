@@ -394,7 +394,7 @@ impl RegisterChange<'_> {
         let before = ready.found.as_ref().map(|found| &found.value);
         let mut changes =
             before.map_or_else(|| Changes::default().after(own), |value| value.changes.after(own));
-        changes.remember(&draft.conditional);
+        changes.remember(&draft.conditional, ready.round.ballot.time);
         let value = Value { changes, state };
         let judged = ready.judge_value(draft, &value);
         draft.state = Some(value.state);

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use sherd_core::heal::HealEntry;
 use sherd_core::id::{Ballot, DataId};
-use sherd_core::record::{ConditionalChange, DataRef, State};
+use sherd_core::record::{ConditionalChange, DataRef, KeptAnswer, State};
 use sherd_core::register::call::earlier_success;
 use sherd_core::register::quorum::Lives;
 
@@ -68,9 +68,9 @@ pub enum Inline {
 /// Turns what a register holds into what it shall be, or refuses.
 type Decide<E> = Box<dyn FnMut(Option<&State>) -> Result<Proposal, E> + Send>;
 
-/// The answer where an earlier sending of a writer's call has made its change: from that change's etag, and
-/// what the register holds.
-type AnswerRepeated<E> = Box<dyn Fn(&str, Option<&State>) -> E + Send>;
+/// The answer where an earlier sending of a writer's call has made its change: from what is kept of the
+/// answer to that, and what the register holds.
+type AnswerRepeated<E> = Box<dyn Fn(&KeptAnswer, Option<&State>) -> E + Send>;
 
 /// The call that a writer is a sending of.
 struct WriterCall<E> {
@@ -114,7 +114,7 @@ impl<E> Writer<E> {
     pub(crate) fn sent_by(
         self,
         call: Option<ConditionalChange>,
-        repeated: impl Fn(&str, Option<&State>) -> E + Send + 'static,
+        repeated: impl Fn(&KeptAnswer, Option<&State>) -> E + Send + 'static,
     ) -> Self {
         let call = call.map(|change| Box::new(WriterCall { change, repeated: Box::new(repeated) }));
         Self { call, ..self }
@@ -333,7 +333,7 @@ impl<E: std::fmt::Debug + Send> WriteRequest for PendingWrite<E> {
         let DecisionBasis { state, kept, drafted } = found;
         let token = call.as_ref().map(|call| call.change.token);
         let judged = match (call, earlier_success(token, kept, drafted)) {
-            (Some(call), Some(earlier)) => Err((call.repeated)(&earlier.etag, state)),
+            (Some(call), Some(earlier)) => Err((call.repeated)(&earlier.answer, state)),
             (call, _) => decide(state).map(|proposal| {
                 let conditional = call.as_ref().map(|call| call.change.clone());
                 Proposal { conditional, ..proposal }

@@ -1,28 +1,30 @@
-//! The stored form of a [`Value`], versions 4 and 5, and of a manifest page, version 2.
+//! The stored form of a [`Value`], versions 4 to 6, and of a manifest page, version 2.
 //!
 //! ```text
-//! value    := version u8 = 4 or, where there are entries, 5, changes, state u8,
-//!             (0 nothing | 1 object | 2 part | 3 bucket | 4 attributes of an upload)
-//! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16),
-//!             n u8 (at most 16), n x (token 16, etag text)
+//! value    := version u8 = 4 or, where there are entries, 5 or, where there are conditional changes, 6,
+//!             changes, state u8, (0 nothing | 1 object | 2 part | 3 bucket | 4 attributes of an upload)
+//! changes  := count u64, n u8 (at most 16), n x (change id 16, try u16), (conditional | 0 u8)
+//!             0 in versions 4 and 5, see `calls.rs`
 //! bucket   := id 16, created u64, location text, phase u8, (0 active | 1 deletion 16 | 2 deleted),
 //!             n u8 (at most 50), n x (key text, value text), (entries)
 //! key      := bucket 16, key blob, part u8, (0 nothing | 1 upload 16, number u16)
 //! ```
 //!
 //! `object` and `attributes` are drawn in `object.rs`, `part` and `manifest` in `part.rs`, `data ref` in
-//! `data_ref.rs`, `entries`, which version 5 alone has, in `entries.rs`. All numbers are little endian; ids
-//! are as [`crate::id`] stores them; lists, blobs and texts (UTF-8) carry a `u32` count in front; times are
-//! milliseconds since the Unix epoch. A value has one stored form in each version, so bytes that are passed
-//! on unchanged keep their digest: version 5 has at least one entry. Versions 1 to 3 of a value and version 1
-//! of a page are still read, see [`ValueVersion`]. The rules of a value stand once, in `check.rs`, and are
-//! checked both when writing and when reading.
+//! `data_ref.rs`, `entries`, in versions 5 and 6, in `entries.rs`, `conditional`, in version 6, in
+//! `calls.rs`. All numbers are little endian; ids are as [`crate::id`] stores them; lists, blobs and texts
+//! (UTF-8) carry a `u32` count in front; times are milliseconds since the Unix epoch. A value has one stored
+//! form in each version, so bytes that are passed on unchanged keep their digest: version 5 has at least one
+//! entry, version 6 at least one conditional change. Versions 1 to 3 of a value and version 1 of a page are
+//! still read, see [`ValueVersion`]. The rules of a value stand once, in `check.rs`, and are checked both
+//! when writing and when reading.
 
 #![deny(clippy::indexing_slicing)]
 
 mod data_ref;
 mod limits;
 mod version;
+mod calls;
 mod entries;
 mod object;
 mod part;
@@ -39,18 +41,15 @@ use bytes::Bytes;
 use crate::checksum::Digest;
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::id::{BucketId, ChangeId, ObjectKey, PartKey, RegisterKey, UploadId};
-use crate::limits::{BUCKET_TAGS_MAX, CHANGE_IDS, CONDITIONAL_CHANGES, PARTS_MAX, VALUE_BYTES_MAX};
-use crate::record::{
-    Bucket, BucketPhase, CallToken, ChangeTry, Changes, ConditionalChange, OverLimit, State, Tag, Value,
-};
+use crate::limits::{BUCKET_TAGS_MAX, CHANGE_IDS, PARTS_MAX, VALUE_BYTES_MAX};
+use crate::record::{Bucket, BucketPhase, ChangeTry, Changes, OverLimit, State, Tag, Value};
+use calls::{conditional_bytes, put_conditional, take_conditional};
 use data_ref::take_optional;
 use entries::{put_entries, take_entries};
 use version::ValueVersion;
 
 /// Change ids that a value of [`ValueVersion::Unnumbered`] has at most.
 const UNNUMBERED_CHANGE_IDS: usize = 4;
-/// Bytes of a conditional change but for its entity tag.
-const CONDITIONAL_BYTES: usize = 16 + 4;
 /// Bytes that most values fit in, so that their encoding allocates once.
 const USUAL_BYTES: usize = 512;
 
@@ -71,12 +70,10 @@ impl Value {
     pub fn try_encode(&self) -> Result<Bytes, OverLimit> {
         self.check()?;
         let Self { changes, state } = self;
-        let conditional_bytes =
-            changes.conditional.iter().map(|made| CONDITIONAL_BYTES + made.etag.len()).sum::<usize>();
-        let mut writer = Writer::with_capacity(USUAL_BYTES + conditional_bytes);
-        let version = ValueVersion::of(state);
+        let mut writer = Writer::with_capacity(USUAL_BYTES + conditional_bytes(&changes.conditional));
+        let version = ValueVersion::of(self);
         writer.u8(version as u8);
-        put_changes(&mut writer, changes);
+        put_changes(&mut writer, changes, version);
         match state {
             State::Tombstone => {
                 writer.u8(0);
@@ -114,10 +111,8 @@ impl Value {
             _ => return Err(DecodeError::Invalid { field: "state" }),
         };
         reader.finish("value")?;
-        if version == ValueVersion::WithEntries && ValueVersion::of(&state) != version {
-            return Err(DecodeError::Invalid { field: "entries" });
-        }
         let value = Self { changes, state };
+        version.judge(&value)?;
         value.check()?;
         Ok(value)
     }
@@ -134,17 +129,14 @@ impl From<OverLimit> for DecodeError {
     }
 }
 
-fn put_changes(writer: &mut Writer, changes: &Changes) {
+fn put_changes(writer: &mut Writer, changes: &Changes, version: ValueVersion) {
     let Changes { count, recent, conditional } = changes;
     let length = u8::try_from(recent.len()).expect("checked: at most CHANGE_IDS");
     writer.u64(*count).u8(length);
     for ChangeTry { change, number } in recent {
         writer.raw(&change.to_bytes()).u16(*number);
     }
-    writer.u8(u8::try_from(conditional.len()).expect("checked: at most CONDITIONAL_CHANGES"));
-    for ConditionalChange { token, etag } in conditional {
-        writer.raw(&token.0).blob(etag.as_bytes());
-    }
+    put_conditional(writer, conditional, version);
 }
 
 fn take_changes(reader: &mut Reader, version: ValueVersion) -> Result<Changes, DecodeError> {
@@ -160,22 +152,7 @@ fn take_changes(reader: &mut Reader, version: ValueVersion) -> Result<Changes, D
         let number = if numbered { reader.u16("change try")? } else { 0 };
         recent.push(ChangeTry { change, number });
     }
-    let conditional =
-        if version >= ValueVersion::Conditional { take_conditional(reader)? } else { Vec::new() };
-    Ok(Changes { count, recent, conditional })
-}
-
-fn take_conditional(reader: &mut Reader) -> Result<Vec<ConditionalChange>, DecodeError> {
-    let length = usize::from(reader.u8("conditional changes")?);
-    if length > CONDITIONAL_CHANGES {
-        return Err(DecodeError::Invalid { field: "conditional changes" });
-    }
-    let mut conditional = Vec::with_capacity(length);
-    for _ in 0..length {
-        let token = CallToken(reader.array("call token")?);
-        conditional.push(ConditionalChange { token, etag: reader.text("conditional etag")? });
-    }
-    Ok(conditional)
+    Ok(Changes { count, recent, conditional: take_conditional(reader, version)? })
 }
 
 fn put_bucket(writer: &mut Writer, bucket: &Bucket, version: ValueVersion) {

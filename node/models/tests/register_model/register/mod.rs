@@ -83,6 +83,8 @@ pub(crate) struct Register {
     pub(crate) release: bool,
     /// Whether batches look before they prepare.
     pub(crate) looks: bool,
+    /// Whether conditional changes of others come before each of a call's: [`wire::CROWD`] in its value.
+    pub(crate) crowds: bool,
     /// Steps that are taken before the search begins.
     pub(crate) prefix: Vec<Step>,
 }
@@ -101,6 +103,7 @@ impl Default for Register {
             hints: false,
             release: false,
             looks: false,
+            crowds: false,
             prefix: Vec::new(),
         }
     }
@@ -279,7 +282,8 @@ pub(crate) struct Value {
     pub(crate) count: u8,
     /// The last changes, oldest first, zeros before: the id plus one, and above its four bits the try.
     pub(crate) ring: [u8; 4],
-    /// The calls whose tokens it keeps.
+    /// The calls whose tokens it keeps: four bits for each, the ballot of its change, or 1 for any where no
+    /// crowd makes it matter.
     pub(crate) calls: u8,
     /// The data that it names, as the change's number plus one; 0 for none.
     pub(crate) data: u8,

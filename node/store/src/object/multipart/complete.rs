@@ -7,7 +7,8 @@ use sherd_core::limits;
 use sherd_core::md5::Md5;
 use sherd_core::record::{
     self, Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums,
-    ConditionalChange, Content, Entries, Object, ObjectTags, PartRef, State, Upload as OpenUpload, history,
+    ConditionalChange, Content, Entries, KeptAnswer, Object, ObjectTags, PartRef, State,
+    Upload as OpenUpload, history,
 };
 use sherd_core::register::call::earlier_success;
 
@@ -88,7 +89,6 @@ impl Uploads {
             entries,
         };
         let (body, staged) = self.name_parts(&route, stored).await?;
-        let change = change.map(|change| ConditionalChange { etag: content.etag.clone(), ..change });
         let completion =
             Completion { upload, content: Content { body, ..content }, kept, listed: parts, change };
         let uploads = self.clone();
@@ -130,7 +130,7 @@ impl Uploads {
         parts: &[ListedPart],
         change: Option<ConditionalChange>,
     ) -> Result<WriteOutcome> {
-        let earlier = found.as_ref().and_then(|found| earlier_completion(found, change.as_ref()?));
+        let earlier = found.as_ref().and_then(|found| earlier_completion(found, change.as_ref()?, parts));
         let earlier = earlier.map(|(earlier, checksums)| {
             let (etag, modified_ms) = (String::new(), self.now_ms());
             earlier.answer(WriteOutcome { etag, modified_ms, checksums })
@@ -178,6 +178,7 @@ impl Uploads {
             WriteOutcome { etag: content.etag.clone(), modified_ms, checksums: content.checksums.clone() };
         let under = &self.registers.under;
         let ticket = under.registers.begin_at(route);
+        let computed = content.etag.clone();
         let decide = move |state: Option<&State>| {
             let object = state.and_then(State::object);
             if let Err(missing) = open_upload(object, upload) {
@@ -189,8 +190,8 @@ impl Uploads {
             object.uploads.retain(|open| open.id != upload);
             Ok(Proposal { carried: kept.clone(), ..Proposal::of(object.into()) })
         };
-        let repeated = |etag: &str, state: Option<&State>| {
-            CompletionConflict::Repeated(EarlierWrite::of(etag, state.and_then(State::object)))
+        let repeated = move |kept: &KeptAnswer, state: Option<&State>| {
+            CompletionConflict::Repeated(EarlierWrite::of(kept, &computed, state.and_then(State::object)))
         };
         let writer = Writer::new(decide).sent_by(change, repeated).naming(staged);
         match under.change_or(bucket, route, ticket, writer).await? {
@@ -255,7 +256,7 @@ struct Completion {
     change: Option<ConditionalChange>,
 }
 
-/// A completion as it is remembered, but for its etag: once the upload is closed, its parts are gone.
+/// A completion as it is remembered: its etag is made of those that it lists.
 fn remembered(
     conditions: &WriteConditions,
     upload: UploadId,
@@ -264,17 +265,21 @@ fn remembered(
     let numbers: Vec<[u8; 2]> = parts.iter().map(|part| part.number.to_le_bytes()).collect();
     let mut wanted: Vec<&[u8]> = vec![&upload.0[..]];
     wanted.extend(parts.iter().zip(&numbers).flat_map(|(part, number)| [&number[..], part.etag.as_bytes()]));
-    conditions.change("", &wanted)
+    conditions.change(KeptAnswer::default(), &wanted)
 }
 
 /// What an earlier sending of a Complete made, and its checksums while it is the current version, by a read
 /// that found the upload closed.
-fn earlier_completion(found: &QuorumRow, change: &ConditionalChange) -> Option<(EarlierWrite, Checksums)> {
-    let earlier = earlier_success(Some(change.token), &found.value.changes.conditional, &[])?;
-    let current =
-        found.object().and_then(Object::current).filter(|(_, content)| content.etag == earlier.etag);
-    let checksums = current.map(|(_, content)| content.checksums.clone()).unwrap_or_default();
-    Some((EarlierWrite::of(&earlier.etag, found.object()), checksums))
+fn earlier_completion(
+    found: &QuorumRow,
+    change: &ConditionalChange,
+    listed: &[ListedPart],
+) -> Option<(EarlierWrite, Checksums)> {
+    let made = earlier_success(Some(change.token), &found.value.changes.conditional, &[])?;
+    let earlier = EarlierWrite::of(&made.answer, &listed_etag(listed)?, found.object());
+    let current = found.object().and_then(Object::current);
+    let checksums = current.filter(|(_, content)| content.etag == earlier.etag());
+    Some((earlier, checksums.map(|(_, content)| content.checksums.clone()).unwrap_or_default()))
 }
 
 /// What an earlier Complete of this upload made of the same list of parts, while it is still the current
@@ -298,14 +303,19 @@ fn completed(
                 .zip(listed)
                 .all(|(part, listed)| part.number == listed.number && is_listed(part, listed))
     } else {
-        let tags: Option<Vec<[u8; 16]>> = listed.iter().map(|listed| tag_of(&listed.etag)).collect();
-        tags.is_some_and(|tags| multipart_etag(tags.into_iter()) == content.etag)
+        listed_etag(listed).is_some_and(|etag| etag == content.etag)
     };
     (content.upload == Some(upload) && is_same).then(|| WriteOutcome {
         etag: content.etag.clone(),
         modified_ms: version.modified_ms,
         checksums: content.checksums.clone(),
     })
+}
+
+/// The entity tag of the object that is made of these parts; `None` where a listed tag cannot be a part's.
+fn listed_etag(listed: &[ListedPart]) -> Option<String> {
+    let tags: Option<Vec<[u8; 16]>> = listed.iter().map(|listed| tag_of(&listed.etag)).collect();
+    tags.map(|tags| multipart_etag(tags.into_iter()))
 }
 
 /// The sixteen bytes that the entity tag of a part shows.

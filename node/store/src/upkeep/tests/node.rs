@@ -35,6 +35,11 @@ use crate::upkeep::workers::Workers;
 use crate::volumes::{LocalVolume, VolumeState, Volumes, WORKERS};
 
 impl Node {
+    /// Sets its clock ahead by this much more.
+    pub fn pass_ms(&self, ms: u64) {
+        self.clock.advance(ms);
+    }
+
     /// Creates the bucket `bucket`.
     pub async fn create_bucket(&self) {
         self.objects

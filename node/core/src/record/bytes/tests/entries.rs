@@ -4,10 +4,10 @@ use super::*;
 use crate::limits;
 use crate::record::Entry;
 
-const NONE: &str = "00";
-const TWO: &str = "02 0700 03000000 010203 ff01 00000000";
+pub(super) const NONE: &str = "00";
+pub(super) const TWO: &str = "02 0700 03000000 010203 ff01 00000000";
 
-fn two() -> Entries {
+pub(super) fn two() -> Entries {
     let entry = |kind, bytes: &'static [u8]| Entry { kind, bytes: Bytes::from_static(bytes) };
     Entries::in_order(vec![entry(7, &[1, 2, 3]), entry(0x01ff, &[])]).expect("ascending kinds")
 }
@@ -37,12 +37,17 @@ fn golden_bucket(entries: &str) -> Bytes {
 
 /// One inline version with these entries, in a version's form; version 4 has none.
 fn golden_version_of(version: u8, entries: &str) -> Bytes {
-    let inline = golden_content(&format!("01 {}", "44".repeat(32)));
-    let newest = golden_version("01", &format!("01 {inline} {entries}"));
-    unhex(&format!("{version:02x} {CHANGES} {CONDITIONAL} 01 01000000 {newest} 00000000"))
+    golden_version_behind(version, NO_CALLS, entries)
 }
 
-fn one_version(entries: Entries) -> Value {
+/// As [`golden_version_of`], behind these conditional changes.
+pub(super) fn golden_version_behind(version: u8, calls: &str, entries: &str) -> Bytes {
+    let inline = golden_content(&format!("01 {}", "44".repeat(32)));
+    let newest = golden_version("01", &format!("01 {inline} {entries}"));
+    unhex(&format!("{version:02x} {CHANGES} {calls} 01 01000000 {newest} 00000000"))
+}
+
+pub(super) fn one_version(entries: Entries) -> Value {
     let content = Content { entries, ..content(Body::Inline { hash: [0x44; 32] }) };
     let versions = vec![version(1, VersionKind::Content(content))];
     of(State::Object(Object { versions, uploads: Vec::new() }))
@@ -131,7 +136,8 @@ proptest! {
             entries.set(kind, bytes.into());
         }
         let stored = value.encode();
-        prop_assert_eq!(stored.first(), Some(&5));
+        let version = if value.changes.conditional.is_empty() { 5 } else { 6 };
+        prop_assert_eq!(stored.first(), Some(&version));
         let read = Value::decode(stored.clone());
         prop_assert_eq!(read.as_ref(), Ok(&value));
         prop_assert_eq!(read.map(|read| read.encode()), Ok(stored));

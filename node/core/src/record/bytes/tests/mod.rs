@@ -1,6 +1,7 @@
-//! Golden bytes pin versions 1 to 4, and version 5 in `entries.rs`; properties hold for values of every
-//! shape; no bytes make a decoder panic.
+//! Golden bytes pin versions 1 to 4, version 5 in `entries.rs` and version 6 in `calls.rs`; properties hold
+//! for values of every shape; no bytes make a decoder panic.
 
+mod calls;
 mod checksums;
 mod entries;
 
@@ -89,14 +90,8 @@ fn version(id: u8, kind: VersionKind) -> Version {
 }
 
 fn of(state: State) -> Value {
-    let conditional = vec![
-        ConditionalChange { token: CallToken([0x0c; 16]), etag: "e0".to_owned() },
-        ConditionalChange { token: CallToken([0x0d; 16]), etag: String::new() },
-    ];
-    Value {
-        changes: Changes { count: 3, recent: vec![numbered(1, 1), numbered(2, 0x0203)], conditional },
-        state,
-    }
+    let recent = vec![numbered(1, 1), numbered(2, 0x0203)];
+    Value { changes: Changes { count: 3, recent, conditional: Vec::new() }, state }
 }
 
 fn tombstone() -> Value {
@@ -147,9 +142,8 @@ fn object() -> Value {
 
 const CHANGES: &str = "0300000000000000 02 0000000000000001000000000000beef 0100
      0000000000000002000000000000beef 0302";
-/// Bytes that version 4 has behind it.
-const CONDITIONAL: &str = "02 0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c0c 02000000 6530
-     0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d0d 00000000";
+/// Bytes that version 4 has behind it: no conditional changes.
+const NO_CALLS: &str = "00";
 const UNNUMBERED: &str =
     "0300000000000000 02 0000000000000001000000000000beef 0000000000000002000000000000beef";
 
@@ -177,7 +171,7 @@ fn golden_object(version: u8) -> String {
     let newest = |text: &'static str| if version == 4 { text } else { "" };
     let uploads = if version == 4 { "03000000" } else { "02000000" };
     [
-        format!("{version:02x} {CHANGES} {} 01 05000000", newest(CONDITIONAL)),
+        format!("{version:02x} {CHANGES} {} 01 05000000", newest(NO_CALLS)),
         golden_version("01", &format!("01 {}", golden_content(&format!("01 {}", "44".repeat(32))))),
         golden_version("02", "00"),
         golden_version(
@@ -208,7 +202,7 @@ fn golden_object(version: u8) -> String {
 
 fn goldens(version: u8) -> Vec<(Value, Bytes)> {
     let newest = |text: &'static str| if version == 4 { text } else { "" };
-    let conditional = newest(CONDITIONAL);
+    let conditional = newest(NO_CALLS);
     let texts = [
         format!("{version:02x} 0000000000000000 00 {} 00", newest("00")),
         format!(
@@ -221,13 +215,12 @@ fn goldens(version: u8) -> Vec<(Value, Bytes)> {
         golden_object(version),
     ];
     let values = [tombstone(), bucket(), uploaded_part(), object()];
-    let of_version = |value| if version == 4 { value } else { unconditional(value) };
+    let of_version = |value| if version == 4 { value } else { of_version_3(value) };
     values.into_iter().map(of_version).zip(texts.iter().map(|text| unhex(text))).collect()
 }
 
-/// A value without what came with version 4.
-fn unconditional(mut value: Value) -> Value {
-    value.changes.conditional.clear();
+/// A value without what came with version 4, but for conditional changes, which it has none of.
+fn of_version_3(mut value: Value) -> Value {
     match &mut value.state {
         State::Tombstone | State::Part(_) | State::UploadAttributes(_) => {}
         State::Object(object) => object.uploads.retain(|upload| upload.attributes.is_some()),
@@ -250,14 +243,14 @@ fn the_attributes_of_an_upload_are_these_bytes() {
     let golden = |version: u8, conditional: &str| {
         unhex(&format!("{version:02x} {CHANGES} {conditional} 04 01000000 01000000 6b 02000000 7632"))
     };
-    assert_eq!(hex(&value.encode()), hex(&golden(4, CONDITIONAL)));
-    assert_eq!(Value::decode(golden(4, CONDITIONAL)), Ok(value));
+    assert_eq!(hex(&value.encode()), hex(&golden(4, NO_CALLS)));
+    assert_eq!(Value::decode(golden(4, NO_CALLS)), Ok(value));
     assert_eq!(
         Value::decode(golden(3, "")),
         Err(DecodeError::Invalid { field: "state" }),
         "it came with version 4"
     );
-    let bytes = golden(4, CONDITIONAL);
+    let bytes = golden(4, NO_CALLS);
     for length in 0..bytes.len() {
         assert!(Value::decode(bytes.slice(..length)).is_err(), "the first {length} bytes decode");
     }
@@ -362,7 +355,7 @@ fn version_1_is_still_read() {
     let five = format!("01 0000000000000000 05 {} 00", "00".repeat(80));
     assert_eq!(Value::decode(unhex(&five)), Err(DecodeError::Invalid { field: "change ids" }));
     let unknown = |version: u8| Value::decode(unhex(&format!("{version:02x} 0000000000000000 00 00")));
-    for version in [0, 6, 255] {
+    for version in [0, 7, 255] {
         assert_eq!(unknown(version), Err(DecodeError::Version { field: "value", version }));
     }
 }
@@ -423,6 +416,15 @@ fn every_truncation_of_a_value_is_refused() {
     }
 }
 
+/// Whether a value is stored in another version than the one that it was read in.
+fn is_rewritten(stored: &Bytes, value: &Value) -> bool {
+    match stored[0] {
+        1..4 => true,
+        4 | 5 => !value.changes.conditional.is_empty(),
+        _ => false,
+    }
+}
+
 #[test]
 fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
     for (value, golden) in goldens(4) {
@@ -430,12 +432,10 @@ fn every_corruption_of_one_byte_is_refused_or_is_another_value() {
             for flip in 1..=255_u8 {
                 let mut bytes = golden.to_vec();
                 bytes[at] ^= flip;
-                if (1..4).contains(&bytes[0]) {
-                    // A value without changes and data says the same in all versions.
-                    continue;
-                }
                 let bytes = Bytes::from(bytes);
-                if let Ok(other) = Value::decode(bytes.clone()) {
+                if let Ok(other) = Value::decode(bytes.clone())
+                    && !is_rewritten(&bytes, &other)
+                {
                     assert_ne!(other, value);
                     assert_eq!(other.encode(), bytes, "a value has one stored form");
                 }
@@ -463,7 +463,7 @@ fn every_damage_of_a_manifest_page_is_refused_or_is_another_page() {
 #[test]
 fn unknown_versions_are_refused() {
     let unknown = |field, version| DecodeError::Version { field, version };
-    assert_eq!(Value::decode(unhex("06 0000000000000000 00 00")), Err(unknown("value", 6)));
+    assert_eq!(Value::decode(unhex("07 0000000000000000 00 00")), Err(unknown("value", 7)));
     assert_eq!(decode_manifest(unhex("03 00000000")), Err(unknown("manifest", 3)));
 }
 
@@ -599,13 +599,6 @@ fn a_register_past_its_limits_is_refused_before_it_is_stored() {
     let with = |changes| Value { changes, ..tombstone() }.try_encode();
     let changes = Changes { count: 17, recent: vec![numbered(1, 1); 17], ..Changes::default() };
     assert_eq!(with(changes), over("change ids"));
-    let conditional = |count, etag: &str| {
-        let made = ConditionalChange { token: CallToken([1; 16]), etag: etag.to_owned() };
-        with(Changes { conditional: vec![made; count], ..Changes::default() })
-    };
-    assert!(conditional(16, &"e".repeat(64)).is_ok());
-    assert_eq!(conditional(17, ""), over("conditional changes"));
-    assert_eq!(conditional(1, &"e".repeat(65)), over("conditional etag"));
 }
 
 #[test]
@@ -681,12 +674,12 @@ proptest! {
     fn any_bytes_decode_or_are_refused(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let behind_a_header =
             |version| [&[version, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1][..], &bytes].concat();
-        for bytes in [behind_a_header(4), behind_a_header(5), bytes] {
+        for bytes in [behind_a_header(4), behind_a_header(5), behind_a_header(6), bytes] {
             let bytes = Bytes::from(bytes);
             if let Ok(value) = Value::decode(bytes.clone()) {
                 let same = Value::decode(value.encode());
                 prop_assert_eq!(same, Ok(value.clone()));
-                prop_assert!(bytes[0] < 4 || value.encode() == bytes);
+                prop_assert!(is_rewritten(&bytes, &value) || value.encode() == bytes);
             }
         }
     }
