@@ -198,3 +198,17 @@ async fn a_condition_that_fails_is_answered_before_the_body_is_taken() {
     let (head, _) = exchange(&absent, &["if-none-match: *"], b"new").await;
     assert!(head.starts_with("HTTP/1.1 200"), "{head}");
 }
+
+#[tokio::test]
+async fn a_call_that_is_sent_again_is_asked_for_its_body_and_no_other_is() {
+    let (_node, client) = a_bucket().await;
+    let put = client.put_object().bucket(BUCKET).key("k").presigned(an_hour()).await.unwrap();
+    let absent = "if-none-match: *";
+    let (first, another) = ("amz-sdk-invocation-id: first", "amz-sdk-invocation-id: another");
+    let (head, _) = exchange(&put, &[absent, first], b"body").await;
+    assert!(head.starts_with("HTTP/1.1 200"), "{head}");
+    let (head, _) = exchange(&put, &[absent, first, "expect: 100-continue"], b"body").await;
+    assert!(head.starts_with("HTTP/1.1 100"), "{head}");
+    let answer = answer_to_the_head(&put, &format!("{absent}\r\n{another}\r\n")).await;
+    assert!(answer.starts_with("HTTP/1.1 412"), "{answer}");
+}

@@ -17,8 +17,8 @@ use crate::register::{Inline, Proposal, QuorumRow, WriteTicket, Writer};
 impl Objects {
     /// Judges the conditions of a put on what is there now, so that one which cannot succeed is refused
     /// before its body is taken. [`Self::put`] judges them again inside its compare-and-set. Where the
-    /// register remembers conditional changes, one of them may be this put's own, sent before, and only its
-    /// body tells.
+    /// register remembers a change of the same call, that may be this put, sent before, and only its body
+    /// tells.
     ///
     /// # Errors
     /// The conditions' refusal; none where the object cannot be read now.
@@ -27,8 +27,10 @@ impl Objects {
         if if_match.is_none() && if_none_match.is_none() {
             return Ok(());
         }
+        let is_repeated =
+            |found: &QuorumRow| call.is_some_and(|call| call.may_be_among(&found.value.changes.conditional));
         match self.inner.under.find_object(name).await {
-            Ok((_, Some(found))) if call.is_some() && !found.value.changes.conditional.is_empty() => Ok(()),
+            Ok((_, Some(found))) if is_repeated(&found) => Ok(()),
             Ok((_, found)) => judge_write(conditions, found.as_ref().and_then(QuorumRow::object)),
             Err(error @ Error::Missing(_)) => Err(error),
             Err(_) => Ok(()),
