@@ -105,6 +105,7 @@ impl Admission {
         let has_body = !request.body().is_end_stream();
         let place = self.enter(has_body).await?;
         if !has_body {
+            request.body().may_begin().await;
             let result = work(request).await;
             drop(place);
             return Ok(result);

@@ -6,6 +6,9 @@
 //! In `Head` a connection is idle, at its handshake, or has no whole head: its place may be given to another.
 //! From `begin` on a request is under way, and the place is kept. `server::connection` takes the steps around
 //! the service; the transport reads the stage, and ends an answer once its last byte went to the socket.
+//!
+//! A write that was read after the process stood still asks the transport to look at its client before it is
+//! begun (see [`ProcessPulse`]).
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -16,7 +19,9 @@ use bytes::Bytes;
 use http::{Method, Request};
 use http_body::{Body, Frame, SizeHint};
 
+use super::pulse::{ClientDoubt, ProcessPulse};
 use crate::audit::AnswerCount;
+use crate::server::limits::LOOK_AFTER;
 use sherd_net::tls::ConnectionPlace;
 
 /// Lines of a head beside its headers: the request line and the empty one.
@@ -33,6 +38,19 @@ struct ExchangeState {
     /// Lines that were read since the connection began to wait for a head, and whether the last one is whole.
     lines: AtomicUsize,
     ends_with_line: AtomicBool,
+    look: AtomicU8,
+    pulse: Arc<ProcessPulse>,
+}
+
+/// A look at the client of a write that was not begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+enum ClientLook {
+    /// None was asked for.
+    None,
+    Asked,
+    /// The client is there.
+    Done,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,12 +67,14 @@ enum ExchangeStage {
 }
 
 impl Exchange {
-    pub(super) fn new(place: ConnectionPlace) -> Self {
+    pub(super) fn new(place: ConnectionPlace, pulse: Arc<ProcessPulse>) -> Self {
         Self(Arc::new(ExchangeState {
             place,
             stage: AtomicU8::new(ExchangeStage::Head as u8),
             lines: AtomicUsize::new(0),
             ends_with_line: AtomicBool::new(false),
+            look: AtomicU8::new(ClientLook::None as u8),
+            pulse,
         }))
     }
 
@@ -88,6 +108,7 @@ impl Exchange {
         // lines here.
         let is_last = lines == request.headers().len() + LINES_BESIDE_HEADERS
             && self.0.ends_with_line.load(Ordering::Relaxed);
+        self.0.look.store(ClientLook::None as u8, Ordering::Release);
         self.go_to(if is_read && is_last { ExchangeStage::Read } else { ExchangeStage::Work });
         self.0.place.keep()
     }
@@ -113,6 +134,42 @@ impl Exchange {
     /// Whether the connection is idle, or its head is not whole.
     pub(super) fn waits_for_head(&self) -> bool {
         self.is_at(ExchangeStage::Head)
+    }
+
+    /// Whether the client of a write that was read at this moment is in doubt.
+    pub(super) fn is_in_doubt(&self) -> bool {
+        self.0.pulse.doubt() != ClientDoubt::None
+    }
+
+    /// Returns when the transport has looked at the client of a write that did not begin. It ends the
+    /// connection of one that has gone, and this future with it. It looks in the same turn of the connection's
+    /// task, which has to be the one that waits.
+    pub(super) async fn look(self) {
+        // The end of the client's side may be an event behind that of its last bytes.
+        tokio::time::sleep(LOOK_AFTER).await;
+        self.0.look.store(ClientLook::Asked as u8, Ordering::Release);
+        std::future::poll_fn(|cx| {
+            if self.0.look.load(Ordering::Acquire) == ClientLook::Done as u8 {
+                return Poll::Ready(());
+            }
+            cx.waker().wake_by_ref();
+            Poll::Pending
+        })
+        .await;
+    }
+
+    /// Whether a write asks whether its client is there, and what is in doubt.
+    pub(super) fn doubt(&self) -> ClientDoubt {
+        if self.0.look.load(Ordering::Acquire) != ClientLook::Asked as u8 {
+            return ClientDoubt::None;
+        }
+        self.0.pulse.doubt()
+    }
+
+    /// The client of a write that asks is there.
+    pub(super) fn client_is_there(&self) {
+        let (asked, done) = (ClientLook::Asked as u8, ClientLook::Done as u8);
+        let _not_asked = self.0.look.compare_exchange(asked, done, Ordering::AcqRel, Ordering::Acquire);
     }
 
     /// Whether a read is worked on that ends when its client goes.
@@ -169,6 +226,10 @@ mod tests {
 
     const LOCAL: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
+    fn pulse() -> Arc<ProcessPulse> {
+        Arc::new(ProcessPulse::new())
+    }
+
     fn request(method: Method, body: &'static str) -> Request<Full<Bytes>> {
         let request = Request::builder().method(method).uri("/").header("host", "a").header("x", "y");
         request.body(Full::from(body)).expect("a valid request")
@@ -189,7 +250,7 @@ mod tests {
             (vec![head], request(Method::PUT, ""), false),
             (vec![head], request(Method::DELETE, ""), false),
         ] {
-            let exchange = Exchange::new(ConnectionPlaces::new(1).take(LOCAL));
+            let exchange = Exchange::new(ConnectionPlaces::new(1).take(LOCAL), pulse());
             for piece in &pieces {
                 exchange.read_of_head(piece);
             }
@@ -201,7 +262,7 @@ mod tests {
     #[test]
     fn a_place_is_kept_until_the_last_byte_of_the_answer_went_out() {
         let places = ConnectionPlaces::new(1);
-        let exchange = Exchange::new(places.take(LOCAL));
+        let exchange = Exchange::new(places.take(LOCAL), pulse());
         assert!(exchange.waits_for_head() && exchange.begin(&request(Method::GET, "")));
         let answer = exchange.answer(Full::<Bytes>::from("text"), None);
         assert!(!exchange.all_is_sent(), "its body is not read");

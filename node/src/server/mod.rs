@@ -14,6 +14,7 @@ mod admission;
 mod body_place;
 mod waiting_bodies;
 mod exchange;
+mod pulse;
 mod handshakes;
 mod live_limits;
 mod request_places;
@@ -35,7 +36,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CONNECTION, HeaderValue};
-use http::{Request, Response};
+use http::{Method, Request, Response};
 use http_body::Body;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -52,6 +53,7 @@ use self::client_stream::TimedStream;
 use self::exchange::Exchange;
 use self::handshakes::Handshakes;
 pub use self::live_limits::LiveLimits;
+use self::pulse::ProcessPulse;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
@@ -167,8 +169,31 @@ pub async fn serve<S, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
+    let pulse = Arc::new(ProcessPulse::new());
+    let served = serve_connections(listener, limits.into(), life, traffic, reclaim, service, &pulse);
+    // Cancel-safe: the beats end with the connections.
+    tokio::select! {
+        biased;
+        () = served => {}
+        never = pulse.go_on() => match never {},
+    }
+}
+
+async fn serve_connections<S, F, B>(
+    listener: Listener,
+    limits: LiveLimits,
+    life: Life,
+    traffic: Traffic,
+    reclaim: Reclaim,
+    service: S,
+    pulse: &Arc<ProcessPulse>,
+) where
+    S: Fn(Request<RequestBody>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: Body<Data = Bytes> + Send + Unpin + 'static,
+    B::Error: Into<BodyError>,
+{
     let Listener { tcp, name, address, certificate, proxies, audit } = listener;
-    let limits = limits.into();
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, limits.handshakes().clone())));
     let spares = Arc::new(SpareDescriptors::new(limits.now().spare_descriptors));
@@ -187,7 +212,7 @@ pub async fn serve<S, F, B>(
             traffic.connections_turned_away.inc();
             shortage.gave_way(name, from);
         }
-        let exchange = Exchange::new(place);
+        let exchange = Exchange::new(place, Arc::clone(pulse));
         let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
         let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
         let mut peer =
@@ -301,7 +326,10 @@ async fn connection<S, F, B>(
     let answer = service_fn(|mut request: Request<Incoming>| {
         let begins = exchange.begin(&request);
         let record = if begins { peer.introduce(&mut request) } else { None };
-        let request = request.map(|body| RequestBody::new(body, body_state.clone(), record.clone()));
+        let mut request = request.map(|body| RequestBody::new(body, body_state.clone(), record.clone()));
+        if !matches!(*request.method(), Method::GET | Method::HEAD | Method::OPTIONS) {
+            request.body_mut().begin_write(exchange.clone());
+        }
         let answer = begins.then(|| service(request));
         let (body_state, held, exchange) = (&body_state, &held, &exchange);
         async move {

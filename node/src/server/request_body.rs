@@ -8,6 +8,7 @@
 //! A connection's read buffer grows with what is read at one time and never shrinks. Only bodies are worth
 //! that: between them little is read at a time.
 
+use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +20,7 @@ use hyper::body::Incoming;
 use tokio::time::Instant;
 
 use super::body_place::{BodyPlace, ClientWaits};
+use super::exchange::Exchange;
 use crate::server::limits::HEAD_READ_BYTES;
 use sherd_s3::audit::record::AuditRecord;
 use sherd_s3::protocol::body::{BodyGaveWay, TransportError};
@@ -76,13 +78,32 @@ pub struct RequestBody {
     record: Option<AuditRecord>,
     /// There where its request has a place.
     waits: Option<ClientWaits>,
+    /// Of a write whose last bytes were not passed on.
+    write: Option<UnbegunWrite>,
 }
+
+/// A write that is read, and not begun.
+struct UnbegunWrite {
+    exchange: Exchange,
+    /// The last frame, and the look at the client that it waits for.
+    last: Option<(BodyFrame, ClientLook)>,
+}
+
+impl fmt::Debug for UnbegunWrite {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("UnbegunWrite").field("exchange", &self.exchange).finish_non_exhaustive()
+    }
+}
+
+type BodyFrame = Option<Result<Frame<Bytes>, TransportError>>;
+
+type ClientLook = Pin<Box<dyn Future<Output = ()> + Send + Sync>>;
 
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, state: BodyState, record: Option<AuditRecord>) -> Self {
         state.0.is_unread.store(false, Ordering::Release);
         state.0.is_under_way.store(!incoming.is_end_stream(), Ordering::Release);
-        Self { incoming, has_ended: false, waits_since: None, state, record, waits: None }
+        Self { incoming, has_ended: false, waits_since: None, state, record, waits: None, write: None }
     }
 }
 
@@ -90,6 +111,38 @@ impl RequestBody {
     /// Has the place of its request, to give it back while it waits for its client.
     pub(super) fn hold(&mut self, place: BodyPlace) {
         self.waits = Some(ClientWaits::new(place));
+    }
+
+    /// Its request changes something: its last bytes pass once its client is in no doubt.
+    pub(super) fn begin_write(&mut self, exchange: Exchange) {
+        self.write = Some(UnbegunWrite { exchange, last: None });
+    }
+
+    /// Waits until the write that has no body may begin.
+    pub(super) async fn may_begin(&self) {
+        if let Some(write) = self.write.as_ref().filter(|write| write.exchange.is_in_doubt()) {
+            write.exchange.clone().look().await;
+        }
+    }
+
+    /// Passes a frame on, the last one of a write once its client is in no doubt.
+    fn poll_pass(&mut self, frame: BodyFrame, cx: &mut Context<'_>) -> Poll<BodyFrame> {
+        let is_last = self.is_end_stream();
+        let Some(write) = self.write.as_mut().filter(|write| is_last && write.exchange.is_in_doubt()) else {
+            return Poll::Ready(frame);
+        };
+        let look = Box::pin(write.exchange.clone().look());
+        write.last = Some((frame, look));
+        self.poll_last(cx)
+    }
+
+    /// Passes the last frame on once its client was looked at.
+    fn poll_last(&mut self, cx: &mut Context<'_>) -> Poll<BodyFrame> {
+        let Some((_, look)) = self.write.as_mut().and_then(|write| write.last.as_mut()) else {
+            return Poll::Ready(None);
+        };
+        ready!(look.as_mut().poll(cx));
+        Poll::Ready(self.write.take().and_then(|write| write.last).and_then(|(frame, _)| frame))
     }
 
     /// Counts what its client let it wait, also where that client went away meanwhile.
@@ -118,6 +171,9 @@ impl Body for RequestBody {
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, TransportError>>> {
+        if self.write.as_ref().is_some_and(|write| write.last.is_some()) {
+            return self.poll_last(cx);
+        }
         let Poll::Ready(frame) = Pin::new(&mut self.incoming).poll_frame(cx) else {
             self.waits_since.get_or_insert_with(Instant::now);
             let Some(waits) = &mut self.waits else { return Poll::Pending };
@@ -134,11 +190,12 @@ impl Body for RequestBody {
         if let Some(waits) = &mut self.waits {
             waits.end(bytes);
         }
-        Poll::Ready(frame.map(|frame| frame.map_err(TransportError::from)))
+        self.poll_pass(frame.map(|frame| frame.map_err(TransportError::from)), cx)
     }
 
     fn is_end_stream(&self) -> bool {
-        self.has_ended || self.incoming.is_end_stream()
+        let holds_last = self.write.as_ref().is_some_and(|write| write.last.is_some());
+        !holds_last && (self.has_ended || self.incoming.is_end_stream())
     }
 
     fn size_hint(&self) -> SizeHint {

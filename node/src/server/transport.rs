@@ -3,9 +3,9 @@
 //! ```text
 //! hyper <-> Transport (small reads) <-> [TLS] <-> TimedStream (deadlines, counts, lingering close) <-> socket
 //! ```
-//! Also the deadlines of a head and of an answer, and the end of a read whose client has gone. HTTP polls a
-//! flush whenever the connection is polled, also while the service works: that is where the transport looks
-//! at the client.
+//! Also the deadlines of a head and of an answer, and the end of a read whose client has gone, or of a write
+//! that was not begun before the process stood still. HTTP polls a flush whenever the connection is polled,
+//! also while the service works: that is where the transport looks at the client.
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -19,6 +19,7 @@ use tokio::time::{Instant, Sleep};
 
 use super::client_stream::TimedStream;
 use super::exchange::Exchange;
+use super::pulse::ClientDoubt;
 use super::request_body::BodyState;
 use crate::server::limits::AHEAD_BYTES_MAX;
 use sherd_net::tls::ServedStream;
@@ -130,8 +131,8 @@ impl Transport {
         Self { wire: Wire::Tls(Box::new(stream)), body, exchange, deadlines, ahead: ReadAhead::default() }
     }
 
-    /// Fails where the client of a read that is worked on has ended its side, or its connection. One that
-    /// sends more instead is not looked at any further: its read ends as a whole answer, or with the write
+    /// Fails where the client of a request that ends with it has ended its side, or its connection. One that
+    /// sends more instead is not looked at any further: a read ends as a whole answer, or with the write
     /// that fails.
     fn look_at_client(&mut self, cx: &mut Context<'_>) -> io::Result<()> {
         if !self.ahead.bytes.is_empty() {
@@ -250,9 +251,14 @@ impl AsyncWrite for Transport {
         if self.exchange.all_is_sent() {
             self.deadlines.answer_ended();
         }
-        if self.exchange.ends_with_client() {
+        let doubt = self.exchange.doubt();
+        if doubt == ClientDoubt::Always {
+            return Poll::Ready(Err(io::ErrorKind::ConnectionAborted.into()));
+        }
+        if self.exchange.ends_with_client() || doubt == ClientDoubt::WhereEnded {
             self.look_at_client(cx)?;
         }
+        self.exchange.client_is_there();
         Poll::Ready(Ok(()))
     }
 

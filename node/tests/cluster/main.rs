@@ -27,6 +27,7 @@ mod formed_before;
 mod forms;
 mod iam;
 mod intruders;
+mod left;
 mod links;
 mod lists;
 mod lost_answers;

@@ -2,6 +2,7 @@
 
 mod crowd;
 mod slow_bodies;
+mod standstill;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

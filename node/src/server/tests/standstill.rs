@@ -1,0 +1,113 @@
+//! Writes that lay in a socket while the process stood still: those whose clients have gone are not begun.
+
+use super::*;
+
+/// A standstill after which clients are still there, and one after which they have asked another node.
+const SHORT: Duration = Duration::from_secs(1);
+const LONG_ONE: Duration = Duration::from_secs(6);
+
+const PUT: &str = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody";
+const DELETE: &str = "DELETE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
+
+/// What a client does behind its request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Then {
+    Waits,
+    EndsItsSide,
+    Closes,
+}
+
+struct Counting {
+    served: Served,
+    begun: Arc<AtomicUsize>,
+}
+
+impl Counting {
+    /// A service that begins a request when it has its body.
+    fn start() -> Self {
+        let begun = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&begun);
+        let metrics = Metrics::new(Durability::Fsync).s3;
+        let service = guard(
+            move |request: Request<RequestBody>| {
+                let count = Arc::clone(&count);
+                async move {
+                    request.into_body().collect().await.expect("it comes whole");
+                    count.fetch_add(1, Ordering::Relaxed);
+                    (ApiName("PutObject"), text("done"))
+                }
+            },
+            Admission::new(4, 4, metrics, RequestRefusals::default()),
+            SlowRequests::after(LONG),
+            |_| text("refused"),
+            Arc::new(|_, _| {}),
+        );
+        let served = Served::start(PATIENT, move |request| {
+            let answer = service(request);
+            async move {
+                let (head, body) = answer.await.into_parts();
+                let body = body.collect().await.unwrap_or_else(|never| panic!("{never}"));
+                Response::from_parts(head, Full::new(body.to_bytes()))
+            }
+        });
+        Self { served, begun }
+    }
+
+    /// Sends a request into the socket of the process, which then stands still. Returns whether it was begun,
+    /// and its answer.
+    async fn send(&self, request: &str, then: Then, stands_still: Duration) -> (bool, String) {
+        // The standstills of before are over.
+        tokio::time::sleep(limits::LONG_DOUBT).await;
+        let before = self.begun.load(Ordering::Relaxed);
+        let mut stream = self.served.connect().await;
+        stream.write_all(request.as_bytes()).await.expect("it fits the socket");
+        if then == Then::EndsItsSide {
+            stream.shutdown().await.expect("it is open");
+        }
+        let mut stream = (then != Then::Closes).then_some(stream);
+        // No other task has run since the request was sent.
+        tokio::time::advance(stands_still).await;
+        let mut answer = String::new();
+        if let Some(stream) = &mut stream {
+            stream.read_to_string(&mut answer).await.expect("the server closes in order");
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        (self.begun.load(Ordering::Relaxed) > before, answer)
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_write_whose_client_has_gone_before_a_stopped_process_reads_it_is_not_begun() {
+    let node = Counting::start();
+    for request in [PUT, DELETE] {
+        for stands_still in [SHORT, LONG_ONE] {
+            for then in [Then::Closes, Then::EndsItsSide] {
+                let sent = node.send(request, then, stands_still).await;
+                assert_eq!(sent, (false, String::new()), "{request} {then:?} {stands_still:?}");
+            }
+        }
+        let (begun, answer) = node.send(request, Then::Waits, SHORT).await;
+        assert!(begun && answer.ends_with("done"), "{request} {answer}");
+        let sent = node.send(request, Then::Waits, LONG_ONE).await;
+        assert_eq!(sent, (false, String::new()), "{request}: its client has given up");
+    }
+    let (begun, answer) = node.send(GET_CLOSE, Then::Waits, LONG_ONE).await;
+    assert!(begun && answer.ends_with("done"), "a read changes nothing: {answer}");
+    assert_eq!(node.served.end().await, 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_process_that_goes_on_asks_nothing_of_those_who_ended_their_side() {
+    let node = Counting::start();
+    for stands_still in [Duration::ZERO, SHORT, LONG_ONE] {
+        node.send(GET_CLOSE, Then::Waits, stands_still).await;
+        for request in [PUT, DELETE] {
+            for then in [Then::Waits, Then::EndsItsSide] {
+                let (begun, answer) = node.send(request, then, Duration::ZERO).await;
+                assert!(begun && answer.ends_with("done"), "{request} {then:?} {answer}");
+            }
+            assert!(node.send(request, Then::Closes, Duration::ZERO).await.0, "{request}");
+        }
+    }
+    assert_eq!(node.served.end().await, 0);
+}
