@@ -71,9 +71,9 @@ struct Cuts {
 
 impl Cuts {
     /// Whether bytes of a node on a connection are an answer that is cut: after which pause.
-    fn take(&self, bytes: &[u8], is_put: bool) -> Option<Duration> {
+    fn take(&self, bytes: &[u8], of_put: bool) -> Option<Duration> {
         let is_answer = bytes.starts_with(b"HTTP/1.1 ") && !bytes.starts_with(b"HTTP/1.1 100");
-        let is_change = is_put && bytes.starts_with(b"HTTP/1.1 200");
+        let is_change = of_put && bytes.starts_with(b"HTTP/1.1 200");
         if !is_answer || !(is_change || self.pauses.is_empty()) {
             return None;
         }
