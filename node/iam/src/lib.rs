@@ -3,6 +3,7 @@
 //!
 //! ```text
 //! service    from an HTTP request to an answer: body, signature, action, rights
+//! intake     bodies of requests that are not proven yet
 //! actions    the table of actions, and what each does
 //! authorize  whether a caller may
 //! request    the parameters of an action, and its caller
@@ -18,6 +19,7 @@
 #![cfg_attr(not(test), warn(clippy::disallowed_methods))]
 
 mod service;
+mod intake;
 mod actions;
 mod authorize;
 mod request;
@@ -27,5 +29,5 @@ mod fault;
 pub mod form;
 mod limits;
 
-pub use limits::FORM_BYTES_MAX;
+pub use limits::{FORM_BYTES_MAX, UNPROVEN_MAX};
 pub use service::{QueryApi, QueryApiConfig};

@@ -10,15 +10,25 @@ pub(crate) const PARAMETERS_MAX: usize = 256;
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 /// See [`ENTRIES_MAX`].
 pub(crate) const ENTRIES_USUAL: usize = 100;
-/// Requests with signatures that are worked on at one time: each has a body in memory, 32 MiB together.
+/// Proven requests that are worked on at one time: each has a body in memory, 32 MiB together.
 pub(crate) const REQUESTS_MAX: usize = 64;
-/// Look-ups of keys that are not remembered, at one time, for requests whose signature is not verified yet: a
-/// quarter of the connections. A look-up waits for nodes, and never for the client.
+/// Bytes of a short body: all calls but those that give long policies.
+pub(crate) const SHORT_BODY_BYTES_MAX: u64 = 64 << 10;
+/// Short bodies of requests that are not proven yet, at one time: 6 MiB.
+pub(crate) const SHORT_BODIES_MAX: usize = 96;
+/// Long ones, which keep their places until they have a turn: 16 MiB.
+pub(crate) const LONG_BODIES_MAX: usize = 32;
+/// Look-ups of keys that are not remembered and were never good here, at one time, before a signature is
+/// verified.
 pub(crate) const LOOK_UPS_MAX: usize = 64;
-/// How long a request waits for its turn, or for that of its look-up, before it is refused.
+/// Connections that requests which are not proven hold at one time, while more of them arrive.
+pub const UNPROVEN_MAX: usize = SHORT_BODIES_MAX + LONG_BODIES_MAX + LOOK_UPS_MAX;
+/// How long a request waits for its turn, or for a place of its body, before it is refused.
 pub(crate) const TURN_WAIT_MAX: Duration = Duration::from_secs(5);
-/// How long a client may take for a body.
-pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(30);
+/// How long a client may take for a body beside the time by its bytes: it comes with its head.
+pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(5);
+/// The pace of a body that is not proven yet: slower than any link that tools are used over.
+pub(crate) const BODY_BYTES_PER_SECOND: u64 = 64 << 10;
 /// How far the clock of a client may be off: AWS's 15 minutes.
 pub(crate) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
 /// Users that are read at a time to count what is attached.

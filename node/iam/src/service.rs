@@ -1,9 +1,9 @@
 //! The query API: takes a request in, verifies it, finds its action, asks whether the caller may, runs it.
 //!
 //! ```text
-//! HTTP -> head -> turn -> body -> signature -> action -> rights -> action's work -> document
+//! HTTP -> head -> body -> signature -> turn -> action -> rights -> action's work -> document
 //! ```
-//! Listeners hand requests to [`QueryApi::call`]; requests of operators and admins, whose certificates prove
+//! A turn is for work: who has proven nothing takes none, as the id of a key is no secret. Listeners hand requests to [`QueryApi::call`]; requests of operators and admins, whose certificates prove
 //! them, come by [`QueryApi::call_as_root`]. Those take no turn: their number is bounded where they arrive,
 //! and clients of the listener, however many, do not keep an admin from disabling a key.
 
@@ -15,7 +15,7 @@ use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body::Body;
-use http_body_util::{BodyExt as _, Full, LengthLimitError, Limited};
+use http_body_util::Full;
 use sherd_core::env::{Clock, Rng};
 use sherd_s3::audit::record::AuditRecord;
 use sherd_s3::auth::root_keys::RootKeys;
@@ -30,7 +30,8 @@ use super::auth::{Caller, Verifier, service_of};
 use super::authorize;
 use super::fault::Fault;
 use super::form::{BadForm, Form};
-use super::limits::{BODY_TIMEOUT, FORM_BYTES_MAX, REQUESTS_MAX, TURN_WAIT_MAX};
+use super::intake::{BodyIntake, TakenBody, collect};
+use super::limits::{REQUESTS_MAX, TURN_WAIT_MAX};
 use super::request::Call;
 
 /// The inputs of the query API.
@@ -60,6 +61,7 @@ struct Inner {
     verifier: Verifier,
     clock: Arc<dyn Clock>,
     rng: Arc<dyn Rng>,
+    intake: BodyIntake,
     turns: Semaphore,
 }
 
@@ -83,7 +85,8 @@ impl QueryApi {
         let QueryApiConfig { iam, root, region, clock, rng } = config;
         let verifier = Verifier::new(root, region, iam.clone());
         let turns = Semaphore::new(REQUESTS_MAX);
-        Self { inner: Arc::new(Inner { iam, verifier, clock, rng, turns }) }
+        let intake = BodyIntake::new();
+        Self { inner: Arc::new(Inner { iam, verifier, clock, rng, intake, turns }) }
     }
 
     /// Answers a request of a listener: by its signature.
@@ -163,20 +166,25 @@ impl Inner {
         }
         let (turn, body, caller) = match proof {
             Proof::Signature => {
-                let judged = self.verifier.judge_head(head, self.clock.wall_ms()).await?;
-                check_length(&body)?;
+                let from = Source::of(&head.extensions).address;
+                let judged = self.verifier.judge_head(head, from, self.clock.wall_ms()).await?;
+                // Its place ends when it has a turn.
+                let TakenBody { bytes, place: _place } = self.intake.take(from, body).await?;
+                let caller = self.verifier.verify(&judged, &bytes).await?;
                 let Ok(Ok(turn)) = timeout(TURN_WAIT_MAX, self.turns.acquire()).await else {
                     return Err(Fault::throttled());
                 };
-                let body = take_body(body).await?;
-                let caller = self.verifier.verify(judged, &body).await?;
-                (Some(turn), body, caller)
+                (Some(turn), bytes, caller)
             }
-            Proof::RootCertificate => (None, take_body(body).await?, Caller::root()),
+            Proof::RootCertificate => (None, collect(body, |_| ()).await?, Caller::root()),
         };
         let form = match head.method {
             Method::GET => Form::parse(head.uri.query().unwrap_or_default().as_bytes()),
-            Method::POST if is_form(head) => Form::parse(&body),
+            // A URL that is presigned for a POST has its parameters in its query.
+            Method::POST if is_form(head) => {
+                let query = head.uri.query().unwrap_or_default().as_bytes();
+                Form::parse(&[query, b"&", &body].concat())
+            }
             _ => {
                 let message = "Requests of IAM are forms in a POST, or the query of a GET.";
                 return Err(Fault::new("InvalidAction", StatusCode::BAD_REQUEST, message));
@@ -239,32 +247,6 @@ fn is_form(head: &Parts) -> bool {
     head.headers
         .get(CONTENT_TYPE)
         .is_none_or(|kind| kind.as_bytes().starts_with(b"application/x-www-form-urlencoded"))
-}
-
-fn too_long() -> Fault {
-    let message = format!("A request has at most {FORM_BYTES_MAX} bytes.");
-    Fault::new("RequestEntityTooLarge", StatusCode::PAYLOAD_TOO_LARGE, message)
-}
-
-/// Refuses a body that is too long by its head.
-fn check_length(body: &impl Body) -> Result<(), Fault> {
-    if body.size_hint().lower() > FORM_BYTES_MAX as u64 { Err(too_long()) } else { Ok(()) }
-}
-
-async fn take_body<B>(body: B) -> Result<Bytes, Fault>
-where
-    B: Body<Data = Bytes> + Send,
-    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
-{
-    check_length(&body)?;
-    let collected = timeout(BODY_TIMEOUT, Limited::new(body, FORM_BYTES_MAX).collect()).await;
-    let timed_out =
-        |_| Fault::new("RequestTimeout", StatusCode::BAD_REQUEST, "The body did not come in time.");
-    match collected.map_err(timed_out)? {
-        Ok(collected) => Ok(collected.to_bytes()),
-        Err(error) if error.is::<LengthLimitError>() => Err(too_long()),
-        Err(_) => Err(Fault::new("IncompleteBody", StatusCode::BAD_REQUEST, "The body broke off.")),
-    }
 }
 
 /// Sixteen random bytes as the id of a request.

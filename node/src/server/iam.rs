@@ -6,12 +6,15 @@
 use std::time::Duration;
 
 use http::Request;
-use sherd_iam::QueryApi;
+use sherd_iam::{QueryApi, UNPROVEN_MAX};
 use sherd_store::machine::reclaim::Reclaim;
 use sherd_store::observe::metrics::Traffic;
 
 use crate::server::limits::IAM_CONNECTIONS_MAX;
 use crate::server::{Life, Listener, ListenerLimits, RequestBody, serve};
+
+// Requests that are not proven leave connections to those that are, however many there are.
+const _: () = assert!(UNPROVEN_MAX * 4 <= IAM_CONNECTIONS_MAX * 3);
 
 const ALLOWED: ListenerLimits = ListenerLimits {
     connections_max: IAM_CONNECTIONS_MAX,

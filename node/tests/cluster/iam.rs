@@ -216,27 +216,22 @@ async fn a_user_is_disabled_although_it_makes_keys_meanwhile() {
     stays.await.expect("it has no good key");
 }
 
-/// The clients name a good key and send no body, so each keeps its turn until the node gives up on it.
+/// The clients name a good key and send nearly nothing of their bodies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_admin_is_answered_while_clients_hold_all_turns() {
+async fn root_and_an_admin_are_answered_while_clients_send_no_bodies() {
     let (cluster, _) = with_iam().await;
     let admin = cluster.pki.issue("anna", Role::Admin);
     let root = cluster.node(1).iam_client();
-    let mut held = Vec::new();
-    for _ in 0..8 {
-        let mut stalled = Vec::new();
-        for _ in 0..64 {
-            stalled.push(root.stall().await);
+    let mut stalled = Vec::new();
+    for _ in 0..3 {
+        for _ in 0..100 {
+            stalled.push(root.stall(60_000).await);
         }
-        held = stalled;
         let (signed, (code, _, error)) =
             tokio::join!(root.call("ListUsers", &[]), user(&cluster, &admin, "list"));
         assert_eq!(code, Some(0), "{error}");
-        if signed.code() == "Throttling" {
-            return;
-        }
+        assert_eq!(signed.status, 200, "{}", signed.body);
     }
-    panic!("{} clients never held all turns", held.len());
 }
 
 fn shown(path: &Path) -> String {

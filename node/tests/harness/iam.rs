@@ -112,15 +112,10 @@ impl IamClient {
             sorted.join("&"),
             hex::encode(Sha256::digest(body))
         );
-        let to_sign =
-            format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex::encode(Sha256::digest(&canonical)));
-        let key = [&date[..8], region, service, "aws4_request"]
-            .iter()
-            .fold(format!("AWS4{}", self.secret).into_bytes(), |key, part| mac(&key, part));
         let authorization = format!(
             "AWS4-HMAC-SHA256 Credential={}/{scope}, SignedHeaders=host;x-amz-date, Signature={}",
             self.access_key,
-            hex::encode(mac(&key, &to_sign))
+            self.signature(&date, &canonical)
         );
         let uri = if query.is_empty() { "/".to_owned() } else { format!("/?{query}") };
         format!(
@@ -131,13 +126,56 @@ impl IamClient {
         )
     }
 
-    /// Sends the head of a request, and nothing of its body.
-    pub(crate) async fn stall(&self) -> TcpStream {
+    /// Sends the head of a request with a body of `len` bytes, and seven bytes of that.
+    pub(crate) async fn stall(&self, len: usize) -> TcpStream {
         let address = self.endpoint.strip_prefix("http://").expect("plain HTTP");
-        let mut stream = TcpStream::connect(address).await.expect("the node listens");
-        let head = self.head("POST", &"x".repeat(400_000));
-        stream.write_all(head.as_bytes()).await.expect("the node reads heads");
+        let connected = bounded("a connection to IAM", SOON, TcpStream::connect(address)).await;
+        let mut stream = connected.expect("the node listens");
+        let head = self.head("POST", &"x".repeat(len)) + "Action=";
+        // The node may have closed it for another one.
+        let _closed = stream.write_all(head.as_bytes()).await;
         stream
+    }
+
+    /// Sends the query of a URL that was presigned for this node.
+    pub(crate) async fn present(&self, method: &str, query: &str) -> IamAnswer {
+        let host = self.endpoint.strip_prefix("http://").expect("plain HTTP");
+        let lines = format!("Host: {host}\r\nContent-Length: 0\r\nConnection: close");
+        self.raw(&format!("{method} /?{query} HTTP/1.1\r\n{lines}\r\n\r\n")).await
+    }
+
+    /// Presigns parameters: the query of a URL.
+    pub(crate) fn presign(&self, method: &str, parameters: &[(&str, &str)], seconds: u32) -> String {
+        let host = self.endpoint.strip_prefix("http://").expect("plain HTTP");
+        let date = date(self.ahead_s);
+        let (service, region) = self.scope;
+        let scope = format!("{}/{region}/{service}/aws4_request", &date[..8]);
+        let (credential, seconds) = (format!("{}/{scope}", self.access_key), seconds.to_string());
+        let signing = [
+            ("X-Amz-Algorithm", "AWS4-HMAC-SHA256"),
+            ("X-Amz-Credential", &credential),
+            ("X-Amz-Date", &date),
+            ("X-Amz-Expires", &seconds),
+            ("X-Amz-SignedHeaders", "host"),
+        ];
+        let mut pairs = [parameters, &signing].concat();
+        pairs.sort_unstable();
+        let query = form(&pairs);
+        let empty = hex::encode(Sha256::digest(""));
+        let canonical = format!("{method}\n/\n{query}\nhost:{host}\n\nhost\n{empty}");
+        format!("{query}&X-Amz-Signature={}", self.signature(&date, &canonical))
+    }
+
+    /// The signature of a canonical request.
+    fn signature(&self, date: &str, canonical: &str) -> String {
+        let (service, region) = self.scope;
+        let scope = format!("{}/{region}/{service}/aws4_request", &date[..8]);
+        let to_sign =
+            format!("AWS4-HMAC-SHA256\n{date}\n{scope}\n{}", hex::encode(Sha256::digest(canonical)));
+        let key = [&date[..8], region, service, "aws4_request"]
+            .iter()
+            .fold(format!("AWS4{}", self.secret).into_bytes(), |key, part| mac(&key, part));
+        hex::encode(mac(&key, &to_sign))
     }
 
     /// Sends a request as it is written, and reads the answer to the end of the connection.

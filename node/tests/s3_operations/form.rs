@@ -32,6 +32,28 @@ fn quoted_md5(bytes: &[u8]) -> String {
     format!("\"{}\"", hex::encode(Md5::digest(bytes)))
 }
 
+/// More forms of senders without any key than arrive at one time, of which a field begins and does not end.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn forms_that_drip_refuse_no_signed_form() {
+    let (node, _client) = a_bucket().await;
+    let address = node.endpoint.strip_prefix("http://").expect("plain HTTP");
+    let drips = format!(
+        "POST /{BUCKET} HTTP/1.1\r\nHost: {address}\r\nContent-Length: 15000\r\n\
+         Content-Type: multipart/form-data; boundary={BOUNDARY}\r\n\r\n--{BOUNDARY}\r\n\
+         Content-Disposition: form-data; name=\"key\"\r\n\r\nk"
+    );
+    let mut dripping = Vec::new();
+    for number in 0..200 {
+        let mut stream = tokio::net::TcpStream::connect(address).await.expect("the node listens");
+        stream.write_all(drips.as_bytes()).await.expect("the node reads");
+        dripping.push(stream);
+        if number % 20 == 19 {
+            let answer = Form::new(&node, BUCKET, "k", "v").v4(None).send().await;
+            assert_eq!(answer.status, 204, "beside {number}: {answer:?}");
+        }
+    }
+}
+
 #[tokio::test]
 async fn a_form_stores_its_file_with_the_headers_that_its_fields_are() {
     let (node, client) = a_bucket().await;

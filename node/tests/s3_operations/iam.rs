@@ -1,5 +1,8 @@
 //! IAM's query API on a node: what its actions do, each code with which it refuses, and who may.
 
+use tokio::io::AsyncWriteExt as _;
+use tokio::net::TcpStream;
+
 use crate::harness::data::Body;
 use crate::harness::iam::{IamClient, form};
 use crate::harness::{Node, empty, node};
@@ -295,6 +298,83 @@ async fn a_head_is_judged_before_its_body_arrives() {
     ] {
         assert_eq!(root.raw(&head).await.code(), code, "{head}");
     }
+}
+
+/// More connections than there are, of senders that know ids of keys and no secret, with bodies that do not
+/// come.
+async fn throttle_nobody(root: &IamClient, ids: &[String]) {
+    let mut stalled = Vec::new();
+    for len in [60_000, 400_000] {
+        for id in ids.iter().cycle().take(300) {
+            stalled.push(root.with_key(id, "made up").stall(len).await);
+            if stalled.len() % 20 == 0 {
+                root.done("ListUsers", &[]).await;
+            }
+        }
+        let long = "x".repeat(100_000);
+        let answer = root.call("ListUsers", &[("Long", &long)]).await;
+        assert_eq!(answer.status, 200, "a long body has room, too: {}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_without_bodies_by_one_id_throttle_no_signed_call() {
+    let (_node, root) = a_node().await;
+    throttle_nobody(&root, std::slice::from_ref(&root.access_key)).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn heads_without_bodies_by_many_ids_throttle_no_signed_call() {
+    let (_node, root) = a_node().await;
+    let mut ids = vec!["AKIAAAAAAAAAAAAAAAAA".to_owned()];
+    for number in 0..12 {
+        ids.push(a_user(&root, &format!("u{number}")).await.access_key);
+    }
+    throttle_nobody(&root, &ids).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn half_heads_on_all_connections_throttle_no_signed_call() {
+    let (_node, root) = a_node().await;
+    let address = root.endpoint.strip_prefix("http://").expect("plain HTTP");
+    let mut halves = Vec::new();
+    for _ in 0..300 {
+        let mut half = TcpStream::connect(address).await.expect("the node listens");
+        half.write_all(b"POST / HTTP/1.1\r\nHost: a\r\n").await.expect("the node reads heads");
+        halves.push(half);
+    }
+    for _ in 0..10 {
+        root.done("ListUsers", &[]).await;
+    }
+}
+
+#[tokio::test]
+async fn presigned_requests_are_answered_as_signed_ones() {
+    let (_node, root) = a_node().await;
+    let ada = a_user(&root, "ada").await;
+    let sts = |client: &IamClient| IamClient { scope: ("sts", "eu-central-1"), ..client.clone() };
+    let identity = [("Action", "GetCallerIdentity"), ("Version", "2011-06-15")];
+    for (client, arn) in [(&root, "root"), (&ada, "user/ada")] {
+        for method in ["GET", "POST"] {
+            let url = sts(client).presign(method, &identity, 60);
+            let answer = client.present(method, &url).await;
+            assert_eq!((answer.status, answer.text("Arn")), (200, Some(&*format!("{ARN}{arn}"))), "{method}");
+        }
+    }
+    let list = [("Action", "ListUsers"), ("Version", "2010-05-08")];
+    let listed = root.present("GET", &root.presign("GET", &list, 604_800)).await;
+    assert_eq!((listed.status, listed.text("UserName")), (200, Some("ada")));
+    assert_eq!(ada.present("GET", &ada.presign("GET", &list, 60)).await.code(), "AccessDenied");
+
+    let late = IamClient { ahead_s: -16 * 60, ..sts(&ada) }.presign("GET", &identity, 604_800);
+    let late = ada.present("GET", &late).await;
+    assert_eq!((late.status, late.code()), (403, "SignatureDoesNotMatch"));
+    assert!(late.body.contains("Signature expired: ") && late.body.contains("sts.amazonaws.com"), "{late:?}");
+    let forged = sts(&ada).presign("GET", &identity, 60).replace("ada", "eve") + "0";
+    assert_eq!(ada.present("GET", &forged).await.code(), "SignatureDoesNotMatch");
+    let url = sts(&ada).presign("GET", &identity, 60);
+    root.done("DeleteAccessKey", &[("UserName", "ada"), ("AccessKeyId", &ada.access_key)]).await;
+    assert_eq!(ada.present("GET", &url).await.code(), "InvalidClientTokenId");
 }
 
 #[tokio::test]

@@ -10,7 +10,7 @@ use super::error::{AuthError, MalformedAuth, Place};
 use super::limits::EXPIRES_SECONDS_MAX;
 
 /// The query parameter that holds the signature, and is itself not signed.
-pub(super) const SIGNATURE: &str = "X-Amz-Signature";
+pub const SIGNATURE: &str = "X-Amz-Signature";
 
 /// The parameters that carry a presigned URL's signature; operations never see them.
 pub const PARAMETERS: [&str; 7] = [
@@ -30,8 +30,8 @@ pub struct PresignedQuery<'a> {
     pub credential: Cow<'a, str>,
     /// When it was signed.
     pub date: AmzDate,
-    /// How many seconds it holds: 1 to 604,800.
-    pub expires_seconds: u64,
+    /// How many seconds it holds: 1 to 604,800. S3 asks for it; STS and IAM do without.
+    pub expires_seconds: Option<u64>,
     /// Names of the signed headers, separated by semicolons.
     pub signed_headers: Cow<'a, str>,
     /// The signature in hex.
@@ -60,21 +60,20 @@ impl<'a> PresignedQuery<'a> {
         let signature = value(SIGNATURE)?;
         let date = value("X-Amz-Date")?;
         let signed_headers = value("X-Amz-SignedHeaders")?;
-        let expires = value("X-Amz-Expires")?;
+        let expires = query.has("X-Amz-Expires").then(|| value("X-Amz-Expires")).transpose()?;
         if algorithm != ALGORITHM {
             return Err(malformed(MalformedAuth::Algorithm));
         }
         let date = AmzDate::parse(date.as_bytes()).ok_or(malformed(MalformedAuth::Date))?;
-        let expires_seconds = match expires.parse::<i64>() {
-            Err(_) => return Err(malformed(MalformedAuth::ExpiresNumber)),
-            Ok(seconds) => u64::try_from(seconds).unwrap_or_default(),
-        };
-        if expires_seconds == 0 {
-            return Err(malformed(MalformedAuth::ExpiresTooSoon));
-        }
-        if expires_seconds > EXPIRES_SECONDS_MAX {
-            return Err(malformed(MalformedAuth::ExpiresTooLate));
-        }
+        let expires_seconds = expires.map(|expires| match expires.parse::<i64>() {
+            Err(_) => Err(malformed(MalformedAuth::ExpiresNumber)),
+            Ok(..=0) => Err(malformed(MalformedAuth::ExpiresTooSoon)),
+            Ok(seconds) => match seconds.unsigned_abs() {
+                seconds if seconds > EXPIRES_SECONDS_MAX => Err(malformed(MalformedAuth::ExpiresTooLate)),
+                seconds => Ok(seconds),
+            },
+        });
+        let expires_seconds = expires_seconds.transpose()?;
         Ok(Self { credential, date, expires_seconds, signed_headers, signature })
     }
 }
@@ -112,7 +111,7 @@ mod tests {
         assert!(PresignedQuery::is_in(&query));
         let parsed = PresignedQuery::parse(&query).expect("well formed");
         assert_eq!(parsed.credential, "AKID/20130524/us-east-1/s3/aws4_request");
-        assert_eq!(parsed.expires_seconds, 86_400);
+        assert_eq!(parsed.expires_seconds, Some(86_400));
     }
 
     #[test]

@@ -23,13 +23,14 @@ use super::admitted::{AdmittedRequest, check_length, declared_length, declared_m
 use super::audited;
 use super::auth_refusal::missing_field;
 use super::authorize::{AskedOperation, target_of};
-use super::body::form_file::FormBody;
+use super::body::form_file::{FormBody, FormFile};
 use super::body::{BodyArrival, BodyError, CheckedBody, TransportError};
 use super::code::Code;
 use super::feature;
 use super::form::FormError;
 use super::form::fields::FormFields;
 use super::form::parser::Delimiter;
+use super::form::prelude::FileStart;
 use super::form::request::FormRequest;
 use super::inner::Inner;
 use super::limits::FORM_REST_BYTES_MAX;
@@ -76,13 +77,7 @@ impl Inner {
         let end_bytes = (delimiter.length() + END.len()) as u64;
         let body = CheckedBody::new(body, BodyArrival::Plain(None), length, self.timeouts());
         let outcome = body.outcome();
-        // None waits: it would hold the place of another request meanwhile.
-        let place = self.arriving_forms.try_acquire().map_err(|_| Refusal::new(Code::SlowDown))?;
-        let fields =
-            tokio::time::timeout(self.limits.document_whole, FormBody::new(body, delimiter).fields());
-        let read = fields.await.unwrap_or(Err(BodyError::Slow));
-        drop(place);
-        let (start, file) = read.map_err(|error| Refusal::from(&error))?;
+        let (start, file) = self.fields_of(FormBody::new(body, delimiter), head).await?;
         let fields = &start.fields;
         let key = fields.get("key").ok_or_else(|| missing_field("key"))?;
         audited::name_key(&head.extensions, key);
@@ -137,6 +132,23 @@ impl Inner {
             outcome: Some(Arc::clone(&outcome)),
             room: None,
         })
+    }
+
+    /// Reads the fields of a form. None waits for a place: the slowest form gives way to it, as none of them
+    /// is proven yet.
+    async fn fields_of<B>(&self, form: FormBody<B>, head: &Parts) -> Result<(FileStart, FormFile<B>), Refusal>
+    where
+        B: HttpBody<Data = Bytes> + Unpin,
+        B::Error: Into<TransportError>,
+    {
+        let place = self.arriving_forms.enter(Source::of(&head.extensions).address).await;
+        let fields = tokio::time::timeout(self.limits.document_whole, form.fields(&place));
+        // The form is given up with its place: its body is read no further.
+        tokio::select! {
+            biased;
+            read = fields => read.unwrap_or(Err(BodyError::Slow)).map_err(|error| Refusal::from(&error)),
+            () = place.lost() => Err(Refusal::new(Code::SlowDown)),
+        }
     }
 
     /// The sizes that a form's policy allows its file.
@@ -223,26 +235,39 @@ mod tests {
     use super::*;
     use crate::fuzzing::PROTOCOL;
 
-    /// A form of which no byte comes.
-    fn begun() -> http::Request<impl HttpBody<Data = Bytes, Error = TransportError> + Unpin + Send + Sync> {
+    /// Sends a form whose body begins with these bytes and does not end.
+    async fn send(begin: &'static str) -> http::Response<s3s::Body> {
+        let begin = stream::iter([Ok(http_body::Frame::data(Bytes::from_static(begin.as_bytes())))]);
+        let body = StreamBody::new(begin.chain(stream::pending::<Result<_, TransportError>>()));
         let request = http::Request::post("http://s3.test/bucket").header(HOST, "s3.test");
         let request = request.header(CONTENT_TYPE, "multipart/form-data; boundary=b");
-        let bytes = stream::pending::<Result<http_body::Frame<Bytes>, TransportError>>();
-        request.header("content-length", "1000").body(StreamBody::new(bytes)).expect("a request")
+        PROTOCOL.call(request.header("content-length", "1000").body(body).expect("a request")).await.1
     }
 
-    #[tokio::test]
-    async fn forms_that_begin_and_go_no_further_take_few_places() {
-        let mut waiting = Vec::new();
+    #[tokio::test(start_paused = true)]
+    async fn forms_that_drip_refuse_no_form_whose_fields_are_there() {
+        const DRIPS: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk";
+        const IS_WHOLE: &str = "--b\r\nContent-Disposition: form-data; name=\"key\"\r\n\r\nk\r\n\
+            --b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nf";
+        let mut dripping = Vec::new();
         for _ in 0..FORMS_ARRIVING_MAX {
-            let mut form = Box::pin(PROTOCOL.call(begun()));
+            let mut form = Box::pin(send(DRIPS));
             assert!(futures::poll!(&mut form).is_pending());
-            waiting.push(form);
+            dripping.push(form);
         }
-        let (_, answer) = PROTOCOL.call(begun()).await;
-        assert_eq!(answer.status(), http::StatusCode::SERVICE_UNAVAILABLE);
-        drop(waiting.pop());
-        assert!(futures::poll!(Box::pin(PROTOCOL.call(begun()))).is_pending());
+        let mut later = Vec::new();
+        for form in dripping.drain(..8) {
+            tokio::time::advance(std::time::Duration::from_millis(1)).await;
+            let answer = send(IS_WHOLE).await;
+            assert_eq!(answer.status(), http::StatusCode::FORBIDDEN, "judged: it is not signed");
+            assert_eq!(form.await.status(), http::StatusCode::SERVICE_UNAVAILABLE, "it gave way");
+            let mut next = Box::pin(send(DRIPS));
+            assert!(futures::poll!(&mut next).is_pending());
+            later.push(next);
+        }
+        for form in dripping.iter_mut().chain(&mut later) {
+            assert!(futures::poll!(form).is_pending(), "one gives way for each");
+        }
     }
 
     #[test]

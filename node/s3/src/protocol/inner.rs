@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use http::HeaderValue;
 use sherd_core::env::Clock;
-use tokio::sync::Semaphore;
 
 use super::body::BodyTimeouts;
 use super::context::RequestId;
@@ -19,6 +18,7 @@ use crate::auth::Credentials;
 use crate::auth::verifier::Verifier;
 use crate::operations::Operations;
 use sherd_store::machine::quantity::LivePeriod;
+use sherd_store::machine::unproven::UnprovenLane;
 
 /// Configuration of the layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,7 +51,7 @@ pub(super) struct Inner {
     pub(super) xml_room: XmlRoom,
     pub(super) cors: CorsLookup,
     /// Places of forms whose fields arrive.
-    pub(super) arriving_forms: Semaphore,
+    pub(super) arriving_forms: UnprovenLane,
     request_number: AtomicU64,
 }
 
@@ -73,7 +73,7 @@ impl Inner {
             lacking: LackingFeatures::new(Arc::clone(&clock)),
             xml_room: XmlRoom::new(limits.xml_room_bytes),
             cors: CorsLookup::default(),
-            arriving_forms: Semaphore::new(FORMS_ARRIVING_MAX),
+            arriving_forms: UnprovenLane::new(FORMS_ARRIVING_MAX),
             verifier: Verifier::new(&region, credentials, clock).with_sigv2_presigned(sigv2_presigned),
             authorizer: Arc::new(Authorizer::new(&region)),
             operations,

@@ -81,7 +81,7 @@ pub(super) const BOUNDARY_BYTES_MAX: usize = 70;
 pub(super) const FORM_FIELDS_BYTES_MAX: usize = 20 << 10;
 /// Forms whose fields arrive at one time. No signature vouches for a form before they are there, and each
 /// holds the place of a request: more than browsers need, whose fields come at once, and a quarter of all
-/// places.
+/// places. Where all are taken, the slowest form gives way to the next one.
 pub(super) const FORMS_ARRIVING_MAX: usize = 128;
 /// Bytes of a form behind its file, which mean nothing: a button and some fields are far shorter.
 pub(super) const FORM_REST_BYTES_MAX: u64 = 1 << 20;

@@ -11,4 +11,5 @@ pub mod pace;
 pub(crate) mod queue;
 pub mod reclaim;
 pub mod system;
+pub mod unproven;
 pub mod workers;

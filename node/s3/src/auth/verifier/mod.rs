@@ -206,8 +206,10 @@ impl Verifier {
 
     async fn verify_presigned(&self, head: &Parts, query: &Query<'_>) -> Result<VerifiedRequest, AuthError> {
         let url = PresignedQuery::parse(query)?;
-        let malformed = AuthError::Malformed { place: Place::Query, reason: MalformedAuth::Credential };
-        let credential = CredentialScope::parse(&url.credential).ok_or(malformed)?;
+        let malformed = |reason| AuthError::Malformed { place: Place::Query, reason };
+        let expires_seconds = url.expires_seconds.ok_or(malformed(MalformedAuth::Components))?;
+        let credential =
+            CredentialScope::parse(&url.credential).ok_or(malformed(MalformedAuth::Credential))?;
         let in_query = match query.get("X-Amz-Content-Sha256").or_else(|| query.get("x-amz-content-sha256")) {
             Some(pair) => Some(pair.value().map_err(|_| AuthError::BadUri)?),
             None => None,
@@ -231,9 +233,9 @@ impl Verifier {
         if url.date.as_ms() > server_ms.saturating_add(SKEW_MS_MAX) {
             return Err(AuthError::NotYetValid);
         }
-        let ended_ms = url.date.as_ms().saturating_add(url.expires_seconds * 1000);
+        let ended_ms = url.date.as_ms().saturating_add(expires_seconds * 1000);
         if server_ms > ended_ms {
-            let expires_seconds = Some(url.expires_seconds);
+            let expires_seconds = Some(expires_seconds);
             return Err(AuthError::Expired { expires_seconds, ended_ms, server_ms });
         }
         self.check_signature(head, query, &claim).await

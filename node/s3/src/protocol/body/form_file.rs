@@ -13,6 +13,7 @@ use std::task::{Context, Poll, ready};
 
 use bytes::Bytes;
 use http_body::Body;
+use sherd_store::machine::unproven::UnprovenPlace;
 
 use super::{BodyError, BodyOutcome, CheckedBody, TransportError};
 use crate::protocol::form::FormError;
@@ -37,13 +38,14 @@ where
         Self { body, delimiter }
     }
 
-    /// Reads up to the file.
+    /// Reads up to the file, and counts what comes for the place that the form has meanwhile.
     ///
     /// # Errors
     /// [`BodyError`] where the body fails or is malformed before its file.
-    pub async fn fields(mut self) -> Result<(FileStart, FormFile<B>), BodyError> {
+    pub async fn fields(mut self, place: &UnprovenPlace) -> Result<(FileStart, FormFile<B>), BodyError> {
         let mut prelude = Prelude::new(self.delimiter.clone());
         while let Some(bytes) = self.body.next_bytes().await? {
+            place.moved(bytes.len());
             if let Some(mut start) = prelude.take(bytes)? {
                 let [first, second] = std::mem::take(&mut start.bytes);
                 let place = Place::File(PartScanner::new(self.delimiter.clone(), first));
