@@ -33,6 +33,8 @@ pub(super) const PLACE_WAIT: Duration = Duration::from_secs(5);
 pub(super) const READS_AT_ONCE: usize = 16;
 /// Names that one page of a listing looks at, at most.
 pub(super) const LISTED_NAMES_MAX: usize = 1_000;
+/// How long the number of records of a kind is remembered. Each count reads all of them.
+pub(super) const COUNT_PERIOD: Duration = Duration::from_secs(10);
 /// Keys whose last use a node remembers, at most.
 pub(super) const USES_MAX: usize = 10_000;
 /// How often the last use of a key is written, in milliseconds.

@@ -35,7 +35,9 @@ use std::sync::Arc;
 
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::env::Rng;
-use sherd_core::iam::{AccessKeyId, Account, EntityKind, EntityRef, check_path};
+use sherd_core::iam::{
+    AccessKeyId, Account, EntityKind, EntityRef, GroupRecord, ManagedPolicy, UserRecord, check_path,
+};
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::{IAM_TAGS_MAX, TAG_KEY_CHARS_MAX, TAG_VALUE_CHARS_MAX};
 use sherd_core::record::{Tag, is_of_tags};
@@ -172,6 +174,19 @@ impl Iam {
     async fn change<R: Send + 'static>(
         &self,
         what: &'static str,
+    /// The number of users, groups or managed policies, as it was at most 10 s ago.
+    ///
+    /// # Errors
+    /// [`IamError::Busy`]; [`IamError`] of reading.
+    pub async fn entity_count(&self, kind: EntityKind) -> Result<usize> {
+        let records = &self.inner.records;
+        match kind {
+            EntityKind::User => records.count::<UserRecord>(kind).await,
+            EntityKind::Group => records.count::<GroupRecord>(kind).await,
+            EntityKind::Policy => records.count::<ManagedPolicy>(kind).await,
+        }
+    }
+
         work: impl Future<Output = Result<R>> + Send + 'static,
     ) -> Result<R> {
         let iam = self.clone();

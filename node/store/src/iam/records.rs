@@ -1,7 +1,11 @@
 //! IAM's records as documents: read, listed, and changed by compare-and-set of the record that was read.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use futures::{StreamExt, TryStreamExt, stream};
+use tokio::sync::Mutex;
+use tokio::time::{Instant, timeout};
 
 use sherd_core::codec::DecodeError;
 use sherd_core::iam::{Account, EntityKind, GroupRecord, KeyRecord, KeyUse, ManagedPolicy, UserRecord};
@@ -9,7 +13,8 @@ use sherd_core::id::{ObjectKey, RegisterKey};
 
 use super::error::{IamError, IamReadError, Result};
 use super::limits::{
-    CHANGE_TRIES, LISTED_BYTES, LISTED_NAMES_MAX, PAGES_AT_ONCE, READS_AT_ONCE, SEARCHES_AT_ONCE,
+    CHANGE_TRIES, COUNT_PERIOD, LISTED_BYTES, LISTED_NAMES_MAX, PAGES_AT_ONCE, PLACE_WAIT, READS_AT_ONCE,
+    SEARCHES_AT_ONCE,
 };
 use super::places::Places;
 use crate::object::Objects;
@@ -66,13 +71,39 @@ pub(super) struct Records {
     pub(super) objects: Objects,
     /// Pages of listings that are read at one time.
     pages: Places,
-    /// Searches through all records of a kind for a caller that may not list them.
+    /// Searches through all records of a kind.
     pub(super) searches: Places,
+    counts: Arc<RememberedCounts>,
+}
+
+/// How many records of each kind there were when they were counted the last time. Locked while they are.
+#[derive(Debug, Default)]
+struct RememberedCounts {
+    users: Mutex<Option<RememberedCount>>,
+    groups: Mutex<Option<RememberedCount>>,
+    policies: Mutex<Option<RememberedCount>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct RememberedCount {
+    at: Instant,
+    records: usize,
+}
+
+impl RememberedCounts {
+    const fn of(&self, kind: EntityKind) -> &Mutex<Option<RememberedCount>> {
+        match kind {
+            EntityKind::User => &self.users,
+            EntityKind::Group => &self.groups,
+            EntityKind::Policy => &self.policies,
+        }
+    }
 }
 
 impl Records {
     pub(super) fn new(objects: Objects) -> Self {
-        Self { objects, pages: Places::new(PAGES_AT_ONCE), searches: Places::new(SEARCHES_AT_ONCE) }
+        let (pages, searches) = (Places::new(PAGES_AT_ONCE), Places::new(SEARCHES_AT_ONCE));
+        Self { objects, pages, searches, counts: Arc::default() }
     }
 
     pub(super) async fn read<R: Record>(
@@ -174,12 +205,13 @@ impl Records {
         Ok(page)
     }
 
-    /// All records of a kind that `keep` takes.
+    /// All records of a kind that `keep` takes. Reads each of that kind, for few callers at one time.
     pub(super) async fn all<R: Record>(
         &self,
         kind: EntityKind,
         keep: impl Fn(&R) -> bool + Send + Sync,
     ) -> Result<Vec<R>> {
+        let _place = self.searches.take().await?;
         let (mut all, mut marker) = (Vec::new(), None);
         loop {
             let page = self.list::<R>(kind, marker.as_deref(), LISTED_NAMES_MAX, &keep).await?;
@@ -191,12 +223,36 @@ impl Records {
         }
     }
 
-    /// Whether `is` holds of any record of a kind.
+    /// The number of records of a kind, as it was at most [`COUNT_PERIOD`] ago. Counts as a search does, and
+    /// once for all callers of that time.
+    pub(super) async fn count<R: Record>(&self, kind: EntityKind) -> Result<usize> {
+        let Ok(mut remembered) = timeout(PLACE_WAIT, self.counts.of(kind).lock()).await else {
+            return Err(IamError::Busy);
+        };
+        if let Some(count) = remembered.filter(|count| count.at.elapsed() < COUNT_PERIOD) {
+            return Ok(count.records);
+        }
+        let _place = self.searches.take().await?;
+        let (at, mut records, mut marker) = (Instant::now(), 0, None);
+        loop {
+            let page = self.list::<R>(kind, marker.as_deref(), LISTED_NAMES_MAX, |_| true).await?;
+            records += page.records.len();
+            match page.next {
+                Some(next) => marker = Some(next),
+                None => break,
+            }
+        }
+        *remembered = Some(RememberedCount { at, records });
+        Ok(records)
+    }
+
+    /// Whether `is` holds of any record of a kind. Searches as [`Self::all`] does.
     pub(super) async fn any<R: Record>(
         &self,
         kind: EntityKind,
         is: impl Fn(&R) -> bool + Send + Sync,
     ) -> Result<bool> {
+        let _place = self.searches.take().await?;
         let mut marker = None;
         loop {
             let page = self.list::<R>(kind, marker.as_deref(), 1, &is).await?;

@@ -82,9 +82,7 @@ impl Iam {
     /// # Errors
     /// Any of [`IamError`].
     pub async fn users_of_ids(&self, ids: &BTreeSet<&str>) -> Result<Vec<UserRecord>> {
-        let records = &self.inner.records;
-        let _place = records.searches.take().await?;
-        records.all(USER, |user: &UserRecord| ids.contains(user.id.as_str())).await
+        self.inner.records.all(USER, |user: &UserRecord| ids.contains(user.id.as_str())).await
     }
 
     /// Gives a user another path.

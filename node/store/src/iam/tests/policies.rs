@@ -1,5 +1,7 @@
 //! Policies: versions, sizes, counts.
 
+use futures::FutureExt as _;
+
 use super::*;
 use crate::upkeep::tests::Directories;
 
@@ -47,6 +49,32 @@ async fn the_default_version_of_a_managed_policy_is_in_force() {
     assert_eq!((users.len(), groups.len()), (1, 0));
     iam.detach_policy(PolicyOwner::User("ada"), "read").await.expect("detached");
     assert_eq!(conflict(iam.delete_policy("read").await), DeleteConflict::Versions);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn calls_that_read_all_users_take_the_places_of_searches_and_counts_are_remembered() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    iam.create_user(user_of("ada")).await.expect("created");
+    iam.create_policy(policy_of("read")).await.expect("created");
+    assert_eq!(iam.entity_count(EntityKind::User).await.expect("counted"), 1);
+    let searches = &iam.inner.records.searches;
+    let held = [searches.take().await.expect("free"), searches.take().await.expect("free")];
+    let again = iam.entity_count(EntityKind::User).now_or_never().expect("it is remembered");
+    assert_eq!(again.expect("counted"), 1);
+    let (entities, policies, deleted) = tokio::join!(
+        iam.entities_for_policy("read"),
+        iam.entity_count(EntityKind::Policy),
+        iam.delete_policy("read")
+    );
+    assert!(matches!(entities, Err(IamError::Busy)), "{entities:?}");
+    assert!(matches!(policies, Err(IamError::Busy)), "{policies:?}");
+    assert!(matches!(deleted, Err(IamError::Busy)), "{deleted:?}");
+    drop(held);
+    assert_eq!(iam.entity_count(EntityKind::Policy).await.expect("counted"), 1);
+    iam.delete_policy("read").await.expect("attached to nothing");
     node.close().await;
 }
 
