@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tonic::{Code, Status};
 
 use sherd_core::env::Rng;
+use sherd_core::iam::AccessKeyId;
 use sherd_core::id::{ClusterId, ObjectKey};
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
@@ -19,7 +20,8 @@ use sherd_proto::convert::Wire;
 use sherd_proto::convert::admin::volume_ids_from_wire;
 use sherd_proto::sender::{VersionRule, check};
 use sherd_proto::v1::{
-    ForgetBucketRequest, ForgetIamRequest, FormReply, FormRequest, PingRequest, TopologyRequest, form_reply,
+    ForgetBucketRequest, ForgetIamRequest, FormReply, FormRequest, PingRequest, RevokeKeyRequest,
+    TopologyRequest, form_reply,
 };
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -178,5 +180,11 @@ impl Gateways for PeerLinks {
         let (mut client, sender) = self.client(node)?;
         let request = ForgetIamRequest { sender: Some(sender) };
         client.forget_iam(request).await.map(drop).map_err(|status| failed(&status))
+    }
+
+    async fn revoke_key(&self, node: &str, key: AccessKeyId) -> Result<(), AskError> {
+        let (mut client, sender) = self.client(node)?;
+        let request = RevokeKeyRequest { sender: Some(sender), access_key: key.to_string() };
+        client.revoke_key(request).await.map(drop).map_err(|status| failed(&status))
     }
 }

@@ -13,6 +13,7 @@ use s3s::dto::{ETag as EntityTag, StreamingBlob};
 use s3s::stream::{ByteStream as SizedStream, RemainingLength};
 
 use crate::protocol::context::RequestId;
+use sherd_store::iam::KeyRevocation;
 use sherd_store::object::{ByteStream, Error};
 
 /// An entity tag of the store's as S3 writes it: in quotes.
@@ -32,9 +33,14 @@ pub(super) fn add_etag(etag: &str, headers: &mut HeaderMap) {
 }
 
 /// A body of `length` bytes on its way out. An error on the way ends the connection and is logged
-/// here: the client has its status already.
-pub(super) fn download(body: ByteStream, length: u64, request_id: RequestId) -> StreamingBlob {
-    StreamingBlob::new(Download { body: Mutex::new(body), remaining: length, request_id })
+/// here: the client has its status already. The revocation of the reader's key is one.
+pub(super) fn download(
+    body: ByteStream,
+    length: u64,
+    request_id: RequestId,
+    revocation: Option<KeyRevocation>,
+) -> StreamingBlob {
+    StreamingBlob::new(Download { body: Mutex::new(body), remaining: length, request_id, revocation })
 }
 
 /// The mutex is never locked: it only makes a stream shareable that never is shared.
@@ -42,12 +48,21 @@ struct Download {
     body: Mutex<ByteStream>,
     remaining: u64,
     request_id: RequestId,
+    revocation: Option<KeyRevocation>,
 }
+
+/// The requests of the reader's key were ended.
+#[derive(Debug, thiserror::Error)]
+#[error("the access key was revoked")]
+struct Revoked;
 
 impl Stream for Download {
     type Item = Result<Bytes, StdError>;
 
     fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        if self.revocation.as_ref().is_some_and(KeyRevocation::is_revoked) {
+            return Poll::Ready(Some(Err(self.failed(Revoked))));
+        }
         let Some(next) = std::task::ready!(self.body.get_mut().poll_next_unpin(context)) else {
             if self.remaining > 0 {
                 let what = format!("the body ended {} bytes early", self.remaining);
@@ -67,7 +82,7 @@ impl Stream for Download {
 }
 
 impl Download {
-    fn failed(&self, error: Error) -> StdError {
+    fn failed(&self, error: impl std::error::Error + Send + Sync + 'static) -> StdError {
         tracing::warn!(request_id = %self.request_id, %error, "read ended early");
         Box::new(error)
     }
@@ -90,7 +105,7 @@ mod tests {
         parts: Vec<sherd_store::object::Result<Bytes>>,
         length: u64,
     ) -> Result<Vec<u8>, StdError> {
-        let mut blob = download(futures::stream::iter(parts).boxed(), length, RequestId::from_u64(1));
+        let mut blob = download(futures::stream::iter(parts).boxed(), length, RequestId::from_u64(1), None);
         let mut all = Vec::new();
         while let Some(bytes) = blob.next().await {
             all.extend_from_slice(&bytes?);
@@ -108,7 +123,7 @@ mod tests {
 
     #[test]
     fn a_body_on_its_way_out_knows_its_length() {
-        let blob = download(futures::stream::empty().boxed(), 7, RequestId::from_u64(1));
+        let blob = download(futures::stream::empty().boxed(), 7, RequestId::from_u64(1), None);
         assert_eq!(blob.remaining_length().exact(), Some(7));
     }
 }

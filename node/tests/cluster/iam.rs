@@ -158,9 +158,11 @@ async fn people_change_users_over_certificates() {
 
     done("disable ada").await;
     assert_eq!(ada.caller_identity().await.status, 403);
+    let ended = done("disable ada --now").await;
+    assert_eq!(ended, format!("access key {id} of ada is inactive, and its requests under way have ended\n"));
     done("enable ada").await;
     assert_eq!(ada.caller_identity().await.status, 200);
-    done(&format!("key disable ada {id}")).await;
+    done(&format!("key disable ada {id} --now")).await;
     assert_eq!(ada.caller_identity().await.status, 403);
     done(&format!("key enable ada {id}")).await;
     let second = done("key add ada --json").await;

@@ -1,5 +1,6 @@
 //! Requests during which the rules change are judged by what was in force when they began: a GET that is read
-//! and a PUT that is sent meanwhile are done, and every later request is refused.
+//! and a PUT that is sent meanwhile are done, and every later request is refused. Where the requests of a key
+//! are ended, no further byte of either passes, through any node.
 
 use aws_sdk_s3::primitives::ByteStream;
 
@@ -104,4 +105,64 @@ async fn requests_under_way_are_judged_by_what_was_in_force_when_they_began() {
         loss.end(&iam, &roots[3], &key).await;
         assert_eq!(roots[0].get(&written).await, Ok(Some(LONG)), "{loss:?}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn requests_under_way_end_with_their_key_where_that_is_asked_for() {
+    let mut cluster = cluster_of(4).with_iam().start().await;
+    let roots = cluster.with_bucket().await;
+    let iam = cluster.node(0).users();
+    let (key, other) = (iam.user(USER).await, iam.user("other").await);
+    iam.put_user_policy(USER, POLICY).await;
+    iam.put_user_policy("other", POLICY).await;
+    roots[0].put(READ, LONG).await.expect("a healthy cluster");
+    let bytes = LONG.bytes();
+    let (first, second) = bytes.split_at(LONG.len / 2);
+    let mut begun = Vec::new();
+    for (index, node) in cluster.running().enumerate() {
+        for key in [&key, &other] {
+            let s3 = node.s3_with(key);
+            let mut get = Raw::get(&s3, READ).await;
+            assert_eq!(get.head().await.map(|head| head.status), Some(200));
+            let name = format!("written/{index}/{}", key.id);
+            let mut put = Raw::put_expecting(&s3, &name, LONG.len).await;
+            assert_eq!(put.head().await.map(|head| head.status), Some(100));
+            put.body(first).await.expect("the node reads");
+            begun.push((key.clone(), name, get, put));
+        }
+    }
+    let end =
+        [("UserName", USER), ("AccessKeyId", &*key.id), ("Status", "Inactive"), ("EndRequests", "true")];
+    let ended = iam.done("UpdateAccessKey", &end).await;
+    assert_eq!(ended.text("UnconfirmedNodes"), Some(""), "{}", ended.body);
+
+    for (by, name, mut get, mut put) in begun {
+        // The node closes what it refuses, maybe before all of it is sent.
+        let _closed = put.body(second).await;
+        if by == other {
+            assert!(get.bytes(LONG.len).await == bytes, "{name}: what is read is whole");
+            assert_eq!(put.head().await.map(|head| head.status), Some(200), "{name}");
+            assert_eq!(roots[0].get(&name).await, Ok(Some(LONG)), "{name}");
+            continue;
+        }
+        assert_eq!(put.head().await.map(|head| head.status), Some(403), "{name}");
+        assert_eq!(roots[0].get(&name).await, Ok(None), "{name}: nothing is written");
+        let mut read = 0;
+        loop {
+            match get.some().await.len() {
+                0 => break,
+                some => read += some,
+            }
+        }
+        assert!(read < LONG.len, "{name}: the read is cut off");
+    }
+
+    // Requests that begin once it is active again are no part of that.
+    iam.set_status(USER, &key, "Active").await;
+    for node in cluster.running() {
+        assert_eq!(node.s3_with(&key).get(READ).await, Ok(Some(LONG)));
+    }
+    cluster.kill(3).await;
+    let ended = iam.done("UpdateAccessKey", &end).await;
+    assert_eq!(ended.text("member"), Some("n4"), "it is named: {}", ended.body);
 }

@@ -7,6 +7,9 @@ use super::super::fault::Fault;
 use super::super::request::Call;
 use super::page::{cut_page, end_page};
 
+/// The parameter of UpdateAccessKey, of this server alone, by which requests of the key that are under way end.
+const END_REQUESTS: &str = "EndRequests";
+
 const fn status_word(status: KeyStatus) -> &'static str {
     match status {
         KeyStatus::Active => "Active",
@@ -51,7 +54,16 @@ pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
     };
     let (user, key) = (call.user_name()?, call.required("AccessKeyId")?);
     call.iam.set_key_status(user, key, status, Some(call.signer())).await?;
-    Ok(Elements::default())
+    let mut result = Elements::default();
+    if status == KeyStatus::Inactive && call.form.get(END_REQUESTS) == Some("true") {
+        let unconfirmed = call.iam.end_requests(user, key).await?;
+        result.within("UnconfirmedNodes", |nodes| {
+            for node in &unconfirmed {
+                nodes.text("member", node);
+            }
+        });
+    }
+    Ok(result)
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {

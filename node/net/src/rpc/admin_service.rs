@@ -9,6 +9,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tonic::{Request, Response, Status};
 
+use sherd_core::iam::AccessKeyId;
 use sherd_core::id::{ClusterId, ObjectKey, VolumeId};
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
@@ -20,8 +21,8 @@ use sherd_proto::sender::{VersionRule, sender};
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
     CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, ForgetIamReply, ForgetIamRequest,
-    FormReply, FormRequest, OrderReply, PingReply, PingRequest, Sender, StatusReply, StatusRequest,
-    TopologyReply, TopologyRequest, VolumeOrder, form_reply,
+    FormReply, FormRequest, OrderReply, PingReply, PingRequest, RevokeKeyReply, RevokeKeyRequest, Sender,
+    StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder, form_reply,
 };
 use tonic::service::Routes;
 
@@ -47,6 +48,9 @@ pub trait NodeDesk: Debug + Send + Sync {
 
     /// Forgets all views of access keys, as a record of IAM was changed through another node. Does not wait.
     fn forget_iam(&self);
+
+    /// Ends the requests of an access key that are under way through this node. Does not wait.
+    fn revoke_key(&self, key: AccessKeyId);
 
     /// Lets a volume of this node vote that too few of its peers confirm.
     ///
@@ -224,6 +228,19 @@ impl AdminService for AdminRpc {
         self.check(request.into_inner().sender, &by)?;
         self.desk.forget_iam();
         Ok(Response::new(ForgetIamReply {}))
+    }
+
+    async fn revoke_key(
+        &self,
+        request: Request<RevokeKeyRequest>,
+    ) -> Result<Response<RevokeKeyReply>, Status> {
+        let by = caller(&request)?;
+        let RevokeKeyRequest { sender, access_key } = request.into_inner();
+        self.check(sender, &by)?;
+        let key = AccessKeyId::parse(&access_key)
+            .ok_or_else(|| Status::invalid_argument("access_key: no id of an access key"))?;
+        self.desk.revoke_key(key);
+        Ok(Response::new(RevokeKeyReply {}))
     }
 
     async fn call(&self, request: Request<CallRequest>) -> Result<Response<CallReply>, Status> {

@@ -11,7 +11,7 @@ const NODE: &[Role] = &[Role::Node];
 const ORDERS: &[Role] = &[Role::Operator, Role::Admin];
 const ALL: &[Role] = &[Role::Node, Role::Operator, Role::Admin];
 
-const METHODS: [(&str, &[Role]); 15] = [
+const METHODS: [(&str, &[Role]); 16] = [
     ("/sherd.v1.RegisterService/Calls", NODE),
     ("/sherd.v1.ShardService/Calls", NODE),
     ("/sherd.v1.ShardService/Put", NODE),
@@ -24,6 +24,7 @@ const METHODS: [(&str, &[Role]); 15] = [
     ("/sherd.v1.AdminService/Form", NODE),
     ("/sherd.v1.AdminService/ForgetBucket", NODE),
     ("/sherd.v1.AdminService/ForgetIam", NODE),
+    ("/sherd.v1.AdminService/RevokeKey", NODE),
     ("/sherd.v1.AdminService/ReplaceVolume", ORDERS),
     ("/sherd.v1.AdminService/Vouch", ORDERS),
     ("/sherd.v1.AdminService/Call", ORDERS),

@@ -28,7 +28,7 @@ use std::sync::{Arc, LazyLock};
 
 use futures::future::{self, BoxFuture, Either, Ready};
 use sherd_policy::Identity;
-use sherd_store::iam::KeyView;
+use sherd_store::iam::{KeyRevocation, KeyView};
 use subtle::ConstantTimeEq as _;
 
 /// The secret half of a pair of access keys. Cheap to clone; compared in constant time.
@@ -245,6 +245,14 @@ impl Caller {
     /// The access key that signed the request; empty where none did.
     pub fn access_key(&self) -> &str {
         self.signed.as_ref().map_or("", |(access_key, _)| access_key.as_str())
+    }
+
+    /// What ends the requests of the caller before they are done; none where the key is of the configuration.
+    pub(crate) fn revocation(&self) -> Option<KeyRevocation> {
+        match &self.signed {
+            Some((AccessKey::Stored(view), _)) => Some(view.revocation.clone()),
+            Some((AccessKey::Static(_), _)) | None => None,
+        }
     }
 
     /// The signature of the request, where it has one.

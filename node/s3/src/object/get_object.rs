@@ -28,7 +28,7 @@ use sherd_store::object::{Error, ObjectInfo, ObjectRead, ReadRequest, Span};
 
 pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     check_overrides(&request.query)?;
-    let id = request.id;
+    let (id, revocation) = (request.id, request.access.caller().revocation());
     let mut asked = GetRequest::of(request)?;
     asked.first = OVERRIDES_FIRST
         .iter()
@@ -38,7 +38,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
         .read(|found: &ObjectRead| (&found.info, &found.range), |read| gateway.objects.get(read))
         .await?;
     let length = found.range.end - found.range.start;
-    Ok(described.with(Body::from(body::download(found.body, length, id))))
+    Ok(described.with(Body::from(body::download(found.body, length, id, revocation))))
 }
 
 /// Refuses a GET that wants a header answered which no header can carry.

@@ -84,6 +84,7 @@ impl Inner {
         let verified = self.verifier.verify_form(fields).await;
         audited::name_caller(&head.extensions, verified.as_ref().map(|verified| &verified.caller));
         let VerifiedForm { caller, policy } = verified.map_err(refused)?;
+        outcome.hold(caller.revocation());
         if head.headers.contains_key(AUTHORIZATION) {
             return Err(AuthError::TwoMechanisms.into());
         }

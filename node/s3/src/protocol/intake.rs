@@ -153,6 +153,9 @@ impl Inner {
         let head = Head { operation, payload, checksum };
         let taken = self.take_body(&parts.headers, body, &head, framing).await?;
         let IntakeBody { body, outcome, room: document_room, length, md5 } = taken;
+        if let Some(outcome) = &outcome {
+            outcome.hold(access.caller().revocation());
+        }
         let list_room = self.xml_room.for_list(operation, &query).await?;
         let call = call_of(&parts.headers, call_id, access.caller(), operation);
         let (checksum, room) = (head.checksum, document_room.or(list_room));

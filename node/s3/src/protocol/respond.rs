@@ -119,6 +119,7 @@ impl From<&BodyError> for Refusal {
             }
             BodyError::GaveWay(_) => Self::new(Code::SlowDown),
             BodyError::Slow => Self::new(Code::RequestTimeout),
+            BodyError::Revoked => Self::new(Code::InvalidAccessKeyId),
             BodyError::Digest { declared, computed } => Self::new(Code::XAmzContentSHA256Mismatch)
                 .with("ClientComputedContentSHA256", hex::encode(declared))
                 .with("S3ComputedContentSHA256", hex::encode(computed)),

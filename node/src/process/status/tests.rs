@@ -7,8 +7,8 @@ use sherd_core::id::ClusterId;
 use sherd_proto::v1::admin_service_server::{AdminService, AdminServiceServer};
 use sherd_proto::v1::{
     CallReply, CallRequest, ForgetBucketReply, ForgetBucketRequest, ForgetIamReply, ForgetIamRequest,
-    FormReply, FormRequest, OrderReply, PingReply, PingRequest, Sender, StatusReply, StatusRequest,
-    TopologyReply, TopologyRequest, VolumeOrder,
+    FormReply, FormRequest, OrderReply, PingReply, PingRequest, RevokeKeyReply, RevokeKeyRequest, Sender,
+    StatusReply, StatusRequest, TopologyReply, TopologyRequest, VolumeOrder,
 };
 use sherd_trust::limits::LEAF_LIFETIME;
 use sherd_trust::{Authority, PeerIdentity, Role};
@@ -63,6 +63,10 @@ impl AdminService for AnsweringNode {
     }
 
     async fn forget_iam(&self, _: Request<ForgetIamRequest>) -> Result<Response<ForgetIamReply>, Status> {
+        Err(Status::unimplemented(""))
+    }
+
+    async fn revoke_key(&self, _: Request<RevokeKeyRequest>) -> Result<Response<RevokeKeyReply>, Status> {
         Err(Status::unimplemented(""))
     }
 

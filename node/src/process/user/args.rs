@@ -38,6 +38,9 @@ pub(super) enum UserCommand {
     Disable {
         /// Name of the user
         name: String,
+        /// End the uploads and reads of its keys that are under way, too
+        #[arg(long)]
+        now: bool,
         #[command(flatten)]
         asked: CommonArgs,
     },
@@ -84,7 +87,13 @@ pub(super) enum KeyCommand {
         asked: CommonArgs,
     },
     /// Make a key inactive: in force through every node when this returns
-    Disable(OneKey),
+    Disable {
+        #[command(flatten)]
+        key: OneKey,
+        /// End the uploads and reads of the key that are under way, too
+        #[arg(long)]
+        now: bool,
+    },
     /// Make a key active again
     Enable(OneKey),
     /// Delete a key: in force through every node when this returns

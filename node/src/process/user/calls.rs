@@ -32,6 +32,12 @@ pub(crate) enum UserError {
     NoBucket { name: String },
     #[error("user {user} makes access keys all the time: delete its policies, or the user")]
     KeysChange { user: String },
+    /// The keys are inactive, and some requests go on.
+    #[error(
+        "the keys are inactive, but {nodes} did not confirm that requests under way there have ended: those go on \
+         until they are done; run the command again, or stop these nodes"
+    )]
+    NotEnded { nodes: String },
     #[error("{address}: {source}")]
     Request { address: String, source: RequestError },
     /// IAM refuses, by its code and in its words.

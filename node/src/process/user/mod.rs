@@ -63,8 +63,10 @@ async fn run(command: &UserCommand) -> Result<String, UserError> {
             let users = calls.list("ListUsers", "Users", &[]).await?;
             table("Users", &users, &["UserName", "UserId", "CreateDate", "Arn"])
         }
-        UserCommand::Disable { name, .. } => set_all(&mut calls, name, "Inactive").await?,
-        UserCommand::Enable { name, .. } => set_all(&mut calls, name, "Active").await?,
+        UserCommand::Disable { name, now, .. } => {
+            set_all(&mut calls, name, KeyChange::Inactive { now: *now }).await?
+        }
+        UserCommand::Enable { name, .. } => set_all(&mut calls, name, KeyChange::Active).await?,
         UserCommand::Delete { name, force, .. } => {
             if *force {
                 strip(&mut calls, name).await?;
@@ -89,7 +91,7 @@ const fn asked(command: &UserCommand) -> &CommonArgs {
         | UserCommand::Key(
             KeyCommand::Add { asked, .. }
             | KeyCommand::List { asked, .. }
-            | KeyCommand::Disable(OneKey { asked, .. })
+            | KeyCommand::Disable { key: OneKey { asked, .. }, .. }
             | KeyCommand::Enable(OneKey { asked, .. })
             | KeyCommand::Delete(OneKey { asked, .. }),
         )
@@ -125,28 +127,64 @@ async fn new_key(calls: &mut Calls, user: &str) -> Result<CommandOutput, UserErr
     Ok(CommandOutput { text, json: made.json() })
 }
 
+/// The status that keys are to have.
+#[derive(Debug, Clone, Copy)]
+enum KeyChange {
+    Active,
+    /// `now`: their requests under way end, too.
+    Inactive {
+        now: bool,
+    },
+}
+
+impl KeyChange {
+    const fn status(self) -> &'static str {
+        match self {
+            Self::Active => "Active",
+            Self::Inactive { .. } => "Inactive",
+        }
+    }
+
+    /// What became of a key.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Active => "active",
+            Self::Inactive { now: false } => "inactive",
+            Self::Inactive { now: true } => "inactive, and its requests under way have ended",
+        }
+    }
+}
+
 /// Sets the status of all keys of a user, and lists them again until they have it: the user may be making
 /// others meanwhile. Keys that have it are set, too: a command before this one may have ended between its
 /// change and the word to all nodes.
-async fn set_all(calls: &mut Calls, user: &str, status: &str) -> Result<CommandOutput, UserError> {
-    let mut text = String::new();
+async fn set_all(calls: &mut Calls, user: &str, change: KeyChange) -> Result<CommandOutput, UserError> {
+    let (mut text, mut not_ended) = (String::new(), None);
     for round in 0..LISTINGS_MAX {
         let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
         let mut is_done = true;
         for key in &keys {
             let (id, known) = (key.text("AccessKeyId"), key.text("Status"));
-            let said = format!("access key {id} of {user} is {}\n", status.to_lowercase());
-            if known != status || round == 0 {
-                is_done &= known == status;
-                match set_status(calls, user, id, status).await {
+            let said = format!("access key {id} of {user} is {}\n", change.words());
+            if known != change.status() || round == 0 {
+                is_done &= known == change.status();
+                match set_status(calls, user, id, change).await {
                     // The user deleted it meanwhile.
                     Err(UserError::Refused { code, .. }) if code == "NoSuchEntity" => continue,
+                    // The other keys are made inactive first.
+                    Err(error @ UserError::NotEnded { .. }) => {
+                        not_ended = Some(error);
+                        continue;
+                    }
                     set => set?,
                 }
             }
             if !text.contains(&said) {
                 text += &said;
             }
+        }
+        if is_done && let Some(error) = not_ended {
+            return Err(error);
         }
         if is_done {
             let none = || format!("user {user} has no access keys\n");
@@ -156,9 +194,14 @@ async fn set_all(calls: &mut Calls, user: &str, status: &str) -> Result<CommandO
     Err(UserError::KeysChange { user: user.to_owned() })
 }
 
-async fn set_status(calls: &mut Calls, user: &str, key: &str, status: &str) -> Result<(), UserError> {
-    let parameters = [("UserName", user), ("AccessKeyId", key), ("Status", status)];
-    calls.call("UpdateAccessKey", &parameters).await.map(drop)
+async fn set_status(calls: &mut Calls, user: &str, key: &str, change: KeyChange) -> Result<(), UserError> {
+    let mut parameters = vec![("UserName", user), ("AccessKeyId", key), ("Status", change.status())];
+    if matches!(change, KeyChange::Inactive { now: true }) {
+        parameters.push(("EndRequests", "true"));
+    }
+    let set = calls.call("UpdateAccessKey", &parameters).await?;
+    let nodes: Vec<&str> = set.members("UnconfirmedNodes").iter().map(Element::own_text).collect();
+    if nodes.is_empty() { Ok(()) } else { Err(UserError::NotEnded { nodes: nodes.join(", ") }) }
 }
 
 /// Takes from a user all that keeps it from being deleted.
@@ -187,12 +230,13 @@ async fn key(calls: &mut Calls, command: &KeyCommand) -> Result<CommandOutput, U
             let keys = calls.list("ListAccessKeys", "AccessKeyMetadata", &[("UserName", user)]).await?;
             table("AccessKeyMetadata", &keys, &["AccessKeyId", "Status", "CreateDate"])
         }
-        KeyCommand::Disable(OneKey { user, key_id, .. }) => {
-            set_status(calls, user, key_id, "Inactive").await?;
-            said(format!("access key {key_id} of {user} is inactive\n"))
+        KeyCommand::Disable { key: OneKey { user, key_id, .. }, now } => {
+            let change = KeyChange::Inactive { now: *now };
+            set_status(calls, user, key_id, change).await?;
+            said(format!("access key {key_id} of {user} is {}\n", change.words()))
         }
         KeyCommand::Enable(OneKey { user, key_id, .. }) => {
-            set_status(calls, user, key_id, "Active").await?;
+            set_status(calls, user, key_id, KeyChange::Active).await?;
             said(format!("access key {key_id} of {user} is active\n"))
         }
         KeyCommand::Delete(OneKey { user, key_id, .. }) => {

@@ -7,6 +7,7 @@
 use std::fmt::Debug;
 use std::sync::Arc;
 
+use sherd_core::iam::AccessKeyId;
 use sherd_core::id::{ObjectKey, VolumeId};
 use sherd_core::report::NodeReport;
 use sherd_core::topology::Topology;
@@ -59,4 +60,8 @@ pub trait Gateways: Debug + Send + Sync {
     /// Has a node forget all its views of access keys, and the account's. Returns as
     /// [`Self::forget_bucket`] does.
     async fn forget_iam(&self, node: &str) -> Result<(), AskError>;
+
+    /// Has a node end the requests of an access key that are under way through it. Returns when no further
+    /// byte of their bodies passes there.
+    async fn revoke_key(&self, node: &str, key: AccessKeyId) -> Result<(), AskError>;
 }

@@ -25,6 +25,7 @@ use super::fingerprint::Fingerprint;
 use super::limits::{PARSED_BYTES, PARSED_BYTES_MAX, VIEW_BYTES};
 use super::master_key::{KeySecret, MasterKey};
 use super::records::{FoundRecord, Record, Records};
+use super::revocations::{KeyRevocation, KeyRevocations};
 
 type Result<T> = std::result::Result<T, IamReadError>;
 
@@ -41,6 +42,8 @@ pub struct KeyView {
     /// The user, with all policies that apply to it. The same one as in the view before, where no record
     /// changed.
     pub identity: Arc<Identity>,
+    /// What requests of the key hold while they are under way.
+    pub revocation: KeyRevocation,
     /// The hash of all records that it was composed of.
     source: [u8; 32],
     weight: u64,
@@ -87,6 +90,7 @@ impl KeyLookup {
 pub(super) struct Composer {
     pub(super) records: Records,
     pub(super) master_key: Option<MasterKey>,
+    pub(super) revocations: KeyRevocations,
     parsed: Arc<ParsedPolicies>,
 }
 
@@ -113,11 +117,13 @@ impl Source {
 
 impl Composer {
     pub(super) fn new(records: Records, master_key: Option<MasterKey>) -> Self {
-        Self { records, master_key, parsed: Arc::default() }
+        Self { records, master_key, revocations: KeyRevocations::default(), parsed: Arc::default() }
     }
 
     /// Reads the records of a key, and composes them unless they are as they were `before`.
     pub(super) async fn compose(&self, id: AccessKeyId, before: Option<KeyLookup>) -> Result<KeyLookup> {
+        // Before the first read: a revocation behind a change that the reads miss sets it.
+        let revocation = self.revocations.of(id);
         let mut source = Source { hasher: blake3::Hasher::new(), weight: VIEW_BYTES };
         let Some(key) = self.records.read::<KeyRecord>(id.register()).await? else {
             return Ok(KeyLookup::Unknown);
@@ -155,6 +161,7 @@ impl Composer {
             user_name: user.name.clone(),
             user_id: user.id.clone(),
             identity: Arc::new(identity),
+            revocation,
             source: digest,
             weight: source.weight,
         })))
@@ -213,8 +220,9 @@ impl Composer {
 }
 
 impl KeyLookup {
+    /// Whether it was composed of these records, and requests may begin by it.
     fn is_of(&self, source: [u8; 32]) -> bool {
-        matches!(self, Self::Known(view) if view.source == source)
+        matches!(self, Self::Known(view) if view.source == source && !view.revocation.is_revoked())
     }
 }
 

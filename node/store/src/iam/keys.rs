@@ -10,16 +10,20 @@
 //! other, are one step of the user's record: from the step on that makes a key inactive, it activates no
 //! other key of its user and makes none.
 
+use futures::future::join_all;
+use tokio::time::{Instant, sleep, timeout_at};
+
 use sherd_core::iam::{AccessKeyId, EntityKind, KeyRecord, KeyStatus, KeyUse, UserKey, UserRecord};
 use sherd_core::id::RegisterKey;
 use sherd_core::limits::IAM_USER_KEYS_MAX;
 
 use super::error::{IamError, LimitExceeded, MissingEntity, Result};
 use super::fingerprint::Fingerprint;
-use super::limits::COMPARED_KEYS_MAX;
+use super::limits::{COMPARED_KEYS_MAX, REVOKE_PAUSE, REVOKE_WAIT};
 use super::master_key::{KeySecret, MasterKey};
 use super::records::{Records, Step};
 use super::{Iam, entity, kind_register, missing};
+use crate::cluster::asker::{AskError, Gateways};
 
 const USER: EntityKind = EntityKind::User;
 
@@ -139,6 +143,24 @@ impl Iam {
         .await
     }
 
+    /// Ends the requests of a user's key that are under way through any node, whatever its status: uploads
+    /// whose bodies are not here yet write nothing, and reads are cut off. Gives the names of the nodes that
+    /// did not confirm it within 5 s: through those, requests that began before go on to their ends.
+    ///
+    /// # Errors
+    /// [`MissingEntity`]; any of [`IamError`].
+    pub async fn end_requests(&self, user: &str, key: &str) -> Result<Vec<String>> {
+        let key = listed(&entity::<UserRecord>(&self.inner.records, USER, user).await?, key)?;
+        self.revoke_key(key);
+        let Some(others) = &self.inner.others else { return Ok(Vec::new()) };
+        let until = Instant::now() + REVOKE_WAIT;
+        let asked = others.names().into_iter().map(|node| async move {
+            let revoked = timeout_at(until, revoke_through(&**others, &node, key)).await;
+            (revoked != Ok(true)).then_some(node)
+        });
+        Ok(join_all(asked).await.into_iter().flatten().collect())
+    }
+
     /// Deletes a key of a user.
     ///
     /// # Errors
@@ -174,6 +196,20 @@ impl Iam {
         let user_name = owner.ok_or_else(|| missing_key(key))?.record.name;
         let last_use = records.read::<KeyUse>(id.register_of_use()).await?.map(|found| found.record);
         Ok(KeyOwner { user_name, last_use })
+    }
+}
+
+/// Has a node end the requests of a key, again where it was not reached; `false` where it refuses.
+async fn revoke_through(others: &dyn Gateways, node: &str, key: AccessKeyId) -> bool {
+    loop {
+        match others.revoke_key(node, key).await {
+            Ok(()) => return true,
+            Err(AskError::Refused { reason }) => {
+                tracing::warn!(node, reason, "a node does not end requests of a key when it is asked");
+                return false;
+            }
+            Err(AskError::Unreachable { .. }) => sleep(REVOKE_PAUSE).await,
+        }
     }
 }
 

@@ -18,6 +18,12 @@ pub(super) const VIEWS_BYTES_MAX: u64 = 32 << 20;
 pub(super) const VIEW_BYTES: u64 = 1 << 10;
 /// Keys that a node remembers to have been good, at most: more than are in use at one time.
 pub(super) const GOOD_KEYS_MAX: usize = 1 << 16;
+/// Keys with flags of revocation at which those are dropped that nothing holds any more.
+pub(super) const REVOCATIONS_SWEPT_AT: usize = 1 << 10;
+/// How long the other nodes are asked to end the requests of a key.
+pub(super) const REVOKE_WAIT: Duration = Duration::from_secs(5);
+/// Between two calls of a node that was not reached.
+pub(super) const REVOKE_PAUSE: Duration = Duration::from_millis(200);
 /// Bytes that parsed policies count for, each twice its document: a thousand of the longest common ones.
 pub(super) const PARSED_BYTES_MAX: u64 = 16 << 20;
 /// Bytes that a parsed policy counts for beside its document.
@@ -25,16 +31,16 @@ pub(super) const PARSED_BYTES: u64 = 1 << 10;
 /// Pages of listings that are read at one time: each has some 10 MiB of records in memory where all are as
 /// long as they may be.
 pub(super) const PAGES_AT_ONCE: usize = 16;
-/// Searches for users by their ids at one time: each reads the records of all users.
+/// Searches at one time: each reads all records of a kind.
 pub(super) const SEARCHES_AT_ONCE: usize = 2;
+/// How long the number of records of a kind is remembered. Each count reads all of them.
+pub(super) const COUNT_PERIOD: Duration = Duration::from_secs(10);
 /// How long a listing, and a search, wait for a place.
 pub(super) const PLACE_WAIT: Duration = Duration::from_secs(5);
 /// Records that a listing reads at one time.
 pub(super) const READS_AT_ONCE: usize = 16;
 /// Names that one page of a listing looks at, at most.
 pub(super) const LISTED_NAMES_MAX: usize = 1_000;
-/// How long the number of records of a kind is remembered. Each count reads all of them.
-pub(super) const COUNT_PERIOD: Duration = Duration::from_secs(10);
 /// Keys whose last use a node remembers, at most.
 pub(super) const USES_MAX: usize = 10_000;
 /// How often the last use of a key is written, in milliseconds.

@@ -14,6 +14,7 @@ mod places;
 mod fingerprint;
 mod master_key;
 mod records;
+mod revocations;
 mod key_view;
 mod views;
 mod uses;
@@ -29,6 +30,7 @@ pub use keys::{KeyOwner, NewKey, Signer};
 pub use master_key::{KeySecret, MasterKey};
 pub use policies::{NewPolicy, PolicyOwner};
 pub use records::Page;
+pub use revocations::KeyRevocation;
 pub use users::NewUser;
 
 use std::sync::Arc;
@@ -75,6 +77,7 @@ struct Inner {
     records: Records,
     views: IamViews,
     rounds: ForgetRounds,
+    others: Option<Arc<dyn Gateways>>,
     uses: KeyUses,
     rng: Arc<dyn Rng>,
 }
@@ -85,9 +88,9 @@ impl Iam {
         let IamConfig { objects, rng, master_key, others } = config;
         let records = Records::new(objects);
         let views = IamViews::new(Composer::new(records.clone(), master_key));
-        let rounds = ForgetRounds::new(ForgetCalls::new(others), ChangedViews::Iam);
+        let rounds = ForgetRounds::new(ForgetCalls::new(others.clone()), ChangedViews::Iam);
         let uses = KeyUses::new(records.clone());
-        Self { inner: Arc::new(Inner { records, views, rounds, uses, rng }) }
+        Self { inner: Arc::new(Inner { records, views, rounds, others, uses, rng }) }
     }
 
     /// The view of an access key, where it was read in the last two seconds. Reads no register and allocates
@@ -124,6 +127,14 @@ impl Iam {
     /// that are under way fill no view.
     pub fn forget(&self) {
         self.inner.views.cache.forget_all();
+    }
+
+    /// Ends the requests of a key that are under way through this node: no further byte of their bodies
+    /// passes. To be called behind the change that took the key from its user, or made it inactive.
+    pub fn revoke_key(&self, key: AccessKeyId) {
+        self.inner.views.composer.revocations.revoke(key);
+        // A view that is read at this moment may have the flag that was set.
+        self.forget();
     }
 
     /// Notes that a good key was used by a request to a service in a region. Written now and then.
@@ -163,17 +174,6 @@ impl Iam {
         .await
     }
 
-    /// This node's master key.
-    fn require_master_key(&self) -> Result<&MasterKey> {
-        self.inner.views.composer.master_key.as_ref().ok_or(IamError::NoMasterKey)
-    }
-
-    /// Makes a change, and returns when it is in force through every node. It goes on although its request is
-    /// dropped. All nodes forget also where the call changed nothing, or does not find the entity that it is
-    /// to remove: its first try may have been committed through a node that died before the others forgot.
-    async fn change<R: Send + 'static>(
-        &self,
-        what: &'static str,
     /// The number of users, groups or managed policies, as it was at most 10 s ago.
     ///
     /// # Errors
@@ -187,6 +187,17 @@ impl Iam {
         }
     }
 
+    /// This node's master key.
+    fn require_master_key(&self) -> Result<&MasterKey> {
+        self.inner.views.composer.master_key.as_ref().ok_or(IamError::NoMasterKey)
+    }
+
+    /// Makes a change, and returns when it is in force through every node. It goes on although its request is
+    /// dropped. All nodes forget also where the call changed nothing, or does not find the entity that it is
+    /// to remove: its first try may have been committed through a node that died before the others forgot.
+    async fn change<R: Send + 'static>(
+        &self,
+        what: &'static str,
         work: impl Future<Output = Result<R>> + Send + 'static,
     ) -> Result<R> {
         let iam = self.clone();

@@ -144,6 +144,7 @@ impl ForgetRounds {
 
 #[cfg(test)]
 mod tests {
+    use sherd_core::iam::AccessKeyId;
     use sherd_core::id::ObjectKey;
 
     use super::*;
@@ -163,6 +164,10 @@ mod tests {
 
         async fn forget_bucket(&self, _: &str, _: &ObjectKey) -> Result<(), AskError> {
             unreachable!("no bucket is changed here")
+        }
+
+        async fn revoke_key(&self, _: &str, _: AccessKeyId) -> Result<(), AskError> {
+            unreachable!("no key is revoked here")
         }
 
         async fn forget_iam(&self, _: &str) -> Result<(), AskError> {

@@ -15,6 +15,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use sha2::{Digest as _, Sha256};
+use sherd_store::iam::KeyRevocation;
 use tokio::time::{Instant, Sleep};
 
 use super::aws_chunked::{ChunkedFraming, Decoder, FramingError, TrailerChecksum};
@@ -69,6 +70,9 @@ pub enum BodyError {
     /// Nothing came for too long, or all of it took too long.
     #[error("the body came too slowly")]
     Slow,
+    /// The requests of its caller's key were ended.
+    #[error("the access key was revoked inside the body")]
+    Revoked,
 }
 
 /// The outcome of a body; shared with the operation and with the writer of the answer.
@@ -76,6 +80,7 @@ pub enum BodyError {
 pub struct BodyOutcome {
     is_asked_for: AtomicBool,
     fault: OnceLock<BodyError>,
+    revocation: OnceLock<KeyRevocation>,
     trailer: OnceLock<TrailerChecksum>,
 }
 
@@ -83,6 +88,18 @@ impl BodyOutcome {
     /// Whether any of it was asked for: only then was a client that waits for `100 Continue` answered it.
     pub fn is_asked_for(&self) -> bool {
         self.is_asked_for.load(Ordering::Relaxed)
+    }
+
+    /// Ends the body where the key of its caller is revoked before its last bytes pass.
+    pub(crate) fn hold(&self, revocation: Option<KeyRevocation>) {
+        if let Some(revocation) = revocation {
+            // Set once: a body has one caller.
+            let _ = self.revocation.set(revocation);
+        }
+    }
+
+    fn is_revoked(&self) -> bool {
+        self.revocation.get().is_some_and(KeyRevocation::is_revoked)
     }
 
     /// Why the body failed, if it did.
@@ -331,7 +348,8 @@ where
         if this.done {
             return Poll::Ready(None);
         }
-        match ready!(this.poll_checked(cx)) {
+        let checked = ready!(this.poll_checked(cx));
+        match if this.outcome.is_revoked() { Err(BodyError::Revoked) } else { checked } {
             Ok(Some(bytes)) => Poll::Ready(Some(Ok(Frame::data(bytes)))),
             Ok(None) => Poll::Ready(None),
             Err(error) => {

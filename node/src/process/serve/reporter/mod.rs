@@ -20,6 +20,7 @@ use tokio_util::task::TaskTracker;
 
 use sherd_core::checksum::Digest;
 use sherd_core::env::{Clock, Rng};
+use sherd_core::iam::AccessKeyId;
 use sherd_core::id::{ObjectKey, ProcessId, VolumeId};
 use sherd_core::report::{NodeMoment, NodeReport, SetReport, VolumeCondition, VolumeReport};
 use sherd_core::topology::Topology;
@@ -417,6 +418,13 @@ impl NodeDesk for NodeReporter {
         // As with buckets.
         if let Some(store) = self.stage.read().store() {
             store.iam().forget();
+        }
+    }
+
+    fn revoke_key(&self, key: AccessKeyId) {
+        // Before the store is open no request was begun here.
+        if let Some(store) = self.stage.read().store() {
+            store.iam().revoke_key(key);
         }
     }
 

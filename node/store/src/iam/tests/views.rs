@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::config::public_access::PublicAccessBlock;
-use sherd_core::iam::KeyStatus;
+use sherd_core::iam::{AccessKeyId, KeyStatus};
 use sherd_core::id::ObjectKey;
 use sherd_core::message;
 
@@ -37,6 +37,15 @@ impl Gateways for Others {
 
     async fn forget_bucket(&self, _: &str, _: &ObjectKey) -> std::result::Result<(), AskError> {
         unreachable!("no bucket is changed here")
+    }
+
+    async fn revoke_key(&self, node: &str, key: AccessKeyId) -> std::result::Result<(), AskError> {
+        let node = self.0.lock()[node].clone();
+        match node {
+            Some(iam) => iam.revoke_key(key),
+            None => std::future::pending().await,
+        }
+        Ok(())
     }
 
     async fn forget_iam(&self, node: &str) -> std::result::Result<(), AskError> {

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use sherd_core::config::ConfigKind;
 use sherd_core::config::cors::{Cors, CorsRule};
+use sherd_core::iam::AccessKeyId;
 use sherd_core::message;
 
 use super::*;
@@ -71,6 +72,10 @@ impl Gateways for Others {
         }
         self.told.fetch_add(1, Ordering::Relaxed);
         Ok(())
+    }
+
+    async fn revoke_key(&self, _: &str, _: AccessKeyId) -> Result<(), AskError> {
+        unreachable!("no key is revoked here")
     }
 
     async fn forget_iam(&self, _: &str) -> Result<(), AskError> {
