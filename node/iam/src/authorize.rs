@@ -61,11 +61,7 @@ impl Facts for CallFacts<'_> {
             KeyName::UserAgent if !call.user_agent.is_empty() => call.user_agent.as_str().into(),
             KeyName::CurrentTime => AmzDate::from_ms(call.now_ms).extended().into(),
             KeyName::EpochTime => (call.now_ms / 1000).to_string().into(),
-            KeyName::RequestTag => {
-                let tags = call.tags().unwrap_or_default();
-                let found = tags.into_iter().find(|found| found.key.eq_ignore_ascii_case(tag));
-                found.map(|found| found.value).into()
-            }
+            KeyName::RequestTag => value_of(&call.tags().unwrap_or_default(), tag).map(str::to_owned).into(),
             KeyName::TagKeys => {
                 let keys = call.tags().unwrap_or_default().into_iter().map(|tag| Cow::Owned(tag.key));
                 Values::Many(
@@ -73,14 +69,18 @@ impl Facts for CallFacts<'_> {
                         .collect(),
                 )
             }
-            KeyName::ResourceTag | KeyName::IamResourceTag => {
-                let found = resource_tags.iter().find(|found| found.key.eq_ignore_ascii_case(tag));
-                found.map(|found| found.value.as_str()).into()
-            }
+            KeyName::ResourceTag | KeyName::IamResourceTag => value_of(resource_tags, tag).into(),
             KeyName::PolicyArn => (*policy_arn).into(),
             _ => Values::Absent,
         }
     }
+}
+
+/// The value of a tag that a condition names in any case. A policy may have two tags whose keys differ in case
+/// alone: then the one that is spelt as in the condition counts.
+fn value_of<'a>(tags: &'a [Tag], key: &str) -> Option<&'a str> {
+    let exact = tags.iter().find(|tag| tag.key == key);
+    exact.or_else(|| tags.iter().find(|tag| tag.key.eq_ignore_ascii_case(key))).map(|tag| tag.value.as_str())
 }
 
 /// The entity that a call is about.

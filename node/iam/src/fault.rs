@@ -116,7 +116,9 @@ impl From<IamError> for Fault {
             // again.
             IamError::NoMasterKey
             | IamError::OtherMasterKey { .. }
-            | IamError::InvalidTag(InvalidTag::Twice | InvalidTag::Reserved) => Self::invalid_input(message),
+            | IamError::InvalidTag(InvalidTag::Twice | InvalidTag::TwiceInAnyCase | InvalidTag::Reserved) => {
+                Self::invalid_input(message)
+            }
             IamError::Read(_) | IamError::Write(_) => {
                 tracing::warn!(error = message, "a request to IAM failed");
                 Self::unavailable()

@@ -112,11 +112,10 @@ async fn a_managed_policy_has_versions_and_one_is_in_force() {
     for (key, value) in [("team", "a"), ("Team", "b"), ("cost", "")] {
         root.done("TagPolicy", &tag(key, value)).await;
     }
-    root.done("UntagPolicy", &[named, ("TagKeys.member.1", "cost"), ("TagKeys.member.2", "none")]).await;
+    root.done("UntagPolicy", &[named, ("TagKeys.member.1", "cost"), ("TagKeys.member.2", "TEAM")]).await;
     let tags = root.done("ListPolicyTags", &[named]).await;
-    let tags =
-        tags.body.matches("<Key>").count() == 1 && tags.body.contains("<Key>Team</Key><Value>b</Value>");
-    assert!(tags, "the key is the same in any case");
+    let both = ["<Key>Team</Key><Value>b</Value>", "<Key>team</Key><Value>a</Value>"];
+    assert!(tags.body.matches("<Key>").count() == 2 && both.iter().all(|tag| tags.body.contains(tag)));
     let second = [named, ("PolicyDocument", READ_ALL), ("SetAsDefault", "true")];
     let second = root.done("CreatePolicyVersion", &second).await;
     assert_eq!((second.text("VersionId"), second.text("IsDefaultVersion")), (Some("v2"), Some("true")));

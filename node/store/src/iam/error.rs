@@ -271,7 +271,7 @@ pub enum InvalidTag {
         place: usize,
     },
     /// A key is there twice (`InvalidInput`).
-    #[error("Duplicate tag keys found. Please note that Tag keys are case insensitive.")]
+    #[error("Duplicate tag keys found.")]
     Twice,
     /// A key begins with `aws:` (`InvalidInput`).
     #[error("System tags cannot be added/updated by requester")]
@@ -280,6 +280,9 @@ pub enum InvalidTag {
 
 /// A quota.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+    /// A key of a user is there twice, in one case or in two (`InvalidInput`).
+    #[error("Duplicate tag keys found. Please note that Tag keys are case insensitive.")]
+    TwiceInAnyCase,
 pub enum LimitExceeded {
     /// A number of entities.
     #[error("Cannot exceed quota for {quota}: {max}")]

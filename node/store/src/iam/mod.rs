@@ -268,7 +268,38 @@ fn checked_tag_count(tags: &[Tag]) -> Result<()> {
     if tags.len() > IAM_TAGS_MAX { Err(too_many.into()) } else { Ok(()) }
 }
 
-fn checked_tags(tags: &[Tag]) -> Result<()> {
+/// Which keys of tags are the same one (IAM User Guide, "Tagging IAM resources"). The case is kept, too, where
+/// it does not count: a tag that is added takes the place of the one that was spelt differently.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum TagKeys {
+    /// Users': `Department` and `department` are one.
+    AnyCase,
+    /// Policies': they are two.
+    Exact,
+}
+
+impl TagKeys {
+    fn are_same(self, one: &str, other: &str) -> bool {
+        match self {
+            Self::AnyCase => one.to_lowercase() == other.to_lowercase(),
+            Self::Exact => one == other,
+        }
+    }
+
+    /// Adds tags, in place of those of the same keys.
+    fn add(self, known: &mut Vec<Tag>, tags: &[Tag]) -> Result<()> {
+        known.retain(|known| !tags.iter().any(|tag| self.are_same(&tag.key, &known.key)));
+        known.extend(tags.iter().cloned());
+        checked_tag_count(known)
+    }
+
+    /// Removes the tags of these keys.
+    fn remove(self, known: &mut Vec<Tag>, keys: &[String]) {
+        known.retain(|known| !keys.iter().any(|key| self.are_same(key, &known.key)));
+    }
+}
+
+fn checked_tags(tags: &[Tag], keys: TagKeys) -> Result<()> {
     checked_tag_count(tags)?;
     let is_text = |text: &str, max: usize| text.chars().count() <= max && text.chars().all(is_of_tags);
     for (place, Tag { key, value }) in (1..).zip(tags) {
@@ -278,22 +309,18 @@ fn checked_tags(tags: &[Tag]) -> Result<()> {
         if !is_text(value, TAG_VALUE_CHARS_MAX) {
             return Err(InvalidTag::Value { place }.into());
         }
-        let key = key.to_lowercase();
-        if key.starts_with("aws:") {
+        if key.to_lowercase().starts_with("aws:") {
             return Err(InvalidTag::Reserved.into());
         }
-        if tags.iter().take(place - 1).any(|other| other.key.to_lowercase() == key) {
-            return Err(InvalidTag::Twice.into());
+        if tags.iter().take(place - 1).any(|other| keys.are_same(&other.key, key)) {
+            return Err(match keys {
+                TagKeys::AnyCase => InvalidTag::TwiceInAnyCase,
+                TagKeys::Exact => InvalidTag::Twice,
+            }
+            .into());
         }
     }
     Ok(())
-}
-
-/// Adds tags, in place of those of the same keys.
-fn add_tags(known: &mut Vec<Tag>, tags: &[Tag]) -> Result<()> {
-    known.retain(|known| tags.iter().all(|tag| tag.key.to_lowercase() != known.key.to_lowercase()));
-    known.extend(tags.iter().cloned());
-    checked_tag_count(known)
 }
 
 #[cfg(test)]

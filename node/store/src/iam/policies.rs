@@ -13,7 +13,7 @@ use sherd_policy::{Policy, PolicyForm};
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Records, Step};
-use super::{Iam, add_tags, checked_path, checked_tags, entity, kind_register, living, missing};
+use super::{Iam, TagKeys, checked_path, checked_tags, entity, kind_register, living, missing};
 
 const POLICY: EntityKind = EntityKind::Policy;
 
@@ -67,7 +67,7 @@ impl Iam {
         let NewPolicy { name, path, description, document, tags } = policy;
         let register = kind_register(POLICY, &name)?;
         checked_path(&path)?;
-        checked_tags(&tags)?;
+        checked_tags(&tags, TagKeys::Exact)?;
         checked_managed(&document)?;
         if description.chars().count() > IAM_DESCRIPTION_CHARS_MAX {
             return Err(IamError::Description);
@@ -224,8 +224,8 @@ impl Iam {
     /// # Errors
     /// [`MissingEntity`]; [`IamError::InvalidTag`]; any of [`IamError`].
     pub async fn tag_policy(&self, name: &str, tags: Vec<Tag>) -> Result<()> {
-        checked_tags(&tags)?;
-        self.change_policy(name, move |policy| add_tags(&mut policy.tags, &tags)).await
+        checked_tags(&tags, TagKeys::Exact)?;
+        self.change_policy(name, move |policy| TagKeys::Exact.add(&mut policy.tags, &tags)).await
     }
 
     /// Removes the tags of these keys; those that the policy has not are passed over.
@@ -234,7 +234,7 @@ impl Iam {
     /// [`MissingEntity`]; any of [`IamError`].
     pub async fn untag_policy(&self, name: &str, keys: Vec<String>) -> Result<()> {
         let untag = move |policy: &mut ManagedPolicy| {
-            policy.tags.retain(|tag| !keys.contains(&tag.key));
+            TagKeys::Exact.remove(&mut policy.tags, &keys);
             Ok(())
         };
         self.change_policy(name, untag).await

@@ -8,7 +8,7 @@ use sherd_core::record::Tag;
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Step};
-use super::{Iam, add_tags, checked_path, checked_tags, entity, kind_register, living, missing};
+use super::{Iam, TagKeys, checked_path, checked_tags, entity, kind_register, living, missing};
 
 const USER: EntityKind = EntityKind::User;
 
@@ -32,7 +32,7 @@ impl Iam {
         let NewUser { name, path, tags } = user;
         let register = kind_register(USER, &name)?;
         checked_path(&path)?;
-        checked_tags(&tags)?;
+        checked_tags(&tags, TagKeys::AnyCase)?;
         self.require_master_key()?;
         let user = UserRecord {
             id: EntityId::draw(USER, &*self.inner.rng),
@@ -94,21 +94,21 @@ impl Iam {
         self.change_user(name, move |user| user.path.clone_from(&path)).await
     }
 
-    /// Adds tags to a user, in place of those of the same keys.
+    /// Adds tags to a user, in place of those of the same keys in any case.
     ///
     /// # Errors
     /// [`MissingEntity`]; [`IamError::InvalidTag`]; any of [`IamError`].
     pub async fn tag_user(&self, name: &str, tags: Vec<Tag>) -> Result<()> {
-        checked_tags(&tags)?;
-        self.try_change_user(name, move |user| add_tags(&mut user.tags, &tags)).await
+        checked_tags(&tags, TagKeys::AnyCase)?;
+        self.try_change_user(name, move |user| TagKeys::AnyCase.add(&mut user.tags, &tags)).await
     }
 
-    /// Removes the tags of these keys; those that the user has not are passed over.
+    /// Removes the tags of these keys, in any case; those that the user has not are passed over.
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
     pub async fn untag_user(&self, name: &str, keys: Vec<String>) -> Result<()> {
-        self.change_user(name, move |user| user.tags.retain(|tag| !keys.contains(&tag.key))).await
+        self.change_user(name, move |user| TagKeys::AnyCase.remove(&mut user.tags, &keys)).await
     }
 
     /// Deletes a user that has nothing any more.
