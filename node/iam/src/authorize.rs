@@ -191,7 +191,7 @@ async fn policy(call: &Call) -> Result<Option<ManagedPolicy>, Fault> {
 /// path of the request. A policy's tags are not read.
 async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
     let made = |kind: EntityKind, name: &str| {
-        Ok::<_, Fault>(SubjectEntity::bare(kind.arn(call.path("Path")?, call.required(name)?)))
+        Ok::<_, Fault>(SubjectEntity::bare(kind.arn(call.path()?, call.required(name)?)))
     };
     match subject {
         Subject::Account => Ok(SubjectEntity { arn: None, tags: vec![] }),
@@ -209,7 +209,7 @@ async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
         Subject::NewUser => made(EntityKind::User, "UserName"),
         Subject::NewGroup => made(EntityKind::Group, "GroupName"),
         Subject::NewPolicy => made(EntityKind::Policy, "PolicyName"),
-        Subject::Key => match call.iam.key_owner(call.required("AccessKeyId")?).await {
+        Subject::Key => match call.iam.key_owner(call.access_key_id()?).await {
             Ok(owner) => user(call, &owner.user_name).await,
             Err(IamError::NoSuchEntity(_)) => Ok(SubjectEntity::bare(ROOT_ARN.to_owned())),
             Err(error) => Err(error.into()),

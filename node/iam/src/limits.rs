@@ -10,6 +10,10 @@ pub(crate) const PARAMETERS_MAX: usize = 256;
 pub(crate) const ENTRIES_MAX: usize = 1_000;
 /// See [`ENTRIES_MAX`].
 pub(crate) const ENTRIES_USUAL: usize = 100;
+/// Characters of the id of an access key: AWS's.
+pub(crate) const KEY_ID_CHARS_MIN: usize = 16;
+/// See [`KEY_ID_CHARS_MIN`].
+pub(crate) const KEY_ID_CHARS_MAX: usize = 128;
 /// Proven requests that are worked on at one time: each has a body in memory, 32 MiB together.
 pub(crate) const REQUESTS_MAX: usize = 64;
 /// Bytes of a short body: all calls but those that give long policies.
@@ -31,5 +35,12 @@ pub(crate) const BODY_TIMEOUT: Duration = Duration::from_secs(5);
 pub(crate) const BODY_BYTES_PER_SECOND: u64 = 64 << 10;
 /// How far the clock of a client may be off: AWS's 15 minutes.
 pub(crate) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
+/// Users, groups and managed policies of an account of AWS, as the summary of the account gives them. No call
+/// is refused by these three.
+pub(crate) const USERS_QUOTA: usize = 5_000;
+/// See [`USERS_QUOTA`].
+pub(crate) const GROUPS_QUOTA: usize = 300;
+/// See [`USERS_QUOTA`].
+pub(crate) const POLICIES_QUOTA: usize = 1_500;
 /// Users that are read at a time to count what is attached.
 pub(crate) const COUNTED_PAGE: usize = 1_000;

@@ -1,6 +1,8 @@
 //! The input of an action: its parameters and its caller.
 
+use http::StatusCode;
 use sherd_core::iam::EntityKind;
+use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
 use sherd_policy::{ACCOUNT, Identity};
 use sherd_s3::source::Source;
@@ -9,7 +11,7 @@ use sherd_store::iam::{Iam, Signer};
 use super::auth::Caller;
 use super::fault::Fault;
 use super::form::Form;
-use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, PARAMETERS_MAX};
+use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, KEY_ID_CHARS_MAX, KEY_ID_CHARS_MIN, PARAMETERS_MAX};
 
 /// One call of an action, whose caller may make it.
 #[derive(Debug)]
@@ -54,9 +56,34 @@ impl Call {
         if self.form.get(name).is_some() { self.required(name).map(Some) } else { Ok(None) }
     }
 
-    /// The path of an entity, or the beginning of one: `/` where it is left out.
-    pub(crate) fn path(&self, name: &str) -> Result<&str, Fault> {
-        Ok(self.optional(name)?.unwrap_or("/"))
+    /// The path of an entity that is to be made: `/` where it is left out.
+    pub(crate) fn path(&self) -> Result<&str, Fault> {
+        Ok(self.optional("Path")?.unwrap_or("/"))
+    }
+
+    /// The beginning of the paths that a listing is bound to: `/` where it is left out.
+    pub(crate) fn path_prefix(&self) -> Result<&str, Fault> {
+        let prefix = self.optional("PathPrefix")?.unwrap_or("/");
+        let is_of_paths = |byte| matches!(byte, 0x21..=0x7f);
+        if !prefix.starts_with('/') || !prefix.bytes().all(is_of_paths) {
+            let constraint = "Member must satisfy regular expression pattern: \\u002F[\\u0021-\\u007F]*";
+            return Err(Fault::constraint("PathPrefix", prefix, constraint));
+        }
+        at_most("PathPrefix", prefix, IAM_PATH_CHARS_MAX)
+    }
+
+    /// The id of an access key, of a form that AWS's have.
+    pub(crate) fn access_key_id(&self) -> Result<&str, Fault> {
+        let id = self.required("AccessKeyId")?;
+        if id.len() < KEY_ID_CHARS_MIN {
+            let constraint = format!("Member must have length greater than or equal to {KEY_ID_CHARS_MIN}");
+            return Err(Fault::constraint("AccessKeyId", id, &constraint));
+        }
+        if !id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_') {
+            let constraint = "Member must satisfy regular expression pattern: [\\w]+";
+            return Err(Fault::constraint("AccessKeyId", id, constraint));
+        }
+        at_most("AccessKeyId", id, KEY_ID_CHARS_MAX)
     }
 
     /// The user that is named, or the caller where none is.
@@ -99,10 +126,17 @@ impl Call {
         let entries = match self.form.get("MaxItems") {
             None => ENTRIES_USUAL,
             Some(text) => {
-                text.parse().ok().filter(|entries| (1..=ENTRIES_MAX).contains(entries)).ok_or_else(|| {
-                    let constraint = format!("Member must have value between 1 and {ENTRIES_MAX}");
-                    Fault::constraint("MaxItems", text, &constraint)
-                })?
+                let number: i64 = text.parse().map_err(|_| {
+                    Fault::new("MalformedInput", StatusCode::BAD_REQUEST, "MaxItems is not an integer.")
+                })?;
+                let constraint = if number < 1 {
+                    "Member must have value greater than or equal to 1".to_owned()
+                } else {
+                    format!("Member must have value less than or equal to {ENTRIES_MAX}")
+                };
+                let entries =
+                    usize::try_from(number).ok().filter(|entries| (1..=ENTRIES_MAX).contains(entries));
+                entries.ok_or_else(|| Fault::constraint("MaxItems", text, &constraint))?
             }
         };
         Ok(PageRequest { marker: self.optional("Marker")?.map(str::to_owned), entries })
@@ -154,6 +188,14 @@ impl Call {
             Fault::constraint("VersionId", text, constraint)
         })
     }
+}
+
+fn at_most<'a>(parameter: &str, value: &'a str, max: usize) -> Result<&'a str, Fault> {
+    if value.len() <= max {
+        return Ok(value);
+    }
+    let constraint = format!("Member must have length less than or equal to {max}");
+    Err(Fault::constraint(parameter, value, &constraint))
 }
 
 /// A managed policy that the account does not have.

@@ -183,7 +183,8 @@ async fn refusals_have_the_codes_of_iam() {
             400,
             "ValidationError",
         ),
-        ("UpdateUser", vec![named, ("NewUserName", "bob")], 501, "NotImplemented"),
+        ("UpdateUser", vec![named, ("NewUserName", "bob")], 400, "InvalidInput"),
+        ("UpdateGroup", vec![("GroupName", "g"), ("NewGroupName", "h")], 400, "InvalidInput"),
         ("CreateRole", vec![("RoleName", "r")], 400, "InvalidAction"),
     ] {
         assert_eq!(root.refused(action, &parameters).await, refusal(status, code), "{action} {parameters:?}");
@@ -544,6 +545,98 @@ async fn a_user_whose_policies_are_too_long_to_be_remembered_is_served() {
         users.done("AttachUserPolicy", &[("UserName", "ada"), ("PolicyArn", &arn)]).await;
     }
     assert_eq!(node.s3_with(&key).get("key").await, Ok(Some(body)));
+}
+
+#[tokio::test]
+async fn parameters_are_judged_before_entities_are_looked_up() {
+    let (_node, root) = a_node().await;
+    let (nobody, long_path) = (("UserName", "nobody"), format!("/{}", "x".repeat(512)));
+    let (long_id, status) = ("A".repeat(129), ("Status", "Active"));
+    let pattern = "Member must satisfy regular expression pattern: \\u002F[\\u0021-\\u007F]*";
+    let length = |bound: &str| format!("Member must have length {bound}");
+    let value = |bound: &str| format!("Member must have value {bound}");
+    for (action, parameters, at, constraint) in [
+        ("ListUsers", vec![("PathPrefix", "invalid")], "pathPrefix", pattern.to_owned()),
+        ("ListGroups", vec![("PathPrefix", "/a b/")], "pathPrefix", pattern.to_owned()),
+        (
+            "ListPolicies",
+            vec![("PathPrefix", &*long_path)],
+            "pathPrefix",
+            length("less than or equal to 512"),
+        ),
+        ("ListAttachedUserPolicies", vec![nobody, ("PathPrefix", "x/")], "pathPrefix", pattern.to_owned()),
+        (
+            "GetAccessKeyLastUsed",
+            vec![("AccessKeyId", "abc")],
+            "accessKeyId",
+            length("greater than or equal to 16"),
+        ),
+        (
+            "UpdateAccessKey",
+            vec![nobody, status, ("AccessKeyId", &*long_id)],
+            "accessKeyId",
+            length("less than or equal to 128"),
+        ),
+        (
+            "DeleteAccessKey",
+            vec![nobody, ("AccessKeyId", "AKIA-AAAAAAAAAAAAAAA")],
+            "accessKeyId",
+            "Member must satisfy regular expression pattern: [\\w]+".to_owned(),
+        ),
+        ("ListAccessKeys", vec![nobody, ("MaxItems", "-1")], "maxItems", value("greater than or equal to 1")),
+        ("ListUserTags", vec![nobody, ("MaxItems", "0")], "maxItems", value("greater than or equal to 1")),
+        (
+            "ListUserPolicies",
+            vec![nobody, ("MaxItems", "1001")],
+            "maxItems",
+            value("less than or equal to 1000"),
+        ),
+        (
+            "ListGroupsForUser",
+            vec![nobody, ("MaxItems", "1001")],
+            "maxItems",
+            value("less than or equal to 1000"),
+        ),
+        ("ListMFADevices", vec![nobody, ("MaxItems", "-1")], "maxItems", value("greater than or equal to 1")),
+    ] {
+        let answer = root.call(action, &parameters).await;
+        assert_eq!((answer.status, answer.code()), (400, "ValidationError"), "{action} {parameters:?}");
+        let (_, given) = parameters[parameters.len() - 1];
+        let words = format!(
+            "1 validation error detected: Value '{given}' at '{at}' failed to satisfy constraint: {constraint}"
+        );
+        assert_eq!(answer.text("Message"), Some(&*words));
+    }
+    let number = root.refused("ListUsers", &[("MaxItems", "ten")]).await;
+    assert_eq!(number, refusal(400, "MalformedInput"));
+    root.done("ListUsers", &[("PathPrefix", "/team")]).await;
+    let unknown = root.refused("GetAccessKeyLastUsed", &[("AccessKeyId", &"A".repeat(128))]).await;
+    assert_eq!(unknown, refusal(404, "NoSuchEntity"));
+    let summary = root.done("GetAccountSummary", &[]).await.body;
+    for (quota, max) in [("UsersQuota", 5_000), ("GroupsQuota", 300), ("PoliciesQuota", 1_500)] {
+        assert!(summary.contains(&format!("<key>{quota}</key><value>{max}</value>")), "{summary}");
+    }
+}
+
+#[tokio::test]
+async fn keys_of_a_users_tags_have_no_case() {
+    let (_node, root) = a_node().await;
+    let user = a_user(&root, "ada").await;
+    let tag = |key, value| [("UserName", "ada"), ("Tags.member.1.Key", key), ("Tags.member.1.Value", value)];
+    root.done("TagUser", &tag("Dep", "1")).await;
+    root.done("TagUser", &tag("dEP", "2")).await;
+    let tags = root.done("ListUserTags", &[("UserName", "ada")]).await.body;
+    assert!(tags.contains("<Key>dEP</Key><Value>2</Value>") && !tags.contains("<Key>Dep"), "{tags}");
+    let document = READ_ALL.replace("s3:Get*", "iam:ListUsers").replace(
+        r#""Resource":"*""#,
+        r#""Resource":"*","Condition":{"StringEquals":{"AWS:principaltag/DEP":"2"}}"#,
+    );
+    root.done("PutUserPolicy", &[("UserName", "ada"), ("PolicyName", "own"), ("PolicyDocument", &document)])
+        .await;
+    user.done("ListUsers", &[]).await;
+    root.done("UntagUser", &[("UserName", "ada"), ("TagKeys.member.1", "DEP")]).await;
+    assert!(!root.done("ListUserTags", &[("UserName", "ada")]).await.body.contains("<Key>"));
+    assert_eq!(user.refused("ListUsers", &[]).await, refusal(403, "AccessDenied"));
 }
 
 /// The blocks of the page that run the `aws` command, against this node. Skipped where the command is

@@ -19,6 +19,7 @@ fn empty(list: &str, is_paged: bool) -> Elements {
 
 /// An empty list, of a user that exists.
 async fn empty_of_user(call: &Call, list: &str, is_paged: bool) -> Result<Elements, Fault> {
+    call.page()?;
     call.iam.user(call.user_name()?).await?;
     Ok(empty(list, is_paged))
 }

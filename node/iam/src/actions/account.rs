@@ -9,16 +9,30 @@ use sherd_policy::ACCOUNT;
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
+use super::super::limits::{GROUPS_QUOTA, POLICIES_QUOTA, USERS_QUOTA};
 use super::super::request::Call;
 
 pub(super) async fn summary(call: &Call) -> Result<Elements, Fault> {
     let entries = [
         ("Users", call.iam.entity_count(EntityKind::User).await?),
+        ("UsersQuota", USERS_QUOTA),
         ("Groups", call.iam.entity_count(EntityKind::Group).await?),
+        ("GroupsQuota", GROUPS_QUOTA),
         ("Policies", call.iam.entity_count(EntityKind::Policy).await?),
+        ("PoliciesQuota", POLICIES_QUOTA),
+        ("Roles", 0),
+        ("RolesQuota", 0),
+        ("InstanceProfiles", 0),
+        ("InstanceProfilesQuota", 0),
+        ("ServerCertificates", 0),
+        ("ServerCertificatesQuota", 0),
+        ("Providers", 0),
         ("AccountAccessKeysPresent", 1),
+        ("AccountSigningCertificatesPresent", 0),
+        ("SigningCertificatesPerUserQuota", 0),
         ("AccountMFAEnabled", 0),
         ("MFADevices", 0),
+        ("MFADevicesInUse", 0),
         ("AccessKeysPerUserQuota", IAM_USER_KEYS_MAX),
         ("GroupsPerUserQuota", IAM_GROUPS_MAX),
         ("AttachedPoliciesPerUserQuota", IAM_ATTACHED_MAX),

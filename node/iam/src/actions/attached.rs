@@ -57,10 +57,10 @@ async fn detach(call: &Call, owner: PolicyOwner<'_>) -> Result<Elements, Fault> 
 }
 
 async fn list(call: &Call, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
-    let prefix = call.path("PathPrefix")?;
+    let (page, prefix) = (call.page()?, call.path_prefix()?);
     let mut attached = call.iam.attached_policies(owner).await?;
     attached.retain(|policy| policy.path.starts_with(prefix));
-    let (attached, next) = cut_page(call, attached, |policy| policy.name.as_str())?;
+    let (attached, next) = cut_page(&page, attached, |policy| policy.name.as_str());
     let mut result = Elements::default();
     result.list("AttachedPolicies", &attached, |element, policy| {
         element.text("PolicyName", &policy.name).text("PolicyArn", policy.arn());

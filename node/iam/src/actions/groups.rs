@@ -15,7 +15,7 @@ fn write(group: &mut Elements, record: &GroupRecord) {
 
 pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     let name = call.required("GroupName")?.to_owned();
-    let made = call.iam.create_group(name, call.path("Path")?.to_owned()).await?;
+    let made = call.iam.create_group(name, call.path()?.to_owned()).await?;
     let mut result = Elements::default();
     result.within("Group", |group| write(group, &made));
     Ok(result)
@@ -33,8 +33,8 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    let page = call.page()?;
-    let found = call.iam.list_groups(call.path("PathPrefix")?, page.marker.as_deref(), page.entries).await?;
+    let (page, prefix) = (call.page()?, call.path_prefix()?);
+    let found = call.iam.list_groups(prefix, page.marker.as_deref(), page.entries).await?;
     let mut result = Elements::default();
     result.list("Groups", &found.records, write);
     end_page(&mut result, found.next.as_deref());
@@ -44,7 +44,9 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
     let name = call.required("GroupName")?;
     if call.optional("NewGroupName")?.is_some_and(|new| new != name) {
-        return Err(Fault::not_implemented("NewGroupName"));
+        return Err(Fault::invalid_input(
+            "NewGroupName is not supported: a group keeps the name that it was made with.",
+        ));
     }
     match call.optional("NewPath")? {
         Some(path) => call.iam.update_group(name, path.to_owned()).await?,
@@ -69,8 +71,9 @@ pub(super) async fn remove_user(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn list_for_user(call: &Call) -> Result<Elements, Fault> {
-    let groups = call.iam.groups_of_user(call.required("UserName")?).await?;
-    let (groups, next) = cut_page(call, groups, |group| group.name.as_str())?;
+    let (name, page) = (call.required("UserName")?, call.page()?);
+    let groups = call.iam.groups_of_user(name).await?;
+    let (groups, next) = cut_page(&page, groups, |group| group.name.as_str());
     let mut result = Elements::default();
     result.list("Groups", &groups, write);
     end_page(&mut result, next.as_deref());

@@ -85,8 +85,9 @@ async fn get(call: &Call, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
 }
 
 async fn list(call: &Call, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
+    let page = call.page()?;
     let (_, policies) = policies_of(call, owner).await?;
-    let (found, next) = cut_page(call, policies.inline, |policy| policy.name.as_str())?;
+    let (found, next) = cut_page(&page, policies.inline, |policy| policy.name.as_str());
     let mut result = Elements::default();
     result.within("PolicyNames", |names| {
         for policy in &found {

@@ -34,8 +34,9 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    let keys = call.iam.access_keys(call.user_name()?).await?;
-    let (keys, next) = cut_page(call, keys, |(key, _)| key.id.as_str())?;
+    let (name, page) = (call.user_name()?, call.page()?);
+    let keys = call.iam.access_keys(name).await?;
+    let (keys, next) = cut_page(&page, keys, |(key, _)| key.id.as_str());
     let mut result = Elements::default();
     result.list("AccessKeyMetadata", &keys, |key, (record, status)| write(key, (record, *status)));
     end_page(&mut result, next.as_deref());
@@ -52,7 +53,7 @@ pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
             return Err(Fault::constraint("Status", given, constraint));
         }
     };
-    let (user, key) = (call.user_name()?, call.required("AccessKeyId")?);
+    let (user, key) = (call.user_name()?, call.access_key_id()?);
     call.iam.set_key_status(user, key, status, Some(call.signer())).await?;
     let mut result = Elements::default();
     if status == KeyStatus::Inactive && call.form.get(END_REQUESTS) == Some("true") {
@@ -67,12 +68,12 @@ pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    call.iam.delete_access_key(call.user_name()?, call.required("AccessKeyId")?).await?;
+    call.iam.delete_access_key(call.user_name()?, call.access_key_id()?).await?;
     Ok(Elements::default())
 }
 
 pub(super) async fn last_used(call: &Call) -> Result<Elements, Fault> {
-    let owner = call.iam.key_owner(call.required("AccessKeyId")?).await?;
+    let owner = call.iam.key_owner(call.access_key_id()?).await?;
     let mut result = Elements::default();
     result.text("UserName", &owner.user_name).within("AccessKeyLastUsed", |used| match &owner.last_use {
         Some(last) => {

@@ -62,7 +62,7 @@ fn write(element: &mut Elements, policy: &ManagedPolicy, attached: usize) {
 pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     let policy = NewPolicy {
         name: call.required("PolicyName")?.to_owned(),
-        path: call.path("Path")?.to_owned(),
+        path: call.path()?.to_owned(),
         description: call.form.get("Description").unwrap_or_default().to_owned(),
         document: call.required("PolicyDocument")?.to_owned(),
         tags: call.tags()?,
@@ -108,7 +108,7 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
         return Ok(result);
     }
     let found =
-        call.iam.list_policies(call.path("PathPrefix")?, page.marker.as_deref(), page.entries).await?;
+        call.iam.list_policies(call.path_prefix()?, page.marker.as_deref(), page.entries).await?;
     let counts = attachments(&call.iam).await?;
     let attached = |policy: &ManagedPolicy| counts.get(&policy.id).copied().unwrap_or_default();
     let only_attached = call.form.get("OnlyAttached") == Some("true");
@@ -131,7 +131,8 @@ pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
-    let (tags, next) = cut_page(call, named(call).await?.tags, |tag| tag.key.as_str())?;
+    let page = call.page()?;
+    let (tags, next) = cut_page(&page, named(call).await?.tags, |tag| tag.key.as_str());
     let mut result = Elements::default();
     users::write_tags(&mut result, &tags);
     end_page(&mut result, next.as_deref());
@@ -145,10 +146,9 @@ pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn list_entities(call: &Call) -> Result<Elements, Fault> {
+    let (filter, prefix, _) = (call.form.get("EntityFilter"), call.path_prefix()?, call.page()?);
     let policy = named(call).await?;
     let (users, groups) = call.iam.entities_for_policy(&policy.name).await?;
-    let filter = call.form.get("EntityFilter");
-    let prefix = call.path("PathPrefix")?;
     let is_asked =
         |kind: &str, path: &str| filter.is_none_or(|filter| filter == kind) && path.starts_with(prefix);
     let mut result = Elements::default();

@@ -1,8 +1,7 @@
 //! Pages of listings.
 
 use super::super::answer::Elements;
-use super::super::fault::Fault;
-use super::super::request::Call;
+use super::super::request::PageRequest;
 
 /// Adds the end of a page: whether there are more, and the marker of the next one.
 pub(super) fn end_page(result: &mut Elements, next: Option<&str>) {
@@ -14,16 +13,15 @@ pub(super) fn end_page(result: &mut Elements, next: Option<&str>) {
 
 /// Cuts a list that is in memory to the page that is asked for; `name` orders it.
 pub(super) fn cut_page<T>(
-    call: &Call,
+    page: &PageRequest,
     mut entries: Vec<T>,
     name: impl Fn(&T) -> &str,
-) -> Result<(Vec<T>, Option<String>), Fault> {
-    let page = call.page()?;
+) -> (Vec<T>, Option<String>) {
     entries.sort_by(|one, other| name(one).cmp(name(other)));
     if let Some(marker) = &page.marker {
         entries.retain(|entry| name(entry) > marker.as_str());
     }
     let next = (entries.len() > page.entries).then(|| name(&entries[page.entries - 1]).to_owned());
     entries.truncate(page.entries);
-    Ok((entries, next))
+    (entries, next)
 }

@@ -28,7 +28,7 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
     if call.form.get("PermissionsBoundary").is_some() {
         return Err(Fault::not_implemented("PermissionsBoundary"));
     }
-    let user = NewUser { name, path: call.path("Path")?.to_owned(), tags: call.tags()? };
+    let user = NewUser { name, path: call.path()?.to_owned(), tags: call.tags()? };
     let made = call.iam.create_user(user).await?;
     Ok(of_user(&made))
 }
@@ -56,8 +56,8 @@ fn of_user(record: &UserRecord) -> Elements {
 }
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
-    let page = call.page()?;
-    let found = call.iam.list_users(call.path("PathPrefix")?, page.marker.as_deref(), page.entries).await?;
+    let (page, prefix) = (call.page()?, call.path_prefix()?);
+    let found = call.iam.list_users(prefix, page.marker.as_deref(), page.entries).await?;
     let mut result = Elements::default();
     result.list("Users", &found.records, write);
     end_page(&mut result, found.next.as_deref());
@@ -67,7 +67,10 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 pub(super) async fn update(call: &Call) -> Result<Elements, Fault> {
     let name = call.required("UserName")?;
     if call.optional("NewUserName")?.is_some_and(|new| new != name) {
-        return Err(Fault::not_implemented("NewUserName"));
+        // SDKs would send a request again that is answered 501.
+        return Err(Fault::invalid_input(
+            "NewUserName is not supported: a user keeps the name that it was made with.",
+        ));
     }
     match call.optional("NewPath")? {
         Some(path) => call.iam.update_user(name, path.to_owned()).await?,
@@ -105,8 +108,9 @@ fn check_members(call: &Call, list: &str) -> Result<(), Fault> {
 }
 
 pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
-    let user = call.iam.user(call.required("UserName")?).await?;
-    let (tags, next) = cut_page(call, user.tags, |tag| tag.key.as_str())?;
+    let (name, page) = (call.required("UserName")?, call.page()?);
+    let user = call.iam.user(name).await?;
+    let (tags, next) = cut_page(&page, user.tags, |tag| tag.key.as_str());
     let mut result = Elements::default();
     write_tags(&mut result, &tags);
     end_page(&mut result, next.as_deref());

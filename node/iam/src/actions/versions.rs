@@ -25,7 +25,8 @@ pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
-    let (policy, number) = (managed::named(call).await?, call.version()?);
+    let number = call.version()?;
+    let policy = managed::named(call).await?;
     let version = policy.version(number).ok_or_else(|| {
         let message =
             format!("Policy {} version v{number} does not exist or is not attachable.", policy.arn());
@@ -40,6 +41,7 @@ pub(super) async fn get(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
+    call.page()?;
     let policy = managed::named(call).await?;
     let mut result = Elements::default();
     // The newest comes first. There are five at most: one page.
