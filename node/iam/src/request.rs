@@ -1,12 +1,12 @@
 //! The input of an action: its parameters and its caller.
 
 use http::StatusCode;
-use sherd_core::iam::EntityKind;
+use sherd_core::iam::{EntityKind, PolicyVendor};
 use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
 use sherd_policy::{ACCOUNT, Identity};
 use sherd_s3::source::Source;
-use sherd_store::iam::{Iam, Signer};
+use sherd_store::iam::{Iam, ManagedName, Signer};
 
 use super::auth::Caller;
 use super::fault::Fault;
@@ -165,17 +165,19 @@ impl Call {
     }
 
     /// The name of the managed policy that an ARN names, and the ARN.
-    pub(crate) fn policy(&self) -> Result<(&str, &str), Fault> {
+    pub(crate) fn policy(&self) -> Result<(ManagedName<'_>, &str), Fault> {
         let arn = self.required("PolicyArn")?;
         let malformed = || Fault::validation(format!("Invalid ARN: {arn} is not the ARN of a policy"));
         let (account, resource) =
             arn.strip_prefix("arn:aws:iam::").and_then(|rest| rest.split_once(':')).ok_or_else(malformed)?;
         let name = resource.strip_prefix("policy/").ok_or_else(malformed)?.rsplit('/').next();
         let name = name.filter(|name| EntityKind::Policy.check_name(name).is_ok()).ok_or_else(malformed)?;
-        if account != ACCOUNT {
-            return Err(no_such_policy(arn));
-        }
-        Ok((name, arn))
+        let vendor = match account {
+            ACCOUNT => PolicyVendor::Account,
+            "aws" => PolicyVendor::Aws,
+            _ => return Err(no_such_policy(arn)),
+        };
+        Ok((ManagedName { vendor, name }, arn))
     }
 
     /// The number of the version of a policy that is named: `v3`.
@@ -198,7 +200,7 @@ fn at_most<'a>(parameter: &str, value: &'a str, max: usize) -> Result<&'a str, F
     Err(Fault::constraint(parameter, value, &constraint))
 }
 
-/// A managed policy that the account does not have.
+/// A managed policy that is not there.
 pub(crate) fn no_such_policy(arn: &str) -> Fault {
     Fault::no_such_entity(format!("Policy {arn} does not exist or is not attachable."))
 }

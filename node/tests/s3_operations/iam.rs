@@ -165,7 +165,7 @@ async fn refusals_have_the_codes_of_iam() {
         ),
         (
             "AttachUserPolicy",
-            vec![named, ("PolicyArn", "arn:aws:iam::aws:policy/ReadOnlyAccess")],
+            vec![named, ("PolicyArn", "arn:aws:iam::aws:policy/AmazonEC2FullAccess")],
             404,
             "NoSuchEntity",
         ),

@@ -8,6 +8,7 @@ mod harness;
 
 mod attributes;
 mod audit;
+mod aws_policies;
 mod bucket;
 mod checksum;
 mod checksum_algorithms;

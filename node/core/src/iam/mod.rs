@@ -18,7 +18,7 @@ mod account;
 pub use account::Account;
 pub use key::{KeyRecord, KeyUse, WrappedSecret};
 pub use name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path, check_policy_name};
-pub use policy::{ManagedPolicy, PolicyVersion};
+pub use policy::{ManagedPolicy, PolicyVendor, PolicyVersion};
 pub use principal::{GroupRecord, InlinePolicy, KeyStatus, PolicySet, UserKey, UserRecord};
 pub use reference::EntityRef;
 
@@ -50,16 +50,25 @@ pub fn is_register(key: &RegisterKey) -> bool {
 
 /// The version of the stored form of every record.
 const VERSION: u8 = 1;
+/// The version of a user or a group that a policy of AWS is attached to.
+const VERSION_OF_AWS: u8 = 2;
 
 /// Begins to read a record: its size and its version.
 fn begin(bytes: Bytes, field: &'static str) -> Result<Reader, DecodeError> {
+    begin_of(bytes, field, VERSION).map(|(reader, _)| reader)
+}
+
+/// Begins to read a record of version 1 to `max`: its size and its version.
+fn begin_of(bytes: Bytes, field: &'static str, max: u8) -> Result<(Reader, u8), DecodeError> {
     if bytes.len() > IAM_RECORD_BYTES_MAX {
         return Err(DecodeError::Invalid { field });
     }
     let mut reader = Reader::new(bytes);
-    match reader.u8(field)? {
-        VERSION => Ok(reader),
-        version => Err(DecodeError::Version { field, version }),
+    let version = reader.u8(field)?;
+    if (VERSION..=max).contains(&version) {
+        Ok((reader, version))
+    } else {
+        Err(DecodeError::Version { field, version })
     }
 }
 

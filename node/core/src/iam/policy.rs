@@ -26,9 +26,20 @@ pub struct PolicyVersion {
     pub document: String,
 }
 
+/// The account that a managed policy is of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum PolicyVendor {
+    /// The one account: the policy is a record.
+    Account,
+    /// AWS: the policy is part of the program, and never a record.
+    Aws,
+}
+
 /// A managed policy.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManagedPolicy {
+    /// The account that it is of.
+    pub vendor: PolicyVendor,
     /// Its id.
     pub id: EntityId,
     /// Its name, as it is capitalised.
@@ -54,7 +65,10 @@ pub struct ManagedPolicy {
 impl ManagedPolicy {
     /// Its ARN.
     pub fn arn(&self) -> String {
-        EntityKind::Policy.arn(&self.path, &self.name)
+        match self.vendor {
+            PolicyVendor::Account => EntityKind::Policy.arn(&self.path, &self.name),
+            PolicyVendor::Aws => format!("arn:aws:iam::aws:policy{}{}", self.path, self.name),
+        }
     }
 
     /// Names it for other records.
@@ -73,7 +87,11 @@ impl ManagedPolicy {
     }
 
     /// Its stored bytes.
+    ///
+    /// # Panics
+    /// Where it is AWS's.
     pub fn encode(&self) -> Bytes {
+        assert_eq!(self.vendor, PolicyVendor::Account, "a policy of AWS is no record");
         let Self { id, name, path, created_ms, description, .. } = self;
         let Self { updated_ms, tags, default, last, versions, .. } = self;
         let mut writer = Writer::new();
@@ -108,8 +126,20 @@ impl ManagedPolicy {
             versions.push(PolicyVersion { number, created_ms, document: reader.text("policy document")? });
         }
         reader.finish("policy")?;
-        let policy =
-            Self { id, name, path, created_ms, description, updated_ms, tags, default, last, versions };
+        let vendor = PolicyVendor::Account;
+        let policy = Self {
+            vendor,
+            id,
+            name,
+            path,
+            created_ms,
+            description,
+            updated_ms,
+            tags,
+            default,
+            last,
+            versions,
+        };
         if policy.default_version().is_none() {
             return Err(DecodeError::Invalid { field: "default version" });
         }

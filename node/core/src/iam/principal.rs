@@ -1,20 +1,24 @@
 //! Users and groups, with the policies of each.
 //!
 //! ```text
-//! user     := version u8 = 1, named, tags, policies, groups n u32 x ref, keys n u32 x key
-//! group    := version u8 = 1, named, policies
+//! user     := version u8, named, tags, policies, groups n u32 x ref, keys n u32 x key
+//! group    := version u8, named, policies
 //! key      := id text, status u8 (1 active, 2 inactive)
 //! named    := id text, name text, path text, created ms u64
-//! policies := inline n u32 x (name text, document text), attached n u32 x ref
+//! policies := inline n u32 x (name text, document text), attached n u32 x ref,
+//!             in version 2 alone: of AWS n u32 x name text
 //! ref      := name text, id text
 //! tags     := n u32 x (key text, value text)
 //! ```
+//! A record is of version 2 where a policy of AWS is attached, and of version 1 else. A program that does not
+//! have such policies refuses version 2, and with it the user: it must not leave one out that denies.
 
 use bytes::Bytes;
 
 use super::name::{AccessKeyId, EntityId, EntityKind, InvalidEntity, check_path};
+use super::policy::{ManagedPolicy, PolicyVendor};
 use super::reference::{EntityRef, read_id, read_key_id};
-use super::{VERSION, begin, read_tags, write_tags};
+use super::{VERSION, VERSION_OF_AWS, begin_of, read_tags, write_tags};
 use crate::codec::{DecodeError, Reader, Writer};
 use crate::limits::{IAM_ATTACHED_MAX, IAM_GROUPS_MAX, IAM_INLINE_MAX, IAM_USER_KEYS_MAX};
 use crate::record::Tag;
@@ -36,25 +40,47 @@ pub struct InlinePolicy {
 pub struct PolicySet {
     /// Those that are part of it, by name.
     pub inline: Vec<InlinePolicy>,
-    /// The managed ones that are attached to it.
+    /// The account's managed ones that are attached to it.
     pub attached: Vec<EntityRef>,
+    /// The names of AWS's managed ones that are attached to it.
+    pub aws: Vec<String>,
 }
 
 impl PolicySet {
-    /// Whether it has none.
-    pub const fn is_empty(&self) -> bool {
-        self.inline.is_empty() && self.attached.is_empty()
+    /// How many managed policies are attached.
+    pub const fn attached_count(&self) -> usize {
+        self.attached.len() + self.aws.len()
+    }
+
+    /// Whether a managed policy is attached.
+    pub fn has(&self, policy: &ManagedPolicy) -> bool {
+        match policy.vendor {
+            PolicyVendor::Account => self.attached.iter().any(|known| known.id == policy.id),
+            PolicyVendor::Aws => self.aws.contains(&policy.name),
+        }
+    }
+
+    /// The version of a record with these policies.
+    const fn version(&self) -> u8 {
+        if self.aws.is_empty() { VERSION } else { VERSION_OF_AWS }
     }
 
     fn write(&self, writer: &mut Writer) {
-        writer.count(self.inline.len());
-        for InlinePolicy { name, document } in &self.inline {
+        let Self { inline, attached, aws } = self;
+        writer.count(inline.len());
+        for InlinePolicy { name, document } in inline {
             writer.blob(name.as_bytes()).blob(document.as_bytes());
         }
-        write_refs(writer, &self.attached);
+        write_refs(writer, attached);
+        if self.version() == VERSION_OF_AWS {
+            writer.count(aws.len());
+            for name in aws {
+                writer.blob(name.as_bytes());
+            }
+        }
     }
 
-    fn read(reader: &mut Reader) -> Result<Self, DecodeError> {
+    fn read(reader: &mut Reader, version: u8) -> Result<Self, DecodeError> {
         let count = reader.count(TEXTS_BYTES, "inline policies")?;
         if count > IAM_INLINE_MAX {
             return Err(DecodeError::Invalid { field: "inline policies" });
@@ -64,7 +90,9 @@ impl PolicySet {
             let (name, document) = (reader.text("policy name")?, reader.text("policy document")?);
             inline.push(InlinePolicy { name, document });
         }
-        Ok(Self { inline, attached: read_refs(reader, IAM_ATTACHED_MAX, "attached policies")? })
+        let attached = read_refs(reader, IAM_ATTACHED_MAX, "attached policies")?;
+        let aws = if version == VERSION_OF_AWS { read_aws(reader)? } else { Vec::new() };
+        Ok(Self { inline, attached, aws })
     }
 }
 
@@ -146,7 +174,7 @@ impl UserRecord {
     pub fn encode(&self) -> Bytes {
         let Self { id, name, path, created_ms, tags, policies, groups, keys } = self;
         let mut writer = Writer::new();
-        writer.u8(VERSION);
+        writer.u8(policies.version());
         write_named(&mut writer, (id, name, path, *created_ms));
         write_tags(&mut writer, tags);
         policies.write(&mut writer);
@@ -163,10 +191,10 @@ impl UserRecord {
     /// # Errors
     /// [`DecodeError`] where they have another form.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
-        let mut reader = begin(bytes, "user")?;
+        let (mut reader, version) = begin_of(bytes, "user", VERSION_OF_AWS)?;
         let (id, name, path, created_ms) = read_named(&mut reader, EntityKind::User)?;
         let tags = read_tags(&mut reader)?;
-        let policies = PolicySet::read(&mut reader)?;
+        let policies = PolicySet::read(&mut reader, version)?;
         let groups = read_refs(&mut reader, IAM_GROUPS_MAX, "groups")?;
         let count = reader.count(5, "access keys")?;
         if count > IAM_USER_KEYS_MAX {
@@ -208,7 +236,7 @@ impl GroupRecord {
     pub fn encode(&self) -> Bytes {
         let Self { id, name, path, created_ms, policies } = self;
         let mut writer = Writer::new();
-        writer.u8(VERSION);
+        writer.u8(policies.version());
         write_named(&mut writer, (id, name, path, *created_ms));
         policies.write(&mut writer);
         writer.finish()
@@ -219,9 +247,9 @@ impl GroupRecord {
     /// # Errors
     /// [`DecodeError`] where they have another form.
     pub fn decode(bytes: Bytes) -> Result<Self, DecodeError> {
-        let mut reader = begin(bytes, "group")?;
+        let (mut reader, version) = begin_of(bytes, "group", VERSION_OF_AWS)?;
         let (id, name, path, created_ms) = read_named(&mut reader, EntityKind::Group)?;
-        let policies = PolicySet::read(&mut reader)?;
+        let policies = PolicySet::read(&mut reader, version)?;
         reader.finish("group")?;
         Ok(Self { id, name, path, created_ms, policies })
     }
@@ -249,6 +277,24 @@ fn write_refs(writer: &mut Writer, refs: &[EntityRef]) {
     for reference in refs {
         reference.write(writer);
     }
+}
+
+/// At least one, each once: without one the record is of version 1.
+fn read_aws(reader: &mut Reader) -> Result<Vec<String>, DecodeError> {
+    const FIELD: &str = "policies of AWS";
+    let count = reader.count(TEXTS_BYTES / 2, FIELD)?;
+    if !(1..=IAM_ATTACHED_MAX).contains(&count) {
+        return Err(DecodeError::Invalid { field: FIELD });
+    }
+    let mut names: Vec<String> = Vec::with_capacity(count);
+    for _ in 0..count {
+        let name = reader.text(FIELD)?;
+        if names.contains(&name) || EntityKind::Policy.check_name(&name).is_err() {
+            return Err(DecodeError::Invalid { field: FIELD });
+        }
+        names.push(name);
+    }
+    Ok(names)
 }
 
 fn read_refs(reader: &mut Reader, max: usize, field: &'static str) -> Result<Vec<EntityRef>, DecodeError> {

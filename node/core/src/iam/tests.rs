@@ -33,6 +33,7 @@ fn user() -> UserRecord {
         policies: PolicySet {
             inline: vec![InlinePolicy { name: "i".to_owned(), document: "{}".to_owned() }],
             attached: vec![reference(EntityKind::Policy, "p")],
+            aws: Vec::new(),
         },
         groups: vec![reference(EntityKind::Group, "g")],
         keys: vec![key()],
@@ -63,9 +64,9 @@ fn holds<R: PartialEq + std::fmt::Debug>(
     let longer = Bytes::from([&bytes[..], &[0]].concat());
     assert!(decode(longer).is_err());
     let mut later = bytes.to_vec();
-    later.splice(..1, [2]);
+    later.splice(..1, [3]);
     let later = Bytes::from(later);
-    assert!(matches!(decode(later), Err(DecodeError::Version { version: 2, .. })));
+    assert!(matches!(decode(later), Err(DecodeError::Version { version: 3, .. })));
 }
 
 #[test]
@@ -99,8 +100,37 @@ fn a_group_is_these_bytes() {
 }
 
 #[test]
+fn policies_of_aws_make_a_user_and_a_group_version_2() {
+    let UserRecord { path, created_ms, mut policies, .. } = user();
+    policies.aws = vec!["AWSDenyAll".to_owned(), "ReadOnlyAccess".to_owned()];
+    let id = EntityId::draw(EntityKind::Group, &Zeros);
+    let group = GroupRecord { id, name: "Ops".to_owned(), path, created_ms, policies: policies.clone() };
+    let aws = ["02000000", &text("AWSDenyAll"), &text("ReadOnlyAccess")].concat();
+    let golden = [
+        "02".to_owned(),
+        named("AGPAAAAAAAAAAAAAAAAAA", "Ops"),
+        ["01000000", &text("i"), &text("{}")].concat(),
+        ["01000000", &text("p"), &text("ANPAAAAAAAAAAAAAAAAAA")].concat(),
+        aws.clone(),
+    ];
+    holds(&group, GroupRecord::encode, GroupRecord::decode, &golden.concat());
+    let user = UserRecord { policies, ..user() };
+    let bytes = user.encode();
+    assert_eq!((bytes.first(), UserRecord::decode(bytes.clone())), (Some(&2), Ok(user)));
+    for other in [
+        "00000000".to_owned(),
+        ["02000000", &text("a"), &text("a")].concat(),
+        "01000000".to_owned() + &text("a/b"),
+    ] {
+        let refused = hex::decode(hex::encode(&bytes).replace(&aws, &other)).expect("hex");
+        assert!(UserRecord::decode(Bytes::from(refused)).is_err(), "{other}");
+    }
+}
+
+#[test]
 fn a_managed_policy_is_these_bytes() {
     let policy = ManagedPolicy {
+        vendor: PolicyVendor::Account,
         id: EntityId::draw(EntityKind::Policy, &Zeros),
         name: "Read".to_owned(),
         path: "/a/".to_owned(),
@@ -163,7 +193,7 @@ fn records_past_their_limits_are_refused() {
     assert!(UserRecord::decode(UserRecord { groups: many(11), ..user() }.encode()).is_err());
     assert!(UserRecord::decode(UserRecord { keys: keys(3), ..user() }.encode()).is_err());
     let inline = InlinePolicy { name: "i".to_owned(), document: " ".repeat(IAM_RECORD_BYTES_MAX) };
-    let policies = PolicySet { inline: vec![inline], attached: Vec::new() };
+    let policies = PolicySet { inline: vec![inline], ..PolicySet::default() };
     assert!(UserRecord::decode(UserRecord { policies, ..user() }.encode()).is_err());
     for (name, path) in [("", "/"), ("a/b", "/"), ("a", ""), ("a", "/a"), ("a", "//")] {
         let user = UserRecord { name: name.to_owned(), path: path.to_owned(), ..user() };

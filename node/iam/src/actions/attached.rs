@@ -1,6 +1,7 @@
 //! Managed policies that are attached to users and groups.
 
-use sherd_store::iam::PolicyOwner;
+use sherd_core::iam::ManagedPolicy;
+use sherd_store::iam::{ManagedName, PolicyOwner};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
@@ -42,7 +43,8 @@ pub(super) async fn list_of_group(call: &Call) -> Result<Elements, Fault> {
 
 async fn attach(call: &Call, owner: PolicyOwner<'_>) -> Result<Elements, Fault> {
     let policy = managed::named(call).await?;
-    call.iam.attach_policy(owner, &policy.name).await?;
+    let ManagedPolicy { vendor, name, .. } = &policy;
+    call.iam.attach_policy(owner, ManagedName { vendor: *vendor, name }).await?;
     Ok(Elements::default())
 }
 

@@ -2,13 +2,14 @@
 
 use std::collections::HashMap;
 
-use sherd_core::iam::{EntityId, ManagedPolicy, PolicySet};
-use sherd_store::iam::{Iam, NewPolicy};
+use http::StatusCode;
+use sherd_core::iam::{EntityId, ManagedPolicy, PolicySet, PolicyVendor};
+use sherd_store::iam::{Iam, NewPolicy, aws_policies};
 
 use super::super::answer::Elements;
 use super::super::fault::Fault;
 use super::super::limits::COUNTED_PAGE;
-use super::super::request::{Call, no_such_policy};
+use super::super::request::{Call, PageRequest, no_such_policy};
 use super::page::{cut_page, end_page};
 use super::users;
 
@@ -17,6 +18,21 @@ pub(super) async fn named(call: &Call) -> Result<ManagedPolicy, Fault> {
     let (name, arn) = call.policy()?;
     let policy = call.iam.policy(name).await.map_err(|error| named_by_arn(arn, error.into()))?;
     if policy.arn() == arn { Ok(policy) } else { Err(no_such_policy(arn)) }
+}
+
+/// The managed policy that a call names and changes: one of the account. No caller may change those of AWS.
+pub(super) async fn own(call: &Call) -> Result<ManagedPolicy, Fault> {
+    let policy = named(call).await?;
+    if policy.vendor == PolicyVendor::Account {
+        return Ok(policy);
+    }
+    let message = format!(
+        "User: {} is not authorized to perform: iam:{} on resource: policy {}",
+        call.own_arn(),
+        call.form.get("Action").unwrap_or_default(),
+        policy.arn()
+    );
+    Err(Fault::new("AccessDenied", StatusCode::FORBIDDEN, message))
 }
 
 /// A refusal for a policy that is not there, by the ARN that was asked for.
@@ -29,6 +45,9 @@ async fn attachments(iam: &Iam) -> Result<HashMap<EntityId, usize>, Fault> {
     let mut counts = HashMap::new();
     let mut count = |set: &PolicySet| {
         for policy in &set.attached {
+            *counts.entry(policy.id.clone()).or_default() += 1;
+        }
+        for policy in aws_policies().iter().filter(|policy| set.has(policy)) {
             *counts.entry(policy.id.clone()).or_default() += 1;
         }
     };
@@ -99,33 +118,64 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
         let constraint = "Member must satisfy enum value set: [AWS, Local, All]";
         return Err(Fault::constraint("Scope", scope, constraint));
     }
-    let is_boundary = call.form.get("PolicyUsageFilter") == Some("PermissionsBoundary");
+    let prefix = call.path_prefix()?;
     let mut result = Elements::default();
-    // The account has no policies of AWS's own, and boundaries do not exist.
-    if scope == "AWS" || is_boundary {
+    // Boundaries do not exist.
+    if call.form.get("PolicyUsageFilter") == Some("PermissionsBoundary") {
         result.list("Policies", [(); 0], |_, ()| {});
         end_page(&mut result, None);
         return Ok(result);
     }
-    let found =
-        call.iam.list_policies(call.path_prefix()?, page.marker.as_deref(), page.entries).await?;
+    let (found, next) = page_of(&call.iam, scope, prefix, page).await?;
     let counts = attachments(&call.iam).await?;
     let attached = |policy: &ManagedPolicy| counts.get(&policy.id).copied().unwrap_or_default();
     let only_attached = call.form.get("OnlyAttached") == Some("true");
-    let kept = found.records.iter().filter(|policy| !only_attached || attached(policy) > 0);
+    let kept = found.iter().filter(|policy| !only_attached || attached(policy) > 0);
     result.list("Policies", kept, |element, policy| write(element, policy, attached(policy)));
-    end_page(&mut result, found.next.as_deref());
+    end_page(&mut result, next.as_deref());
     Ok(result)
 }
 
+/// What the marker of a page of AWS's policies begins with. No name of a policy has a colon.
+const OF_AWS: &str = "aws:";
+
+/// A page of the policies of a scope, and the marker of the next one. Those of the account come first.
+async fn page_of(
+    iam: &Iam,
+    scope: &str,
+    prefix: &str,
+    page: PageRequest,
+) -> Result<(Vec<ManagedPolicy>, Option<String>), Fault> {
+    let PageRequest { marker, entries } = page;
+    let (mut found, of_aws) = match marker.as_deref().map(|marker| (marker, marker.strip_prefix(OF_AWS))) {
+        Some((_, Some(last))) => (Vec::new(), Some(last.to_owned())),
+        marker if scope != "AWS" => {
+            let own = iam.list_policies(prefix, marker.map(|(marker, _)| marker), entries).await?;
+            if own.next.is_some() || scope == "Local" {
+                return Ok((own.records, own.next));
+            }
+            (own.records, None)
+        }
+        _ => (Vec::new(), None),
+    };
+    let rest = entries.saturating_sub(found.len());
+    let below = aws_policies().iter().filter(|policy| policy.path.starts_with(prefix));
+    let mut below = below.filter(|policy| of_aws.as_ref().is_none_or(|last| policy.name > *last)).cloned();
+    found.extend(below.by_ref().take(rest));
+    let last = found.iter().rfind(|policy| policy.vendor == PolicyVendor::Aws);
+    let last = last.map(|policy| policy.name.as_str()).or(of_aws.as_deref()).unwrap_or_default();
+    let next = below.next().is_some().then(|| format!("{OF_AWS}{last}"));
+    Ok((found, next))
+}
+
 pub(super) async fn tag(call: &Call) -> Result<Elements, Fault> {
-    let policy = named(call).await?;
+    let policy = own(call).await?;
     call.iam.tag_policy(&policy.name, call.tags()?).await?;
     Ok(Elements::default())
 }
 
 pub(super) async fn untag(call: &Call) -> Result<Elements, Fault> {
-    let policy = named(call).await?;
+    let policy = own(call).await?;
     call.iam.untag_policy(&policy.name, call.texts("TagKeys")?).await?;
     Ok(Elements::default())
 }
@@ -140,15 +190,15 @@ pub(super) async fn list_tags(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    let policy = named(call).await?;
+    let policy = own(call).await?;
     call.iam.delete_policy(&policy.name).await?;
     Ok(Elements::default())
 }
 
 pub(super) async fn list_entities(call: &Call) -> Result<Elements, Fault> {
     let (filter, prefix, _) = (call.form.get("EntityFilter"), call.path_prefix()?, call.page()?);
-    let policy = named(call).await?;
-    let (users, groups) = call.iam.entities_for_policy(&policy.name).await?;
+    named(call).await?;
+    let (users, groups) = call.iam.entities_for_policy(call.policy()?.0).await?;
     let is_asked =
         |kind: &str, path: &str| filter.is_none_or(|filter| filter == kind) && path.starts_with(prefix);
     let mut result = Elements::default();

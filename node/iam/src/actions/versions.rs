@@ -14,7 +14,7 @@ fn write(element: &mut Elements, version: &PolicyVersion, default: u32) {
 }
 
 pub(super) async fn create(call: &Call) -> Result<Elements, Fault> {
-    let policy = managed::named(call).await?;
+    let policy = managed::own(call).await?;
     let (document, is_default) =
         (call.required("PolicyDocument")?, call.form.get("SetAsDefault") == Some("true"));
     let made = call.iam.create_policy_version(&policy.name, document.to_owned(), is_default).await?;
@@ -53,13 +53,13 @@ pub(super) async fn list(call: &Call) -> Result<Elements, Fault> {
 }
 
 pub(super) async fn set_default(call: &Call) -> Result<Elements, Fault> {
-    let policy = managed::named(call).await?;
+    let policy = managed::own(call).await?;
     call.iam.set_default_policy_version(&policy.name, call.version()?).await?;
     Ok(Elements::default())
 }
 
 pub(super) async fn delete(call: &Call) -> Result<Elements, Fault> {
-    let policy = managed::named(call).await?;
+    let policy = managed::own(call).await?;
     call.iam.delete_policy_version(&policy.name, call.version()?).await?;
     Ok(Elements::default())
 }

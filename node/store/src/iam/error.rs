@@ -132,6 +132,12 @@ pub enum IamReadError {
         /// Why.
         reason: String,
     },
+    /// A policy of AWS is attached that this program has not: it may deny.
+    #[error("the policy {name} of AWS is not part of this program")]
+    UnknownAwsPolicy {
+        /// Its name.
+        name: String,
+    },
     /// The secret was wrapped under another master key than this node's.
     #[error("the secret of this access key is kept under the master key {wrapped}; this node has {own}")]
     OtherMasterKey {
@@ -158,6 +164,7 @@ impl IamReadError {
             Self::Register(_) | Self::Changing => false,
             Self::Undecodable { .. }
             | Self::MalformedPolicy { .. }
+            | Self::UnknownAwsPolicy { .. }
             | Self::OtherMasterKey { .. }
             | Self::NoMasterKey { .. }
             | Self::DamagedSecret => true,
@@ -273,6 +280,9 @@ pub enum InvalidTag {
     /// A key is there twice (`InvalidInput`).
     #[error("Duplicate tag keys found.")]
     Twice,
+    /// A key of a user is there twice, in one case or in two (`InvalidInput`).
+    #[error("Duplicate tag keys found. Please note that Tag keys are case insensitive.")]
+    TwiceInAnyCase,
     /// A key begins with `aws:` (`InvalidInput`).
     #[error("System tags cannot be added/updated by requester")]
     Reserved,
@@ -280,9 +290,6 @@ pub enum InvalidTag {
 
 /// A quota.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-    /// A key of a user is there twice, in one case or in two (`InvalidInput`).
-    #[error("Duplicate tag keys found. Please note that Tag keys are case insensitive.")]
-    TwiceInAnyCase,
 pub enum LimitExceeded {
     /// A number of entities.
     #[error("Cannot exceed quota for {quota}: {max}")]

@@ -1,10 +1,11 @@
 //! Groups of users. The users' records name the groups that they are in.
 
-use sherd_core::iam::{EntityId, EntityKind, GroupRecord, ManagedPolicy, PolicySet, UserRecord};
+use sherd_core::iam::{EntityId, EntityKind, GroupRecord, PolicySet, UserRecord};
 
 use super::error::{DeleteConflict, IamError, Result};
+use super::policies::has_attached;
 use super::records::{Page, Step};
-use super::{Iam, checked_path, entity, kind_register, living, missing};
+use super::{Iam, checked_path, entity, kind_register, missing};
 
 const GROUP: EntityKind = EntityKind::Group;
 
@@ -104,8 +105,7 @@ impl Iam {
                     if !group.policies.inline.is_empty() {
                         return Err(DeleteConflict::InlinePolicies.into());
                     }
-                    let attached = &group.policies.attached;
-                    if !living::<ManagedPolicy>(&records, EntityKind::Policy, attached).await?.is_empty() {
+                    if has_attached(&records, &group.policies).await? {
                         return Err(DeleteConflict::AttachedPolicies.into());
                     }
                     let is_member = |user: &UserRecord| user.groups.iter().any(|known| known.id == group.id);

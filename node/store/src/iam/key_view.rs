@@ -5,7 +5,8 @@
 //! key -> its user, where it has this id and lists the key -> groups -> inline and attached policies
 //! ```
 //! A record that is named and is not there, or has another id, gives nothing. One that cannot be read, or
-//! does not decode, fails the whole: a policy that denies must not be left out.
+//! does not decode, and a policy of AWS that the program has not fail the whole: a policy that denies must not
+//! be left out.
 
 use std::fmt;
 use std::sync::Arc;
@@ -20,6 +21,7 @@ use sherd_core::iam::{
 };
 use sherd_policy::{Identity, Policy, PolicyForm, UserIdentity};
 
+use super::aws_policies;
 use super::error::IamReadError;
 use super::fingerprint::Fingerprint;
 use super::limits::{PARSED_BYTES, PARSED_BYTES_MAX, VIEW_BYTES};
@@ -144,17 +146,18 @@ impl Composer {
         let sets: Vec<&PolicySet> = std::iter::once(&user.policies)
             .chain(groups.iter().map(|group| &group.record.policies))
             .collect();
-        let managed = self.managed(&sets).await?;
+        let (managed, aws) = (self.managed(&sets).await?, of_aws(&sets)?);
         for policy in &managed {
             let version = policy.record.default_version();
             source.add_part(policy, version.map_or(0, |version| version.document.len()));
         }
+        source.weight += aws.iter().map(|(_, document)| 2 * document.len() as u64).sum::<u64>();
         let digest = *source.hasher.finalize().as_bytes();
         if let Some(KeyLookup::Known(before)) = before.filter(|before| before.is_of(digest)) {
             return Ok(KeyLookup::Known(before));
         }
         let secret = self.unwrap(&key)?;
-        let identity = self.identity(&user, &sets, &managed)?;
+        let identity = self.identity(&user, &sets, &managed, &aws)?;
         Ok(KeyLookup::Known(Arc::new(KeyView {
             access_key: id,
             secret,
@@ -181,6 +184,7 @@ impl Composer {
         user: &UserRecord,
         sets: &[&PolicySet],
         managed: &[FoundRecord<ManagedPolicy>],
+        aws: &[NamedDocument],
     ) -> Result<Identity> {
         let inline = sets.iter().flat_map(|set| &set.inline).map(|policy| (&policy.name, &policy.document));
         let managed = managed.iter().filter_map(|found| {
@@ -189,6 +193,7 @@ impl Composer {
         });
         let policies = inline
             .chain(managed)
+            .chain(aws.iter().copied())
             .map(|(name, document)| self.parsed.parse(name, document))
             .collect::<Result<Vec<_>>>()?;
         Ok(Identity::User(UserIdentity {
@@ -217,6 +222,23 @@ impl Composer {
         let found = self.records.read::<R>(register).await?;
         Ok(found.filter(|found| *found.record.id() == named.id))
     }
+}
+
+/// The name of a policy of AWS and its document.
+type NamedDocument = (&'static String, &'static String);
+
+/// The policies of AWS that are attached to any of these, each once.
+fn of_aws(sets: &[&PolicySet]) -> Result<Vec<NamedDocument>> {
+    let mut names: Vec<&String> = sets.iter().flat_map(|set| &set.aws).collect();
+    names.sort();
+    names.dedup();
+    let document = |name: &String| {
+        let unknown = || IamReadError::UnknownAwsPolicy { name: name.clone() };
+        let policy = aws_policies::find(name).ok_or_else(unknown)?;
+        let version = policy.default_version().ok_or_else(unknown)?;
+        Ok((&policy.name, &version.document))
+    };
+    names.into_iter().map(document).collect()
 }
 
 impl KeyLookup {

@@ -22,13 +22,15 @@ mod users;
 mod groups;
 mod keys;
 mod policies;
+mod aws_policies;
 
+pub use aws_policies::aws_policies;
 pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
 pub use fingerprint::Fingerprint;
 pub use key_view::{KeyLookup, KeyView};
 pub use keys::{KeyOwner, NewKey, Signer};
 pub use master_key::{KeySecret, MasterKey};
-pub use policies::{NewPolicy, PolicyOwner};
+pub use policies::{ManagedName, NewPolicy, PolicyOwner};
 pub use records::Page;
 pub use revocations::KeyRevocation;
 pub use users::NewUser;

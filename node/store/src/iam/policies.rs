@@ -1,8 +1,8 @@
 //! Policies: managed ones with their versions, those that are part of a user or a group, and attachments.
 
 use sherd_core::iam::{
-    EntityId, EntityKind, GroupRecord, InlinePolicy, ManagedPolicy, PolicySet, PolicyVersion, UserRecord,
-    check_policy_name,
+    EntityId, EntityKind, GroupRecord, InlinePolicy, ManagedPolicy, PolicySet, PolicyVendor, PolicyVersion,
+    UserRecord, check_policy_name,
 };
 use sherd_core::limits::{
     IAM_ATTACHED_MAX, IAM_DESCRIPTION_CHARS_MAX, IAM_DOCUMENT_BYTES_MAX, IAM_GROUP_POLICY_CHARS_MAX,
@@ -11,7 +11,8 @@ use sherd_core::limits::{
 use sherd_core::record::Tag;
 use sherd_policy::{Policy, PolicyForm};
 
-use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
+use super::aws_policies::find;
+use super::error::{DeleteConflict, IamError, IamReadError, LimitExceeded, MissingEntity, Result};
 use super::records::{Page, Records, Step};
 use super::{Iam, TagKeys, checked_path, checked_tags, entity, kind_register, living, missing};
 
@@ -24,6 +25,21 @@ pub enum PolicyOwner<'a> {
     User(&'a str),
     /// The group of this name.
     Group(&'a str),
+}
+
+/// Names a managed policy, in any case. A text alone names one of the account.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ManagedName<'a> {
+    /// The account that it is of.
+    pub vendor: PolicyVendor,
+    /// Its name.
+    pub name: &'a str,
+}
+
+impl<'a, T: AsRef<str> + ?Sized> From<&'a T> for ManagedName<'a> {
+    fn from(name: &'a T) -> Self {
+        Self { vendor: PolicyVendor::Account, name: name.as_ref() }
+    }
 }
 
 /// A managed policy to be made.
@@ -74,6 +90,7 @@ impl Iam {
         }
         let created_ms = self.inner.records.objects.now_ms();
         let policy = ManagedPolicy {
+            vendor: PolicyVendor::Account,
             id: EntityId::draw(POLICY, &*self.inner.rng),
             name,
             path,
@@ -100,11 +117,15 @@ impl Iam {
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
-    pub async fn policy(&self, name: &str) -> Result<ManagedPolicy> {
-        entity(&self.inner.records, POLICY, name).await
+    pub async fn policy(&self, name: impl Into<ManagedName<'_>>) -> Result<ManagedPolicy> {
+        let ManagedName { vendor, name } = name.into();
+        match vendor {
+            PolicyVendor::Account => entity(&self.inner.records, POLICY, name).await,
+            PolicyVendor::Aws => Ok(find(name).ok_or_else(|| missing(POLICY, name))?.clone()),
+        }
     }
 
-    /// Lists managed policies whose paths begin with a prefix, behind the marker of a page before.
+    /// Lists the account's managed policies whose paths begin with a prefix, behind the marker of a page before.
     ///
     /// # Errors
     /// Any of [`IamError`].
@@ -122,15 +143,18 @@ impl Iam {
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
-    pub async fn entities_for_policy(&self, name: &str) -> Result<(Vec<UserRecord>, Vec<GroupRecord>)> {
+    pub async fn entities_for_policy(
+        &self,
+        name: impl Into<ManagedName<'_>>,
+    ) -> Result<(Vec<UserRecord>, Vec<GroupRecord>)> {
         let (policy, records) = (self.policy(name).await?, &self.inner.records);
-        let has = |set: &PolicySet| set.attached.iter().any(|known| known.id == policy.id);
-        let users = records.all(EntityKind::User, |user: &UserRecord| has(&user.policies)).await?;
-        let groups = records.all(EntityKind::Group, |group: &GroupRecord| has(&group.policies)).await?;
+        let users = records.all(EntityKind::User, |user: &UserRecord| user.policies.has(&policy)).await?;
+        let groups =
+            records.all(EntityKind::Group, |group: &GroupRecord| group.policies.has(&policy)).await?;
         Ok((users, groups))
     }
 
-    /// Deletes a managed policy that is attached to nothing, and has its default version alone.
+    /// Deletes a managed policy of the account that is attached to nothing, and has its default version alone.
     ///
     /// # Errors
     /// [`MissingEntity`]; [`DeleteConflict`]; any of [`IamError`].
@@ -142,9 +166,8 @@ impl Iam {
                 let (records, gone) = (records.clone(), missing(POLICY, &name));
                 async move {
                     let policy = policy.ok_or(gone)?;
-                    let has = |set: &PolicySet| set.attached.iter().any(|known| known.id == policy.id);
-                    let of_user = |user: &UserRecord| has(&user.policies);
-                    let of_group = |group: &GroupRecord| has(&group.policies);
+                    let of_user = |user: &UserRecord| user.policies.has(&policy);
+                    let of_group = |group: &GroupRecord| group.policies.has(&policy);
                     if records.any(EntityKind::User, of_user).await?
                         || records.any(EntityKind::Group, of_group).await?
                     {
@@ -294,53 +317,72 @@ impl Iam {
     ///
     /// # Errors
     /// [`MissingEntity`]; [`LimitExceeded`]; any of [`IamError`].
-    pub async fn attach_policy(&self, owner: PolicyOwner<'_>, policy: &str) -> Result<()> {
-        let policy = self.policy(policy).await?.reference();
+    pub async fn attach_policy(
+        &self,
+        owner: PolicyOwner<'_>,
+        policy: impl Into<ManagedName<'_>>,
+    ) -> Result<()> {
+        let policy = self.policy(policy).await?;
         let quota = match owner {
             PolicyOwner::User(_) => "PoliciesPerUser",
             PolicyOwner::Group(_) => "PoliciesPerGroup",
         };
         let records = self.inner.records.clone();
-        let known = policies_of(&records, owner).await?.attached;
+        let known = policies_of(&records, owner).await?;
         // At the limit, those that were deleted meanwhile make room.
-        let gone = if known.len() >= IAM_ATTACHED_MAX {
-            let living = living::<ManagedPolicy>(&records, POLICY, &known).await?;
-            known.into_iter().filter(|known| !living.contains(known)).collect()
+        let gone = if known.attached_count() >= IAM_ATTACHED_MAX {
+            let living = living::<ManagedPolicy>(&records, POLICY, &known.attached).await?;
+            known.attached.into_iter().filter(|known| !living.contains(known)).collect()
         } else {
             Vec::new()
         };
         let named = policy.clone();
         let attach = move |set: &mut PolicySet| {
-            if set.attached.contains(&named) {
+            if set.has(&named) {
                 return Ok(());
             }
-            set.attached
-                .retain(|known| !known.name.eq_ignore_ascii_case(&named.name) && !gone.contains(known));
-            if set.attached.len() >= IAM_ATTACHED_MAX {
+            let is_of_account = named.vendor == PolicyVendor::Account;
+            set.attached.retain(|known| {
+                let is_former = is_of_account && known.name.eq_ignore_ascii_case(&named.name);
+                !is_former && !gone.contains(known)
+            });
+            if set.attached_count() >= IAM_ATTACHED_MAX {
                 return Err(LimitExceeded::Quota { quota, max: IAM_ATTACHED_MAX }.into());
             }
-            set.attached.push(named.clone());
+            match named.vendor {
+                PolicyVendor::Account => set.attached.push(named.reference()),
+                PolicyVendor::Aws => set.aws.push(named.name.clone()),
+            }
             Ok(())
         };
         self.change_policies(owner, attach).await?;
         // A deletion of the policy that came between has not seen that it is attached.
-        if living::<ManagedPolicy>(&records, POLICY, std::slice::from_ref(&policy)).await?.is_empty() {
+        if policy.vendor == PolicyVendor::Account
+            && living::<ManagedPolicy>(&records, POLICY, &[policy.reference()]).await?.is_empty()
+        {
             return Err(missing(POLICY, &policy.name).into());
         }
         Ok(())
     }
 
-    /// Detaches a managed policy from a user or a group.
+    /// Detaches a managed policy from a user or a group, also one of AWS that this program has not.
     ///
     /// # Errors
     /// [`MissingEntity`]; any of [`IamError`].
-    pub async fn detach_policy(&self, owner: PolicyOwner<'_>, policy: &str) -> Result<()> {
-        let gone = MissingEntity::Attachment { name: policy.to_owned() };
-        let name = policy.to_owned();
+    pub async fn detach_policy(
+        &self,
+        owner: PolicyOwner<'_>,
+        policy: impl Into<ManagedName<'_>>,
+    ) -> Result<()> {
+        let ManagedName { vendor, name } = policy.into();
+        let (gone, name) = (MissingEntity::Attachment { name: name.to_owned() }, name.to_owned());
         let detach = move |set: &mut PolicySet| {
-            let before = set.attached.len();
-            set.attached.retain(|known| !known.name.eq_ignore_ascii_case(&name));
-            if set.attached.len() < before { Ok(()) } else { Err(gone.clone().into()) }
+            let before = set.attached_count();
+            match vendor {
+                PolicyVendor::Account => set.attached.retain(|known| !known.name.eq_ignore_ascii_case(&name)),
+                PolicyVendor::Aws => set.aws.retain(|known| !known.eq_ignore_ascii_case(&name)),
+            }
+            if set.attached_count() < before { Ok(()) } else { Err(gone.clone().into()) }
         };
         self.change_policies(owner, detach).await
     }
@@ -351,10 +393,14 @@ impl Iam {
     /// [`MissingEntity`]; any of [`IamError`].
     pub async fn attached_policies(&self, owner: PolicyOwner<'_>) -> Result<Vec<ManagedPolicy>> {
         let records = &self.inner.records;
+        let known = policies_of(records, owner).await?;
         let mut attached = Vec::new();
-        for named in policies_of(records, owner).await?.attached {
+        for named in known.attached {
             let found = records.read::<ManagedPolicy>(kind_register(POLICY, &named.name)?).await?;
             attached.extend(found.map(|found| found.record).filter(|policy| policy.id == named.id));
+        }
+        for name in known.aws {
+            attached.push(find(&name).ok_or(IamReadError::UnknownAwsPolicy { name })?.clone());
         }
         Ok(attached)
     }
@@ -413,6 +459,12 @@ async fn policies_of(records: &Records, owner: PolicyOwner<'_>) -> Result<Policy
             Ok(entity::<GroupRecord>(records, EntityKind::Group, name).await?.policies)
         }
     }
+}
+
+/// Whether a managed policy is attached that is there still.
+pub(super) async fn has_attached(records: &Records, set: &PolicySet) -> Result<bool> {
+    let living = living::<ManagedPolicy>(records, POLICY, &set.attached).await?;
+    Ok(!living.is_empty() || !set.aws.is_empty())
 }
 
 fn checked_managed(document: &str) -> Result<()> {

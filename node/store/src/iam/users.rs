@@ -2,11 +2,12 @@
 
 use std::collections::BTreeSet;
 
-use sherd_core::iam::{EntityId, EntityKind, GroupRecord, ManagedPolicy, PolicySet, UserRecord};
+use sherd_core::iam::{EntityId, EntityKind, GroupRecord, PolicySet, UserRecord};
 use sherd_core::limits::IAM_GROUPS_MAX;
 use sherd_core::record::Tag;
 
 use super::error::{DeleteConflict, IamError, LimitExceeded, MissingEntity, Result};
+use super::policies::has_attached;
 use super::records::{Page, Step};
 use super::{Iam, TagKeys, checked_path, checked_tags, entity, kind_register, living, missing};
 
@@ -130,8 +131,7 @@ impl Iam {
                         return Err(DeleteConflict::InlinePolicies.into());
                     }
                     // References to groups and policies that were deleted meanwhile do not count.
-                    let attached = &user.policies.attached;
-                    if !living::<ManagedPolicy>(&records, EntityKind::Policy, attached).await?.is_empty() {
+                    if has_attached(&records, &user.policies).await? {
                         return Err(DeleteConflict::AttachedPolicies.into());
                     }
                     if !living::<GroupRecord>(&records, EntityKind::Group, &user.groups).await?.is_empty() {

@@ -1,6 +1,7 @@
 //! Policies: versions, sizes, counts.
 
 use futures::FutureExt as _;
+use sherd_core::iam::{ManagedPolicy, PolicyVendor, UserRecord};
 
 use super::*;
 use crate::upkeep::tests::Directories;
@@ -132,6 +133,80 @@ async fn ten_managed_policies_are_attached_at_most() {
     assert!(is_missing(&iam.attach_policy(group, "p3").await));
     assert!(is_missing(&iam.attach_policy(PolicyOwner::Group("none"), "p1").await));
     assert_eq!(conflict(iam.delete_group("ops").await), DeleteConflict::AttachedPolicies);
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn keys_of_a_policys_tags_have_a_case() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let tag = |key: &str, value: &str| Tag { key: key.to_owned(), value: value.to_owned() };
+    let tags = vec![tag("Costcenter", "1"), tag("a", "2"), tag("A", "3")];
+    iam.create_policy(NewPolicy { tags, ..policy_of("read") }).await.expect("created");
+    iam.tag_policy("read", vec![tag("costcenter", "4"), tag("A", "5")]).await.expect("tagged");
+    iam.untag_policy("read", vec!["a".to_owned(), "COSTCENTER".to_owned()]).await.expect("untagged");
+    let left = iam.policy("read").await.expect("there").tags;
+    assert_eq!(left, [tag("Costcenter", "1"), tag("costcenter", "4"), tag("A", "5")]);
+    let twice = iam.tag_policy("read", vec![tag("k", "1"), tag("k", "2")]).await;
+    assert!(matches!(twice, Err(IamError::InvalidTag(InvalidTag::Twice))), "{twice:?}");
+    node.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_policy_of_aws_is_attached_and_one_that_the_program_has_not_gives_no_view() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    let iam = iam_of(&node, None);
+    let key = user_with_key(&iam, "ada").await;
+    let (user, group) = (PolicyOwner::User("ada"), PolicyOwner::Group("ops"));
+    iam.create_group("ops".to_owned(), "/".to_owned()).await.expect("created");
+    iam.add_user_to_group("ada", "ops").await.expect("added");
+    // The account may have one of the same name.
+    iam.create_policy(policy_of("AWSDenyAll")).await.expect("created");
+    iam.attach_policy(user, "AWSDenyAll").await.expect("attached");
+    assert_eq!(judged_by(&iam, &key).await, Some(vec![ALLOW.to_owned()]));
+    let deny = ManagedName { vendor: PolicyVendor::Aws, name: "awsdenyall" };
+    for owner in [user, group, user] {
+        iam.attach_policy(owner, deny).await.expect("attached");
+    }
+    let document = aws_policies()[0].default_version().expect("it has one").document.clone();
+    let judges = judged_by(&iam, &key).await.expect("a good key");
+    assert_eq!(judges, [ALLOW.to_owned(), document], "once, although it is attached twice");
+    let (users, groups) = iam.entities_for_policy(deny).await.expect("there");
+    assert_eq!((users.len(), groups.len()), (1, 1));
+    iam.remove_user_from_group("ada", "ops").await.expect("removed");
+    assert_eq!(conflict(iam.delete_group("ops").await), DeleteConflict::AttachedPolicies);
+    iam.detach_policy(group, deny).await.expect("detached");
+    iam.detach_policy(user, "AWSDenyAll").await.expect("detached");
+    let attached = iam.attached_policies(user).await.expect("there");
+    assert_eq!(attached.iter().map(ManagedPolicy::arn).collect::<Vec<_>>(), [aws_policies()[0].arn()]);
+
+    // A record of a program that has more of them.
+    let later = |user: &mut UserRecord| {
+        user.policies.aws.push("LaterDeny".to_owned());
+        Ok(())
+    };
+    iam.try_change_user("ada", later).await.expect("changed");
+    let unknown = |name: &str| IamReadError::UnknownAwsPolicy { name: name.to_owned() };
+    assert_eq!(iam.look_up_key(key.key.id.as_str()).await.err(), Some(unknown("LaterDeny")));
+    let unlisted = iam.attached_policies(user).await;
+    assert!(matches!(unlisted, Err(IamError::Read(error)) if error == unknown("LaterDeny")));
+    let other = ManagedName { vendor: PolicyVendor::Aws, name: "Other" };
+    assert!(
+        is_missing(&iam.attach_policy(user, other).await)
+            && is_missing(&iam.detach_policy(user, other).await)
+    );
+    let later = ManagedName { vendor: PolicyVendor::Aws, name: "LaterDeny" };
+    iam.detach_policy(user, later).await.expect("detached");
+    assert_eq!(judged_by(&iam, &key).await.map(|judges| judges.len()), Some(1));
+    // Those of AWS and of the account share the quota.
+    let of_aws =
+        aws_policies().iter().map(|policy| ManagedName { vendor: policy.vendor, name: &policy.name });
+    for policy in of_aws {
+        iam.attach_policy(user, policy).await.expect("ten");
+    }
+    assert!(is_over_limit(&iam.attach_policy(user, "AWSDenyAll").await));
     node.close().await;
 }
 

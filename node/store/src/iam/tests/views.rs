@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use sherd_core::config::public_access::PublicAccessBlock;
-use sherd_core::iam::{AccessKeyId, KeyStatus};
+use sherd_core::iam::{AccessKeyId, KeyStatus, PolicyVendor};
 use sherd_core::id::ObjectKey;
 use sherd_core::message;
 
@@ -74,6 +74,8 @@ async fn every_change_of_iam_is_seen_by_the_next_request_through_each_node() {
     iam.create_policy(policy_of("read")).await.expect("created");
     iam.create_group("ops".to_owned(), "/".to_owned()).await.expect("created");
     let (user, group) = (PolicyOwner::User("ada"), PolicyOwner::Group("ops"));
+    let of_aws = ManagedName { vendor: PolicyVendor::Aws, name: "AWSDenyAll" };
+    let deny_all = iam.policy(of_aws).await.expect("there").versions.remove(0);
     let all_see = async |wanted: Option<Vec<&str>>| {
         for other in others.iter().chain([&iam]) {
             let seen = judged_by(other, &key).await;
@@ -91,6 +93,10 @@ async fn every_change_of_iam_is_seen_by_the_next_request_through_each_node() {
         all_see(Some(vec![DENY, DENY])).await;
         iam.set_default_policy_version("read", 1).await.expect("set");
         iam.delete_inline_policy(group, "deny").await.expect("deleted");
+        all_see(Some(vec![ALLOW])).await;
+        iam.attach_policy(group, of_aws).await.expect("attached");
+        all_see(Some(vec![ALLOW, &deny_all.document])).await;
+        iam.detach_policy(group, of_aws).await.expect("detached");
         all_see(Some(vec![ALLOW])).await;
         let id = key.key.id.as_str();
         iam.set_key_status("ada", id, KeyStatus::Inactive, None).await.expect("changed");
