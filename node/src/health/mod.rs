@@ -9,6 +9,7 @@
 //! and prints them, and all that shows or sends the node's report reads the moment here. The type of the
 //! moment says how late it may be; the phase is never late.
 
+mod limits;
 mod refusals;
 
 use std::sync::Arc;

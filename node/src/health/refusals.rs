@@ -5,14 +5,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
 
-/// How long a refusal is shown, and how long no request was let in where the node is shut: as long as a
-/// request waits for a place.
-const SHOWN_FOR: Duration = Duration::from_secs(5);
+use super::limits::SHOWN_FOR;
 
 /// The refusals of one listener. Clones are the same.
 #[derive(Debug, Clone, Default)]

@@ -65,7 +65,7 @@ impl BodyPlace {
     }
 }
 
-/// A request that is worked on: its place is free at the end, whatever became of its body.
+/// A request that is worked on: its place is free at the end, also where its body was dropped.
 #[derive(Debug)]
 pub(super) struct PlaceOfRequest(pub(super) BodyPlace);
 

@@ -142,8 +142,8 @@ impl Exchange {
     }
 
     /// Returns when the transport has looked at the client of a write that did not begin. It ends the
-    /// connection of one that has gone, and this future with it. It looks in the same turn of the connection's
-    /// task, which has to be the one that waits.
+    /// connection of one that has gone, and this future with it. It looks in the same turn of the
+    /// connection's task, which has to be the one that waits.
     pub(super) async fn look(self) {
         // The end of the client's side may be an event behind that of its last bytes.
         tokio::time::sleep(LOOK_AFTER).await;

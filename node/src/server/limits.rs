@@ -40,10 +40,10 @@ pub(crate) const SLOW_BODY_BYTES_PER_SECOND: u64 = 256 << 10;
 pub(crate) const BODIES_WAITING_PER_PLACE: usize = 2;
 /// Between two beats of a process that runs.
 pub(crate) const BEAT_EVERY: Duration = Duration::from_millis(250);
-/// Without a beat for so long a process stood still: three times the pause between two, for busy machines.
+/// Without a beat for this time a process stood still: three times the pause between two, for busy machines.
 pub(crate) const STANDSTILL_MIN: Duration = Duration::from_millis(750);
-/// Clients of a process that stood still for longer have asked another node: load balancers and clients take a
-/// node for down within 5 s.
+/// Clients of a process that stood still for longer have asked another node: load balancers and clients take
+/// a node for down within 5 s.
 pub(crate) const ABSENCE_MAX: Duration = Duration::from_secs(5);
 /// How long a write in doubt waits for the event that its client has ended its side.
 pub(crate) const LOOK_AFTER: Duration = Duration::from_millis(10);

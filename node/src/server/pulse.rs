@@ -5,8 +5,8 @@
 //!                    <- it stands still -> <- doubt ->
 //! ```
 //! Requests lie in sockets meanwhile. A client may have left long ago, and had its answer from another node:
-//! a write of such a client must not take effect behind later ones that were acknowledged. What lay in a
-//! socket is read right after the standstill, so for a while the clients of writes are in doubt.
+//! a write of such a client must not take effect behind later ones that were acknowledged. Requests that
+//! lay in sockets are read right after the standstill, so for a while the clients of writes are in doubt.
 
 use std::convert::Infallible;
 
@@ -29,7 +29,7 @@ struct Beats {
     was_absent: Option<Instant>,
 }
 
-/// What is in doubt about the client of a write at this moment.
+/// The doubt about the client of a write at this moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum ClientDoubt {
     /// Nothing.

@@ -11,7 +11,7 @@ use parking_lot::Mutex;
 use prometheus::IntGauge;
 use tokio::sync::{AcquireError, Semaphore, SemaphorePermit, TryAcquireError};
 
-/// One place of so many is never taken by a request with a body.
+/// One place of four is never taken by a request with a body.
 const PLACES_PER_BODILESS: usize = 4;
 
 /// Places for all requests, and how many of them those with a body may take.
@@ -181,11 +181,9 @@ mod tests {
     #[test]
     fn fewer_places_are_free_as_soon_as_that_many_came_back() {
         let places = places(3);
-        for (count, place) in {
-            let taken = take(&places, 3);
-            places.resize(1);
-            taken.into_iter().enumerate()
-        } {
+        let taken = take(&places, 3);
+        places.resize(1);
+        for (count, place) in taken.into_iter().enumerate() {
             assert_eq!(places.free_count(), 0, "{count} came back");
             drop(place);
         }

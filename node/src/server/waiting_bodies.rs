@@ -41,8 +41,8 @@ pub(super) struct WaitingBody {
 }
 
 impl WaitingBodies {
-    /// Room for the bodies of a listener with so many places. `count` shows how many wait, and `gave_way`
-    /// counts those that gave way.
+    /// Room for the bodies of a listener with `places_max` places. `count` shows the number that waits, and
+    /// `gave_way` counts those that gave way.
     pub(super) fn new(places_max: usize, count: IntGauge, gave_way: IntCounter) -> Arc<Self> {
         let max = AtomicUsize::new(places_max.saturating_mul(BODIES_WAITING_PER_PLACE));
         Arc::new(Self { bodies: Mutex::default(), max, count, gave_way })

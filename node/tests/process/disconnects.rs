@@ -195,8 +195,8 @@ async fn a_crowd_gets_slow_down() {
         told.spawn(async move { s3.put(&format!("late/{number}"), body).await });
     }
     for outcome in told.join_all().await {
-        // SlowDown, or the connection closed on a body that the node will not read. On a busy machine a sender
-        // may pause for long enough to lose its place.
+        // SlowDown, or the connection closed on a body that the node will not read. On a busy machine a
+        // sender may pause for long enough to lose its place.
         match outcome {
             Ok(_) | Err(Failure::Lost(_)) => {}
             Err(failure) => assert!(failure.is_slow_down(), "{failure:?}"),

@@ -9,7 +9,7 @@ const LONG_ONE: Duration = Duration::from_secs(6);
 const PUT: &str = "PUT / HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nConnection: close\r\n\r\nbody";
 const DELETE: &str = "DELETE / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n";
 
-/// What a client does behind its request.
+/// The act of a client behind its request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Then {
     Waits,
