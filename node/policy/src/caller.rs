@@ -42,7 +42,7 @@ impl<'a> Caller<'a> {
         Some(match key.name {
             KeyName::PrincipalAccount => Values::from(account),
             KeyName::PrincipalArn => match user {
-                Some(user) => Values::from(user.arn),
+                Some(user) => known(user.arn),
                 None => Values::from(account.map(|_| ROOT_ARN)),
             },
             KeyName::PrincipalType => Values::from(match self {
@@ -50,8 +50,8 @@ impl<'a> Caller<'a> {
                 Self::Anonymous => "Anonymous",
                 Self::User(_) => "User",
             }),
-            KeyName::UserId => Values::from(user.map_or(account.unwrap_or(ANONYMOUS_ID), |user| user.id)),
-            KeyName::Username => Values::from(user.map(|user| user.name)),
+            KeyName::UserId => known(user.map_or(account.unwrap_or(ANONYMOUS_ID), |user| user.id)),
+            KeyName::Username => known(user.map_or("", |user| user.name)),
             KeyName::PrincipalTag => user.map_or(Values::Absent, |user| tag_of(user.tags, &key.tag)),
             KeyName::PrincipalIsAwsService | KeyName::ViaAwsService => Values::from("false"),
             KeyName::ResourceAccount | KeyName::S3ResourceAccount => Values::from(ACCOUNT),
@@ -60,6 +60,11 @@ impl<'a> Caller<'a> {
             _ => return None,
         })
     }
+}
+
+/// A text that a user has, which is empty where it is not known.
+fn known(text: &str) -> Values<'_> {
+    if text.is_empty() { Values::Absent } else { Values::from(text) }
 }
 
 /// Keys of tags of principals are compared without regard to case, as IAM does.

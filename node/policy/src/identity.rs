@@ -16,7 +16,8 @@ pub enum Identity {
     User(UserIdentity),
 }
 
-/// A user of the account.
+/// A user of the account. One that is simulated may have an empty ARN, name or id: requests then lack the keys
+/// that tell it.
 #[derive(Debug)]
 pub struct UserIdentity {
     /// `arn:aws:iam::000000000001:user/path/name`.

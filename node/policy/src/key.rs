@@ -162,6 +162,18 @@ impl KeyName {
         self.has_form(Form::Multi)
     }
 
+    /// Whether requests for an action of S3 (`s3:GetObject`) may have the key.
+    pub fn is_of_s3_action(self, action: &str) -> bool {
+        let key = ConditionKey { name: self, tag: "".into(), text: "".into() };
+        let names = match self {
+            Self::RequestTag | Self::TagKeys => Some(THAT_TAG_BUCKETS),
+            Self::IamResourceTag | Self::PolicyArn | Self::Other => Some(&[][..]),
+            _ => key.actions(),
+        };
+        let name = action.strip_prefix("s3:");
+        name.is_some_and(|name| names.is_none_or(|names| names.contains(&name)))
+    }
+
     /// The name as AWS writes it; empty for [`KeyName::Other`].
     pub fn text(self) -> &'static str {
         KEYS.iter().find(|(name, _, _)| *name == self).map_or("", |(_, text, _)| text)
@@ -227,6 +239,19 @@ impl ConditionKey {
         let name = found.map_or(KeyName::Other, |(name, _, _)| *name);
         let tag = if name == KeyName::Other { "" } else { tag };
         Self { name, tag: tag.into(), text: text.to_ascii_lowercase().into() }
+    }
+
+    /// It as AWS writes it; one that is not known here in lower case.
+    pub(crate) fn shown(&self) -> String {
+        match (self.name, &*self.tag) {
+            (KeyName::Other, _) => {
+                let mut known = GLOBAL_OTHERS.iter().chain(S3_OTHERS);
+                let found = known.find(|known| known.eq_ignore_ascii_case(&self.text));
+                found.map_or(&*self.text, |known| *known).to_owned()
+            }
+            (name, "") => name.text().to_owned(),
+            (name, tag) => format!("{}/{tag}", name.text()),
+        }
     }
 
     /// Bytes that it keeps beside itself.

@@ -28,6 +28,7 @@ mod condition;
 mod statement;
 mod public;
 mod policy;
+mod outline;
 mod identity;
 mod rights;
 
@@ -38,6 +39,10 @@ pub use form::PolicyForm;
 pub use identity::{Identity, UserIdentity};
 pub use key::KeyName;
 pub use malformed::MalformedPolicy;
+pub use outline::{Position, StatementOutline};
 pub use policy::Policy;
 pub use resource::Resource;
-pub use rights::{BucketRules, Rights, Verdict};
+pub use rights::{
+    BucketRules, ExplainedRights, Explanation, FailedCondition, JudgedStatement, Rights, Verdict,
+};
+pub use statement::Effect;

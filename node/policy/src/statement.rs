@@ -11,14 +11,16 @@ use super::form::PolicyForm;
 use super::json::Json;
 use super::key::ConditionKey;
 use super::malformed::Fault;
-use super::pattern::Pattern;
+use super::pattern::{Context, Pattern};
 use super::principal::PrincipalTest;
-use super::resource::ResourceTest;
+use super::resource::{Resource, ResourceTest};
 
 /// The effect of a statement that matches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum Effect {
+pub enum Effect {
+    /// Refuses, whatever else allows.
     Deny,
+    /// Allows what nothing denies.
     Allow,
 }
 
@@ -72,6 +74,13 @@ impl Statement {
             .flat_map(|condition| condition.operands.keys())
             .chain(self.resources.keys());
         condition.or_else(|| variables.find(|key| is_unanswered(key)))
+    }
+
+    /// Whether it matches a request.
+    pub(crate) fn matches(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> bool {
+        self.actions.matches(action)
+            && self.resources.matches(action, resource, context)
+            && self.conditions.iter().all(|condition| condition.holds(context))
     }
 
     /// Whether it is about an identity.

@@ -3,11 +3,13 @@
 #[cfg(test)]
 mod tests;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::sync::Arc;
 
+use super::condition::Condition;
 use super::form::PolicyForm;
 use super::json::{self, Json};
+use super::key::ConditionKey;
 use super::limits::DOCUMENT_BYTES_MAX;
 use super::malformed::{Fault, MalformedPolicy};
 use super::principal::PrincipalTest;
@@ -98,6 +100,15 @@ impl Policy {
     /// Whether it grants access to the public, as S3 defines it ("The meaning of public").
     pub fn is_public(&self) -> bool {
         self.is_public
+    }
+
+    /// The keys that its conditions and variables ask requests for, as AWS writes them.
+    pub fn context_keys(&self) -> BTreeSet<String> {
+        let keys = |statement: &Arc<Statement>| {
+            let conditions = statement.conditions.iter().flat_map(Condition::keys);
+            conditions.chain(statement.resources.keys()).map(ConditionKey::shown).collect::<Vec<_>>()
+        };
+        self.statements.iter().flat_map(keys).collect()
     }
 
     /// The ARNs of users that it names as principals: S3 refuses a policy that names one that does not exist,

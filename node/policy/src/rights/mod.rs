@@ -8,8 +8,11 @@
 //! else                                      -> DeniedImplicitly
 //! ```
 
+mod explain;
 #[cfg(test)]
 mod tests;
+
+pub use explain::{ExplainedRights, Explanation, FailedCondition, JudgedStatement};
 
 use std::sync::Arc;
 
@@ -34,6 +37,21 @@ pub struct BucketRules {
     /// Whether a public policy grants nothing to callers without a signature (`RestrictPublicBuckets` of the
     /// bucket or of the account).
     pub restrict_public_buckets: bool,
+}
+
+impl BucketRules {
+    /// The statements of its policy that are about a caller, each with its number from 0.
+    fn statements_about(&self, caller: Caller<'_>) -> impl Iterator<Item = (usize, &Arc<Statement>)> {
+        let policy = self.policy.as_deref();
+        // The account's own users are not the public: only callers without a signature lose what it grants.
+        let is_restricted = caller == Caller::Anonymous
+            && self.restrict_public_buckets
+            && policy.is_some_and(Policy::is_public);
+        let statements = policy.map(Policy::statements).unwrap_or_default().iter().enumerate();
+        statements
+            .filter(move |(_, statement)| statement.is_about(caller))
+            .filter(move |(_, statement)| !is_restricted || statement.effect == Effect::Deny)
+    }
 }
 
 /// A decision.
@@ -147,16 +165,12 @@ impl Rights {
 
     /// Decides a request. An action is named as AWS does (`s3:GetObject`); a resource of another bucket than
     /// the rights are of is denied.
-    pub fn decide(&self, action: &'static str, resource: Resource<'_>, facts: &dyn Facts) -> Verdict {
+    pub fn decide(&self, action: &str, resource: Resource<'_>, facts: &dyn Facts) -> Verdict {
         let context = Context { caller: self.identity.caller(), facts };
         let is_root = context.caller == Caller::Root;
         match &self.scope {
             Scope::Everything(statements) => {
-                let matching = |statement: &&Arc<Statement>| {
-                    statement.actions.matches(action)
-                        && statement.resources.matches(action, resource, context)
-                        && statement.conditions.iter().all(|condition| condition.holds(context))
-                };
+                let matching = |statement: &&Arc<Statement>| statement.matches(action, resource, context);
                 verdict(is_root, statements.iter().filter(matching).map(|statement| statement.effect))
             }
             Scope::Bucket(rights) => {
@@ -235,16 +249,7 @@ impl BucketRights {
         rules: &'a BucketRules,
         own: impl Iterator<Item = &'a Arc<Statement>>,
     ) -> Self {
-        let policy = rules.policy.as_deref();
-        // The account's own users are not the public: only callers without a signature lose what it grants.
-        let is_restricted = caller == Caller::Anonymous
-            && rules.restrict_public_buckets
-            && policy.is_some_and(Policy::is_public);
-        let shared = policy.map(Policy::statements).unwrap_or_default();
-        let shared = shared
-            .iter()
-            .filter(|statement| statement.is_about(caller))
-            .filter(|statement| !is_restricted || statement.effect == Effect::Deny);
+        let shared = rules.statements_about(caller).map(|(_, statement)| statement);
         let mut statements: Vec<_> = own
             .chain(shared)
             .filter_map(|statement| BoundStatement::new(statement, &rules.name, caller))

@@ -8,8 +8,8 @@ use proptest::prelude::*;
 use super::cases::{BUCKET, Case, Chance, statement};
 use crate::fuzzing::plain;
 use crate::{
-    BucketRules, Facts, Identity, KeyName, Policy, PolicyForm, Resource, Rights, UserIdentity, Values,
-    Verdict,
+    BucketRules, Effect, ExplainedRights, Facts, Identity, KeyName, Policy, PolicyForm, Resource, Rights,
+    UserIdentity, Values, Verdict,
 };
 
 /// A statement of an effect that is taken.
@@ -49,6 +49,26 @@ proptest! {
         let case = Case::new(seed);
         let plain = plain::decide(&case.identity(), &case.rules(), case.action, case.resource(), &case.facts);
         prop_assert_eq!(case.decide(), plain, "{:#?}", case);
+    }
+
+    #[test]
+    fn an_explanation_has_the_verdict_of_rights_and_the_statements_that_give_it(seed: u64) {
+        let case = Case::new(seed);
+        let identity = case.identity();
+        let is_root = matches!(*identity, Identity::Root);
+        let rights = ExplainedRights::new(identity, Some(case.rules()));
+        let explanation = rights.explain(case.action, case.resource(), &case.facts);
+        prop_assert_eq!(explanation.verdict, case.decide(), "{:#?}", case);
+        let has = |effect| explanation.statements.iter().any(|found| found.matches() && found.effect == effect);
+        let by_statements = match (has(Effect::Deny), has(Effect::Allow)) {
+            (true, _) => Verdict::DeniedExplicitly,
+            (false, true) => Verdict::Allowed,
+            (false, false) if is_root => Verdict::Allowed,
+            (false, false) => Verdict::DeniedImplicitly,
+        };
+        prop_assert_eq!(by_statements, explanation.verdict, "{:#?} {:#?}", explanation, case);
+        let decides = explanation.deciding().count() > 0;
+        prop_assert_eq!(decides, has(Effect::Deny) || has(Effect::Allow), "{:#?}", explanation);
     }
 
     #[test]
