@@ -57,6 +57,17 @@ impl Service {
 pub(crate) struct Elements(String);
 
 impl Elements {
+    /// Bytes of their text.
+    pub(crate) const fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Adds other elements behind them.
+    pub(crate) fn append(&mut self, others: &Self) -> &mut Self {
+        self.0.push_str(&others.0);
+        self
+    }
+
     /// Adds an element with text in it.
     pub(crate) fn text(&mut self, name: &str, value: impl fmt::Display) -> &mut Self {
         let value = Escaped(value);

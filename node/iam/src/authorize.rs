@@ -7,13 +7,13 @@ use sherd_core::iam::{EntityKind, ManagedPolicy};
 use sherd_core::record::Tag;
 use sherd_policy::{Facts, Identity, KeyName, ROOT_ARN, Resource, Rights, Values, Verdict};
 use sherd_s3::auth::amz_date::AmzDate;
-use sherd_store::iam::IamError;
+use sherd_store::iam::{IamError, PolicyOwner};
 
 use super::fault::Fault;
 use super::request::Call;
 
 /// Actions whose permission may depend on the managed policy that they give or take.
-const ATTACHMENTS: [&str; 4] =
+pub(crate) const ATTACHMENTS: [&str; 4] =
     ["iam:AttachUserPolicy", "iam:DetachUserPolicy", "iam:AttachGroupPolicy", "iam:DetachGroupPolicy"];
 
 /// The entity that an action is about, as its permission names it.
@@ -39,6 +39,8 @@ pub(crate) enum Subject {
     NewPolicy,
     /// The user of the key that `AccessKeyId` names.
     Key,
+    /// The user or the group that `PolicySourceArn` names.
+    PolicySource,
     /// The caller itself, who always may.
     Caller,
 }
@@ -138,6 +140,7 @@ pub(crate) async fn check(call: &Call, action: &'static str, subject: Subject) -
         | Subject::NewGroup
         | Subject::Policy
         | Subject::Key
+        | Subject::PolicySource
         | Subject::Caller => return Ok(()),
     };
     match tagging {
@@ -198,13 +201,11 @@ async fn named(call: &Call, subject: Subject) -> Result<SubjectEntity, Fault> {
         Subject::Caller => Ok(SubjectEntity::bare(call.own_arn().to_owned())),
         Subject::User => user(call, call.user_name()?).await,
         Subject::MovedUser => user(call, call.required("UserName")?).await,
-        Subject::Group | Subject::MovedGroup => {
-            let name = call.required("GroupName")?;
-            match call.iam.group(name).await {
-                Ok(group) => Ok(SubjectEntity::bare(group.arn())),
-                Err(error) => unseen(EntityKind::Group, name, error),
-            }
-        }
+        Subject::Group | Subject::MovedGroup => group(call, call.required("GroupName")?).await,
+        Subject::PolicySource => match call.policy_source()? {
+            PolicyOwner::User(name) => user(call, name).await,
+            PolicyOwner::Group(name) => group(call, name).await,
+        },
         Subject::Policy => Ok(SubjectEntity::bare(call.policy()?.1.to_owned())),
         Subject::NewUser => made(EntityKind::User, "UserName"),
         Subject::NewGroup => made(EntityKind::Group, "GroupName"),
@@ -221,6 +222,13 @@ async fn user(call: &Call, name: &str) -> Result<SubjectEntity, Fault> {
     match call.iam.user(name).await {
         Ok(user) => Ok(SubjectEntity { arn: Some(user.arn()), tags: user.tags }),
         Err(error) => unseen(EntityKind::User, name, error),
+    }
+}
+
+async fn group(call: &Call, name: &str) -> Result<SubjectEntity, Fault> {
+    match call.iam.group(name).await {
+        Ok(group) => Ok(SubjectEntity::bare(group.arn())),
+        Err(error) => unseen(EntityKind::Group, name, error),
     }
 }
 

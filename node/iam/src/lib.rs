@@ -6,6 +6,7 @@
 //! intake     bodies of requests that are not proven yet
 //! actions    the table of actions, and what each does
 //! authorize  whether a caller may
+//! simulation what the engine would say of requests that nobody makes
 //! request    the parameters of an action, and its caller
 //! auth       the signature
 //! answer     documents in the form of the API
@@ -22,6 +23,7 @@ mod service;
 mod intake;
 mod actions;
 mod authorize;
+mod simulation;
 mod request;
 mod auth;
 mod answer;

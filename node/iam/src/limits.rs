@@ -44,3 +44,13 @@ pub(crate) const GROUPS_QUOTA: usize = 300;
 pub(crate) const POLICIES_QUOTA: usize = 1_500;
 /// Users that are read at a time to count what is attached.
 pub(crate) const COUNTED_PAGE: usize = 1_000;
+/// Pairs of action and resource that one page of a simulation judges, at least one action's: the parameters of
+/// a request bound both lists to [`PARAMETERS_MAX`] together.
+pub(crate) const SIMULATED_PAIRS_MAX: usize = 256;
+/// Statements and keys that one result of a simulation names, each: a user may have 10,000 statements.
+pub(crate) const SIMULATED_REASONS_MAX: usize = 20;
+/// Bytes of the answer of GetAccountAuthorizationDetails from which on its page ends: one more entity comes
+/// behind them, of 2 MiB at most where its documents are as long as they may be.
+pub(crate) const DETAILS_BYTES: usize = 512 << 10;
+/// Entities that GetAccountAuthorizationDetails reads at one time.
+pub(crate) const DETAILS_READ: usize = 32;

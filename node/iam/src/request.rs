@@ -6,12 +6,13 @@ use sherd_core::limits::IAM_PATH_CHARS_MAX;
 use sherd_core::record::Tag;
 use sherd_policy::{ACCOUNT, Identity};
 use sherd_s3::source::Source;
-use sherd_store::iam::{Iam, ManagedName, Signer};
+use sherd_store::iam::{Iam, ManagedName, PolicyOwner, Signer};
 
 use super::auth::Caller;
 use super::fault::Fault;
 use super::form::Form;
 use super::limits::{ENTRIES_MAX, ENTRIES_USUAL, KEY_ID_CHARS_MAX, KEY_ID_CHARS_MIN, PARAMETERS_MAX};
+use super::simulation::entity_of;
 
 /// One call of an action, whose caller may make it.
 #[derive(Debug)]
@@ -178,6 +179,20 @@ impl Call {
             _ => return Err(no_such_policy(arn)),
         };
         Ok((ManagedName { vendor, name }, arn))
+    }
+
+    /// The user or the group that `PolicySourceArn` names.
+    pub(crate) fn policy_source(&self) -> Result<PolicyOwner<'_>, Fault> {
+        let arn = self.required("PolicySourceArn")?;
+        match entity_of(arn) {
+            Some((EntityKind::User, name)) => Ok(PolicyOwner::User(name)),
+            Some((EntityKind::Group, name)) => Ok(PolicyOwner::Group(name)),
+            Some((EntityKind::Policy, _)) | None => {
+                let message =
+                    format!("PolicySourceArn: {arn} is not the ARN of a user or a group of this account.");
+                Err(Fault::invalid_input(message))
+            }
+        }
     }
 
     /// The number of the version of a policy that is named: `v3`.

@@ -184,6 +184,77 @@ async fn people_change_users_over_certificates() {
     assert_eq!(user(&cluster, &admin, "policy put ada p").await.0, Some(2), "it names no document");
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn people_ask_why_a_key_may_or_may_not() {
+    let (cluster, _roots) = with_iam().await;
+    let admin = cluster.pki.issue("anna", Role::Admin);
+    let ask = async |words: &str| user(&cluster, &admin, &format!("why {words}")).await;
+    let why = async |words: &str| {
+        let (code, out, error) = ask(words).await;
+        assert_eq!(code, Some(0), "{words}: {error}");
+        out
+    };
+    let (node, users) = (cluster.node(0), cluster.node(0).users());
+    let key = users.user("ada").await;
+    let root = node.s3();
+    root.sdk().create_bucket().bucket("logs").send().await.expect("a bucket");
+    let nothing = why(&format!("{} s3:GetObject logs/a", key.id)).await;
+    let first = "denied: s3:GetObject on arn:aws:s3:::logs/a by user ada (arn:aws:iam::000000000001:user/ada)\n  no \
+                 statement allows it\nbucket logs has no policy; public access block: BlockPublicAcls, IgnorePublicAcls, \
+                 BlockPublicPolicy, RestrictPublicBuckets (it binds callers without a signature); ownership: \
+                 BucketOwnerEnforced\n";
+    assert_eq!(nothing, first);
+    let document = r#"{"Version": "2012-10-17", "Statement": [
+        {"Effect": "Allow", "Action": "s3:ListBucket", "Resource": "*"},
+        {"Sid": "FromHome", "Effect": "Allow", "Action": "s3:Get*", "Resource": "arn:aws:s3:::logs/*",
+         "Condition": {"IpAddress": {"aws:SourceIp": "10.0.0.0/8"}}}]}"#;
+    users.put_user_policy("ada", document).await;
+    let near = why("ada s3:GetObject s3://logs/a").await;
+    let statement = "Allow in statement 2 FromHome (line 3) of policy own of user ada";
+    assert!(near.contains("  no statement allows it\n"), "{near}");
+    let not = format!("  not by {statement}: its condition on aws:SourceIp does not hold without it\n");
+    assert!(near.contains(&not), "{near}");
+    assert!(near.contains("conditions ask for aws:SourceIp, which --context may give"), "{near}");
+    let far = why("ada s3:GetObject logs/a --context aws:SourceIp=192.0.2.1").await;
+    assert!(far.contains("its condition on aws:SourceIp does not hold for 192.0.2.1"), "{far}");
+    let home = why("ada s3:getobject logs/a --context aws:SourceIp=10.1.2.3").await;
+    assert!(home.starts_with("allowed: s3:GetObject on arn:aws:s3:::logs/a by user ada"), "{home}");
+    assert!(home.contains(&format!("  by {statement}\n")), "{home}");
+
+    let policy = r#"{"Statement":[{"Effect":"Deny","Principal":{"AWS":"arn:aws:iam::000000000001:user/ada"},
+        "Action":"s3:*","Resource":"arn:aws:s3:::logs/secret/*"}]}"#;
+    root.sdk().put_bucket_policy().bucket("logs").policy(policy).send().await.expect("a policy");
+    let secret = "ada s3:GetObject logs/secret/a --context aws:SourceIp=10.1.2.3";
+    let denied = why(secret).await;
+    assert!(
+        denied.contains("  by Deny in statement 1 (line 1) of the bucket's policy\nbucket logs has a policy"),
+        "{denied}"
+    );
+    let json: serde_json::Value =
+        serde_json::from_str(&why(&format!("{secret} --json")).await).expect("JSON");
+    assert_eq!((&json["Decision"], &json["User"]), (&"explicitDeny".into(), &"ada".into()));
+    assert_eq!(json["Statements"][0]["SourcePolicyId"], "ResourcePolicy");
+    assert_eq!(json["Bucket"]["Policy"]["Statement"][0]["Effect"], "Deny");
+    assert!(why("ada s3:ListBucket nowhere").await.contains("bucket nowhere is not there"));
+    assert!(why("ada iam:GetUser *").await.contains("no statement allows it"));
+    users.set_status("ada", &key, "Inactive").await;
+    let inactive = why(&format!("{} s3:ListBucket logs", key.id)).await;
+    let expected =
+        format!("denied: the access key {} is inactive. With an active key of its user:\nallowed: ", key.id);
+    assert!(inactive.starts_with(&expected), "{inactive}");
+
+    for (words, reason) in [
+        ("bob s3:GetObject logs/a", "bob is no access key and no user of the account"),
+        ("ada s3:ReadObject logs/a", "s3:ReadObject: S3 has no such action"),
+        ("ada s3:ListBucket logs/a", "s3:ListBucket is about a bucket, and arn:aws:s3:::logs/a is an object"),
+        ("ada s3:GetObject logs/a --context here", "is no KEY=VALUE"),
+        ("ada GetObject logs/a", "InvalidInput: Invalid action name: GetObject"),
+    ] {
+        let (code, _, error) = ask(words).await;
+        assert_eq!((code, error.contains(reason)), (Some(1), true), "{words}: {error}");
+    }
+}
+
 /// The user makes a key whenever it has one less than it may, so that the first list of its keys is seldom
 /// the last.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

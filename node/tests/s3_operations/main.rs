@@ -34,6 +34,7 @@ mod read;
 mod restart;
 mod root_keys;
 mod settings;
+mod simulate;
 mod surface;
 mod tag_rights;
 mod tagging;

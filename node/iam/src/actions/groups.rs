@@ -8,7 +8,8 @@ use super::super::request::Call;
 use super::page::{cut_page, end_page};
 use super::users;
 
-fn write(group: &mut Elements, record: &GroupRecord) {
+/// Writes a group.
+pub(super) fn write(group: &mut Elements, record: &GroupRecord) {
     group.text("Path", &record.path).text("GroupName", &record.name).text("GroupId", record.id.as_str());
     group.text("Arn", record.arn()).time("CreateDate", record.created_ms);
 }

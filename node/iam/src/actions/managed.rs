@@ -41,7 +41,7 @@ fn named_by_arn(arn: &str, fault: Fault) -> Fault {
 }
 
 /// To how many users and groups each policy is attached.
-async fn attachments(iam: &Iam) -> Result<HashMap<EntityId, usize>, Fault> {
+pub(super) async fn attachments(iam: &Iam) -> Result<HashMap<EntityId, usize>, Fault> {
     let mut counts = HashMap::new();
     let mut count = |set: &PolicySet| {
         for policy in &set.attached {
@@ -70,7 +70,8 @@ async fn attachments(iam: &Iam) -> Result<HashMap<EntityId, usize>, Fault> {
     }
 }
 
-fn write(element: &mut Elements, policy: &ManagedPolicy, attached: usize) {
+/// Writes a policy.
+pub(super) fn write(element: &mut Elements, policy: &ManagedPolicy, attached: usize) {
     element.text("PolicyName", &policy.name).text("PolicyId", policy.id.as_str());
     element.text("Arn", policy.arn()).text("Path", &policy.path);
     element.text("DefaultVersionId", format_args!("v{}", policy.default)).text("AttachmentCount", attached);

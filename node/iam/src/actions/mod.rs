@@ -12,6 +12,9 @@ mod managed;
 mod versions;
 mod attached;
 mod account;
+mod details;
+mod simulate;
+mod context_keys;
 mod absent;
 
 use futures::future::BoxFuture;
@@ -106,6 +109,11 @@ actions! {
         DetachGroupPolicy(Group) = attached::detach_from_group;
         ListAttachedGroupPolicies(Group) = attached::list_of_group;
         GetAccountSummary(Account) = account::summary;
+        GetAccountAuthorizationDetails(Account) = details::get;
+        SimulatePrincipalPolicy(PolicySource) = simulate::principal;
+        SimulateCustomPolicy(Account) = simulate::custom;
+        GetContextKeysForPrincipalPolicy(PolicySource) = context_keys::of_principal;
+        GetContextKeysForCustomPolicy(Account) = context_keys::of_custom;
         ListAccountAliases(Account) = absent::account_aliases;
         ListVirtualMFADevices(Account) = absent::virtual_mfa_devices;
         ListRoles(Account) = absent::roles;

@@ -8,7 +8,8 @@ use super::super::request::Call;
 use super::managed;
 use super::page::end_page;
 
-fn write(element: &mut Elements, version: &PolicyVersion, default: u32) {
+/// Writes a version, without its document.
+pub(super) fn write(element: &mut Elements, version: &PolicyVersion, default: u32) {
     element.text("VersionId", format_args!("v{}", version.number));
     element.text("IsDefaultVersion", version.number == default).time("CreateDate", version.created_ms);
 }

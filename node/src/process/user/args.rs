@@ -61,12 +61,33 @@ pub(super) enum UserCommand {
         #[command(flatten)]
         asked: CommonArgs,
     },
+    /// Say whether a key may do an action on a resource, and which statement of which policy decides
+    ///
+    /// Judged as a request of now would be: by the policies of the key's user and of its groups, and by the
+    /// policy of the bucket. What else conditions ask about is given with --context.
+    Why(WhyArgs),
     /// Access keys of a user
     #[command(subcommand)]
     Key(KeyCommand),
     /// Policies of a user
     #[command(subcommand)]
     Policy(PolicyCommand),
+}
+
+/// A question of who may do what.
+#[derive(Debug, Clone, Args)]
+pub(super) struct WhyArgs {
+    /// Id of an access key (AKIA...), or name of a user
+    pub(super) key: String,
+    /// Action, as policies name it: s3:GetObject
+    pub(super) action: String,
+    /// Bucket, bucket/key, or an ARN; * for an action on none, such as s3:ListAllMyBuckets
+    pub(super) resource: String,
+    /// Value of a condition key in the request, such as aws:SourceIp=10.0.0.1; several times for several
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(super) context: Vec<String>,
+    #[command(flatten)]
+    pub(super) asked: CommonArgs,
 }
 
 /// The actions on access keys.

@@ -5,8 +5,8 @@ use std::io;
 use std::path::PathBuf;
 
 use bytes::Bytes;
-use http::Request;
 use http::header::CONTENT_TYPE;
+use http::{Request, StatusCode};
 use sherd_net::grpc::{RequestClient, RequestError};
 use sherd_proto::convert::http_call::HttpService;
 
@@ -38,6 +38,16 @@ pub(crate) enum UserError {
          until they are done; run the command again, or stop these nodes"
     )]
     NotEnded { nodes: String },
+    #[error("{name}: S3 has no such action; s3:GetObject is one")]
+    NoAction { name: String },
+    #[error("{action} is about {target}, and {resource} is {given}")]
+    OtherTarget { action: String, target: &'static str, resource: String, given: &'static str },
+    #[error("{given:?} is no KEY=VALUE: --context takes those, such as aws:SourceIp=10.0.0.1")]
+    NoContext { given: String },
+    #[error(
+        "{given} is no access key and no user of the account. Keys of root stand in the configuration of nodes: root may do all that no policy of a bucket denies"
+    )]
+    NoCaller { given: String },
     #[error("{address}: {source}")]
     Request { address: String, source: RequestError },
     /// IAM refuses, by its code and in its words.
@@ -97,6 +107,27 @@ impl Calls {
         Ok(document.result().cloned().unwrap_or_default())
     }
 
+    /// Reads a resource of S3; `None` where it is not there.
+    ///
+    /// # Errors
+    /// [`UserError`].
+    pub(super) async fn read(&mut self, uri: &str) -> Result<Option<String>, UserError> {
+        let no_document = || UserError::NoDocument { address: self.address.clone() };
+        let request = Request::get(uri).body(Bytes::new()).map_err(|_| no_document())?;
+        let answer = self.client.send(HttpService::S3, request).await;
+        let answer = answer.map_err(|source| UserError::Request { address: self.address.clone(), source })?;
+        let text = std::str::from_utf8(answer.body()).map_err(|_| no_document())?;
+        if answer.status().is_success() {
+            return Ok(Some(text.to_owned()));
+        }
+        if answer.status() == StatusCode::NOT_FOUND {
+            return Ok(None);
+        }
+        let error = Element::parse(text).ok_or_else(no_document)?;
+        let (code, message) = (error.text("Code").to_owned(), error.text("Message").to_owned());
+        Err(UserError::Refused { code, message })
+    }
+
     /// Calls an action that lists, page for page, and gives the members of its list.
     ///
     /// # Errors
@@ -125,7 +156,7 @@ impl Calls {
 }
 
 /// A value as a form has it.
-fn escaped(value: &str) -> String {
+pub(super) fn escaped(value: &str) -> String {
     let mut text = String::with_capacity(value.len());
     for byte in value.bytes() {
         if byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~') {

@@ -2,12 +2,13 @@
 //! certificate of an operator or an admin.
 //!
 //! Each command is one or a few actions of IAM's query API. `args` says which commands there are, `calls`
-//! speaks with the node, `xml` reads its answers, `document` makes policies.
+//! speaks with the node, `xml` reads its answers, `document` makes policies, `why` explains decisions.
 
 mod args;
 mod calls;
 mod document;
 mod limits;
+mod why;
 mod xml;
 
 pub use self::args::UserArgs;
@@ -19,7 +20,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 
 use self::args::{
-    Attachment, CommonArgs, DocumentArgs, KeyCommand, OneKey, OnePolicy, PolicyCommand, UserCommand,
+    Attachment, CommonArgs, DocumentArgs, KeyCommand, OneKey, OnePolicy, PolicyCommand, UserCommand, WhyArgs,
 };
 use self::calls::{Calls, UserError, unescaped};
 use self::document::document;
@@ -74,6 +75,7 @@ async fn run(command: &UserCommand) -> Result<String, UserError> {
             calls.call("DeleteUser", &[("UserName", name)]).await?;
             said(format!("deleted user {name}\n"))
         }
+        UserCommand::Why(question) => why::why(&mut calls, question).await?,
         UserCommand::Key(command) => key(&mut calls, command).await?,
         UserCommand::Policy(command) => policy(&mut calls, command).await?,
     };
@@ -88,6 +90,7 @@ const fn asked(command: &UserCommand) -> &CommonArgs {
         | UserCommand::Disable { asked, .. }
         | UserCommand::Enable { asked, .. }
         | UserCommand::Delete { asked, .. }
+        | UserCommand::Why(WhyArgs { asked, .. })
         | UserCommand::Key(
             KeyCommand::Add { asked, .. }
             | KeyCommand::List { asked, .. }

@@ -171,7 +171,7 @@ impl Composer {
     }
 
     /// The managed policies that are attached to any of these, each once.
-    async fn managed(&self, sets: &[&PolicySet]) -> Result<Vec<FoundRecord<ManagedPolicy>>> {
+    pub(super) async fn managed(&self, sets: &[&PolicySet]) -> Result<Vec<FoundRecord<ManagedPolicy>>> {
         let mut named: Vec<&EntityRef> = sets.iter().flat_map(|set| &set.attached).collect();
         named.sort_by(|one, other| one.id.cmp(&other.id));
         named.dedup_by(|one, other| one.id == other.id);
@@ -184,7 +184,7 @@ impl Composer {
         user: &UserRecord,
         sets: &[&PolicySet],
         managed: &[FoundRecord<ManagedPolicy>],
-        aws: &[NamedDocument],
+        aws: &[AwsDocument],
     ) -> Result<Identity> {
         let inline = sets.iter().flat_map(|set| &set.inline).map(|policy| (&policy.name, &policy.document));
         let managed = managed.iter().filter_map(|found| {
@@ -193,7 +193,7 @@ impl Composer {
         });
         let policies = inline
             .chain(managed)
-            .chain(aws.iter().copied())
+            .chain(aws.iter().map(|(policy, document)| (&policy.name, *document)))
             .map(|(name, document)| self.parsed.parse(name, document))
             .collect::<Result<Vec<_>>>()?;
         Ok(Identity::User(UserIdentity {
@@ -212,8 +212,13 @@ impl Composer {
         }
     }
 
+    /// A stored policy, parsed.
+    pub(super) fn parse(&self, name: &str, document: &str) -> Result<Arc<Policy>> {
+        self.parsed.parse(name, document)
+    }
+
     /// The record that is named, where it is there with this id.
-    async fn entity<R: Record + EntityRecord>(
+    pub(super) async fn entity<R: Record + EntityRecord>(
         &self,
         kind: EntityKind,
         named: &EntityRef,
@@ -224,11 +229,11 @@ impl Composer {
     }
 }
 
-/// The name of a policy of AWS and its document.
-type NamedDocument = (&'static String, &'static String);
+/// A policy of AWS and its document.
+type AwsDocument = (&'static ManagedPolicy, &'static String);
 
 /// The policies of AWS that are attached to any of these, each once.
-fn of_aws(sets: &[&PolicySet]) -> Result<Vec<NamedDocument>> {
+pub(super) fn of_aws(sets: &[&PolicySet]) -> Result<Vec<AwsDocument>> {
     let mut names: Vec<&String> = sets.iter().flat_map(|set| &set.aws).collect();
     names.sort();
     names.dedup();
@@ -236,7 +241,7 @@ fn of_aws(sets: &[&PolicySet]) -> Result<Vec<NamedDocument>> {
         let unknown = || IamReadError::UnknownAwsPolicy { name: name.clone() };
         let policy = aws_policies::find(name).ok_or_else(unknown)?;
         let version = policy.default_version().ok_or_else(unknown)?;
-        Ok((&policy.name, &version.document))
+        Ok((policy, &version.document))
     };
     names.into_iter().map(document).collect()
 }

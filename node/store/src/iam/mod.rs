@@ -23,6 +23,7 @@ mod groups;
 mod keys;
 mod policies;
 mod aws_policies;
+mod principals;
 
 pub use aws_policies::aws_policies;
 pub use error::{DeleteConflict, IamError, IamReadError, InvalidTag, LimitExceeded, MissingEntity, Result};
@@ -31,6 +32,7 @@ pub use key_view::{KeyLookup, KeyView};
 pub use keys::{KeyOwner, NewKey, Signer};
 pub use master_key::{KeySecret, MasterKey};
 pub use policies::{ManagedName, NewPolicy, PolicyOwner};
+pub use principals::{PolicyOrigin, Principal, PrincipalPolicy};
 pub use records::Page;
 pub use revocations::KeyRevocation;
 pub use users::NewUser;

@@ -1,0 +1,195 @@
+//! Simulations: what policies say of actions on resources, and which statements decide.
+
+use sherd_policy::{Effect, Explanation, JudgedStatement, Verdict};
+use sherd_store::iam::Principal;
+
+use super::super::answer::Elements;
+use super::super::fault::Fault;
+use super::super::limits::{SIMULATED_PAIRS_MAX, SIMULATED_REASONS_MAX};
+use super::super::request::Call;
+use super::super::simulation::Simulation;
+use super::page::end_page;
+
+/// The explanation of one action on one resource.
+struct ResourceResult<'a> {
+    arn: &'a str,
+    explanation: Explanation,
+}
+
+pub(super) async fn principal(call: &Call) -> Result<Elements, Fault> {
+    let _place = call.iam.search_place().await?;
+    let principal = source(call).await?;
+    simulate(call, Simulation::new(call, Some(&principal))?).await
+}
+
+pub(super) async fn custom(call: &Call) -> Result<Elements, Fault> {
+    if call.form.members("PolicyInputList") == 0 {
+        return Err(Fault::missing("PolicyInputList"));
+    }
+    let _place = call.iam.search_place().await?;
+    simulate(call, Simulation::new(call, None)?).await
+}
+
+/// The user or the group that the call names, with its policies.
+pub(super) async fn source(call: &Call) -> Result<Principal, Fault> {
+    let (owner, arn) = (call.policy_source()?, call.required("PolicySourceArn")?);
+    let principal = call.iam.principal(owner).await?;
+    if principal.arn == arn {
+        Ok(principal)
+    } else {
+        Err(Fault::no_such_entity(format!("The entity with ARN {arn} cannot be found.")))
+    }
+}
+
+/// Judges the actions of a page. Other requests have a turn behind each of its pairs.
+async fn simulate(call: &Call, simulation: Simulation) -> Result<Elements, Fault> {
+    let page = call.page()?;
+    let first = match &page.marker {
+        None => 0,
+        Some(marker) => {
+            marker.parse().ok().filter(|first| (1..simulation.actions.len()).contains(first)).ok_or_else(
+                || Fault::validation(format!("Invalid Marker: {marker} is not the marker of a page before.")),
+            )?
+        }
+    };
+    let all = [String::from("*")];
+    let resources = if simulation.resources.is_empty() { &all[..] } else { &simulation.resources };
+    let count = page.entries.min((SIMULATED_PAIRS_MAX / resources.len()).max(1));
+    let actions: Vec<&String> = simulation.actions.iter().skip(first).take(count).collect();
+    let mut results: Vec<Vec<ResourceResult<'_>>> = actions.iter().map(|_| Vec::new()).collect();
+    for arn in resources {
+        let rights = simulation.rights(arn);
+        for (action, results) in actions.iter().zip(&mut results) {
+            let mut explanation = rights.explain(action);
+            shorten(&mut explanation);
+            results.push(ResourceResult { arn, explanation });
+            tokio::task::yield_now().await;
+        }
+    }
+    let is_explained = call.form.get("Explain") == Some("true");
+    let answers = Answers { simulation: &simulation, is_explained };
+    let mut result = Elements::default();
+    result.list("EvaluationResults", actions.iter().zip(&results), |member, (action, results)| {
+        answers.write(member, action, results);
+    });
+    let next = first + actions.len();
+    end_page(&mut result, (next < simulation.actions.len()).then(|| next.to_string()).as_deref());
+    Ok(result)
+}
+
+/// Leaves out reasons beyond those that an answer names: first of the statements that did not match.
+fn shorten(explanation: &mut Explanation) {
+    explanation.statements.sort_by_key(|found| (!found.matches(), found.effect));
+    explanation.statements.truncate(SIMULATED_REASONS_MAX);
+    while explanation.absent_keys.len() > SIMULATED_REASONS_MAX {
+        explanation.absent_keys.pop_last();
+    }
+}
+
+/// The answers of a simulation.
+struct Answers<'a> {
+    simulation: &'a Simulation,
+    /// Whether they name the statements that do not match, too: a parameter that AWS does not have.
+    is_explained: bool,
+}
+
+impl Answers<'_> {
+    /// One action's: together and for each resource (AWS, "EvaluationResult").
+    fn write(&self, result: &mut Elements, action: &str, results: &[ResourceResult<'_>]) {
+        let verdicts = results.iter().map(|result| result.explanation.verdict);
+        let verdict =
+            verdicts.min_by_key(|verdict| strictness(*verdict)).unwrap_or(Verdict::DeniedImplicitly);
+        let name = if let [only] = results { only.arn } else { "*" };
+        result.text("EvalActionName", action).text("EvalResourceName", name);
+        result.text("EvalDecision", word(verdict));
+        let deciding = results.iter().filter(|result| result.explanation.verdict == verdict);
+        let mut statements: Vec<&JudgedStatement> = Vec::new();
+        for found in deciding.flat_map(|result| result.explanation.deciding()) {
+            if !statements.contains(&found) && statements.len() < SIMULATED_REASONS_MAX {
+                statements.push(found);
+            }
+        }
+        self.write_statements(result, statements.into_iter());
+        let mut keys: Vec<&String> =
+            results.iter().flat_map(|result| &result.explanation.absent_keys).collect();
+        keys.sort_unstable();
+        keys.dedup();
+        write_keys(result, keys.into_iter().take(SIMULATED_REASONS_MAX));
+        if self.simulation.resources.is_empty() {
+            self.write_reasons(result, results.first());
+            return;
+        }
+        result.list("ResourceSpecificResults", results, |member, found| {
+            let ResourceResult { arn, explanation } = found;
+            member.text("EvalResourceName", arn).text("EvalResourceDecision", word(explanation.verdict));
+            self.write_statements(member, explanation.deciding());
+            write_keys(member, explanation.absent_keys.iter());
+            self.write_reasons(member, Some(found));
+        });
+    }
+
+    fn write_statements<'s>(
+        &self,
+        result: &mut Elements,
+        statements: impl Iterator<Item = &'s JudgedStatement>,
+    ) {
+        result.list("MatchedStatements", statements, |member, found| self.write_place(member, found));
+    }
+
+    /// The policy of a statement, and its place in there.
+    fn write_place(&self, member: &mut Elements, found: &JudgedStatement) {
+        let Some(source) = self.simulation.source(found.policy) else { return };
+        let kind = if found.policy.is_some() { "IAM Policy" } else { "Resource Policy" };
+        member.text("SourcePolicyId", &source.id).text("SourcePolicyType", kind);
+        let Some(outline) = source.outline.get(found.number) else { return };
+        for (name, place) in [("StartPosition", outline.start), ("EndPosition", outline.end)] {
+            member.within(name, |element| {
+                element.text("Line", place.line).text("Column", place.column);
+            });
+        }
+    }
+
+    /// All statements that name the action and the resource, with the conditions that do not hold.
+    fn write_reasons(&self, result: &mut Elements, found: Option<&ResourceResult<'_>>) {
+        let Some(found) = found.filter(|_| self.is_explained) else { return };
+        result.list("Explanation", &found.explanation.statements, |member, found| {
+            self.write_place(member, found);
+            if let Some(source) = self.simulation.source(found.policy) {
+                let sid = source.outline.get(found.number).map_or("", |outline| &outline.sid);
+                member.text("Policy", &source.place).text("Sid", sid).text("Number", found.number + 1);
+            }
+            member.text("Effect", if found.effect == Effect::Allow { "Allow" } else { "Deny" });
+            member.list("FailedConditions", &found.failed, |condition, failed| {
+                condition.text("Key", &failed.key);
+                if let Some(values) = &failed.values {
+                    condition.text("Value", values.join(", "));
+                }
+            });
+        });
+    }
+}
+
+fn write_keys<'k>(result: &mut Elements, keys: impl Iterator<Item = &'k String>) {
+    result.within("MissingContextValues", |list| {
+        for key in keys {
+            list.text("member", key);
+        }
+    });
+}
+
+/// The order of verdicts, the most restrictive first.
+const fn strictness(verdict: Verdict) -> u8 {
+    match verdict {
+        Verdict::DeniedExplicitly => 0,
+        Verdict::DeniedImplicitly => 1,
+        Verdict::Allowed => 2,
+    }
+}
+
+const fn word(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Allowed => "allowed",
+        Verdict::DeniedExplicitly => "explicitDeny",
+        Verdict::DeniedImplicitly => "implicitDeny",
+    }
+}

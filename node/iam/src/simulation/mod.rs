@@ -1,0 +1,314 @@
+//! Simulated requests: who would call, with which policies, and what the engine that judges requests says.
+//!
+//! ```text
+//! parameters -> Simulation (identity, policies, context) -> ExplainedRights of a resource's bucket -> Explanation
+//! ```
+//! Called by the actions that simulate. Nothing is read or changed but the policies of the principal.
+
+mod context;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use sherd_core::iam::EntityKind;
+use sherd_core::limits::{IAM_DOCUMENT_BYTES_MAX, IAM_MANAGED_POLICY_CHARS_MAX};
+use sherd_policy::limits::BUCKET_POLICY_BYTES_MAX;
+use sherd_policy::{
+    ACCOUNT, BucketRules, ExplainedRights, Explanation, Identity, Policy, PolicyForm, ROOT_ARN, Resource,
+    StatementOutline, UserIdentity, s3_actions,
+};
+use sherd_store::iam::{PolicyOrigin, Principal};
+
+use super::actions::ACTIONS;
+use super::fault::Fault;
+use super::request::Call;
+use context::{ContextEntries, SimulatedFacts};
+
+/// The ARNs of S3's resources, before the bucket.
+const S3_ARN: &str = "arn:aws:s3:::";
+
+/// A policy that takes part, as answers name it.
+#[derive(Debug)]
+pub(crate) struct SourcePolicy {
+    /// As AWS's simulator names it: `user_ada_reads`, `PolicyInputList.1`, or the name of a managed policy.
+    pub(crate) id: String,
+    /// As people name it: `policy reads of user ada`.
+    pub(crate) place: String,
+    /// Its statements.
+    pub(crate) outline: Vec<StatementOutline>,
+}
+
+/// One call that simulates.
+#[derive(Debug)]
+pub(crate) struct Simulation {
+    identity: Arc<Identity>,
+    /// In the order of the identity's policies.
+    sources: Vec<SourcePolicy>,
+    /// The policy of the bucket that all resources are in.
+    bucket: Option<(Arc<Policy>, SourcePolicy)>,
+    entries: ContextEntries,
+    /// The actions, as they are given.
+    pub(crate) actions: Vec<String>,
+    /// The resources; none for "all".
+    pub(crate) resources: Vec<String>,
+}
+
+/// The rights in the bucket of a resource, to explain decisions about it.
+#[derive(Debug)]
+pub(crate) struct ResourceRights<'a> {
+    simulation: &'a Simulation,
+    arn: &'a str,
+    rights: ExplainedRights,
+}
+
+impl Simulation {
+    /// Reads the parameters of a call; `principal` has the policies that are in force beside those given.
+    pub(crate) fn new(call: &Call, principal: Option<&Principal>) -> Result<Self, Fault> {
+        if call.form.members("PermissionsBoundaryPolicyInputList") > 0 {
+            let message = "There are no permissions boundaries: PermissionsBoundaryPolicyInputList cannot be simulated.";
+            return Err(Fault::invalid_input(message));
+        }
+        let entries = ContextEntries::of(call)?;
+        let (mut policies, mut sources) = (Vec::new(), Vec::new());
+        for found in principal.iter().flat_map(|principal| &principal.policies) {
+            sources.push(SourcePolicy::of_principal(&found.origin, &found.name, &found.policy));
+            policies.push(Arc::clone(&found.policy));
+        }
+        for (number, policy) in (1..).zip(given_policies(call)?) {
+            let id = format!("PolicyInputList.{number}");
+            sources.push(SourcePolicy::new(id.clone(), id, &policy));
+            policies.push(policy);
+        }
+        let identity = Arc::new(Identity::User(caller(call, principal, &entries, policies)?));
+        let actions = actions(call)?;
+        let resources = resources(call)?;
+        let bucket = bucket_policy(call, &identity, &resources)?;
+        Ok(Self { identity, sources, bucket, entries, actions, resources })
+    }
+
+    /// The rights about a resource.
+    pub(crate) fn rights<'a>(&'a self, arn: &'a str) -> ResourceRights<'a> {
+        let rules = bucket_of(arn).map(|name| BucketRules {
+            name: name.to_owned(),
+            policy: self.bucket.as_ref().map(|(policy, _)| Arc::clone(policy)),
+            restrict_public_buckets: false,
+        });
+        let rights = ExplainedRights::new(Arc::clone(&self.identity), rules);
+        ResourceRights { simulation: self, arn, rights }
+    }
+
+    /// A policy of a statement that was judged.
+    pub(crate) fn source(&self, policy: Option<usize>) -> Option<&SourcePolicy> {
+        match policy {
+            Some(place) => self.sources.get(place),
+            None => self.bucket.as_ref().map(|(_, source)| source),
+        }
+    }
+}
+
+impl ResourceRights<'_> {
+    /// Decides about an action, and says why. The absent keys are those that the call does not give.
+    pub(crate) fn explain(&self, action: &str) -> Explanation {
+        let Self { simulation: Simulation { entries, .. }, arn, rights } = self;
+        let action = canonical(action);
+        let facts = SimulatedFacts { entries, action: &action };
+        let mut explanation = rights.explain(&action, resource(arn), &facts);
+        explanation.absent_keys.retain(|key| entries.get(key).is_none());
+        explanation
+    }
+}
+
+impl SourcePolicy {
+    fn new(id: String, place: String, policy: &Policy) -> Self {
+        Self { id, place, outline: policy.outline() }
+    }
+
+    fn of_principal(origin: &PolicyOrigin, name: &str, policy: &Policy) -> Self {
+        match origin {
+            PolicyOrigin::Inline { kind, owner } => {
+                let (kind, place) = (kind.word(), format!("policy {name} of {} {owner}", kind.word()));
+                Self::new(format!("{kind}_{owner}_{name}"), place, policy)
+            }
+            PolicyOrigin::Managed(arn) => Self::new(name.to_owned(), format!("policy {arn}"), policy),
+        }
+    }
+}
+
+/// The policies of `PolicyInputList`. They have the bounds of managed policies, and together those of one
+/// document.
+pub(crate) fn given_policies(call: &Call) -> Result<Vec<Arc<Policy>>, Fault> {
+    let documents = call.texts("PolicyInputList")?;
+    if documents.iter().map(String::len).sum::<usize>() > IAM_DOCUMENT_BYTES_MAX {
+        let message =
+            format!("The policies of PolicyInputList have at most {IAM_DOCUMENT_BYTES_MAX} bytes together.");
+        return Err(Fault::invalid_input(message));
+    }
+    let parse = |(number, document): (usize, &String)| {
+        let chars = document.chars().filter(|letter| !letter.is_whitespace()).count();
+        if chars > IAM_MANAGED_POLICY_CHARS_MAX {
+            let max = IAM_MANAGED_POLICY_CHARS_MAX;
+            return Err(Fault::invalid_input(format!(
+                "PolicyInputList.{number} has more than {max} characters."
+            )));
+        }
+        match Policy::parse_new(document.as_bytes(), PolicyForm::Identity) {
+            Ok(policy) => Ok(Arc::new(policy)),
+            Err(malformed) => Err(Fault::invalid_input(format!("PolicyInputList.{number}: {malformed}"))),
+        }
+    };
+    (1..).zip(&documents).map(parse).collect()
+}
+
+/// The user that calls: the one of `CallerArn`, else the one whose policies are simulated, else one of whom the
+/// context says all.
+fn caller(
+    call: &Call,
+    principal: Option<&Principal>,
+    entries: &ContextEntries,
+    policies: Vec<Arc<Policy>>,
+) -> Result<UserIdentity, Fault> {
+    let unknown = |arn: &str, name: &str| UserIdentity {
+        arn: arn.to_owned(),
+        name: name.to_owned(),
+        id: String::new(),
+        tags: vec![],
+        policies: vec![],
+    };
+    let user = principal.and_then(|principal| principal.user.as_ref());
+    let own_arn = user.map(sherd_core::iam::UserRecord::arn);
+    let given = call.optional("CallerArn")?;
+    let mut identity =
+        match (given.filter(|given| Some(*given) != own_arn.as_deref()), user, own_arn.as_deref()) {
+            (Some(given), _, _) => match entity_of(given) {
+                Some((EntityKind::User, name)) => unknown(given, name),
+                _ => {
+                    return Err(Fault::invalid_input(format!(
+                        "CallerArn: {given} is not the ARN of a user."
+                    )));
+                }
+            },
+            (None, Some(user), Some(arn)) => UserIdentity {
+                id: user.id.to_string(),
+                tags: user.tags.iter().map(|tag| (tag.key.clone(), tag.value.clone())).collect(),
+                ..unknown(arn, &user.name)
+            },
+            (None, _, _) => unknown("", ""),
+        };
+    let given = |key: &str| entries.get(key).and_then(<[String]>::first).cloned();
+    identity.name = given("aws:username").unwrap_or(identity.name);
+    identity.id = given("aws:userid").unwrap_or(identity.id);
+    identity.arn = given("aws:PrincipalArn").unwrap_or(identity.arn);
+    for (key, value) in entries.principal_tags() {
+        identity.tags.retain(|(known, _)| !known.eq_ignore_ascii_case(key));
+        identity.tags.push((key.to_owned(), value.to_owned()));
+    }
+    Ok(UserIdentity { policies, ..identity })
+}
+
+/// `ActionNames`: whole names of actions, of S3 those that exist.
+fn actions(call: &Call) -> Result<Vec<String>, Fault> {
+    let actions = call.texts("ActionNames")?;
+    if actions.is_empty() {
+        return Err(Fault::missing("ActionNames"));
+    }
+    for action in &actions {
+        let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+        let is_name = action.split_once(':').is_some_and(|(vendor, name)| {
+            let is_part = |text: &str| !text.is_empty() && text.bytes().all(is_letter);
+            is_part(vendor) && is_part(name)
+        });
+        let is_known = !canonical(action).starts_with("s3:") || s3_action(action).is_some();
+        if !is_name || !is_known || action.len() > 128 {
+            return Err(Fault::invalid_input(format!("Invalid action name: {action}")));
+        }
+    }
+    Ok(actions)
+}
+
+/// `ResourceArns`; empty for all.
+fn resources(call: &Call) -> Result<Vec<String>, Fault> {
+    let resources = call.texts("ResourceArns")?;
+    let is_arn = |text: &str| text.starts_with("arn:") && text.split(':').count() >= 6 && text != S3_ARN;
+    let bad = |arn: &&String| *arn != "*" && !is_arn(arn) || arn.chars().count() > 2048;
+    match resources.iter().find(bad) {
+        Some(arn) => Err(Fault::invalid_input(format!("Invalid resource ARN: {arn}"))),
+        None if resources == ["*"] => Ok(vec![]),
+        None => Ok(resources),
+    }
+}
+
+/// `ResourcePolicy`, the policy of the one bucket that all resources are in.
+fn bucket_policy(
+    call: &Call,
+    identity: &Identity,
+    resources: &[String],
+) -> Result<Option<(Arc<Policy>, SourcePolicy)>, Fault> {
+    let owner = call.optional("ResourceOwner")?;
+    if let Some(owner) = owner.filter(|owner| *owner != ACCOUNT && *owner != ROOT_ARN) {
+        return Err(Fault::invalid_input(format!(
+            "ResourceOwner: {owner} is not the account of this cluster."
+        )));
+    }
+    let Some(document) = call.optional("ResourcePolicy")? else { return Ok(None) };
+    let buckets: BTreeSet<_> = resources.iter().map(|arn| bucket_of(arn)).collect();
+    let [Some(bucket)] = Vec::from_iter(buckets)[..] else {
+        let message = "ResourcePolicy is the policy of one bucket, which all of ResourceArns have to be in.";
+        return Err(Fault::invalid_input(message));
+    };
+    if matches!(identity, Identity::User(user) if user.arn.is_empty()) {
+        return Err(Fault::invalid_input(
+            "CallerArn is required for a ResourcePolicy without a user as PolicySourceArn.",
+        ));
+    }
+    if document.len() > BUCKET_POLICY_BYTES_MAX {
+        return Err(Fault::invalid_input("ResourcePolicy: Policies must not be longer than 20 KB."));
+    }
+    let policy = Policy::parse(document.as_bytes(), PolicyForm::Bucket { name: bucket })
+        .map_err(|malformed| Fault::invalid_input(format!("ResourcePolicy: {malformed}")))?;
+    let source = SourcePolicy::new("ResourcePolicy".to_owned(), "the bucket's policy".to_owned(), &policy);
+    Ok(Some((Arc::new(policy), source)))
+}
+
+/// The kind and the name of the user or the group that an ARN of this account names.
+pub(crate) fn entity_of(arn: &str) -> Option<(EntityKind, &str)> {
+    let rest = arn.strip_prefix("arn:aws:iam::")?.strip_prefix(ACCOUNT)?.strip_prefix(':')?;
+    let (kind, path) = rest.split_once('/')?;
+    let kind = [EntityKind::User, EntityKind::Group].into_iter().find(|known| known.word() == kind)?;
+    let name = path.rsplit('/').next()?;
+    kind.check_name(name).is_ok().then_some((kind, name))
+}
+
+/// The bucket of an ARN of S3.
+fn bucket_of(arn: &str) -> Option<&str> {
+    arn.strip_prefix(S3_ARN).and_then(|tail| tail.split('/').next())
+}
+
+fn resource(arn: &str) -> Resource<'_> {
+    match arn.strip_prefix(S3_ARN) {
+        _ if arn == "*" => Resource::Service,
+        None => Resource::Iam(arn),
+        Some(tail) => match tail.split_once('/') {
+            Some((bucket, key)) => Resource::Object(bucket, key),
+            None => Resource::Bucket(tail),
+        },
+    }
+}
+
+fn s3_action(action: &str) -> Option<&'static str> {
+    let (vendor, name) = action.split_once(':')?;
+    let mut names = s3_actions().map(|(name, _)| name);
+    vendor.eq_ignore_ascii_case("s3").then(|| names.find(|known| known.eq_ignore_ascii_case(name)))?
+}
+
+/// The name of an action as requests have it, whatever its case.
+fn canonical(action: &str) -> String {
+    let mut served = ACTIONS.iter().map(|served| served.permission);
+    if let Some(name) = s3_action(action) {
+        return format!("s3:{name}");
+    }
+    match (served.find(|known| known.eq_ignore_ascii_case(action)), action.split_once(':')) {
+        (Some(known), _) => known.to_owned(),
+        (None, Some((vendor, name))) => format!("{}:{name}", vendor.to_ascii_lowercase()),
+        (None, None) => action.to_owned(),
+    }
+}

@@ -1,0 +1,110 @@
+//! The policies of a user or a group, each with its origin: for explanations and simulations.
+//!
+//! Read for each call, out of the same records as the view of a key ([`super::key_view`]), and parsed by the
+//! same cache.
+
+use std::sync::Arc;
+
+use futures::future::try_join_all;
+
+use sherd_core::iam::{EntityKind, GroupRecord, PolicySet, UserRecord};
+use sherd_policy::Policy;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::error::Result;
+use super::key_view::of_aws;
+use super::policies::PolicyOwner;
+use super::{Iam, entity};
+
+/// The owner or the ARN of a policy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum PolicyOrigin {
+    /// It is part of a user or a group.
+    Inline {
+        /// The kind of its owner.
+        kind: EntityKind,
+        /// The name of its owner.
+        owner: String,
+    },
+    /// It is attached, and has this ARN.
+    Managed(String),
+}
+
+/// A policy that is in force for a user or a group.
+#[derive(Debug, Clone)]
+pub struct PrincipalPolicy {
+    /// Its origin.
+    pub origin: PolicyOrigin,
+    /// Its name.
+    pub name: String,
+    /// It, parsed.
+    pub policy: Arc<Policy>,
+}
+
+/// A user or a group, with the policies that are in force for it.
+#[derive(Debug, Clone)]
+pub struct Principal {
+    /// The user; `None` for a group.
+    pub user: Option<UserRecord>,
+    /// Its ARN.
+    pub arn: String,
+    /// Its own policies, those of a user's groups, and those that are attached to any of these.
+    pub policies: Vec<PrincipalPolicy>,
+}
+
+impl Iam {
+    /// Takes one of the places of calls that read many records, or judge many policies: it is free again when
+    /// the permit is dropped.
+    ///
+    /// # Errors
+    /// [`super::IamError::Busy`] where others hold all places.
+    pub async fn search_place(&self) -> Result<OwnedSemaphorePermit> {
+        self.inner.records.searches.take().await
+    }
+
+    /// Reads a user or a group with the policies that are in force for it.
+    ///
+    /// # Errors
+    /// [`super::MissingEntity`]; any of [`super::IamError`].
+    pub async fn principal(&self, owner: PolicyOwner<'_>) -> Result<Principal> {
+        let (records, composer) = (&self.inner.records, &self.inner.views.composer);
+        let (user, arn, groups) = match owner {
+            PolicyOwner::User(name) => {
+                let user: UserRecord = entity(records, EntityKind::User, name).await?;
+                let groups = user.groups.iter().map(|group| composer.entity(EntityKind::Group, group));
+                let groups = try_join_all(groups).await?.into_iter().flatten();
+                let groups: Vec<GroupRecord> = groups.map(|found| found.record).collect();
+                (Some(user.clone()), user.arn(), groups)
+            }
+            PolicyOwner::Group(name) => {
+                let group: GroupRecord = entity(records, EntityKind::Group, name).await?;
+                (None, group.arn(), vec![group])
+            }
+        };
+        let own = user.iter().map(|user| (EntityKind::User, &user.name, &user.policies));
+        let owners: Vec<(EntityKind, &String, &PolicySet)> =
+            own.chain(groups.iter().map(|group| (EntityKind::Group, &group.name, &group.policies))).collect();
+        let mut policies = Vec::new();
+        let mut add = |origin: PolicyOrigin, name: &str, document: &str| {
+            let policy = composer.parse(name, document)?;
+            policies.push(PrincipalPolicy { origin, name: name.to_owned(), policy });
+            Ok::<_, super::IamError>(())
+        };
+        for (kind, owner, set) in &owners {
+            for inline in &set.inline {
+                let origin = PolicyOrigin::Inline { kind: *kind, owner: (*owner).clone() };
+                add(origin, &inline.name, &inline.document)?;
+            }
+        }
+        let sets: Vec<&PolicySet> = owners.iter().map(|(_, _, set)| *set).collect();
+        for managed in composer.managed(&sets).await? {
+            if let Some(version) = managed.record.default_version() {
+                add(PolicyOrigin::Managed(managed.record.arn()), &managed.record.name, &version.document)?;
+            }
+        }
+        for (managed, document) in of_aws(&sets)? {
+            add(PolicyOrigin::Managed(managed.arn()), &managed.name, document)?;
+        }
+        Ok(Principal { user, arn, policies })
+    }
+}
