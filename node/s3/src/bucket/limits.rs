@@ -3,4 +3,4 @@
 /// Buckets on one page of ListBuckets (AWS, "ListBuckets").
 pub(super) const BUCKETS_MAX: u32 = 10_000;
 /// Buckets asked of the store at a time.
-pub(super) const BUCKETS_AT_ONCE: u32 = 1000;
+pub(super) const BUCKETS_AT_ONCE: usize = 1000;

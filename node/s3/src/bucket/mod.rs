@@ -177,12 +177,15 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     // AWS says a bucket's region once the request has any parameter.
     let with_region =
         bucket_region.is_some() || continuation_token.is_some() || max_buckets.is_some() || prefix.is_some();
+    let is_continued = continuation_token.is_some();
     let after = continuation_token.map(|token| token::decode(ListingKind::Buckets, &token)).transpose()?;
     let elsewhere = bucket_region.is_some_and(|region| region != gateway.region);
     let page = if elsewhere {
         BucketPage { buckets: Vec::new(), next: None }
     } else {
-        page(gateway, prefix.as_deref().unwrap_or_default(), after, max).await?
+        let max = usize::try_from(max).unwrap_or(usize::MAX);
+        let length = PageLength { max, is_fixed: max_buckets.is_none() && !is_continued };
+        page(gateway, prefix.as_deref().unwrap_or_default(), after, length).await?
     };
     let behind = ListBucketsOutput {
         buckets: None,
@@ -238,20 +241,41 @@ impl SerializeContent for BucketRow<'_> {
     }
 }
 
-/// `max` buckets, asked of the store a thousand at a time.
-async fn page(gateway: &Gateway, prefix: &str, mut after: Option<String>, max: u32) -> Outcome<BucketPage> {
-    let mut buckets = Vec::new();
+/// How many buckets are answered.
+#[derive(Debug, Clone, Copy)]
+struct PageLength {
+    max: usize,
+    /// Whether as many are answered as there are: a client that asks for no page sends no second request.
+    /// Others continue where the store ended a page early, for it had passed enough deleted buckets.
+    is_fixed: bool,
+}
+
+impl PageLength {
+    /// Whether the answer ends with what the store gave so far; `is_short` where its last page had fewer
+    /// than it was asked for.
+    const fn is_reached(self, all: &BucketPage, is_short: bool) -> bool {
+        all.next.is_none() || all.buckets.len() >= self.max || (is_short && !self.is_fixed)
+    }
+}
+
+/// A page of buckets, asked of the store a thousand at a time.
+async fn page(
+    gateway: &Gateway,
+    prefix: &str,
+    after: Option<String>,
+    length: PageLength,
+) -> Outcome<BucketPage> {
+    let mut all = BucketPage { buckets: Vec::new(), next: after };
     loop {
-        let missing = max.saturating_sub(u32::try_from(buckets.len()).unwrap_or(u32::MAX));
-        if missing == 0 {
-            return Ok(BucketPage { buckets, next: after });
-        }
-        let page =
-            gateway.objects.list_buckets(prefix, after.as_deref(), missing.min(BUCKETS_AT_ONCE)).await?;
-        buckets.extend(page.buckets);
-        after = page.next;
-        if after.is_none() {
-            return Ok(BucketPage { buckets, next: None });
+        let asked = length.max.saturating_sub(all.buckets.len()).min(BUCKETS_AT_ONCE);
+        let max = u32::try_from(asked).expect("a thousand");
+        let BucketPage { buckets, next } =
+            gateway.objects.list_buckets(prefix, all.next.as_deref(), max).await?;
+        let is_short = buckets.len() < asked;
+        all.buckets.extend(buckets);
+        all.next = next;
+        if length.is_reached(&all, is_short) {
+            return Ok(all);
         }
     }
 }
@@ -274,8 +298,34 @@ fn described(bucket: &BucketInfo, with_region: bool) -> Bucket {
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
+    use sherd_core::id::ObjectKey;
+
+    /// The store ends a page early behind many deleted buckets.
+    #[test]
+    fn a_client_that_pages_gets_short_pages_and_another_one_all_buckets() {
+        let bucket = BucketInfo {
+            name: ObjectKey::new("a".to_owned()).expect("a name"),
+            created_ms: 0,
+            location: String::new(),
+            tags: Vec::new(),
+        };
+        let page = |count, next: Option<&str>| BucketPage {
+            buckets: vec![bucket.clone(); count],
+            next: next.map(str::to_owned),
+        };
+        let (all, paged) = (PageLength { max: 9, is_fixed: true }, PageLength { max: 9, is_fixed: false });
+        for (count, next, is_short, ends) in [
+            (0, Some("deleted"), true, [false, true]),
+            (4, Some("deleted"), true, [false, true]),
+            (4, Some("d"), false, [false, false]),
+            (4, None, true, [true, true]),
+            (9, Some("k"), false, [true, true]),
+        ] {
+            let page = page(count, next);
+            assert_eq!([all, paged].map(|length| length.is_reached(&page, is_short)), ends, "{count}");
+        }
+    }
 
     #[test]
     fn a_bucket_is_in_the_cluster_region_or_nowhere() {

@@ -150,19 +150,23 @@ impl Listings {
     /// Lists buckets by name: those that begin with `prefix` and come behind `after`. Documents of the system
     /// have a slash in their names: they are passed as the two common prefixes that they have.
     pub(super) async fn buckets(&self, prefix: &str, after: Option<&str>, max: u32) -> Result<BucketPage> {
+        self.buckets_among(prefix, after, max, HIDDEN_NAMES_MAX).await
+    }
+
+    async fn buckets_among(
+        &self,
+        prefix: &str,
+        after: Option<&str>,
+        max: u32,
+        hidden_max: usize,
+    ) -> Result<BucketPage> {
         let max = usize::try_from(max).unwrap_or(usize::MAX).min(10_000);
         if prefix.contains('/') {
             return Ok(BucketPage { buckets: Vec::new(), next: None });
         }
         let after = after.map(str::to_owned);
-        // Clients that ask for all buckets in one page know of no next one: the walk never stops before its
-        // end.
-        let query = Query {
-            hidden_max: usize::MAX,
-            passed_max: u64::MAX,
-            ..query(prefix, Some("/"), after, shows_bucket_or_document, max.saturating_add(1))
-        };
-        let walk = self.names(query, bucket_entry).await?;
+        let query = query(prefix, Some("/"), after, shows_bucket_or_document, max.saturating_add(1));
+        let walk = self.names(Query { hidden_max, ..query }, bucket_entry).await?;
         let (buckets, next) = page(walk, max, |stopped| stopped, |last| last.name.as_str().to_owned());
         Ok(BucketPage { buckets, next })
     }

@@ -8,7 +8,7 @@ use futures::FutureExt as _;
 use sherd_core::message::Error;
 
 use super::*;
-use crate::object::{CreateUpload, ObjectName, WriteConditions};
+use crate::object::{CreateUpload, NewBucket, ObjectName, WriteConditions};
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
 use crate::upkeep::tests::{Directories, body, key_of};
@@ -261,4 +261,31 @@ fn a_marker_that_is_a_common_prefix_skips_all_below_it() {
     assert_eq!(&behind("a/", Some("/"), "a/b/".to_owned())[..], b"a/b/\xff");
     assert_eq!(&behind("", None, "a/".to_owned())[..], b"a/\0");
     assert_eq!(&behind("", Some("/"), "a/b/".to_owned())[..], b"a/b/\0");
+}
+
+/// The row of a deleted bucket stays: a page passes few of them, and the pages together list all buckets.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pages_of_buckets_end_after_enough_deleted_ones_and_lose_none() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    for n in 0..30 {
+        let name = key_of(&format!("b{n:02}"));
+        node.objects().create_bucket(name.clone(), NewBucket::default()).await.expect("made");
+        if n % 10 != 7 {
+            node.objects().delete_bucket(name, false).await.expect("it is empty");
+        }
+    }
+    let (mut found, mut after, mut pages) = (Vec::new(), None, 0);
+    loop {
+        let page = node.objects().inner.listings.buckets_among("b", after.as_deref(), 10, 4).await;
+        let page = page.expect("a page");
+        found.extend(page.buckets.into_iter().map(|bucket| bucket.name.as_str().to_owned()));
+        pages += 1;
+        let Some(next) = page.next else { break };
+        assert!(after.as_ref().is_none_or(|after| *after < next), "{after:?}, then {next}");
+        after = Some(next);
+    }
+    assert_eq!(found, ["b07", "b17", "b27"]);
+    assert!(pages > 2, "{pages} pages of 4 deleted buckets for 27 of them");
+    node.close().await;
 }
