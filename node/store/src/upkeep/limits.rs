@@ -29,6 +29,12 @@ pub(crate) const HEALS_MAX: usize = 100_000;
 pub(crate) const HEAL_PAUSE_MS: u64 = 1_000;
 /// Damage that is known for longer is as old as that.
 pub(crate) const OLD_ENOUGH: Duration = Duration::from_mins(1);
+/// Entries that wait for room on one volume which are tried at one look, a second apart: as many as a node
+/// heals in about a second.
+pub(crate) const ROOM_TRIES_AT_ONCE: usize = 256;
+/// The longest time between two walks of a list of missed rows that all wait for room: an hour, in which a
+/// row may have gone from it and another one come.
+pub(crate) const ROOM_WAIT_MS_MAX: u64 = 3_600_000;
 /// The longest pause between two heals of an entry: 10 minutes. A volume that comes back ends all pauses.
 pub(crate) const HEAL_PAUSE_MS_MAX: u64 = 600_000;
 /// How long a log may still show an entry that it has to forget: it writes that with what comes next, or

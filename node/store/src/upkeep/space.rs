@@ -1,7 +1,7 @@
 //! Which volumes are full, from second to second: logged once when writes stop and once when they go on.
 //!
-//! Space that comes back wakes what could not be healed for lack of it. A volume that is full at the start is
-//! logged at the start.
+//! A volume that is not full is given what could not be healed for lack of room on it. A volume that is full
+//! at the start is logged at the start.
 
 use std::collections::BTreeSet;
 
@@ -47,9 +47,9 @@ pub(crate) async fn follow_space(deps: &Deps, queue: &HealQueue) {
     loop {
         let change = seen.change(full_volumes(deps));
         log_change(deps, &change);
-        if !change.has_room_again.is_empty() {
-            queue.mrf.wake_all();
-        }
+        // At each look, and not only where one of them has room again: a heal may have found a volume full
+        // that no look did.
+        queue.mrf.wake_for_room(|volume| seen.volumes.contains(volume));
         tokio::time::sleep(SPACE_LOOK_EVERY).await;
     }
 }

@@ -4,9 +4,9 @@
 //! The logs are the truth. An entry that does not fit here stays there, and is loaded again when there is
 //! room; a restart loses none.
 
-use crate::upkeep::limits::{FORGOTTEN_MS, HEAL_PAUSE_MS, HEAL_PAUSE_MS_MAX, HEALS_MAX};
+use crate::upkeep::limits::{FORGOTTEN_MS, HEAL_PAUSE_MS, HEAL_PAUSE_MS_MAX, HEALS_MAX, ROOM_TRIES_AT_ONCE};
 
-use std::collections::{BTreeSet, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use parking_lot::Mutex;
@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use sherd_core::heal::{HealEntry, HealId};
+use sherd_core::id::VolumeId;
 
 /// How many more losses an entry's data can take; the least first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +26,8 @@ pub(crate) struct Queue {
     entries: HashMap<HealId, HeldEntry>,
     due: BTreeSet<(Spare, u64, HealId)>,
     later: BTreeSet<(u64, HealId)>,
+    /// The entries that wait for room, under each full volume that they wait for.
+    for_room: BTreeMap<VolumeId, BTreeSet<(Spare, u64, HealId)>>,
     /// Those that wait and can be loaded again from the logs, the least urgent last.
     loadable: BTreeSet<(Spare, u64, HealId)>,
     unlogged: BTreeSet<HealId>,
@@ -41,6 +44,8 @@ struct HeldEntry {
     found: Instant,
     spare: Spare,
     tries: u32,
+    /// The full volumes that the last try was stopped by, and by nothing else.
+    full: Vec<VolumeId>,
     place: QueuePlace,
     is_logged: bool,
 }
@@ -49,6 +54,11 @@ struct HeldEntry {
 enum QueuePlace {
     Due,
     Later {
+        due_ms: u64,
+    },
+    /// One of its full volumes has to get room. A further report of the damage puts it back among the
+    /// others, with the pause that it would have had.
+    ForRoom {
         due_ms: u64,
     },
     /// Being healed; `again` is when the damage was first found again meanwhile.
@@ -63,6 +73,7 @@ impl Queue {
             entries: HashMap::new(),
             due: BTreeSet::new(),
             later: BTreeSet::new(),
+            for_room: BTreeMap::new(),
             loadable: BTreeSet::new(),
             unlogged: BTreeSet::new(),
             forgotten: ForgottenEntries::default(),
@@ -80,6 +91,7 @@ impl Queue {
         let is_logged = self.entries.get(&entry.id()).map(|held| held.is_logged);
         if is_logged.is_some() {
             self.insert(entry.clone(), spare, found, false);
+            self.end_wait_for_room(entry.id());
         }
         is_logged == Some(true)
     }
@@ -112,8 +124,11 @@ impl Queue {
     /// Takes an entry in that is in the logs. One that is known keeps its pause, and its place unless it
     /// turns out to be more endangered. `false` when there is no room.
     pub(crate) fn add(&mut self, entry: HealEntry, spare: Spare, found: Instant) -> bool {
-        self.forgotten.since.remove(&entry.id());
-        self.insert(entry, spare, found, true)
+        let id = entry.id();
+        self.forgotten.since.remove(&id);
+        let is_held = self.insert(entry, spare, found, true);
+        self.end_wait_for_room(id);
+        is_held
     }
 
     /// Takes an entry in that a log shows. One that it was told to forget a moment ago goes from there, and
@@ -131,7 +146,7 @@ impl Queue {
                 held.is_logged |= is_logged;
                 match &mut held.place {
                     QueuePlace::InHand { again } => *again = again.or(Some(found)),
-                    QueuePlace::Due | QueuePlace::Later { .. } => {
+                    QueuePlace::Due | QueuePlace::Later { .. } | QueuePlace::ForRoom { .. } => {
                         held.spare = held.spare.min(spare);
                         held.found = held.found.min(found);
                     }
@@ -146,8 +161,8 @@ impl Queue {
                 return false;
             }
         }
-        self.entries
-            .insert(id, HeldEntry { entry, found, spare, tries: 0, place: QueuePlace::Due, is_logged });
+        let (place, full) = (QueuePlace::Due, Vec::new());
+        self.entries.insert(id, HeldEntry { entry, found, spare, tries: 0, full, place, is_logged });
         self.link(id);
         true
     }
@@ -176,6 +191,11 @@ impl Queue {
         match held.place {
             QueuePlace::Due => drop(self.due.insert(by_need)),
             QueuePlace::Later { due_ms } => drop(self.later.insert((due_ms, id))),
+            QueuePlace::ForRoom { .. } => {
+                for volume in &held.full {
+                    self.for_room.entry(*volume).or_default().insert(by_need);
+                }
+            }
             QueuePlace::InHand { .. } => {}
         }
         if !held.is_logged {
@@ -191,6 +211,16 @@ impl Queue {
         match held.place {
             QueuePlace::Due => drop(self.due.remove(&by_need)),
             QueuePlace::Later { due_ms } => drop(self.later.remove(&(due_ms, id))),
+            QueuePlace::ForRoom { .. } => {
+                for volume in &held.full {
+                    if let Some(waiting) = self.for_room.get_mut(volume) {
+                        waiting.remove(&by_need);
+                        if waiting.is_empty() {
+                            self.for_room.remove(volume);
+                        }
+                    }
+                }
+            }
             QueuePlace::InHand { .. } => {}
         }
         self.loadable.remove(&by_need);
@@ -233,14 +263,22 @@ impl Queue {
     }
 
     /// An entry that was handed out could not be healed: it comes again after a pause, `jitter` of
-    /// which (0 to 255 of 255) is random.
-    pub(crate) fn failed(&mut self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
+    /// which (0 to 255 of 255) is random. Where full volumes alone were in its way it waits for room on one
+    /// of them, unless its damage was reported again meanwhile.
+    pub(crate) fn failed(&mut self, id: HealId, spare: Spare, full: Vec<VolumeId>, now_ms: u64, jitter: u8) {
         self.change(id, |held| {
             let longest = HEAL_PAUSE_MS.saturating_mul(1 << held.tries.min(16)).min(HEAL_PAUSE_MS_MAX);
             let pause = longest / 2 + longest / 2 * u64::from(jitter) / 255;
             held.tries = held.tries.saturating_add(1);
             held.spare = spare;
-            held.place = QueuePlace::Later { due_ms: now_ms.saturating_add(pause) };
+            let due_ms = now_ms.saturating_add(pause);
+            let is_reported_again = matches!(held.place, QueuePlace::InHand { again: Some(_) });
+            held.place = if full.is_empty() || is_reported_again {
+                QueuePlace::Later { due_ms }
+            } else {
+                QueuePlace::ForRoom { due_ms }
+            };
+            held.full = full;
         });
     }
 
@@ -248,6 +286,31 @@ impl Queue {
     pub(crate) fn wake_all(&mut self) {
         while let Some((_, id)) = self.later.first().copied() {
             self.make_due(id);
+        }
+        while let Some((_, _, id)) = self.for_room.values().find_map(|waiting| waiting.first().copied()) {
+            self.make_due(id);
+        }
+    }
+
+    /// Makes entries due that wait for a volume which is not full, the most endangered first, and few at a
+    /// time: a volume that refuses the first of them is full again at the next look. Whether any was.
+    fn wake_for_room(&mut self, is_full: impl Fn(&VolumeId) -> bool) -> bool {
+        let has_room: Vec<VolumeId> =
+            self.for_room.keys().filter(|volume| !is_full(volume)).copied().collect();
+        for volume in &has_room {
+            let waiting = self.for_room.get(volume).into_iter().flatten();
+            let ids: Vec<HealId> = waiting.take(ROOM_TRIES_AT_ONCE).map(|(_, _, id)| *id).collect();
+            for id in ids {
+                self.make_due(id);
+            }
+        }
+        !has_room.is_empty()
+    }
+
+    /// Damage that waits for room was reported again, and may be another one on a volume that is not full.
+    fn end_wait_for_room(&mut self, id: HealId) {
+        if let Some(QueuePlace::ForRoom { due_ms }) = self.entries.get(&id).map(|held| held.place) {
+            self.change(id, |held| held.place = QueuePlace::Later { due_ms });
         }
     }
 
@@ -404,9 +467,16 @@ impl Mrf {
         }
     }
 
-    pub(crate) fn failed(&self, id: HealId, spare: Spare, now_ms: u64, jitter: u8) {
+    pub(crate) fn failed(&self, id: HealId, spare: Spare, full: Vec<VolumeId>, now_ms: u64, jitter: u8) {
         self.failed_count.fetch_add(1, Ordering::Relaxed);
-        self.queue.lock().failed(id, spare, now_ms, jitter);
+        self.queue.lock().failed(id, spare, full, now_ms, jitter);
+    }
+
+    /// Tries entries again that wait for a volume which is not full any more.
+    pub(crate) fn wake_for_room(&self, is_full: impl Fn(&VolumeId) -> bool) {
+        if self.queue.lock().wake_for_room(is_full) {
+            self.added.notify_one();
+        }
     }
 
     pub(crate) fn wake_all(&self) {
@@ -475,14 +545,14 @@ mod tests {
         let mut now = 0;
         for longest in [1_000, 2_000, 4_000, 8_000] {
             queue.take(now).expect("due");
-            queue.failed(id, Spare(1), now, 255);
+            queue.failed(id, Spare(1), Vec::new(), now, 255);
             assert_eq!(queue.next_due_ms(), Some(now + longest));
             assert_eq!(queue.take(now + longest - 1), None);
             now += longest;
         }
         for _ in 0..20 {
             queue.take(now).expect("due");
-            queue.failed(id, Spare(1), now, 0);
+            queue.failed(id, Spare(1), Vec::new(), now, 0);
             now += HEAL_PAUSE_MS_MAX / 2;
         }
         assert_eq!(queue.take(now), Some(entry("a", 1)), "never longer than the longest");
@@ -493,10 +563,54 @@ mod tests {
         let mut queue = Queue::new(10);
         queue.add(entry("a", 1), Spare(1), Instant::now());
         queue.take(0);
-        queue.failed(entry("a", 1).id(), Spare(0), 0, 255);
+        queue.failed(entry("a", 1).id(), Spare(0), Vec::new(), 0, 255);
         assert_eq!(queue.take(1), None);
         queue.wake_all();
         assert_eq!(queue.take(1), Some(entry("a", 1)));
+    }
+
+    #[test]
+    fn an_entry_that_full_volumes_stop_waits_for_room_and_not_for_a_pause() {
+        let mut queue = Queue::new(10);
+        let (one, other) = (VolumeId([1; 16]), VolumeId([2; 16]));
+        let stop = |queue: &mut Queue, now_ms| {
+            assert_eq!(queue.take(now_ms), Some(entry("a", 1)));
+            queue.failed(entry("a", 1).id(), Spare(1), vec![one, other], now_ms, 255);
+        };
+        queue.add(entry("a", 1), Spare(1), Instant::now());
+        stop(&mut queue, 0);
+        assert_eq!((queue.take(u64::MAX), queue.next_due_ms()), (None, None), "no time ends the wait");
+        queue.load(entry("a", 1), Spare(1), Instant::now(), 1);
+        assert!(!queue.wake_for_room(|_| true) && queue.take(u64::MAX).is_none(), "a log shows it still");
+
+        assert!(queue.wake_for_room(|volume| *volume == one), "one of the two has room");
+        stop(&mut queue, 1);
+        queue.wake_all();
+        stop(&mut queue, 2);
+        assert!(queue.met_again(&entry("a", 2), Spare(1), Instant::now()));
+        assert_eq!(queue.next_due_ms(), Some(2 + 4 * HEAL_PAUSE_MS), "a report may be of other damage");
+        stop(&mut queue, u64::MAX);
+        assert!(queue.for_room.len() == 2 && queue.wake_for_room(|_| false) && queue.for_room.is_empty());
+        assert!(queue.take(0).is_some());
+        queue.add(entry("a", 3), Spare(1), Instant::now());
+        queue.failed(entry("a", 1).id(), Spare(1), vec![one], 0, 255);
+        assert!(queue.next_due_ms().is_some() && queue.for_room.is_empty(), "it was reported meanwhile");
+    }
+
+    /// A volume may say that it has room, and refuse the next write.
+    #[test]
+    fn few_entries_are_tried_at_a_time_on_a_volume_that_has_room_again() {
+        let (mut queue, full) = (Queue::new(HEALS_MAX), VolumeId([1; 16]));
+        for n in 0..u64::try_from(ROOM_TRIES_AT_ONCE).expect("a count") + 9 {
+            let waits = entry(&format!("{n}"), n);
+            queue.add(waits.clone(), Spare(1), Instant::now());
+            queue.take(0).expect("due");
+            queue.failed(waits.id(), Spare(1), vec![full], 0, 0);
+        }
+        queue.wake_for_room(|_| false);
+        assert_eq!((queue.due.len(), queue.for_room[&full].len()), (ROOM_TRIES_AT_ONCE, 9));
+        queue.wake_for_room(|_| false);
+        assert_eq!(queue.due.len(), ROOM_TRIES_AT_ONCE + 9);
     }
 
     #[test]
@@ -525,7 +639,7 @@ mod tests {
         assert_eq!(queue.oldest_found(), Some(at(2)), "a log has it for longer");
 
         assert_eq!(queue.take(0), Some(entry("b", 1)));
-        queue.failed(entry("b", 1).id(), Spare(1), 0, 255);
+        queue.failed(entry("b", 1).id(), Spare(1), Vec::new(), 0, 255);
         assert_eq!(queue.take(0), Some(entry("a", 9)));
         queue.add(entry("a", 9), Spare(1), at(7));
         queue.add(entry("a", 9), Spare(1), at(8));
@@ -577,7 +691,7 @@ mod tests {
             assert!(queue.add(entry(name, since_ms), Spare(1), Instant::now()));
         }
         queue.take(0).expect("due");
-        queue.failed(entry("waits", 1).id(), Spare(0), 0, 255);
+        queue.failed(entry("waits", 1).id(), Spare(0), Vec::new(), 0, 255);
         assert!(queue.insert(entry("first", 9), Spare(1), Instant::now(), false));
         assert!(queue.insert(entry("second", 9), Spare(1), Instant::now(), false));
         let order: Vec<HealEntry> = std::iter::from_fn(|| queue.take(u64::MAX)).collect();
@@ -629,18 +743,22 @@ mod tests {
     fn every_entry_stands_where_it_should_after_any_change() {
         let mut queue = Queue::new(4);
         let mut random = 1_u64;
+        let full_by = |bits: u8| {
+            (0..3).filter(|bit| bits >> bit & 1 == 1).map(|n| VolumeId([n; 16])).collect::<Vec<_>>()
+        };
         for step in 0..20_000_u64 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             let [kind, name, spare, jitter, ..] = (random >> 16).to_le_bytes();
             let (name, spare) =
                 (entry(["a", "b", "c", "d", "e", "f"][usize::from(name % 6)], 1), Spare(spare % 3));
-            match kind % 7 {
+            match kind % 8 {
                 0 => drop(queue.add(name, spare, Instant::now())),
                 1 => drop(queue.insert(name, spare, Instant::now(), false)),
                 2 => drop(queue.load(name, spare, Instant::now(), step)),
                 3 => drop(queue.take(step)),
                 4 => drop(queue.healed(name.id(), step)),
-                5 => queue.failed(name.id(), spare, step, jitter),
+                5 => queue.failed(name.id(), spare, full_by(jitter), step, jitter),
+                6 => drop(queue.wake_for_room(|volume| full_by(jitter).contains(volume))),
                 _ => queue.wake_all(),
             }
             let count =
@@ -648,6 +766,13 @@ mod tests {
             let in_hand = |held: &HeldEntry| matches!(held.place, QueuePlace::InHand { .. });
             assert_eq!(queue.due.len(), count(&|held| held.place == QueuePlace::Due));
             assert_eq!(queue.later.len(), count(&|held| matches!(held.place, QueuePlace::Later { .. })));
+            let is_for_room = |held: &HeldEntry| matches!(held.place, QueuePlace::ForRoom { .. });
+            for n in 0..3 {
+                let volume = VolumeId([n; 16]);
+                let waiting = count(&|held| is_for_room(held) && held.full.contains(&volume));
+                assert_eq!(queue.for_room.get(&volume).map_or(0, BTreeSet::len), waiting);
+            }
+            assert!(queue.for_room.values().all(|waiting| !waiting.is_empty()));
             assert_eq!(queue.unlogged.len(), count(&|held| !held.is_logged));
             assert_eq!(queue.loadable.len(), count(&|held| held.is_logged && !in_hand(held)));
             assert!(queue.entries.len() <= 4 && queue.forgotten.order.len() <= 4);

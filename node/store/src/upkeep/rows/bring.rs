@@ -1,6 +1,6 @@
 //! The committed row of a key brought to every volume of its set.
 
-use sherd_core::id::RegisterKey;
+use sherd_core::id::{RegisterKey, VolumeId};
 
 use super::{Rows, tell_committed, whole_rows_of};
 use crate::register::Failure;
@@ -18,15 +18,24 @@ pub(crate) enum HealOutcome {
         /// How many more losses the data can take.
         spare: Spare,
         reason: String,
-        /// Something is wrong on a volume that answered; else volumes are away, which are compared when they
-        /// come back.
-        is_damaged: bool,
+        obstacle: Obstacle,
     },
+}
+
+/// The obstacle to a heal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Obstacle {
+    /// Something is wrong on a volume that answered.
+    Damage,
+    /// Volumes are away, which are compared when they come back.
+    Absence,
+    /// These volumes have no room for it, and all others are there and have it.
+    Room(Vec<VolumeId>),
 }
 
 impl HealOutcome {
     pub(crate) fn later(spare: u8, reason: impl std::fmt::Display) -> Self {
-        Self::Later { spare: Spare(spare), reason: reason.to_string(), is_damaged: true }
+        Self::Later { spare: Spare(spare), reason: reason.to_string(), obstacle: Obstacle::Damage }
     }
 }
 
@@ -34,8 +43,11 @@ impl HealOutcome {
 pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
     // Rot may be in bytes that no vote needs: here every row is read whole.
     let mut rows = whole_rows_of(deps, key).await;
-    if !rows.are_same() && are_behind_for_room(deps, key, &rows) {
-        return HealOutcome::later(1, "volumes of the set are full");
+    if let Some(full) = behind_for_room(deps, key, &rows) {
+        let all_said = rows.silent.is_empty() && rows.sealed.is_empty();
+        let obstacle = if all_said { Obstacle::Room(full) } else { Obstacle::Damage };
+        let reason = "volumes of the set are full".to_owned();
+        return HealOutcome::Later { spare: Spare(1), reason, obstacle };
     }
     let quorums = deps.cluster.set_of(key).quorums();
     let is_undecided = rows.held.len() >= quorums.accept() && !rows.are_settled(quorums);
@@ -57,26 +69,21 @@ pub(crate) async fn heal_row(deps: &Deps, key: &RegisterKey) -> HealOutcome {
         HealOutcome::Whole
     } else {
         let reason = "volumes of the set are offline, or do not vote".to_owned();
-        HealOutcome::Later { spare: Spare(1), reason, is_damaged: !rows.late.is_empty() }
+        let obstacle = if rows.late.is_empty() { Obstacle::Absence } else { Obstacle::Damage };
+        HealOutcome::Later { spare: Spare(1), reason, obstacle }
     }
 }
 
-/// Whether the volumes that lack the committed row of a key are full: [`heal_row`] writes nothing then.
-pub(crate) async fn is_missed_for_room(deps: &Deps, key: &RegisterKey) -> bool {
-    let rows = whole_rows_of(deps, key).await;
-    !rows.are_same() && are_behind_for_room(deps, key, &rows)
-}
-
-/// Whether the volumes that lack the committed row have no room for it. To write it again would make it one
-/// that is not known committed, which takes their reserve, for those that have it already.
-fn are_behind_for_room(deps: &Deps, key: &RegisterKey, rows: &Rows) -> bool {
+/// The volumes that lack the committed row of a key, where all of them are full. To write it again would make
+/// it one that is not known committed, which takes their reserve, for those that have it already.
+fn behind_for_room(deps: &Deps, key: &RegisterKey, rows: &Rows) -> Option<Vec<VolumeId>> {
     let set = deps.cluster.set_of(key);
-    let is_full = |volume| {
-        let place = set.place_of(volume);
-        place.is_some_and(|place| set.routes[place].peer.is_full(volume))
+    let is_full = |volume: &VolumeId| {
+        let place = set.place_of(*volume);
+        place.is_some_and(|place| set.routes[place].peer.is_full(*volume))
     };
     let needs_room = rows.behind_the_committed_and_need_room();
-    needs_room.is_some_and(|behind| behind.into_iter().all(is_full))
+    needs_room.filter(|behind| !behind.is_empty() && behind.iter().all(is_full))
 }
 
 /// The rows of a key that was settled just now: A volumes hold the new one, and the others get it

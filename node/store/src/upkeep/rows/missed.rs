@@ -9,17 +9,17 @@
 //! It is a task beside the one that settles rows (`settle`): what is not committed never waits for what is.
 //! Of the nodes that list a row one brings it; the next one does when that one has left it where it is.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use sherd_core::id::{RegisterKey, VolumeId};
 use sherd_core::limits::{MISSED_IN_LOOK_MAX, MISSED_LEFT_MS_MAX, MISSED_PAUSE_MS_MAX};
 use sherd_core::message::UnsettledKind;
 
-use super::bring::{HealOutcome, heal_row, is_missed_for_room};
+use super::bring::{HealOutcome, Obstacle, heal_row};
 use super::{rows_of, tell_committed};
 use crate::upkeep::deps::Deps;
-use crate::upkeep::limits::{PAGE_PATIENCE, UNSETTLED_PAGE};
+use crate::upkeep::limits::{PAGE_PATIENCE, ROOM_WAIT_MS_MAX, UNSETTLED_PAGE};
 use crate::upkeep::pages::ask;
 
 /// A node's notes of the missed rows of one of its volumes, from look to look.
@@ -34,13 +34,37 @@ pub(crate) struct MissedRows {
     due_ms: u64,
     turns: BringTurns,
     walk: ListWalk,
+    /// Set where every row of the list waits for room.
+    for_room: Option<RoomWait>,
 }
 
 /// The outcome for the rows of a list since its front.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Clone, Default)]
 struct ListWalk {
-    has_met_full: bool,
+    /// The full volumes that rows wait for.
+    full: BTreeSet<VolumeId>,
     has_brought: bool,
+    /// Whether rows stay in the list for another reason than room.
+    has_left_others: bool,
+}
+
+/// A list whose rows all wait for room.
+#[derive(Debug)]
+struct RoomWait {
+    full: BTreeSet<VolumeId>,
+    /// The rows of the list, the fewest since.
+    listed: u64,
+    since_ms: u64,
+}
+
+impl RoomWait {
+    /// Whether there is still nothing to do for a list of this length: no volume has room, and no row came.
+    fn goes_on(&mut self, listed: u64, now_ms: u64, is_full: impl Fn(VolumeId) -> bool) -> bool {
+        let has_grown = listed > self.listed;
+        self.listed = self.listed.min(listed);
+        let is_over = now_ms.saturating_sub(self.since_ms) >= ROOM_WAIT_MS_MAX;
+        !has_grown && !is_over && self.full.iter().all(|volume| is_full(*volume))
+    }
 }
 
 impl MissedRows {
@@ -51,13 +75,17 @@ impl MissedRows {
         self.failures = self.failures.saturating_add(1);
     }
 
-    /// The list is at its end. Where all of it waits for room on full volumes there is nothing to do for a
-    /// while.
-    fn walked(&mut self, now_ms: u64, pause: Duration) {
-        let ListWalk { has_met_full, has_brought } = std::mem::take(&mut self.walk);
+    /// A list of this length is at its end. Where rows of it wait for room on full volumes, and none was
+    /// brought, there is nothing to do for a while; where all of them do, until there is room.
+    fn walked(&mut self, listed: u64, now_ms: u64, pause: Duration) {
+        let ListWalk { full, has_brought, has_left_others } = std::mem::take(&mut self.walk);
         self.behind = None;
-        if has_met_full && !has_brought {
-            self.failed(now_ms, pause);
+        if full.is_empty() || has_brought {
+            return;
+        }
+        self.failed(now_ms, pause);
+        if !has_left_others {
+            self.for_room = Some(RoomWait { full, listed, since_ms: now_ms });
         }
     }
 
@@ -114,14 +142,14 @@ impl BringTurns {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 enum BringOutcome {
     /// All volumes have it, and got the hint.
     Brought,
     /// Its bucket is being deleted: the row goes with it, or is looked at when the seals have gone.
     Sealed,
     /// The volumes that lack it are full, which says nothing about other rows.
-    Full,
+    Full(Vec<VolumeId>),
     /// A volume is away, or does not answer.
     Away,
     /// A volume that answers did not take it.
@@ -164,6 +192,13 @@ impl MissedRowBringer {
             *missed = MissedRows::default();
             return;
         }
+        let is_full = |volume| self.deps.route_to(volume).is_some_and(|route| route.peer.is_full(volume));
+        if let Some(wait) = &mut missed.for_room
+            && wait.goes_on(listed, self.deps.now_ms(), is_full)
+        {
+            return;
+        }
+        missed.for_room = None;
         missed.turns.look(listed, self.deps.now_ms());
         let (mut after, mut tried_count, mut is_others_turn) = (missed.behind.clone(), 0, false);
         while tried_count < MISSED_IN_LOOK_MAX {
@@ -176,6 +211,7 @@ impl MissedRowBringer {
                     < millis(self.deps.settings.settle_after);
                 if is_young || !missed.turns.is_due(turn, self.deps.settings.settle_every, self.deps.now_ms())
                 {
+                    missed.walk.has_left_others = true;
                     continue;
                 }
                 tried_count += 1;
@@ -185,13 +221,15 @@ impl MissedRowBringer {
                 missed.behind = Some(row.key);
                 match outcome {
                     Some(BringOutcome::Brought) => missed.brought(),
-                    Some(BringOutcome::Full) => missed.walk.has_met_full = true,
-                    Some(BringOutcome::Sealed) => {}
+                    Some(BringOutcome::Full(full)) => missed.walk.full.extend(full),
+                    Some(BringOutcome::Sealed) => missed.walk.has_left_others = true,
                     Some(BringOutcome::Away) => {
                         missed.turns.is_away();
+                        missed.walk.has_left_others = true;
                         return missed.failed(self.deps.now_ms(), self.deps.settings.settle_every);
                     }
                     Some(BringOutcome::Refused) | None => {
+                        missed.walk.has_left_others = true;
                         return missed.failed(self.deps.now_ms(), self.deps.settings.settle_every);
                     }
                 }
@@ -201,7 +239,7 @@ impl MissedRowBringer {
             }
             after = page.next;
             if after.is_none() && tried_count < MISSED_IN_LOOK_MAX {
-                missed.walked(self.deps.now_ms(), self.deps.settings.settle_every);
+                missed.walked(listed, self.deps.now_ms(), self.deps.settings.settle_every);
                 break;
             }
         }
@@ -225,12 +263,11 @@ impl MissedRowBringer {
         match heal_row(&self.deps, key).await {
             HealOutcome::Whole => BringOutcome::Brought,
             HealOutcome::Unnamed => BringOutcome::Sealed,
-            HealOutcome::Later { reason, .. } => {
+            HealOutcome::Later { reason, obstacle, .. } => {
                 tracing::debug!(?key, reason, "a row that a volume missed is not brought to it yet");
-                if is_missed_for_room(&self.deps, key).await {
-                    BringOutcome::Full
-                } else {
-                    BringOutcome::Refused
+                match obstacle {
+                    Obstacle::Room(full) => BringOutcome::Full(full),
+                    Obstacle::Damage | Obstacle::Absence => BringOutcome::Refused,
                 }
             }
         }
@@ -269,18 +306,36 @@ mod tests {
             behind: Some(RegisterKey::object(BucketId([1; 16]), ObjectKey::new("k").expect("a key"))),
             ..MissedRows::default()
         };
-        missed.walked(1_000, EVERY);
+        let full = VolumeId([7; 16]);
+        missed.walked(9, 1_000, EVERY);
         assert_eq!((missed.due_ms, &missed.behind), (0, &None), "nothing waits for room");
         for pause_ms in [2_000, 4_000, 8_000] {
-            missed.walk.has_met_full = true;
-            missed.walked(1_000, EVERY);
+            missed.walk.full.insert(full);
+            missed.walk.has_left_others = true;
+            missed.walked(9, 1_000, EVERY);
             assert_eq!(missed.due_ms, 1_000 + pause_ms);
+            assert!(missed.for_room.is_none(), "others may be brought by then");
         }
-        missed.walk.has_met_full = true;
+        missed.walk.full.insert(full);
         missed.brought();
         missed.due_ms = 0;
-        missed.walked(1_000, EVERY);
+        missed.walked(9, 1_000, EVERY);
         assert_eq!(missed.due_ms, 0, "there is room somewhere");
+    }
+
+    #[test]
+    fn a_list_that_waits_for_room_alone_is_walked_when_there_is_room_or_a_further_row() {
+        let mut missed = MissedRows::default();
+        let full = VolumeId([7; 16]);
+        missed.walk.full.insert(full);
+        missed.walked(9, 1_000, EVERY);
+        let mut wait = missed.for_room.expect("all of it does");
+        let is_full = |volume| volume == full;
+        assert!(wait.goes_on(9, 2_000, is_full) && wait.goes_on(8, 3_000, is_full));
+        assert!(!wait.goes_on(9, 4_000, is_full), "one went, and another one came");
+        assert!(!wait.goes_on(8, 4_000, |_| false));
+        assert!(wait.goes_on(8, 999 + ROOM_WAIT_MS_MAX, is_full));
+        assert!(!wait.goes_on(8, 1_000 + ROOM_WAIT_MS_MAX, is_full));
     }
 
     #[test]

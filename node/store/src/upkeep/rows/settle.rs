@@ -17,7 +17,7 @@ use sherd_core::id::{Ballot, RegisterKey, VolumeId};
 use sherd_core::message::{UnsettledKind, UnsettledRow};
 use sherd_core::register::{CommitHint, Positions};
 
-use super::bring::{HealOutcome, heal_row};
+use super::bring::{HealOutcome, Obstacle, heal_row};
 use super::{rows_of, tell_committed};
 use crate::peer::VolumeRoute;
 use crate::register::Failure;
@@ -107,7 +107,9 @@ impl Settler {
         // A volume that did not get the row would wait for the scrubber, with one copy less until then.
         let to_queue = if !(rows.without.is_empty() && rows.rotten.is_empty()) {
             match heal_row(&self.deps, key).await {
-                HealOutcome::Whole | HealOutcome::Unnamed | HealOutcome::Later { is_damaged: false, .. } => {
+                HealOutcome::Whole
+                | HealOutcome::Unnamed
+                | HealOutcome::Later { obstacle: Obstacle::Absence, .. } => {
                     return;
                 }
                 HealOutcome::Later { spare, .. } => Some(behind(spare)),

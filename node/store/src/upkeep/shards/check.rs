@@ -16,7 +16,7 @@ use crate::upkeep::final_seals::is_gone_for_ever;
 use crate::upkeep::limits::ROW_COST_BYTES;
 use crate::upkeep::queue::HealQueue;
 use crate::upkeep::queue::mrf::Spare;
-use crate::upkeep::rows::bring::{HealOutcome, heal_row};
+use crate::upkeep::rows::bring::{HealOutcome, Obstacle, heal_row};
 use crate::upkeep::rows::rows_of;
 
 /// How the shards of a value are looked at.
@@ -76,7 +76,8 @@ impl RegisterChecker {
     /// As [`Self::look_at_shards`].
     pub(crate) async fn check_register(&self, key: &RegisterKey, look: ShardLook) -> Result<(), LookError> {
         if !rows_of(&self.deps, key).await.are_equal_but_for_the_absent()
-            && matches!(heal_row(&self.deps, key).await, HealOutcome::Later { is_damaged: true, .. })
+            && let HealOutcome::Later { obstacle, .. } = heal_row(&self.deps, key).await
+            && obstacle != Obstacle::Absence
         {
             self.found_row(key).await;
         }

@@ -19,7 +19,8 @@ use crate::register::refs::{RefsError, reference};
 use crate::upkeep::deps::Deps;
 use crate::upkeep::limits::RELOAD_EVERY;
 use crate::upkeep::queue::HealQueue;
-use crate::upkeep::rows::bring::{HealOutcome, heal_row, sealed};
+use crate::upkeep::queue::mrf::Spare;
+use crate::upkeep::rows::bring::{HealOutcome, Obstacle, heal_row, sealed};
 use crate::upkeep::rows::rows_of;
 
 #[derive(Debug)]
@@ -92,13 +93,14 @@ impl Healer {
         };
         self.deps.throttle.take(subject.shard_bytes().saturating_mul(u64::from(named.data_shards))).await;
         let mut shards = subject.look(true).await;
-        let mut failure = None;
+        let (mut failure, mut full) = (None, Vec::new());
         for index in std::mem::take(&mut shards.broken) {
             match subject.rebuild(&self.deps, index, &shards.intact).await {
                 Ok(bytes) => {
                     self.queue.mrf.wrote(bytes);
                     shards.intact.push(index);
                 }
+                Err(_) if subject.is_full(index) => full.push(subject.home(index)),
                 Err(error) => {
                     let hopeless = matches!(error, RebuildError::TooFew { .. });
                     failure = Some(error);
@@ -109,8 +111,15 @@ impl Healer {
             }
         }
         match failure {
-            None if shards.unknown.is_empty() => HealOutcome::Whole,
-            None => HealOutcome::later(shards.spare(&named), "volumes of the set are offline"),
+            None if !shards.unknown.is_empty() => {
+                HealOutcome::later(shards.spare(&named), "volumes of the set are offline")
+            }
+            None if full.is_empty() => HealOutcome::Whole,
+            None => HealOutcome::Later {
+                spare: Spare(shards.spare(&named)),
+                reason: "volumes of the set are full".to_owned(),
+                obstacle: Obstacle::Room(full),
+            },
             Some(error) => HealOutcome::later(shards.spare(&named), error),
         }
     }
@@ -160,7 +169,7 @@ impl Healer {
                     }
                 });
             }
-            HealOutcome::Later { spare, reason, .. } => {
+            HealOutcome::Later { spare, reason, obstacle } => {
                 tracing::debug!(key = ?entry.key, data = ?entry.data, reason, "not healed yet");
                 // A kill would forget it, and where a scrubber found it a comparison of what changed does not
                 // look.
@@ -171,8 +180,12 @@ impl Healer {
                         .contain("heal", self.queue.log(entry.clone(), spare, Instant::now()))
                         .await;
                 }
+                let full = match obstacle {
+                    Obstacle::Room(full) => full,
+                    Obstacle::Damage | Obstacle::Absence => Vec::new(),
+                };
                 let [jitter, ..] = self.deps.rng.next_u64().to_le_bytes();
-                self.queue.mrf.failed(id, spare, self.deps.now_ms(), jitter);
+                self.queue.mrf.failed(id, spare, full, self.deps.now_ms(), jitter);
             }
         }
     }

@@ -100,6 +100,12 @@ impl HealSubject {
         &self.set.routes[placement::home(self.data.id, index, self.set.routes.len())]
     }
 
+    /// Whether the volume that shall hold a shard has no room for it.
+    pub(crate) fn is_full(&self, index: u8) -> bool {
+        let route = self.route(index);
+        route.peer.is_full(route.volume)
+    }
+
     const fn shard(&self, index: u8) -> ShardId {
         ShardId { data: self.data.id, index }
     }

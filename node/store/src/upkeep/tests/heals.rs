@@ -13,8 +13,8 @@ use crate::register::RegisterTimeouts;
 use crate::upkeep::UpkeepTuning;
 use crate::upkeep::progress::ScrubProgress;
 use crate::upkeep::queue::mrf::Spare;
-use crate::upkeep::rows::bring::HealOutcome;
 use crate::upkeep::rows::bring::heal_row;
+use crate::upkeep::rows::bring::{HealOutcome, Obstacle};
 use crate::upkeep::shards::check::ShardLook;
 use crate::upkeep::shards::subject::HealSubject;
 
@@ -356,10 +356,10 @@ async fn a_volume_that_is_away_is_no_damage_of_every_row() {
     for register in &registers {
         let checked = node.workers.scrubber.checker.check_register(register, ShardLook::For(compared)).await;
         assert_eq!(checked, Ok(()));
-        let HealOutcome::Later { is_damaged, .. } = heal_row(&node.workers.deps, register).await else {
+        let HealOutcome::Later { obstacle, .. } = heal_row(&node.workers.deps, register).await else {
             panic!("the volume that is away has not said that it has the row")
         };
-        assert!(!is_damaged);
+        assert_eq!(obstacle, Obstacle::Absence);
     }
     node.workers.scrubber.scrub_pass(node.local(compared)).await.expect("the pass ends");
     assert_eq!((node.workers.scrubber.status().findings_count, node.workers.queue.mrf.status().len), (0, 0));

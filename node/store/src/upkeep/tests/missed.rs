@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use sherd_core::heal::HealEntry;
 use sherd_core::id::RegisterKey;
 use sherd_core::message::{Error, UnsettledKind};
 use sherd_core::register::{CommitHint, Positions};
@@ -12,6 +13,7 @@ use super::{DEADLINE, Directories, Node, accept_on, body};
 use crate::peer::VolumeRoute;
 use crate::peer::scripted::{Fate, says};
 use crate::register::RegisterTimeouts;
+use crate::upkeep::queue::mrf::Spare;
 use crate::upkeep::rows::missed::MissedRows;
 use crate::upkeep::rows::rows_of;
 use crate::upkeep::rows::settle::RowsAhead;
@@ -186,6 +188,65 @@ async fn rows_that_a_full_volume_lacks_hold_up_none_behind_them() {
     assert!(is_everywhere(&node, &node.register("c").await).await, "its volume has room");
     for name in ["a", "b"] {
         assert!(!is_everywhere(&node, &node.register(name).await).await, "{name} has no room");
+    }
+    drop((gateway, script));
+    node.close().await;
+}
+
+/// An idle cluster with a full volume is idle: neither the queue nor the lists try what only waits for room.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_a_full_volume_lacks_are_tried_once_until_it_has_room() {
+    let directories = Directories::new(4);
+    let node = directories.start().await;
+    node.create_bucket().await;
+    let (gateway, script) = node.scripted_gateway(RegisterTimeouts::default());
+    let route = node.workers.deps.cluster.set_of(&node.register("a").await).routes.clone();
+    let (full, listing) = (route[0].volume, route[1].volume);
+    says(&script.accepts, move |volume, _| {
+        let cut = || Fate::Instead(Err(Error::Unreachable { reason: "cut".to_owned() }));
+        if volume == full { cut() } else { Fate::Through }
+    });
+    let mut registers = Vec::new();
+    for name in ["a", "b", "c"] {
+        gateway.put(name, &body(1, 1_000)).await;
+        registers.push(node.register(name).await);
+    }
+    until(&node, "they are listed", async || missed_on(&route[1]).await.len() == 3).await;
+    says(&script.accepts, |_, _| Fate::Through);
+    script.full.lock().push(full);
+    let read_count = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&read_count);
+    says(&script.reads, move |volume, _| {
+        count.fetch_add(usize::from(volume == full), Ordering::Relaxed);
+        Fate::Through
+    });
+    let mrf = &gateway.workers.queue.mrf;
+    for register in &registers {
+        let entry = HealEntry { key: register.clone(), data: None, since_ms: 1 };
+        mrf.add(entry, Spare(1), tokio::time::Instant::now());
+    }
+    let mut missed = MissedRows::default();
+    let mut hours = async |hours: u64| {
+        for _ in 0..hours * 30 {
+            gateway.workers.missed.bring_missed_of(listing, &mut missed).await;
+            while let Some(entry) = mrf.take(gateway.workers.deps.now_ms()) {
+                gateway.workers.healer.heal_queued(&entry).await;
+            }
+            mrf.wake_for_room(|volume| script.full.lock().contains(volume));
+            gateway.clock.pass_us(LONG_US);
+        }
+        (mrf.status().failed_count, read_count.swap(0, Ordering::Relaxed))
+    };
+    let (failed, reads) = hours(1).await;
+    assert!(failed == 3 && reads > 0, "each is tried: {failed}, {reads}");
+    let (failed, reads) = hours(10).await;
+    assert_eq!(failed, 3, "none is tried again");
+    assert!(reads <= 10 * 2 * registers.len(), "the list is walked once an hour: {reads}");
+
+    script.full.lock().clear();
+    hours(1).await;
+    for register in &registers {
+        assert!(is_everywhere(&node, register).await, "{register:?}");
     }
     drop((gateway, script));
     node.close().await;
