@@ -198,7 +198,7 @@ async fn a_crowd_gets_slow_down() {
         // SlowDown, or the connection closed on a body that the node will not read. On a busy machine a
         // sender may pause for long enough to lose its place.
         match outcome {
-            Ok(_) | Err(Failure::Lost(_)) => {}
+            Ok(()) | Err(Failure::Lost(_)) => {}
             Err(failure) => assert!(failure.is_slow_down(), "{failure:?}"),
         }
     }

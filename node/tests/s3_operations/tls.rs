@@ -194,8 +194,8 @@ async fn reads_whose_clients_ended_their_tls_are_given_up() {
     let client = node.client_at(&tunnel.endpoint);
     client.create_bucket().bucket(BUCKET).send().await.expect("a new bucket");
     let hour = aws_sdk_s3::presigning::PresigningConfig::expires_in(std::time::Duration::from_hours(1));
-    let held = client.put_object().bucket(BUCKET).key("held").presigned(hour.expect("a valid time")).await;
-    let url = held.expect("signing needs no server").uri().to_owned();
+    let upload = client.put_object().bucket(BUCKET).key("held").presigned(hour.expect("a valid time")).await;
+    let url = upload.expect("signing needs no server").uri().to_owned();
     let (host, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
     // It holds the one place.
     let (mut writer, _) = connect(&tls, at).await.expect("a handshake");
