@@ -5,6 +5,11 @@
 pub const KEY_BYTES_MAX: usize = 1024;
 /// Bytes of user metadata of one object, names and values together (AWS, "Working with object metadata").
 pub const METADATA_BYTES_MAX: usize = 2048;
+/// Bytes of the address that a website redirects to from an object: 2 KB (AWS, "PutObject").
+pub const REDIRECT_BYTES_MAX: usize = 2048;
+/// Headers of a request. AWS names no number, and 2 KiB of metadata may be in two hundred headers. A list of
+/// this length takes 8 KiB of memory while a head is parsed.
+pub const HEADERS_MAX: usize = 256;
 /// Bytes of one PUT or one part: 5 GiB (AWS, "Amazon S3 multipart upload limits").
 pub const PUT_BYTES_MAX: u64 = 5 << 30;
 /// Parts of one upload (AWS, "Amazon S3 multipart upload limits").

@@ -148,7 +148,7 @@ pub fn guard<S, F, B>(
     service: S,
     admission: Arc<Admission>,
     slow: SlowRequests,
-    refuse: fn(Refusal) -> Response<Full<Bytes>>,
+    refuse: impl Fn(Refusal) -> Response<Full<Bytes>> + Clone + Send + Sync + 'static,
     allow_page: AllowPage,
 ) -> impl Fn(Request<RequestBody>) -> GuardedFuture<B> + Clone + Send + Sync + 'static
 where
@@ -159,6 +159,7 @@ where
     move |request| {
         let (service, admission, trace) =
             (service.clone(), Arc::clone(&admission), RequestTrace::begin(&slow));
+        let refuse = refuse.clone();
         let has_origin = request.headers().contains_key(ORIGIN);
         let page = has_origin.then(|| Box::new((head_of(&request), Arc::clone(&allow_page))));
         Box::pin(async move {

@@ -22,6 +22,7 @@ mod shutdown;
 mod client_stream;
 mod request_body;
 mod accept_failures;
+mod refused_head;
 mod reserve_descriptors;
 mod source;
 mod transport;
@@ -54,6 +55,8 @@ use self::exchange::Exchange;
 use self::handshakes::Handshakes;
 pub use self::live_limits::LiveLimits;
 use self::pulse::ProcessPulse;
+pub use self::refused_head::RefuseHead;
+use self::refused_head::RefusedHead;
 use self::request_body::BodyState;
 pub use self::request_body::RequestBody;
 use self::reserve_descriptors::SpareDescriptors;
@@ -63,6 +66,7 @@ use self::source::{ListenerAudit, Peer};
 use self::transport::{Deadlines, Transport};
 use crate::audit::{AnswerCount, AuditLog};
 use crate::server::limits::{ACCEPT_PAUSE, BUFFER_BYTES_MAX, HEAD_BYTES_MAX, LINGERS_MAX};
+use sherd_core::limits::HEADERS_MAX;
 use sherd_net::listen::listen;
 use sherd_net::tls::{self, ServedCertificate};
 use sherd_store::machine::reclaim::{HeldBuffers, Reclaim};
@@ -89,6 +93,7 @@ pub struct Listener {
     certificate: Option<ServedCertificate>,
     proxies: TrustedProxies,
     audit: Option<ListenerAudit>,
+    refused_head: RefusedHead,
 }
 
 impl Listener {
@@ -100,7 +105,8 @@ impl Listener {
         let error = |source| ListenError { listener: name, address, source };
         let tcp = listen(address).map_err(error)?;
         let address = tcp.local_addr().map_err(error)?;
-        Ok(Self { tcp, name, address, certificate: None, proxies: TrustedProxies::default(), audit: None })
+        let (certificate, proxies, audit) = (None, TrustedProxies::default(), None);
+        Ok(Self { tcp, name, address, certificate, proxies, audit, refused_head: RefusedHead::default() })
     }
 
     /// Speaks TLS with this certificate.
@@ -119,6 +125,12 @@ impl Listener {
     #[must_use]
     pub fn with_audit(self, log: Option<AuditLog>, service: &'static str) -> Self {
         Self { audit: log.map(|log| ListenerAudit { log, service }), ..self }
+    }
+
+    /// Answers a head that cannot be read as a request so, and not with a status alone.
+    #[must_use]
+    pub fn with_refused_heads(self, refuse: RefuseHead) -> Self {
+        Self { refused_head: RefusedHead::new(refuse), ..self }
     }
 
     /// The address with its real port.
@@ -193,7 +205,7 @@ async fn serve_connections<S, F, B>(
     B: Body<Data = Bytes> + Send + Unpin + 'static,
     B::Error: Into<BodyError>,
 {
-    let Listener { tcp, name, address, certificate, proxies, audit } = listener;
+    let Listener { tcp, name, address, certificate, proxies, audit, refused_head } = listener;
     let handshakes =
         certificate.map(|certificate| Arc::new(Handshakes::new(certificate, limits.handshakes().clone())));
     let spares = Arc::new(SpareDescriptors::new(limits.now().spare_descriptors));
@@ -213,6 +225,7 @@ async fn serve_connections<S, F, B>(
             shortage.gave_way(name, from);
         }
         let exchange = Exchange::new(place, Arc::clone(pulse));
+        let refused = refused_head.clone();
         let deadlines = Deadlines::of_accepted(allowed.head_timeout, allowed.answer_timeout);
         let (life, service, handshakes) = (life.clone(), service.clone(), handshakes.clone());
         let mut peer =
@@ -230,7 +243,7 @@ async fn serve_connections<S, F, B>(
                 TimedStream::new(stream, allowed.stall_timeout, traffic, held.clone(), body.clone(), lingers);
             let served = async {
                 let transport = match handshakes {
-                    None => Transport::plain(patient, body, exchange.clone(), deadlines),
+                    None => Transport::plain(patient, body, exchange.clone(), deadlines, refused),
                     // Cancel-safe: nothing was asked yet by a connection that is dropped in its handshake.
                     Some(handshakes) => tokio::select! {
                         biased;
@@ -239,7 +252,7 @@ async fn serve_connections<S, F, B>(
                             None => return,
                             Some(stream) => {
                                 peer.tls_version = tls::version_of(&stream);
-                                Transport::tls(stream, body, exchange.clone(), deadlines)
+                                Transport::tls(stream, body, exchange.clone(), deadlines, refused)
                             }
                         },
                     },
@@ -359,6 +372,7 @@ async fn connection<S, F, B>(
         // client by the transport.
         .half_close(true)
         .header_read_timeout(allowed.idle_timeout)
+        .max_headers(HEADERS_MAX)
         .max_header_size(HEAD_BYTES_MAX)
         .max_buf_size(BUFFER_BYTES_MAX);
     let mut connection = pin!(builder.serve_connection(io, answer));

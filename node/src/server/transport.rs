@@ -5,7 +5,8 @@
 //! ```
 //! Also the deadlines of a head and of an answer, and the end of a read whose client has gone, or of a write
 //! that was not begun before the process stood still. HTTP polls a flush whenever the connection is polled,
-//! also while the service works: that is where the transport looks at the client.
+//! also while the service works: that is where the transport looks at the client. A write of HTTP while it
+//! waits for a head is its refusal of one ([`RefusedHead`]).
 
 use std::future::Future as _;
 use std::io::{self, IoSlice};
@@ -13,6 +14,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
+use bytes::Buf as _;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::time::{Instant, Sleep};
@@ -20,6 +22,7 @@ use tokio::time::{Instant, Sleep};
 use super::client_stream::TimedStream;
 use super::exchange::Exchange;
 use super::pulse::ClientDoubt;
+use super::refused_head::RefusedHead;
 use super::request_body::BodyState;
 use crate::server::limits::AHEAD_BYTES_MAX;
 use sherd_net::tls::ServedStream;
@@ -31,6 +34,7 @@ pub(super) struct Transport {
     pub(super) exchange: Exchange,
     deadlines: Deadlines,
     ahead: ReadAhead,
+    refused: RefusedHead,
 }
 
 /// How long a connection may take for what it does.
@@ -118,8 +122,9 @@ impl Transport {
         body: BodyState,
         exchange: Exchange,
         deadlines: Deadlines,
+        refused: RefusedHead,
     ) -> Self {
-        Self { wire: Wire::Plain(stream), body, exchange, deadlines, ahead: ReadAhead::default() }
+        Self { wire: Wire::Plain(stream), body, exchange, deadlines, ahead: ReadAhead::default(), refused }
     }
 
     pub(super) fn tls(
@@ -127,8 +132,10 @@ impl Transport {
         body: BodyState,
         exchange: Exchange,
         deadlines: Deadlines,
+        refused: RefusedHead,
     ) -> Self {
-        Self { wire: Wire::Tls(Box::new(stream)), body, exchange, deadlines, ahead: ReadAhead::default() }
+        let wire = Wire::Tls(Box::new(stream));
+        Self { wire, body, exchange, deadlines, ahead: ReadAhead::default(), refused }
     }
 
     /// Fails where the client of a request that ends with it has ended its side, or its connection. One that
@@ -164,12 +171,35 @@ impl Transport {
         Poll::Ready(Ok(()))
     }
 
+    /// Writes the refusal of a head in place of HTTP's own, which is said to be written at its end. The rest
+    /// of the head is read and dropped before the socket is closed.
+    fn poll_refuse(&mut self, cx: &mut Context<'_>, bare: &[u8]) -> Poll<io::Result<usize>> {
+        let left = self.refused.in_place_of(bare);
+        while !left.is_empty() {
+            match ready!(self.wire.poll_write(cx, left))? {
+                0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
+                written => left.advance(written),
+            }
+        }
+        self.body.end();
+        Poll::Ready(Ok(bare.len()))
+    }
+
     /// Turns too long a wait for the client into an error.
     fn judge(&mut self, written: Poll<io::Result<usize>>) -> Poll<io::Result<usize>> {
         if written.is_pending() {
             self.deadlines.judge_answer()?;
         }
         written
+    }
+}
+
+impl Wire {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match self {
+            Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
+            Self::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        }
     }
 }
 
@@ -213,9 +243,10 @@ impl AsyncRead for Transport {
 
 impl AsyncWrite for Transport {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = match &mut self.wire {
-            Wire::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),
-            Wire::Tls(stream) => Pin::new(stream).poll_write(cx, bytes),
+        let written = if self.exchange.waits_for_head() {
+            self.poll_refuse(cx, bytes)
+        } else {
+            self.wire.poll_write(cx, bytes)
         };
         self.judge(written)
     }
@@ -225,6 +256,11 @@ impl AsyncWrite for Transport {
         cx: &mut Context<'_>,
         buffers: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
+        if self.exchange.waits_for_head() {
+            let bare: Vec<u8> = buffers.iter().flat_map(|buffer| buffer.iter().copied()).collect();
+            let written = self.poll_refuse(cx, &bare);
+            return self.judge(written);
+        }
         let written = match &mut self.wire {
             Wire::Plain(stream) => Pin::new(stream).poll_write_vectored(cx, buffers),
             Wire::Tls(stream) => Pin::new(stream).poll_write_vectored(cx, buffers),

@@ -93,8 +93,9 @@ enum SignatureClaim<'a> {
 
 impl<'a> SignatureClaim<'a> {
     fn of(head: &'a Parts, query: &Query<'a>) -> Result<Self, Fault> {
-        let header = head.headers.get(AUTHORIZATION);
-        match (header, PresignedQuery::is_in(query)) {
+        let mut headers = head.headers.get_all(AUTHORIZATION).iter();
+        let (header, second) = (headers.next(), headers.next());
+        match (header, PresignedQuery::is_in(query) || second.is_some()) {
             (Some(_), true) => Err(Fault::incomplete(
                 "A request has one signature: in its Authorization header, or in its query string.",
             )),

@@ -16,8 +16,6 @@ pub(super) const STRANGE_KEYS_MAX: usize = 32;
 pub(super) const STRANGE_KEY_PATIENCE: Duration = Duration::from_secs(5);
 /// How far a request's clock may be from ours: 15 minutes (AWS, "Common errors").
 pub(super) const SKEW_MS_MAX: u64 = 15 * 60 * 1000;
-/// Header names that one signature may list.
-pub(super) const SIGNED_HEADERS_MAX: usize = 100;
 /// Seconds that the signature of a form holds behind its date: seven days, as a signing key does (AWS,
 /// "Amazon S3 Signature Version 4 Authentication Specific Policy Keys").
 pub(super) const FORM_SECONDS_MAX: u64 = 604_800;

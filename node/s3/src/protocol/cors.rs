@@ -21,12 +21,13 @@ use http::request::Parts;
 use http::{HeaderMap, Method};
 use sherd_core::config::cors::{Cors, CorsMethod, CorsRequest, CorsRule};
 use sherd_core::id::ObjectKey;
+use sherd_core::limits::HEADERS_MAX;
 use sherd_store::object::{BucketRef, LookupError};
 use tokio::sync::Semaphore;
 
 use super::address::{Address, BadAddress, Level};
 use super::code::Code;
-use super::limits::{CORS_HEADERS_MAX, CORS_LOOKUP_PATIENCE, CORS_LOOKUPS_MAX};
+use super::limits::{CORS_LOOKUP_PATIENCE, CORS_LOOKUPS_MAX};
 use super::refusal::Refusal;
 use crate::names;
 use crate::operations::Operations;
@@ -224,7 +225,7 @@ fn allowed(
     method: CorsMethod,
     asked: &AskedHeaders,
 ) -> Option<CorsHeaders> {
-    if asked.0.len() > CORS_HEADERS_MAX {
+    if asked.0.len() > HEADERS_MAX {
         return None;
     }
     let names: Vec<&str> = asked.0.iter().map(String::as_str).collect();
@@ -350,6 +351,6 @@ mod tests {
             let asked = AskedHeaders(vec!["x".to_owned(); count]);
             allowed(&rules, &ANY_ORIGIN, CorsMethod::Get, &asked).is_some()
         };
-        assert!(asks(CORS_HEADERS_MAX) && !asks(CORS_HEADERS_MAX + 1));
+        assert!(asks(HEADERS_MAX) && !asks(HEADERS_MAX + 1));
     }
 }

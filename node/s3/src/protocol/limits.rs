@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use sherd_core::limits::BODY_MS_MAX;
+use sherd_core::limits::{BODY_MS_MAX, HEADERS_MAX};
 
 /// Limits of one request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Headers of a request. hyper refuses more than 100 by itself.
+    /// Headers of a request. The listener refuses more than [`HEADERS_MAX`] by itself.
     pub header_count_max: usize,
     /// Bytes of names and values of all headers. AWS allows 8 KiB; room for proxies is added.
     pub header_bytes_max: usize,
@@ -31,7 +31,7 @@ pub struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            header_count_max: 100,
+            header_count_max: HEADERS_MAX,
             header_bytes_max: 16 << 10,
             uri_bytes_max: 16 << 10,
             xml_bytes_max: 8 << 20,
@@ -72,8 +72,6 @@ pub(super) const ROOM_PATIENCE: Duration = Duration::from_secs(10);
 pub(super) const CORS_LOOKUPS_MAX: usize = 32;
 /// How long a cross-origin request waits for its turn to look its bucket up.
 pub(super) const CORS_LOOKUP_PATIENCE: Duration = Duration::from_secs(5);
-/// Headers that a preflight may ask for: as many as [`Limits::header_count_max`] lets its request have.
-pub(super) const CORS_HEADERS_MAX: usize = 100;
 /// Bytes of a boundary (RFC 2046, section 5.1.1).
 pub(super) const BOUNDARY_BYTES_MAX: usize = 70;
 /// Bytes of a form before its file, boundaries and heads of parts among them: 20 KB (AWS, "HTML form

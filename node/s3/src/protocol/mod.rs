@@ -58,6 +58,8 @@ use address::Address;
 use body::TransportError;
 use inner::Inner;
 use intake::Proof;
+use refusal::{Refusal, Side};
+use respond::RespondContext;
 
 pub use inner::Config;
 pub use limits::Limits;
@@ -92,6 +94,20 @@ impl Protocol {
         if let Some(cors) = cors::remembered(self.inner.operations.as_ref(), head, &address) {
             cors.add_to(headers);
         }
+    }
+
+    /// The answer to a head that cannot be read as a request, or to a request that has no place. It has an id
+    /// of its own, as every answer has.
+    pub fn refuse(&self, refusal: &Refusal) -> Response<Bytes> {
+        let asked = RespondContext {
+            request_id: self.inner.next_request_id(),
+            host_id: &self.inner.host_id,
+            path: "",
+            is_head: false,
+            is_of_account: false,
+            audit: None,
+        };
+        asked.refuse(refusal, Side::Layer).map(|body| body.bytes().unwrap_or_default())
     }
 
     /// Answers a request, and says which operation it was.

@@ -81,13 +81,6 @@ impl Refusal {
         self.details.iter().any(|(name, _)| *name == "Region")
     }
 
-    /// The document of an answer that is given without a request: it ends behind the message.
-    pub fn document(&self) -> String {
-        let mut xml = self.open(Side::Operation);
-        xml.push_str("</Error>");
-        xml
-    }
-
     /// Writes the document up to, and without, Resource.
     pub(super) fn open(&self, side: Side) -> String {
         let mut xml = String::with_capacity(512);
@@ -151,15 +144,6 @@ mod tests {
         let mut xml = String::new();
         element(&mut xml, "A", "<b>&\"\r\u{1}é");
         assert_eq!(xml, "<A>&lt;b&gt;&amp;&quot;&#xD;&#x1;é</A>");
-    }
-
-    #[test]
-    fn a_document_without_a_request_ends_with_its_message() {
-        let message = "<Message>Please reduce your request rate.</Message>";
-        let document = format!(
-            "<?xml version=\"1.0\" encoding=\"UTF-8\"?><Error><Code>SlowDown</Code>{message}</Error>"
-        );
-        assert_eq!(Refusal::new(Code::SlowDown).document(), document);
     }
 
     #[test]

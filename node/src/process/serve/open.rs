@@ -9,8 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::header::{CONTENT_TYPE, RETRY_AFTER};
-use http::{HeaderValue, Request, Response};
+use http::{Request, Response, StatusCode};
 use http_body_util::Full;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -31,6 +30,7 @@ use crate::process::serve::reporter::{NodeReporter, ReporterConfig, node_identit
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::process::serve::root_desk::RootDesk;
 use crate::process::serve::store::{ClusterPlace, Machine, Store, StoreConfig, StoreError};
+use crate::server::limits::HEAD_BYTES_MAX;
 use crate::server::{AllowPage, Refusal, RequestBody};
 use sherd_iam::{QueryApi, QueryApiConfig};
 use sherd_s3::Gateway;
@@ -59,6 +59,8 @@ pub enum OpenError {
 pub struct OpenStore<S> {
     /// Answers every S3 request.
     pub service: S,
+    /// The layer behind it, which answers what does not reach it, too.
+    pub protocol: Protocol,
     /// Lets pages of other origins read answers that are given in its place.
     pub allow_page: AllowPage,
     /// Answers every request of IAM.
@@ -135,13 +137,14 @@ pub async fn open(
     });
     let (shape, reclaim) = (store.shape(), store.reclaim().clone());
     let (nodes, node_address) = (store.topology().nodes().len(), node.as_ref().map(ClusterNode::address));
-    let pages = protocol.clone();
+    let (pages, behind) = (protocol.clone(), protocol.clone());
     if let Some(node) = &node {
         let desk = Arc::new(RootDesk::new(protocol.clone(), iam.clone()));
         node.answer_requests(AuditedDesk::around(desk, audit));
     }
     Ok(OpenStore {
         iam,
+        protocol: behind,
         allow_page: Arc::new(move |head, headers| pages.allow_page(head, headers)),
         service: move |request| -> BoxFuture<'static, _> {
             let protocol = protocol.clone();
@@ -256,17 +259,27 @@ fn query_api(
 }
 
 /// The answer of S3 where no layer above could give one.
-pub fn refuse(refusal: Refusal) -> Response<Full<Bytes>> {
+pub fn refuse(protocol: &Protocol, refusal: Refusal) -> Response<Full<Bytes>> {
     let code = match refusal {
         Refusal::Overloaded => Code::SlowDown,
         Refusal::Panicked => Code::InternalError,
     };
-    let mut response = Response::new(Full::from(protocol::refusal::Refusal::new(code).document()));
-    *response.status_mut() = code.status();
+    let mut response = protocol.refuse(&protocol::refusal::Refusal::new(code)).map(Full::from);
     response.extensions_mut().insert(ErrorCode(code.name()));
-    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("application/xml"));
-    if refusal == Refusal::Overloaded {
-        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    }
     response
+}
+
+/// The answer of S3 to a head that HTTP refuses with this status.
+pub fn refuse_head(protocol: &Protocol, status: StatusCode) -> Response<Bytes> {
+    protocol.refuse(&match status {
+        StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE => {
+            let refusal = protocol::refusal::Refusal::new(Code::RequestHeaderSectionTooLarge);
+            refusal.with("MaxSizeAllowed", HEAD_BYTES_MAX.to_string())
+        }
+        StatusCode::URI_TOO_LONG => protocol::refusal::Refusal::new(Code::RequestURITooLong),
+        _ => protocol::refusal::Refusal::says(
+            Code::BadRequest,
+            "An error occurred when parsing the HTTP request.",
+        ),
+    })
 }

@@ -25,7 +25,7 @@ use crate::process::serve::descriptors::DescriptorLimit;
 use crate::process::serve::follow::FollowedConfig;
 use crate::process::serve::limits::{BLOCKING_PATIENCE, BLOCKING_THREADS_MAX};
 use crate::process::serve::live::LiveSettings;
-use crate::process::serve::open::{OpenError, open, refuse};
+use crate::process::serve::open::{OpenError, open, refuse, refuse_head};
 use crate::process::serve::root_credentials::RootCredentials;
 use crate::server::admin::serve_admin;
 use crate::server::iam::serve_iam;
@@ -323,7 +323,10 @@ async fn serve_clients(
 
     let life = Life::new();
     let S3Front { limits, admission, slow } = s3_front(config, &live, descriptors, metrics, health);
-    let service = guard(store.service, admission, slow, refuse, store.allow_page);
+    let (above, heads) = (store.protocol.clone(), store.protocol);
+    let refuse_request = move |refusal| refuse(&above, refusal);
+    let listener = listener.with_refused_heads(Arc::new(move |status| refuse_head(&heads, status)));
+    let service = guard(store.service, admission, slow, refuse_request, store.allow_page);
     let (traffic, reclaim) = (metrics.s3.traffic.clone(), store.reclaim);
     let s3 = serve(listener, limits, life.clone(), traffic, reclaim, service);
     let iam = iam.map(|iam| serve_iam(iam, life.clone(), metrics.iam.clone(), store.iam));

@@ -15,6 +15,7 @@ use http::header::{AUTHORIZATION, DATE, HOST};
 use http::request::Parts;
 use sha2::{Digest as _, Sha256};
 use sherd_core::env::Clock;
+use sherd_core::limits::HEADERS_MAX;
 
 use crate::protocol::query::Query;
 
@@ -23,7 +24,7 @@ use super::authorization::{ALGORITHM, Authorization};
 use super::canonical::{CanonicalRequest, PathForm};
 use super::credential_scope::CredentialScope;
 use super::error::{AuthError, MalformedAuth, Mismatch, Place};
-use super::limits::{SIGNED_HEADERS_MAX, SKEW_MS_MAX};
+use super::limits::SKEW_MS_MAX;
 use super::payload::PayloadForm;
 use super::presigned::{PresignedQuery, SIGNATURE};
 use super::presigned_v2::{self, PresignedV2};
@@ -161,13 +162,15 @@ impl Verifier {
         query: &Query<'_>,
         host_bucket: Option<&str>,
     ) -> Result<VerifiedRequest, AuthError> {
-        let header = head.headers.get(AUTHORIZATION);
+        let mut authorizations = head.headers.get_all(AUTHORIZATION).iter();
+        let header = authorizations.next();
         let presigned = PresignedQuery::is_in(query);
         let presigned_v2 = presigned_v2::is_in(query);
         if presigned_v2 && !self.sigv2_presigned {
             return Err(AuthError::UnsupportedMechanism);
         }
-        if [presigned, presigned_v2, header.is_some()].into_iter().filter(|there| *there).count() > 1 {
+        let claims = [presigned, presigned_v2, header.is_some(), authorizations.next().is_some()];
+        if claims.into_iter().filter(|there| *there).count() > 1 {
             return Err(AuthError::TwoMechanisms);
         }
         let is_token = |name: &str| name.eq_ignore_ascii_case("x-amz-security-token");
@@ -447,7 +450,7 @@ fn are_header_names(list: &str) -> bool {
     let is_name = |name: &str| {
         !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_graphic() && !byte.is_ascii_uppercase())
     };
-    list.split(';').count() <= SIGNED_HEADERS_MAX && list.split(';').all(is_name)
+    list.split(';').count() <= HEADERS_MAX && list.split(';').all(is_name)
 }
 
 /// Checks that the host and every `x-amz-*` header are signed. One that is not could have

@@ -381,6 +381,11 @@ fn other_ways_in_are_closed() {
     assert_eq!(refused(&verifier, &v2), AuthError::UnsupportedMechanism);
     let both = head("GET", PRESIGNED, &[host, ("authorization", "AWS4-HMAC-SHA256 x")]);
     assert_eq!(refused(&verifier, &both), AuthError::TwoMechanisms);
+    for second in ["Basic YTpi", &authorization(SIGNED, SIGNATURE_OF_LIST)] {
+        let mut twice = get(LIST, SIGNED, SIGNATURE_OF_LIST, &[]);
+        twice.headers.append(AUTHORIZATION, second.parse().expect("a value"));
+        assert_eq!(refused(&verifier, &twice), AuthError::TwoMechanisms, "{second}");
+    }
     let token = get(LIST, SIGNED, SIGNATURE_OF_LIST, &[("x-amz-security-token", "t")]);
     assert_eq!(refused(&verifier, &token), AuthError::Token);
     let token = format!("{PRESIGNED}&X-Amz-Security-Token=t");
