@@ -25,6 +25,12 @@ pub(crate) fn parse(text: &[u8]) -> Option<Json> {
     Some(value)
 }
 
+/// Whether a text is a JSON document that all readers take for the same: no member stands twice, and it is
+/// not nested too deeply.
+pub fn is_unambiguous(text: &str) -> bool {
+    parse(text.as_bytes()).is_some()
+}
+
 #[derive(Clone, Copy)]
 struct NestedValue {
     depth: usize,

@@ -37,6 +37,7 @@ pub use caller::{ACCOUNT, CANONICAL_ID, ROOT_ARN};
 pub use facts::{Facts, Values};
 pub use form::PolicyForm;
 pub use identity::{Identity, UserIdentity};
+pub use json::is_unambiguous;
 pub use key::KeyName;
 pub use malformed::MalformedPolicy;
 pub use outline::{Position, StatementOutline};

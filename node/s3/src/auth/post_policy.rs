@@ -48,7 +48,7 @@ pub enum DocumentFault {
     /// It is not base64.
     #[error("invalid Base64 encoding.")]
     Base64,
-    /// It is not JSON, or has a value of a type that does not belong there.
+    /// It is not JSON, names a member twice, or has a value of a type that does not belong there.
     #[error("Invalid JSON.")]
     Json,
     /// It has a member that policies do not have.
@@ -146,7 +146,11 @@ impl PostPolicy {
         if text.trim().is_empty() {
             return Err(DocumentFault::Empty.into());
         }
-        let document = serde_json::from_str(&strict(&text)).map_err(|_| DocumentFault::Json)?;
+        let text = strict(&text);
+        if !sherd_policy::is_unambiguous(&text) {
+            return Err(DocumentFault::Json.into());
+        }
+        let document = serde_json::from_str(&text).map_err(|_| DocumentFault::Json)?;
         let Value::Object(mut members) = document else { return Err(DocumentFault::Json.into()) };
         let (expiration, conditions) = (members.remove("expiration"), members.remove("conditions"));
         if let Some(name) = members.keys().next() {
@@ -393,6 +397,8 @@ mod tests {
                 "Unexpected: 'statement'".to_owned(),
             ),
             (r#"{"expiration": 1, "conditions": []}"#, "Invalid JSON.".to_owned()),
+            (&(with("[]").replace('}', "") + r#", "conditions": []}"#), "Invalid JSON.".to_owned()),
+            (&with(r#"[{"acl": "private", "acl": "public-read"}]"#), "Invalid JSON.".to_owned()),
             (&with("1"), "Invalid 'conditions' value: must be a List.".to_owned()),
             (&with("[1]"), "Invalid condition test: must be a List or Object.".to_owned()),
             (&with("[[]]"), "Invalid Condition: missing operation identifier.".to_owned()),

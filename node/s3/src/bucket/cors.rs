@@ -127,6 +127,10 @@ fn checked_rule(GivenRule { rule, methods }: GivenRule) -> Result<CorsRule, Refu
             return Err(invalid(format!("{element} \"{pattern}\" can not have more than one wildcard.")));
         }
     }
+    // No origin has a control character: it would stand in a header of an answer.
+    if let Some(origin) = origins.iter().find(|origin| origin.chars().any(char::is_control)) {
+        return Err(invalid(format!("AllowedOrigin \"{origin}\" contains invalid character.")));
+    }
     if let Some(header) = exposed.iter().find(|header| header.contains('*')) {
         let what = "contains wildcard. We currently do not support wildcard for ExposeHeader.";
         return Err(invalid(format!("ExposeHeader \"{header}\" {what}")));
@@ -213,6 +217,10 @@ mod tests {
             (
                 origin("*example*.com"),
                 "AllowedOrigin \"*example*.com\" can not have more than one wildcard.".to_owned(),
+            ),
+            (
+                origin("http://a.example&#10;x: y"),
+                "AllowedOrigin \"http://a.example\nx: y\" contains invalid character.".to_owned(),
             ),
             (header("x-*-*"), "AllowedHeader \"x-*-*\" can not have more than one wildcard.".to_owned()),
             (header("x y"), "AllowedHeader \"x y\" contains invalid character.".to_owned()),
