@@ -160,6 +160,16 @@ async fn trailers_are_what_was_declared() {
     ] {
         assert_eq!(server.send(&unsigned_framed(trailer)).await.refusal(), expected, "{trailer}");
     }
+    // A body that ends before its trailer does is cut short.
+    let whole = unsigned_frames(&[b"123456789"], CRC32);
+    let cut = whole.strip_suffix(b"\r\n").expect("an end");
+    let mut other = whole.clone();
+    *other.last_mut().expect("a byte") = b'X';
+    for bytes in [cut, cut.strip_suffix(b"\r\n").expect("a line's end"), &other, b"9\r\n123456789\r\n0\r\n"] {
+        let request = put().header("x-amz-trailer", "x-amz-checksum-crc32");
+        let answer = server.send(&request.framed(UNSIGNED_TRAILER, 9, bytes)).await;
+        assert_eq!(answer.refusal(), code(400, "IncompleteBody"), "{}", String::from_utf8_lossy(bytes));
+    }
     let undeclared = put().body(b"a").header("x-amz-trailer", "x-amz-checksum-crc32");
     assert_eq!(server.send(&undeclared).await.refusal(), code(400, "MalformedTrailerError"));
     assert!(server.memory.object("bucket", "k").is_none());

@@ -134,9 +134,15 @@ impl Decoder {
         matches!(self.state, State::Done { .. })
     }
 
-    /// Whether the frames ended and the trailer that was declared is not whole.
-    pub const fn lacks_trailer(&self) -> bool {
-        matches!(self.state, State::Trailer) && self.framing.trailer.is_some()
+    /// Whether the body is whole but for the checksum that was declared: an empty line stands in its place.
+    /// S3 takes that for a malformed trailer where the body is not signed, and for a body cut short where it
+    /// is (github.com/versity/versitygw/issues/1600 and 1695). Any other end before the last line is one cut
+    /// short.
+    pub const fn lacks_checksum(&self) -> bool {
+        let declared = self.framing.trailer.is_some() && self.trailer.is_none();
+        let is_unsigned = self.framing.signer.is_none();
+        let has_end = self.trailer_lines > 0 && self.line.is_empty();
+        matches!(self.state, State::Trailer) && declared && is_unsigned && has_end
     }
 
     /// The trailer, once the body ended.

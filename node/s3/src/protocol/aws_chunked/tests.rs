@@ -152,6 +152,27 @@ fn trailers_are_what_was_declared() {
 }
 
 #[test]
+fn an_empty_line_is_a_malformed_trailer_where_nothing_is_signed() {
+    let lacks = |framing: &ChunkedFraming, text: &str| {
+        let mut decoder = Decoder::new(framing.clone());
+        let mut input = Bytes::from(text.to_owned());
+        while decoder.next(&mut input).expect("no fault").is_some() {}
+        assert!(!decoder.is_done(), "{text}");
+        decoder.lacks_checksum()
+    };
+    let (unsigned, signed) = (framing(false, true), framing(true, true));
+    let whole = |framing: &ChunkedFraming| String::from_utf8(framed(framing, &[b"a"])).expect("ASCII");
+    for (framing, expected) in [(&unsigned, true), (&signed, false)] {
+        let text = whole(framing);
+        let (frames, _) = text.split_once("x-amz-checksum").expect("a trailer");
+        assert_eq!(lacks(framing, &format!("{frames}\r\n")), expected);
+        for cut in [frames.len(), frames.len() + 5, text.len() - 3, text.len() - 2, text.len() - 1] {
+            assert!(!lacks(framing, &text[..cut]), "{cut}");
+        }
+    }
+}
+
+#[test]
 fn separators_and_padding_of_other_clients_are_understood() {
     let unsigned = framing(false, true);
     let padded = format!("1\r\na\r\n0\r\n{CHECKSUM}\n\r\n\r\n");

@@ -262,7 +262,7 @@ where
                 Ok(None)
             }
             Shape::Framed { decoder, held, .. } => {
-                if decoder.lacks_trailer() {
+                if decoder.lacks_checksum() {
                     return Err(FramingError::Trailer.into());
                 }
                 if !decoder.is_done() {
