@@ -4,6 +4,7 @@
 //! must obey AWS's naming rules to the letter; any other bucket only has to be a name at all, for
 //! one that was never created is simply not there.
 
+use std::fmt;
 use std::net::Ipv4Addr;
 
 use sherd_core::id::{InvalidKey, ObjectKey, UploadId, VersionId};
@@ -82,21 +83,51 @@ pub(super) fn made(name: ObjectName) -> Result<ObjectName, Refusal> {
     Ok(name)
 }
 
-/// The version that a request names: `true` when it is `null`, which is the only one there is
-/// without versioning; `false` when it names none.
+/// A version that a request names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum NamedVersion {
+    /// `null`: the one that each object has without versioning.
+    Null,
+    /// One that a bucket with versioning would have. No bucket has versioning, so it is not there.
+    Other(VersionId),
+}
+
+impl NamedVersion {
+    /// Checks that the version may be there.
+    ///
+    /// # Errors
+    /// NoSuchVersion.
+    pub(super) fn check_exists(self) -> Result<(), Refusal> {
+        match self {
+            Self::Null => Ok(()),
+            Self::Other(_) => Err(Refusal::new(Code::NoSuchVersion)),
+        }
+    }
+}
+
+impl fmt::Display for NamedVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Null => f.write_str("null"),
+            Self::Other(id) => id.fmt(f),
+        }
+    }
+}
+
+/// The version that the `argument` of a request names: `null`, or 32 hexadecimal digits.
 ///
 /// # Errors
-/// NoSuchVersion for what could be a version, InvalidArgument for what could not.
-pub(super) fn version(id: Option<&str>) -> Result<bool, Refusal> {
-    match id {
-        None => Ok(false),
-        Some("null") => Ok(true),
-        Some("") => Err(Refusal::says(Code::InvalidArgument, "Version id cannot be the empty string")),
-        Some(id) if VersionId::parse(id).is_ok() => {
-            Err(Refusal::says(Code::NoSuchVersion, "The specified version does not exist."))
-        }
-        Some(_) => Err(Refusal::says(Code::InvalidArgument, "Invalid version id specified")),
-    }
+/// InvalidArgument for any other text.
+pub(super) fn version(argument: &str, id: &str) -> Result<NamedVersion, Refusal> {
+    let message = match id {
+        "null" => return Ok(NamedVersion::Null),
+        "" => "Version id cannot be the empty string",
+        id => match VersionId::parse(id) {
+            Ok(id) => return Ok(NamedVersion::Other(id)),
+            Err(_) => "Invalid version id specified",
+        },
+    };
+    Err(Refusal::bad_argument(message, argument, id))
 }
 
 /// An upload. A text that cannot be an id of ours never was an upload.
@@ -180,12 +211,30 @@ mod tests {
 
     #[test]
     fn only_the_null_version_is_there() {
-        assert!(!version(None).unwrap());
-        assert!(version(Some("null")).unwrap());
-        let code = |id| version(Some(id)).unwrap_err().code;
-        assert_eq!(code("000000000000000000000000000000ff"), Code::NoSuchVersion);
-        assert_eq!(code("Null"), Code::InvalidArgument);
-        assert_eq!(code(""), Code::InvalidArgument);
+        assert_eq!(version("versionId", "null"), Ok(NamedVersion::Null));
+        assert_eq!(NamedVersion::Null.check_exists(), Ok(()));
+        let id = "000000000000000000000000000000ff";
+        let other = version("versionId", id).unwrap();
+        assert_eq!(other.to_string(), id);
+        assert_eq!(other.check_exists().unwrap_err().code, Code::NoSuchVersion);
+    }
+
+    #[test]
+    fn a_text_that_is_no_version_id_is_invalid_by_name() {
+        let invalid = "Invalid version id specified";
+        let long = "0".repeat(33);
+        for (id, message) in [
+            ("", "Version id cannot be the empty string"),
+            ("Null", invalid),
+            ("3sL4kqtJlcpXroDTDmJ+rmSpXd3dIbrH", invalid),
+            ("0000000000000000000000000000000", invalid),
+            (&long, invalid),
+        ] {
+            let refused = version("versionId", id).unwrap_err();
+            assert_eq!((refused.code, &*refused.message), (Code::InvalidArgument, message), "{id}");
+            let named = [("ArgumentName", "versionId".to_owned()), ("ArgumentValue", id.to_owned())];
+            assert_eq!(refused.details, named);
+        }
     }
 
     #[test]

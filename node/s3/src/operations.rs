@@ -17,8 +17,10 @@ use super::bucket::{
 use super::error::{ErrorOwner, Outcome};
 use super::gateway::Gateway;
 use super::multipart;
+use super::names::NamedVersion;
 use super::object::{
-    copy_object, delete_object, get_object, head_object, object_attributes, post_object, put_object, tagging,
+    copy_object, delete_object, get_object, head_object, missing_version, object_attributes, post_object,
+    put_object, tagging,
 };
 use super::protocol::address::Level;
 use super::protocol::code::Code;
@@ -116,7 +118,13 @@ impl Operations for Gateway {
     }
 
     fn run<'a>(&'a self, operation: Operation, request: Request<'a>) -> BoxFuture<'a, Outcome<Response>> {
-        (operation.row().handler)(self, request)
+        match request.version {
+            Some(NamedVersion::Other(_)) => {
+                let deletes = operation == Operation::DeleteObject;
+                Box::pin(missing_version::answer(self, request, deletes))
+            }
+            Some(NamedVersion::Null) | None => (operation.row().handler)(self, request),
+        }
     }
 
     fn tags<'a>(&'a self, name: &'a ObjectName) -> BoxFuture<'a, store::Result<Vec<Tag>>> {
@@ -224,10 +232,12 @@ const LIST_UPLOADS: &[&str] =
     &["prefix", "delimiter", "max-uploads", "encoding-type", "key-marker", "upload-id-marker"];
 const LIST_BUCKETS: &[&str] = &["prefix", "max-buckets", "continuation-token", "bucket-region"];
 const LIST_PARTS: &[&str] = &["max-parts", "part-number-marker"];
-const VERSION: &[&str] = &["versionId"];
+/// The parameter that names a version of an object.
+pub(crate) const VERSION_ID: &str = "versionId";
+const VERSION: &[&str] = &[VERSION_ID];
 const READ: &[&str] = &[
     "partNumber",
-    "versionId",
+    VERSION_ID,
     "response-content-type",
     "response-content-language",
     "response-expires",
@@ -348,6 +358,9 @@ table! {
     PutPublicAccessBlock: PUT Bucket - ["publicAccessBlock"] &[], Xml, TAGS, "s3:PutBucketPublicAccessBlock" Bucket -, Request => public_access::put;
     PutBucketRequestPayment: PUT Bucket - ["requestPayment"] &[], Xml, TAGS, "s3:PutBucketRequestPayment" Bucket -, Request => settings::put_request_payment;
     PutBucketAccelerateConfiguration: PUT Bucket - ["accelerate"] &[], Xml, TAGS, "s3:PutAccelerateConfiguration" Bucket -, Request => settings::put_acceleration;
+    PutBucketVersioning: PUT Bucket - ["versioning"] &[], Xml, TAGS, "s3:PutBucketVersioning" Bucket -, Request => settings::put_versioning;
+    PutBucketNotificationConfiguration: PUT Bucket - ["notification"] &[], Xml, TAGS, "s3:PutBucketNotification" Bucket -, Request => settings::put_notification;
+    PutBucketLogging: PUT Bucket - ["logging"] &[], Xml, TAGS, "s3:PutBucketLogging" Bucket -, Request => settings::put_logging;
     PutBucketCors: PUT Bucket - ["cors"] &[], Xml, TAGS, "s3:PutBucketCORS" Bucket -, Request => cors::put;
     CreateBucket: PUT Bucket - [] &[], Xml, NEW_BUCKET, "s3:CreateBucket" Bucket -, Request => bucket::create;
     DeleteBucketPolicy: DELETE Bucket - ["policy"] &[], None, OWNER, "s3:DeleteBucketPolicy" Bucket -, Request => policy::delete;
@@ -373,9 +386,9 @@ table! {
     UploadPartCopy: PUT Object copy ["partNumber", "uploadId"] &[], None, PART_COPY, "s3:PutObject" Object view, PartSource => multipart::upload_part_copy;
     UploadPart: PUT Object - ["partNumber", "uploadId"] &[], Object, PART, "s3:PutObject" Object view, Request => multipart::upload_part;
     PutObjectTagging: PUT Object - ["tagging"] VERSION, Xml, OBJECT_TAGS, "s3:PutObjectTagging" Object view, Request => tagging::put;
-    CopyObject: PUT Object copy [] VERSION, None, COPY, "s3:PutObject" Object view, CopySource => copy_object::copy;
+    CopyObject: PUT Object copy [] &[], None, COPY, "s3:PutObject" Object view, CopySource => copy_object::copy;
     PutObjectAcl: PUT Object - ["acl"] VERSION, Xml, ACL, "s3:PutObjectAcl" Object view, Request => settings::put_object_acl;
-    PutObject: PUT Object - [] VERSION, Object, PUT, "s3:PutObject" Object view, Request => put_object::put;
+    PutObject: PUT Object - [] &[], Object, PUT, "s3:PutObject" Object view, Request => put_object::put;
     AbortMultipartUpload: DELETE Object - ["uploadId"] &[], None, PAYER, "s3:AbortMultipartUpload" Object view, Request => multipart::abort;
     DeleteObjectTagging: DELETE Object - ["tagging"] VERSION, None, OWNER, "s3:DeleteObjectTagging" Object view, Request => tagging::delete;
     DeleteObject: DELETE Object - [] VERSION, None, DELETE_ONE, "s3:DeleteObject" Object view, Request => delete_object::delete;
@@ -487,6 +500,12 @@ pub enum NoOperation {
         /// The parameter.
         name: &'static str,
     },
+    /// A version is named where an operation is not about one.
+    #[error("the operation takes no version")]
+    TakesNoVersion {
+        /// The version's id, as it was sent.
+        id: String,
+    },
 }
 
 impl NoOperation {
@@ -516,6 +535,9 @@ impl From<NoOperation> for Refusal {
             NoOperation::InvalidParameter { name } => {
                 Self::says(Code::InvalidArgument, format!("Invalid query parameter: {name}"))
                     .with("ArgumentName", name)
+            }
+            NoOperation::TakesNoVersion { id } => {
+                Self::bad_argument("This operation does not accept a version-id.", VERSION_ID, &id)
             }
         }
     }
@@ -611,8 +633,14 @@ pub fn classify(
             }
         }
         if pair.raw_value.is_empty() || SUB_RESOURCES.binary_search(&name).is_ok() {
-            let unserved = unserved::by_parameters(method, level, query);
-            return Err(unserved.map_or_else(|| NoOperation::lacks_parameter(name), NoOperation::Unserved));
+            if let Some(unserved) = unserved::by_parameters(method, level, query) {
+                return Err(NoOperation::Unserved(unserved));
+            }
+            if name == VERSION_ID && matching.is_some() {
+                let id = query.text(name).unwrap_or_default().into_owned();
+                return Err(NoOperation::TakesNoVersion { id });
+            }
+            return Err(NoOperation::lacks_parameter(name));
         }
     }
     let row = matching.ok_or(NoOperation::MethodNotAllowed)?;
@@ -628,9 +656,6 @@ fn check_values(row: &Row, level: Level, query: &Query<'_>) -> Result<(), NoOper
     }
     if query.get("list-type").is_some_and(|pair| pair.raw_value != "2") {
         return Err(NoOperation::InvalidParameter { name: "list-type" });
-    }
-    if query.get("versionId").is_some_and(|pair| pair.raw_value != "null") {
-        return Err(NoOperation::lacks_parameter("versionId"));
     }
     let unserved =
         if level == Level::Service { unserved::by_parameters(&row.method, level, query) } else { None };
@@ -681,7 +706,7 @@ mod tests {
                         let answer = named(method, level, &query);
                         let plain = named(method, level, "");
                         assert!(
-                            answer.is_err() || answer != plain || matches!(*name, "partNumber"),
+                            answer.is_err() || answer != plain || matches!(*name, "partNumber" | VERSION_ID),
                             "{method} {level:?} ?{query} is taken for {answer:?}"
                         );
                     }
@@ -714,11 +739,20 @@ mod tests {
     }
 
     #[test]
-    fn versions_other_than_null_are_not_implemented() {
+    fn a_version_is_named_where_an_operation_is_about_one() {
         assert_eq!(named("GET", Level::Object, "versionId=null"), Ok(Operation::GetObject));
-        assert_eq!(lacks("GET", Level::Object, "versionId=3sL4kqtJlcpXroDTDmJ"), "versionId");
-        assert_eq!(lacks("DELETE", Level::Object, "versionId="), "versionId");
+        assert_eq!(named("DELETE", Level::Object, "versionId=x"), Ok(Operation::DeleteObject));
         assert_eq!(named("GET", Level::Bucket, "versions&prefix=a"), Ok(Operation::ListObjectVersions));
+        for (method, level, query) in [
+            ("PUT", Level::Object, "versionId=null"),
+            ("PUT", Level::Object, "partNumber=1&uploadId=u&versionId="),
+            ("POST", Level::Object, "versionId=x&uploads"),
+            ("GET", Level::Bucket, "versionId=x"),
+        ] {
+            let refused = named(method, level, query);
+            assert!(matches!(refused, Err(NoOperation::TakesNoVersion { .. })), "{method} {query}");
+        }
+        assert_eq!(lacks("PUT", Level::Object, "versionId=null&retention"), "PutObjectRetention");
     }
 
     #[test]

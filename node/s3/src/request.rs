@@ -10,6 +10,7 @@ use sherd_core::id::ObjectKey;
 use sherd_core::register::call::ClientCall;
 
 use super::access::Access;
+use super::names::NamedVersion;
 use super::protocol::checksum::{self, DeclaredChecksum};
 use super::protocol::context::{RequestId, Trailers};
 use super::protocol::form::request::FormRequest;
@@ -166,6 +167,8 @@ pub struct Request<'a> {
     pub id: RequestId,
     /// The bucket or object that it addresses.
     pub target: Target,
+    /// The version of the object that it names.
+    pub version: Option<NamedVersion>,
     /// Its parameters.
     pub query: Query<'a>,
     /// Its headers, and those that a presigned URL carries in its query.
@@ -196,8 +199,9 @@ impl Request<'_> {
         self.query.text(name).map(Into::into)
     }
 
-    /// Whether the null version is asked for by name: the only one that the table lets pass.
+    /// Whether the null version is asked for by name: the only one that operations on an object are asked
+    /// for.
     pub fn names_null_version(&self) -> bool {
-        self.query.has("versionId")
+        self.version.is_some()
     }
 }

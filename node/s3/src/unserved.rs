@@ -67,7 +67,6 @@ mod why {
     pub(super) const LIFECYCLE: &str = "nothing expires";
     pub(super) const LOCK: &str = "there is no Object Lock";
     pub(super) const METADATA: &str = "there are no tables of metadata";
-    pub(super) const NOTIFICATION: &str = "no events are sent";
     pub(super) const REPORTS: &str = "a report or tier of AWS's own service";
 }
 
@@ -91,11 +90,8 @@ table! {
     PutBucketIntelligentTieringConfiguration: PUT Bucket ["intelligent-tiering"], why::REPORTS;
     PutBucketInventoryConfiguration: PUT Bucket ["inventory"], why::REPORTS;
     PutBucketLifecycleConfiguration: PUT Bucket ["lifecycle"], why::LIFECYCLE;
-    PutBucketLogging: PUT Bucket ["logging"], "no log is written to a bucket";
     PutBucketMetricsConfiguration: PUT Bucket ["metrics"], why::REPORTS;
-    PutBucketNotificationConfiguration: PUT Bucket ["notification"], why::NOTIFICATION;
     PutBucketReplication: PUT Bucket ["replication"], "no bucket is copied to another place";
-    PutBucketVersioning: PUT Bucket ["versioning"], "an object has one version";
     PutBucketWebsite: PUT Bucket ["website"], "no bucket is a website";
     PutObjectLockConfiguration: PUT Bucket ["object-lock"], why::LOCK;
     UpdateBucketMetadataAnnotationTableConfiguration: PUT Bucket ["metadataAnnotationTable"], why::METADATA;

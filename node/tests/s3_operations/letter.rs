@@ -6,6 +6,11 @@ use aws_sdk_s3::types::{
     ObjectAttributes, ObjectIdentifier,
 };
 
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+use super::multipart::{begin, complete, send_part};
+use super::wire::{an_hour, exchange, raw};
 use super::*;
 
 /// The value that an error says cannot be used, by the argument that it names.
@@ -134,4 +139,126 @@ async fn a_delete_of_any_version_misses_a_key_that_is_not_there() {
     let failed: Vec<_> = answer.errors().iter().map(|error| (error.key(), error.code())).collect();
     assert_eq!(failed, [(Some("none"), Some("NoSuchKey"))]);
     assert_eq!(answer.deleted().len(), 1);
+}
+
+#[tokio::test]
+async fn the_address_to_redirect_to_is_kept_and_never_copied() {
+    let (_node, client) = a_bucket().await;
+    let address = "https://example.com/käse";
+    let to = |key: &str| client.put_object().bucket(BUCKET).key(key).website_redirect_location("/other");
+    to("k").metadata("m", "1").send().await.unwrap();
+    let kept = |key: &str| {
+        let head = client.head_object().bucket(BUCKET).key(key).send();
+        async move { head.await.expect("an object").website_redirect_location().map(str::to_owned) }
+    };
+    assert_eq!(kept("k").await.as_deref(), Some("/other"));
+    let found = client.get_object().bucket(BUCKET).key("k").send().await.unwrap();
+    assert_eq!(found.website_redirect_location(), Some("/other"));
+
+    let copy = |key: &str| client.copy_object().bucket(BUCKET).key(key).copy_source(format!("{BUCKET}/k"));
+    copy("copy").send().await.unwrap();
+    assert_eq!(kept("copy").await, None);
+    copy("copy").website_redirect_location("/third").send().await.unwrap();
+    assert_eq!(kept("copy").await.as_deref(), Some("/third"));
+    let copied = client.head_object().bucket(BUCKET).key("copy").send().await.unwrap();
+    assert_eq!(copied.metadata().and_then(|metadata| metadata.get("m")).map(String::as_str), Some("1"));
+    copy("k").website_redirect_location("/itself").send().await.expect("that is a change");
+    assert_eq!(kept("k").await.as_deref(), Some("/itself"));
+
+    let begin = client.create_multipart_upload().bucket(BUCKET).key("upload");
+    let upload = begin.website_redirect_location("/upload").send().await.unwrap().upload_id.unwrap();
+    let part = send_part(&client, "upload", &upload, 1, b"part".to_vec()).await;
+    complete(&client, "upload", &upload, vec![part]).send().await.unwrap();
+    assert_eq!(kept("upload").await.as_deref(), Some("/upload"));
+
+    for wrong in ["other", "ftp://example.com", &format!("/{}", "a".repeat(2048))] {
+        let refused = refused(to("wrong").website_redirect_location(wrong).send().await);
+        assert_eq!((refused.status, refused.code.as_str()), (400, "InvalidRedirectLocation"));
+    }
+    let put = client.put_object().bucket(BUCKET).key("k").presigned(an_hour()).await.unwrap();
+    let line = format!("x-amz-website-redirect-location: {address}");
+    let (head, _) = exchange(&put, &[&line], b"").await;
+    assert!(head.starts_with("HTTP/1.1 403"), "a header that is not signed: {head}");
+}
+
+#[tokio::test]
+async fn a_header_that_is_asked_for_is_sent_in_iso_8859_1() {
+    let (_node, client) = a_bucket().await;
+    put(&client, "k", "v").await;
+    let ask = |name: &str| {
+        let disposition = format!("attachment; filename=\"{name}\"");
+        client.get_object().bucket(BUCKET).key("k").response_content_disposition(disposition)
+    };
+    let refusal = refused(ask("D\u{2019}Arcy.jpg").send().await);
+    let argument = argument(&refusal);
+    assert_eq!(argument.0, "response-content-disposition");
+    assert!(argument.1.contains("D\u{2019}Arcy.jpg"), "{argument:?}");
+    assert_eq!(refusal.message, "Header value cannot be represented using ISO-8859-1.");
+    let url = ask("caf\u{e9}.jpg").presigned(an_hour()).await.unwrap();
+    let answer = raw(&url).await;
+    let line = b"content-disposition: attachment; filename=\"caf\xe9.jpg\"\r\n";
+    assert!(answer.windows(line.len()).any(|bytes| bytes == line), "{}", String::from_utf8_lossy(&answer));
+}
+
+#[tokio::test]
+async fn two_hundred_headers_of_metadata_are_taken() {
+    let (_node, client) = a_bucket().await;
+    let mut put = client.put_object().bucket(BUCKET).key("k");
+    for number in 0..200 {
+        put = put.metadata(format!("k{number}"), "v");
+    }
+    put.send().await.unwrap();
+    // The SDK itself reads no answer with 200 headers.
+    let answer = raw(&client.get_object().bucket(BUCKET).key("k").presigned(an_hour()).await.unwrap()).await;
+    let answer = String::from_utf8(answer).expect("text");
+    assert_eq!(answer.lines().filter(|line| line.starts_with("x-amz-meta-k")).count(), 200);
+}
+
+#[tokio::test]
+async fn an_upload_marker_means_nothing_without_that_of_its_key() {
+    let (_node, client) = a_bucket().await;
+    let first = begin(&client, "k").await;
+    let second = begin(&client, "k").await;
+    let list = || client.list_multipart_uploads().bucket(BUCKET);
+    for ignored in ["nonsense", first.as_str()] {
+        for key in [None, Some("")] {
+            let page = list().set_key_marker(key.map(str::to_owned)).upload_id_marker(ignored).send().await;
+            let page = page.unwrap();
+            assert_eq!((page.uploads().len(), page.upload_id_marker()), (2, Some("")), "{ignored}");
+        }
+    }
+    let refusal = refused(list().key_marker("k").upload_id_marker("nonsense").send().await);
+    assert_eq!(refusal.message, "Invalid uploadId marker");
+    assert_eq!(argument(&refusal), ("upload-id-marker".to_owned(), "nonsense".to_owned()));
+    let behind = list().key_marker("k").upload_id_marker(&first).send().await.unwrap();
+    let ids: Vec<_> = behind.uploads().iter().filter_map(|upload| upload.upload_id()).collect();
+    assert_eq!((ids, behind.upload_id_marker()), (vec![second.as_str()], Some(first.as_str())));
+    let past = list().key_marker("k").send().await.unwrap();
+    assert!(past.uploads().is_empty(), "all of the key is passed");
+}
+
+#[tokio::test]
+async fn a_head_that_is_no_request_is_refused_with_a_document_and_an_id() {
+    let (_node, client) = a_bucket().await;
+    let url = client.get_object().bucket(BUCKET).key("k").presigned(an_hour()).await.unwrap();
+    let authority = url.uri().split('/').nth(2).expect("a host").to_owned();
+    let long = format!("GET / HTTP/1.1\r\nhost: a\r\nx: {}\r\n\r\n", "a".repeat(64 << 10));
+    let many = format!("GET / HTTP/1.1\r\nhost: a\r\n{}\r\n", "x: a\r\n".repeat(256));
+    for (head, code) in [
+        ("no request\r\n\r\n", "BadRequest"),
+        ("GET / HTTP/1.1\r\nhost: a\r\n: b\r\n\r\n", "BadRequest"),
+        (&long, "RequestHeaderSectionTooLarge"),
+        (&many, "RequestHeaderSectionTooLarge"),
+    ] {
+        let mut connection = TcpStream::connect(&authority).await.expect("the node listens");
+        connection.write_all(head.as_bytes()).await.expect("read to its end");
+        let mut answer = String::new();
+        connection.read_to_string(&mut answer).await.expect("closed in order");
+        let (start, document) = answer.split_once("\r\n\r\n").expect("a head");
+        assert!(start.starts_with("HTTP/1.1 400 Bad Request\r\n"), "{start}");
+        let id = start.lines().find_map(|line| line.strip_prefix("x-amz-request-id: ")).expect("an id");
+        assert!(document.contains(&format!("<Code>{code}</Code>")), "{document}");
+        assert!(document.contains(&format!("<RequestId>{id}</RequestId>")), "{document}");
+        assert!(start.contains(&format!("content-length: {}", document.len())), "{start}");
+    }
 }

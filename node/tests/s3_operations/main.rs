@@ -39,6 +39,7 @@ mod surface;
 mod tag_rights;
 mod tagging;
 mod tls;
+mod version_ids;
 mod versions;
 mod walk_through;
 mod wire;

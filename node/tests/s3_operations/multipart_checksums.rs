@@ -143,7 +143,12 @@ async fn an_upload_without_an_algorithm_gets_a_crc64_of_its_parts() {
     assert_eq!(object.body.collect().await.unwrap().to_vec(), bodies.concat());
     let said = client.get_object_attributes().bucket(BUCKET).key("k");
     let said = said.object_attributes(ObjectAttributes::ObjectParts).send().await.unwrap();
-    assert_eq!(said.object_parts().expect("parts").parts().len(), 3);
+    let parts = said.object_parts().expect("parts").parts();
+    assert_eq!(parts.len(), 3);
+    assert!(parts.iter().all(|part| part.checksum_crc64_nvme().is_none()), "no algorithm was named");
+    let part = client.head_object().bucket(BUCKET).key("k").part_number(2);
+    let part = part.checksum_mode(ChecksumMode::Enabled).send().await.unwrap();
+    assert_eq!((part.checksum_crc64_nvme(), part.checksum_type()), (None, None));
 }
 
 /// AWS takes the checksum of another algorithm, and looks at none.

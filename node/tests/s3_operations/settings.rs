@@ -1,10 +1,13 @@
-//! Settings of which every bucket has one value (access control lists, ownership, payment, acceleration) and
-//! storage classes: what asks for that value succeeds, and all else has S3's own error.
+//! Settings of which every bucket has one value (access control lists, ownership, payment, acceleration,
+//! versioning, events, logs) and storage classes: a request for that value succeeds, and any other has S3's
+//! own error.
 
 use aws_sdk_s3::types::{
-    AccelerateConfiguration, AccessControlPolicy, BucketAccelerateStatus, BucketCannedAcl, Grant, Grantee,
-    ObjectCannedAcl, ObjectOwnership, Owner, OwnershipControls, OwnershipControlsRule, Payer, Permission,
-    RequestPaymentConfiguration, StorageClass, Type,
+    AccelerateConfiguration, AccessControlPolicy, BucketAccelerateStatus, BucketCannedAcl,
+    BucketLoggingStatus, BucketVersioningStatus, EventBridgeConfiguration, Grant, Grantee, LoggingEnabled,
+    NotificationConfiguration, ObjectCannedAcl, ObjectOwnership, Owner, OwnershipControls,
+    OwnershipControlsRule, Payer, Permission, RequestPaymentConfiguration, StorageClass, Type,
+    VersioningConfiguration,
 };
 
 use super::*;
@@ -191,4 +194,37 @@ async fn there_is_one_storage_class() {
             assert!(refusal.document().contains(&element), "{}", refusal.document());
         }
     }
+}
+
+#[tokio::test]
+async fn what_is_off_can_be_turned_off() {
+    let (_node, client) = a_bucket().await;
+    let versioning = |bucket: &str, status: Option<BucketVersioningStatus>| {
+        let set = VersioningConfiguration::builder().set_status(status).build();
+        client.put_bucket_versioning().bucket(bucket).versioning_configuration(set).send()
+    };
+    versioning(BUCKET, Some(BucketVersioningStatus::Suspended)).await.unwrap();
+    let lacking = is(501, "NotImplemented");
+    assert_eq!(code(versioning(BUCKET, Some(BucketVersioningStatus::Enabled)).await), lacking);
+    assert_eq!(code(versioning(BUCKET, Some("Off".into())).await), is(400, "MalformedXML"));
+    let illegal = is(400, "IllegalVersioningConfigurationException");
+    assert_eq!(code(versioning(BUCKET, None).await), illegal);
+    let nowhere = versioning("nowhere", Some(BucketVersioningStatus::Suspended)).await;
+    assert_eq!(code(nowhere), is(404, "NoSuchBucket"));
+    let read = client.get_bucket_versioning().bucket(BUCKET).send().await.unwrap();
+    assert_eq!(read.status(), None);
+
+    let notify = |set: NotificationConfiguration| {
+        client.put_bucket_notification_configuration().bucket(BUCKET).notification_configuration(set)
+    };
+    let none = NotificationConfiguration::builder();
+    notify(none.clone().build()).skip_destination_validation(true).send().await.unwrap();
+    let events = none.event_bridge_configuration(EventBridgeConfiguration::builder().build()).build();
+    assert_eq!(code(notify(events).send().await), lacking);
+    let log = |set: BucketLoggingStatus| {
+        client.put_bucket_logging().bucket(BUCKET).bucket_logging_status(set).send()
+    };
+    log(BucketLoggingStatus::builder().build()).await.unwrap();
+    let logs = LoggingEnabled::builder().target_bucket("logs").target_prefix("a/").build().expect("a target");
+    assert_eq!(code(log(BucketLoggingStatus::builder().logging_enabled(logs).build()).await), lacking);
 }

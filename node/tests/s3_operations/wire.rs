@@ -18,6 +18,18 @@ pub(super) fn an_hour() -> PresigningConfig {
     PresigningConfig::expires_in(Duration::from_hours(1)).expect("an hour is allowed")
 }
 
+/// The answer to a presigned GET, byte by byte.
+pub(super) async fn raw(request: &PresignedRequest) -> Vec<u8> {
+    let uri: http::Uri = request.uri().parse().expect("a uri");
+    let (authority, target) = (uri.authority().expect("a host"), uri.path_and_query().expect("a path"));
+    let mut connection = TcpStream::connect(authority.as_str()).await.expect("the node listens");
+    let head = format!("GET {target} HTTP/1.1\r\nhost: {authority}\r\nconnection: close\r\n\r\n");
+    connection.write_all(head.as_bytes()).await.expect("the head");
+    let mut answer = Vec::new();
+    connection.read_to_end(&mut answer).await.expect("an answer");
+    answer
+}
+
 /// Sends a presigned request with more headers (whole lines) and a body; returns the answer's head
 /// and body as they came.
 pub(super) async fn exchange(request: &PresignedRequest, lines: &[&str], body: &[u8]) -> (String, Vec<u8>) {

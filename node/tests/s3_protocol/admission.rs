@@ -93,6 +93,9 @@ fn of_configuration() -> Vec<(&'static str, Asking)> {
         ("PutPublicAccessBlock", Asking::new("PUT", "/bucket?publicAccessBlock").body(b"<P/>")),
         ("PutBucketRequestPayment", Asking::new("PUT", "/bucket?requestPayment").body(b"<R/>")),
         ("PutBucketAccelerateConfiguration", Asking::new("PUT", "/bucket?accelerate").body(b"<A/>")),
+        ("PutBucketVersioning", Asking::new("PUT", "/bucket?versioning").body(b"<V/>")),
+        ("PutBucketNotificationConfiguration", Asking::new("PUT", "/bucket?notification").body(b"<N/>")),
+        ("PutBucketLogging", Asking::new("PUT", "/bucket?logging").body(b"<B/>")),
         (
             "PutBucketCors",
             Asking::new("PUT", "/bucket?cors").body(b"abc").header("content-md5", "kAFQmDzST7DWlj99KOF/cg=="),
@@ -170,7 +173,6 @@ async fn unknown_sub_resources_are_not_implemented() {
         ("PUT", "/bucket?abac"),
         ("GET", "/bucket?analytics&id=1"),
         ("GET", "/bucket?metadataTable"),
-        ("PUT", "/bucket?versioning"),
         ("PUT", "/bucket?lifecycle"),
         ("DELETE", "/bucket?inventory&id=1"),
         ("DELETE", "/bucket?metadataTable"),
@@ -181,8 +183,6 @@ async fn unknown_sub_resources_are_not_implemented() {
         ("POST", "/bucket/k?select&select-type=2"),
         ("PUT", "/bucket/k?retention"),
         ("PUT", "/bucket/k?legal-hold"),
-        ("GET", "/bucket/k?versionId=abc"),
-        ("DELETE", "/bucket/k?versionId=abc"),
         ("PUT", "/bucket/k?notYetInvented"),
         ("GET", "/?x-id=ListDirectoryBuckets"),
         ("GET", "/bucket?events=put"),
@@ -194,6 +194,23 @@ async fn unknown_sub_resources_are_not_implemented() {
     let disguised = String::from_utf8(Asking::new("PUT", "/bucket/k?retention").signed()).expect("ASCII");
     let disguised = disguised.replacen("?retention", "?%72etention", 1);
     assert_eq!(refused(&server, disguised.as_bytes()).await, code(501, "NotImplemented"));
+    assert!(server.memory.calls().is_empty());
+}
+
+#[tokio::test]
+async fn a_version_is_named_by_its_id_where_an_operation_takes_one() {
+    let server = Server::start().await;
+    for (method, target, message) in [
+        ("GET", "/bucket/k?versionId=abc", "Invalid version id specified"),
+        ("DELETE", "/bucket/k?versionId=", "Version id cannot be the empty string"),
+        ("PUT", "/bucket/k?versionId=null", "This operation does not accept a version-id."),
+        ("GET", "/bucket?versionId=null", "This operation does not accept a version-id."),
+    ] {
+        let answer = server.send(&Asking::new(method, target)).await;
+        assert_eq!(answer.refusal(), code(400, "InvalidArgument"), "{method} {target}");
+        assert_eq!(answer.element("Message").as_deref(), Some(message), "{method} {target}");
+        assert_eq!(answer.element("ArgumentName").as_deref(), Some("versionId"));
+    }
     assert!(server.memory.calls().is_empty());
 }
 
@@ -265,7 +282,6 @@ async fn headers_for_features_that_are_lacking_are_not_implemented() {
     for (name, value) in [
         ("x-amz-server-side-encryption", "aws:kms"),
         ("x-amz-object-lock-mode", "COMPLIANCE"),
-        ("x-amz-website-redirect-location", "/x"),
         ("x-amz-mfa", "1 2"),
     ] {
         let answer = server.send(&Asking::new("PUT", "/bucket/k").body(b"a").header(name, value)).await;

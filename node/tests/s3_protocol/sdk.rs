@@ -121,7 +121,7 @@ async fn features_that_are_lacking_say_so() {
     let error = client.get_bucket_analytics_configuration().bucket("bucket").id("1").send().await;
     let error = error.expect_err("not implemented");
     assert_eq!(error.raw_response().map(|response| response.status().as_u16()), Some(501));
-    let put = client.put_object().bucket("bucket").key("k").website_redirect_location("/x");
+    let put = client.put_object().bucket("bucket").key("k").object_lock_legal_hold_status("ON".into());
     let put = put.body(ByteStream::from_static(b"x"));
     let error = put.send().await.expect_err("not implemented");
     assert_eq!(error.raw_response().map(|response| response.status().as_u16()), Some(501));

@@ -162,7 +162,7 @@ impl<'a> Facts<'a> {
         let Some(value) = self.headers.get(COPY_SOURCE) else { return Values::Absent };
         let text = std::str::from_utf8(value.as_bytes()).unwrap_or_default();
         let (path, _) = text.split_once("?versionId=").unwrap_or((text, ""));
-        let decoded = percent_decode_str(path).decode_utf8_lossy();
+        let decoded = form_text(path);
         Values::from(decoded.strip_prefix('/').unwrap_or(&decoded).to_owned())
     }
 

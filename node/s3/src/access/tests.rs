@@ -106,6 +106,9 @@ fn a_refusal_says_who_may_not_do_what_and_why() {
 fn the_source_of_a_copy_is_named_without_its_version_and_gives_the_tags_that_are_kept() {
     let source = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
     let tagged = r#"{"StringEquals":{"s3:RequestObjectTag/class":"open"}}"#;
+    let spaced = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a b+c"}}"#;
+    let plus = headers(&[("x-amz-copy-source", "src/a+b%2Bc")]);
+    assert!(may_read("s3:GetObject", "*", spaced, Facts::of(&plus)), "as the copy reads it");
     for named in ["/src/a%3Fb?versionId=null", "src/a%3Fb"] {
         let headers = headers(&[("x-amz-copy-source", named), ("x-amz-tagging", "class=open")]);
         let facts = Facts::of(&headers);

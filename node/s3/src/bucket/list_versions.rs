@@ -4,7 +4,6 @@
 //! page goes on behind a key, or behind a version of it, which is the same while a key has one version.
 
 use s3s::dto::{ListObjectVersionsOutput, ObjectVersion, ObjectVersionStorageClass};
-use sherd_core::id::VersionId;
 
 use crate::answer::{self, Response};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
@@ -12,7 +11,7 @@ use crate::error::Outcome;
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
-use crate::{body, gateway::Gateway, header::checksum, header::timestamp, owner};
+use crate::{body, gateway::Gateway, header::checksum, header::timestamp, names, owner};
 use sherd_store::object::ListEntry;
 
 /// The id of every version.
@@ -57,8 +56,7 @@ fn check_markers(key: &str, version: Option<&str>) -> Result<(), Refusal> {
             Code::InvalidArgument,
             "A version-id marker cannot be specified without a key marker.",
         )),
-        Some(version) if version == NULL || VersionId::parse(version).is_ok() => Ok(()),
-        Some(_) => Err(Refusal::says(Code::InvalidArgument, "Invalid version id specified")),
+        Some(version) => names::version("version-id-marker", version).map(drop),
     }
 }
 

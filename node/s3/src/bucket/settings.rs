@@ -1,5 +1,6 @@
-//! Settings of which every bucket has the same value: access control lists, payment and acceleration. A write
-//! of that value is answered 200 and stores nothing; one of another value is refused.
+//! Settings of which every bucket has the same value: access control lists, payment, acceleration,
+//! versioning, events and logs. A write of that value is answered 200 and stores nothing; one of another
+//! value is refused.
 
 use http::{HeaderMap, StatusCode};
 use s3s::dto::{
@@ -55,6 +56,104 @@ pub(crate) async fn put_acceleration(gateway: &Gateway, request: Request<'_>) ->
             Err(Refusal::says(Code::InvalidRequest, message).into())
         }
         _ => Err(Refusal::new(Code::MalformedXML).into()),
+    }
+}
+
+pub(crate) async fn put_versioning(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let given: GivenVersioning = document::required(request.payload.into_document())?;
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
+    match (given.status.as_deref(), given.mfa_delete.as_deref()) {
+        (None, _) => Err(Refusal::new(Code::IllegalVersioningConfigurationException).into()),
+        (Some("Suspended"), None | Some("Disabled")) => Ok(answer::empty(StatusCode::OK, HeaderMap::new())),
+        (Some("Enabled" | "Suspended"), None | Some("Disabled" | "Enabled")) => {
+            Err(lacking("PutBucketVersioning").into())
+        }
+        _ => Err(Refusal::new(Code::MalformedXML).into()),
+    }
+}
+
+pub(crate) async fn put_notification(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let operation = "PutBucketNotificationConfiguration";
+    turn_off(gateway, request, operation, "NotificationConfiguration", EVENTS).await
+}
+
+pub(crate) async fn put_logging(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
+    let operation = "PutBucketLogging";
+    turn_off(gateway, request, operation, "BucketLoggingStatus", &["LoggingEnabled"]).await
+}
+
+/// Says that what an operation would turn on is not there.
+fn lacking(operation: &str) -> Refusal {
+    Refusal::says(Code::NotImplemented, "The operation you asked for is not implemented")
+        .with("Operation", operation)
+}
+
+/// The elements of a document that turns events on.
+const EVENTS: &[&str] =
+    &["TopicConfiguration", "QueueConfiguration", "CloudFunctionConfiguration", "EventBridgeConfiguration"];
+
+/// Turns off what is off in every bucket, by a document without an element.
+///
+/// # Errors
+/// NotImplemented where the document has one of `features`, MalformedXML for any other.
+async fn turn_off(
+    gateway: &Gateway,
+    request: Request<'_>,
+    operation: &str,
+    root: &str,
+    features: &[&str],
+) -> Outcome<Response> {
+    let document = request.payload.into_document();
+    let document = document.ok_or_else(|| Refusal::new(Code::MissingRequestBodyError))?;
+    let is_on = turns_on(&document, root, features).map_err(|_| Refusal::new(Code::MalformedXML))?;
+    gateway.objects.head_bucket(request.target.bucket_key()).await?;
+    if is_on {
+        return Err(lacking(operation).into());
+    }
+    Ok(answer::empty(StatusCode::OK, HeaderMap::new()))
+}
+
+/// Whether a document has an element of these. Any other would be taken for none.
+fn turns_on(document: &[u8], root: &str, features: &[&str]) -> DeResult<bool> {
+    let mut is_on = false;
+    let mut parser = Deserializer::new(document);
+    let read = parser.named_element(root, |parser| {
+        parser.for_each_element(|_, name| {
+            if !features.iter().any(|feature| feature.as_bytes() == name) {
+                return Err(DeError::UnexpectedTagName);
+            }
+            is_on = true;
+            // Read no further: what it says decides nothing.
+            Err(DeError::InvalidContent)
+        })
+    });
+    if is_on { Ok(true) } else { read.and_then(|()| parser.expect_eof()).map(|()| false) }
+}
+
+/// The document of PutBucketVersioning.
+#[derive(Default)]
+struct GivenVersioning {
+    status: Option<String>,
+    mfa_delete: Option<String>,
+}
+
+impl<'xml> Deserialize<'xml> for GivenVersioning {
+    fn deserialize(parser: &mut Deserializer<'xml>) -> DeResult<Self> {
+        let mut given = Self::default();
+        parser.named_element("VersioningConfiguration", |parser| {
+            parser.for_each_element(|parser, name| {
+                let field = match name {
+                    b"Status" => &mut given.status,
+                    b"MfaDelete" => &mut given.mfa_delete,
+                    _ => return Err(DeError::UnexpectedTagName),
+                };
+                match field.replace(parser.content()?) {
+                    None => Ok(()),
+                    Some(_) => Err(DeError::DuplicateField),
+                }
+            })
+        })?;
+        Ok(given)
     }
 }
 
@@ -168,6 +267,21 @@ fn id_in(parser: &mut Deserializer<'_>) -> DeResult<Option<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_document_without_an_element_turns_nothing_on() {
+        let is_on = |document: &str| turns_on(document.as_bytes(), "NotificationConfiguration", EVENTS).ok();
+        let whole = |inside: &str| format!("<NotificationConfiguration>{inside}</NotificationConfiguration>");
+        for off in ["<NotificationConfiguration/>", &whole(""), &whole(" \n")] {
+            assert_eq!(is_on(off), Some(false), "{off}");
+        }
+        for feature in EVENTS {
+            assert_eq!(is_on(&whole(&format!("<{feature}><Id>a</Id></{feature}>"))), Some(true), "{feature}");
+        }
+        for other in ["", "<Other/>", &whole("<Topics/>"), &(whole("") + "<More/>")] {
+            assert_eq!(is_on(other), None, "{other}");
+        }
+    }
 
     fn is_owners(document: &str) -> Result<bool, Code> {
         let list: Result<AccessControlList, _> = document::of(document.as_bytes());

@@ -92,7 +92,7 @@ impl Lookers {
             Operation::DeleteObjects => {
                 let batch =
                     delete_object::Batch::asked(document::required(request.payload.into_document())?)?;
-                assert!((1..=DELETE_KEYS_MAX).contains(&(batch.keys.len() + batch.errors.len())));
+                assert!((1..=DELETE_KEYS_MAX).contains(&(batch.entries.len() + batch.errors.len())));
             }
             Operation::CompleteMultipartUpload => {
                 let parts = multipart::listed_parts(document::required(request.payload.into_document())?)?;

@@ -183,7 +183,7 @@ fn named(text: &str) {
     {
         assert!((1..=PARTS_MAX).contains(&number));
     }
-    let _ = names::version(Some(text));
+    let _ = names::version("versionId", text);
 }
 
 fn tags(text: &str) {
@@ -238,7 +238,7 @@ fn copy_sources(value: &HeaderValue) {
     let Ok(source) = copy_source::of(&one(header.clone(), value)) else { return };
     let encoded = |text: &str| utf8_percent_encode(text, NON_ALPHANUMERIC).to_string();
     let (bucket, key) = (encoded(source.name.bucket.name().as_str()), encoded(source.name.key.as_str()));
-    let version = if source.null_version { "?versionId=null" } else { "" };
+    let version = source.version.map_or_else(String::new, |version| format!("?versionId={version}"));
     let written = HeaderValue::try_from(format!("/{bucket}/{key}{version}")).expect("encoded to ASCII");
     assert_eq!(copy_source::of(&one(header, &written)).ok(), Some(source));
 }

@@ -1,8 +1,9 @@
 //! Attributes, which are stored beside an object's bytes: system headers and user metadata, in and out.
 //!
 //! Names are lower case, values are kept as they were sent. A system header comes back byte for
-//! byte. User metadata that is not US-ASCII comes back as RFC 2047 encoded words, as AWS says it
-//! does; what a client encoded itself is US-ASCII already and comes back as it was.
+//! byte, and so does the address that a website would redirect to: no website is served. User metadata that
+//! is not US-ASCII comes back as RFC 2047 encoded words, as AWS says it does; what a client encoded itself is
+//! US-ASCII already and comes back as it was.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -10,7 +11,7 @@ use http::header::{
     CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, CONTENT_TYPE, EXPIRES, HeaderMap,
     HeaderName, HeaderValue,
 };
-use sherd_core::limits::METADATA_BYTES_MAX;
+use sherd_core::limits::{ATTRIBUTES_BYTES_MAX, METADATA_BYTES_MAX, REDIRECT_BYTES_MAX};
 use sherd_core::record::Attributes;
 
 use crate::protocol::code::Code;
@@ -25,6 +26,10 @@ pub(crate) const CONTENT_TYPE_DEFAULT: &str = "binary/octet-stream";
 pub(crate) const SYSTEM: [HeaderName; 6] =
     [CONTENT_TYPE, CACHE_CONTROL, CONTENT_DISPOSITION, CONTENT_ENCODING, CONTENT_LANGUAGE, EXPIRES];
 
+/// The address that a website redirects a request for the object to. A copy never takes it from its source
+/// (AWS, "CopyObject").
+pub(crate) const REDIRECT: &str = "x-amz-website-redirect-location";
+
 /// Bytes of one line of RFC 2047 text: encoded words are at most 75 characters, 12 of them syntax,
 /// and 60 base64 characters hold 45 bytes.
 const ENCODED_WORD_BYTES: usize = 45;
@@ -32,7 +37,8 @@ const ENCODED_WORD_BYTES: usize = 45;
 /// The attributes that a request wants stored.
 ///
 /// # Errors
-/// MetadataTooLarge beyond 2 KiB of either kind, InvalidArgument for bytes that are not UTF-8.
+/// MetadataTooLarge beyond 2 KiB of either kind or 8 KiB of all, InvalidArgument for bytes that are not
+/// UTF-8, InvalidRedirectLocation as [`redirect`].
 pub(crate) fn of_request(headers: &HeaderMap) -> Result<Attributes, Refusal> {
     let mut pairs = Vec::new();
     for name in SYSTEM {
@@ -51,7 +57,30 @@ pub(crate) fn of_request(headers: &HeaderMap) -> Result<Attributes, Refusal> {
         pairs.push((name.as_str().to_owned(), value));
     }
     bounded(pairs.get(system..).unwrap_or_default(), USER_METADATA.len())?;
+    pairs.extend(redirect(headers)?.map(|location| (REDIRECT.to_owned(), location)));
+    let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+    if bytes > ATTRIBUTES_BYTES_MAX {
+        return Err(too_large(ATTRIBUTES_BYTES_MAX));
+    }
     Ok(Attributes { pairs })
+}
+
+/// The address that a website would redirect to, where a request has one.
+///
+/// # Errors
+/// InvalidRedirectLocation for any other text than a path or an address of HTTP, and beyond 2 KiB;
+/// InvalidArgument for bytes that are not UTF-8.
+pub(crate) fn redirect(headers: &HeaderMap) -> Result<Option<String>, Refusal> {
+    let location = text(headers, &HeaderName::from_static(REDIRECT))?;
+    let Some(location) = location.filter(|location| !location.is_empty()) else { return Ok(None) };
+    let message = if !["/", "http://", "https://"].iter().any(|start| location.starts_with(start)) {
+        "The website redirect location must have a prefix of 'http://' or 'https://' or '/'."
+    } else if location.len() > REDIRECT_BYTES_MAX {
+        "The length of website redirect location cannot exceed 2,048 characters."
+    } else {
+        return Ok(Some(location));
+    };
+    Err(Refusal::says(Code::InvalidRedirectLocation, message))
 }
 
 fn is_user_metadata(name: &HeaderName) -> bool {
@@ -62,15 +91,13 @@ fn is_user_metadata(name: &HeaderName) -> bool {
 fn bounded(pairs: &[(String, String)], prefix: usize) -> Result<(), Refusal> {
     let bytes: usize =
         pairs.iter().map(|(name, value)| name.len().saturating_sub(prefix) + value.len()).sum();
-    if bytes > METADATA_BYTES_MAX {
-        return Err(Refusal::says(
-            Code::MetadataTooLarge,
-            format!(
-                "Your metadata headers exceed the maximum allowed metadata size of {METADATA_BYTES_MAX} bytes"
-            ),
-        ));
-    }
-    Ok(())
+    if bytes > METADATA_BYTES_MAX { Err(too_large(METADATA_BYTES_MAX)) } else { Ok(()) }
+}
+
+fn too_large(bytes_max: usize) -> Refusal {
+    let message =
+        format!("Your metadata headers exceed the maximum allowed metadata size of {bytes_max} bytes");
+    Refusal::says(Code::MetadataTooLarge, message)
 }
 
 /// All values of a header, joined as HTTP joins them.
@@ -241,6 +268,41 @@ mod tests {
         }
         let error = of_request(&headers(&[("x-amz-meta-a", b"\xff\xfe")])).unwrap_err();
         assert_eq!(error.code, Code::InvalidArgument);
+    }
+
+    #[test]
+    fn all_attributes_together_have_a_bound() {
+        let redirect = format!("/{}", "r".repeat(REDIRECT_BYTES_MAX - 1));
+        let control = "c".repeat(METADATA_BYTES_MAX - "cache-control".len());
+        let mut request = headers(&[(REDIRECT, redirect.as_bytes()), ("cache-control", control.as_bytes())]);
+        let mut add = |range: std::ops::Range<usize>| {
+            for number in range {
+                let name = HeaderName::try_from(format!("{USER_METADATA}{number:03}")).unwrap();
+                request.insert(name, HeaderValue::from_static("12345"));
+            }
+            of_request(&request).map(|stored| stored.pairs.len()).map_err(|refusal| refusal.code)
+        };
+        assert_eq!(add(0..200), Ok(202));
+        assert_eq!(add(200..250), Err(Code::MetadataTooLarge));
+    }
+
+    #[test]
+    fn an_address_to_redirect_to_is_a_path_or_one_of_http() {
+        let code = |location: &str| {
+            let stored = of_request(&headers(&[(REDIRECT, location.as_bytes())]));
+            stored.map(|stored| stored.get(REDIRECT).map(str::to_owned)).map_err(|refusal| refusal.code)
+        };
+        let longest = format!("https://{}", "a".repeat(REDIRECT_BYTES_MAX - 8));
+        for location in ["/", "/a b?c#d", "http://example.com/", &longest] {
+            assert_eq!(code(location), Ok(Some(location.to_owned())), "{location}");
+        }
+        assert_eq!(code(""), Ok(None));
+        for location in ["a", "ftp://example.com", "HTTP://a"] {
+            assert_eq!(code(location), Err(Code::InvalidRedirectLocation), "{location}");
+        }
+        assert_eq!(code(&format!("{longest}a")), Err(Code::InvalidRedirectLocation));
+        let stored = of_request(&headers(&[(REDIRECT, "/käse".as_bytes())])).unwrap();
+        assert_eq!(back(&stored).get(REDIRECT).unwrap().as_bytes(), "/käse".as_bytes());
     }
 
     #[test]

@@ -42,17 +42,15 @@ pub(crate) fn algorithm_header(headers: &HeaderMap) -> Result<Option<ChecksumAlg
     headers.get("x-amz-checksum-algorithm").map(|value| by_name(value.to_str().unwrap_or("?"))).transpose()
 }
 
-/// The kind of checksum that `x-amz-checksum-type` names.
+/// The kind of checksum that `x-amz-checksum-type` names, in any case.
 ///
 /// # Errors
 /// InvalidRequest for any other.
 pub(crate) fn kind_header(headers: &HeaderMap) -> Result<Option<ChecksumKind>, Refusal> {
-    match headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) {
-        None => Ok(None),
-        Some(b"COMPOSITE") => Ok(Some(ChecksumKind::Composite)),
-        Some(b"FULL_OBJECT") => Ok(Some(ChecksumKind::FullObject)),
-        Some(_) => Err(bad_value("x-amz-checksum-type")),
-    }
+    let Some(sent) = headers.get("x-amz-checksum-type").map(HeaderValue::as_bytes) else { return Ok(None) };
+    let kinds = [ChecksumKind::Composite, ChecksumKind::FullObject];
+    let named = kinds.into_iter().find(|kind| sent.eq_ignore_ascii_case(kind_text(*kind).as_bytes()));
+    named.map(Some).ok_or_else(|| bad_value("x-amz-checksum-type"))
 }
 
 /// The checksum that an upload asks for: its algorithm, and what it covers.
@@ -216,6 +214,8 @@ mod tests {
             ("CRC64NVME", None, ChecksumKind::FullObject),
             ("crc32c", Some("FULL_OBJECT"), ChecksumKind::FullObject),
             ("SHA1", Some("COMPOSITE"), ChecksumKind::Composite),
+            ("SHA1", Some("composite"), ChecksumKind::Composite),
+            ("CRC32", Some("Full_Object"), ChecksumKind::FullObject),
             ("SHA512", None, ChecksumKind::Composite),
             ("MD5", None, ChecksumKind::Composite),
             ("xxhash64", None, ChecksumKind::Composite),

@@ -1,6 +1,7 @@
 //! `x-amz-copy-source` -> the object that is copied.
 //!
-//! `[/]bucket/key[?versionId=id]`, percent-encoded; a plus sign is a plus sign.
+//! `[/]bucket/key[?versionId=id]`, encoded as a query is: a plus sign is a blank, and `%2B` a plus sign, as
+//! users of S3 found (github.com/aws/aws-cli/issues/614, github.com/aws/aws-sdk-php/issues/236).
 
 use http::header::{HeaderMap, HeaderName};
 use percent_encoding::percent_decode_str;
@@ -11,7 +12,7 @@ use crate::access::{self, Access, READ_OBJECT, RightsError, of_version};
 use crate::error::{Failure, Outcome};
 use crate::gateway::Gateway;
 use crate::header::{conditions, tagging, typed};
-use crate::names;
+use crate::names::{self, NamedVersion};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use sherd_store::object::{Error, ObjectName, ReadConditions};
@@ -25,15 +26,21 @@ pub(crate) const VERSION_ID: HeaderName = HeaderName::from_static("x-amz-copy-so
 pub(crate) struct CopySource {
     /// Which object.
     pub(crate) name: ObjectName,
-    /// Whether the request said `versionId=null`.
-    pub(crate) null_version: bool,
+    /// Which version of it, where the request names one.
+    pub(crate) version: Option<NamedVersion>,
+}
+
+impl CopySource {
+    /// The version as policies know it, and as the answer names it.
+    pub(crate) fn version_text(&self) -> Option<String> {
+        self.version.map(|version| version.to_string())
+    }
 }
 
 /// Reads the source of a copy.
 ///
 /// # Errors
-/// InvalidArgument when it names no object, NotImplemented for access points, NoSuchVersion for a
-/// version other than `null`.
+/// InvalidArgument when it names no object or has no version id, NotImplemented for access points.
 pub(crate) fn of(headers: &HeaderMap) -> Result<CopySource, Refusal> {
     let Some(value) = headers.get(NAME).filter(|value| !value.is_empty()) else {
         return Err(Refusal::says(Code::InvalidRequest, format!("missing header: {NAME}")));
@@ -89,7 +96,7 @@ impl ReadableSource {
 /// Reads the source of a copy that its caller may read, by the rights in the source's own bucket.
 ///
 /// # Errors
-/// As [`of`]; AccessDenied where the caller may not.
+/// As [`of`]; AccessDenied where the caller may not; NoSuchVersion for a version that is not there.
 pub(crate) async fn readable(
     gateway: &Gateway,
     headers: &HeaderMap,
@@ -111,14 +118,15 @@ pub(crate) async fn readable(
     };
     let mut found = ReadableSource { source, access, tags: None };
     check_read(gateway, headers, &mut found).await?;
+    found.source.version.map_or(Ok(()), NamedVersion::check_exists)?;
     Ok(found)
 }
 
 /// Checks that the caller may read the source; by its tags where the decision waits for them.
 async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &mut ReadableSource) -> Outcome<()> {
-    let null_version = found.source.null_version;
-    let action = of_version(READ_OBJECT, null_version);
-    let facts = Facts::of(headers).with_version(null_version.then_some("null"));
+    let version = found.source.version_text();
+    let action = of_version(READ_OBJECT, version.is_some());
+    let facts = Facts::of(headers).with_version(version.as_deref());
     let facts = facts.about_source(found.access.keeps_tags());
     let awaited = found.access.check_awaiting(action, access::object(&found.source.name), facts)?;
     if awaited == AwaitedFacts::Tags {
@@ -140,11 +148,13 @@ fn parse(text: &str) -> Result<CopySource, Refusal> {
         return Err(Refusal::says(Code::NotImplemented, "Copying from an access point is not implemented"));
     }
     let (bucket, key) = path.split_once('/').filter(|(_, key)| !key.is_empty()).ok_or_else(unreadable)?;
-    Ok(CopySource { name: names::object(bucket, key)?, null_version: names::version(version.as_deref())? })
+    let version = version.map(|id| names::version("versionId", &id)).transpose()?;
+    Ok(CopySource { name: names::object(bucket, key)?, version })
 }
 
 fn decode(text: &str) -> Result<String, Refusal> {
-    percent_decode_str(text).decode_utf8().map(Into::into).map_err(|_| unreadable())
+    let spaced = text.replace('+', " ");
+    percent_decode_str(&spaced).decode_utf8().map(Into::into).map_err(|_| unreadable())
 }
 
 fn unreadable() -> Refusal {
@@ -160,19 +170,25 @@ mod tests {
 
     #[test]
     fn sources_come_with_and_without_slash_encoding_and_version() {
+        let id = "00112233445566778899aabbccddeeff";
+        let other = names::version("versionId", id).unwrap();
+        let null = Some(NamedVersion::Null);
         let cases = [
-            ("bucket/key", "bucket", "key", false),
-            ("/bucket/key", "bucket", "key", false),
-            ("/bucket//a/../b/", "bucket", "/a/../b/", false),
-            ("bucket%2Fkey%20%C3%A4%2B+", "bucket", "key ä++", false),
-            ("bucket/a%3FversionId=b", "bucket", "a?versionId=b", false),
-            ("bucket/a?b", "bucket", "a?b", false),
-            ("bucket/key?versionId=null", "bucket", "key", true),
-            ("bucket/käse", "bucket", "käse", false),
+            ("bucket/key", "bucket", "key", None),
+            ("/bucket/key", "bucket", "key", None),
+            ("/bucket//a/../b/", "bucket", "/a/../b/", None),
+            ("bucket%2Fkey%20%C3%A4%2B+", "bucket", "key ä+ ", None),
+            ("bucket/a+b%2B%C3%BC.txt", "bucket", "a b+ü.txt", None),
+            ("bucket/a%3FversionId=b", "bucket", "a?versionId=b", None),
+            ("bucket/a?b", "bucket", "a?b", None),
+            ("bucket/key?versionId=null", "bucket", "key", null),
+            ("bucket/a+b?versionId=%6Eull", "bucket", "a b", null),
+            (&format!("bucket/key?versionId={id}"), "bucket", "key", Some(other)),
+            ("bucket/käse", "bucket", "käse", None),
         ];
-        for (text, bucket, key, null_version) in cases {
+        for (text, bucket, key, version) in cases {
             let name = names::object(bucket, key).unwrap();
-            assert_eq!(parse(text).unwrap(), CopySource { name, null_version }, "{text}");
+            assert_eq!(parse(text).unwrap(), CopySource { name, version }, "{text}");
         }
     }
 
@@ -182,7 +198,7 @@ mod tests {
         let access = Access::denying(READ_OBJECT, &names::object("bucket", "other").unwrap());
         let decided = vec![Tag { key: "class".to_owned(), value: "public".to_owned() }];
         for tags in [None, Some(Vec::new()), Some(decided)] {
-            let source = CopySource { name: name.clone(), null_version: false };
+            let source = CopySource { name: name.clone(), version: None };
             let readable = ReadableSource { source, access: access.clone(), tags: tags.clone() };
             let conditions = readable.conditions(&HeaderMap::new()).unwrap();
             assert_eq!(conditions.tags.map(|tags| tags.decode().unwrap()), tags);
@@ -194,9 +210,10 @@ mod tests {
         for text in ["", "/", "bucket", "bucket/", "/bucket", "%ff/key", "bucket/%ff"] {
             assert_eq!(parse(text).unwrap_err().code, Code::InvalidArgument, "{text}");
         }
-        let code = |text| parse(text).unwrap_err().code;
-        assert_eq!(code("bucket/k?versionId=00112233445566778899aabbccddeeff"), Code::NoSuchVersion);
-        assert_eq!(code("bucket/k?versionId=x"), Code::InvalidArgument);
+        let code = |text: &str| parse(text).unwrap_err().code;
+        for id in ["x", "", "+null", "00112233445566778899aabbccddeeff+"] {
+            assert_eq!(code(&format!("bucket/k?versionId={id}")), Code::InvalidArgument, "{id}");
+        }
         assert_eq!(code("arn:aws:s3:eu-west-1:123456789012:accesspoint/a/object/k"), Code::NotImplemented);
         assert_eq!(code(&format!("bucket/{}", "k".repeat(1025))), Code::KeyTooLongError);
     }

@@ -106,15 +106,15 @@ fn may_be_given(
 /// The tags of an object in URL query text, as `x-amz-tagging` has it.
 ///
 /// # Errors
-/// InvalidArgument for text that is not such a query and for a key that is there twice; BadRequest and
-/// InvalidTag as [`checked`].
+/// InvalidArgument for text that is not such a query, for an empty key and for one that is there twice;
+/// BadRequest and InvalidTag as [`checked`].
 pub(crate) fn of_text(text: &str) -> Result<ObjectTags, Refusal> {
     let mut given: Vec<GivenTag> = Vec::new();
     for pair in text.split('&').filter(|pair| !pair.is_empty()) {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         let decoded = (decoded(key), decoded(value).filter(|_| !value.contains('=')));
         let (Some(key), Some(value)) = decoded else { return Err(bad_text(text)) };
-        if given.iter().any(|before| before.key.as_ref() == Some(&key)) {
+        if key.is_empty() || given.iter().any(|before| before.key.as_ref() == Some(&key)) {
             return Err(bad_text(text));
         }
         given.push(GivenTag { key: Some(key), value: Some(value) });
@@ -322,8 +322,19 @@ mod tests {
 
     #[test]
     fn text_that_is_no_query_is_an_invalid_argument() {
-        for text in ["a=1&a=2", "a=%FF", "%ff=1", "a=%", "a=%4", "a=%zz", "a=b=c", "TagSet=[{Key=k,Value=v}]"]
-        {
+        for text in [
+            "a=1&a=2",
+            "a=%FF",
+            "%ff=1",
+            "a=%",
+            "a=%4",
+            "a=%zz",
+            "a=b=c",
+            "=",
+            "=v",
+            "a=1&=",
+            "TagSet=[{Key=k,Value=v}]",
+        ] {
             let refusal = of_text(text).unwrap_err();
             assert_eq!((refusal.code, &*refusal.message), (Code::InvalidArgument, BAD_TEXT), "{text}");
             let named = [("ArgumentName", NAME.to_string()), ("ArgumentValue", text.to_owned())];

@@ -6,7 +6,6 @@ use sherd_core::id::UploadId;
 use crate::answer::{self, Response};
 use crate::bucket::listing::{KeyEncoding, ListingQuery, Page, PageEntry};
 use crate::error::Outcome;
-use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
 use crate::{gateway::Gateway, header::checksum, header::timestamp, owner};
@@ -17,8 +16,9 @@ type Marker = (String, Option<UploadId>);
 
 pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let listing = ListingQuery::of(&request, "max-uploads", 1)?;
-    let key_marker = request.text("key-marker");
-    let upload_id_marker = request.text("upload-id-marker");
+    let key_marker = request.text("key-marker").filter(|marker| !marker.is_empty());
+    // Without the marker of its key, that of an upload is as if it were not there.
+    let upload_id_marker = request.text("upload-id-marker").filter(|_| key_marker.is_some());
     let bucket = request.target.bucket();
     let asked = ListUploads {
         bucket: bucket.clone(),
@@ -50,12 +50,17 @@ pub(crate) async fn list(gateway: &Gateway, request: Request<'_>) -> Outcome<Res
     })
 }
 
-/// Reads both markers. That of an upload means nothing without that of its key.
+/// Reads both markers.
+///
+/// # Errors
+/// InvalidArgument for an upload's that cannot be an id.
 fn marker(key: Option<&str>, upload: Option<&str>) -> Result<Option<Marker>, Refusal> {
-    let Some(key) = key.filter(|key| !key.is_empty()) else { return Ok(None) };
-    let upload = upload.filter(|upload| !upload.is_empty()).map(UploadId::parse).transpose();
-    let upload = upload.map_err(|_| Refusal::says(Code::InvalidArgument, "Invalid uploadId marker"))?;
-    Ok(Some((key.to_owned(), upload)))
+    let Some(key) = key else { return Ok(None) };
+    let upload = upload.filter(|upload| !upload.is_empty()).map(|id| {
+        let invalid = |_| Refusal::bad_argument("Invalid uploadId marker", "upload-id-marker", id);
+        UploadId::parse(id).map_err(invalid)
+    });
+    Ok(Some((key.to_owned(), upload.transpose()?)))
 }
 
 fn described(entry: UploadEntry, encoding: KeyEncoding) -> PageEntry<MultipartUpload> {
@@ -78,18 +83,20 @@ fn described(entry: UploadEntry, encoding: KeyEncoding) -> PageEntry<MultipartUp
 
 #[cfg(test)]
 mod tests {
-
     use super::*;
+    use crate::protocol::code::Code;
 
     #[test]
     fn an_upload_marker_needs_its_key() {
         let id = "00112233445566778899aabbccddeeff";
         assert_eq!(marker(None, Some(id)).unwrap(), None);
-        assert_eq!(marker(Some(""), Some(id)).unwrap(), None);
         assert_eq!(marker(Some("k"), None).unwrap(), Some(("k".to_owned(), None)));
         assert_eq!(marker(Some("k"), Some("")).unwrap(), Some(("k".to_owned(), None)));
         let upload = UploadId::parse(id).ok();
         assert_eq!(marker(Some("k"), Some(id)).unwrap(), Some(("k".to_owned(), upload)));
-        assert_eq!(marker(Some("k"), Some("x")).unwrap_err().code, Code::InvalidArgument);
+        let refused = marker(Some("k"), Some("x")).unwrap_err();
+        assert_eq!((refused.code, &*refused.message), (Code::InvalidArgument, "Invalid uploadId marker"));
+        let named = [("ArgumentName", "upload-id-marker".to_owned()), ("ArgumentValue", "x".to_owned())];
+        assert_eq!(refused.details, named);
     }
 }

@@ -49,7 +49,7 @@ async fn copy_part(
     };
     let written = gateway.objects.copy_part(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
-    if source.null_version {
+    if source.version.is_some() {
         response.headers_mut().insert(copy_source::VERSION_ID, NULL);
     }
     Ok(response)

@@ -2,7 +2,7 @@
 
 use http::HeaderMap;
 use s3s::dto::CopyObjectResult;
-use sherd_core::record::{Attributes, ObjectTags};
+use sherd_core::record::ObjectTags;
 use sherd_core::register::call::ClientCall;
 
 use crate::access::again::judged;
@@ -19,7 +19,7 @@ use crate::{
     Gateway, body, header::attributes, header::checksum, header::conditions, header::copy_source,
     header::tagging, header::timestamp, names,
 };
-use sherd_store::object::{CopyRequest, ObjectName, WriteOutcome};
+use sherd_store::object::{CopyAttributes, CopyRequest, ObjectName, WriteOutcome};
 
 pub(crate) async fn copy(gateway: &Gateway, request: Request<'_>) -> Outcome<Response> {
     let Request { target, headers, call, access, .. } = request;
@@ -50,17 +50,19 @@ async fn copy_once(
     };
     let written = gateway.objects.copy(copy).await.map_err(|error| readable.shown(error))?;
     let mut response = answer::document(&result(&written))?;
-    if readable.source.null_version {
+    if readable.source.version.is_some() {
         response.headers_mut().insert(copy_source::VERSION_ID, NULL);
     }
     Ok(response)
 }
 
-/// The attributes of the copy; `None` keeps the source's.
-fn new_attributes(headers: &HeaderMap) -> Result<Option<Attributes>, Refusal> {
+/// The attributes of the copy.
+fn new_attributes(headers: &HeaderMap) -> Result<CopyAttributes, Refusal> {
     match headers.get("x-amz-metadata-directive").map(http::HeaderValue::as_bytes) {
-        None | Some(b"COPY") => Ok(None),
-        Some(b"REPLACE") => attributes::of_request(headers).map(Some),
+        None | Some(b"COPY") => {
+            Ok(CopyAttributes::Kept { own: attributes::REDIRECT, value: attributes::redirect(headers)? })
+        }
+        Some(b"REPLACE") => attributes::of_request(headers).map(CopyAttributes::Replaced),
         Some(other) => {
             let other = String::from_utf8_lossy(other);
             Err(Refusal::bad_argument("Unknown metadata directive.", "x-amz-metadata-directive", &other))
@@ -118,8 +120,9 @@ fn may_copy_tags(
     target: &ObjectName,
 ) -> Option<bool> {
     let ReadableSource { source, access: of_source, tags } = readable;
-    let read = of_version(READ_TAGS, source.null_version);
-    let of_read = Facts::of(headers).with_version(source.null_version.then_some("null")).about_source(true);
+    let version = source.version_text();
+    let read = of_version(READ_TAGS, version.is_some());
+    let of_read = Facts::of(headers).with_version(version.as_deref()).about_source(true);
     let of_write = Facts::of(headers).awaiting_document();
     let (of_read, of_write) = match tags {
         Some(tags) => (of_read.with_existing_tags(tags), of_write.with_document(DocumentFacts::Tags(tags))),
@@ -164,9 +167,14 @@ mod tests {
 
     #[test]
     fn metadata_is_copied_unless_it_is_replaced() {
-        assert_eq!(new_attributes(&headers(None)).unwrap(), None);
-        assert_eq!(new_attributes(&headers(Some("COPY"))).unwrap(), None);
-        let replaced = new_attributes(&headers(Some("REPLACE"))).unwrap().unwrap();
+        let kept = |value| CopyAttributes::Kept { own: attributes::REDIRECT, value };
+        assert_eq!(new_attributes(&headers(None)).unwrap(), kept(None));
+        let mut copy = headers(Some("COPY"));
+        copy.insert(attributes::REDIRECT, HeaderValue::from_static("/a"));
+        assert_eq!(new_attributes(&copy).unwrap(), kept(Some("/a".to_owned())));
+        let CopyAttributes::Replaced(replaced) = new_attributes(&headers(Some("REPLACE"))).unwrap() else {
+            panic!("they are replaced");
+        };
         assert_eq!(replaced.get("x-amz-meta-a"), Some("1"));
         assert_eq!(new_attributes(&headers(Some("MERGE"))).unwrap_err().code, Code::InvalidArgument);
     }
@@ -181,7 +189,7 @@ mod tests {
             for (name, value) in pairs {
                 headers.insert(*name, HeaderValue::from_static(value));
             }
-            let copied = CopySource { name: source.clone(), null_version: false };
+            let copied = CopySource { name: source.clone(), version: None };
             let readable = ReadableSource { source: copied, access: access.clone(), tags: None };
             let may_copy = may_copy_tags(&headers, &readable, access, &target);
             let tags = new_tags(&headers, access, &target).map_err(|refusal| refusal.code);

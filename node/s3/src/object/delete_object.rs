@@ -2,8 +2,8 @@
 //!
 //! A batch answers for each of its keys by itself; a key listed twice is deleted and answered once.
 
-use std::collections::HashMap;
 use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 
 use http::HeaderMap;
 use s3s::dto::{Delete, DeleteObjectsOutput, DeletedObject, Error as KeyError, ObjectIdentifier};
@@ -14,10 +14,11 @@ use crate::access::facts::Facts;
 use crate::access::{Access, DELETE_OBJECT, READ_OBJECT, of_version};
 use crate::answer::{self, NULL, Response, VERSION_ID};
 use crate::error::{Outcome, logged};
+use crate::names::{self, NamedVersion};
 use crate::protocol::code::Code;
 use crate::protocol::refusal::Refusal;
 use crate::request::Request;
-use crate::{gateway::Gateway, header::conditions, header::document, header::typed, names};
+use crate::{gateway::Gateway, header::conditions, header::document, header::typed};
 use sherd_policy::{KeyName, Resource};
 use sherd_store::object::{EtagMatch, WriteConditions};
 
@@ -50,17 +51,28 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
     let mut batch = Batch::asked(delete)?;
     if !access.is_unlimited() {
         let access = access.settled(&headers, &KEY_FACTS);
-        batch = batch.only(|key| key.check(bucket.name(), &headers, &access)).await;
+        batch = batch.only(|entry| entry.check(bucket.name(), &headers, &access)).await;
     }
-    let Batch { keys, null_versions, mut errors } = batch;
-    let keys = keys.into_iter().map(|(key, conditions)| (key, conditions.in_call(call))).collect();
+    let Batch { entries, mut errors } = batch;
+    let (mut keys, mut null_versions, mut deleted) = (Vec::new(), HashSet::new(), Vec::new());
+    for BatchEntry { key, version, conditions } in entries {
+        match version {
+            // Nothing is there to be deleted.
+            Some(NamedVersion::Other(_)) => {
+                let (key, version_id) = (Some(key.as_str().to_owned()), text_of(version));
+                deleted.push(DeletedObject { key, version_id, ..DeletedObject::default() });
+                continue;
+            }
+            Some(NamedVersion::Null) => _ = null_versions.insert(key.clone()),
+            None => {}
+        }
+        keys.push((key, conditions.in_call(call)));
+    }
     let outcomes = gateway.objects.delete_many(bucket, keys).await?;
-    let mut deleted = Vec::new();
     for outcome in outcomes {
-        let version_id = version_of(&null_versions, &outcome.key);
+        let version_id = text_of(null_versions.contains(&outcome.key).then_some(NamedVersion::Null));
         let key = outcome.key.as_str().to_owned();
         match outcome.result {
-            Ok(()) if quiet => {}
             Ok(()) => deleted.push(DeletedObject { key: Some(key), version_id, ..DeletedObject::default() }),
             Err(error) => {
                 let refusal = logged(gateway.objects.release_grace(), id, error);
@@ -69,32 +81,57 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
         }
     }
     answer::document(&DeleteObjectsOutput {
-        deleted: (!deleted.is_empty()).then_some(deleted),
+        deleted: (!quiet && !deleted.is_empty()).then_some(deleted),
         errors: (!errors.is_empty()).then_some(errors),
         ..DeleteObjectsOutput::default()
     })
 }
 
-/// The deletion of one key, as its rights are asked for.
-struct KeyDelete<'a> {
-    key: &'a ObjectKey,
-    conditions: &'a WriteConditions,
-    null_version: bool,
+/// An entry of a list.
+pub(crate) struct BatchEntry {
+    pub(crate) key: ObjectKey,
+    version: Option<NamedVersion>,
+    conditions: WriteConditions,
 }
 
-impl KeyDelete<'_> {
+impl BatchEntry {
+    /// Reads an entry of a list.
+    ///
+    /// # Errors
+    /// As S3 answers for the entry. A text that cannot be a version id is NoSuchVersion, other than in a
+    /// query (github.com/versity/versitygw/issues/2119), and so is a guarded deletion of a version that is
+    /// not there.
+    fn of(listed: &ObjectIdentifier) -> Result<Self, Refusal> {
+        let ObjectIdentifier { e_tag, key, last_modified_time, size, version_id } = listed;
+        if last_modified_time.is_some() || size.is_some() {
+            let message = "Only ETag is implemented as a condition of a delete";
+            return Err(Refusal::says(Code::NotImplemented, message));
+        }
+        let version = version_id.as_deref().map(|id| names::version("VersionId", id)).transpose();
+        let version = version.map_err(|_| Refusal::new(Code::NoSuchVersion))?;
+        if e_tag.is_some() {
+            version.map_or(Ok(()), NamedVersion::check_exists)?;
+        }
+        Ok(Self { key: batch_key(key)?, version, conditions: conditions::of_deleted_key(e_tag.clone()) })
+    }
+
+    /// The target of the deletion: the object, or a version that is not there.
+    fn target(&self) -> (ObjectKey, Option<NamedVersion>) {
+        (self.key.clone(), self.version.filter(|version| *version != NamedVersion::Null))
+    }
+
     /// Checks that the caller may delete the key, and read it where an entity tag is compared.
     fn check(&self, bucket: &ObjectKey, headers: &HeaderMap, access: &Access) -> Result<(), Refusal> {
         let guard = self.conditions.if_match.as_ref().map(|guard| match guard {
             EtagMatch::Any => "*",
             EtagMatch::OneOf(etags) => etags.first().map_or("", String::as_str),
         });
-        let version = self.null_version.then_some("null");
-        let facts = Facts::of(headers).with_version(version).with_guard(guard);
+        let version = text_of(self.version);
+        let facts = Facts::of(headers).with_version(version.as_deref()).with_guard(guard);
         let resource = Resource::Object(bucket.as_str(), self.key.as_str());
-        access.check(of_version(DELETE_OBJECT, self.null_version), resource, facts)?;
+        access.check(of_version(DELETE_OBJECT, version.is_some()), resource, facts)?;
         if guard.is_some_and(|guard| guard != "*") {
-            access.check(of_version(READ_OBJECT, self.null_version), resource, facts)?;
+            access.check(of_version(READ_OBJECT, version.is_some()), resource, facts)?;
         }
         Ok(())
     }
@@ -102,10 +139,8 @@ impl KeyDelete<'_> {
 
 /// A list of keys, taken apart.
 pub(crate) struct Batch {
-    /// What the store is asked, no key twice.
-    pub(crate) keys: Vec<(ObjectKey, WriteConditions)>,
-    /// Which keys were listed with `VersionId` `null`, to say so again.
-    null_versions: HashMap<ObjectKey, bool>,
+    /// Entries that are to be deleted, no target twice.
+    pub(crate) entries: Vec<BatchEntry>,
     /// What need not be asked.
     pub(crate) errors: Vec<KeyError>,
 }
@@ -125,56 +160,43 @@ impl Batch {
         Ok(Self::of(delete.objects))
     }
 
-    /// Those of the keys that `permitted` lets pass; what it says of each other is an error.
-    async fn only(self, permitted: impl Fn(&KeyDelete<'_>) -> Result<(), Refusal>) -> Self {
-        let Self { keys: asked, null_versions, mut errors } = self;
-        let mut keys = Vec::with_capacity(asked.len());
-        for (number, (key, conditions)) in (1..).zip(asked) {
-            let null_version = null_versions.get(&key).copied().unwrap_or_default();
-            let deletion = KeyDelete { key: &key, conditions: &conditions, null_version };
-            match permitted(&deletion) {
-                Ok(()) => keys.push((key, conditions)),
+    /// Those of the entries that `permitted` lets pass; what it says of each other is an error.
+    async fn only(self, permitted: impl Fn(&BatchEntry) -> Result<(), Refusal>) -> Self {
+        let Self { entries: asked, mut errors } = self;
+        let mut entries = Vec::with_capacity(asked.len());
+        for (number, entry) in (1..).zip(asked) {
+            match permitted(&entry) {
+                Ok(()) => entries.push(entry),
                 Err(refusal) => {
-                    let version = version_of(&null_versions, &key);
-                    errors.push(said(key.as_str().to_owned(), version, &refusal));
+                    errors.push(said(entry.key.as_str().to_owned(), text_of(entry.version), &refusal));
                 }
             }
             if number % KEYS_A_TURN == 0 {
                 tokio::task::yield_now().await;
             }
         }
-        Self { keys, null_versions, errors }
+        Self { entries, errors }
     }
 
     fn of(listed: Vec<ObjectIdentifier>) -> Self {
-        let mut batch = Self { keys: Vec::new(), null_versions: HashMap::new(), errors: Vec::new() };
-        let mut seen: HashMap<ObjectKey, WriteConditions> = HashMap::new();
+        let mut batch = Self { entries: Vec::new(), errors: Vec::new() };
+        let mut seen: HashMap<(ObjectKey, Option<NamedVersion>), WriteConditions> = HashMap::new();
         for identifier in listed {
-            let ObjectIdentifier { e_tag, key, last_modified_time, size, version_id } = identifier;
-            let checked = (|| {
-                if last_modified_time.is_some() || size.is_some() {
-                    return Err(Refusal::says(
-                        Code::NotImplemented,
-                        "Only ETag is implemented as a condition of a delete",
-                    ));
-                }
-                Ok((names::version(version_id.as_deref())?, batch_key(&key)?))
-            })();
-            let (null_version, name) = match checked {
-                Ok(checked) => checked,
+            let entry = BatchEntry::of(&identifier);
+            let ObjectIdentifier { key, version_id, .. } = identifier;
+            let entry = match entry {
+                Ok(entry) => entry,
                 Err(error) => {
                     batch.errors.push(said(key, version_id, &error));
                     continue;
                 }
             };
-            let conditions = conditions::of_deleted_key(e_tag);
-            match seen.entry(name.clone()) {
-                Entry::Vacant(entry) => {
-                    entry.insert(conditions.clone());
-                    batch.null_versions.insert(name.clone(), null_version);
-                    batch.keys.push((name, conditions));
+            match seen.entry(entry.target()) {
+                Entry::Vacant(first) => {
+                    first.insert(entry.conditions.clone());
+                    batch.entries.push(entry);
                 }
-                Entry::Occupied(entry) if *entry.get() == conditions => {}
+                Entry::Occupied(first) if *first.get() == entry.conditions => {}
                 Entry::Occupied(_) => {
                     let error = Refusal::says(
                         Code::InvalidRequest,
@@ -188,9 +210,9 @@ impl Batch {
     }
 }
 
-/// The version that an answer names for a key, where the request did.
-fn version_of(null_versions: &HashMap<ObjectKey, bool>, key: &ObjectKey) -> Option<String> {
-    null_versions.get(key).copied().unwrap_or_default().then(|| "null".to_owned())
+/// A version as policies know it, and as an answer names it.
+fn text_of(version: Option<NamedVersion>) -> Option<String> {
+    version.map(|version| version.to_string())
 }
 
 fn batch_key(key: &str) -> Result<ObjectKey, Refusal> {
@@ -231,7 +253,7 @@ mod tests {
     #[test]
     fn a_key_listed_twice_is_deleted_once() {
         let batch = Batch::of(vec![listed("a"), listed("b"), listed("a")]);
-        let keys: Vec<&str> = batch.keys.iter().map(|(key, _)| key.as_str()).collect();
+        let keys: Vec<&str> = batch.entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["a", "b"]);
         assert!(batch.errors.is_empty());
     }
@@ -240,10 +262,16 @@ mod tests {
     fn what_cannot_be_asked_fails_by_itself() {
         let mut list = vec![listed("good"), listed(""), listed(&"k".repeat(1025))];
         list.push(ObjectIdentifier { size: Some(1), ..listed("sized") });
-        list.push(ObjectIdentifier { version_id: Some("x".into()), ..listed("versioned") });
-        list.push(ObjectIdentifier { e_tag: Some(ETag::Strong("e".into())), ..listed("good") });
+        for id in ["x", "", "Null"] {
+            list.push(ObjectIdentifier { version_id: Some(id.into()), ..listed("versioned") });
+        }
+        let guarded = |listed| ObjectIdentifier { e_tag: Some(ETag::Strong("e".into())), ..listed };
+        list.push(guarded(ObjectIdentifier { version_id: Some("0f".repeat(16)), ..listed("versioned") }));
+        list.push(guarded(listed("good")));
         let batch = Batch::of(list);
-        assert_eq!(batch.keys.len(), 1);
+        assert_eq!(batch.entries.len(), 1);
+        let named = batch.errors.iter().filter_map(|error| error.version_id.as_deref());
+        assert_eq!(named.collect::<Vec<_>>(), ["x", "", "Null", &"0f".repeat(16)]);
         let codes: Vec<&str> = batch.errors.iter().filter_map(|error| error.code.as_deref()).collect();
         assert_eq!(
             codes,
@@ -251,7 +279,10 @@ mod tests {
                 "UserKeyMustBeSpecified",
                 "KeyTooLongError",
                 "NotImplemented",
-                "InvalidArgument",
+                "NoSuchVersion",
+                "NoSuchVersion",
+                "NoSuchVersion",
+                "NoSuchVersion",
                 "InvalidRequest"
             ]
         );
@@ -268,7 +299,7 @@ mod tests {
                 Poll::Pending => turns += 1,
             }
         };
-        assert_eq!((batch.keys.len(), turns), (1000, 1 + 1000 / KEYS_A_TURN));
+        assert_eq!((batch.entries.len(), turns), (1000, 1 + 1000 / KEYS_A_TURN));
     }
 
     #[tokio::test]
@@ -276,10 +307,10 @@ mod tests {
         let access = Access::denying("s3:DeleteObjectVersion", &names::object("bucket", "kept").unwrap());
         let headers = http::HeaderMap::new();
         let bucket = ObjectKey::new("bucket").unwrap();
-        let permitted = |key: &KeyDelete<'_>| key.check(&bucket, &headers, &access);
+        let permitted = |entry: &BatchEntry| entry.check(&bucket, &headers, &access);
         let null = ObjectIdentifier { version_id: Some("null".into()), ..listed("kept") };
         let batch = Batch::of(vec![listed("a"), null, listed("b")]).only(permitted).await;
-        let keys: Vec<&str> = batch.keys.iter().map(|(key, _)| key.as_str()).collect();
+        let keys: Vec<&str> = batch.entries.iter().map(|entry| entry.key.as_str()).collect();
         assert_eq!(keys, ["a", "b"]);
         let [error] = &*batch.errors else { panic!("one is denied: {:?}", batch.errors) };
         assert_eq!((error.key.as_deref(), error.code.as_deref()), (Some("kept"), Some("AccessDenied")));
@@ -287,10 +318,14 @@ mod tests {
     }
 
     #[test]
-    fn the_null_version_is_said_again() {
-        let batch =
-            Batch::of(vec![ObjectIdentifier { version_id: Some("null".into()), ..listed("a") }, listed("b")]);
-        let null = |key: &'static str| batch.null_versions.get(&ObjectKey::new(key).unwrap()).copied();
-        assert_eq!((null("a"), null("b")), (Some(true), Some(false)));
+    fn versions_of_a_key_are_entries_of_their_own() {
+        let id = "0f".repeat(16);
+        let versions = [Some("null"), None, Some(&*id), Some(&*id)];
+        let list = versions
+            .map(|version| ObjectIdentifier { version_id: version.map(str::to_owned), ..listed("a") });
+        let batch = Batch::of(list.into());
+        let named: Vec<_> = batch.entries.iter().map(|entry| text_of(entry.version)).collect();
+        assert_eq!(named, [Some("null".to_owned()), Some(id)]);
+        assert!(batch.errors.is_empty());
     }
 }

@@ -11,6 +11,7 @@ use http::header::{
 };
 use s3s::Body;
 use s3s::dto::{Timestamp, TimestampFormat};
+use sherd_core::record::ChecksumKind;
 
 use crate::access::facts::Facts;
 use crate::access::{self, Access, READ_OBJECT, READ_TAGS, of_version};
@@ -165,17 +166,27 @@ impl GetRequest {
 /// The headers that a request wants answered instead of the stored ones (`response-*`).
 ///
 /// # Errors
-/// InvalidArgument for values that no header can carry.
+/// InvalidArgument for values that no header can carry, as S3 words it for those outside ISO-8859-1
+/// (github.com/guardian/grid/pull/1716).
 fn overrides(query: &Query<'_>) -> Result<HeaderMap, Refusal> {
     let mut headers = HeaderMap::new();
     for name in attributes::SYSTEM {
         let is_it = |pair: &&Pair<'_>| pair.name.strip_prefix(OVERRIDES) == Some(name.as_str());
         let Some(pair) = query.pairs().iter().find(is_it) else { continue };
-        let value = pair.value().ok().and_then(|value| HeaderValue::from_bytes(value.as_bytes()).ok());
         let bad = || Refusal::says(Code::InvalidArgument, format!("Invalid value for {}", pair.name));
-        headers.insert(name, value.ok_or_else(bad)?);
+        let text = pair.value().map_err(|_| bad())?;
+        let bytes = latin_1(&text).ok_or_else(|| {
+            let message = "Header value cannot be represented using ISO-8859-1.";
+            Refusal::bad_argument(message, &pair.name, &text)
+        })?;
+        headers.insert(name, HeaderValue::from_bytes(&bytes).map_err(|_| bad())?);
     }
     Ok(headers)
+}
+
+/// A text in ISO-8859-1, a byte for each character.
+fn latin_1(text: &str) -> Option<Vec<u8>> {
+    text.chars().map(|character| u8::try_from(character).ok()).collect()
 }
 
 /// Headers of an answer about an object.
@@ -203,7 +214,7 @@ fn with_overrides(error: Error, overrides: &HeaderMap) -> Error {
     let Error::NotModified { etag, modified_ms, mut attributes } = error else { return error };
     for (name, value) in overrides {
         attributes.pairs.retain(|(stored, _)| stored != name.as_str());
-        let text = String::from_utf8_lossy(value.as_bytes()).into_owned();
+        let text = value.as_bytes().iter().copied().map(char::from).collect();
         attributes.pairs.push((name.as_str().to_owned(), text));
     }
     Error::NotModified { etag, modified_ms, attributes }
@@ -235,8 +246,11 @@ fn describe(
     if wanted.version {
         headers.insert(VERSION_ID, NULL);
     }
-    // A range has no checksum of its own, and clients would check the whole's against it.
-    if wanted.checksums && !ranged {
+    // A range has no checksum of its own, and clients would check the whole's against it. A part shows its
+    // own where the object's is made of those.
+    let is_of_several = wanted.part && info.parts.is_some_and(|parts| parts > 1);
+    let shows_part = !is_of_several || info.checksum_kind == Some(ChecksumKind::Composite);
+    if wanted.checksums && !ranged && shows_part {
         checksum::add_headers(&info.checksums, info.checksum_kind, &mut headers);
     }
     if let (true, Some(parts)) = (wanted.part, info.parts) {
@@ -247,9 +261,7 @@ fn describe(
 
 #[cfg(test)]
 mod tests {
-    use sherd_core::record::{
-        Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, ObjectTags,
-    };
+    use sherd_core::record::{Attributes, Checksum, ChecksumAlgorithm, ChecksumBytes, Checksums, ObjectTags};
 
     use super::*;
 
@@ -324,10 +336,13 @@ mod tests {
     #[test]
     fn a_part_says_how_many_there_are() {
         let span = Span::Part { number: 2 };
-        let described = describe(A_PART, span, &info(Some(3)), &(40..80), HeaderMap::new(), HeaderMap::new());
-        assert_eq!(described.0.get(CONTENT_RANGE).unwrap(), "bytes 40-79/100");
-        assert_eq!(described.0.get("x-amz-mp-parts-count").unwrap(), "3");
-        assert!(described.0.contains_key("x-amz-checksum-crc32"));
+        for (kind, shows_own) in [(ChecksumKind::Composite, true), (ChecksumKind::FullObject, false)] {
+            let info = ObjectInfo { checksum_kind: Some(kind), ..info(Some(3)) };
+            let described = describe(A_PART, span, &info, &(40..80), HeaderMap::new(), HeaderMap::new());
+            assert_eq!(described.0.get(CONTENT_RANGE).unwrap(), "bytes 40-79/100");
+            assert_eq!(described.0.get("x-amz-mp-parts-count").unwrap(), "3");
+            assert_eq!(described.0.contains_key("x-amz-checksum-crc32"), shows_own, "{kind:?}");
+        }
         let single = describe(
             A_PART,
             Span::Part { number: 1 },
@@ -354,6 +369,21 @@ mod tests {
         );
         assert_eq!(described.0.get("content-type").unwrap(), "image/png");
         assert_eq!(described.0.get("expires").unwrap(), "soon");
+    }
+
+    #[test]
+    fn an_override_is_sent_in_iso_8859_1_or_refused() {
+        let of = |value: &str| overrides(&query(&format!("response-content-disposition={value}")));
+        let sent = of("a%3B%20filename%3D%22caf%C3%A9%22").unwrap();
+        assert_eq!(sent["content-disposition"].as_bytes(), b"a; filename=\"caf\xe9\"");
+        let refused = of("D%E2%80%99Arcy").unwrap_err();
+        let message = "Header value cannot be represented using ISO-8859-1.";
+        assert_eq!((refused.code, &*refused.message), (Code::InvalidArgument, message));
+        let named = [
+            ("ArgumentName", "response-content-disposition".to_owned()),
+            ("ArgumentValue", "D\u{2019}Arcy".to_owned()),
+        ];
+        assert_eq!(refused.details, named);
     }
 
     #[test]

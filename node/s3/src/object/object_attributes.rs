@@ -1,7 +1,7 @@
 //! GetObjectAttributes: what an object is, by the names that a request lists, as a document.
 //!
-//! As on AWS the entity tag stands without quotes here, a composite checksum
-//! without the number of its parts, and the parts of a multipart object are listed with their checksums.
+//! As on AWS the entity tag stands without quotes here, a composite checksum without the number of its parts.
+//! The parts of a multipart object are listed, with their checksums where the object's is made of those.
 
 use std::io::Write;
 
@@ -10,7 +10,7 @@ use http::header::LAST_MODIFIED;
 use s3s::dto::{Checksum, GetObjectAttributesParts, ObjectAttributes, ObjectPart, StorageClass};
 use s3s::xml::{SerResult, Serialize, SerializeContent, Serializer};
 use sherd_core::limits::LIST_KEYS_MAX;
-use sherd_core::record::{Checksum as StoredChecksum, Checksums};
+use sherd_core::record::{Checksum as StoredChecksum, ChecksumKind, Checksums};
 
 use crate::access::facts::Facts;
 use crate::access::{self, READ_ATTRIBUTES, READ_OBJECT, of_version};
@@ -35,7 +35,7 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
     let wanted = AttributeSelection::of(&lines)?;
     let page = PartsAsked::of(max, after)?;
     let name = target.object();
-    let ObjectDescription { info, parts } = gateway.objects.describe(name.clone()).await?;
+    let ObjectDescription { info, mut parts } = gateway.objects.describe(name.clone()).await?;
     if access.depends_on_tags() {
         // Those of the version that was read: another than the one that was judged may be there by now.
         let facts = Facts::of(&headers).with_version(null_version.then_some("null"));
@@ -43,6 +43,9 @@ pub(crate) async fn get(gateway: &Gateway, request: Request<'_>) -> Outcome<Resp
             let action = of_version(action, null_version);
             access.check_tagged(action, access::object(&name), facts, &info.tags)?;
         }
+    }
+    if info.checksum_kind != Some(ChecksumKind::Composite) {
+        parts.iter_mut().flatten().for_each(|part| part.checksum = None);
     }
     let bare: Checksums =
         info.checksums.iter().map(|sum| StoredChecksum { composite_of: None, ..sum.clone() }).collect();

@@ -78,7 +78,6 @@ pub fn check(
     }
     if !is_read {
         check_asked(asked, &declared, operation)?;
-        check_copy_source(headers)?;
     }
     if metadata_bytes > METADATA_BYTES_MAX {
         return Err(Refusal::new(Code::MetadataTooLarge)
@@ -177,16 +176,6 @@ fn check_account(account: &HeaderValue) -> Result<(), Refusal> {
     if account == owner::ACCOUNT { Ok(()) } else { Err(Refusal::new(Code::AccessDenied)) }
 }
 
-/// Refuses copies from a version that cannot exist.
-fn check_copy_source(headers: &HeaderMap) -> Result<(), Refusal> {
-    let Some(source) = headers.get("x-amz-copy-source") else { return Ok(()) };
-    let version = source.to_str().ok().and_then(|source| source.rsplit_once("?versionId="));
-    match version {
-        Some((_, version)) if version != "null" => Err(not_implemented("x-amz-copy-source")),
-        _ => Ok(()),
-    }
-}
-
 /// How a header is treated.
 enum Treatment {
     /// Read by this layer or by the operations, or of no consequence.
@@ -230,8 +219,11 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("part-number-marker", Treatment::Taken),
     ("optional-object-attributes", Treatment::Taken),
     ("request-payer", Treatment::Taken),
+    // A destination that nothing is sent to needs no check.
+    ("skip-destination-validation", Treatment::TakenBy(&[Operation::PutBucketNotificationConfiguration])),
     ("tagging", Treatment::TakenBy(TAGGED)),
     ("tagging-directive", Treatment::Taken),
+    ("website-redirect-location", Treatment::TakenBy(MADE)),
     ("user-agent", Treatment::Taken),
     // Nothing is locked here, so there is nothing to bypass.
     ("bypass-governance-retention", Treatment::Taken),
@@ -244,6 +236,9 @@ const HEADERS: &[(&str, Treatment)] = &[
     ("server-side-encryption*", Treatment::Refused),
 ];
 
+/// The operations that make an object, or begin to.
+const MADE: &[Operation] =
+    &[Operation::PutObject, Operation::PostObject, Operation::CopyObject, Operation::CreateMultipartUpload];
 /// The operations whose object can be given tags in a header.
 const TAGGED: &[Operation] = &[Operation::PutObject, Operation::CopyObject, Operation::CreateMultipartUpload];
 
@@ -317,12 +312,10 @@ mod tests {
             ("x-amz-object-lock-legal-hold", "ON"),
             ("x-amz-bucket-object-lock-enabled", "true"),
             ("x-amz-te", "append-md5"),
-            ("x-amz-website-redirect-location", "/"),
             ("x-amz-mfa", "s 123456"),
             ("x-amz-write-offset-bytes", "1"),
             ("x-amz-checksum-sha3", "AA=="),
             ("x-amz-something-new", "1"),
-            ("x-amz-copy-source", "/b/k?versionId=3sL4k"),
         ] {
             let refusal = checked(Operation::PutObject, &[(name, value)]).expect_err(name);
             assert_eq!(refusal.code, Code::NotImplemented, "{name}");
@@ -358,6 +351,8 @@ mod tests {
             ("x-amz-bucket-object-lock-enabled", "false"),
             ("x-amz-bypass-governance-retention", "true"),
             ("x-amz-copy-source", "/b/k?versionId=null"),
+            ("x-amz-copy-source", "/b/k?versionId=3sL4k"),
+            ("x-amz-website-redirect-location", "/"),
             ("x-amz-user-agent", "aws-sdk-js/3"),
             ("x-amz-api-version", "2006-03-01"),
             ("x-amz-expected-bucket-owner", owner::ACCOUNT),
@@ -369,6 +364,24 @@ mod tests {
         ] {
             checked(Operation::PutObject, &[(name, value)]).unwrap_or_else(|refusal| panic!("{refusal:?}"));
         }
+    }
+
+    #[test]
+    fn a_redirection_is_given_to_new_objects_alone() {
+        let redirect = &[("x-amz-website-redirect-location", "/a")];
+        for operation in [
+            Operation::PutObject,
+            Operation::PostObject,
+            Operation::CopyObject,
+            Operation::CreateMultipartUpload,
+        ] {
+            checked(operation, redirect).expect("taken");
+        }
+        for operation in [Operation::UploadPart, Operation::CompleteMultipartUpload, Operation::PutObjectAcl]
+        {
+            assert_eq!(checked(operation, redirect).expect_err("refused").code, Code::NotImplemented);
+        }
+        checked(Operation::GetObject, redirect).expect("ignored");
     }
 
     #[test]

@@ -23,7 +23,8 @@ use crate::access::facts::AwaitedFacts;
 use crate::answer;
 use crate::error::{self, Failure, Outcome};
 use crate::header::typed;
-use crate::operations::Operation;
+use crate::names;
+use crate::operations::{Operation, VERSION_ID};
 use crate::request::{Payload, Request};
 use sherd_store::observe::metrics::ApiName;
 
@@ -136,10 +137,6 @@ impl Inner {
         let operation = admitted.operation;
         let (outcome, room) = (admitted.outcome.clone(), admitted.room.take());
         let answer = match self.accept(admitted, asked.request_id).await {
-            // An object's bucket is missed before what is asked of the object is judged.
-            Ok(request) if request.target.is_in_missing_bucket() => {
-                Err(Refusal::new(Code::NoSuchBucket).into())
-            }
             Ok(request) => self.run(operation, request).await,
             Err(refusal) => Err(refusal.into()),
         };
@@ -194,9 +191,15 @@ impl Inner {
         }
         let target = target?;
         check_once(&headers, operation.row().once)?;
+        // An object's bucket is missed before what is asked of the object is judged.
+        if target.is_in_missing_bucket() {
+            return Err(Refusal::new(Code::NoSuchBucket));
+        }
+        let version = query.text(VERSION_ID).map(|id| names::version(VERSION_ID, &id)).transpose()?;
         Ok(Request {
             id,
             target,
+            version,
             query,
             headers,
             source: access.source(),

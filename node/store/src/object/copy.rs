@@ -17,11 +17,12 @@ impl Objects {
         let CopyRequest { source, source_conditions, target, conditions, attributes, tags, checksum } =
             request;
         let bucket = self.inner.under.view(&target.bucket).await?;
-        if source == target && attributes.is_none() && tags.is_none() {
+        if source == target && !attributes.are_changed() && tags.is_none() {
             return Err(Invalid::CopyOntoItself.into());
         }
         let read = ReadRequest { name: source, span: Span::Whole, conditions: source_conditions };
         let ObjectRead { info, body, .. } = self.open(read).await?;
+        let attributes = attributes.of_copy(info.attributes)?;
         let route = self.inner.under.route_in(&bucket, target.key);
         let kept = info.checksums.first().map(|checksum| checksum.algorithm);
         let upload = Upload { size: info.size, body: UploadBody::Stored(body), md5: None, checksum: None };
@@ -33,7 +34,7 @@ impl Objects {
             size: info.size,
             etag: stored.etag(digests.md5),
             md5: digests.md5,
-            attributes: attributes.unwrap_or(info.attributes),
+            attributes,
             tags: tags.unwrap_or(info.tags),
             checksums: digests.checksums,
         };

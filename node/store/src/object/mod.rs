@@ -51,11 +51,11 @@ pub use digest::checksum;
 pub use digest::{DigestValues, Digests};
 pub use error::{BodyError, Error, Invalid, MissingResource, Result, UnavailableReason};
 pub use request::{
-    BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyPart, CopyRequest, CreateUpload,
-    DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads, ListedPart,
-    NewBucket, ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo, PartName,
-    PartPage, PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadBody, UploadEntry, UploadPage,
-    WriteConditions, WriteOutcome,
+    BodyStream, BucketInfo, BucketPage, ByteStream, CompleteUpload, CopyAttributes, CopyPart, CopyRequest,
+    CreateUpload, DeleteOutcome, EtagMatch, ExpectedChecksum, ListEntry, ListPage, ListRequest, ListUploads,
+    ListedPart, NewBucket, ObjectDescription, ObjectInfo, ObjectName, ObjectRead, PartDescription, PartInfo,
+    PartName, PartPage, PutRequest, ReadConditions, ReadRequest, Span, Upload, UploadBody, UploadEntry,
+    UploadPage, WriteConditions, WriteOutcome,
 };
 pub use view::{BucketRef, BucketView, LookupError};
 

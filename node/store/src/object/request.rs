@@ -10,6 +10,7 @@ use futures::stream::{BoxStream, Stream, StreamExt as _};
 use sherd_core::config::public_access::PublicAccessBlock;
 use sherd_core::config::{ConfigEntry, ConfigValue};
 use sherd_core::id::{ObjectKey, UploadId};
+use sherd_core::limits::ATTRIBUTES_BYTES_MAX;
 use sherd_core::record::{
     Attributes, Body, Checksum, ChecksumAlgorithm, ChecksumBytes, ChecksumKind, Checksums, Content, Entries,
     ObjectTags, Tag, Version,
@@ -17,6 +18,7 @@ use sherd_core::record::{
 use sherd_core::register::call::ClientCall;
 
 use super::view::BucketRef;
+use super::{Invalid, Result};
 
 /// The bytes that a client sends. The errors are the protocol layer's own.
 pub type BodyStream =
@@ -321,12 +323,52 @@ pub struct CopyRequest {
     pub target: ObjectName,
     /// Conditions on the target, judged atomically with the write.
     pub conditions: WriteConditions,
-    /// New headers and metadata; `None` copies the source's.
-    pub attributes: Option<Attributes>,
+    /// Headers and metadata.
+    pub attributes: CopyAttributes,
     /// New tags; `None` copies the source's.
     pub tags: Option<ObjectTags>,
     /// The checksum to compute; `None` for the source's algorithm.
     pub checksum: Option<ChecksumAlgorithm>,
+}
+
+/// Headers and metadata of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CopyAttributes {
+    /// Those of the source, but for one that is never taken from there.
+    Kept {
+        /// The name of that one.
+        own: &'static str,
+        /// The copy's value of it, where it has one.
+        value: Option<String>,
+    },
+    /// Others.
+    Replaced(Attributes),
+}
+
+impl CopyAttributes {
+    /// Whether they may be others than the source's.
+    pub(super) const fn are_changed(&self) -> bool {
+        !matches!(self, Self::Kept { value: None, .. })
+    }
+
+    /// The attributes of a copy of an object with those of `source`.
+    ///
+    /// # Errors
+    /// [`Invalid::Argument`] where they are longer together than an object's may be.
+    pub(super) fn of_copy(self, source: Attributes) -> Result<Attributes> {
+        let (own, value) = match self {
+            Self::Replaced(attributes) => return Ok(attributes),
+            Self::Kept { own, value } => (own, value),
+        };
+        let mut pairs = source.pairs;
+        pairs.retain(|(name, _)| name != own);
+        pairs.extend(value.map(|value| (own.to_owned(), value)));
+        let bytes: usize = pairs.iter().map(|(name, value)| name.len() + value.len()).sum();
+        if bytes > ATTRIBUTES_BYTES_MAX {
+            return Err(Invalid::Argument { name: own }.into());
+        }
+        Ok(Attributes { pairs })
+    }
 }
 
 /// A page of a listing.

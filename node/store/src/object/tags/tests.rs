@@ -1,7 +1,7 @@
 //! Tags that are named as those that decided: others are neither replaced nor read nor copied.
 
 use super::*;
-use crate::object::{CopyRequest, ReadConditions, ReadRequest, Span, WriteConditions};
+use crate::object::{CopyAttributes, CopyRequest, ReadConditions, ReadRequest, Span, WriteConditions};
 use crate::upkeep::tests::{Directories, body, key_of};
 
 fn name(key: &str) -> ObjectName {
@@ -36,7 +36,7 @@ async fn what_other_tags_decided_is_neither_changed_nor_read_nor_copied() {
             source_conditions: conditions,
             target: name("copy"),
             conditions: WriteConditions::default(),
-            attributes: None,
+            attributes: CopyAttributes::Kept { own: "own", value: None },
             tags: None,
             checksum: None,
         };
