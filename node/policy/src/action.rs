@@ -1,8 +1,6 @@
-//! The actions of S3, what each is about, and patterns of actions.
+//! The actions of S3, and what each is about.
 
 use std::sync::LazyLock;
-
-use super::pattern::{Glob, Pattern, TextForm};
 
 /// The kind of resource that an action is decided for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -191,10 +189,6 @@ const ACTIONS: &[(&str, ActionTarget)] = &[
     ("UpdateStorageLensGroup", Other),
 ];
 
-/// Their names in lower case, as patterns are compared with them.
-static LOWER_NAMES: LazyLock<Vec<String>> =
-    LazyLock::new(|| ACTIONS.iter().map(|(name, _)| name.to_ascii_lowercase()).collect());
-
 const WORDS: usize = ACTIONS.len().div_ceil(64);
 
 /// The actions of S3, each with its `s3:` left out, and what each is about.
@@ -228,7 +222,10 @@ fn slot_of(name: &str) -> usize {
 
 /// The place of an action in the table; none if it is not S3's.
 pub(crate) fn index_of(action: &str) -> Option<usize> {
-    let name = action.strip_prefix("s3:")?;
+    index_of_name(action.strip_prefix("s3:")?)
+}
+
+fn index_of_name(name: &str) -> Option<usize> {
     let slots = &*SLOT_OF_NAME;
     let mut slot = slot_of(name);
     loop {
@@ -240,13 +237,8 @@ pub(crate) fn index_of(action: &str) -> Option<usize> {
     }
 }
 
-/// The name of the action at a place, without its `s3:`.
-pub(crate) fn name_of(index: usize) -> &'static str {
-    ACTIONS.get(index).map_or("", |(name, _)| *name)
-}
-
 /// The kind of resource of the action at a place.
-pub(crate) fn target_of(index: usize) -> ActionTarget {
+fn target_of(index: usize) -> ActionTarget {
     ACTIONS.get(index).map_or(Other, |(_, target)| *target)
 }
 
@@ -255,13 +247,30 @@ pub(crate) fn target_of(index: usize) -> ActionTarget {
 pub(crate) struct ActionSet([u64; WORDS]);
 
 impl ActionSet {
+    /// Those with these names, which have no `s3:`.
+    pub(crate) fn of(names: &[&str]) -> Self {
+        let mut found = Self::default();
+        names.iter().filter_map(|name| index_of_name(name)).for_each(|index| found.add(index));
+        found
+    }
+
     pub(crate) fn has(&self, index: usize) -> bool {
         self.0.get(index / 64).is_some_and(|word| word >> (index % 64) & 1 == 1)
+    }
+
+    /// Whether it has one of another set.
+    pub(crate) fn has_any(&self, other: Self) -> bool {
+        !self.and(other).is_empty()
     }
 
     /// The actions of both.
     pub(crate) fn or(self, other: Self) -> Self {
         Self(std::array::from_fn(|word| self.0[word] | other.0[word]))
+    }
+
+    /// The actions that both have.
+    pub(crate) fn and(self, other: Self) -> Self {
+        Self(std::array::from_fn(|word| self.0[word] & other.0[word]))
     }
 
     /// Its actions that another lacks.
@@ -277,89 +286,19 @@ impl ActionSet {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.0.iter().all(|word| *word == 0)
+        *self == Self::default()
     }
 
-    pub(crate) fn indices(&self) -> impl Iterator<Item = usize> + '_ {
-        (0..ACTIONS.len()).filter(|&index| self.has(index))
+    /// All actions that are about a kind of resource which is meant.
+    pub(crate) fn about(is_meant: impl Fn(ActionTarget) -> bool) -> Self {
+        let mut found = Self::default();
+        (0..ACTIONS.len()).filter(|&index| is_meant(target_of(index))).for_each(|index| found.add(index));
+        found
     }
 
-    fn add(&mut self, index: usize) {
+    pub(crate) fn add(&mut self, index: usize) {
         if let Some(word) = self.0.get_mut(index / 64) {
             *word |= 1 << (index % 64);
         }
-    }
-}
-
-/// One text of `Action`: `*`, `s3:Get*`, `iam:CreateUser`.
-#[derive(Debug, Clone)]
-pub(crate) struct ActionPattern {
-    /// In lower case: actions are compared without regard to case.
-    glob: Glob,
-    /// The actions of S3 that it matches.
-    pub(crate) of_s3: ActionSet,
-    /// Whether it names S3, and so no action of IAM.
-    is_of_s3_alone: bool,
-}
-
-impl ActionPattern {
-    pub(crate) fn parse(text: &str) -> Self {
-        let reading = TextForm { wildcards: true, variables: false };
-        let pattern = Pattern::parse(&text.to_ascii_lowercase(), reading);
-        let glob = pattern.fixed().cloned().unwrap_or_else(Glob::any);
-        let mut of_s3 = ActionSet::default();
-        let names = glob.after("s3:");
-        for (index, name) in LOWER_NAMES.iter().enumerate() {
-            if names.iter().any(|glob| glob.matches(name)) {
-                of_s3.add(index);
-            }
-        }
-        // The name of a service has no wildcards.
-        let is_of_s3_alone =
-            text.split_once(':').is_some_and(|(vendor, _)| vendor.eq_ignore_ascii_case("s3"));
-        Self { glob, of_s3, is_of_s3_alone }
-    }
-}
-
-/// `Action` or `NotAction`.
-#[derive(Debug, Clone)]
-pub(crate) struct ActionTest {
-    pub(crate) is_negated: bool,
-    pub(crate) patterns: Vec<ActionPattern>,
-    /// The actions of S3 that it matches.
-    pub(crate) of_s3: ActionSet,
-}
-
-impl ActionTest {
-    pub(crate) fn new(patterns: Vec<ActionPattern>, is_negated: bool) -> Self {
-        let mut of_s3 = ActionSet::default();
-        for index in 0..ACTIONS.len() {
-            if patterns.iter().any(|pattern| pattern.of_s3.has(index)) != is_negated {
-                of_s3.add(index);
-            }
-        }
-        Self { is_negated, patterns, of_s3 }
-    }
-
-    /// Bytes that it takes in memory.
-    pub(crate) fn bytes(&self) -> usize {
-        let heap = |pattern: &ActionPattern| pattern.glob.heap_bytes();
-        size_of::<Self>() + size_of_val(&*self.patterns) + self.patterns.iter().map(heap).sum::<usize>()
-    }
-
-    /// Whether it matches actions of S3 alone.
-    pub(crate) fn is_of_s3_alone(&self) -> bool {
-        !self.is_negated && self.patterns.iter().all(|pattern| pattern.is_of_s3_alone)
-    }
-
-    /// Whether it matches one of these actions of S3.
-    pub(crate) fn has_any(&self, names: &[&str]) -> bool {
-        self.of_s3.indices().any(|index| names.contains(&name_of(index)))
-    }
-
-    /// Whether it matches an action that is in no table.
-    pub(crate) fn matches(&self, action: &str) -> bool {
-        let action = action.to_ascii_lowercase();
-        self.patterns.iter().any(|pattern| pattern.glob.matches(&action)) != self.is_negated
     }
 }

@@ -1,4 +1,9 @@
-//! The condition keys of a request to S3 and of its caller, by name.
+//! The condition keys of a request to S3 and of its caller, by name, and which actions have each.
+//!
+//! One table says it for both: of a request for another action the key is absent, whatever its headers are,
+//! and a new policy of a bucket has no condition by it on other actions alone.
+
+use super::action::ActionSet;
 
 /// How a key is named and how many values it has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -9,8 +14,11 @@ enum Form {
     Tag,
 }
 
+/// The actions of S3 that have a key, without their `s3:`; none where all have it.
+type Actions = Option<&'static [&'static str]>;
+
 macro_rules! keys {
-    ($($(#[$doc:meta])* $name:ident $text:literal $form:ident,)*) => {
+    ($($(#[$doc:meta])* $name:ident $text:literal $form:ident $actions:ident,)*) => {
         /// The name of a condition key, without the key of a tag.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum KeyName {
@@ -24,79 +32,154 @@ macro_rules! keys {
         }
 
         const KEYS: &[(KeyName, &str, Form)] = &[$((KeyName::$name, $text, Form::$form),)*];
+
+        impl KeyName {
+            /// The actions of S3 that have the key.
+            pub(crate) const fn actions(self) -> Actions {
+                match self {
+                    $(Self::$name => $actions,)*
+                    Self::Other => ALL,
+                }
+            }
+        }
     };
 }
 
+// As in "Actions, resources, and condition keys for Amazon S3" (AWS, Service Authorization Reference). A key
+// that all requests have, or that is of the resource, has no list.
+const ALL: Actions = None;
+const NEW_BUCKETS: Actions = Some(&["CreateBucket"]);
+const PLACED: Actions = Some(&["CreateAccessPoint", "CreateBucket"]);
+/// Beside AWS's, `PutBucketTagging`: its document gives tags as CreateBucket's does.
+const TAGGED_BUCKETS: Actions = Some(&["CreateBucket", "PutBucketTagging", "TagResource"]);
+const LISTINGS: Actions = Some(&["ListBucket", "ListBucketVersions"]);
+const VERSIONS: Actions = Some(&[
+    "DeleteObjectVersion",
+    "DeleteObjectVersionTagging",
+    "GetObjectVersion",
+    "GetObjectVersionAcl",
+    "GetObjectVersionAttributes",
+    "GetObjectVersionTagging",
+    "GetObjectVersionTorrent",
+    "PutObjectVersionAcl",
+    "PutObjectVersionTagging",
+]);
+const TAGGED_OBJECTS: Actions = Some(&[
+    "DeleteObjectTagging",
+    "DeleteObjectVersionTagging",
+    "GetObject",
+    "GetObjectAcl",
+    "GetObjectAttributes",
+    "GetObjectTagging",
+    "GetObjectVersion",
+    "GetObjectVersionAcl",
+    "GetObjectVersionAttributes",
+    "GetObjectVersionTagging",
+    "PutObjectAcl",
+    "PutObjectTagging",
+    "PutObjectVersionAcl",
+    "PutObjectVersionTagging",
+]);
+const TAGGING: Actions =
+    Some(&["BypassGovernanceRetention", "PutObject", "PutObjectTagging", "PutObjectVersionTagging"]);
+const CREATIONS: Actions = Some(&["PutObject"]);
+const GUARDED: Actions = Some(&["DeleteObject", "PutObject"]);
+const WRITES: Actions = Some(&["BypassGovernanceRetention", "PutObject"]);
+const STORED: Actions =
+    Some(&["BypassGovernanceRetention", "PutObject", "PutObjectAcl", "PutObjectVersionAcl"]);
+const GRANTS: Actions = Some(&[
+    "BypassGovernanceRetention",
+    "CreateBucket",
+    "PutBucketAcl",
+    "PutObject",
+    "PutObjectAcl",
+    "PutObjectVersionAcl",
+]);
+const CANNED: Actions = Some(&[
+    "BypassGovernanceRetention",
+    "CreateAccessPoint",
+    "CreateBucket",
+    "PutBucketAcl",
+    "PutObject",
+    "PutObjectAcl",
+    "PutObjectVersionAcl",
+]);
+const ENCRYPTED: Actions =
+    Some(&["BypassGovernanceRetention", "PutObject", "ReplicateObject", "UpdateObjectEncryption"]);
+const ENCRYPTED_BY_CUSTOMERS: Actions = Some(&["BypassGovernanceRetention", "PutObject", "ReplicateObject"]);
+const HELD: Actions = Some(&["PutObject", "PutObjectLegalHold"]);
+const RETAINED: Actions = Some(&["PutObject", "PutObjectRetention"]);
+
 keys! {
-    SourceIp "aws:SourceIp" Single,
-    SecureTransport "aws:SecureTransport" Single,
-    UserAgent "aws:UserAgent" Single,
-    Referer "aws:Referer" Single,
-    CurrentTime "aws:CurrentTime" Single,
-    EpochTime "aws:EpochTime" Single,
-    RequestedRegion "aws:RequestedRegion" Single,
+    SourceIp "aws:SourceIp" Single ALL,
+    SecureTransport "aws:SecureTransport" Single ALL,
+    UserAgent "aws:UserAgent" Single ALL,
+    Referer "aws:Referer" Single ALL,
+    CurrentTime "aws:CurrentTime" Single ALL,
+    EpochTime "aws:EpochTime" Single ALL,
+    RequestedRegion "aws:RequestedRegion" Single ALL,
     /// The keys of the tags that a request gives to a bucket, a user or a policy.
-    TagKeys "aws:TagKeys" Multi,
-    RequestTag "aws:RequestTag" Tag,
+    TagKeys "aws:TagKeys" Multi TAGGED_BUCKETS,
+    RequestTag "aws:RequestTag" Tag TAGGED_BUCKETS,
     /// A tag of the user or the policy that a call to IAM is about, or a tag of root's of a bucket.
-    ResourceTag "aws:ResourceTag" Tag,
-    IamResourceTag "iam:ResourceTag" Tag,
+    ResourceTag "aws:ResourceTag" Tag ALL,
+    IamResourceTag "iam:ResourceTag" Tag ALL,
     /// The managed policy that is attached or detached.
-    PolicyArn "iam:PolicyARN" Single,
+    PolicyArn "iam:PolicyARN" Single ALL,
     /// Answered by the identity, like all of `Principal`.
-    Username "aws:username" Single,
-    UserId "aws:userid" Single,
-    PrincipalArn "aws:PrincipalArn" Single,
-    PrincipalAccount "aws:PrincipalAccount" Single,
-    PrincipalType "aws:PrincipalType" Single,
-    PrincipalTag "aws:PrincipalTag" Tag,
-    PrincipalIsAwsService "aws:PrincipalIsAWSService" Single,
-    ViaAwsService "aws:ViaAWSService" Single,
-    ResourceAccount "aws:ResourceAccount" Single,
-    S3ResourceAccount "s3:ResourceAccount" Single,
+    Username "aws:username" Single ALL,
+    UserId "aws:userid" Single ALL,
+    PrincipalArn "aws:PrincipalArn" Single ALL,
+    PrincipalAccount "aws:PrincipalAccount" Single ALL,
+    PrincipalType "aws:PrincipalType" Single ALL,
+    PrincipalTag "aws:PrincipalTag" Tag ALL,
+    PrincipalIsAwsService "aws:PrincipalIsAWSService" Single ALL,
+    ViaAwsService "aws:ViaAWSService" Single ALL,
+    ResourceAccount "aws:ResourceAccount" Single ALL,
+    S3ResourceAccount "s3:ResourceAccount" Single ALL,
     /// `prefix` of a listing.
-    Prefix "s3:prefix" Single,
-    Delimiter "s3:delimiter" Single,
-    MaxKeys "s3:max-keys" Single,
-    VersionId "s3:VersionId" Single,
+    Prefix "s3:prefix" Single LISTINGS,
+    Delimiter "s3:delimiter" Single LISTINGS,
+    MaxKeys "s3:max-keys" Single LISTINGS,
+    VersionId "s3:VersionId" Single VERSIONS,
     /// A tag that the object has, before the request.
-    ExistingObjectTag "s3:ExistingObjectTag" Tag,
+    ExistingObjectTag "s3:ExistingObjectTag" Tag TAGGED_OBJECTS,
     /// A tag that the request gives to an object.
-    RequestObjectTag "s3:RequestObjectTag" Tag,
-    RequestObjectTagKeys "s3:RequestObjectTagKeys" Multi,
-    BucketTag "s3:BucketTag" Tag,
+    RequestObjectTag "s3:RequestObjectTag" Tag TAGGING,
+    RequestObjectTagKeys "s3:RequestObjectTagKeys" Multi TAGGING,
+    BucketTag "s3:BucketTag" Tag ALL,
     /// `REST-HEADER`, `REST-QUERY-STRING` or `POST`.
-    AuthType "s3:authType" Single,
+    AuthType "s3:authType" Single ALL,
     /// Milliseconds since a presigned request was signed.
-    SignatureAge "s3:signatureAge" Single,
+    SignatureAge "s3:signatureAge" Single ALL,
     /// `AWS4-HMAC-SHA256`.
-    SignatureVersion "s3:signatureversion" Single,
+    SignatureVersion "s3:signatureversion" Single ALL,
     /// `1.2` or `1.3`.
-    TlsVersion "s3:TlsVersion" Single,
-    IfMatch "s3:if-match" Single,
-    IfNoneMatch "s3:if-none-match" Single,
-    LocationConstraint "s3:LocationConstraint" Single,
+    TlsVersion "s3:TlsVersion" Single ALL,
+    IfMatch "s3:if-match" Single GUARDED,
+    IfNoneMatch "s3:if-none-match" Single CREATIONS,
+    LocationConstraint "s3:LocationConstraint" Single PLACED,
     /// `true` where the request makes an object.
-    ObjectCreationOperation "s3:ObjectCreationOperation" Single,
-    Acl "s3:x-amz-acl" Single,
-    ContentSha256 "s3:x-amz-content-sha256" Single,
-    CopySource "s3:x-amz-copy-source" Single,
-    GrantFullControl "s3:x-amz-grant-full-control" Single,
-    GrantRead "s3:x-amz-grant-read" Single,
-    GrantReadAcp "s3:x-amz-grant-read-acp" Single,
-    GrantWrite "s3:x-amz-grant-write" Single,
-    GrantWriteAcp "s3:x-amz-grant-write-acp" Single,
-    MetadataDirective "s3:x-amz-metadata-directive" Single,
-    ObjectOwnership "s3:x-amz-object-ownership" Single,
-    Encryption "s3:x-amz-server-side-encryption" Single,
-    EncryptionKmsKey "s3:x-amz-server-side-encryption-aws-kms-key-id" Single,
-    EncryptionCustomerAlgorithm "s3:x-amz-server-side-encryption-customer-algorithm" Single,
-    StorageClass "s3:x-amz-storage-class" Single,
-    WebsiteRedirectLocation "s3:x-amz-website-redirect-location" Single,
-    ObjectLockLegalHold "s3:object-lock-legal-hold" Single,
-    ObjectLockMode "s3:object-lock-mode" Single,
-    ObjectLockRemainingDays "s3:object-lock-remaining-retention-days" Single,
-    ObjectLockRetainUntil "s3:object-lock-retain-until-date" Single,
+    ObjectCreationOperation "s3:ObjectCreationOperation" Single CREATIONS,
+    Acl "s3:x-amz-acl" Single CANNED,
+    ContentSha256 "s3:x-amz-content-sha256" Single ALL,
+    CopySource "s3:x-amz-copy-source" Single WRITES,
+    GrantFullControl "s3:x-amz-grant-full-control" Single GRANTS,
+    GrantRead "s3:x-amz-grant-read" Single GRANTS,
+    GrantReadAcp "s3:x-amz-grant-read-acp" Single GRANTS,
+    GrantWrite "s3:x-amz-grant-write" Single GRANTS,
+    GrantWriteAcp "s3:x-amz-grant-write-acp" Single GRANTS,
+    MetadataDirective "s3:x-amz-metadata-directive" Single WRITES,
+    ObjectOwnership "s3:x-amz-object-ownership" Single NEW_BUCKETS,
+    Encryption "s3:x-amz-server-side-encryption" Single ENCRYPTED,
+    EncryptionKmsKey "s3:x-amz-server-side-encryption-aws-kms-key-id" Single ENCRYPTED,
+    EncryptionCustomerAlgorithm "s3:x-amz-server-side-encryption-customer-algorithm" Single ENCRYPTED_BY_CUSTOMERS,
+    StorageClass "s3:x-amz-storage-class" Single STORED,
+    WebsiteRedirectLocation "s3:x-amz-website-redirect-location" Single WRITES,
+    ObjectLockLegalHold "s3:object-lock-legal-hold" Single HELD,
+    ObjectLockMode "s3:object-lock-mode" Single RETAINED,
+    ObjectLockRemainingDays "s3:object-lock-remaining-retention-days" Single RETAINED,
+    ObjectLockRetainUntil "s3:object-lock-retain-until-date" Single RETAINED,
 }
 
 /// Global keys that exist and that no request has here: of sessions, organizations, networks, other services.
@@ -134,7 +217,9 @@ const GLOBAL_OTHERS: &[&str] = &[
 ];
 /// Keys of S3 that exist and that no request has here: access points, jobs, replication, grants.
 const S3_OTHERS: &[&str] = &[
+    "s3:AccessGrantScope",
     "s3:AccessGrantsInstanceArn",
+    "s3:AccessGrantsLocationScope",
     "s3:AccessPointNetworkOrigin",
     "s3:AccessPointTag",
     "s3:DataAccessPointAccount",
@@ -147,8 +232,8 @@ const S3_OTHERS: &[&str] = &[
     "s3:JobSuspendedCause",
     "s3:RequestJobOperation",
     "s3:RequestJobPriority",
-    "s3:locationconstraint",
     "s3:ObjectLockEnabled",
+    "s3:x-amz-bucket-namespace",
 ];
 
 impl KeyName {
@@ -164,14 +249,8 @@ impl KeyName {
 
     /// Whether requests for an action of S3 (`s3:GetObject`) may have the key.
     pub fn is_of_s3_action(self, action: &str) -> bool {
-        let key = ConditionKey { name: self, tag: "".into(), text: "".into() };
-        let names = match self {
-            Self::RequestTag | Self::TagKeys => Some(THAT_TAG_BUCKETS),
-            Self::IamResourceTag | Self::PolicyArn | Self::Other => Some(&[][..]),
-            _ => key.actions(),
-        };
-        let name = action.strip_prefix("s3:");
-        name.is_some_and(|name| names.is_none_or(|names| names.contains(&name)))
+        let is_of_iam = matches!(self, Self::IamResourceTag | Self::PolicyArn | Self::Other);
+        action.starts_with("s3:") && !is_of_iam && self.is_of(action)
     }
 
     /// The name as AWS writes it; empty for [`KeyName::Other`].
@@ -179,46 +258,22 @@ impl KeyName {
         KEYS.iter().find(|(name, _, _)| *name == self).map_or("", |(_, text, _)| text)
     }
 
+    /// Whether requests for an action may have the key. One of another service has the keys that this service
+    /// gives it.
+    pub fn is_of(self, action: &str) -> bool {
+        let Some(names) = self.actions() else { return true };
+        action.strip_prefix("s3:").is_none_or(|name| names.contains(&name))
+    }
+
+    /// The actions of S3 that have the key, as a set.
+    fn action_set(self) -> ActionSet {
+        self.actions().map_or_else(ActionSet::all, ActionSet::of)
+    }
+
     fn has_form(self, wanted: Form) -> bool {
         KEYS.iter().any(|(name, _, form)| *name == self && *form == wanted)
     }
 }
-
-/// The actions of S3 that have a key, for keys that only some of them have (AWS, "Actions, resources, and
-/// condition keys for Amazon S3").
-const LISTINGS: &[&str] = &["ListBucket", "ListBucketVersions"];
-const OF_VERSIONS: &[&str] = &[
-    "DeleteObjectVersion",
-    "DeleteObjectVersionTagging",
-    "GetObjectVersion",
-    "GetObjectVersionAcl",
-    "GetObjectVersionAttributes",
-    "GetObjectVersionTagging",
-    "GetObjectVersionTorrent",
-    "PutObjectVersionAcl",
-    "PutObjectVersionTagging",
-    "RestoreObject",
-];
-const OF_TAGGED_OBJECTS: &[&str] = &[
-    "DeleteObjectTagging",
-    "DeleteObjectVersionTagging",
-    "GetObject",
-    "GetObjectAcl",
-    "GetObjectAttributes",
-    "GetObjectTagging",
-    "GetObjectVersion",
-    "GetObjectVersionAcl",
-    "GetObjectVersionAttributes",
-    "GetObjectVersionTagging",
-    "ObjectOwnerOverrideToBucketOwner",
-    "PutObjectAcl",
-    "PutObjectTagging",
-    "PutObjectVersionAcl",
-    "PutObjectVersionTagging",
-    "RestoreObject",
-];
-const THAT_TAG_BUCKETS: &[&str] = &["CreateBucket", "PutBucketTagging", "TagResource"];
-const THAT_TAG: &[&str] = &["PutObject", "PutObjectTagging", "PutObjectVersionTagging", "ReplicateTags"];
 
 /// A condition key as a policy names it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -270,13 +325,12 @@ impl ConditionKey {
         }
     }
 
-    /// Whether no request for some actions of S3 has the key, although others to S3 or to IAM may. `has_any`
-    /// says whether one of these is among the actions.
-    pub(crate) fn is_unanswered_at_s3(&self, has_any: impl Fn(&[&str]) -> bool) -> bool {
+    /// Whether no request for these actions of S3 has the key, although others to S3 or to IAM may.
+    pub(crate) fn is_unanswered_at_s3(&self, actions: ActionSet) -> bool {
         match self.name {
             KeyName::IamResourceTag | KeyName::PolicyArn => true,
             KeyName::ResourceTag => !self.is_of_roots_tag(),
-            KeyName::TagKeys | KeyName::RequestTag => !has_any(THAT_TAG_BUCKETS),
+            KeyName::TagKeys | KeyName::RequestTag => !self.name.action_set().has_any(actions),
             _ => false,
         }
     }
@@ -293,14 +347,9 @@ impl ConditionKey {
             || GLOBAL_OTHERS.iter().chain(S3_OTHERS).any(|known| known.eq_ignore_ascii_case(head))
     }
 
-    /// The actions of S3 that have the key; none if all may.
-    pub(crate) fn actions(&self) -> Option<&'static [&'static str]> {
-        match self.name {
-            KeyName::Prefix | KeyName::Delimiter | KeyName::MaxKeys => Some(LISTINGS),
-            KeyName::VersionId => Some(OF_VERSIONS),
-            KeyName::ExistingObjectTag => Some(OF_TAGGED_OBJECTS),
-            KeyName::RequestObjectTag | KeyName::RequestObjectTagKeys => Some(THAT_TAG),
-            _ => None,
-        }
+    /// The actions that a condition by the key has to be about in a bucket's policy: those that have it, of
+    /// S3's own keys. S3 takes global keys with any.
+    pub(crate) fn actions_in_bucket_policy(&self) -> ActionSet {
+        if self.text.starts_with("s3:") { self.name.action_set() } else { ActionSet::all() }
     }
 }

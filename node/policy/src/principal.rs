@@ -15,8 +15,8 @@ struct Principals {
     users: Vec<Box<str>>,
     /// Unique ids, as AWS stores a user that was deleted.
     ids: Vec<Box<str>>,
-    /// Services and identity providers: no request is made by one.
-    others: bool,
+    /// Identity providers, whose users anyone may be. No request is made by one, nor by a service.
+    providers: bool,
 }
 
 /// `Principal` or `NotPrincipal`.
@@ -67,9 +67,16 @@ impl PrincipalTest {
         }
     }
 
-    /// Whether every caller is meant.
-    pub(crate) fn is_everyone(&self) -> bool {
-        self.is_negated || self.principals.everyone
+    /// Whether every caller may be meant. Users of an identity provider are the public, as S3 counts them.
+    pub(crate) fn is_public(&self) -> bool {
+        self.is_negated || self.principals.everyone || self.principals.providers
+    }
+
+    /// Bytes that it keeps beside itself.
+    pub(crate) fn heap_bytes(&self) -> usize {
+        let Principals { users, ids, .. } = &self.principals;
+        let texts = users.iter().chain(ids);
+        texts.map(|text| size_of_val(text) + text.len()).sum()
     }
 
     pub(crate) fn users(&self) -> impl Iterator<Item = &str> {
@@ -89,12 +96,9 @@ impl Principals {
                 self.account = true;
                 Ok(())
             }
-            "Service" if value.ends_with(".amazonaws.com") && !value.contains(['*', '?']) => {
-                self.others = true;
-                Ok(())
-            }
+            "Service" if value.ends_with(".amazonaws.com") && !value.contains(['*', '?']) => Ok(()),
             "Federated" if !value.is_empty() && !value.contains(['*', '?']) => {
-                self.others = true;
+                self.providers = true;
                 Ok(())
             }
             _ => Err(Fault::Principal),

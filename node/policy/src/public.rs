@@ -8,6 +8,7 @@ use ipnet::IpNet;
 use super::caller::ANONYMOUS_ID;
 use super::condition::{Condition, Operands, Quantifier};
 use super::limits::{PUBLIC_IPV4_BITS, PUBLIC_IPV6_BITS};
+use super::principal::PrincipalTest;
 use super::statement::{Effect, Statement};
 
 /// Keys that bind a statement when their value is fixed: without wildcards and variables.
@@ -31,7 +32,7 @@ const BINDING_KEYS: &[&str] = &[
 pub(crate) fn is_public(statements: &[Arc<Statement>]) -> bool {
     statements.iter().any(|statement| {
         statement.effect == Effect::Allow
-            && statement.principals.as_ref().is_some_and(super::principal::PrincipalTest::is_everyone)
+            && statement.principals.as_ref().is_some_and(PrincipalTest::is_public)
             && !statement.conditions.iter().any(binds)
     })
 }

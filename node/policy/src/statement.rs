@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use super::action::{ActionPattern, ActionTarget, ActionTest, name_of, target_of};
+use super::action::{ActionSet, ActionTarget};
+use super::action_test::ActionTest;
 use super::arn::ArnPattern;
 use super::caller::Caller;
 use super::condition::Condition;
@@ -32,7 +33,9 @@ pub(crate) struct Statement {
     pub(crate) principals: Option<PrincipalTest>,
     pub(crate) actions: Arc<ActionTest>,
     pub(crate) resources: ResourceTest,
-    pub(crate) conditions: Vec<Condition>,
+    pub(crate) conditions: Box<[Condition]>,
+    /// Whether a text of `Action` is about no action that has the key of a condition, in a bucket's policy.
+    pub(crate) has_idle_condition: bool,
 }
 
 const ELEMENTS: [&str; 9] = [
@@ -48,21 +51,30 @@ const ELEMENTS: [&str; 9] = [
 ];
 
 impl Statement {
-    /// Bytes that it takes in memory, without its principals.
+    /// Bytes that it takes in memory.
     pub(crate) fn bytes(&self) -> usize {
+        let Self { effect: _, principals, actions, resources, conditions, has_idle_condition: _ } = self;
         size_of::<Self>()
-            + self.actions.bytes()
-            + self.resources.heap_bytes()
-            + self.conditions.iter().map(Condition::bytes).sum::<usize>()
+            + principals.as_ref().map_or(0, PrincipalTest::heap_bytes)
+            + actions.bytes()
+            + resources.heap_bytes()
+            + conditions.iter().map(Condition::bytes).sum::<usize>()
+    }
+
+    /// Why a statement is refused in a new policy, and taken in one that is stored.
+    pub(crate) fn fault_of_new(&self, form: PolicyForm<'_>) -> Option<Fault> {
+        if self.has_idle_condition {
+            return Some(Fault::ConditionOfNoAction);
+        }
+        self.unanswered_key(form).map(|key| Fault::UnansweredKey(key.text.to_string()))
     }
 
     /// A key that no request has, where the statement then allows more, or denies less, than it reads: a
     /// denial that never matches, a restriction of an Allow that always holds, a variable without a value.
-    pub(crate) fn unanswered_key(&self, form: PolicyForm<'_>) -> Option<&ConditionKey> {
+    fn unanswered_key(&self, form: PolicyForm<'_>) -> Option<&ConditionKey> {
         let is_of_s3_alone = form.is_bucket() || self.actions.is_of_s3_alone();
         let is_unanswered = |key: &ConditionKey| {
-            key.is_never_answered()
-                || is_of_s3_alone && key.is_unanswered_at_s3(|names| self.actions.has_any(names))
+            key.is_never_answered() || is_of_s3_alone && key.is_unanswered_at_s3(self.actions.of_s3)
         };
         let fails_open = |condition: &&Condition| {
             condition.holds_without_key() == (self.effect == Effect::Allow) && is_unanswered(&condition.key)
@@ -114,16 +126,24 @@ impl Statement {
             _ => return Err(Fault::Syntax),
         };
         let principals = elements.principals(effect)?;
-        let actions = Arc::new(elements.actions()?);
+        let (actions, matched) = elements.actions()?;
         let resources = elements.resources(effect, variables)?;
-        elements.check_targets(&actions, &resources)?;
+        let applicable = elements.applicable(&resources);
+        // `NotAction` fits by what it leaves out, and a policy of an identity is not asked.
+        let is_asked = form.is_bucket() && !actions.is_negated();
+        let fits = |set: ActionSet| !is_asked || matched.iter().all(|text| text.has_any(set));
+        if !fits(applicable) {
+            return Err(Fault::ActionOfNoResource);
+        }
         let conditions = match get("Condition") {
             Some(json) => Condition::parse_all(json, variables)?,
             None => vec![],
         };
-        let statement = Self { effect, principals, actions, resources, conditions };
-        elements.check_conditions(&statement)?;
-        Ok(statement)
+        elements.check_conditions(&conditions)?;
+        let is_idle = |condition: &Condition| !fits(condition.key.actions_in_bucket_policy().and(applicable));
+        let has_idle_condition = conditions.iter().any(is_idle);
+        let (actions, conditions) = (Arc::new(actions), conditions.into());
+        Ok(Self { effect, principals, actions, resources, conditions, has_idle_condition })
     }
 }
 
@@ -165,21 +185,19 @@ impl<'a> Elements<'a> {
         }
     }
 
-    fn actions(&self) -> Result<ActionTest, Fault> {
+    /// The actions, and those of S3 that each text matches.
+    fn actions(&self) -> Result<(ActionTest, Vec<ActionSet>), Fault> {
         let (json, is_negated) = self.either("Action", "NotAction")?.ok_or(Fault::MissingAction)?;
         let texts = json.texts().ok_or(Fault::Syntax)?;
         if texts.is_empty() {
             return Err(Fault::MissingAction);
         }
-        let mut patterns = Vec::with_capacity(texts.len());
-        for text in texts {
-            check_action(text)?;
-            patterns.push(ActionPattern::parse(text));
-        }
-        if self.form.is_bucket() && patterns.iter().any(|pattern| pattern.of_s3.is_empty()) {
+        texts.iter().try_for_each(|text| check_action(text))?;
+        let (test, matched) = ActionTest::parse(&texts, is_negated);
+        if self.form.is_bucket() && matched.iter().any(ActionSet::is_empty) {
             return Err(Fault::Action);
         }
-        Ok(ActionTest::new(patterns, is_negated))
+        Ok((test, matched))
     }
 
     fn resources(&self, effect: Effect, variables: bool) -> Result<ResourceTest, Fault> {
@@ -199,11 +217,12 @@ impl<'a> Elements<'a> {
         Ok(ResourceTest { is_negated, patterns, when_unknown: effect == Effect::Deny })
     }
 
-    /// Each text of `Action` needs a resource that an action of it is about, in a bucket's policy.
-    fn check_targets(&self, actions: &ActionTest, resources: &ResourceTest) -> Result<(), Fault> {
-        let PolicyForm::Bucket { name } = self.form else { return Ok(()) };
-        if actions.is_negated || resources.is_negated {
-            return Ok(());
+    /// The actions that are about one of the resources, in a bucket's policy: each text of `Action` needs one.
+    /// `NotResource` leaves some of each kind.
+    fn applicable(&self, resources: &ResourceTest) -> ActionSet {
+        let PolicyForm::Bucket { name } = self.form else { return ActionSet::all() };
+        if resources.is_negated {
+            return ActionSet::all();
         }
         let tails: Vec<_> = resources.patterns.iter().filter_map(ArnPattern::of_s3).collect();
         let prefixes = || tails.iter().map(Pattern::prefix);
@@ -211,33 +230,19 @@ impl<'a> Elements<'a> {
             prefixes().any(|(prefix, is_whole)| prefix == name || !is_whole && name.starts_with(prefix));
         let has_object = prefixes()
             .any(|(prefix, is_whole)| prefix.len() > name.len() || !is_whole && name.starts_with(prefix));
-        let has = |target| match target {
+        ActionSet::about(|target| match target {
             ActionTarget::Bucket => has_bucket,
             ActionTarget::Object => has_object,
             ActionTarget::Account | ActionTarget::Other => false,
-        };
-        let applies = |pattern: &ActionPattern| pattern.of_s3.indices().any(|index| has(target_of(index)));
-        if actions.patterns.iter().all(applies) { Ok(()) } else { Err(Fault::ActionOfNoResource) }
+        })
     }
 
-    fn check_conditions(&self, statement: &Statement) -> Result<(), Fault> {
-        for condition in &statement.conditions {
-            let is_good = match self.form {
-                PolicyForm::Bucket { .. } => condition.key.is_of_s3(),
-                PolicyForm::Identity | PolicyForm::Managed => condition.key.text.contains(':'),
-            };
-            if !is_good {
-                return Err(Fault::ConditionKey);
-            }
-            let Some(names) = condition.key.actions().filter(|_| self.form.is_bucket()) else { continue };
-            let has_key = |pattern: &ActionPattern| {
-                pattern.of_s3.indices().any(|index| names.contains(&name_of(index)))
-            };
-            if !statement.actions.is_negated && !statement.actions.patterns.iter().all(has_key) {
-                return Err(Fault::ConditionOfNoAction);
-            }
-        }
-        Ok(())
+    fn check_conditions(&self, conditions: &[Condition]) -> Result<(), Fault> {
+        let is_good = |condition: &Condition| match self.form {
+            PolicyForm::Bucket { .. } => condition.key.is_of_s3(),
+            PolicyForm::Identity | PolicyForm::Managed => condition.key.text.contains(':'),
+        };
+        if conditions.iter().all(is_good) { Ok(()) } else { Err(Fault::ConditionKey) }
     }
 }
 

@@ -1,5 +1,6 @@
 //! The policy of a bucket: put, shown as it was put, deleted, its status, and each way to be refused.
 
+use aws_sdk_s3::config::http::HttpRequest;
 use aws_sdk_s3::types::{Delete, ObjectIdentifier, PublicAccessBlockConfiguration};
 
 use super::wire::RawAnswer;
@@ -159,6 +160,56 @@ async fn a_policy_that_is_malformed_is_refused_in_the_words_of_s3() {
     assert_eq!(kept.policy, Some(private("before")), "a refused change changes nothing");
     let nowhere = client.put_bucket_policy().bucket("nowhere").policy(public("nowhere")).send().await;
     assert_eq!(code(nowhere), is(404, "NoSuchBucket"));
+}
+
+#[tokio::test]
+async fn a_header_that_an_operation_ignores_decides_nothing() {
+    let (node, client) = a_bucket().await;
+    let_in_the_public(&client).await;
+    client.put_object().bucket(BUCKET).key("k").send().await.expect("an object");
+    let anonymous = node.s3_anonymous();
+    let statement = |effect: &str, operator: &str, key: &str, value: &str| {
+        let condition = format!("\"Condition\":{{\"{operator}\":{{\"{key}\":\"{value}\"}}}}");
+        format!(
+            "{{\"Effect\":\"{effect}\",\"Principal\":\"*\",\"Action\":\"s3:*\",\"Resource\":\
+             [\"arn:aws:s3:::{BUCKET}\",\"arn:aws:s3:::{BUCKET}/*\"],{condition}}}"
+        )
+    };
+    for (header, value, key) in [
+        ("x-amz-acl", "public-read", "s3:x-amz-acl"),
+        ("x-amz-grant-read", "id=1", "s3:x-amz-grant-read"),
+        ("x-amz-storage-class", "STANDARD", "s3:x-amz-storage-class"),
+        ("x-amz-metadata-directive", "COPY", "s3:x-amz-metadata-directive"),
+        ("x-amz-copy-source", "a/b", "s3:x-amz-copy-source"),
+        ("x-amz-tagging", "project=x", "s3:RequestObjectTagKeys"),
+        ("if-match", "*", "s3:if-match"),
+    ] {
+        let there = if key.ends_with("Keys") { "project" } else { value };
+        let everyone = statement("Allow", "StringLike", "aws:UserAgent", "*");
+        // An Allow that needs the header, and a Deny of requests without it.
+        for (policy, reads) in [
+            (statement("Allow", "StringLike", key, there), false),
+            (format!("{everyone},{}", statement("Deny", "StringNotEquals", key, there)), false),
+            (format!("{everyone},{}", statement("Deny", "StringLike", key, there)), true),
+        ] {
+            let policy = format!("{{\"Version\":\"2012-10-17\",\"Statement\":[{policy}]}}");
+            client.put_bucket_policy().bucket(BUCKET).policy(policy).send().await.expect("a policy");
+            let get = anonymous.sdk().get_object().bucket(BUCKET).key("k").customize();
+            let list = anonymous.sdk().list_objects_v2().bucket(BUCKET).customize();
+            let sent = move |request: &mut HttpRequest| {
+                request.headers_mut().insert(header, value);
+            };
+            let got = get.mutate_request(sent).send().await.map(drop);
+            let listed = list.mutate_request(sent).send().await.map(drop);
+            if reads {
+                got.expect("no key, no denial");
+                listed.expect("no key, no denial");
+            } else {
+                assert_eq!(code(got), is(403, "AccessDenied"), "{key}");
+                assert_eq!(code(listed), is(403, "AccessDenied"), "{key}");
+            }
+        }
+    }
 }
 
 #[tokio::test]

@@ -61,7 +61,7 @@ impl Condition {
         let operands = self.operands.for_caller(caller);
         let filled = Self { operator: self.operator, key: self.key.clone(), operands };
         if caller.values(&self.key).is_some() && filled.operands.keys().next().is_none() {
-            return FoldedCondition::Settled(filled.holds(Context { caller, facts: &() }));
+            return FoldedCondition::Settled(filled.holds(Context { caller, action: "", facts: &() }));
         }
         FoldedCondition::Open(filled)
     }

@@ -28,7 +28,7 @@ fn parse(operator: &str, key: &str, values: &str) -> Result<Vec<Condition>, crat
 fn holds(operator: &str, key: &str, values: &str, request: Option<&[&str]>) -> bool {
     let conditions =
         parse(operator, key, values).unwrap_or_else(|fault| panic!("{operator} {values}: {fault:?}"));
-    let context = Context { caller: Caller::Anonymous, facts: &Request(request) };
+    let context = Context { caller: Caller::Anonymous, action: "", facts: &Request(request) };
     conditions.iter().all(|condition| condition.holds(context))
 }
 

@@ -17,7 +17,7 @@ pub(crate) fn decide(
     facts: &dyn Facts,
 ) -> Verdict {
     let caller = identity.caller();
-    let context = Context { caller, facts };
+    let context = Context { caller, action, facts };
     if caller == Caller::Root && OF_ROOT.contains(&action) {
         return Verdict::Allowed;
     }

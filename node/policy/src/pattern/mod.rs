@@ -53,12 +53,16 @@ pub(crate) enum Pattern {
 #[derive(Clone, Copy)]
 pub(crate) struct Context<'a> {
     pub(crate) caller: Caller<'a>,
+    /// The action that is asked for: keys that it does not have are absent.
+    pub(crate) action: &'a str,
     pub(crate) facts: &'a dyn Facts,
 }
 
 impl<'a> Context<'a> {
     pub(crate) fn values(&self, key: &ConditionKey) -> Values<'a> {
-        self.caller.values(key).unwrap_or_else(|| self.facts.values(key.name, &key.tag))
+        self.caller.values(key).unwrap_or_else(|| {
+            if key.name.is_of(self.action) { self.facts.values(key.name, &key.tag) } else { Values::Absent }
+        })
     }
 }
 

@@ -81,7 +81,7 @@ proptest! {
     fn values_without_regard_to_case_match_as_the_plain_comparison_does(
         pattern in "[abAB*?\u{e9}]{0,4}", text in "[abAB*?\u{e9}]{0,4}",
     ) {
-        let context = Context { caller: bob(), facts: &() };
+        let context = Context { caller: bob(), action: "", facts: &() };
         let form = TextForm { wildcards: false, variables: true };
         let expected = pattern.eq_ignore_ascii_case(&text);
         prop_assert_eq!(Pattern::parse(&pattern, form).equals_ignoring_case(&text, context), expected);
@@ -101,7 +101,7 @@ proptest! {
         let is_plain = !pattern.is_empty() && pattern.chars().all(|letter| letter == '*')
             || given.len() == 6
                 && given.iter().enumerate().all(|(at, part)| plainly_matches(wanted.get(at).unwrap_or(&any), part));
-        let context = Context { caller: bob(), facts: &() };
+        let context = Context { caller: bob(), action: "", facts: &() };
         prop_assert_eq!(ArnPattern::parse(&pattern, false).matches(&text, context), is_plain);
     }
 
@@ -109,7 +109,7 @@ proptest! {
     fn a_value_that_is_filled_in_matches_as_its_text_does(
         before in "[ab?*]{0,3}", value in "[ab*\u{e9}]{0,4}", behind in "[ab?*]{0,3}", text in "[ab*\u{e9}]{0,8}",
     ) {
-        let context = Context { caller: bob(), facts: &Agent(&value) };
+        let context = Context { caller: bob(), action: "", facts: &Agent(&value) };
         let pattern = Pattern::parse(&format!("{before}${{aws:UserAgent}}{behind}"), FORM);
         let plain = format!("{before}{}{behind}", value.replace('*', "${*}"));
         prop_assert_eq!(pattern.matches(&text, context), Pattern::parse(&plain, FORM).matches(&text, context));
@@ -128,7 +128,7 @@ proptest! {
 
     #[test]
     fn any_text_is_a_pattern(pattern in "[a${},'* ]{0,12}", text in "[a${},'* ]{0,12}") {
-        let context = Context { caller: bob(), facts: &() };
+        let context = Context { caller: bob(), action: "", facts: &() };
         let _ = Pattern::parse(&pattern, FORM).matches(&text, context);
         let itself = Pattern::parse(&text, TextForm { wildcards: false, variables: false });
         prop_assert!(itself.matches(&text, context));
@@ -154,7 +154,7 @@ fn variables_stand_for_values() {
         ("${}", "${}", true),
         ("$aws", "$aws", true),
     ];
-    let context = Context { caller: bob(), facts: &() };
+    let context = Context { caller: bob(), action: "", facts: &() };
     for (pattern, text, expected) in table {
         assert_eq!(Pattern::parse(pattern, FORM).matches(text, context), expected, "{pattern} {text}");
         let filled = Pattern::parse(pattern, FORM).for_caller(bob());
@@ -167,7 +167,7 @@ fn variables_stand_for_values() {
 #[test]
 fn a_value_with_wildcards_means_itself() {
     let star = Caller::User(CallingUser { arn: "a", name: "*", id: "AIDA0", tags: &[] });
-    let context = Context { caller: star, facts: &() };
+    let context = Context { caller: star, action: "", facts: &() };
     assert!(!Pattern::parse("${aws:username}", FORM).matches("x", context));
     assert!(Pattern::parse("${aws:username}", FORM).matches("*", context));
 }
@@ -243,7 +243,7 @@ fn values_that_make_a_pattern_too_long_for_a_text_are_not_filled_in() {
     let agent = "a".repeat(8000);
     let pattern = Pattern::parse(&"${aws:UserAgent}".repeat(500), FORM);
     let Pattern::Open(template) = &pattern else { panic!("the request answers its variables") };
-    let context = Context { caller: bob(), facts: &Agent(&agent) };
+    let context = Context { caller: bob(), action: "", facts: &Agent(&agent) };
     let asked = Cell::new(0);
     let filled = template.fill_with(1024, |key| {
         asked.set(asked.get() + 1);
@@ -252,7 +252,7 @@ fn values_that_make_a_pattern_too_long_for_a_text_are_not_filled_in() {
     assert_eq!((filled, asked.get()), (None, 1), "the first value alone is longer");
     assert!(!pattern.matches(&"a".repeat(1024), context));
     assert!(pattern.has_values(context), "each of them has one");
-    let short = Context { caller: bob(), facts: &Agent("ab") };
+    let short = Context { caller: bob(), action: "", facts: &Agent("ab") };
     assert!(pattern.matches(&"ab".repeat(500), short));
     assert!(!pattern.matches(&"ab".repeat(499), short));
 }

@@ -26,15 +26,15 @@ pub struct Policy {
 
 impl Policy {
     /// Checks and parses a document that is to be stored. A policy that is stored already may name keys that
-    /// no request has.
+    /// no request, or none for its actions, has.
     ///
     /// # Errors
-    /// As [`Self::parse`], and for a condition by a key of S3 or IAM that no request has, where the statement
-    /// would be more lenient than it reads.
+    /// As [`Self::parse`]; for a condition of a bucket's policy by a key of S3 that no action of a text of
+    /// `Action` has; for a condition by a key of S3 or IAM that no request has, where the statement would be
+    /// more lenient than it reads.
     pub fn parse_new(json: &[u8], form: PolicyForm<'_>) -> Result<Self, MalformedPolicy> {
         let policy = Self::parse(json, form)?;
-        let unanswered = policy.statements.iter().find_map(|statement| statement.unanswered_key(form));
-        match unanswered.map(|key| Fault::UnansweredKey(key.text.to_string())) {
+        match policy.statements.iter().find_map(|statement| statement.fault_of_new(form)) {
             Some(fault) => Err(MalformedPolicy { fault, is_of_bucket: form.is_bucket() }),
             None => Ok(policy),
         }

@@ -10,7 +10,7 @@ use crate::{
 const BUCKET: PolicyForm<'_> = PolicyForm::Bucket { name: "data" };
 
 fn refusal(text: &str, form: PolicyForm<'_>) -> String {
-    match Policy::parse(text.as_bytes(), form) {
+    match Policy::parse_new(text.as_bytes(), form) {
         Ok(_) => "taken".to_owned(),
         Err(error) => error.to_string(),
     }
@@ -254,6 +254,8 @@ fn a_policy_is_public_unless_all_that_it_allows_is_bound_to_fixed_values() {
         (with(r#""Principal": {"AWS": "*"}"#), true),
         (with(r#""Principal": {"AWS": "000000000001"}"#), false),
         (with(r#""Principal": {"Service": "logging.s3.amazonaws.com"}"#), false),
+        (with(r#""Principal": {"Federated": "graph.facebook.com"}"#), true),
+        (with(r#""Principal": {"AWS": "000000000001", "Federated": "graph.facebook.com"}"#), true),
         (with(r#""Effect": "Deny""#), false),
         (condition("StringLike", "aws:SourceVpc", r#""vpc-*""#), true),
         (condition("StringLike", "aws:SourceVpc", r#""vpc-91237329""#), false),

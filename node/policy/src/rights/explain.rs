@@ -68,7 +68,7 @@ impl ExplainedRights {
     /// As [`Rights::decide`], with the reasons.
     pub fn explain(&self, action: &str, resource: Resource<'_>, facts: &dyn Facts) -> Explanation {
         let caller = self.identity.caller();
-        let context = Context { caller, facts };
+        let context = Context { caller, action, facts };
         let verdict = self.rights.decide(action, resource, facts);
         let mut explanation = Explanation { verdict, statements: vec![], absent_keys: BTreeSet::new() };
         let is_unbound = caller == Caller::Root && self.bucket.is_some() && OF_ROOT.contains(&action);

@@ -16,7 +16,8 @@ pub use explain::{ExplainedRights, Explanation, FailedCondition, JudgedStatement
 
 use std::sync::Arc;
 
-use super::action::{ActionSet, ActionTest, index_of};
+use super::action::{ActionSet, index_of};
+use super::action_test::ActionTest;
 use super::caller::Caller;
 use super::condition::{Condition, FoldedCondition};
 use super::facts::Facts;
@@ -131,15 +132,19 @@ impl Rights {
         Self { identity: Arc::new(identity.bare()), scope }
     }
 
-    /// The same rights for requests that differ in these keys alone: what conditions on others say is settled
-    /// by the facts of one of them.
+    /// The same rights for requests for these actions that differ in these keys alone: conditions on others,
+    /// that all of the actions have or none, are settled by the facts of one of them.
     #[must_use]
-    pub fn settled(&self, facts: &dyn Facts, differing: &[KeyName]) -> Self {
-        let context = Context { caller: self.identity.caller(), facts };
+    pub fn settled(&self, facts: &dyn Facts, actions: &[&'static str], differing: &[KeyName]) -> Self {
+        let action = actions.first().copied().unwrap_or_default();
+        let context = Context { caller: self.identity.caller(), action, facts };
+        let is_alike = |name: KeyName| {
+            !differing.contains(&name) && actions.iter().all(|other| name.is_of(other) == name.is_of(action))
+        };
         let scope = match &self.scope {
             Scope::Everything(statements) => Scope::Everything(statements.clone()),
             Scope::Bucket(rights) => {
-                let settled = |statement: &BoundStatement| statement.settled(context, differing);
+                let settled = |statement: &BoundStatement| statement.settled(context, is_alike);
                 let statements = rights.statements.iter().filter_map(settled).collect();
                 let is_root = context.caller == Caller::Root;
                 Scope::Bucket(BucketRights::of(rights.bucket.clone(), statements, is_root))
@@ -166,7 +171,7 @@ impl Rights {
     /// Decides a request. An action is named as AWS does (`s3:GetObject`); a resource of another bucket than
     /// the rights are of is denied.
     pub fn decide(&self, action: &str, resource: Resource<'_>, facts: &dyn Facts) -> Verdict {
-        let context = Context { caller: self.identity.caller(), facts };
+        let context = Context { caller: self.identity.caller(), action, facts };
         let is_root = context.caller == Caller::Root;
         match &self.scope {
             Scope::Everything(statements) => {
@@ -177,7 +182,7 @@ impl Rights {
                 if is_root && OF_ROOT.contains(&action) {
                     return Verdict::Allowed;
                 }
-                rights.decide(action, resource, context)
+                rights.decide(resource, context)
             }
         }
     }
@@ -211,7 +216,7 @@ impl Rights {
     /// Whether the verdict of an action may depend on a condition key. A value that is dear to find out, such
     /// as the tags of an object before it is read, is not needed otherwise.
     pub fn asks(&self, action: &'static str, name: KeyName) -> bool {
-        let is_asked = |key: &ConditionKey| key.name == name;
+        let is_asked = |key: &ConditionKey| key.name == name && name.is_of(action);
         match &self.scope {
             Scope::Everything(statements) => {
                 statements.iter().filter(|statement| statement.actions.matches(action)).any(|statement| {
@@ -269,8 +274,8 @@ impl BucketRights {
         Self { bucket, statements, of_bucket, of_objects }
     }
 
-    fn decide(&self, action: &str, resource: Resource<'_>, context: Context<'_>) -> Verdict {
-        let index = index_of(action);
+    fn decide(&self, resource: Resource<'_>, context: Context<'_>) -> Verdict {
+        let index = index_of(context.action);
         let (bucket, settled) = match resource {
             Resource::Bucket(bucket) => (bucket, &self.of_bucket),
             Resource::Object(bucket, _) => (bucket, &self.of_objects),
@@ -283,7 +288,7 @@ impl BucketRights {
             return verdict;
         }
         let matching = |statement: &&BoundStatement| {
-            statement.is_of_action(action, index)
+            statement.is_of_action(context.action, index)
                 && statement.resources.matches(resource, context)
                 && statement.conditions.iter().all(|condition| condition.holds(context))
         };
@@ -317,9 +322,9 @@ impl BoundStatement {
     }
 
     /// As [`Rights::settled`]. None if it then matches nothing.
-    fn settled(&self, context: Context<'_>, differing: &[KeyName]) -> Option<Self> {
+    fn settled(&self, context: Context<'_>, is_alike: impl Fn(KeyName) -> bool) -> Option<Self> {
         let Self { effect, actions, resources, conditions, named_actions } = self;
-        let differs = |condition: &&Condition| condition.keys().any(|key| differing.contains(&key.name));
+        let differs = |condition: &&Condition| !condition.keys().all(|key| is_alike(key.name));
         let (open, alike): (Vec<_>, Vec<_>) = conditions.iter().partition(differs);
         alike.into_iter().all(|condition| condition.holds(context)).then(|| Self {
             effect: *effect,

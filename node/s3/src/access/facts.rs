@@ -31,12 +31,15 @@ pub(crate) enum AwaitedFacts {
     Tags,
 }
 
-/// Which facts a request has by what it does.
+/// Which facts a request has by what it does, beside what the action that is asked for says: operations that
+/// share an action read different parts of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 #[expect(clippy::struct_excessive_bools, reason = "a request may have any of these kinds of facts")]
 pub(crate) struct FactKinds {
-    /// Whether it lists, by a prefix and a delimiter.
+    /// Whether it lists keys, by a prefix and a delimiter.
     pub(crate) lists: bool,
+    /// Whether it copies from what a header names.
+    pub(crate) copies: bool,
     /// Whether it is one of those that write objects, and if so, whether it makes one.
     pub(crate) creates: Option<bool>,
     /// Whether its conditions guard a write.
@@ -46,8 +49,6 @@ pub(crate) struct FactKinds {
     /// Whether its document, or the source of a copy, gives an object's tags, or its document a bucket's
     /// location.
     pub(crate) has_document: bool,
-    /// Whether it copies an object with the tags of its source: it has no use for those of its header.
-    pub(crate) keeps_tags: bool,
     /// Whether its document gives a bucket's tags.
     pub(crate) tags_bucket: bool,
 }
@@ -78,11 +79,11 @@ impl FactKinds {
     /// Those of a request without any.
     pub(super) const NONE: Self = Self {
         lists: false,
+        copies: false,
         creates: None,
         guards: false,
         has_existing_tags: false,
         has_document: false,
-        keeps_tags: false,
         tags_bucket: false,
     };
 }
@@ -102,11 +103,6 @@ impl<'a> Facts<'a> {
     /// The same about an object that is there, whose tags count.
     pub(crate) const fn about_object(self) -> Self {
         Self { kinds: FactKinds { has_existing_tags: true, ..self.kinds }, ..self }
-    }
-
-    /// The same about the source of a copy, which keeps the tags of that or gives others.
-    pub(crate) const fn about_source(self, keeps_tags: bool) -> Self {
-        Self { kinds: FactKinds { has_existing_tags: true, keeps_tags, ..self.kinds }, ..self }
     }
 
     /// The same about a write whose tags are read later: in its document, or at the source of a copy.
@@ -174,7 +170,6 @@ impl<'a> Facts<'a> {
                 Some(tags.iter().map(|tag| ((&*tag.key).into(), (&*tag.value).into())).collect())
             }
             None if self.kinds.has_document => None,
-            None if self.kinds.keeps_tags => Some(Vec::new()),
             Some(DocumentFacts::Bucket { .. }) | None => {
                 let text = self.headers.get("x-amz-tagging").and_then(|text| text.to_str().ok());
                 let pairs = text.unwrap_or_default().split('&').filter(|pair| !pair.is_empty());
@@ -322,7 +317,7 @@ impl<'a> RequestFacts<'a> {
     }
 }
 
-/// The header that a key is about, for keys of which nothing else is known.
+/// The header that a key is about, for keys that each request with one of their actions may have.
 const fn header_of(name: KeyName) -> Option<&'static str> {
     Some(match name {
         KeyName::Acl => "x-amz-acl",
@@ -331,7 +326,6 @@ const fn header_of(name: KeyName) -> Option<&'static str> {
         KeyName::GrantReadAcp => "x-amz-grant-read-acp",
         KeyName::GrantWrite => "x-amz-grant-write",
         KeyName::GrantWriteAcp => "x-amz-grant-write-acp",
-        KeyName::MetadataDirective => "x-amz-metadata-directive",
         KeyName::ObjectOwnership => "x-amz-object-ownership",
         KeyName::Encryption => "x-amz-server-side-encryption",
         KeyName::EncryptionKmsKey => "x-amz-server-side-encryption-aws-kms-key-id",
@@ -379,7 +373,8 @@ impl sherd_policy::Facts for RequestFacts<'_> {
                 kinds.creates.map(|creates| if creates { "true" } else { "false" }).into()
             }
             KeyName::ContentSha256 => self.content_sha256(),
-            KeyName::CopySource => parts.copy_source(),
+            KeyName::CopySource if kinds.copies => parts.copy_source(),
+            KeyName::MetadataDirective if kinds.copies => parts.header("x-amz-metadata-directive"),
             // Keys of the identity are never asked for here; all others no request has.
             name => header_of(name).map_or(Values::Absent, |header| parts.header(header)),
         }

@@ -188,11 +188,17 @@ impl Access {
         Self { rights, bucket_tags: None, ..self }
     }
 
-    /// The same access for the parts of one request that differ in these keys alone: conditions on others are
-    /// judged once, by the request's headers.
-    pub(crate) fn settled(self, headers: &HeaderMap, differing: &[KeyName]) -> Self {
-        let settle =
-            |kept: &Arc<KeptRights>| Arc::new(kept.settled(&self.facts(Facts::of(headers)), differing));
+    /// The same access for the parts of one request that need these actions and differ in these keys alone:
+    /// conditions on others are judged once, by the request's headers.
+    pub(crate) fn settled(
+        self,
+        headers: &HeaderMap,
+        actions: &[&'static str],
+        differing: &[KeyName],
+    ) -> Self {
+        let settle = |kept: &Arc<KeptRights>| {
+            Arc::new(kept.settled(&self.facts(Facts::of(headers)), actions, differing))
+        };
         let rights = self.rights.as_ref().map(settle);
         Self { rights, ..self }
     }
@@ -292,11 +298,6 @@ impl Access {
         self.awaited
     }
 
-    /// Whether the operation is a copy that keeps the tags of its source.
-    pub(crate) const fn keeps_tags(&self) -> bool {
-        self.kinds.keeps_tags
-    }
-
     /// Whether the decision on the operation depends on the tags of its object.
     pub(crate) const fn depends_on_tags(&self) -> bool {
         self.depends_on_tags
@@ -392,6 +393,15 @@ impl Access {
 
 #[cfg(test)]
 impl Access {
+    /// That of a user who may do everything where a condition holds.
+    pub(crate) fn allowed_if(condition: &str) -> Self {
+        let policy = format!(
+            r#"{{"Version":"2012-10-17","Statement":{{"Effect":"Allow","Action":"*","Resource":"*",
+                "Condition":{condition}}}}}"#
+        );
+        tests::user(&[&policy]).in_no_bucket()
+    }
+
     /// That of a user who may do everything but one action on one object.
     pub(crate) fn denying(action: &str, name: &ObjectName) -> Self {
         let deny = format!("arn:aws:s3:::{}/{}", name.bucket, name.key);

@@ -58,9 +58,9 @@ impl KeptRights {
         Self { rights, _identity: identity, _config: config, bytes }
     }
 
-    /// The same for requests that differ in these keys alone, with the facts of one of them.
-    pub(super) fn settled(&self, facts: &dyn Facts, differing: &[KeyName]) -> Self {
-        Self::new(self.rights.settled(facts, differing), Weak::new(), Weak::new())
+    /// The same for requests for these actions that differ in these keys alone, with the facts of one of them.
+    pub(super) fn settled(&self, facts: &dyn Facts, actions: &[&'static str], differing: &[KeyName]) -> Self {
+        Self::new(self.rights.settled(facts, actions, differing), Weak::new(), Weak::new())
     }
 }
 

@@ -102,22 +102,26 @@ fn a_refusal_says_who_may_not_do_what_and_why() {
     assert_eq!(says(&stranger, READ_OBJECT, Resource::Object("b", "k")), "Access Denied");
 }
 
+/// Whether a user whose policy is one statement on all actions of S3 may do one to `b/k`.
+fn may(action: &'static str, condition: &str, facts: Facts<'_>) -> bool {
+    let access = user(&[&statement("Allow", "s3:*", "*", condition)]).in_no_bucket();
+    access.check(action, Resource::Object("b", "k"), facts).is_ok()
+}
+
 #[test]
-fn the_source_of_a_copy_is_named_without_its_version_and_gives_the_tags_that_are_kept() {
-    let source = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
-    let tagged = r#"{"StringEquals":{"s3:RequestObjectTag/class":"open"}}"#;
+fn copies_alone_name_a_source_and_without_its_version() {
+    let condition = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a?b"}}"#;
     let spaced = r#"{"StringEquals":{"s3:x-amz-copy-source":"src/a b+c"}}"#;
     let plus = headers(&[("x-amz-copy-source", "src/a+b%2Bc")]);
-    assert!(may_read("s3:GetObject", "*", spaced, Facts::of(&plus)), "as the copy reads it");
+    let (query, kinds) = (Query::default(), FactKinds { copies: true, ..FactKinds::default() });
+    assert!(may("s3:PutObject", spaced, Facts::of_head(&plus, &query, kinds)), "as the copy reads it");
     for named in ["/src/a%3Fb?versionId=null", "src/a%3Fb"] {
-        let headers = headers(&[("x-amz-copy-source", named), ("x-amz-tagging", "class=open")]);
-        let facts = Facts::of(&headers);
-        assert!(may_read("s3:GetObject", "*", source, facts), "{named}");
-        assert!(may_read("s3:GetObject", "*", tagged, facts), "no header says that tags are kept");
-        for keeps_tags in [false, true] {
-            let facts = facts.about_source(keeps_tags);
-            assert_eq!(may_read("s3:GetObject", "*", tagged, facts), !keeps_tags);
-        }
+        let headers = headers(&[("x-amz-copy-source", named)]);
+        let query = Query::default();
+        let facts = |copies| Facts::of_head(&headers, &query, FactKinds { copies, ..FactKinds::default() });
+        assert!(may("s3:PutObject", condition, facts(true)), "{named}");
+        assert!(!may("s3:PutObject", condition, facts(false)), "a write of bytes that the client sends");
+        assert!(!may(READ_OBJECT, condition, facts(true)), "the read of the source has no such key");
     }
 }
 
@@ -135,44 +139,46 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
         ("if-match", "*"),
     ]);
     let query = Query::parse(Some("prefix=a%2F&delimiter=%2F&max-keys=7&versionId=null")).unwrap();
-    let kinds = FactKinds { lists: true, creates: Some(true), guards: true, ..FactKinds::default() };
+    let kinds =
+        FactKinds { lists: true, copies: true, creates: Some(true), guards: true, ..FactKinds::default() };
     let facts = Facts::of_head(&headers, &query, kinds);
-    for (operator, key, value) in [
-        ("IpAddress", "aws:SourceIp", "192.0.2.0/24"),
-        ("Bool", "aws:SecureTransport", "true"),
-        ("NumericGreaterThanEquals", "s3:TlsVersion", "1.2"),
-        ("DateLessThan", "aws:CurrentTime", "2015-10-21T07:28:01Z"),
-        ("NumericEquals", "aws:EpochTime", "1445412480"),
-        ("StringEquals", "aws:UserAgent", "app/1"),
-        ("StringLike", "aws:Referer", "https://a.example/*"),
-        ("StringEquals", "aws:RequestedRegion", "eu-west-1"),
-        ("StringEquals", "aws:username", "app"),
-        ("StringEquals", "aws:userid", "AIDAAPP"),
-        ("ArnLike", "aws:PrincipalArn", "arn:aws:iam::000000000001:user/*"),
-        ("StringEquals", "aws:PrincipalAccount", "000000000001"),
-        ("StringEquals", "aws:PrincipalType", "User"),
-        ("StringEquals", "aws:PrincipalTag/team", "blue"),
-        ("StringEquals", "s3:ResourceAccount", "000000000001"),
-        ("StringEquals", "s3:prefix", "a/"),
-        ("StringEquals", "s3:delimiter", "/"),
-        ("NumericLessThanEquals", "s3:max-keys", "7"),
-        ("StringEquals", "s3:VersionId", "null"),
-        ("StringEquals", "s3:x-amz-acl", "private"),
-        ("StringEquals", "s3:x-amz-storage-class", "STANDARD"),
-        ("StringEquals", "s3:x-amz-metadata-directive", "COPY"),
-        ("StringEquals", "s3:x-amz-copy-source", "src/a b"),
-        ("StringEquals", "s3:x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
-        ("StringEquals", "s3:RequestObjectTag/team", "blue"),
-        ("StringEquals", "s3:RequestObjectTag/a b", "c+d"),
-        ("ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "a b"),
-        ("StringEquals", "s3:authType", "REST-QUERY-STRING"),
-        ("NumericEquals", "s3:signatureAge", "5000"),
-        ("StringEquals", "s3:signatureversion", "AWS4-HMAC-SHA256"),
-        ("StringEquals", "s3:if-match", "*"),
-        ("Bool", "s3:ObjectCreationOperation", "true"),
+    let write = "s3:PutObject";
+    for (action, operator, key, value) in [
+        (READ_OBJECT, "IpAddress", "aws:SourceIp", "192.0.2.0/24"),
+        (READ_OBJECT, "Bool", "aws:SecureTransport", "true"),
+        (READ_OBJECT, "NumericGreaterThanEquals", "s3:TlsVersion", "1.2"),
+        (READ_OBJECT, "DateLessThan", "aws:CurrentTime", "2015-10-21T07:28:01Z"),
+        (READ_OBJECT, "NumericEquals", "aws:EpochTime", "1445412480"),
+        (READ_OBJECT, "StringEquals", "aws:UserAgent", "app/1"),
+        (READ_OBJECT, "StringLike", "aws:Referer", "https://a.example/*"),
+        (READ_OBJECT, "StringEquals", "aws:RequestedRegion", "eu-west-1"),
+        (READ_OBJECT, "StringEquals", "aws:username", "app"),
+        (READ_OBJECT, "StringEquals", "aws:userid", "AIDAAPP"),
+        (READ_OBJECT, "ArnLike", "aws:PrincipalArn", "arn:aws:iam::000000000001:user/*"),
+        (READ_OBJECT, "StringEquals", "aws:PrincipalAccount", "000000000001"),
+        (READ_OBJECT, "StringEquals", "aws:PrincipalType", "User"),
+        (READ_OBJECT, "StringEquals", "aws:PrincipalTag/team", "blue"),
+        (READ_OBJECT, "StringEquals", "s3:ResourceAccount", "000000000001"),
+        (READ_OBJECT, "StringEquals", "s3:x-amz-content-sha256", "UNSIGNED-PAYLOAD"),
+        (READ_OBJECT, "StringEquals", "s3:authType", "REST-QUERY-STRING"),
+        (READ_OBJECT, "NumericEquals", "s3:signatureAge", "5000"),
+        (READ_OBJECT, "StringEquals", "s3:signatureversion", "AWS4-HMAC-SHA256"),
+        (LIST, "StringEquals", "s3:prefix", "a/"),
+        (LIST, "StringEquals", "s3:delimiter", "/"),
+        (LIST, "NumericLessThanEquals", "s3:max-keys", "7"),
+        ("s3:GetObjectVersion", "StringEquals", "s3:VersionId", "null"),
+        (write, "StringEquals", "s3:x-amz-acl", "private"),
+        (write, "StringEquals", "s3:x-amz-storage-class", "STANDARD"),
+        (write, "StringEquals", "s3:x-amz-metadata-directive", "COPY"),
+        (write, "StringEquals", "s3:x-amz-copy-source", "src/a b"),
+        (write, "StringEquals", "s3:RequestObjectTag/team", "blue"),
+        (write, "StringEquals", "s3:RequestObjectTag/a b", "c+d"),
+        (write, "ForAnyValue:StringEquals", "s3:RequestObjectTagKeys", "a b"),
+        (write, "StringEquals", "s3:if-match", "*"),
+        (write, "Bool", "s3:ObjectCreationOperation", "true"),
     ] {
         let condition = |value: &str| format!(r#"{{"{operator}":{{"{key}":"{value}"}}}}"#);
-        assert!(may_read("s3:GetObject", "*", &condition(value), facts), "{key} is {value}");
+        assert!(may(action, &condition(value), facts), "{key} is {value}");
         let other = match operator {
             "IpAddress" => "198.51.100.0/24",
             "Bool" => "false",
@@ -182,13 +188,13 @@ fn each_fact_of_a_request_is_one_that_a_condition_can_name() {
             "ArnLike" => "arn:aws:iam::000000000001:user/other",
             _ => "other",
         };
-        assert!(!may_read("s3:GetObject", "*", &condition(other), facts), "{key} is not {other}");
+        assert!(!may(action, &condition(other), facts), "{key} is not {other}");
     }
     for absent in
         ["s3:if-none-match", "s3:LocationConstraint", "s3:ExistingObjectTag/team", "aws:RequestTag/a"]
     {
         let condition = format!(r#"{{"Null":{{"{absent}":"true"}}}}"#);
-        assert!(may_read("s3:GetObject", "*", &condition, facts), "{absent}");
+        assert!(may(write, &condition, facts), "{absent}");
     }
 }
 
@@ -321,7 +327,11 @@ fn the_parts_of_a_batch_are_judged_by_the_headers_once() {
     let headers = headers(&[("user-agent", "tool/1")]);
     for access in [
         user(&[&policy]).in_no_bucket(),
-        user(&[&policy]).in_no_bucket().settled(&headers, &[KeyName::VersionId]),
+        user(&[&policy]).in_no_bucket().settled(
+            &headers,
+            &["s3:DeleteObject", "s3:DeleteObjectVersion"],
+            &[KeyName::VersionId],
+        ),
     ] {
         let facts = Facts::of(&headers);
         let check = |key, version| {

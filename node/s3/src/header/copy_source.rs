@@ -126,8 +126,7 @@ pub(crate) async fn readable(
 async fn check_read(gateway: &Gateway, headers: &HeaderMap, found: &mut ReadableSource) -> Outcome<()> {
     let version = found.source.version_text();
     let action = of_version(READ_OBJECT, version.is_some());
-    let facts = Facts::of(headers).with_version(version.as_deref());
-    let facts = facts.about_source(found.access.keeps_tags());
+    let facts = Facts::of(headers).with_version(version.as_deref()).about_object();
     let awaited = found.access.check_awaiting(action, access::object(&found.source.name), facts)?;
     if awaited == AwaitedFacts::Tags {
         found.deciding_tags(gateway).await?;

@@ -122,7 +122,7 @@ fn may_copy_tags(
     let ReadableSource { source, access: of_source, tags } = readable;
     let version = source.version_text();
     let read = of_version(READ_TAGS, version.is_some());
-    let of_read = Facts::of(headers).with_version(version.as_deref()).about_source(true);
+    let of_read = Facts::of(headers).with_version(version.as_deref()).about_object();
     let of_write = Facts::of(headers).awaiting_document();
     let (of_read, of_write) = match tags {
         Some(tags) => (of_read.with_existing_tags(tags), of_write.with_document(DocumentFacts::Tags(tags))),

@@ -24,6 +24,8 @@ use sherd_store::object::{EtagMatch, WriteConditions};
 
 /// Header by which a request deletes locked objects too; nothing is locked.
 const BYPASS: &str = "x-amz-bypass-governance-retention";
+/// The actions that a key of a batch may need.
+const KEY_ACTIONS: [&str; 4] = [DELETE_OBJECT, "s3:DeleteObjectVersion", READ_OBJECT, "s3:GetObjectVersion"];
 /// The facts that the keys of a batch differ in.
 const KEY_FACTS: [KeyName; 2] = [KeyName::VersionId, KeyName::IfMatch];
 /// Keys that are judged before other requests get a turn: policies can make one cost milliseconds.
@@ -50,7 +52,7 @@ pub(crate) async fn delete_many(gateway: &Gateway, request: Request<'_>) -> Outc
     let bucket = target.bucket();
     let mut batch = Batch::asked(delete)?;
     if !access.is_unlimited() {
-        let access = access.settled(&headers, &KEY_FACTS);
+        let access = access.settled(&headers, &KEY_ACTIONS, &KEY_FACTS);
         batch = batch.only(|entry| entry.check(bucket.name(), &headers, &access)).await;
     }
     let Batch { entries, mut errors } = batch;

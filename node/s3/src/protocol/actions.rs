@@ -79,11 +79,9 @@ const fn writes_object(operation: Operation) -> bool {
 pub(super) fn fact_kinds(operation: Operation, headers: &HeaderMap) -> FactKinds {
     let lists = matches!(
         operation,
-        Operation::ListObjects
-            | Operation::ListObjectsV2
-            | Operation::ListObjectVersions
-            | Operation::ListMultipartUploads
+        Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions
     );
+    let copies = matches!(operation, Operation::CopyObject | Operation::UploadPartCopy);
     let creates = match operation {
         Operation::PutObject
         | Operation::PostObject
@@ -98,11 +96,11 @@ pub(super) fn fact_kinds(operation: Operation, headers: &HeaderMap) -> FactKinds
     let has_document = matches!(operation, Operation::CreateBucket | Operation::PutObjectTagging);
     FactKinds {
         lists,
+        copies,
         creates,
         guards: operation.takes_conditions(),
         has_existing_tags: is_of_existing_object(operation),
         has_document: has_document || keeps_tags,
-        keeps_tags,
         tags_bucket: matches!(operation, Operation::CreateBucket | Operation::PutBucketTagging),
     }
 }
@@ -123,4 +121,124 @@ pub(super) const fn is_of_existing_object(operation: Operation) -> bool {
             | Operation::GetObjectRetention
             | Operation::GetObjectLegalHold
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderName;
+    use sherd_core::record::Tag;
+
+    use super::*;
+    use crate::access::Access;
+    use crate::access::facts::{DocumentFacts, Facts};
+
+    /// Headers that conditions name, each with its key.
+    const HEADERS: &[(&str, &str)] = &[
+        ("x-amz-acl", "s3:x-amz-acl"),
+        ("x-amz-grant-full-control", "s3:x-amz-grant-full-control"),
+        ("x-amz-grant-read", "s3:x-amz-grant-read"),
+        ("x-amz-grant-read-acp", "s3:x-amz-grant-read-acp"),
+        ("x-amz-grant-write", "s3:x-amz-grant-write"),
+        ("x-amz-grant-write-acp", "s3:x-amz-grant-write-acp"),
+        ("x-amz-storage-class", "s3:x-amz-storage-class"),
+        ("x-amz-object-ownership", "s3:x-amz-object-ownership"),
+        ("x-amz-tagging", "s3:RequestObjectTag/v"),
+        ("x-amz-copy-source", "s3:x-amz-copy-source"),
+        ("x-amz-metadata-directive", "s3:x-amz-metadata-directive"),
+        ("x-amz-server-side-encryption", "s3:x-amz-server-side-encryption"),
+        ("x-amz-website-redirect-location", "s3:x-amz-website-redirect-location"),
+        ("x-amz-object-lock-mode", "s3:object-lock-mode"),
+        ("x-amz-object-lock-legal-hold", "s3:object-lock-legal-hold"),
+        ("if-match", "s3:if-match"),
+        ("if-none-match", "s3:if-none-match"),
+    ];
+    /// Keys of a request's parameters, its document, and what it is about.
+    const OTHERS: &[&str] = &[
+        "s3:prefix",
+        "s3:delimiter",
+        "s3:max-keys",
+        "s3:VersionId",
+        "s3:ExistingObjectTag/v",
+        "s3:LocationConstraint",
+        "s3:ObjectCreationOperation",
+        "aws:RequestTag/v",
+    ];
+
+    /// The keys that requests of an operation have, of these.
+    fn keys_of(operation: Operation) -> Vec<&'static str> {
+        let write = ["object-lock-mode", "object-lock-legal-hold", "RequestObjectTag/v"];
+        let write = ["acl", "grant-", "storage-class", "server-side", "website"].into_iter().chain(write);
+        match operation {
+            Operation::PutObject | Operation::CompleteMultipartUpload => {
+                write.chain(["if-", "ObjectCreation"]).collect()
+            }
+            Operation::CopyObject => {
+                write.chain(["if-", "ObjectCreation", "copy-source", "metadata-directive"]).collect()
+            }
+            Operation::UploadPartCopy => {
+                write.chain(["ObjectCreation", "copy-source", "metadata-directive"]).collect()
+            }
+            Operation::PostObject | Operation::CreateMultipartUpload | Operation::UploadPart => {
+                write.chain(["ObjectCreation"]).collect()
+            }
+            Operation::CreateBucket => {
+                vec!["acl", "grant-", "object-ownership", "LocationConstraint", "aws:RequestTag"]
+            }
+            Operation::PutBucketTagging => vec!["aws:RequestTag"],
+            Operation::PutBucketAcl => vec!["acl", "grant-"],
+            Operation::PutObjectAcl => {
+                vec!["acl", "grant-", "storage-class", "ExistingObjectTag", "VersionId"]
+            }
+            Operation::PutObjectTagging => vec!["ExistingObjectTag", "RequestObjectTag/v", "VersionId"],
+            Operation::ListObjects | Operation::ListObjectsV2 | Operation::ListObjectVersions => {
+                vec!["prefix", "delimiter", "max-keys"]
+            }
+            Operation::GetObject
+            | Operation::HeadObject
+            | Operation::GetObjectAttributes
+            | Operation::GetObjectAcl
+            | Operation::GetObjectTagging
+            | Operation::DeleteObjectTagging => vec!["ExistingObjectTag", "VersionId"],
+            Operation::DeleteObject => vec!["VersionId"],
+            _ => vec![],
+        }
+    }
+
+    /// A request that sends every header and parameter, whether its operation reads them or not.
+    #[test]
+    fn an_operation_has_the_keys_of_what_it_reads_alone() {
+        let headers: HeaderMap = HEADERS
+            .iter()
+            .map(|(header, _)| (HeaderName::from_static(header), "v".parse().expect("a value")))
+            .collect();
+        let query = Query::parse(Some("prefix=v&delimiter=v&max-keys=v&versionId=v")).expect("a query");
+        let tags = [Tag { key: "v".to_owned(), value: String::new() }];
+        let keys: Vec<_> = HEADERS.iter().map(|(_, key)| *key).chain(OTHERS.iter().copied()).collect();
+        for key in keys {
+            let access = Access::allowed_if(&format!(r#"{{"StringLike":{{"{key}":"*"}}}}"#));
+            for &operation in Operation::ALL {
+                let facts = Facts::of_head(&headers, &query, fact_kinds(operation, &headers));
+                let facts = facts.with_existing_tags(&tags);
+                let facts = match operation {
+                    Operation::CreateBucket | Operation::PutBucketTagging => {
+                        facts.with_document(DocumentFacts::Bucket { location: "v", tags: &tags })
+                    }
+                    Operation::CopyObject | Operation::PutObjectTagging => {
+                        facts.with_document(DocumentFacts::Tags(&tags))
+                    }
+                    _ => facts,
+                };
+                let resource = match operation.row().resource {
+                    ResourceKind::Service => Resource::Service,
+                    ResourceKind::Bucket | ResourceKind::EachKey => Resource::Bucket("b"),
+                    ResourceKind::Object => Resource::Object("b", "k"),
+                };
+                let [Some(action), ..] = of(operation, &headers, &query) else { continue };
+                let name = key.trim_start_matches("s3:").trim_start_matches("x-amz-");
+                let expected = keys_of(operation).iter().any(|start| name.starts_with(start));
+                let is_there = access.check(action, resource, facts).is_ok();
+                assert_eq!(is_there, expected, "{} {action} {key}", operation.name());
+            }
+        }
+    }
 }

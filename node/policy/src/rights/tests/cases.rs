@@ -69,7 +69,7 @@ impl Chance {
 
 /// Whether engines are known to agree about a text.
 fn is_common(text: &str) -> bool {
-    !["${", "ArnEquals", "ArnNotEquals", ":root", "000000000001\"", "aws:TagKeys"]
+    !["${", "ArnEquals", "ArnNotEquals", ":root", "000000000001\"", "TagKeys"]
         .iter()
         .any(|word| text.contains(word))
 }
@@ -110,7 +110,7 @@ const RESOURCES: &[&str] = &[
     "arn:aws:iam::*:user/*",
     "arn:aws:s3:::data/${aws:username}/*",
     "arn:aws:s3:::${aws:username}/*",
-    "arn:aws:s3:::data/${s3:prefix}*",
+    "arn:aws:s3:::data/${aws:UserAgent}*",
     "arn:aws:s3:::data/${aws:PrincipalTag/none}/*",
     "arn:aws:s3:::data/${aws:PrincipalTag/none, 'a'}/*",
     "arn:aws:s3:::data/a${*}",
@@ -148,7 +148,7 @@ const CONDITIONS: &[(&[&str], &[&str], &[&str])] = &[
             "aws:PrincipalTag/team",
             "s3:ExistingObjectTag/team",
             "aws:TagKeys",
-            "aws:PrincipalOrgID",
+            "s3:RequestObjectTagKeys",
         ],
         &[
             "a",
@@ -159,7 +159,7 @@ const CONDITIONS: &[(&[&str], &[&str], &[&str])] = &[
             "blue",
             "${aws:username}",
             "${aws:PrincipalTag/team}/*",
-            "${s3:prefix}",
+            "${aws:UserAgent}",
         ],
     ),
     (
@@ -223,7 +223,7 @@ impl Case {
                 "s3:GetObjectVersion",
             ])
         } else {
-            chance.pick(&["s3:ListBucket", "s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:Unheard"])
+            chance.pick(&["s3:ListBucket", "s3:GetBucketPolicy", "s3:PutBucketPolicy", "s3:PutBucketTagging"])
         };
         let keys = ["a", "a/x", "a/xb", "bob/x", "bob/a/xb", "\u{e9}/x", "b", "bb", "a*", "", "none//"];
         let key = is_object.then(|| chance.pick(&keys));
@@ -351,10 +351,12 @@ fn facts(chance: &mut Chance) -> FactTable {
     add("aws:SecureTransport", &["true", "false"]);
     add("s3:ObjectCreationOperation", &["true"]);
     add("aws:SourceIp", &["10.1.2.3", "192.0.2.7", "192.0.2.8", "2001:db8::1"]);
-    if !chance.one_in(3) {
-        let count = chance.below(3);
-        let values = (0..count).map(|_| chance.pick(&["a", "A", "blue", "bob"]).to_owned()).collect();
-        table.0.insert("aws:TagKeys".to_owned(), values);
+    for key in ["aws:TagKeys", "s3:RequestObjectTagKeys"] {
+        if !chance.one_in(3) {
+            let count = chance.below(3);
+            let values = (0..count).map(|_| chance.pick(&["a", "A", "blue", "bob"]).to_owned()).collect();
+            table.0.insert(key.to_owned(), values);
+        }
     }
     table
 }

@@ -320,14 +320,16 @@ fn rights_are_asked_which_facts_they_need() {
         &[&document(
             r#"{"Effect": "Allow", "Action": "s3:GetObject", "Resource": "arn:aws:s3:::data/*",
                 "Condition": {"StringEquals": {"s3:ExistingObjectTag/team": "blue"}}},
-               {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::data/${s3:prefix}*"}"#,
+               {"Effect": "Allow", "Action": "s3:PutObject", "Resource": "arn:aws:s3:::data/${aws:UserAgent}*",
+                "Condition": {"StringLike": {"s3:prefix": "a"}}}"#,
         )],
     );
     let rules = BucketRules { name: "data".to_owned(), ..BucketRules::default() };
     for rights in [Rights::new(&bob, Some(&rules)), Rights::new(&bob, None)] {
         assert!(rights.asks("s3:GetObject", KeyName::ExistingObjectTag));
         assert!(!rights.asks("s3:PutObject", KeyName::ExistingObjectTag));
-        assert!(rights.asks("s3:PutObject", KeyName::Prefix));
+        assert!(rights.asks("s3:PutObject", KeyName::UserAgent));
+        assert!(!rights.asks("s3:PutObject", KeyName::Prefix), "the action has no such key");
     }
     let other = BucketRules { name: "other".to_owned(), ..BucketRules::default() };
     assert!(!Rights::new(&bob, Some(&other)).asks("s3:GetObject", KeyName::ExistingObjectTag));

@@ -6,7 +6,7 @@ use iam_rs::{
 };
 
 use super::cases::{Case, document};
-use crate::{Identity, KeyName, Verdict};
+use crate::{Identity, Verdict};
 
 /// A reason, and whether a case has it.
 type Difference = (&'static str, fn(&Case) -> bool);
@@ -16,7 +16,7 @@ const DIFFERENCES: &[Difference] = &[
     (
         "a variable without a value is equal to nothing (IAM, \"Policy variables with no value\"); iam-rs puts an \
          empty text in its place, and in conditions compares the text of the variable itself",
-        |case| has(case, &["${s3:prefix}", "${aws:PrincipalTag", "${aws:username}"]),
+        |case| has(case, &["${aws:UserAgent}", "${aws:PrincipalTag", "${aws:username}"]),
     ),
     ("`${*}` is an asterisk (IAM, \"Special characters\"); iam-rs looks up a key of that name", |case| {
         has(case, &["${*}"])
@@ -29,10 +29,11 @@ const DIFFERENCES: &[Difference] = &[
     (
         "a negated operator is the negation of its counterpart over all values; iam-rs takes it as true for a key \
          of several values once one of them differs, and as false for an empty set",
-        |case| has(case, &["Not"]) && has(case, &["\"aws:TagKeys\""]),
+        |case| has(case, &["Not"]) && has(case, &["TagKeys\""]),
     ),
     ("a set without values is as an absent key (IAM, \"Multivalued context keys\")", |case| {
-        has(case, &["\"aws:TagKeys\""]) && case.facts.0.get("aws:TagKeys").is_some_and(Vec::is_empty)
+        let is_empty = |key: &str| case.facts.0.get(key).is_some_and(Vec::is_empty);
+        ["aws:TagKeys", "s3:RequestObjectTagKeys"].into_iter().any(|key| has(case, &[key]) && is_empty(key))
     }),
     (
         "an empty text is an empty set to `ForAllValues` and `ForAnyValue` (IAM, \"Multivalued context keys\")",
@@ -51,6 +52,17 @@ const DIFFERENCES: &[Difference] = &[
         case.who == 1 && has(case, &["PrincipalArn", "userid", "username"])
     }),
     ("`RestrictPublicBuckets` is not a part of a policy", |case| case.restrict_public_buckets),
+];
+
+/// Keys that only some of the actions of cases have (AWS, Service Authorization Reference): of requests for
+/// others they are no part.
+const OF_SOME: &[(&str, &[&str])] = &[
+    ("s3:prefix", &["s3:ListBucket"]),
+    ("s3:max-keys", &["s3:ListBucket"]),
+    ("s3:ExistingObjectTag/team", &["s3:GetObject", "s3:GetObjectTagging", "s3:GetObjectVersion"]),
+    ("s3:ObjectCreationOperation", &["s3:PutObject"]),
+    ("s3:RequestObjectTagKeys", &["s3:PutObject"]),
+    ("aws:TagKeys", &["s3:PutBucketTagging"]),
 ];
 
 fn has(case: &Case, words: &[&str]) -> bool {
@@ -103,8 +115,11 @@ fn parse(document: &str) -> IAMPolicy {
 fn context(case: &Case, identity: &Identity) -> Context {
     let mut context = Context::new();
     for (key, values) in &case.facts.0 {
+        if OF_SOME.iter().any(|(bound, actions)| bound == key && !actions.contains(&case.action)) {
+            continue;
+        }
         let value = match values.as_slice() {
-            _ if key == KeyName::TagKeys.text() => ContextValue::StringList(values.clone()),
+            _ if key.ends_with("TagKeys") => ContextValue::StringList(values.clone()),
             [one] if one == "true" || one == "false" => ContextValue::Boolean(one == "true"),
             [one] => ContextValue::String(one.clone()),
             _ => continue,
